@@ -1,0 +1,1 @@
+//! The tree-agent command line.

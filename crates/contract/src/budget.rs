@@ -1,0 +1,87 @@
+//! What a run may spend, and the guards that stop a tree from running away.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Checks, Invalid};
+
+/// Limits of one run. Every limit that trips is said in an event; the run then returns what it has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Budgets {
+    /// Deepest level of the tree; the root is level 0. A node at this depth is always a leaf. Default 4.
+    pub max_depth: u32,
+    /// Bands of one plan; further ones are cut off. Default 3.
+    pub max_bands_per_plan: u32,
+    /// Steps of one band; further ones are cut off. Default 4.
+    pub max_steps_per_band: u32,
+    /// Children of one node over all its plans. Default 12.
+    pub max_children_per_node: u32,
+    /// Times that one node may plan again. Default 1.
+    pub max_replans_per_node: u32,
+    /// Steps of one band at work at the same time. Default 4.
+    pub max_parallel_steps: u32,
+    /// Nodes of the run. Default 1,000.
+    pub max_nodes: u32,
+    /// Milliseconds from the start of the run. Default 1,800,000 (half an hour).
+    pub max_wall_clock_ms: u64,
+    /// Times that one role call is made before its failure counts. Default 3.
+    pub max_attempts: u32,
+    /// Milliseconds that one role call may take. Default 300,000.
+    pub call_timeout_ms: u64,
+    /// Tokens in and out of the run; none means no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Cost of the run in millionths of a US dollar; none means no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost_micros: Option<u64>,
+    /// Tool calls of the run; none means no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tool_calls: Option<u64>,
+}
+
+impl Default for Budgets {
+    fn default() -> Self {
+        Self {
+            max_depth: 4,
+            max_bands_per_plan: 3,
+            max_steps_per_band: 4,
+            max_children_per_node: 12,
+            max_replans_per_node: 1,
+            max_parallel_steps: 4,
+            max_nodes: 1_000,
+            max_wall_clock_ms: 1_800_000,
+            max_attempts: 3,
+            call_timeout_ms: 300_000,
+            max_tokens: None,
+            max_cost_micros: None,
+            max_tool_calls: None,
+        }
+    }
+}
+
+impl Budgets {
+    /// Checks every limit against its documented range.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let mut c = Checks::default();
+        c.range("budgets.max_depth", self.max_depth.into(), 0..=64);
+        c.range("budgets.max_bands_per_plan", self.max_bands_per_plan.into(), 1..=64);
+        c.range("budgets.max_steps_per_band", self.max_steps_per_band.into(), 1..=256);
+        c.range("budgets.max_children_per_node", self.max_children_per_node.into(), 1..=16_384);
+        c.range("budgets.max_replans_per_node", self.max_replans_per_node.into(), 0..=16);
+        c.range("budgets.max_parallel_steps", self.max_parallel_steps.into(), 1..=256);
+        c.range("budgets.max_nodes", self.max_nodes.into(), 1..=1_000_000);
+        c.range("budgets.max_wall_clock_ms", self.max_wall_clock_ms, 1_000..=2_592_000_000);
+        c.range("budgets.max_attempts", self.max_attempts.into(), 1..=20);
+        c.range("budgets.call_timeout_ms", self.call_timeout_ms, 100..=86_400_000);
+        for (field, value) in [
+            ("budgets.max_tokens", self.max_tokens),
+            ("budgets.max_cost_micros", self.max_cost_micros),
+            ("budgets.max_tool_calls", self.max_tool_calls),
+        ] {
+            if let Some(value) = value {
+                c.range(field, value, 1..=1_000_000_000_000);
+            }
+        }
+        c.finish()
+    }
+}

@@ -1,0 +1,93 @@
+//! Validation errors that name the field and the remedy.
+
+use std::fmt;
+
+/// One thing that is wrong with one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// Path of the field, such as `plan.bands[1].steps[0].title`.
+    pub field: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl FieldError {
+    /// An error for `field`.
+    pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+impl std::error::Error for FieldError {}
+
+/// All that is wrong with a value, at least one thing. Everything is reported at once, not just the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid(pub Vec<FieldError>);
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, error) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str("; ")?;
+            }
+            error.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Invalid {}
+
+impl From<FieldError> for Invalid {
+    fn from(error: FieldError) -> Self {
+        Self(vec![error])
+    }
+}
+
+/// Collects field errors while a value is checked.
+#[derive(Debug, Default)]
+pub struct Checks(Vec<FieldError>);
+
+impl Checks {
+    /// Adds an error for `field` unless `ok`.
+    pub fn require(&mut self, ok: bool, field: impl Into<String>, message: impl FnOnce() -> String) {
+        if !ok {
+            self.0.push(FieldError::new(field, message()));
+        }
+    }
+
+    /// Adds an error unless `text`, trimmed, is non-empty and at most `max` bytes.
+    pub fn text(&mut self, field: impl Into<String>, text: &str, max: usize) {
+        let field = field.into();
+        self.require(!text.trim().is_empty(), field.clone(), || "must not be empty".into());
+        self.at_most(field, text, max);
+    }
+
+    /// Adds an error if `text` is longer than `max` bytes.
+    pub fn at_most(&mut self, field: impl Into<String>, text: &str, max: usize) {
+        self.require(text.len() <= max, field, || format!("is {} bytes long; at most {max} are allowed", text.len()));
+    }
+
+    /// Adds an error unless `value` lies in `range`.
+    pub fn range(&mut self, field: impl Into<String>, value: u64, range: std::ops::RangeInclusive<u64>) {
+        self.require(range.contains(&value), field, || {
+            format!("is {value}; must be between {} and {}", range.start(), range.end())
+        });
+    }
+
+    /// Adds an error that was found elsewhere.
+    pub fn push(&mut self, error: FieldError) {
+        self.0.push(error);
+    }
+
+    /// `Ok` when nothing was added.
+    pub fn finish(self) -> Result<(), Invalid> {
+        if self.0.is_empty() { Ok(()) } else { Err(Invalid(self.0)) }
+    }
+}

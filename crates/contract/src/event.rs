@@ -1,0 +1,593 @@
+//! The event contract: the append-only source of truth.
+//!
+//! An [`Event`] is an envelope (who, where, when) and a typed [`EventBody`]. Its JSON form is
+//! `{"runId","seq","nodeId","parentNodeId","timestamp","type","payload"}`, the payload's keys being those of the
+//! event contract, `nodeId` among them. Unknown payload keys are ignored, and absent optional ones default, so
+//! that old logs always replay.
+
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
+use crate::result::{ArtifactType, HintType, SuccessAssessment, TreeAgentResult};
+use crate::run::RunSpec;
+use crate::status::{NodeStatus, Outcome, Role, RunStatus, StepStatus};
+use crate::time::Timestamp;
+
+/// One event of a run's log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// The run.
+    pub run_id: RunId,
+    /// 1, 2, 3 … within the run, without gaps.
+    pub seq: u64,
+    /// The node that it is about; the root for events about the whole run.
+    pub node_id: NodeId,
+    /// The parent of that node; none for the root.
+    pub parent_node_id: Option<NodeId>,
+    /// When the driver decided it.
+    pub timestamp: Timestamp,
+    /// What happened.
+    pub body: EventBody,
+}
+
+macro_rules! events {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// What happened.
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[serde(untagged)]
+        pub enum EventBody { $($(#[$doc])* $variant($variant),)* }
+
+        impl EventBody {
+            /// The name of every event type.
+            pub const TYPES: &'static [&'static str] = &[$($name,)*];
+
+            /// The event type, such as `tree.node_created`.
+            pub const fn event_type(&self) -> &'static str {
+                match self { $(EventBody::$variant(_) => $name,)* }
+            }
+
+            /// Reads the payload of an event of type `event_type`.
+            pub fn from_json(event_type: &str, payload: &[u8]) -> Result<Self, EventError> {
+                match event_type {
+                    $($name => serde_json::from_slice(payload).map(EventBody::$variant),)*
+                    other => return Err(EventError::UnknownType(other.to_owned())),
+                }
+                .map_err(|source| EventError::Payload { event_type: event_type.to_owned(), source })
+            }
+        }
+
+        $(impl From<$variant> for EventBody {
+            fn from(body: $variant) -> Self { EventBody::$variant(body) }
+        })*
+    };
+}
+
+events! {
+    /// The run began.
+    RunCreated = "tree.run_created",
+    /// The run's status changed.
+    RunStatusChanged = "tree.run_status",
+    /// A node came to be.
+    NodeCreated = "tree.node_created",
+    /// A node's status changed.
+    NodeStatusChanged = "tree.node_status",
+    /// A node ended with a result.
+    NodeCompleted = "tree.node_completed",
+    /// A node ended with an error.
+    NodeFailed = "tree.node_failed",
+    /// A node wrote a version of its plan.
+    PlanCreated = "tree.plan_created",
+    /// A band of a plan.
+    PlanBandCreated = "tree.plan_band_created",
+    /// A step of a band.
+    StepCreated = "tree.step_created",
+    /// A step's status changed.
+    StepStatusChanged = "tree.step_status",
+    /// A step was given to a child node.
+    NodeDelegated = "tree.node_delegated",
+    /// A node got its scratchpad.
+    ScratchpadLinked = "tree.scratchpad_linked",
+    /// A node's scratchpad grew.
+    ScratchpadUpdated = "tree.scratchpad_updated",
+    /// A node returned an artifact.
+    ArtifactCreated = "tree.artifact_created",
+    /// A node returned its result.
+    NodeResult = "tree.node_result",
+    /// A child tells its parent what to read.
+    ParentHint = "tree.parent_hint",
+    /// A parent has read its children's results.
+    NodeAggregated = "tree.node_aggregated",
+    /// A parent will plan again.
+    ReplanRequested = "tree.replan_requested",
+    /// A role call used tokens or money.
+    UsageRecorded = "tree.usage_recorded",
+    /// A budget of the run is used up.
+    BudgetExhausted = "tree.budget_exhausted",
+    /// A user gave a node guidance.
+    GuidanceAdded = "tree.guidance_added",
+    /// A user changed a plan.
+    PlanEdited = "tree.plan_edited",
+    /// The run was forked from another.
+    RunForked = "tree.run_forked",
+    /// The search strategy chose a leaf.
+    LeafPicked = "tree.leaf_picked",
+    /// A conversation was forked from its parent's.
+    SessionForked = "tree.session_forked",
+    /// The homework strategy rolled branches up.
+    RollupUpdated = "tree.rollup_updated",
+    /// A role asks for a tool.
+    ToolCallRequested = "tree.tool_call_requested",
+    /// A tool answered.
+    ToolCallResult = "tree.tool_call_result",
+}
+
+macro_rules! payloads {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $field:ident : $type:ty,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name { $($(#[$fdoc])* pub $field: $type,)* }
+    )*};
+}
+
+payloads! {
+    /// Payload of `tree.run_created`. Its node is the root.
+    RunCreated {
+        /// What was asked for.
+        #[serde(flatten)]
+        spec: RunSpec,
+        /// The root of the tree.
+        root_node_id: NodeId,
+        /// Version of the event contract that the log was begun with.
+        schema_version: u32,
+    }
+    /// Payload of `tree.run_status`. Its node is the root.
+    RunStatusChanged {
+        /// The new status.
+        status: RunStatus,
+        /// Why, for failures, pauses and cancellations.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// True when the run ended with less than was asked for.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        partial: bool,
+    }
+    /// Payload of `tree.node_created`.
+    NodeCreated {
+        /// The node that delegated; none for the root.
+        #[serde(default)]
+        parent_node_id: Option<NodeId>,
+        /// What the node is for.
+        title: String,
+        /// 0 for the root.
+        depth: u32,
+        /// Band of the parent's plan; none for the root.
+        #[serde(default)]
+        band_index: Option<u32>,
+        /// Place in that band; none for the root.
+        #[serde(default)]
+        step_index: Option<u32>,
+        /// The step that it carries out; none for the root.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step_id: Option<StepId>,
+        /// Why the parent wants it.
+        #[serde(default)]
+        reason: String,
+        /// How the parent will judge it.
+        #[serde(default)]
+        success_criteria: Vec<String>,
+    }
+    /// Payload of `tree.node_status`.
+    NodeStatusChanged {
+        /// The new status.
+        status: NodeStatus,
+        /// The role the node now shows.
+        role: Role,
+        /// Why: `leaf_decision:direct`, `guard:maxDepth`, `retry:2 …`, or free text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        /// From 0 to 1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        progress: Option<f64>,
+    }
+    /// Payload of `tree.node_completed`.
+    NodeCompleted {
+        /// How well it did.
+        outcome: Outcome,
+        /// What supports that, in a sentence.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        evidence: Option<String>,
+        /// Figures about the node, such as `durationMs`, `toolCalls`, `children`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        metrics: Option<Map<String, Value>>,
+    }
+    /// Payload of `tree.node_failed`.
+    NodeFailed {
+        /// What went wrong.
+        error: String,
+        /// True when trying again could help.
+        retryable: bool,
+    }
+    /// Payload of `tree.plan_created`.
+    PlanCreated {
+        /// The plan.
+        plan_id: PlanId,
+        /// 1 for a node's first plan.
+        version: u32,
+        /// The plan in a sentence or two.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<String>,
+        /// Why the planner chose to decompose.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode_reason: Option<String>,
+    }
+    /// Payload of `tree.plan_band_created`.
+    PlanBandCreated {
+        /// The plan.
+        plan_id: PlanId,
+        /// 0 for the first band.
+        band_index: u32,
+        /// Its steps in order.
+        step_ids: Vec<StepId>,
+        /// What the band is for.
+        #[serde(default)]
+        goal: String,
+        /// False: its steps run one after the other.
+        #[serde(default = "yes")]
+        parallelizable: bool,
+    }
+    /// Payload of `tree.step_created`.
+    StepCreated {
+        /// The step.
+        step_id: StepId,
+        /// Its band.
+        band_index: u32,
+        /// Its place in the band.
+        step_index: u32,
+        /// What it is.
+        title: String,
+        /// Why it is needed.
+        reason: String,
+        /// How it will be judged.
+        success_criteria: Vec<String>,
+    }
+    /// Payload of `tree.step_status`. Its node is the one that planned the step.
+    StepStatusChanged {
+        /// The step.
+        step_id: StepId,
+        /// The new status.
+        status: StepStatus,
+    }
+    /// Payload of `tree.node_delegated`. Its node is the one that delegates.
+    NodeDelegated {
+        /// The new child.
+        child_node_id: NodeId,
+        /// The step that it carries out.
+        step_id: StepId,
+    }
+    /// Payload of `tree.scratchpad_linked`.
+    ScratchpadLinked {
+        /// The scratchpad.
+        scratchpad_doc_id: DocumentId,
+    }
+    /// Payload of `tree.scratchpad_updated`.
+    ScratchpadUpdated {
+        /// The scratchpad.
+        scratchpad_doc_id: DocumentId,
+        /// The end of it.
+        tail_preview: String,
+        /// When it grew.
+        updated_at: Timestamp,
+    }
+    /// Payload of `tree.artifact_created`.
+    ArtifactCreated {
+        /// The artifact.
+        artifact_id: ArtifactId,
+        /// What it is.
+        artifact_type: ArtifactType,
+        /// The document, for document artifacts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        document_id: Option<DocumentId>,
+        /// The role's name for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        label: Option<String>,
+        /// The document's title.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        /// The payload, for JSON artifacts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        json_payload: Option<Map<String, Value>>,
+        /// True for the artifact to read first.
+        #[serde(default)]
+        is_primary: bool,
+    }
+    /// Payload of `tree.node_result`.
+    NodeResult {
+        /// The envelope.
+        result: TreeAgentResult,
+    }
+    /// Payload of `tree.parent_hint`.
+    ParentHint {
+        /// Who should read.
+        parent_node_id: NodeId,
+        /// What kind of reading.
+        hint_type: HintType,
+        /// The artifacts.
+        artifact_ids: Vec<ArtifactId>,
+        /// The documents among them.
+        document_ids: Vec<DocumentId>,
+    }
+    /// Payload of `tree.node_aggregated`.
+    NodeAggregated {
+        /// The children that were read.
+        child_ids: Vec<NodeId>,
+        /// What they amount to.
+        summary: String,
+        /// The aggregator's judgement.
+        #[serde(default)]
+        success_assessment: Option<SuccessAssessment>,
+    }
+    /// Payload of `tree.replan_requested`.
+    ReplanRequested {
+        /// Why.
+        reason: String,
+        /// The children whose results led to it.
+        based_on_child_ids: Vec<NodeId>,
+    }
+    /// Payload of `tree.usage_recorded`.
+    UsageRecorded {
+        /// The model.
+        model: String,
+        /// Tokens sent.
+        input_tokens: u64,
+        /// Tokens received.
+        output_tokens: u64,
+        /// Sent tokens that the provider had cached.
+        #[serde(default)]
+        cached_tokens: u64,
+        /// Millionths of a US dollar.
+        #[serde(default)]
+        cost_micros: u64,
+        /// Milliseconds of the call.
+        #[serde(default)]
+        duration_ms: u64,
+        /// What the call was for: `plan`, `execute`, `aggregate`, `pick`.
+        #[serde(default)]
+        purpose: String,
+    }
+    /// Payload of `tree.budget_exhausted`. Its node is the root.
+    BudgetExhausted {
+        /// The budget's key, such as `maxWallClockMs`.
+        budget: String,
+        /// Its limit.
+        limit: u64,
+        /// What was used when it tripped.
+        used: u64,
+    }
+    /// Payload of `tree.guidance_added`.
+    GuidanceAdded {
+        /// What the user said.
+        text: String,
+        /// Who said it.
+        #[serde(default)]
+        author: String,
+    }
+    /// Payload of `tree.plan_edited`.
+    PlanEdited {
+        /// The new plan.
+        plan_id: PlanId,
+        /// Its version.
+        version: u32,
+        /// What was changed, in words.
+        summary: String,
+        /// Who changed it.
+        #[serde(default)]
+        author: String,
+    }
+    /// Payload of `tree.run_forked`. Its node is the root.
+    RunForked {
+        /// The run that this one continues.
+        source_run_id: RunId,
+        /// The last event that they share.
+        at_seq: u64,
+    }
+    /// Payload of `tree.leaf_picked`.
+    LeafPicked {
+        /// The leaf that is expanded next.
+        leaf_node_id: NodeId,
+        /// Why.
+        #[serde(default)]
+        reason: String,
+    }
+    /// Payload of `tree.session_forked`.
+    SessionForked {
+        /// The new conversation.
+        session_id: String,
+        /// The one that it continues.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent_session_id: Option<String>,
+    }
+    /// Payload of `tree.rollup_updated`.
+    RollupUpdated {
+        /// The document that holds the roll-up.
+        document_id: DocumentId,
+        /// The iteration, 1 for the first.
+        iteration: u32,
+        /// The roll-up in a sentence or two.
+        summary: String,
+    }
+    /// Payload of `tree.tool_call_requested`.
+    ToolCallRequested {
+        /// Names the call within the node, so that its result can be told apart.
+        call_id: String,
+        /// The tool.
+        tool_name: String,
+        /// Its arguments.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        args: Option<Map<String, Value>>,
+        /// What it is for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        purpose: Option<String>,
+        /// The role at work: `plan`, `execute`, `aggregate`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        phase: Option<String>,
+        /// When it was asked for, by the role's clock.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        started_at: Option<Timestamp>,
+    }
+    /// Payload of `tree.tool_call_result`.
+    ToolCallResult {
+        /// The call.
+        call_id: String,
+        /// The tool.
+        tool_name: String,
+        /// True when it worked.
+        ok: bool,
+        /// What it returned, shortened.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<String>,
+        /// What went wrong.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+        /// The role at work.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        phase: Option<String>,
+        /// When it answered, by the role's clock.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        completed_at: Option<Timestamp>,
+    }
+}
+
+/// The version of the event contract that new logs begin with.
+pub const SCHEMA_VERSION: u32 = 1;
+
+const fn yes() -> bool {
+    true
+}
+
+/// Why stored text is not an event.
+#[derive(Debug, thiserror::Error)]
+pub enum EventError {
+    /// The type is not one of [`EventBody::TYPES`].
+    #[error("unknown event type {0:?}; this log was written by a newer version")]
+    UnknownType(String),
+    /// The payload does not have the shape of its type.
+    #[error("the payload of {event_type} is malformed")]
+    Payload {
+        /// The type.
+        event_type: String,
+        /// What the parser said.
+        source: serde_json::Error,
+    },
+}
+
+/// A payload as it is stored and printed: the body's keys and `nodeId`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Payload<'a> {
+    node_id: NodeId,
+    #[serde(flatten)]
+    body: &'a EventBody,
+}
+
+impl Event {
+    /// The payload as JSON text, `nodeId` included: what the `payload` column holds.
+    pub fn payload_json(&self) -> String {
+        serde_json::to_string(&Payload { node_id: self.node_id, body: &self.body })
+            .unwrap_or_else(|e| unreachable!("an event body always has a JSON form: {e}"))
+    }
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut s = serializer.serialize_struct("Event", 7)?;
+        s.serialize_field("runId", &self.run_id)?;
+        s.serialize_field("seq", &self.seq)?;
+        s.serialize_field("nodeId", &self.node_id)?;
+        s.serialize_field("parentNodeId", &self.parent_node_id)?;
+        s.serialize_field("timestamp", &self.timestamp)?;
+        s.serialize_field("type", self.body.event_type())?;
+        s.serialize_field("payload", &Payload { node_id: self.node_id, body: &self.body })?;
+        s.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Raw {
+            run_id: RunId,
+            seq: u64,
+            node_id: NodeId,
+            #[serde(default)]
+            parent_node_id: Option<NodeId>,
+            timestamp: Timestamp,
+            r#type: String,
+            payload: Value,
+        }
+        let raw = Raw::deserialize(deserializer)?;
+        let payload = serde_json::to_vec(&raw.payload).map_err(serde::de::Error::custom)?;
+        let body = EventBody::from_json(&raw.r#type, &payload).map_err(serde::de::Error::custom)?;
+        Ok(Self {
+            run_id: raw.run_id,
+            seq: raw.seq,
+            node_id: raw.node_id,
+            parent_node_id: raw.parent_node_id,
+            timestamp: raw.timestamp,
+            body,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_has_the_keys_of_the_contract() {
+        let run = RunId(uuid::Uuid::from_u128(1));
+        let root = NodeId::root(run);
+        let event = Event {
+            run_id: run,
+            seq: 4,
+            node_id: root,
+            parent_node_id: None,
+            timestamp: Timestamp(0),
+            body: NodeStatusChanged {
+                status: NodeStatus::Executing,
+                role: Role::Executor,
+                message: Some("leaf_decision:direct".into()),
+                progress: None,
+            }
+            .into(),
+        };
+        let json = serde_json::to_value(&event).unwrap();
+        let keys: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut sorted = keys.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, ["nodeId", "parentNodeId", "payload", "runId", "seq", "timestamp", "type"]);
+        assert_eq!(
+            json["payload"],
+            serde_json::json!({"nodeId": root, "status": "executing", "role": "executor", "message": "leaf_decision:direct"})
+        );
+        assert_eq!(serde_json::from_value::<Event>(json).unwrap(), event);
+    }
+
+    #[test]
+    fn run_created_flattens_its_spec_and_reads_back() {
+        let run = RunId(uuid::Uuid::from_u128(1));
+        let body: EventBody =
+            RunCreated { spec: RunSpec::new("why?"), root_node_id: NodeId::root(run), schema_version: SCHEMA_VERSION }
+                .into();
+        let text = serde_json::to_vec(&body).unwrap();
+        assert_eq!(EventBody::from_json("tree.run_created", &text).unwrap(), body);
+    }
+
+    #[test]
+    fn an_unknown_type_is_said() {
+        assert!(matches!(EventBody::from_json("tree.nope", b"{}"), Err(EventError::UnknownType(t)) if t == "tree.nope"));
+    }
+}

@@ -1,0 +1,31 @@
+//! The vocabulary of tree-agent: what an event is, what a role may answer, what a run may spend.
+//!
+//! Everything here is plain data with validation. There is no I/O, no async, no clock and no randomness, so
+//! that the engine (which depends on nothing else) stays pure and every service speaks the same words.
+//!
+//! JSON forms are camelCase and use the key names of the event contract; they are what the event log stores
+//! and what the command line prints.
+
+pub mod budget;
+pub mod context;
+pub mod document;
+pub mod error;
+pub mod event;
+pub mod ids;
+pub mod limits;
+pub mod result;
+pub mod role;
+pub mod run;
+pub mod status;
+pub mod time;
+
+pub use budget::Budgets;
+pub use context::{RunContext, Scope};
+pub use document::{Document, DocumentKind, DocumentOp, DocumentProps, DocumentSummary, SearchHit};
+pub use error::{FieldError, Invalid};
+pub use event::{Event, EventBody};
+pub use ids::{ArtifactId, DocumentId, EventId, NodeId, PlanId, ProjectId, RunId, StepId};
+pub use result::{ArtifactType, HintType, ResultKind, SuccessAssessment, TreeAgentResult};
+pub use run::{RunSpec, RunSummary, Strategy};
+pub use status::{NodeStatus, Outcome, Role, RunStatus, StepStatus};
+pub use time::Timestamp;

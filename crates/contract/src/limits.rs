@@ -1,0 +1,36 @@
+//! Every size limit of the public contract, in one place. Exceeding one is an error that names the field.
+
+/// Bytes of an objective.
+pub const OBJECTIVE_BYTES: usize = 16 * 1024;
+/// Bytes of a title (node, step, document, project).
+pub const TITLE_BYTES: usize = 1024;
+/// Bytes of a reason, summary, criterion, error or other short text.
+pub const TEXT_BYTES: usize = 16 * 1024;
+/// Bytes of a step id.
+pub const STEP_ID_BYTES: usize = 128;
+/// Success criteria a step may have.
+pub const CRITERIA: usize = 32;
+/// Bands that a planner may return (the run's own, smaller limit clamps).
+pub const BANDS: usize = 64;
+/// Steps that a planner may return in one band (the run's own, smaller limit clamps).
+pub const STEPS_PER_BAND: usize = 256;
+/// Artifacts in one role output.
+pub const ARTIFACTS: usize = 64;
+/// Bytes of an artifact's label.
+pub const LABEL_BYTES: usize = 256;
+/// Bytes of a document's body, also of one scratchpad.
+pub const DOCUMENT_BYTES: usize = 1024 * 1024;
+/// Bytes of an artifact's JSON payload, tool arguments or any other JSON in an event.
+pub const JSON_BYTES: usize = 256 * 1024;
+/// Bytes of a scratchpad's `tailPreview`; longer ones are cut from the front.
+pub const TAIL_PREVIEW_BYTES: usize = 512;
+/// Bytes of one gRPC message in either direction.
+pub const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
+/// Rows of a page when the client names no size.
+pub const PAGE_DEFAULT: usize = 100;
+/// Rows of a page at the most.
+pub const PAGE_MAX: usize = 1_000;
+/// Projects that a run's context may name.
+pub const CONTEXT_PROJECTS: usize = 32;
+/// Bytes of a `request_id`.
+pub const REQUEST_ID_BYTES: usize = 128;

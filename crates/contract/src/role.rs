@@ -1,0 +1,130 @@
+//! The three role contracts: what planner, executor and aggregator are told and what they may answer.
+//!
+//! An answer that breaks a rule is a typed failure of the call, never a half-used result.
+
+mod aggregator;
+mod executor;
+mod planner;
+mod update;
+
+pub use aggregator::{AggregateInput, AggregatorNext, AggregatorOutput, ChildOutcome, Synthesis};
+pub use executor::{
+    Action, ActionKind, ArtifactDraft, DraftType, ExecuteInput, ExecutorOutput, ParentHintDraft, ResultDraft,
+};
+pub use planner::{
+    BandDraft, Complexity, LeafDecision, PlanDraft, PlanInput, PlannerMode, PlannerOutput, PriorStep, StepDraft,
+};
+pub use update::{RoleUpdate, ScratchpadDelta};
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::Budgets;
+use crate::context::RunContext;
+use crate::error::Checks;
+use crate::ids::{DocumentId, NodeId, RunId};
+use crate::limits;
+use crate::status::named_enum;
+
+/// What every role call says about its node and run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallContext {
+    /// The run.
+    pub run_id: RunId,
+    /// The node.
+    pub node_id: NodeId,
+    /// 1 for the first attempt at this call.
+    pub attempt: u32,
+    /// The user's objective.
+    pub objective: String,
+    /// The node's title: its task.
+    pub title: String,
+    /// Why its parent wants it.
+    pub reason: String,
+    /// How it will be judged.
+    pub success_criteria: Vec<String>,
+    /// 0 for the root.
+    pub depth: u32,
+    /// The budgets of the run.
+    pub budgets: Budgets,
+    /// What the run may look at.
+    pub context: RunContext,
+    /// The model of the run; empty for the service's default.
+    pub model: String,
+    /// The end of the node's scratchpad.
+    pub scratchpad_tail: String,
+    /// Place of the node among its siblings, over all bands; 0 for the root.
+    pub sibling_index: u32,
+}
+
+/// What a role writes to the node's scratchpad: required in every answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScratchpadDraft {
+    /// Markdown to append.
+    pub append_markdown: String,
+    /// The end of the scratchpad, for previews.
+    pub tail_preview: String,
+}
+
+impl ScratchpadDraft {
+    fn check(&self, checks: &mut Checks) {
+        checks.text("scratchpad.appendMarkdown", &self.append_markdown, limits::DOCUMENT_BYTES);
+        checks.at_most("scratchpad.tailPreview", &self.tail_preview, limits::TEXT_BYTES);
+    }
+}
+
+/// An artifact of an earlier node that a role may read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ArtifactRef {
+    /// The role's name for it.
+    pub label: String,
+    /// Its title, for documents.
+    pub title: String,
+    /// The document, for document artifacts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document_id: Option<DocumentId>,
+    /// True for the one to read first.
+    pub is_primary: bool,
+}
+
+named_enum! {
+    /// Why a role call ended without an output.
+    RoleErrorKind {
+        /// No instance could be reached: nothing was attempted. Retried for as long as the run lasts.
+        Unreachable = "unreachable",
+        /// It took longer than its deadline, or its heartbeat stopped.
+        Timeout = "timeout",
+        /// The answer breaks the contract.
+        InvalidOutput = "invalid_output",
+        /// The request cannot be served (unknown model, missing key, bad argument). Not retried.
+        Rejected = "rejected",
+        /// Something broke inside the role.
+        Internal = "internal",
+        /// The provider is out of capacity; later is better.
+        Overloaded = "overloaded",
+    }
+}
+
+/// The typed failure of a role call.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}: {message}")]
+pub struct RoleError {
+    /// What kind of failure.
+    pub kind: RoleErrorKind,
+    /// What happened and what would help.
+    pub message: String,
+}
+
+impl RoleError {
+    /// A failure of `kind`.
+    pub fn new(kind: RoleErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// True when making the call again could help.
+    pub const fn retryable(&self) -> bool {
+        !matches!(self.kind, RoleErrorKind::Rejected)
+    }
+}

@@ -1,0 +1,112 @@
+//! The aggregator: reads what children returned and writes the synthesis.
+
+use serde::{Deserialize, Serialize};
+
+use super::executor::{ArtifactDraft, ResultDraft, check_returned};
+use super::{ArtifactRef, CallContext, ScratchpadDraft};
+use crate::error::{Checks, Invalid};
+use crate::ids::{NodeId, StepId};
+use crate::limits;
+use crate::result::TreeAgentResult;
+use crate::status::NodeStatus;
+
+/// How one child ended, as its parent or a later sibling is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChildOutcome {
+    /// The child.
+    pub node_id: NodeId,
+    /// The step that it carried out.
+    pub step_id: StepId,
+    /// Its title.
+    pub title: String,
+    /// `completed`, `failed` or `cancelled`.
+    pub status: NodeStatus,
+    /// True when it returned less than was asked for.
+    pub partial: bool,
+    /// Its envelope, when it completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<TreeAgentResult>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Its artifacts.
+    #[serde(default)]
+    pub artifacts: Vec<ArtifactRef>,
+}
+
+/// What the children amount to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Synthesis {
+    /// In a few sentences.
+    pub summary: String,
+    /// What was found.
+    #[serde(default)]
+    pub key_findings: Vec<String>,
+    /// What is missing.
+    #[serde(default)]
+    pub gaps: Vec<String>,
+}
+
+/// Whether the node should plan again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AggregatorNext {
+    /// True: another plan, if the budget allows it.
+    pub should_replan: bool,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replan_reason: Option<String>,
+}
+
+/// What an aggregator answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AggregatorOutput {
+    /// What the children amount to.
+    pub synthesis: Synthesis,
+    /// What it made.
+    #[serde(default)]
+    pub artifacts: Vec<ArtifactDraft>,
+    /// What it returns.
+    pub result: ResultDraft,
+    /// Whether to plan again.
+    #[serde(default)]
+    pub next: AggregatorNext,
+    /// What goes to the scratchpad.
+    pub scratchpad: ScratchpadDraft,
+}
+
+/// What an aggregator is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AggregateInput {
+    /// The node and its run.
+    pub call: CallContext,
+    /// The node's latest plan, in words.
+    pub plan_summary: String,
+    /// Every child, in the order of the plans: completed, failed and cancelled ones.
+    pub children: Vec<ChildOutcome>,
+    /// The budget that ran out, when the result will be partial because of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exhausted_budget: Option<String>,
+}
+
+impl AggregatorOutput {
+    /// Checks every rule of the aggregator contract.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let mut c = Checks::default();
+        self.scratchpad.check(&mut c);
+        c.text("synthesis.summary", &self.synthesis.summary, limits::TEXT_BYTES);
+        check_returned(&self.artifacts, &self.result, &mut c);
+        if self.next.should_replan {
+            c.text(
+                "next.replanReason",
+                self.next.replan_reason.as_deref().unwrap_or_default(),
+                limits::TEXT_BYTES,
+            );
+        }
+        c.finish()
+    }
+}

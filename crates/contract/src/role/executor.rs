@@ -1,0 +1,189 @@
+//! The executor: leaf work that returns artifacts and a result.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::aggregator::ChildOutcome;
+use super::{CallContext, ScratchpadDraft};
+use crate::error::{Checks, Invalid};
+use crate::limits;
+use crate::result::{HintType, ResultKind, SuccessAssessment};
+use crate::status::named_enum;
+
+named_enum! {
+    /// What kind of action an executor took.
+    ActionKind {
+        /// Thought about it.
+        Analysis = "analysis",
+        /// Called a tool.
+        ToolCall = "tool_call",
+        /// Wrote a document.
+        Document = "document",
+    }
+}
+
+named_enum! {
+    /// What kind of artifact a role returns.
+    DraftType {
+        /// A document, with title and Markdown.
+        Document = "document",
+        /// A JSON object.
+        Json = "json",
+    }
+}
+
+/// One thing the executor did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Action {
+    /// What kind.
+    pub kind: ActionKind,
+    /// In words.
+    pub note: String,
+    /// The tool, for tool calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+    /// Its arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_args: Option<Map<String, Value>>,
+}
+
+/// An artifact as a role returns it, before it has an id.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ArtifactDraft {
+    /// Document or JSON.
+    pub r#type: DraftType,
+    /// The role's name for it, unique within the answer.
+    pub label: String,
+    /// The document's title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The document's body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document_markdown: Option<String>,
+    /// The JSON object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json_payload: Option<Map<String, Value>>,
+    /// True for the one to read first.
+    #[serde(default)]
+    pub is_primary: bool,
+}
+
+/// What the parent should read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ParentHintDraft {
+    /// Documents or JSON.
+    pub hint_type: HintType,
+    /// Labels of artifacts in the same answer.
+    pub artifact_labels: Vec<String>,
+}
+
+/// A result as a role returns it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResultDraft {
+    /// What it consists of.
+    pub kind: ResultKind,
+    /// In a few sentences.
+    pub summary: String,
+    /// The role's own judgement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success_assessment: Option<SuccessAssessment>,
+    /// Label of the artifact to read first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primary_artifact_label: Option<String>,
+    /// What the parent should read.
+    pub parent_hint: ParentHintDraft,
+}
+
+/// What an executor answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExecutorOutput {
+    /// What it did.
+    #[serde(default)]
+    pub actions: Vec<Action>,
+    /// What it made.
+    #[serde(default)]
+    pub artifacts: Vec<ArtifactDraft>,
+    /// What it returns.
+    pub result: ResultDraft,
+    /// What goes to the scratchpad.
+    pub scratchpad: ScratchpadDraft,
+}
+
+/// What an executor is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExecuteInput {
+    /// The node and its run.
+    pub call: CallContext,
+    /// What the siblings of earlier bands returned.
+    pub earlier: Vec<ChildOutcome>,
+}
+
+impl ExecutorOutput {
+    /// Checks every rule of the executor contract.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let mut c = Checks::default();
+        self.scratchpad.check(&mut c);
+        for (i, action) in self.actions.iter().enumerate() {
+            c.at_most(format!("actions[{i}].note"), &action.note, limits::TEXT_BYTES);
+        }
+        check_returned(&self.artifacts, &self.result, &mut c);
+        c.finish()
+    }
+}
+
+/// The rules that executor and aggregator share: artifacts are whole, and labels that are named exist.
+pub(super) fn check_returned(artifacts: &[ArtifactDraft], result: &ResultDraft, c: &mut Checks) {
+    c.range("artifacts", artifacts.len() as u64, 0..=limits::ARTIFACTS as u64);
+    let mut labels = BTreeSet::new();
+    for (i, artifact) in artifacts.iter().enumerate() {
+        let at = format!("artifacts[{i}]");
+        c.text(format!("{at}.label"), &artifact.label, limits::LABEL_BYTES);
+        c.require(labels.insert(artifact.label.as_str()), format!("{at}.label"), || {
+            format!("{:?} is used twice; labels must be unique within an answer", artifact.label)
+        });
+        match artifact.r#type {
+            DraftType::Document => {
+                c.text(format!("{at}.title"), artifact.title.as_deref().unwrap_or_default(), limits::TITLE_BYTES);
+                c.text(
+                    format!("{at}.documentMarkdown"),
+                    artifact.document_markdown.as_deref().unwrap_or_default(),
+                    limits::DOCUMENT_BYTES,
+                );
+            }
+            DraftType::Json => match &artifact.json_payload {
+                None => c.require(false, format!("{at}.jsonPayload"), || "is required for type \"json\"".into()),
+                Some(payload) => {
+                    let bytes = serde_json::to_string(payload).map(|s| s.len()).unwrap_or(usize::MAX);
+                    c.require(bytes <= limits::JSON_BYTES, format!("{at}.jsonPayload"), || {
+                        format!("is {bytes} bytes of JSON; at most {} are allowed", limits::JSON_BYTES)
+                    });
+                }
+            },
+        }
+    }
+    c.text("result.summary", &result.summary, limits::TEXT_BYTES);
+    let named = result
+        .parent_hint
+        .artifact_labels
+        .iter()
+        .enumerate()
+        .map(|(i, label)| (format!("result.parentHint.artifactLabels[{i}]"), label))
+        .chain(result.primary_artifact_label.iter().map(|label| ("result.primaryArtifactLabel".to_owned(), label)));
+    for (field, label) in named {
+        c.require(labels.contains(label.as_str()), field, || {
+            format!("{label:?} is no artifact of this answer; artifacts are [{}]", labels.iter().copied().collect::<Vec<_>>().join(", "))
+        });
+    }
+    let has = |wanted: DraftType| artifacts.iter().any(|a| a.r#type == wanted);
+    c.require(result.kind == ResultKind::Json || has(DraftType::Document), "result.kind", || {
+        format!("is \"{}\" but the answer has no document artifact", result.kind)
+    });
+}

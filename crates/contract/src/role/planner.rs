@@ -1,0 +1,184 @@
+//! The planner: execute, or decompose into bands of steps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{CallContext, ScratchpadDraft};
+use crate::error::{Checks, Invalid};
+use crate::ids::StepId;
+use crate::limits;
+use crate::status::{StepStatus, named_enum};
+
+named_enum! {
+    /// What the planner decided.
+    PlannerMode {
+        /// The node does the work itself.
+        Execute = "execute",
+        /// The node delegates to children.
+        Plan = "plan",
+    }
+}
+
+named_enum! {
+    /// How hard the planner thinks a task is.
+    Complexity {
+        /// One short piece of work.
+        Low = "low",
+        /// Some pieces of work.
+        Medium = "medium",
+        /// Many pieces of work.
+        High = "high",
+    }
+}
+
+/// Why a node can or cannot do its task directly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeafDecision {
+    /// True when it can.
+    pub can_execute_directly: bool,
+    /// How hard it is.
+    pub complexity: Complexity,
+    /// What stands in the way.
+    #[serde(default)]
+    pub blockers: Vec<String>,
+}
+
+/// A step as the planner proposes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StepDraft {
+    /// Unique within the node; kept when the node plans again.
+    pub id: StepId,
+    /// What it is.
+    pub title: String,
+    /// Why it is needed.
+    pub reason: String,
+    /// How it will be judged.
+    pub success_criteria: Vec<String>,
+    /// Its place in the band, 0..n-1.
+    pub step_index: u32,
+}
+
+/// A band: steps that run side by side, after the band before it has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BandDraft {
+    /// Its place in the plan, 0..n-1.
+    pub index: u32,
+    /// What it is for.
+    pub goal: String,
+    /// False: its steps run one after the other.
+    pub parallelizable: bool,
+    /// Its steps.
+    pub steps: Vec<StepDraft>,
+}
+
+/// A plan as the planner proposes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanDraft {
+    /// The plan in a sentence or two.
+    pub summary: String,
+    /// Its bands, in order.
+    pub bands: Vec<BandDraft>,
+}
+
+/// What a planner answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannerOutput {
+    /// Execute or plan.
+    pub mode: PlannerMode,
+    /// Why.
+    pub mode_reason: String,
+    /// More about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaf_decision: Option<LeafDecision>,
+    /// The plan; required for mode `plan`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanDraft>,
+    /// What goes to the scratchpad.
+    pub scratchpad: ScratchpadDraft,
+}
+
+/// A step of an earlier plan of the same node, told to the planner when it plans again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PriorStep {
+    /// The step; naming it again in the new plan means the same step.
+    pub id: StepId,
+    /// What it was.
+    pub title: String,
+    /// How it ended. A completed step that is named again is not run again.
+    pub status: StepStatus,
+    /// What its node returned, or why it failed.
+    pub summary: String,
+}
+
+/// What a planner is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanInput {
+    /// The node and its run.
+    pub call: CallContext,
+    /// The node's latest plan, in words; empty for the first.
+    pub existing_plan_summary: String,
+    /// Why the aggregator wants another plan; empty for the first.
+    pub replan_reason: String,
+    /// The steps of the node's earlier plans.
+    pub prior_steps: Vec<PriorStep>,
+}
+
+impl PlannerOutput {
+    /// Checks every rule of the planner contract. `prior` holds the steps of the node's earlier plans: an id that
+    /// stands there must keep its title, so that ids stay stable over replans.
+    pub fn validate(&self, prior: &[PriorStep]) -> Result<(), Invalid> {
+        let mut c = Checks::default();
+        c.text("modeReason", &self.mode_reason, limits::TEXT_BYTES);
+        self.scratchpad.check(&mut c);
+        match (self.mode, &self.plan) {
+            (PlannerMode::Plan, None) => c.require(false, "plan", || "is required when mode is \"plan\"".into()),
+            (PlannerMode::Plan, Some(plan)) => check_plan(plan, prior, &mut c),
+            (PlannerMode::Execute, _) => {}
+        }
+        c.finish()
+    }
+}
+
+fn check_plan(plan: &PlanDraft, prior: &[PriorStep], c: &mut Checks) {
+    let known: BTreeMap<&StepId, &str> = prior.iter().map(|p| (&p.id, p.title.as_str())).collect();
+    let mut seen = BTreeSet::new();
+    c.text("plan.summary", &plan.summary, limits::TEXT_BYTES);
+    c.range("plan.bands", plan.bands.len() as u64, 1..=limits::BANDS as u64);
+    for (b, band) in plan.bands.iter().enumerate() {
+        let at = format!("plan.bands[{b}]");
+        c.require(band.index as usize == b, format!("{at}.index"), || {
+            format!("is {}; bands must be numbered 0..n-1 in order, so {b}", band.index)
+        });
+        c.at_most(format!("{at}.goal"), &band.goal, limits::TEXT_BYTES);
+        c.range(format!("{at}.steps"), band.steps.len() as u64, 1..=limits::STEPS_PER_BAND as u64);
+        for (s, step) in band.steps.iter().enumerate() {
+            let at = format!("{at}.steps[{s}]");
+            c.text(format!("{at}.id"), step.id.as_str(), limits::STEP_ID_BYTES);
+            c.require(seen.insert(&step.id), format!("{at}.id"), || {
+                format!("{:?} is used by an earlier step; ids must be unique within the node", step.id.as_str())
+            });
+            c.text(format!("{at}.title"), &step.title, limits::TITLE_BYTES);
+            c.at_most(format!("{at}.reason"), &step.reason, limits::TEXT_BYTES);
+            c.range(format!("{at}.successCriteria"), step.success_criteria.len() as u64, 0..=limits::CRITERIA as u64);
+            for (k, criterion) in step.success_criteria.iter().enumerate() {
+                c.text(format!("{at}.successCriteria[{k}]"), criterion, limits::TEXT_BYTES);
+            }
+            c.require(step.step_index as usize == s, format!("{at}.stepIndex"), || {
+                format!("is {}; steps must be numbered 0..n-1 in order, so {s}", step.step_index)
+            });
+            if let Some(title) = known.get(&step.id) {
+                c.require(*title == step.title, format!("{at}.title"), || {
+                    format!("step {:?} was {title:?} in the earlier plan; keep its title or choose a new id", step.id.as_str())
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What a run is asked to do, and how it is listed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::Budgets;
+use crate::context::RunContext;
+use crate::error::{Checks, Invalid};
+use crate::ids::{NodeId, RunId};
+use crate::limits;
+use crate::status::{RunStatus, named_enum};
+use crate::time::Timestamp;
+
+named_enum! {
+    /// How a run grows its tree.
+    Strategy {
+        /// Recursive: execute or plan, bands, aggregate, replan within budget.
+        Tree = "tree",
+        /// Iterative: plan document, executor branches, roll-ups.
+        Homework = "homework",
+        /// Guided search: a picker chooses the next leaf.
+        Search = "search",
+    }
+}
+
+/// What a user asks for. Fixed for the life of the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunSpec {
+    /// The objective, in the user's words.
+    pub objective: String,
+    /// How the tree grows.
+    pub strategy: Strategy,
+    /// What the run may look at.
+    pub context: RunContext,
+    /// What the run may spend.
+    pub budgets: Budgets,
+    /// The model the roles use: `offline`, or `scripted:…` (see the model crate). Empty: the services' default.
+    #[serde(default)]
+    pub model: String,
+    /// Who asked.
+    #[serde(default)]
+    pub user_id: String,
+}
+
+impl RunSpec {
+    /// A spec with every default for `objective`.
+    pub fn new(objective: impl Into<String>) -> Self {
+        Self {
+            objective: objective.into(),
+            strategy: Strategy::Tree,
+            context: RunContext::default(),
+            budgets: Budgets::default(),
+            model: String::new(),
+            user_id: String::new(),
+        }
+    }
+
+    /// Checks everything that can be checked without a store.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let mut checks = Checks::default();
+        checks.text("objective", &self.objective, limits::OBJECTIVE_BYTES);
+        checks.at_most("model", &self.model, limits::LABEL_BYTES);
+        checks.at_most("user_id", &self.user_id, limits::LABEL_BYTES);
+        for part in [self.context.validate(), self.budgets.validate()] {
+            if let Err(Invalid(errors)) = part {
+                errors.into_iter().for_each(|e| checks.push(e));
+            }
+        }
+        checks.finish()
+    }
+
+    /// The title of the root node: the first line of the objective, cut to a readable length.
+    pub fn title(&self) -> String {
+        let line = self.objective.trim().lines().next().unwrap_or_default().trim();
+        match line.char_indices().nth(120) {
+            Some((at, _)) => format!("{}…", line[..at].trim_end()),
+            None => line.to_owned(),
+        }
+    }
+}
+
+/// A row of the list of runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunSummary {
+    /// The run.
+    pub run_id: RunId,
+    /// What was asked for.
+    pub spec: RunSpec,
+    /// Where it stands.
+    pub status: RunStatus,
+    /// True when it ended with less than was asked for.
+    pub partial: bool,
+    /// The root of its tree.
+    pub root_node_id: NodeId,
+    /// The last event of its log.
+    pub head_seq: u64,
+    /// Nodes created so far.
+    pub node_count: u64,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When its last event was written.
+    pub updated_at: Timestamp,
+}

@@ -1,0 +1,1 @@
+//! The loop round the engine: leases, role calls, group commit, publish.

@@ -1,0 +1,94 @@
+//! Fan-out: how drivers tell gateways and each other that there is something new.
+//!
+//! Everything sent here is a hint. A message may be lost, doubled or reordered; whoever listens checks against
+//! the log. Two adapters implement [`Fanout`]: Redis pub/sub and in-process.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tree_agent_contract::{NodeId, RunId};
+
+/// A topic's name is public: `tree-agent:run:<id>` and so on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Topic {
+    /// Every event of the run, as protobuf `treeagent.v1.EventBatch`.
+    Run(RunId),
+    /// Every event of the node, likewise.
+    Node(NodeId),
+    /// Changed documents of the run, as protobuf `treeagent.v1.DocumentChange`.
+    Docs(RunId),
+    /// Something for drivers to do: a new run or a command. The payload is empty.
+    Wake,
+}
+
+impl std::fmt::Display for Topic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Topic::Run(id) => write!(f, "tree-agent:run:{id}"),
+            Topic::Node(id) => write!(f, "tree-agent:node:{id}"),
+            Topic::Docs(id) => write!(f, "tree-agent:docs:{id}"),
+            Topic::Wake => f.write_str("tree-agent:wake"),
+        }
+    }
+}
+
+/// Why fan-out did not work. Never a reason to stop: the log has everything.
+#[derive(Debug, thiserror::Error)]
+#[error("fan-out is unavailable: {message}")]
+pub struct FanoutError {
+    /// What happened.
+    pub message: String,
+    /// The cause.
+    #[source]
+    pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// Publish and subscribe.
+#[async_trait]
+pub trait Fanout: Send + Sync {
+    /// Sends all messages in order, in one round trip.
+    async fn publish(&self, messages: Vec<(Topic, Bytes)>) -> Result<(), FanoutError>;
+
+    /// Listens to a topic. Returns once the broker has confirmed the subscription: what is published after that
+    /// is delivered, unless the connection breaks or the buffer overflows. Reconnects and resubscribes by itself.
+    /// Several subscriptions to one topic in one process share one at the broker. Dropping it unsubscribes.
+    async fn subscribe(&self, topic: Topic) -> Result<Subscription, FanoutError>;
+
+    /// A round trip to the broker; an error when hints do not flow now.
+    async fn ping(&self) -> Result<(), FanoutError>;
+}
+
+/// One listener.
+pub struct Subscription {
+    receiver: tokio::sync::broadcast::Receiver<Bytes>,
+    /// Released when the subscription is dropped, so that the adapter can unsubscribe.
+    _guard: Box<dyn std::any::Any + Send + Sync>,
+}
+
+/// What a subscription hears.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// A message.
+    Message(Bytes),
+    /// Messages may have been missed (overflow, or the connection to the broker broke): look at the log.
+    Missed,
+}
+
+impl Subscription {
+    /// Wraps what an adapter delivers into; `guard` is dropped with the subscription.
+    pub fn new(
+        receiver: tokio::sync::broadcast::Receiver<Bytes>,
+        guard: impl std::any::Any + Send + Sync,
+    ) -> Self {
+        Self { receiver, _guard: Box::new(guard) }
+    }
+
+    /// The next signal; `None` when the adapter is gone.
+    pub async fn next(&mut self) -> Option<Signal> {
+        use tokio::sync::broadcast::error::RecvError;
+        match self.receiver.recv().await {
+            Ok(message) => Some(Signal::Message(message)),
+            Err(RecvError::Lagged(_)) => Some(Signal::Missed),
+            Err(RecvError::Closed) => None,
+        }
+    }
+}

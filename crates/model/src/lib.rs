@@ -1,0 +1,1 @@
+//! What answers for a role: the offline model and the scripted model.

@@ -1,0 +1,1 @@
+//! What every service starts with: configuration, telemetry, health, reflection, shutdown.

@@ -1,0 +1,64 @@
+//! The one error type of the store.
+
+/// Why a store could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// What was named does not exist.
+    #[error("{what} {id} does not exist")]
+    NotFound {
+        /// `run`, `document`, `project`.
+        what: &'static str,
+        /// Its id.
+        id: String,
+    },
+    /// What was written before says otherwise.
+    #[error("{0}")]
+    Conflict(String),
+    /// The store cannot be reached or cannot serve now; the same call may work later. After an append it is
+    /// unknown whether it was written: repeat it unchanged.
+    #[error("the store is unavailable: {message}")]
+    Unavailable {
+        /// What happened.
+        message: String,
+        /// The cause.
+        #[source]
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
+    /// What is stored cannot be read, or the schema is not what this version needs.
+    #[error("{message}")]
+    Broken {
+        /// What is wrong and what to do.
+        message: String,
+        /// The cause.
+        #[source]
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
+}
+
+impl StoreError {
+    /// `what` with `id` does not exist.
+    pub fn not_found(what: &'static str, id: impl ToString) -> Self {
+        Self::NotFound { what, id: id.to_string() }
+    }
+
+    /// Something stored is not readable.
+    pub fn broken(
+        message: impl Into<String>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Broken { message: message.into(), source: Some(source.into()) }
+    }
+
+    /// The store cannot serve now.
+    pub fn unavailable(
+        message: impl Into<String>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Unavailable { message: message.into(), source: Some(source.into()) }
+    }
+
+    /// True when the same call may work later.
+    pub const fn is_transient(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
+    }
+}

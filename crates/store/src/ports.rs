@@ -1,0 +1,373 @@
+//! The ports: what the rest of the system asks of a store. Two adapters implement them, `postgres` and
+//! `embedded`, and one contract suite (`tests/contract.rs`) holds both to the promises written here.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentSummary, SearchHit};
+use tree_agent_contract::event::Event;
+use tree_agent_contract::{
+    ArtifactId, ArtifactType, DocumentId, NodeId, NodeStatus, PlanId, ProjectId, Role, RunContext, RunId, RunSpec,
+    RunStatus, RunSummary, Timestamp,
+};
+
+use crate::error::StoreError;
+
+/// A whole store. Services hold an `Arc<dyn Store>`.
+pub trait Store: EventLog + Leases + Runs + Documents + Projects + Operations {}
+impl<T: EventLog + Leases + Runs + Documents + Projects + Operations + ?Sized> Store for T {}
+
+/// The append-only log and the projections that are written with it.
+#[async_trait]
+pub trait EventLog: Send + Sync {
+    /// Appends to many runs in one round trip and one transaction per run at the least: all of one run's part is
+    /// written or none of it. The outcomes are in the order of `appends`; a run may occur once.
+    ///
+    /// The fence is inside: a run's part is written only while its row has exactly `epoch` and `expected_head`.
+    /// An append that is repeated after an ambiguous commit (same epoch, same expected head, same events) reports
+    /// [`AppendOutcome::Appended`] without writing twice.
+    async fn append(&self, appends: Vec<RunAppend>) -> Result<Vec<AppendOutcome>, StoreError>;
+
+    /// Events with `seq > after_seq`, in order, at most `limit`. Empty at or beyond the head and for unknown runs.
+    async fn read(&self, run: RunId, after_seq: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
+
+    /// The head seq of each run that exists, in no particular order.
+    async fn heads(&self, runs: &[RunId]) -> Result<Vec<(RunId, u64)>, StoreError>;
+}
+
+/// One run's part of an append.
+#[derive(Clone, Debug)]
+pub struct RunAppend {
+    /// The run.
+    pub run_id: RunId,
+    /// The epoch of the lease that the writer holds.
+    pub epoch: u64,
+    /// The seq of the last event that the writer knows; `events` begin at the next.
+    pub expected_head: u64,
+    /// The events, contiguous, at least one.
+    pub events: Vec<Event>,
+    /// Final rows of the nodes, plans and artifacts that the events touch.
+    pub projection: Projection,
+    /// Document writes that belong to the events, in order.
+    pub documents: Vec<DocumentOp>,
+    /// Commands that these events answer; they leave the inbox with them.
+    pub handled_commands: Vec<i64>,
+}
+
+/// Rows derived from the log by the engine; written with the events they come from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Projection {
+    /// The run's own row, when its status, partiality, error or node count changed.
+    pub run: Option<RunRow>,
+    /// Nodes, inserted or replaced by id.
+    pub nodes: Vec<NodeRow>,
+    /// Plans, inserted or replaced by id.
+    pub plans: Vec<PlanRow>,
+    /// Artifacts, inserted or replaced by id.
+    pub artifacts: Vec<ArtifactRow>,
+}
+
+/// The derived columns of `tree_agent_runs`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRow {
+    /// Where it stands.
+    pub status: RunStatus,
+    /// True when it ended with less than was asked for.
+    pub partial: bool,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// Nodes created so far.
+    pub node_count: u64,
+}
+
+/// A row of `tree_agent_nodes`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeRow {
+    /// The node.
+    pub id: NodeId,
+    /// Its parent; none for the root.
+    pub parent_node_id: Option<NodeId>,
+    /// Its title.
+    pub title: String,
+    /// Why its parent wants it.
+    pub reason: String,
+    /// How it will be judged.
+    pub success_criteria: Vec<String>,
+    /// Band of the parent's plan.
+    pub band_index: Option<u32>,
+    /// Place in that band.
+    pub step_index: Option<u32>,
+    /// 0 for the root.
+    pub depth: u32,
+    /// What it is doing.
+    pub status: NodeStatus,
+    /// The role it shows.
+    pub role_state: Role,
+    /// Its scratchpad.
+    pub scratchpad_doc_id: Option<DocumentId>,
+    /// When it first left `waiting`.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+}
+
+/// A row of `tree_agent_plans`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanRow {
+    /// The plan.
+    pub id: PlanId,
+    /// The node that wrote it.
+    pub node_id: NodeId,
+    /// 1, 2, …
+    pub version: u32,
+    /// `{"summary","bands":[{"index","goal","parallelizable","steps":[…]}]}`.
+    pub plan_json: serde_json::Value,
+    /// When.
+    pub created_at: Timestamp,
+}
+
+/// A row of `tree_agent_artifacts`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArtifactRow {
+    /// The artifact.
+    pub id: ArtifactId,
+    /// The node that returned it.
+    pub node_id: NodeId,
+    /// What it is.
+    pub artifact_type: ArtifactType,
+    /// The document, for document artifacts.
+    pub document_id: Option<DocumentId>,
+    /// The payload, for JSON artifacts.
+    pub json_payload: Option<serde_json::Map<String, serde_json::Value>>,
+    /// True for the one to read first.
+    pub is_primary: bool,
+    /// The role's name for it.
+    pub label: String,
+    /// When.
+    pub created_at: Timestamp,
+}
+
+/// How one run's part of an append ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppendOutcome {
+    /// Written (now, or by an earlier try of the same append).
+    Appended,
+    /// The run row has another epoch or head: another driver owns the run. Nothing was written; stop driving.
+    Fenced,
+}
+
+/// Who may write to a run. All times are the store's clock, never the caller's.
+#[async_trait]
+pub trait Leases: Send + Sync {
+    /// Takes up to `limit` runs that are not final and that nobody holds (never claimed, released or expired),
+    /// oldest first. Each gets `epoch + 1` and a lease of `ttl`. Concurrent callers never get the same run.
+    async fn claim(&self, owner: &str, ttl: Duration, limit: usize) -> Result<Vec<Claim>, StoreError>;
+
+    /// Extends the lease of each `(run, epoch)` to `ttl` from now and returns those that were still held.
+    async fn renew(&self, held: &[(RunId, u64)], ttl: Duration) -> Result<Vec<RunId>, StoreError>;
+
+    /// Gives the runs back, so that others can claim them at once. Unknown or lost ones are ignored.
+    async fn release(&self, held: &[(RunId, u64)]) -> Result<(), StoreError>;
+}
+
+/// A run that was claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The run.
+    pub run_id: RunId,
+    /// The epoch of the new lease.
+    pub epoch: u64,
+    /// The head of the log at the moment of the claim.
+    pub head_seq: u64,
+}
+
+/// Runs as their users see them, and the inbox through which they are steered.
+#[async_trait]
+pub trait Runs: Send + Sync {
+    /// Writes a run with its first events (seq 1, 2, …). When `request_id` is given and was used before by the
+    /// same user, nothing is written: [`Created::Existing`] if the spec is the same, else
+    /// [`StoreError::Conflict`].
+    async fn create_run(&self, run: NewRun) -> Result<Created, StoreError>;
+
+    /// The run, or [`StoreError::NotFound`].
+    async fn run(&self, run: RunId) -> Result<RunSummary, StoreError>;
+
+    /// A page of runs, newest first.
+    async fn list_runs(&self, query: RunQuery) -> Result<Page<RunSummary>, StoreError>;
+
+    /// Puts a command in the run's inbox and returns its id. [`StoreError::NotFound`] for an unknown run.
+    async fn send_command(&self, run: RunId, command: Command) -> Result<i64, StoreError>;
+
+    /// The unanswered commands of the runs, oldest first.
+    async fn commands(&self, runs: &[RunId]) -> Result<Vec<PendingCommand>, StoreError>;
+}
+
+/// A run to be written.
+#[derive(Clone, Debug)]
+pub struct NewRun {
+    /// Its id.
+    pub run_id: RunId,
+    /// What was asked for.
+    pub spec: RunSpec,
+    /// Makes the call idempotent per user; empty for none.
+    pub request_id: String,
+    /// Its first events, from seq 1.
+    pub events: Vec<Event>,
+    /// Their projection.
+    pub projection: Projection,
+    /// Their documents.
+    pub documents: Vec<DocumentOp>,
+}
+
+/// How `create_run` ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// Written.
+    New(RunId),
+    /// The same request made this run before.
+    Existing(RunId),
+}
+
+/// Which runs to list. A cursor is the last row of the page before.
+#[derive(Clone, Debug, Default)]
+pub struct RunQuery {
+    /// Only these statuses; empty for all.
+    pub statuses: Vec<RunStatus>,
+    /// Only runs whose context names this project.
+    pub project_id: Option<ProjectId>,
+    /// Only runs whose objective contains this text, letter case aside.
+    pub objective_contains: String,
+    /// Only runs created before this row (time, then id, both descending).
+    pub before: Option<(Timestamp, RunId)>,
+    /// Rows, 1 to [`PAGE_MAX`](tree_agent_contract::limits::PAGE_MAX).
+    pub limit: usize,
+}
+
+/// A page, and whether there is more behind it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page<T> {
+    /// The rows.
+    pub items: Vec<T>,
+    /// True when a further page would not be empty.
+    pub more: bool,
+}
+
+/// What a user tells a run.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Command {
+    /// End the run now.
+    Cancel {
+        /// Why, shown in the run's last event.
+        reason: String,
+    },
+}
+
+/// A command that no driver has answered yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingCommand {
+    /// Its id, ascending per run.
+    pub id: i64,
+    /// The run.
+    pub run_id: RunId,
+    /// What to do.
+    pub command: Command,
+}
+
+/// Documents outside of appends.
+#[async_trait]
+pub trait Documents: Send + Sync {
+    /// The document, or [`StoreError::NotFound`].
+    async fn document(&self, id: DocumentId) -> Result<Document, StoreError>;
+
+    /// A page of documents, by path, then id.
+    async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError>;
+
+    /// Full-text search, best first. Words are ANDed when that finds anything, else ORed; letter case and common
+    /// endings are folded. Text that holds no word finds nothing. Never an error for odd query text.
+    async fn search_documents(&self, query: SearchQuery) -> Result<Vec<SearchHit>, StoreError>;
+
+    /// Writes a document whole, replacing body, title and props of one with the same id. A source with the same
+    /// project and path but another id is [`StoreError::Conflict`]; an unknown project is
+    /// [`StoreError::NotFound`].
+    async fn put_document(&self, document: Document) -> Result<(), StoreError>;
+}
+
+/// Which documents to list.
+#[derive(Clone, Debug, Default)]
+pub struct DocumentQuery {
+    /// Only documents of these projects; empty for any.
+    pub project_ids: Vec<ProjectId>,
+    /// Only documents of this run.
+    pub run_id: Option<RunId>,
+    /// Only these kinds; empty for all.
+    pub kinds: Vec<DocumentKind>,
+    /// Only paths that begin with this.
+    pub path_prefix: String,
+    /// Only rows after this one (path, then id).
+    pub after: Option<(String, DocumentId)>,
+    /// Rows, 1 to [`PAGE_MAX`](tree_agent_contract::limits::PAGE_MAX).
+    pub limit: usize,
+}
+
+/// What to search for, and where.
+#[derive(Clone, Debug)]
+pub struct SearchQuery {
+    /// Free text.
+    pub text: String,
+    /// Where: sources of the projects that the context allows.
+    pub context: RunContext,
+    /// Only paths that begin with this.
+    pub path_prefix: String,
+    /// Hits at the most.
+    pub limit: usize,
+}
+
+/// Projects.
+#[async_trait]
+pub trait Projects: Send + Sync {
+    /// Writes a project. The same id again is not an error; the same name with another id is
+    /// [`StoreError::Conflict`].
+    async fn create_project(&self, project: Project) -> Result<(), StoreError>;
+
+    /// The project, or [`StoreError::NotFound`].
+    async fn project(&self, id: ProjectId) -> Result<Project, StoreError>;
+
+    /// A page of projects by name, after `after_name`.
+    async fn list_projects(
+        &self,
+        name_contains: &str,
+        after_name: &str,
+        limit: usize,
+    ) -> Result<Page<Project>, StoreError>;
+}
+
+/// A named set of documents.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Project {
+    /// Its id.
+    pub id: ProjectId,
+    /// Its name, unique, letter case aside.
+    pub name: String,
+    /// What it is about.
+    pub description: String,
+    /// Its source documents (computed on reading).
+    pub document_count: u64,
+    /// When it was created.
+    pub created_at: Timestamp,
+}
+
+/// What operators need.
+#[async_trait]
+pub trait Operations: Send + Sync {
+    /// A cheap round trip to the store; an error when it cannot serve now.
+    async fn ping(&self) -> Result<(), StoreError>;
+
+    /// Replaces the projection rows of a run with `projection` (which must be complete), as long as the head is
+    /// still `head_seq`; false when it moved.
+    async fn replace_projection(&self, run: RunId, head_seq: u64, projection: Projection) -> Result<bool, StoreError>;
+}

@@ -1,0 +1,1 @@
+//! Builders, fakes and private servers for tests. Dev-dependency only.

@@ -1,0 +1,1 @@
+//! Built-in tools behind one registry, filtered by context.

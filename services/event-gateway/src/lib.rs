@@ -1,0 +1,1 @@
+//! The public door: gRPC, gRPC-web and the web UI on one port.

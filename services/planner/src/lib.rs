@@ -1,0 +1,1 @@
+//! The planner role and the driver.
