@@ -71,7 +71,9 @@ impl Checks {
 
     /// Adds an error if `text` is longer than `max` bytes.
     pub fn at_most(&mut self, field: impl Into<String>, text: &str, max: usize) {
-        self.require(text.len() <= max, field, || format!("is {} bytes long; at most {max} are allowed", text.len()));
+        self.require(text.len() <= max, field, || {
+            format!("is {} bytes long; at most {max} are allowed", text.len())
+        });
     }
 
     /// Adds an error unless `value` lies in `range`.

@@ -579,15 +579,20 @@ mod tests {
     #[test]
     fn run_created_flattens_its_spec_and_reads_back() {
         let run = RunId(uuid::Uuid::from_u128(1));
-        let body: EventBody =
-            RunCreated { spec: RunSpec::new("why?"), root_node_id: NodeId::root(run), schema_version: SCHEMA_VERSION }
-                .into();
+        let body: EventBody = RunCreated {
+            spec: RunSpec::new("why?"),
+            root_node_id: NodeId::root(run),
+            schema_version: SCHEMA_VERSION,
+        }
+        .into();
         let text = serde_json::to_vec(&body).unwrap();
         assert_eq!(EventBody::from_json("tree.run_created", &text).unwrap(), body);
     }
 
     #[test]
     fn an_unknown_type_is_said() {
-        assert!(matches!(EventBody::from_json("tree.nope", b"{}"), Err(EventError::UnknownType(t)) if t == "tree.nope"));
+        assert!(
+            matches!(EventBody::from_json("tree.nope", b"{}"), Err(EventError::UnknownType(t)) if t == "tree.nope")
+        );
     }
 }

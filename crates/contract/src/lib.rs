@@ -11,6 +11,7 @@ pub mod context;
 pub mod document;
 pub mod error;
 pub mod event;
+pub mod graph;
 pub mod ids;
 pub mod limits;
 pub mod result;

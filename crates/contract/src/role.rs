@@ -12,7 +12,8 @@ pub use executor::{
     Action, ActionKind, ArtifactDraft, DraftType, ExecuteInput, ExecutorOutput, ParentHintDraft, ResultDraft,
 };
 pub use planner::{
-    BandDraft, Complexity, LeafDecision, PlanDraft, PlanInput, PlannerMode, PlannerOutput, PriorStep, StepDraft,
+    BandDraft, Complexity, LeafDecision, PlanDraft, PlanInput, PlannerMode, PlannerOutput, PriorStep,
+    StepDraft,
 };
 pub use update::{RoleUpdate, ScratchpadDelta};
 

@@ -1,4 +1,17 @@
 //! The wire contract: generated protobuf and gRPC code, and its conversions to and from the contract crate.
+//!
+//! [`Wire`] is the one way across: `value.to_wire()` and `Value::from_wire(message)?`. Handlers convert, make one
+//! call, and convert back.
+
+mod events;
+mod graph;
+mod roles;
+mod run;
+mod status;
+mod wire;
+
+pub use status::{ERROR_DOMAIN, role_error, role_status};
+pub use wire::Wire;
 
 /// Generated from `proto/treeagent/v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]

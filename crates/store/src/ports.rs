@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentSummary, SearchHit};
 use tree_agent_contract::event::Event;
 use tree_agent_contract::{
-    ArtifactId, ArtifactType, DocumentId, NodeId, NodeStatus, PlanId, ProjectId, Role, RunContext, RunId, RunSpec,
-    RunStatus, RunSummary, Timestamp,
+    ArtifactId, ArtifactType, DocumentId, NodeId, NodeStatus, PlanId, ProjectId, Role, RunContext, RunId,
+    RunSpec, RunStatus, RunSummary, Timestamp,
 };
 
 use crate::error::StoreError;
@@ -369,5 +369,10 @@ pub trait Operations: Send + Sync {
 
     /// Replaces the projection rows of a run with `projection` (which must be complete), as long as the head is
     /// still `head_seq`; false when it moved.
-    async fn replace_projection(&self, run: RunId, head_seq: u64, projection: Projection) -> Result<bool, StoreError>;
+    async fn replace_projection(
+        &self,
+        run: RunId,
+        head_seq: u64,
+        projection: Projection,
+    ) -> Result<bool, StoreError>;
 }

@@ -151,7 +151,11 @@ pub(super) fn check_returned(artifacts: &[ArtifactDraft], result: &ResultDraft, 
         });
         match artifact.r#type {
             DraftType::Document => {
-                c.text(format!("{at}.title"), artifact.title.as_deref().unwrap_or_default(), limits::TITLE_BYTES);
+                c.text(
+                    format!("{at}.title"),
+                    artifact.title.as_deref().unwrap_or_default(),
+                    limits::TITLE_BYTES,
+                );
                 c.text(
                     format!("{at}.documentMarkdown"),
                     artifact.document_markdown.as_deref().unwrap_or_default(),
@@ -159,7 +163,9 @@ pub(super) fn check_returned(artifacts: &[ArtifactDraft], result: &ResultDraft, 
                 );
             }
             DraftType::Json => match &artifact.json_payload {
-                None => c.require(false, format!("{at}.jsonPayload"), || "is required for type \"json\"".into()),
+                None => {
+                    c.require(false, format!("{at}.jsonPayload"), || "is required for type \"json\"".into())
+                }
                 Some(payload) => {
                     let bytes = serde_json::to_string(payload).map(|s| s.len()).unwrap_or(usize::MAX);
                     c.require(bytes <= limits::JSON_BYTES, format!("{at}.jsonPayload"), || {
@@ -176,10 +182,18 @@ pub(super) fn check_returned(artifacts: &[ArtifactDraft], result: &ResultDraft, 
         .iter()
         .enumerate()
         .map(|(i, label)| (format!("result.parentHint.artifactLabels[{i}]"), label))
-        .chain(result.primary_artifact_label.iter().map(|label| ("result.primaryArtifactLabel".to_owned(), label)));
+        .chain(
+            result
+                .primary_artifact_label
+                .iter()
+                .map(|label| ("result.primaryArtifactLabel".to_owned(), label)),
+        );
     for (field, label) in named {
         c.require(labels.contains(label.as_str()), field, || {
-            format!("{label:?} is no artifact of this answer; artifacts are [{}]", labels.iter().copied().collect::<Vec<_>>().join(", "))
+            format!(
+                "{label:?} is no artifact of this answer; artifacts are [{}]",
+                labels.iter().copied().collect::<Vec<_>>().join(", ")
+            )
         });
     }
     let has = |wanted: DraftType| artifacts.iter().any(|a| a.r#type == wanted);

@@ -139,7 +139,9 @@ impl PlannerOutput {
         c.text("modeReason", &self.mode_reason, limits::TEXT_BYTES);
         self.scratchpad.check(&mut c);
         match (self.mode, &self.plan) {
-            (PlannerMode::Plan, None) => c.require(false, "plan", || "is required when mode is \"plan\"".into()),
+            (PlannerMode::Plan, None) => {
+                c.require(false, "plan", || "is required when mode is \"plan\"".into())
+            }
             (PlannerMode::Plan, Some(plan)) => check_plan(plan, prior, &mut c),
             (PlannerMode::Execute, _) => {}
         }
@@ -163,11 +165,18 @@ fn check_plan(plan: &PlanDraft, prior: &[PriorStep], c: &mut Checks) {
             let at = format!("{at}.steps[{s}]");
             c.text(format!("{at}.id"), step.id.as_str(), limits::STEP_ID_BYTES);
             c.require(seen.insert(&step.id), format!("{at}.id"), || {
-                format!("{:?} is used by an earlier step; ids must be unique within the node", step.id.as_str())
+                format!(
+                    "{:?} is used by an earlier step; ids must be unique within the node",
+                    step.id.as_str()
+                )
             });
             c.text(format!("{at}.title"), &step.title, limits::TITLE_BYTES);
             c.at_most(format!("{at}.reason"), &step.reason, limits::TEXT_BYTES);
-            c.range(format!("{at}.successCriteria"), step.success_criteria.len() as u64, 0..=limits::CRITERIA as u64);
+            c.range(
+                format!("{at}.successCriteria"),
+                step.success_criteria.len() as u64,
+                0..=limits::CRITERIA as u64,
+            );
             for (k, criterion) in step.success_criteria.iter().enumerate() {
                 c.text(format!("{at}.successCriteria[{k}]"), criterion, limits::TEXT_BYTES);
             }
@@ -176,7 +185,10 @@ fn check_plan(plan: &PlanDraft, prior: &[PriorStep], c: &mut Checks) {
             });
             if let Some(title) = known.get(&step.id) {
                 c.require(*title == step.title, format!("{at}.title"), || {
-                    format!("step {:?} was {title:?} in the earlier plan; keep its title or choose a new id", step.id.as_str())
+                    format!(
+                        "step {:?} was {title:?} in the earlier plan; keep its title or choose a new id",
+                        step.id.as_str()
+                    )
                 });
             }
         }

@@ -1,0 +1,217 @@
+//! The event contract.
+
+use tree_agent_contract::error::FieldError;
+use tree_agent_contract::event::*;
+use tree_agent_contract::{Event, RunSpec};
+
+use crate::v1 as pb;
+use crate::wire::{Wire, missing, wire_message, within};
+
+wire_message! {
+    RunStatusChanged => RunStatusChanged { status, reason, partial }
+    NodeCreated => NodeCreated {
+        parent_node_id, title, depth, band_index, step_index, step_id, reason, success_criteria,
+    }
+    NodeStatusChanged => NodeStatusChanged { status, role, message, progress }
+    NodeCompleted => NodeCompleted { outcome, evidence, metrics }
+    NodeFailed => NodeFailed { error, retryable }
+    PlanCreated => PlanCreated { plan_id, version, summary, mode_reason }
+    PlanBandCreated => PlanBandCreated { plan_id, band_index, step_ids, goal, parallelizable }
+    StepCreated => StepCreated { step_id, band_index, step_index, title, reason, success_criteria }
+    StepStatusChanged => StepStatusChanged { step_id, status }
+    NodeDelegated => NodeDelegated { child_node_id, step_id }
+    ScratchpadLinked => ScratchpadLinked { scratchpad_doc_id }
+    ScratchpadUpdated => ScratchpadUpdated { scratchpad_doc_id, tail_preview, updated_at [required] }
+    ArtifactCreated => ArtifactCreated {
+        artifact_id, artifact_type, document_id, label, title, json_payload, is_primary,
+    }
+    NodeResult => NodeResult { result [required] }
+    ParentHint => ParentHint { parent_node_id, hint_type, artifact_ids, document_ids }
+    NodeAggregated => NodeAggregated { child_ids, summary, success_assessment }
+    ReplanRequested => ReplanRequested { reason, based_on_child_ids }
+    UsageRecorded => UsageRecorded {
+        model, input_tokens, output_tokens, cached_tokens, cost_micros, duration_ms, purpose,
+    }
+    BudgetExhausted => BudgetExhausted { budget, limit, used }
+    GuidanceAdded => GuidanceAdded { text, author }
+    PlanEdited => PlanEdited { plan_id, version, summary, author }
+    RunForked => RunForked { source_run_id, at_seq }
+    LeafPicked => LeafPicked { leaf_node_id, reason }
+    SessionForked => SessionForked { session_id, parent_session_id }
+    RollupUpdated => RollupUpdated { document_id, iteration, summary }
+    ToolCallRequested => ToolCallRequested { call_id, tool_name, args, purpose, phase, started_at }
+    ToolCallResult => ToolCallResult { call_id, tool_name, ok, summary, error, phase, completed_at }
+}
+
+impl Wire for RunCreated {
+    type Pb = pb::RunCreated;
+
+    fn to_wire(&self) -> pb::RunCreated {
+        pb::RunCreated {
+            objective: self.spec.objective.clone(),
+            strategy: self.spec.strategy.to_wire(),
+            context: Some(self.spec.context.to_wire()),
+            budgets: Some(self.spec.budgets.to_wire()),
+            model: self.spec.model.clone(),
+            user_id: self.spec.user_id.clone(),
+            root_node_id: self.root_node_id.to_wire(),
+            schema_version: self.schema_version,
+        }
+    }
+
+    fn from_wire(pb: pb::RunCreated) -> Result<Self, FieldError> {
+        Ok(Self {
+            spec: RunSpec {
+                objective: pb.objective,
+                strategy: Wire::from_wire(pb.strategy).map_err(|e| within("strategy", e))?,
+                context: Wire::from_wire(pb.context.unwrap_or_default()).map_err(|e| within("context", e))?,
+                budgets: Wire::from_wire(pb.budgets.unwrap_or_default()).map_err(|e| within("budgets", e))?,
+                model: pb.model,
+                user_id: pb.user_id,
+            },
+            root_node_id: Wire::from_wire(pb.root_node_id).map_err(|e| within("root_node_id", e))?,
+            schema_version: pb.schema_version,
+        })
+    }
+}
+
+macro_rules! bodies {
+    ($($variant:ident = $wire:ident),* $(,)?) => {
+        impl Wire for Event {
+            type Pb = pb::Event;
+
+            fn to_wire(&self) -> pb::Event {
+                let body = match &self.body {
+                    $(EventBody::$variant(body) => pb::event::Body::$wire(body.to_wire()),)*
+                };
+                pb::Event {
+                    run_id: self.run_id.to_wire(),
+                    seq: self.seq,
+                    node_id: self.node_id.to_wire(),
+                    parent_node_id: self.parent_node_id.to_wire(),
+                    timestamp: Some(self.timestamp.to_wire()),
+                    body: Some(body),
+                }
+            }
+
+            fn from_wire(pb: pb::Event) -> Result<Self, FieldError> {
+                let body = match pb.body.ok_or_else(|| FieldError::new("body", "is of a type that this version does not know; update this program"))? {
+                    $(pb::event::Body::$wire(body) => Wire::from_wire(body).map(EventBody::$variant),)*
+                };
+                Ok(Event {
+                    run_id: Wire::from_wire(pb.run_id).map_err(|e| within("run_id", e))?,
+                    seq: pb.seq,
+                    node_id: Wire::from_wire(pb.node_id).map_err(|e| within("node_id", e))?,
+                    parent_node_id: Wire::from_wire(pb.parent_node_id).map_err(|e| within("parent_node_id", e))?,
+                    timestamp: pb.timestamp.ok_or_else(missing).and_then(Wire::from_wire).map_err(|e| within("timestamp", e))?,
+                    body: body.map_err(|e| within("body", e))?,
+                })
+            }
+        }
+    };
+}
+
+bodies! {
+    RunCreated = RunCreated,
+    RunStatusChanged = RunStatus,
+    NodeCreated = NodeCreated,
+    NodeStatusChanged = NodeStatus,
+    NodeCompleted = NodeCompleted,
+    NodeFailed = NodeFailed,
+    PlanCreated = PlanCreated,
+    PlanBandCreated = PlanBandCreated,
+    StepCreated = StepCreated,
+    StepStatusChanged = StepStatus,
+    NodeDelegated = NodeDelegated,
+    ScratchpadLinked = ScratchpadLinked,
+    ScratchpadUpdated = ScratchpadUpdated,
+    ArtifactCreated = ArtifactCreated,
+    NodeResult = NodeResult,
+    ParentHint = ParentHint,
+    NodeAggregated = NodeAggregated,
+    ReplanRequested = ReplanRequested,
+    UsageRecorded = UsageRecorded,
+    BudgetExhausted = BudgetExhausted,
+    GuidanceAdded = GuidanceAdded,
+    PlanEdited = PlanEdited,
+    RunForked = RunForked,
+    LeafPicked = LeafPicked,
+    SessionForked = SessionForked,
+    RollupUpdated = RollupUpdated,
+    ToolCallRequested = ToolCallRequested,
+    ToolCallResult = ToolCallResult,
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+    use tree_agent_contract::*;
+
+    use super::*;
+
+    /// One event of every type, from its JSON form, so that a payload key that the wire form drops is noticed.
+    #[test]
+    fn every_event_type_survives_the_wire() {
+        let id = "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b";
+        let at = "2026-01-27T10:00:00.000001Z";
+        let samples = serde_json::json!({
+            "tree.run_created": {"objective":"o","strategy":"tree","context":{"scope":"project","projectIds":[id]},"budgets":{"maxDepth":2,"maxTokens":5},"model":"offline","userId":"u","rootNodeId":id,"schemaVersion":1},
+            "tree.run_status": {"status":"failed","reason":"r","partial":true},
+            "tree.node_created": {"parentNodeId":id,"title":"t","depth":1,"bandIndex":0,"stepIndex":2,"stepId":"s","reason":"r","successCriteria":["c"]},
+            "tree.node_status": {"status":"blocked","role":"planner","message":"m","progress":0.5},
+            "tree.node_completed": {"outcome":"partial","evidence":"e","metrics":{"durationMs":7,"ratio":0.5,"list":[null,true,"x"]}},
+            "tree.node_failed": {"error":"e","retryable":true},
+            "tree.plan_created": {"planId":id,"version":2,"summary":"s","modeReason":"m"},
+            "tree.plan_band_created": {"planId":id,"bandIndex":1,"stepIds":["a","b"],"goal":"g","parallelizable":false},
+            "tree.step_created": {"stepId":"a","bandIndex":1,"stepIndex":0,"title":"t","reason":"r","successCriteria":["c"]},
+            "tree.step_status": {"stepId":"a","status":"running"},
+            "tree.node_delegated": {"childNodeId":id,"stepId":"a"},
+            "tree.scratchpad_linked": {"scratchpadDocId":id},
+            "tree.scratchpad_updated": {"scratchpadDocId":id,"tailPreview":"t","updatedAt":at},
+            "tree.artifact_created": {"artifactId":id,"artifactType":"json","documentId":id,"label":"l","title":"t","jsonPayload":{"a":{"b":1}},"isPrimary":true},
+            "tree.node_result": {"result":{"kind":"hybrid","summary":"s","successAssessment":{"met":true,"notes":"n"},"primaryArtifactId":id,"artifactIds":[id],"documentIds":[id],"jsonPayload":{"x":1},"scratchpadDocId":id,"scratchpadTail":"t"}},
+            "tree.parent_hint": {"parentNodeId":id,"hintType":"read_json","artifactIds":[id],"documentIds":[id]},
+            "tree.node_aggregated": {"childIds":[id],"summary":"s","successAssessment":{"met":false}},
+            "tree.replan_requested": {"reason":"r","basedOnChildIds":[id]},
+            "tree.usage_recorded": {"model":"m","inputTokens":1,"outputTokens":2,"cachedTokens":3,"costMicros":4,"durationMs":5,"purpose":"plan"},
+            "tree.budget_exhausted": {"budget":"maxNodes","limit":3,"used":4},
+            "tree.guidance_added": {"text":"t","author":"a"},
+            "tree.plan_edited": {"planId":id,"version":2,"summary":"s","author":"a"},
+            "tree.run_forked": {"sourceRunId":id,"atSeq":9},
+            "tree.leaf_picked": {"leafNodeId":id,"reason":"r"},
+            "tree.session_forked": {"sessionId":"a","parentSessionId":"b"},
+            "tree.rollup_updated": {"documentId":id,"iteration":1,"summary":"s"},
+            "tree.tool_call_requested": {"callId":"t1","toolName":"n","args":{"q":"x"},"purpose":"p","phase":"execute","startedAt":at},
+            "tree.tool_call_result": {"callId":"t1","toolName":"n","ok":false,"summary":"s","error":"e","phase":"execute","completedAt":at},
+        });
+        for event_type in EventBody::TYPES {
+            let payload = samples.get(event_type).unwrap_or_else(|| panic!("no sample of {event_type}"));
+            let body = EventBody::from_json(event_type, &serde_json::to_vec(payload).unwrap()).unwrap();
+            let event = Event {
+                run_id: id.parse().unwrap(),
+                seq: 3,
+                node_id: id.parse().unwrap(),
+                parent_node_id: Some(id.parse().unwrap()),
+                timestamp: Timestamp(-1),
+                body,
+            };
+            let bytes = event.to_wire().encode_to_vec();
+            let back = Event::from_wire(pb::Event::decode(&bytes[..]).unwrap()).unwrap();
+            assert_eq!(back, event, "{event_type}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_path() {
+        let plan = pb::PlannerOutput {
+            mode: 2,
+            plan: Some(pb::PlanDraft { summary: String::new(), bands: vec![] }),
+            ..Default::default()
+        };
+        let err = tree_agent_contract::role::PlannerOutput::from_wire(plan).unwrap_err();
+        assert_eq!(err.field, "scratchpad");
+        let err =
+            RunContext::from_wire(pb::RunContext { scope: 2, project_ids: vec!["x".into()] }).unwrap_err();
+        assert_eq!(err.field, "project_ids[0]");
+    }
+}

@@ -1,0 +1,124 @@
+//! Runs, budgets, context and the result envelope.
+
+use tree_agent_contract::error::FieldError;
+use tree_agent_contract::*;
+
+use crate::v1 as pb;
+use crate::wire::{Wire, missing, wire_enum, wire_message, within};
+
+wire_enum! {
+    RunStatus => pb::RunStatus { Queued, Running, Paused, Completed, Failed, Cancelled }
+    NodeStatus => pb::NodeStatus { Planning, Delegating, Executing, Waiting, Aggregating, Completed, Failed, Blocked, Cancelled }
+    Role => pb::Role { Planner, Executor }
+    StepStatus => pb::StepStatus { Pending, Running, Completed, Failed, Cancelled }
+    Outcome => pb::Outcome { Success, Partial }
+    ResultKind => pb::ResultKind { Json, Document, Hybrid }
+    ArtifactType => pb::ArtifactType { Document, Json, Summary, Other }
+    HintType => pb::HintType { ReadDocuments, ReadJson }
+    Strategy => pb::Strategy { Tree, Homework, Search }
+    DocumentKind => pb::DocumentKind { Source, Scratchpad, Artifact }
+}
+
+wire_message! {
+    SuccessAssessment => SuccessAssessment { met, notes }
+    TreeAgentResult => TreeAgentResult {
+        kind, summary, success_assessment, primary_artifact_id, artifact_ids, document_ids, json_payload,
+        scratchpad_doc_id, scratchpad_tail,
+    }
+}
+
+impl Wire for RunContext {
+    type Pb = pb::RunContext;
+
+    fn to_wire(&self) -> pb::RunContext {
+        let scope = match self.scope {
+            Scope::Global => pb::Scope::Global,
+            Scope::Project => pb::Scope::Project,
+            Scope::MultiProject => pb::Scope::MultiProject,
+        };
+        pb::RunContext { scope: scope as i32, project_ids: self.project_ids.to_wire() }
+    }
+
+    fn from_wire(pb: pb::RunContext) -> Result<Self, FieldError> {
+        let scope = match pb::Scope::try_from(pb.scope) {
+            Ok(pb::Scope::Unspecified | pb::Scope::Global) => Scope::Global,
+            Ok(pb::Scope::Project) => Scope::Project,
+            Ok(pb::Scope::MultiProject) => Scope::MultiProject,
+            Err(_) => return Err(FieldError::new("scope", format!("{} is no scope", pb.scope))),
+        };
+        let project_ids = Wire::from_wire(pb.project_ids).map_err(|e| within("project_ids", e))?;
+        Ok(Self { scope, project_ids })
+    }
+}
+
+macro_rules! budgets {
+    ($($f:ident),* ; $($o:ident),*) => {
+        impl Wire for Budgets {
+            type Pb = pb::Budgets;
+
+            fn to_wire(&self) -> pb::Budgets {
+                pb::Budgets { $($f: Some(self.$f),)* $($o: self.$o,)* }
+            }
+
+            /// Absent fields take their defaults; ranges are checked by [`Budgets::validate`].
+            fn from_wire(pb: pb::Budgets) -> Result<Self, FieldError> {
+                let default = Budgets::default();
+                Ok(Self { $($f: pb.$f.unwrap_or(default.$f),)* $($o: pb.$o,)* })
+            }
+        }
+    };
+}
+budgets!(
+    max_depth, max_bands_per_plan, max_steps_per_band, max_children_per_node, max_replans_per_node,
+    max_parallel_steps, max_nodes, max_wall_clock_ms, max_attempts, call_timeout_ms;
+    max_tokens, max_cost_micros, max_tool_calls
+);
+
+impl Wire for RunSummary {
+    type Pb = pb::Run;
+
+    fn to_wire(&self) -> pb::Run {
+        pb::Run {
+            run_id: self.run_id.to_wire(),
+            objective: self.spec.objective.clone(),
+            strategy: self.spec.strategy.to_wire(),
+            context: Some(self.spec.context.to_wire()),
+            budgets: Some(self.spec.budgets.to_wire()),
+            model: self.spec.model.clone(),
+            user_id: self.spec.user_id.clone(),
+            status: self.status.to_wire(),
+            partial: self.partial,
+            root_node_id: self.root_node_id.to_wire(),
+            head_seq: self.head_seq,
+            node_count: self.node_count,
+            error: self.error.clone(),
+            created_at: Some(self.created_at.to_wire()),
+            updated_at: Some(self.updated_at.to_wire()),
+        }
+    }
+
+    fn from_wire(pb: pb::Run) -> Result<Self, FieldError> {
+        let time = |name: &str, t: Option<prost_types::Timestamp>| {
+            t.ok_or_else(missing).and_then(Wire::from_wire).map_err(|e| within(name, e))
+        };
+        Ok(Self {
+            run_id: Wire::from_wire(pb.run_id).map_err(|e| within("run_id", e))?,
+            spec: RunSpec {
+                objective: pb.objective,
+                strategy: Wire::from_wire(pb.strategy).map_err(|e| within("strategy", e))?,
+                context: Wire::from_wire(pb.context.unwrap_or_default()).map_err(|e| within("context", e))?,
+                budgets: Wire::from_wire(pb.budgets.unwrap_or_default()).map_err(|e| within("budgets", e))?,
+                model: pb.model,
+                user_id: pb.user_id,
+            },
+            status: Wire::from_wire(pb.status).map_err(|e| within("status", e))?,
+            partial: pb.partial,
+            root_node_id: Wire::from_wire(pb.root_node_id).map_err(|e| within("root_node_id", e))?,
+            head_seq: pb.head_seq,
+            node_count: pb.node_count,
+            error: pb.error,
+            created_at: time("created_at", pb.created_at)?,
+            updated_at: time("updated_at", pb.updated_at)?,
+        })
+    }
+}

@@ -1,0 +1,60 @@
+//! Role failures as gRPC statuses and back: the code tells generic clients, `google.rpc.ErrorInfo` tells ours.
+
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+use tree_agent_contract::role::{RoleError, RoleErrorKind};
+
+/// The domain of every `google.rpc.ErrorInfo` of this API.
+pub const ERROR_DOMAIN: &str = "treeagent.v1";
+
+/// A role failure as the status that ends its stream.
+pub fn role_status(error: &RoleError) -> Status {
+    let code = match error.kind {
+        RoleErrorKind::Unreachable => Code::Unavailable,
+        RoleErrorKind::Timeout => Code::DeadlineExceeded,
+        RoleErrorKind::InvalidOutput => Code::DataLoss,
+        RoleErrorKind::Rejected => Code::InvalidArgument,
+        RoleErrorKind::Internal => Code::Internal,
+        RoleErrorKind::Overloaded => Code::ResourceExhausted,
+    };
+    let details = ErrorDetails::with_error_info(
+        error.kind.as_str(),
+        ERROR_DOMAIN,
+        [("retryable".to_owned(), error.retryable().to_string())],
+    );
+    Status::with_error_details(code, error.message.clone(), details)
+}
+
+/// The role failure that a status means. A broken HTTP/2 connection shows as `Unknown` or `Cancelled` without
+/// details: nothing answered, so another instance may be tried.
+pub fn role_error(status: &Status) -> RoleError {
+    let info = status.get_details_error_info().filter(|info| info.domain == ERROR_DOMAIN);
+    let kind = info.and_then(|info| info.reason.parse().ok()).unwrap_or(match status.code() {
+        Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Aborted => RoleErrorKind::Unreachable,
+        Code::DeadlineExceeded => RoleErrorKind::Timeout,
+        Code::ResourceExhausted => RoleErrorKind::Overloaded,
+        Code::DataLoss => RoleErrorKind::InvalidOutput,
+        Code::InvalidArgument
+        | Code::NotFound
+        | Code::FailedPrecondition
+        | Code::OutOfRange
+        | Code::Unimplemented
+        | Code::PermissionDenied
+        | Code::Unauthenticated => RoleErrorKind::Rejected,
+        _ => RoleErrorKind::Internal,
+    });
+    RoleError::new(kind, status.message())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_survives_the_status() {
+        for &kind in RoleErrorKind::ALL {
+            let error = RoleError::new(kind, "why");
+            assert_eq!(role_error(&role_status(&error)), error);
+        }
+    }
+}
