@@ -1,1 +1,19 @@
 //! What every service starts with: configuration, telemetry, health, reflection, shutdown.
+//!
+//! A service's `main` is: parse its arguments and check them ([`config`]), start [`telemetry`], [`listen::bind`],
+//! take the token of [`shutdown::signal`], connect to what it needs ([`server::while_starting`] with [`retry`]),
+//! and hand everything to the library's `serve`, which ends in [`Server::serve`](server::Server::serve).
+
+pub mod channel;
+pub mod config;
+pub mod errors;
+pub mod listen;
+pub mod readiness;
+pub mod request;
+pub mod retry;
+pub mod server;
+pub mod shutdown;
+pub mod telemetry;
+
+pub use readiness::Readiness;
+pub use server::Server;

@@ -1,0 +1,176 @@
+//! Arguments that services share, and a way to report everything that is wrong with them at once.
+//!
+//! Arguments are taken as text and parsed by [`Problems`], because the command line parser would stop at the
+//! first bad value.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::telemetry::LogFormat;
+
+/// Where to listen, and how long to drain.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ListenArgs {
+    /// Address to listen on, such as 127.0.0.1:7400 (port 0: any free one).
+    #[arg(long, env = "TREE_AGENT_LISTEN", value_name = "ADDR")]
+    pub listen: Option<String>,
+    /// Seconds that open calls get to end after SIGTERM.
+    #[arg(long, env = "TREE_AGENT_DRAIN_SECONDS", value_name = "SECONDS", default_value = "10")]
+    pub drain_seconds: String,
+}
+
+impl ListenArgs {
+    /// The address; loopback and `default_port` when none was given.
+    pub fn address(&self, default_port: u16, problems: &mut Problems) -> SocketAddr {
+        let default = SocketAddr::from(([127, 0, 0, 1], default_port));
+        match &self.listen {
+            Some(text) => problems
+                .parse("TREE_AGENT_LISTEN", text, "an address and port such as 127.0.0.1:7400")
+                .unwrap_or(default),
+            None => default,
+        }
+    }
+
+    /// How long open calls get to end.
+    pub fn drain(&self, problems: &mut Problems) -> Duration {
+        problems.seconds("TREE_AGENT_DRAIN_SECONDS", &self.drain_seconds, 0..=3_600)
+    }
+}
+
+/// What to log, and how.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LogArgs {
+    /// What to log on stderr: a level, or `target=level` pairs separated by commas.
+    #[arg(long = "log", env = "TREE_AGENT_LOG", value_name = "FILTER", default_value = "info")]
+    pub filter: String,
+    /// text or json.
+    #[arg(long, env = "TREE_AGENT_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
+    pub log_format: String,
+}
+
+impl LogArgs {
+    /// The format.
+    pub fn format(&self, problems: &mut Problems) -> LogFormat {
+        problems.parse("TREE_AGENT_LOG_FORMAT", &self.log_format, "text or json").unwrap_or_default()
+    }
+}
+
+/// Everything that is wrong with the configuration.
+#[derive(Debug, Default)]
+pub struct Problems(Vec<String>);
+
+impl Problems {
+    /// Notes that `name` has a problem.
+    pub fn add(&mut self, name: &str, message: impl fmt::Display) {
+        self.0.push(format!("{name}: {message}"));
+    }
+
+    /// Parses `text`; notes a problem that says what was `expected` when it is malformed.
+    pub fn parse<T: FromStr>(&mut self, name: &str, text: &str, expected: &str) -> Option<T> {
+        let parsed = text.trim().parse().ok();
+        if parsed.is_none() {
+            self.add(name, format_args!("{text:?} is not {expected}"));
+        }
+        parsed
+    }
+
+    /// Parses a number within `range`; the range's start stands in for a bad one.
+    pub fn number(&mut self, name: &str, text: &str, range: std::ops::RangeInclusive<u64>) -> u64 {
+        match text.trim().parse() {
+            Ok(n) if range.contains(&n) => n,
+            _ => {
+                let expected =
+                    format_args!("{text:?} is not a number from {} to {}", range.start(), range.end());
+                self.add(name, expected);
+                *range.start()
+            }
+        }
+    }
+
+    /// Parses whole seconds within `range`.
+    pub fn seconds(&mut self, name: &str, text: &str, range: std::ops::RangeInclusive<u64>) -> Duration {
+        Duration::from_secs(self.number(name, text, range))
+    }
+
+    /// The value of something that has no default; notes a problem with the `remedy` when it is missing.
+    pub fn required(&mut self, name: &str, value: Option<&str>, remedy: &str) -> String {
+        match value.map(str::trim).filter(|v| !v.is_empty()) {
+            Some(value) => value.to_owned(),
+            None => {
+                self.add(name, format_args!("is not set; {remedy}"));
+                String::new()
+            }
+        }
+    }
+
+    /// Comma-separated URLs of peers, at least one, each with scheme and host.
+    pub fn urls(&mut self, name: &str, text: &str) -> Vec<http::Uri> {
+        let mut urls = Vec::new();
+        for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+            match part.parse::<http::Uri>() {
+                Ok(uri) if uri.scheme_str() == Some("http") && uri.host().is_some() => urls.push(uri),
+                _ => self.add(name, format_args!("{part:?} is not a URL such as http://127.0.0.1:7402")),
+            }
+        }
+        if urls.is_empty() && text.trim().is_empty() {
+            self.add(name, "is empty; name at least one URL, several separated by commas");
+        }
+        urls
+    }
+
+    /// `Ok` when nothing was noted.
+    pub fn finish(self) -> Result<(), ConfigError> {
+        if self.0.is_empty() { Ok(()) } else { Err(ConfigError(self.0)) }
+    }
+}
+
+/// The configuration cannot be used. Lists every problem, one a line.
+#[derive(Debug)]
+pub struct ConfigError(Vec<String>);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the configuration cannot be used:")?;
+        self.0.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_problem_is_reported_at_once() {
+        let mut problems = Problems::default();
+        let listen = ListenArgs { listen: Some("nowhere".into()), drain_seconds: "-1".into() };
+        listen.address(7400, &mut problems);
+        listen.drain(&mut problems);
+        LogArgs { filter: "info".into(), log_format: "xml".into() }.format(&mut problems);
+        problems.required("TREE_AGENT_DATABASE_URL", None, "for example postgres://localhost/tree_agent");
+        problems.urls("TREE_AGENT_EXECUTORS", "http://a:1, ftp://b");
+        let text = problems.finish().unwrap_err().to_string();
+        for name in [
+            "TREE_AGENT_LISTEN: \"nowhere\"",
+            "TREE_AGENT_DRAIN_SECONDS: \"-1\"",
+            "TREE_AGENT_LOG_FORMAT: \"xml\"",
+            "TREE_AGENT_DATABASE_URL: is not set",
+            "TREE_AGENT_EXECUTORS: \"ftp://b\"",
+        ] {
+            assert!(text.contains(name), "{name} is missing in {text}");
+        }
+    }
+
+    #[test]
+    fn good_values_are_taken() {
+        let mut problems = Problems::default();
+        let listen = ListenArgs { listen: None, drain_seconds: "3".into() };
+        assert_eq!(listen.address(7400, &mut problems).port(), 7400);
+        assert_eq!(listen.drain(&mut problems), Duration::from_secs(3));
+        assert_eq!(problems.urls("X", "http://a:1,http://b:2").len(), 2);
+        problems.finish().unwrap();
+    }
+}

@@ -1,0 +1,131 @@
+//! Health that is earned: red until every required dependency has said that it works.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::{Health, HealthServer};
+use tonic_health::server::{HealthReporter, HealthService};
+
+/// What `grpc.health.v1` answers. The overall status (service "") is SERVING while every required dependency is
+/// green and the service does not drain; each dependency is a service name of its own. Clones share state.
+#[derive(Clone, Debug)]
+pub struct Readiness {
+    reporter: HealthReporter,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    dependencies: BTreeMap<&'static str, Dependency>,
+    draining: bool,
+}
+
+#[derive(Debug)]
+struct Dependency {
+    required: bool,
+    /// Why it is red; `None` when it is green.
+    reason: Option<String>,
+}
+
+impl Default for Readiness {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Readiness {
+    /// Green, with no dependency.
+    pub fn new() -> Self {
+        Self { reporter: HealthReporter::new(), state: Arc::default() }
+    }
+
+    /// The service cannot work without `dependency`, which is red until it is set.
+    pub async fn require(&self, dependency: &'static str) {
+        self.register(dependency, true).await;
+    }
+
+    /// `dependency` is reported but does not count: the service works without it.
+    pub async fn observe(&self, dependency: &'static str) {
+        self.register(dependency, false).await;
+    }
+
+    async fn register(&self, name: &'static str, required: bool) {
+        let mut state = self.state.lock().await;
+        let unknown = || Dependency { required, reason: Some("not connected yet".into()) };
+        state.dependencies.entry(name).or_insert_with(unknown).required = required;
+        self.report(&state).await;
+    }
+
+    /// Says how `dependency` is; `Err` gives the reason. Changes are logged.
+    pub async fn set(&self, dependency: &'static str, outcome: Result<(), String>) {
+        let mut state = self.state.lock().await;
+        let reason = outcome.err();
+        let entry = state.dependencies.entry(dependency);
+        let known = entry.or_insert_with(|| Dependency { required: false, reason: None });
+        match (&known.reason, &reason) {
+            (None, Some(reason)) => tracing::warn!(dependency, reason, "dependency is down"),
+            (Some(_), None) => tracing::info!(dependency, "dependency is up"),
+            _ => {}
+        }
+        known.reason = reason;
+        self.report(&state).await;
+    }
+
+    /// The service takes no new work: the overall status turns red for good.
+    pub async fn drain(&self) {
+        let mut state = self.state.lock().await;
+        state.draining = true;
+        self.report(&state).await;
+    }
+
+    /// Why the service is not ready; `None` when it is.
+    pub async fn reason(&self) -> Option<String> {
+        self.state.lock().await.reason()
+    }
+
+    /// The `grpc.health.v1` service.
+    pub fn service(&self) -> HealthServer<impl Health> {
+        HealthServer::new(HealthService::from_health_reporter(self.reporter.clone()))
+    }
+
+    async fn report(&self, state: &State) {
+        let serving = |ok| if ok { ServingStatus::Serving } else { ServingStatus::NotServing };
+        for (name, dependency) in &state.dependencies {
+            self.reporter.set_service_status(name, serving(dependency.reason.is_none())).await;
+        }
+        self.reporter.set_service_status("", serving(state.reason().is_none())).await;
+    }
+}
+
+impl State {
+    fn reason(&self) -> Option<String> {
+        if self.draining {
+            return Some("draining".into());
+        }
+        let red = self.dependencies.iter().filter(|(_, d)| d.required);
+        let reasons: Vec<_> =
+            red.filter_map(|(n, d)| d.reason.as_ref().map(|r| format!("{n}: {r}"))).collect();
+        (!reasons.is_empty()).then(|| reasons.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_required_dependencies_count() {
+        let readiness = Readiness::new();
+        assert_eq!(readiness.reason().await, None);
+        readiness.require("store").await;
+        readiness.observe("fanout").await;
+        assert!(readiness.reason().await.unwrap().starts_with("store: "));
+        readiness.set("store", Ok(())).await;
+        readiness.set("fanout", Err("refused".into())).await;
+        assert_eq!(readiness.reason().await, None);
+        readiness.drain().await;
+        assert_eq!(readiness.reason().await.as_deref(), Some("draining"));
+    }
+}

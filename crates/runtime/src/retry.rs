@@ -1,0 +1,97 @@
+//! Waiting for something that a service cannot work without.
+
+use std::fmt::Display;
+use std::future::Future;
+use std::time::Duration;
+
+use crate::readiness::Readiness;
+
+const FIRST: Duration = Duration::from_millis(100);
+const LAST: Duration = Duration::from_secs(5);
+
+/// The delay before try number `attempt` (1 for the first repetition): doubling from 100 ms to 5 s, with jitter
+/// so that replicas do not come back in step.
+pub fn backoff(attempt: u32) -> Duration {
+    let full = FIRST.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(LAST);
+    full.mul_f64(fastrand::f64().mul_add(0.5, 0.5))
+}
+
+/// Calls `connect` until it succeeds. While it fails, `dependency` is red in `readiness` with the reason, and the
+/// log says so. Never gives up: whoever calls races this against shutdown.
+pub async fn until_connected<T, E, F>(readiness: &Readiness, dependency: &'static str, mut connect: F) -> T
+where
+    E: Display,
+    F: AsyncFnMut() -> Result<T, E>,
+{
+    readiness.require(dependency).await;
+    let mut attempt = 0;
+    loop {
+        match connect().await {
+            Ok(connected) => {
+                readiness.set(dependency, Ok(())).await;
+                return connected;
+            }
+            Err(error) => {
+                attempt += 1;
+                let delay = backoff(attempt);
+                readiness.set(dependency, Err(error.to_string())).await;
+                tracing::warn!(
+                    dependency,
+                    attempt,
+                    retry_in_ms = delay.as_millis() as u64,
+                    "cannot connect: {error}"
+                );
+                tokio::time::sleep(delay).await;
+            }
+        }
+    }
+}
+
+/// Checks a dependency again and again and keeps `readiness` up to date; runs until it is dropped.
+pub async fn watch<E, F, Fut>(readiness: Readiness, dependency: &'static str, every: Duration, check: F)
+where
+    E: Display,
+    F: Fn() -> Fut,
+    Fut: Future<Output = Result<(), E>>,
+{
+    loop {
+        let outcome = match tokio::time::timeout(every.max(Duration::from_secs(2)), check()).await {
+            Ok(outcome) => outcome.map_err(|e| e.to_string()),
+            Err(_) => Err("does not answer".to_owned()),
+        };
+        readiness.set(dependency, outcome).await;
+        tokio::time::sleep(every).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backoff_grows_and_is_bounded() {
+        assert!(backoff(1) <= FIRST);
+        for attempt in [1, 5, 20, u32::MAX] {
+            let delay = backoff(attempt);
+            assert!(delay >= FIRST / 2 && delay <= LAST, "{attempt}: {delay:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn retried_until_it_works_and_red_until_then() {
+        let readiness = Readiness::new();
+        let mut left = 3;
+        let watched = readiness.clone();
+        let got = until_connected(&readiness, "store", async || {
+            if left == 0 {
+                return Ok(7);
+            }
+            left -= 1;
+            assert!(watched.reason().await.is_some());
+            Err("refused")
+        })
+        .await;
+        assert_eq!(got, 7);
+        assert_eq!(readiness.reason().await, None);
+    }
+}

@@ -1,0 +1,266 @@
+//! One gRPC server: what every service's port has in common.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Request;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tonic::Code;
+use tonic::body::Body;
+use tonic::server::NamedService;
+use tonic::service::Routes;
+use tonic::transport::server::{Connected, TcpConnectInfo};
+use tower::Service;
+
+use crate::errors;
+use crate::readiness::Readiness;
+use crate::request::RequestLayer;
+
+/// How long open calls get to end when nothing else was configured.
+pub const DRAIN: Duration = Duration::from_secs(10);
+/// Streams that one client connection may have open.
+const STREAMS_PER_CONNECTION: u32 = 4_096;
+/// Room for what a client sends on one stream, and on a whole connection: a slow stream must not starve others.
+const STREAM_WINDOW: u32 = 1024 * 1024;
+const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
+/// A connection is pinged after this silence, and closed when it does not answer.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// Sets the message size limit of the public contract on a generated server:
+/// `limited!(PlannerServiceServer::new(planner))`.
+#[macro_export]
+macro_rules! limited {
+    ($server:expr) => {
+        $server
+            .max_decoding_message_size($crate::server::MESSAGE_BYTES)
+            .max_encoding_message_size($crate::server::MESSAGE_BYTES)
+    };
+}
+
+/// Bytes of one gRPC message in either direction.
+pub const MESSAGE_BYTES: usize = tree_agent_contract::limits::MESSAGE_BYTES;
+
+/// Why a server stopped by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The transport failed.
+    #[error("the server stopped")]
+    Transport(#[from] tonic::transport::Error),
+    /// The API's own descriptors cannot be served.
+    #[error("reflection cannot be served")]
+    Reflection(#[from] tonic_reflection::server::Error),
+    /// The listener cannot be used.
+    #[error("the listener cannot be used")]
+    Listener(#[from] io::Error),
+}
+
+/// A server in the making. It adds `grpc.health.v1`, reflection v1 and v1alpha, one log line per request,
+/// keep-alive and a bounded drain to the services that are added.
+pub struct Server {
+    routes: Routes,
+    readiness: Readiness,
+    drain: Duration,
+    http1: bool,
+}
+
+impl Server {
+    /// A server whose health is that of `readiness`.
+    pub fn new(readiness: Readiness) -> Self {
+        Self { routes: Routes::default(), readiness, drain: DRAIN, http1: false }
+    }
+
+    /// Adds a service. Wrap generated servers in [`limited!`](crate::limited).
+    #[must_use]
+    pub fn service<S>(mut self, service: S) -> Self
+    where
+        S: Service<Request<Body>, Error = Infallible> + NamedService + Clone + Send + Sync + 'static,
+        S::Response: axum::response::IntoResponse,
+        S::Future: Send + 'static,
+    {
+        self.routes = self.routes.add_service(service);
+        self
+    }
+
+    /// How long open calls get to end after shutdown, instead of [`DRAIN`].
+    #[must_use]
+    pub fn drain(mut self, drain: Duration) -> Self {
+        self.drain = drain;
+        self
+    }
+
+    /// Accepts HTTP/1.1 as well, for browsers.
+    #[must_use]
+    pub fn http1(mut self) -> Self {
+        self.http1 = true;
+        self
+    }
+
+    /// Serves until `shutdown` is cancelled and open calls have ended, or the drain time is over.
+    pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) -> Result<(), ServeError> {
+        self.serve_wrapped(listener, shutdown, |routes| routes).await
+    }
+
+    /// Like [`serve`](Self::serve), with all routes (health and reflection among them) passed through `wrap`.
+    pub async fn serve_wrapped(
+        self,
+        listener: TcpListener,
+        shutdown: CancellationToken,
+        wrap: impl FnOnce(Routes) -> Routes,
+    ) -> Result<(), ServeError> {
+        let reflection = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(tree_agent_proto::DESCRIPTORS)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        let routes = self
+            .routes
+            .add_service(self.readiness.service())
+            .add_service(reflection().build_v1()?)
+            .add_service(reflection().build_v1alpha()?);
+        let cut = CancellationToken::new();
+        let connection_cut = cut.clone();
+        let incoming = TcpListenerStream::new(listener).map(move |stream| {
+            let stream = stream?;
+            stream.set_nodelay(true)?;
+            Ok::<_, io::Error>(Connection { stream, cut: Box::pin(connection_cut.clone().cancelled_owned()) })
+        });
+        let stop = shutdown.clone();
+        let server = tonic::transport::Server::builder()
+            .accept_http1(self.http1)
+            .max_concurrent_streams(STREAMS_PER_CONNECTION)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .http2_keepalive_interval(Some(KEEP_ALIVE))
+            .layer(RequestLayer)
+            .serve_with_incoming_shutdown(wrap(routes).prepare(), incoming, stop.cancelled_owned());
+        let (readiness, drain) = (self.readiness, self.drain);
+        let end = async move {
+            shutdown.cancelled().await;
+            readiness.drain().await;
+            tokio::time::sleep(drain).await;
+            tracing::warn!(
+                after_ms = drain.as_millis() as u64,
+                "calls are still open after the drain time; cutting them"
+            );
+            cut.cancel();
+            // The server ends by itself once its connections are gone.
+            std::future::pending::<Infallible>().await
+        };
+        tokio::select! {
+            outcome = server => outcome.map_err(ServeError::from),
+            never = end => match never {},
+        }
+    }
+}
+
+/// Serves health (red, with the reasons that `connecting` sets in `readiness`) on `listener` while `connecting`
+/// runs; every other call is `UNAVAILABLE`. Returns the listener and what `connecting` made, or `None` when
+/// `shutdown` came first.
+pub async fn while_starting<T>(
+    listener: TcpListener,
+    readiness: &Readiness,
+    shutdown: &CancellationToken,
+    connecting: impl Future<Output = T>,
+) -> Result<Option<(TcpListener, T)>, ServeError> {
+    let listener = listener.into_std()?;
+    let early = TcpListener::from_std(listener.try_clone()?)?;
+    let routes = axum::Router::new().fallback(async || {
+        errors::status(Code::Unavailable, "STARTING", "the service is starting; try again")
+            .into_http::<axum::body::Body>()
+    });
+    let health = Routes::from(routes).add_service(readiness.service());
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    let cut = stop.clone();
+    // A connection that is made now is closed when the service itself begins: clients connect again.
+    let incoming = TcpListenerStream::new(early).map(move |stream| {
+        Ok::<_, io::Error>(Connection { stream: stream?, cut: Box::pin(cut.clone().cancelled_owned()) })
+    });
+    let server = tonic::transport::Server::builder().accept_http1(true).layer(RequestLayer);
+    let server = server.serve_with_incoming_shutdown(health, incoming, stopped.cancelled_owned());
+    let connecting = async {
+        let made = tokio::select! {
+            made = connecting => Some(made),
+            () = shutdown.cancelled() => None,
+        };
+        stop.cancel();
+        made
+    };
+    let (served, made) = tokio::join!(server, connecting);
+    served?;
+    Ok(match made {
+        Some(made) => Some((TcpListener::from_std(listener)?, made)),
+        None => None,
+    })
+}
+
+/// A TCP connection that ends hard when its token is cancelled.
+struct Connection {
+    stream: TcpStream,
+    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl Connection {
+    fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        match self.cut.as_mut().poll(cx) {
+            Poll::Ready(()) => {
+                Err(io::Error::new(io::ErrorKind::ConnectionAborted, "cut at the end of the drain time"))
+            }
+            Poll::Pending => Ok(()),
+        }
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = TcpConnectInfo;
+    fn connect_info(&self) -> TcpConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.check(cx)?;
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.check(cx)?;
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.check(cx)?;
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,156 @@
+//! Logs on stderr, and OpenTelemetry traces when a collector is named.
+//!
+//! Traces are exported over OTLP/gRPC when `OTEL_EXPORTER_OTLP_ENDPOINT` is set; trace context travels between
+//! services in W3C `traceparent` metadata ([`TraceContext`] on clients, [`crate::request`] on servers).
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use opentelemetry::propagation::{Extractor, Injector};
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tonic::metadata::{MetadataKey, MetadataMap};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl FromStr for LogFormat {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            other => Err(format!("{other:?} is neither text nor json")),
+        }
+    }
+}
+
+/// Why telemetry did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The filter is malformed.
+    #[error("TREE_AGENT_LOG: {filter:?} is not a filter such as info or tree_agent_driver=debug,info")]
+    Filter {
+        /// What was given.
+        filter: String,
+        /// What the parser said.
+        source: tracing_subscriber::filter::ParseError,
+    },
+    /// The exporter cannot be built.
+    #[error("OTEL_EXPORTER_OTLP_ENDPOINT: traces cannot be exported")]
+    Exporter(#[from] opentelemetry_otlp::ExporterBuildError),
+    /// Something in this process logs already.
+    #[error("logging was started twice in one process")]
+    Twice(#[from] tracing_subscriber::util::TryInitError),
+}
+
+/// Keeps telemetry alive; dropping it sends what is still buffered.
+#[must_use = "dropping it ends the export of traces"]
+#[derive(Debug)]
+pub struct Telemetry(Option<SdkTracerProvider>);
+
+impl Drop for Telemetry {
+    fn drop(&mut self) {
+        if let Some(provider) = self.0.take()
+            && let Err(error) = provider.shutdown_with_timeout(Duration::from_secs(2))
+        {
+            tracing::warn!("the last traces were not exported: {error}");
+        }
+    }
+}
+
+/// Starts logging and tracing for `service`, within a tokio runtime, once per process. `filter` is the value of
+/// `TREE_AGENT_LOG`.
+pub fn init(service: &'static str, filter: &str, format: LogFormat) -> Result<Telemetry, TelemetryError> {
+    let env_filter = EnvFilter::try_new(filter)
+        .map_err(|source| TelemetryError::Filter { filter: filter.to_owned(), source })?;
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = match format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    let provider = exporting_provider(service)?;
+    let spans = provider.as_ref().map(|p| tracing_opentelemetry::layer().with_tracer(p.tracer(service)));
+    tracing_subscriber::registry().with(env_filter).with(lines).with(spans).try_init()?;
+    Ok(Telemetry(provider))
+}
+
+fn exporting_provider(service: &'static str) -> Result<Option<SdkTracerProvider>, TelemetryError> {
+    if std::env::var_os("OTEL_EXPORTER_OTLP_ENDPOINT").is_none_or(|endpoint| endpoint.is_empty()) {
+        return Ok(None);
+    }
+    let exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic().build()?;
+    let resource = Resource::builder().with_service_name(format!("tree-agent-{service}")).build();
+    let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();
+    opentelemetry::global::set_text_map_propagator(TraceContextPropagator::new());
+    Ok(Some(provider))
+}
+
+/// Client interceptor that adds the current span's trace context to a call.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TraceContext;
+
+impl tonic::service::Interceptor for TraceContext {
+    fn call(&mut self, mut request: tonic::Request<()>) -> Result<tonic::Request<()>, tonic::Status> {
+        let context = tracing::Span::current().context();
+        opentelemetry::global::get_text_map_propagator(|propagator| {
+            propagator.inject_context(&context, &mut Outgoing(request.metadata_mut()));
+        });
+        Ok(request)
+    }
+}
+
+struct Outgoing<'a>(&'a mut MetadataMap);
+
+impl Injector for Outgoing<'_> {
+    fn set(&mut self, key: &str, value: String) {
+        if let (Ok(key), Ok(value)) = (MetadataKey::from_bytes(key.as_bytes()), value.parse()) {
+            self.0.insert(key, value);
+        }
+    }
+}
+
+/// Makes `span` a child of the caller's span, when the request says which that is.
+pub(crate) fn adopt(span: &tracing::Span, headers: &http::HeaderMap) {
+    if !headers.contains_key("traceparent") {
+        return;
+    }
+    let parent = opentelemetry::global::get_text_map_propagator(|p| p.extract(&Incoming(headers)));
+    // Fails only when traces are not exported: then there is nothing to adopt.
+    let _ = span.set_parent(parent);
+}
+
+struct Incoming<'a>(&'a http::HeaderMap);
+
+impl Extractor for Incoming<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key)?.to_str().ok()
+    }
+    fn keys(&self) -> Vec<&str> {
+        self.0.keys().map(http::HeaderName::as_str).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_bad_filter_names_its_variable() {
+        let error = init("test", "a=b=c", LogFormat::Text).unwrap_err();
+        assert!(error.to_string().contains("TREE_AGENT_LOG"), "{error}");
+    }
+}
