@@ -191,6 +191,9 @@ payloads! {
         /// From 0 to 1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         progress: Option<f64>,
+        /// The number of the role call's attempt that this status is about, when it is not the first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attempt: Option<u32>,
     }
     /// Payload of `tree.node_completed`.
     NodeCompleted {
@@ -561,6 +564,7 @@ mod tests {
                 role: Role::Executor,
                 message: Some("leaf_decision:direct".into()),
                 progress: None,
+                attempt: None,
             }
             .into(),
         };

@@ -1,1 +1,28 @@
-//! Decide and apply: the pure state machine of a run, and the graph projection.
+//! Decide and apply: the pure state machine of a run.
+//!
+//! A [`Run`] is a fold of its log. It is used in this order:
+//!
+//! 1. [`start`] gives the first events of a new run; [`Run::replay`] rebuilds the state from any log.
+//! 2. [`Run::handle`] takes one [`Input`] (a role's answer, a user's command, a tick of the clock) and returns the
+//!    events that follow from it. They are already applied: if writing them fails, drop the run and replay.
+//! 3. [`Run::take_due`] names the role calls to make now; [`Run::next_wakeup`] says when to ask again.
+//!
+//! Time is an argument, ids are derived from their parents, and there is no randomness, so the same log and the same
+//! inputs give the same events, byte for byte. No I/O, no async, no clock: CI checks that tokio is not among the
+//! dependencies.
+
+mod apply;
+mod call;
+mod decide;
+mod ending;
+mod graph;
+mod result;
+mod run;
+mod start;
+mod tree;
+
+pub use call::{CallInput, CallKey, CallKind, CallOutput, RoleCall};
+pub use decide::{Decision, Input};
+pub use graph::{Graph, ReplayError};
+pub use run::Run;
+pub use start::start;

@@ -1,0 +1,133 @@
+//! Applying events: the only place where the logged part of the state changes.
+
+use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged};
+use tree_agent_contract::{NodeStatus, RunStatus, Timestamp};
+
+use crate::call::CallKind;
+use crate::graph::ReplayError;
+use crate::run::{Control, Run};
+
+/// Milliseconds before the second attempt; doubled for each further one.
+const RETRY_BASE_MS: u64 = 200;
+/// Milliseconds between attempts at the most.
+const RETRY_MAX_MS: u64 = 30_000;
+
+/// The wait after failed attempt number `failed` (1 for the first). Nodes are spread over half as much again, by
+/// their place, so that siblings that failed together do not come back together; no randomness is needed for that.
+pub(crate) fn backoff_ms(failed: u32, at: usize) -> u64 {
+    let base = RETRY_BASE_MS.saturating_mul(1 << failed.saturating_sub(1).min(16)).min(RETRY_MAX_MS);
+    base + (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) % (base / 2 + 1)
+}
+
+impl Run {
+    /// Applies the next event of the log. On an error the run must be dropped.
+    pub fn apply(&mut self, event: &Event) -> Result<(), ReplayError> {
+        self.graph.apply(event)?;
+        match &event.body {
+            EventBody::NodeCreated(e) => {
+                let parent = event.parent_node_id.and_then(|p| self.graph.position(p));
+                let at = self.control.len();
+                let mut control = Control { parent, ..Control::default() };
+                if let Some(parent) = parent {
+                    let above = &mut self.control[parent];
+                    control.born_version = above.plan_version;
+                    above.children.push(at);
+                    if let Some(step) = &e.step_id {
+                        match above.steps.iter_mut().find(|(id, _)| id == step) {
+                            Some((_, child)) => *child = at,
+                            None => above.steps.push((step.clone(), at)),
+                        }
+                    }
+                }
+                self.control.push(control);
+            }
+            EventBody::RunStatusChanged(e) => {
+                if e.status == RunStatus::Running && self.started_at.is_none() {
+                    self.started_at = Some(event.timestamp);
+                }
+            }
+            EventBody::BudgetExhausted(e) => self.exhausted = Some(e.budget.clone()),
+            EventBody::UsageRecorded(e) => {
+                self.totals.input_tokens += e.input_tokens;
+                self.totals.output_tokens += e.output_tokens;
+                self.totals.cost_micros += e.cost_micros;
+            }
+            EventBody::ToolCallRequested(_) => self.totals.tool_calls += 1,
+            _ => {}
+        }
+        if let Some(at) = self.graph.position(event.node_id) {
+            self.apply_to_control(at, event);
+        }
+        Ok(())
+    }
+
+    fn apply_to_control(&mut self, at: usize, event: &Event) {
+        match &event.body {
+            EventBody::NodeStatusChanged(e) => self.apply_status(at, e, event.timestamp),
+            EventBody::NodeCompleted(_) | EventBody::NodeFailed(_) => self.settle(at),
+            EventBody::PlanCreated(e) => {
+                self.control[at].plan_version = e.version;
+                self.control[at].band = None;
+            }
+            EventBody::StepCreated(e) => {
+                let reused = self.reusable_child(at, &e.step_id).is_some();
+                self.planned_nodes += u32::from(!reused);
+            }
+            EventBody::NodeDelegated(e) => {
+                let plan = self.graph.nodes()[at].plan.as_ref();
+                let band = plan.and_then(|p| {
+                    p.bands.iter().find(|b| b.steps.iter().any(|s| s.step_id == e.step_id)).map(|b| b.index)
+                });
+                self.control[at].band = self.control[at].band.max(band);
+            }
+            EventBody::ReplanRequested(e) => {
+                self.control[at].replans += 1;
+                self.control[at].replan_reason = Some(e.reason.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn apply_status(&mut self, at: usize, e: &NodeStatusChanged, now: Timestamp) {
+        if e.status.is_final() {
+            return self.settle(at);
+        }
+        let control = &mut self.control[at];
+        if let Some(guard) = e.message.as_deref().and_then(|m| m.strip_prefix("guard:")) {
+            // A node that may not go deeper does its own work; every other guard cuts work off.
+            control.cut |= guard != "maxDepth";
+        }
+        let needs = match e.status {
+            NodeStatus::Planning => Some(CallKind::Plan),
+            NodeStatus::Executing => Some(CallKind::Execute),
+            NodeStatus::Aggregating => Some(CallKind::Aggregate),
+            NodeStatus::Waiting if e.attempt.is_some() => control.needs,
+            NodeStatus::Blocked => control.needs,
+            _ => None,
+        };
+        control.needs = needs;
+        control.attempt = if needs.is_some() { e.attempt.unwrap_or(1) } else { 0 };
+        control.retry_at = match (e.status, e.attempt) {
+            (NodeStatus::Waiting, Some(attempt)) => {
+                Some(now.plus_millis(backoff_ms(attempt.saturating_sub(1), at)))
+            }
+            _ => None,
+        };
+        if needs.is_some() && !self.in_flight.contains_key(&at) {
+            self.ready.insert(at);
+        }
+        if needs.is_none() {
+            self.ready.remove(&at);
+        }
+    }
+
+    /// The node has ended: nothing is due for it any more.
+    fn settle(&mut self, at: usize) {
+        self.control[at].needs = None;
+        self.control[at].attempt = 0;
+        self.control[at].retry_at = None;
+        self.ready.remove(&at);
+        self.in_flight.remove(&at);
+        self.unreachable.remove(&at);
+    }
+}

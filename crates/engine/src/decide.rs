@@ -1,0 +1,288 @@
+//! Deciding: one input in, the events that follow from it out.
+
+use tree_agent_contract::document::DocumentOp;
+use tree_agent_contract::event::*;
+use tree_agent_contract::limits;
+use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate};
+use tree_agent_contract::{DocumentId, NodeStatus, Role, RunStatus, Timestamp};
+
+use crate::apply::backoff_ms;
+use crate::call::{CallKey, CallKind, CallOutput};
+use crate::run::Run;
+
+/// What can happen to a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// A driver has taken the run: begin or go on.
+    Claimed,
+    /// A role call in flight has news.
+    Update(CallKey, RoleUpdate),
+    /// A role call ended with an output. It is validated here: a role that breaks its contract has failed.
+    Output(CallKey, CallOutput),
+    /// A role call ended with an error.
+    Failed(CallKey, RoleError),
+    /// The user ends the run.
+    Cancel {
+        /// Shown in the run's last event.
+        reason: String,
+    },
+    /// Time has passed: checks the wall clock.
+    Tick,
+}
+
+/// What follows from an input: to be written in one append, in this order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decision {
+    /// The events, already applied.
+    pub events: Vec<Event>,
+    /// The document writes that belong to them.
+    pub documents: Vec<DocumentOp>,
+}
+
+impl Decision {
+    /// True when there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Adds what another input led to.
+    pub fn merge(&mut self, other: Decision) {
+        self.events.extend(other.events);
+        self.documents.extend(other.documents);
+    }
+}
+
+/// A run that is deciding: every event it emits is applied at once, so that the next decision sees it.
+pub(crate) struct Deciding<'a> {
+    pub(crate) run: &'a mut Run,
+    pub(crate) now: Timestamp,
+    pub(crate) decision: Decision,
+}
+
+impl Run {
+    /// Takes one input and returns what follows from it. `now` must not go backwards by much; it is only compared
+    /// with deadlines. An input that no longer matters (the run has ended, the call is not in flight) gives nothing.
+    pub fn handle(&mut self, input: Input, now: Timestamp) -> Decision {
+        let mut deciding = Deciding { run: self, now, decision: Decision::default() };
+        if !deciding.run.is_final() {
+            deciding.dispatch(input);
+            deciding.check_budgets();
+        }
+        deciding.decision
+    }
+}
+
+impl Deciding<'_> {
+    fn dispatch(&mut self, input: Input) {
+        match input {
+            Input::Claimed => self.begin(),
+            Input::Update(key, update) => {
+                if let Some(at) = self.run.in_flight_at(&key) {
+                    self.unblock(at);
+                    self.on_update(at, key.kind, update);
+                }
+            }
+            Input::Output(key, output) => {
+                if let Some(at) = self.run.in_flight_at(&key) {
+                    self.unblock(at);
+                    self.on_output(at, key, output);
+                }
+            }
+            Input::Failed(key, error) => {
+                if let Some(at) = self.run.in_flight_at(&key) {
+                    self.on_failure(at, key, error);
+                }
+            }
+            Input::Cancel { reason } => self.cancel_run(reason),
+            Input::Tick => {}
+        }
+    }
+
+    /// Emits an event about the node at `at`.
+    pub(crate) fn emit(&mut self, at: usize, body: impl Into<EventBody>) {
+        let node = &self.run.graph.nodes()[at];
+        let (node_id, parent_node_id) = (node.id, node.parent_id);
+        self.push(node_id, parent_node_id, body.into());
+    }
+
+    pub(crate) fn push(
+        &mut self,
+        node_id: tree_agent_contract::NodeId,
+        parent_node_id: Option<tree_agent_contract::NodeId>,
+        body: EventBody,
+    ) {
+        let event = Event {
+            run_id: self.run.graph.run_id(),
+            seq: self.run.graph.seq() + 1,
+            node_id,
+            parent_node_id,
+            timestamp: self.now,
+            body,
+        };
+        self.run
+            .apply(&event)
+            .unwrap_or_else(|e| unreachable!("the engine emits only events that apply: {e}"));
+        self.decision.events.push(event);
+    }
+
+    pub(crate) fn status(&mut self, at: usize, status: NodeStatus, message: Option<String>) {
+        self.status_of_attempt(at, status, message, None);
+    }
+
+    fn status_of_attempt(
+        &mut self,
+        at: usize,
+        status: NodeStatus,
+        message: Option<String>,
+        attempt: Option<u32>,
+    ) {
+        let role = match status {
+            NodeStatus::Planning | NodeStatus::Delegating => Role::Planner,
+            NodeStatus::Executing | NodeStatus::Aggregating => Role::Executor,
+            _ => self.run.graph.nodes()[at].role,
+        };
+        self.emit(at, NodeStatusChanged { status, role, message, progress: None, attempt });
+    }
+
+    fn begin(&mut self) {
+        if self.run.graph.status() == RunStatus::Queued {
+            self.emit(0, RunStatusChanged { status: RunStatus::Running, reason: None, partial: false });
+            self.start_node(0);
+        }
+    }
+
+    /// A role that could not be reached has answered: the node shows its work again.
+    fn unblock(&mut self, at: usize) {
+        self.run.unreachable.remove(&at);
+        if self.run.graph.nodes()[at].status == NodeStatus::Blocked {
+            let control = &self.run.control[at];
+            let (needs, attempt) = (control.needs, control.attempt);
+            if let Some(kind) = needs {
+                self.status_of_attempt(at, at_work(kind), None, (attempt > 1).then_some(attempt));
+            }
+        }
+    }
+
+    fn on_update(&mut self, at: usize, kind: CallKind, update: RoleUpdate) {
+        self.show_retry_at_work(at, kind);
+        match update {
+            RoleUpdate::Scratchpad(delta) => self.append_scratchpad(at, &delta.append_markdown),
+            RoleUpdate::ToolCallRequested(call) => self.emit(at, call),
+            RoleUpdate::ToolCallResult(result) => self.emit(at, result),
+            RoleUpdate::Usage(usage) => self.emit(at, usage),
+            RoleUpdate::Heartbeat => {}
+        }
+    }
+
+    /// A retried call shows as `waiting` until its role gives a first sign of life.
+    fn show_retry_at_work(&mut self, at: usize, kind: CallKind) {
+        if self.run.graph.nodes()[at].status == NodeStatus::Waiting {
+            let attempt = self.run.control[at].attempt;
+            self.status_of_attempt(at, at_work(kind), None, (attempt > 1).then_some(attempt));
+        }
+    }
+
+    fn on_output(&mut self, at: usize, key: CallKey, output: CallOutput) {
+        let valid = match &output {
+            _ if output.kind() != key.kind => {
+                Err(format!("a {:?} answer to a {:?} call", output.kind(), key.kind))
+            }
+            CallOutput::Plan(out) => out.validate(&self.run.prior_steps(at)).map_err(|e| e.to_string()),
+            CallOutput::Execute(out) => out.validate().map_err(|e| e.to_string()),
+            CallOutput::Aggregate(out) => out.validate().map_err(|e| e.to_string()),
+        };
+        if let Err(message) = valid {
+            return self.on_failure(at, key, RoleError::new(RoleErrorKind::InvalidOutput, message));
+        }
+        self.show_retry_at_work(at, key.kind);
+        self.run.in_flight.remove(&at);
+        match output {
+            CallOutput::Plan(out) => self.on_planned(at, out),
+            CallOutput::Execute(out) => self.on_executed(at, out),
+            CallOutput::Aggregate(out) => self.on_aggregated(at, out),
+        }
+    }
+
+    fn on_failure(&mut self, at: usize, key: CallKey, error: RoleError) {
+        self.run.in_flight.remove(&at);
+        if self.run.exhausted.is_some() && key.kind != CallKind::Aggregate {
+            return self.cancel_node(at);
+        }
+        if error.kind == RoleErrorKind::Unreachable {
+            return self.on_unreachable(at, error);
+        }
+        self.run.unreachable.remove(&at);
+        let attempts = self.run.spec.budgets.max_attempts;
+        if error.retryable() && key.attempt < attempts {
+            let next = key.attempt + 1;
+            let message = cut(&format!("retry:{next}/{attempts} after {error}"), limits::TEXT_BYTES);
+            return self.status_of_attempt(at, NodeStatus::Waiting, Some(message), Some(next));
+        }
+        if key.kind == CallKind::Aggregate {
+            return self.settle_without_aggregator(at, &error);
+        }
+        self.fail_node(at, cut(&error.to_string(), limits::TEXT_BYTES), error.retryable());
+    }
+
+    /// Nothing was attempted, so this does not count as an attempt; the node says once that it is blocked, and the
+    /// call is made again until the role is back or the run is out of time.
+    fn on_unreachable(&mut self, at: usize, error: RoleError) {
+        let tries = self.run.unreachable.get(&at).map_or(1, |&(tries, _)| tries + 1);
+        let until = self.now.plus_millis(backoff_ms(tries, at).min(5_000));
+        if self.run.graph.nodes()[at].status != NodeStatus::Blocked {
+            let attempt = self.run.control[at].attempt;
+            let message = cut(&format!("blocked:{}", error.message), limits::TEXT_BYTES);
+            self.status_of_attempt(at, NodeStatus::Blocked, Some(message), (attempt > 1).then_some(attempt));
+        }
+        self.run.unreachable.insert(at, (tries, until));
+        self.run.ready.insert(at);
+    }
+
+    /// Appends to the node's scratchpad; the event carries its new end.
+    pub(crate) fn append_scratchpad(&mut self, at: usize, markdown: &str) {
+        if markdown.is_empty() {
+            return;
+        }
+        let node = &self.run.graph.nodes()[at];
+        let id = node.scratchpad_doc_id.unwrap_or_else(|| DocumentId::scratchpad(node.id));
+        let mut text = markdown.to_owned();
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        let before = node.scratchpad_tail.as_deref().unwrap_or_default();
+        let tail_preview = if text.len() >= limits::TAIL_PREVIEW_BYTES {
+            tail(&text).to_owned()
+        } else {
+            tail(&format!("{before}{text}")).to_owned()
+        };
+        self.emit(at, ScratchpadUpdated { scratchpad_doc_id: id, tail_preview, updated_at: self.now });
+        self.decision.documents.push(DocumentOp::Append { id, text, at: self.now });
+    }
+}
+
+/// The status of a node while a role is called for it.
+pub(crate) fn at_work(kind: CallKind) -> NodeStatus {
+    match kind {
+        CallKind::Plan => NodeStatus::Planning,
+        CallKind::Execute => NodeStatus::Executing,
+        CallKind::Aggregate => NodeStatus::Aggregating,
+    }
+}
+
+/// The end of `text` that fits a preview.
+fn tail(text: &str) -> &str {
+    let mut from = text.len().saturating_sub(limits::TAIL_PREVIEW_BYTES);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    &text[from..]
+}
+
+/// The beginning of `text`, at most `max` bytes.
+pub(crate) fn cut(text: &str, max: usize) -> String {
+    let mut to = max.min(text.len());
+    while !text.is_char_boundary(to) {
+        to -= 1;
+    }
+    text[..to].to_owned()
+}

@@ -1,0 +1,100 @@
+//! How nodes and runs end: failed, cancelled, out of budget.
+
+use tree_agent_contract::event::*;
+use tree_agent_contract::{NodeStatus, Outcome, RunStatus, StepStatus};
+
+use crate::call::CallKind;
+use crate::decide::Deciding;
+
+impl Deciding<'_> {
+    pub(crate) fn fail_node(&mut self, at: usize, error: String, retryable: bool) {
+        self.emit(at, NodeFailed { error, retryable });
+        self.ended(at);
+    }
+
+    /// Ends a node without a result because the run is out of budget.
+    pub(crate) fn cancel_node(&mut self, at: usize) {
+        let message = self.run.exhausted.as_ref().map(|b| format!("budget:{b}"));
+        self.status(at, NodeStatus::Cancelled, message);
+        self.ended(at);
+    }
+
+    /// The root has ended, and so the run.
+    pub(crate) fn end_run(&mut self) {
+        let root = &self.run.graph.nodes()[0];
+        let exhausted = self.run.exhausted.as_ref().map(|b| format!("budget {b} is used up"));
+        let (status, reason, partial) = match root.status {
+            NodeStatus::Completed => {
+                (RunStatus::Completed, exhausted, root.outcome == Some(Outcome::Partial))
+            }
+            NodeStatus::Failed => (RunStatus::Failed, root.error.clone(), false),
+            _ => (
+                RunStatus::Failed,
+                exhausted.map(|e| format!("{e} before anything was finished; raise it and run again")),
+                false,
+            ),
+        };
+        self.emit(0, RunStatusChanged { status, reason, partial });
+    }
+
+    /// The user ends the run: children before their parents, then the run itself.
+    pub(crate) fn cancel_run(&mut self, reason: String) {
+        for at in (0..self.run.control.len()).rev() {
+            if self.run.graph.nodes()[at].status.is_final() {
+                continue;
+            }
+            self.status(at, NodeStatus::Cancelled, None);
+            let step_id = self.run.graph.nodes()[at].step_id.clone();
+            if let (Some(parent), Some(step_id)) = (self.run.control[at].parent, step_id) {
+                self.emit(parent, StepStatusChanged { step_id, status: StepStatus::Cancelled });
+            }
+        }
+        let reason = (!reason.is_empty()).then_some(reason);
+        self.emit(0, RunStatusChanged { status: RunStatus::Cancelled, reason, partial: false });
+    }
+
+    /// Trips a budget when one is used up: no new node starts, and what exists is aggregated.
+    pub(crate) fn check_budgets(&mut self) {
+        if self.run.exhausted.is_some() || self.run.graph.status() != RunStatus::Running {
+            return;
+        }
+        let budgets = &self.run.spec.budgets;
+        let totals = &self.run.totals;
+        let elapsed = self.run.started_at.map_or(0, |t| self.now.millis_since(t));
+        let tokens = totals.input_tokens + totals.output_tokens;
+        let spent = [
+            ("maxWallClockMs", Some(budgets.max_wall_clock_ms), elapsed),
+            ("maxTokens", budgets.max_tokens, tokens),
+            ("maxCostMicros", budgets.max_cost_micros, totals.cost_micros),
+            ("maxToolCalls", budgets.max_tool_calls, totals.tool_calls),
+        ];
+        let tripped = spent.into_iter().find_map(|(name, limit, used)| {
+            limit.filter(|&limit| used >= limit).map(|limit| (name, limit, used))
+        });
+        if let Some((budget, limit, used)) = tripped {
+            self.emit(0, BudgetExhausted { budget: budget.into(), limit, used });
+            self.stop_starting(budget == "maxWallClockMs");
+        }
+    }
+
+    /// Cancels what has not begun, and with `at_work` also leaf work in flight; aggregators go on. Deepest first, so
+    /// that every parent sees its children ended.
+    fn stop_starting(&mut self, at_work: bool) {
+        for at in (0..self.run.control.len()).rev() {
+            let node = &self.run.graph.nodes()[at];
+            if node.status.is_final() || self.run.is_final() {
+                continue;
+            }
+            let control = &self.run.control[at];
+            let stop = match control.needs {
+                Some(CallKind::Aggregate) => false,
+                Some(_) => at_work || !self.run.in_flight.contains_key(&at),
+                // Waits for a place in its band, not for children.
+                None => control.children.is_empty(),
+            };
+            if stop {
+                self.cancel_node(at);
+            }
+        }
+    }
+}

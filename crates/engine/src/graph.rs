@@ -1,0 +1,299 @@
+//! The graph projection: what viewers see, folded from events one by one.
+
+use std::collections::HashMap;
+
+use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::graph::{
+    GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, ToolActivity, Usage,
+};
+use tree_agent_contract::{NodeId, NodeStatus, Role, RunId, RunStatus, StepId, StepStatus};
+
+/// Why an event does not follow from the ones before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReplayError {
+    /// The log has a hole or a repeat.
+    #[error("event {found} follows event {head} of run {run}; the log must be contiguous")]
+    Gap {
+        /// The run.
+        run: RunId,
+        /// The last event that was applied.
+        head: u64,
+        /// The event that came instead of the next.
+        found: u64,
+    },
+    /// The event is about something that no earlier event created.
+    #[error("event {seq} of run {run} is about {what}, which no earlier event created")]
+    Unknown {
+        /// The run.
+        run: RunId,
+        /// The event.
+        seq: u64,
+        /// The node or step.
+        what: String,
+    },
+    /// The event belongs to another run.
+    #[error("an event of run {found} was applied to run {run}")]
+    OtherRun {
+        /// The run.
+        run: RunId,
+        /// The event's run.
+        found: RunId,
+    },
+}
+
+/// The tree of one run. Nodes are kept in order of creation, so a child always stands after its parent.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    run_id: RunId,
+    seq: u64,
+    status: RunStatus,
+    partial: bool,
+    nodes: Vec<GraphNode>,
+    index: HashMap<NodeId, usize>,
+}
+
+impl Graph {
+    /// The graph of an empty log.
+    pub fn new(run_id: RunId) -> Self {
+        Self {
+            run_id,
+            seq: 0,
+            status: RunStatus::Queued,
+            partial: false,
+            nodes: Vec::new(),
+            index: HashMap::new(),
+        }
+    }
+
+    /// A graph that goes on from a snapshot.
+    pub fn from_snapshot(snapshot: GraphSnapshot) -> Self {
+        let index = snapshot.nodes.iter().enumerate().map(|(i, n)| (n.id, i)).collect();
+        Self {
+            run_id: snapshot.run_id,
+            seq: snapshot.seq,
+            status: snapshot.status,
+            partial: snapshot.partial,
+            nodes: snapshot.nodes,
+            index,
+        }
+    }
+
+    /// The run.
+    pub fn run_id(&self) -> RunId {
+        self.run_id
+    }
+
+    /// The last event that was applied; 0 for none.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Where the run stands.
+    pub fn status(&self) -> RunStatus {
+        self.status
+    }
+
+    /// True when the run ended with less than was asked for.
+    pub fn partial(&self) -> bool {
+        self.partial
+    }
+
+    /// Every node in order of creation, the root first.
+    pub fn nodes(&self) -> &[GraphNode] {
+        &self.nodes
+    }
+
+    /// One node.
+    pub fn node(&self, id: NodeId) -> Option<&GraphNode> {
+        self.index.get(&id).map(|&i| &self.nodes[i])
+    }
+
+    /// Place of a node in [`Graph::nodes`].
+    pub fn position(&self, id: NodeId) -> Option<usize> {
+        self.index.get(&id).copied()
+    }
+
+    /// A copy for the wire or for printing.
+    pub fn snapshot(&self) -> GraphSnapshot {
+        GraphSnapshot {
+            run_id: self.run_id,
+            seq: self.seq,
+            status: self.status,
+            partial: self.partial,
+            nodes: self.nodes.clone(),
+        }
+    }
+
+    /// Applies the next event. On an error nothing has changed.
+    pub fn apply(&mut self, event: &Event) -> Result<(), ReplayError> {
+        if event.run_id != self.run_id {
+            return Err(ReplayError::OtherRun { run: self.run_id, found: event.run_id });
+        }
+        if event.seq != self.seq + 1 {
+            return Err(ReplayError::Gap { run: self.run_id, head: self.seq, found: event.seq });
+        }
+        self.apply_body(event)?;
+        self.seq = event.seq;
+        Ok(())
+    }
+
+    fn apply_body(&mut self, event: &Event) -> Result<(), ReplayError> {
+        match &event.body {
+            EventBody::RunCreated(_) => return Ok(()),
+            EventBody::RunStatusChanged(e) => {
+                self.status = e.status;
+                self.partial |= e.partial;
+                return Ok(());
+            }
+            EventBody::NodeCreated(e) => {
+                self.index.insert(event.node_id, self.nodes.len());
+                self.nodes.push(GraphNode {
+                    id: event.node_id,
+                    parent_id: event.parent_node_id,
+                    title: e.title.clone(),
+                    reason: e.reason.clone(),
+                    success_criteria: e.success_criteria.clone(),
+                    status: NodeStatus::Waiting,
+                    role: Role::Planner,
+                    depth: e.depth,
+                    band_index: e.band_index,
+                    step_index: e.step_index,
+                    step_id: e.step_id.clone(),
+                    message: None,
+                    progress: None,
+                    outcome: None,
+                    error: None,
+                    scratchpad_doc_id: None,
+                    scratchpad_tail: None,
+                    last_tool: None,
+                    plan: None,
+                    result: None,
+                    artifacts: Vec::new(),
+                    usage: Usage::default(),
+                    created_at: event.timestamp,
+                    started_at: None,
+                    ended_at: None,
+                });
+                return Ok(());
+            }
+            EventBody::BudgetExhausted(_) | EventBody::RunForked(_) => return Ok(()),
+            _ => {}
+        }
+        let unknown = |what: String| ReplayError::Unknown { run: event.run_id, seq: event.seq, what };
+        let at = *self.index.get(&event.node_id).ok_or_else(|| unknown(format!("node {}", event.node_id)))?;
+        let node = &mut self.nodes[at];
+        match &event.body {
+            EventBody::NodeStatusChanged(e) => {
+                node.status = e.status;
+                node.role = e.role;
+                node.message = e.message.clone();
+                node.progress = e.progress;
+                if e.status.is_final() {
+                    node.ended_at = Some(event.timestamp);
+                } else if node.started_at.is_none() && e.status != NodeStatus::Waiting {
+                    node.started_at = Some(event.timestamp);
+                }
+            }
+            EventBody::NodeCompleted(e) => {
+                node.status = NodeStatus::Completed;
+                node.outcome = Some(e.outcome);
+                node.message = None;
+                node.ended_at = Some(event.timestamp);
+            }
+            EventBody::NodeFailed(e) => {
+                node.status = NodeStatus::Failed;
+                node.error = Some(e.error.clone());
+                node.message = None;
+                node.ended_at = Some(event.timestamp);
+            }
+            EventBody::PlanCreated(e) => {
+                node.plan = Some(GraphPlan {
+                    plan_id: e.plan_id,
+                    version: e.version,
+                    summary: e.summary.clone().unwrap_or_default(),
+                    bands: Vec::new(),
+                });
+            }
+            EventBody::PlanBandCreated(e) => {
+                let plan = node.plan.as_mut().ok_or_else(|| unknown(format!("plan {}", e.plan_id)))?;
+                plan.bands.push(GraphBand {
+                    index: e.band_index,
+                    goal: e.goal.clone(),
+                    parallelizable: e.parallelizable,
+                    steps: Vec::with_capacity(e.step_ids.len()),
+                });
+            }
+            EventBody::StepCreated(e) => {
+                let band = node.plan.as_mut().and_then(|p| p.bands.get_mut(e.band_index as usize));
+                let band = band.ok_or_else(|| unknown(format!("band {}", e.band_index)))?;
+                band.steps.push(GraphStep {
+                    step_id: e.step_id.clone(),
+                    title: e.title.clone(),
+                    reason: e.reason.clone(),
+                    success_criteria: e.success_criteria.clone(),
+                    status: StepStatus::Pending,
+                    node_id: None,
+                });
+            }
+            EventBody::StepStatusChanged(e) => {
+                step_mut(node, &e.step_id).ok_or_else(|| unknown(format!("step {}", e.step_id)))?.status =
+                    e.status;
+            }
+            EventBody::NodeDelegated(e) => {
+                let step =
+                    step_mut(node, &e.step_id).ok_or_else(|| unknown(format!("step {}", e.step_id)))?;
+                step.node_id = Some(e.child_node_id);
+            }
+            EventBody::ScratchpadLinked(e) => node.scratchpad_doc_id = Some(e.scratchpad_doc_id),
+            EventBody::ScratchpadUpdated(e) => node.scratchpad_tail = Some(e.tail_preview.clone()),
+            EventBody::ArtifactCreated(e) => node.artifacts.push(GraphArtifact {
+                artifact_id: e.artifact_id,
+                artifact_type: e.artifact_type,
+                document_id: e.document_id,
+                label: e.label.clone().unwrap_or_default(),
+                title: e.title.clone().unwrap_or_default(),
+                is_primary: e.is_primary,
+                json_payload: e.json_payload.clone(),
+            }),
+            EventBody::NodeResult(e) => node.result = Some(e.result.clone()),
+            EventBody::UsageRecorded(e) => {
+                node.usage.input_tokens += e.input_tokens;
+                node.usage.output_tokens += e.output_tokens;
+                node.usage.cost_micros += e.cost_micros;
+            }
+            EventBody::ToolCallRequested(e) => {
+                node.usage.tool_calls += 1;
+                node.last_tool = Some(ToolActivity {
+                    call_id: e.call_id.clone(),
+                    tool_name: e.tool_name.clone(),
+                    ok: None,
+                });
+            }
+            EventBody::ToolCallResult(e) => {
+                node.last_tool = Some(ToolActivity {
+                    call_id: e.call_id.clone(),
+                    tool_name: e.tool_name.clone(),
+                    ok: Some(e.ok),
+                });
+            }
+            EventBody::RunCreated(_)
+            | EventBody::RunStatusChanged(_)
+            | EventBody::NodeCreated(_)
+            | EventBody::BudgetExhausted(_)
+            | EventBody::RunForked(_)
+            | EventBody::ParentHint(_)
+            | EventBody::NodeAggregated(_)
+            | EventBody::ReplanRequested(_)
+            | EventBody::GuidanceAdded(_)
+            | EventBody::PlanEdited(_)
+            | EventBody::LeafPicked(_)
+            | EventBody::SessionForked(_)
+            | EventBody::RollupUpdated(_) => {}
+        }
+        Ok(())
+    }
+}
+
+fn step_mut<'a>(node: &'a mut GraphNode, id: &StepId) -> Option<&'a mut GraphStep> {
+    node.plan.as_mut()?.bands.iter_mut().flat_map(|b| &mut b.steps).find(|s| s.step_id == *id)
+}

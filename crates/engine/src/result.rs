@@ -1,0 +1,168 @@
+//! From a role's drafts to artifacts, documents, the result envelope and the hint to the parent.
+
+use serde_json::{Map, Value};
+use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
+use tree_agent_contract::event::*;
+use tree_agent_contract::limits;
+use tree_agent_contract::role::{ArtifactDraft, DraftType, ResultDraft, RoleError};
+use tree_agent_contract::{
+    ArtifactId, ArtifactType, DocumentId, HintType, NodeStatus, Outcome, ResultKind, SuccessAssessment,
+    TreeAgentResult,
+};
+
+use crate::decide::{Deciding, cut};
+
+impl Deciding<'_> {
+    /// Emits the artifacts, the result and the parent's hint of a node.
+    pub(crate) fn return_result(&mut self, at: usize, artifacts: Vec<ArtifactDraft>, draft: ResultDraft) {
+        let node = &self.run.graph.nodes()[at];
+        let (node_id, parent, depth) = (node.id, node.parent_id, node.depth);
+        let (scratchpad_doc_id, scratchpad_tail) = (node.scratchpad_doc_id, node.scratchpad_tail.clone());
+        let run_id = self.run.graph.run_id();
+        let round = self.run.control[at].replans;
+        let primary = draft
+            .primary_artifact_label
+            .clone()
+            .or_else(|| artifacts.iter().find(|a| a.is_primary).map(|a| a.label.clone()))
+            .or_else(|| artifacts.first().map(|a| a.label.clone()));
+
+        let mut result = TreeAgentResult {
+            kind: draft.kind,
+            summary: draft.summary,
+            success_assessment: draft.success_assessment,
+            primary_artifact_id: primary.as_ref().map(|label| ArtifactId::of(node_id, round, label)),
+            artifact_ids: Vec::with_capacity(artifacts.len()),
+            document_ids: Vec::new(),
+            json_payload: None,
+            scratchpad_doc_id,
+            scratchpad_tail,
+        };
+        let mut hinted = (Vec::new(), Vec::new());
+        for artifact in artifacts {
+            let id = ArtifactId::of(node_id, round, &artifact.label);
+            let is_primary = primary.as_deref() == Some(artifact.label.as_str());
+            let (artifact_type, document_id) = match artifact.r#type {
+                DraftType::Document => (ArtifactType::Document, Some(DocumentId::of_artifact(id))),
+                DraftType::Json => (ArtifactType::Json, None),
+            };
+            if let Some(document_id) = document_id {
+                result.document_ids.push(document_id);
+                self.decision.documents.push(DocumentOp::Create(Document {
+                    id: document_id,
+                    kind: DocumentKind::Artifact,
+                    project_id: None,
+                    run_id: Some(run_id),
+                    path: String::new(),
+                    title: artifact.title.clone().unwrap_or_default(),
+                    body: artifact.document_markdown.unwrap_or_default(),
+                    props: DocumentProps {
+                        doc_role: Some("tree_agent_artifact".into()),
+                        tree_agent_run_id: Some(run_id),
+                        tree_agent_node_id: Some(node_id),
+                        parent_node_id: parent,
+                        depth: Some(depth),
+                    },
+                    created_at: self.now,
+                    updated_at: self.now,
+                }));
+            } else if result.json_payload.is_none() || is_primary {
+                result.json_payload = artifact.json_payload.clone();
+            }
+            if draft.parent_hint.artifact_labels.contains(&artifact.label) {
+                hinted.0.push(id);
+                hinted.1.extend(document_id);
+            }
+            result.artifact_ids.push(id);
+            self.emit(
+                at,
+                ArtifactCreated {
+                    artifact_id: id,
+                    artifact_type,
+                    document_id,
+                    label: Some(artifact.label),
+                    title: artifact.title,
+                    json_payload: artifact.json_payload.filter(|_| artifact_type == ArtifactType::Json),
+                    is_primary,
+                },
+            );
+        }
+        self.emit(at, NodeResult { result });
+        if let Some(parent_node_id) = parent {
+            self.emit(
+                at,
+                ParentHint {
+                    parent_node_id,
+                    hint_type: draft.parent_hint.hint_type,
+                    artifact_ids: hinted.0,
+                    document_ids: hinted.1,
+                },
+            );
+        }
+    }
+
+    /// The aggregator cannot be had: the node still returns what its children made, labelled as partial, rather than
+    /// lose it.
+    pub(crate) fn settle_without_aggregator(&mut self, at: usize, error: &RoleError) {
+        let children: Vec<usize> = self.run.latest_children(at).collect();
+        let mut result = TreeAgentResult {
+            kind: ResultKind::Json,
+            summary: String::new(),
+            success_assessment: Some(SuccessAssessment {
+                met: false,
+                notes: Some(format!("aggregation failed: {error}")),
+            }),
+            primary_artifact_id: None,
+            artifact_ids: Vec::new(),
+            document_ids: Vec::new(),
+            json_payload: None,
+            scratchpad_doc_id: self.run.graph.nodes()[at].scratchpad_doc_id,
+            scratchpad_tail: self.run.graph.nodes()[at].scratchpad_tail.clone(),
+        };
+        let mut summary =
+            format!("The results could not be aggregated ({error}); they are returned as they are.");
+        for child in children {
+            let node = &self.run.graph.nodes()[child];
+            if let (NodeStatus::Completed, Some(of_child)) = (node.status, &node.result) {
+                summary.push_str(&format!("\n- {}: {}", node.title, of_child.summary));
+                result.artifact_ids.extend(&of_child.artifact_ids);
+                result.document_ids.extend(&of_child.document_ids);
+                result.primary_artifact_id = result.primary_artifact_id.or(of_child.primary_artifact_id);
+            }
+        }
+        if !result.document_ids.is_empty() {
+            result.kind = ResultKind::Document;
+        }
+        result.summary = cut(&summary, limits::TEXT_BYTES);
+        let (artifact_ids, document_ids) = (result.artifact_ids.clone(), result.document_ids.clone());
+        self.status(at, NodeStatus::Aggregating, Some("guard:aggregationFailed".into()));
+        self.emit(at, NodeResult { result });
+        if let Some(parent_node_id) = self.run.graph.nodes()[at].parent_id {
+            let hint_type =
+                if document_ids.is_empty() { HintType::ReadJson } else { HintType::ReadDocuments };
+            self.emit(at, ParentHint { parent_node_id, hint_type, artifact_ids, document_ids });
+        }
+        self.complete_node(at, Some(format!("aggregation failed: {error}")));
+    }
+
+    /// Ends a node that has returned its result.
+    pub(crate) fn complete_node(&mut self, at: usize, evidence: Option<String>) {
+        let node = &self.run.graph.nodes()[at];
+        let nodes = self.run.graph.nodes();
+        // A step that the latest plan no longer has was given up on purpose; it is not missing.
+        let steps = node.plan.iter().flat_map(|p| &p.bands).flat_map(|b| &b.steps);
+        let missing = steps.into_iter().any(|step| {
+            let child = step.node_id.and_then(|id| self.run.graph.position(id)).map(|c| &nodes[c]);
+            child.is_none_or(|c| c.status != NodeStatus::Completed || c.outcome == Some(Outcome::Partial))
+        });
+        let partial = missing || self.run.control[at].cut;
+        let mut metrics = Map::new();
+        let started = node.started_at.unwrap_or(node.created_at);
+        metrics.insert("durationMs".into(), Value::from(self.now.millis_since(started)));
+        metrics.insert("children".into(), Value::from(self.run.control[at].children.len()));
+        metrics.insert("toolCalls".into(), Value::from(node.usage.tool_calls));
+        let outcome = if partial { Outcome::Partial } else { Outcome::Success };
+        let evidence = evidence.map(|e| cut(&e, limits::TEXT_BYTES));
+        self.emit(at, NodeCompleted { outcome, evidence, metrics: Some(metrics) });
+        self.ended(at);
+    }
+}

@@ -1,0 +1,210 @@
+//! The state of a run: the graph that viewers see, and the little more that decisions need.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde::Serialize;
+use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::graph::Usage;
+use tree_agent_contract::{RunId, RunSpec, RunStatus, StepId, Timestamp};
+
+use crate::call::{CallKey, CallKind, RoleCall};
+use crate::graph::{Graph, ReplayError};
+
+/// One run, as a fold of its log.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub(crate) graph: Graph,
+    /// Beside each node of the graph, by place.
+    pub(crate) control: Vec<Control>,
+    pub(crate) spec: RunSpec,
+    pub(crate) started_at: Option<Timestamp>,
+    /// Nodes that exist or stand in a plan: what the node budget is checked against.
+    pub(crate) planned_nodes: u32,
+    /// The budget that ran out.
+    pub(crate) exhausted: Option<String>,
+    pub(crate) totals: Usage,
+
+    // What follows is not in the log: it is gone with the driver, and rebuilt by its successor.
+    pub(crate) in_flight: HashMap<usize, CallKey>,
+    /// Nodes that need a call which is not in flight.
+    pub(crate) ready: BTreeSet<usize>,
+    /// Nodes whose role service could not be reached: how often in a row, and when to try again.
+    pub(crate) unreachable: HashMap<usize, (u32, Timestamp)>,
+    stale: u64,
+}
+
+/// What decisions about one node need beside its [`GraphNode`](tree_agent_contract::graph::GraphNode).
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Control {
+    pub(crate) parent: Option<usize>,
+    /// Of all plans, in order of creation.
+    pub(crate) children: Vec<usize>,
+    /// The latest child of each step of all plans, in order of creation.
+    pub(crate) steps: Vec<(StepId, usize)>,
+    /// Version of the parent's plan that this node came from.
+    pub(crate) born_version: u32,
+    /// Version of the node's own latest plan; 0 for none.
+    pub(crate) plan_version: u32,
+    pub(crate) replans: u32,
+    pub(crate) replan_reason: Option<String>,
+    /// The band of the latest plan whose steps are at work.
+    pub(crate) band: Option<u32>,
+    /// The role call that would move the node on.
+    pub(crate) needs: Option<CallKind>,
+    /// Attempt number of that call; 0 while none is needed.
+    pub(crate) attempt: u32,
+    /// When the next attempt may begin.
+    pub(crate) retry_at: Option<Timestamp>,
+    /// A guard cut work off, so the result will be partial.
+    pub(crate) cut: bool,
+}
+
+/// Everything that comes from the log, for comparison.
+#[derive(Serialize)]
+struct State<'a> {
+    graph: tree_agent_contract::graph::GraphSnapshot,
+    control: &'a [Control],
+    spec: &'a RunSpec,
+    started_at: Option<Timestamp>,
+    planned_nodes: u32,
+    exhausted: &'a Option<String>,
+    totals: Usage,
+}
+
+impl Run {
+    /// Rebuilds a run from its log, from the first event on. Nothing is in flight afterwards: what was due when the
+    /// log ended is due again.
+    pub fn replay<'a>(
+        run_id: RunId,
+        events: impl IntoIterator<Item = &'a Event>,
+    ) -> Result<Self, ReplayError> {
+        let mut events = events.into_iter();
+        let mut run = match events.next() {
+            Some(first) => Self::begin(first)?,
+            None => return Err(ReplayError::Gap { run: run_id, head: 0, found: 0 }),
+        };
+        for event in events {
+            run.apply(event)?;
+        }
+        Ok(run)
+    }
+
+    /// A run of which only the first event is known. It must be `tree.run_created`.
+    pub fn begin(first: &Event) -> Result<Self, ReplayError> {
+        let EventBody::RunCreated(created) = &first.body else {
+            return Err(ReplayError::Unknown { run: first.run_id, seq: first.seq, what: "the run".into() });
+        };
+        let mut graph = Graph::new(first.run_id);
+        graph.apply(first)?;
+        Ok(Self {
+            graph,
+            control: Vec::new(),
+            spec: created.spec.clone(),
+            started_at: None,
+            planned_nodes: 1,
+            exhausted: None,
+            totals: Usage::default(),
+            in_flight: HashMap::new(),
+            ready: BTreeSet::new(),
+            unreachable: HashMap::new(),
+            stale: 0,
+        })
+    }
+
+    /// The graph that viewers see.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// What was asked for.
+    pub fn spec(&self) -> &RunSpec {
+        &self.spec
+    }
+
+    /// True when nothing will follow.
+    pub fn is_final(&self) -> bool {
+        self.graph.status().is_final()
+    }
+
+    /// Answers that were ignored since this state was built because their call was not in flight.
+    pub fn stale_answers(&self) -> u64 {
+        self.stale
+    }
+
+    /// True while the call is in flight.
+    pub fn is_in_flight(&self, key: &CallKey) -> bool {
+        self.graph.position(key.node_id).and_then(|at| self.in_flight.get(&at)) == Some(key)
+    }
+
+    /// The state as bytes. Two runs with the same log have the same bytes; what is in flight is not part of them.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let state = State {
+            graph: self.graph.snapshot(),
+            control: &self.control,
+            spec: &self.spec,
+            started_at: self.started_at,
+            planned_nodes: self.planned_nodes,
+            exhausted: &self.exhausted,
+            totals: self.totals,
+        };
+        serde_json::to_vec(&state).unwrap_or_else(|e| unreachable!("the state always has a JSON form: {e}"))
+    }
+
+    /// The role calls to make now, at most `limit`; they count as in flight from here on. A paused or ended run has
+    /// none.
+    pub fn take_due(&mut self, now: Timestamp, limit: usize) -> Vec<RoleCall> {
+        if self.graph.status() != RunStatus::Running {
+            return Vec::new();
+        }
+        let due: Vec<usize> = self
+            .ready
+            .iter()
+            .copied()
+            .filter(|&at| self.ready_at(at).is_none_or(|t| t <= now))
+            .take(limit)
+            .collect();
+        due.into_iter()
+            .filter_map(|at| {
+                let control = &self.control[at];
+                let kind = control.needs?;
+                let attempt = control.attempt.max(1);
+                let key = CallKey {
+                    node_id: self.graph.nodes()[at].id,
+                    kind,
+                    round: control.plan_version,
+                    attempt,
+                };
+                self.ready.remove(&at);
+                self.in_flight.insert(at, key);
+                let input = self.call_input(at, kind, attempt);
+                Some(RoleCall { key, input, timeout_ms: self.spec.budgets.call_timeout_ms })
+            })
+            .collect()
+    }
+
+    /// When [`Run::take_due`] or [`Input::Tick`](crate::Input::Tick) may next have something to do without anything
+    /// else happening; none when the run has ended.
+    pub fn next_wakeup(&self) -> Option<Timestamp> {
+        if self.is_final() {
+            return None;
+        }
+        let retries = self.ready.iter().filter_map(|&at| self.ready_at(at)).min();
+        let deadline = match self.exhausted {
+            None => self.started_at.map(|t| t.plus_millis(self.spec.budgets.max_wall_clock_ms)),
+            Some(_) => None,
+        };
+        retries.into_iter().chain(deadline).min()
+    }
+
+    fn ready_at(&self, at: usize) -> Option<Timestamp> {
+        let unreachable = self.unreachable.get(&at).map(|&(_, until)| until);
+        self.control[at].retry_at.max(unreachable)
+    }
+
+    /// The place of the node whose call `key` names, if that call is in flight; else counts a stale answer.
+    pub(crate) fn in_flight_at(&mut self, key: &CallKey) -> Option<usize> {
+        let at = self.graph.position(key.node_id).filter(|at| self.in_flight.get(at) == Some(key));
+        self.stale += u64::from(at.is_none());
+        at
+    }
+}
