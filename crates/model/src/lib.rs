@@ -1,1 +1,40 @@
-//! What answers for a role: the offline model and the scripted model.
+//! What answers for a role: the [`RoleModel`]s, how one is chosen by name, and how a call of one is streamed.
+//!
+//! Two models need nothing at all: `offline` is rule-based, works on real documents and is labelled as what it is;
+//! `scripted` follows a script given in its name, for benchmarks and fault tests. [`Models`] finds a model by name,
+//! and [`RoleServer`] turns its calls into the streams of the role services.
+
+mod config;
+mod io;
+mod offline;
+mod scripted;
+mod select;
+mod serve;
+
+use async_trait::async_trait;
+use tree_agent_contract::role::{
+    AggregateInput, AggregatorOutput, ExecuteInput, ExecutorOutput, PlanInput, PlannerOutput, RoleError,
+};
+
+pub use config::{RoleArgs, RoleConfig};
+pub use io::RoleIo;
+pub use offline::Offline;
+pub use scripted::{Artifacts, Fault, Script, Scripted};
+pub use select::Models;
+pub use serve::{CallStream, RoleInput, RoleServer};
+
+/// Something that can play all three roles.
+///
+/// A call is cancelled by dropping its future, so a model must not leave work behind in tasks of its own. The output
+/// is checked against the contract by the caller.
+#[async_trait]
+pub trait RoleModel: Send + Sync {
+    /// Execute, or decompose into bands of steps.
+    async fn plan(&self, input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput, RoleError>;
+
+    /// Leaf work.
+    async fn execute(&self, input: &ExecuteInput, io: &RoleIo) -> Result<ExecutorOutput, RoleError>;
+
+    /// Makes one result of what the children returned.
+    async fn aggregate(&self, input: &AggregateInput, io: &RoleIo) -> Result<AggregatorOutput, RoleError>;
+}

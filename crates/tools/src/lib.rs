@@ -1,1 +1,25 @@
-//! Built-in tools behind one registry, filtered by context.
+//! Built-in tools behind one registry, filtered by the context of the run.
+//!
+//! Role services know nothing of a database. They read and write documents through the port [`DocumentSource`],
+//! whose gRPC implementation is [`GatewayDocuments`]. A role gets a [`ToolSet`]: the tools that its run's context
+//! allows, bound to that run. Scope is checked twice, by the tool (nothing outside of the context is handed to the
+//! role) and by the source (which is told the context with every call).
+
+mod args;
+mod builtin;
+mod error;
+mod gateway;
+mod memory;
+mod registry;
+mod source;
+
+pub use args::{Args, Param, ParamKind};
+pub use builtin::{
+    CREATE_DOCUMENT, LIST_DOCUMENTS, LIST_PROJECTS, OUTPUT_BYTES, READ_DOCUMENT, SEARCH_DOCUMENTS,
+    SEARCH_LIMIT_MAX,
+};
+pub use error::ToolError;
+pub use gateway::GatewayDocuments;
+pub use memory::MemoryDocuments;
+pub use registry::{ToolOutput, ToolRegistry, ToolSet, ToolSpec};
+pub use source::{Caller, DocumentSource, ListDocuments, Listing, NewDocument, ProjectInfo, SearchDocuments};

@@ -1,1 +1,3 @@
 //! The planner role and the driver.
+
+pub mod role;

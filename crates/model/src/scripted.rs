@@ -1,0 +1,215 @@
+//! The scripted model: a tree of a set shape with set delays and faults, for benchmarks and fault tests.
+//!
+//! It looks at no document, makes no tool call unless told to, and answers the same for the same node title and
+//! attempt. The grammar of its name is documented at [`Script`].
+
+mod script;
+
+use std::future::pending;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+use tree_agent_contract::role::{
+    AggregateInput, AggregatorNext, AggregatorOutput, ArtifactDraft, BandDraft, CallContext, DraftType,
+    ExecuteInput, ExecutorOutput, ParentHintDraft, PlanDraft, PlanInput, PlannerMode, PlannerOutput,
+    ResultDraft, RoleError, RoleErrorKind, ScratchpadDraft, StepDraft, Synthesis,
+};
+use tree_agent_contract::{HintType, ResultKind, StepId, SuccessAssessment};
+use tree_agent_tools::LIST_DOCUMENTS;
+
+pub use script::{Artifacts, Fault, Script};
+
+use crate::RoleModel;
+use crate::io::RoleIo;
+
+/// How the summary of a plan begins that was made because the aggregator asked for it.
+const REPLANNED: &str = "Replanned";
+
+/// A model that follows a [`Script`].
+#[derive(Clone, Debug)]
+pub struct Scripted {
+    script: Script,
+}
+
+impl Scripted {
+    /// A model that follows `script`.
+    pub fn new(script: Script) -> Self {
+        Self { script }
+    }
+
+    /// What every call begins with: its tool calls, its delay, its fault. True: the answer must be garbage.
+    async fn begin(&self, phase: &'static str, call: &CallContext, io: &RoleIo) -> Result<bool, RoleError> {
+        let script = &self.script;
+        for _ in 0..script.tools {
+            io.call_tool(LIST_DOCUMENTS, Map::new(), "scripted call").await.map_err(|e| {
+                RoleError::new(RoleErrorKind::Internal, format!("the scripted tool call failed: {e}"))
+            })?;
+        }
+        if script.latency_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(script.latency_ms)).await;
+        }
+        match script.fault_of(phase, &call.title, call.attempt) {
+            None => Ok(false),
+            Some(Fault::Garbage) => Ok(true),
+            Some(Fault::Hang) => pending().await,
+            Some(Fault::Error(kind)) => {
+                Err(RoleError::new(kind, format!("scripted failure of {phase} for {:?}", call.title)))
+            }
+        }
+    }
+
+    /// `result_bytes` bytes of text, the same for the same title.
+    fn text(&self, title: &str) -> String {
+        let bytes = self.script.result_bytes;
+        let mut text = String::with_capacity(bytes + title.len() + 16);
+        text.push_str("Result of ");
+        text.push_str(title);
+        text.push('.');
+        while text.len() < bytes {
+            text.push_str(" scripted");
+        }
+        text.truncate(text.floor_char_boundary(bytes));
+        text
+    }
+
+    fn returned(&self, title: &str) -> (Vec<ArtifactDraft>, ResultDraft) {
+        let text = self.text(title);
+        let (kind, hint_type, artifact) = match self.script.artifacts {
+            Artifacts::None => (ResultKind::Json, HintType::ReadJson, None),
+            Artifacts::Json => (ResultKind::Json, HintType::ReadJson, Some(DraftType::Json)),
+            Artifacts::Document => (ResultKind::Document, HintType::ReadDocuments, Some(DraftType::Document)),
+        };
+        let (summary, artifacts) = match artifact {
+            None => (text, Vec::new()),
+            Some(r#type) => {
+                let (markdown, payload) = match r#type {
+                    DraftType::Document => (Some(text), None),
+                    DraftType::Json => {
+                        (None, Some(Map::from_iter([("text".to_owned(), Value::String(text))])))
+                    }
+                };
+                let draft = ArtifactDraft {
+                    r#type,
+                    label: "result".to_owned(),
+                    title: markdown.is_some().then(|| format!("Result of {title}")),
+                    document_markdown: markdown,
+                    json_payload: payload,
+                    is_primary: true,
+                };
+                (format!("Result of {title}."), vec![draft])
+            }
+        };
+        let labels: Vec<String> = artifacts.iter().map(|a| a.label.clone()).collect();
+        let result = ResultDraft {
+            kind,
+            summary,
+            success_assessment: Some(SuccessAssessment { met: true, notes: None }),
+            primary_artifact_label: labels.first().cloned(),
+            parent_hint: ParentHintDraft { hint_type, artifact_labels: labels },
+        };
+        (artifacts, result)
+    }
+
+    fn steps(&self, parent: &CallContext, band: u32) -> Vec<StepDraft> {
+        (0..self.script.fanout)
+            .map(|i| {
+                let n = band * self.script.fanout + i;
+                let title =
+                    if parent.depth == 0 { format!("s{n}") } else { format!("{}.s{n}", parent.title) };
+                step(format!("s{n}"), title, i)
+            })
+            .collect()
+    }
+}
+
+fn step(id: String, title: String, step_index: u32) -> StepDraft {
+    StepDraft { id: StepId::new(id), title, reason: String::new(), success_criteria: Vec::new(), step_index }
+}
+
+fn note(text: &str) -> ScratchpadDraft {
+    ScratchpadDraft { append_markdown: text.to_owned(), tail_preview: text.to_owned() }
+}
+
+#[async_trait]
+impl RoleModel for Scripted {
+    async fn plan(&self, input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput, RoleError> {
+        let garbage = self.begin("plan", &input.call, io).await?;
+        let plan = if !input.replan_reason.is_empty() {
+            // The first earlier step is named again: one that has completed must not run again.
+            let mut steps: Vec<StepDraft> = input
+                .prior_steps
+                .iter()
+                .take(1)
+                .map(|p| step(p.id.as_str().to_owned(), p.title.clone(), 0))
+                .collect();
+            steps.push(step("r0".to_owned(), format!("{}.r0", input.call.title), steps.len() as u32));
+            let band =
+                BandDraft { index: 0, goal: "what was missing".to_owned(), parallelizable: true, steps };
+            Some(PlanDraft { summary: format!("{REPLANNED}: {}", input.replan_reason), bands: vec![band] })
+        } else if input.call.depth < self.script.depth {
+            let bands = (0..self.script.bands)
+                .map(|index| BandDraft {
+                    index,
+                    goal: format!("band {index}"),
+                    parallelizable: true,
+                    steps: self.steps(&input.call, index),
+                })
+                .collect();
+            Some(PlanDraft { summary: "Scripted plan".to_owned(), bands })
+        } else {
+            None
+        };
+        let mode = if plan.is_some() || garbage { PlannerMode::Plan } else { PlannerMode::Execute };
+        Ok(PlannerOutput {
+            mode,
+            mode_reason: format!("depth {} of {}", input.call.depth, self.script.depth),
+            leaf_decision: None,
+            plan: plan.filter(|_| !garbage),
+            scratchpad: note("scripted: planned\n"),
+        })
+    }
+
+    async fn execute(&self, input: &ExecuteInput, io: &RoleIo) -> Result<ExecutorOutput, RoleError> {
+        let garbage = self.begin("execute", &input.call, io).await?;
+        let (artifacts, mut result) = self.returned(&input.call.title);
+        if garbage {
+            result.summary.clear();
+        }
+        Ok(ExecutorOutput {
+            actions: Vec::new(),
+            artifacts,
+            result,
+            scratchpad: note("scripted: executed\n"),
+        })
+    }
+
+    async fn aggregate(&self, input: &AggregateInput, io: &RoleIo) -> Result<AggregatorOutput, RoleError> {
+        let garbage = self.begin("aggregate", &input.call, io).await?;
+        let (artifacts, mut result) = self.returned(&input.call.title);
+        if garbage {
+            result.parent_hint.artifact_labels.push("no such artifact".to_owned());
+        }
+        let failed: Vec<&str> =
+            input.children.iter().filter(|c| c.error.is_some()).map(|c| c.title.as_str()).collect();
+        let should_replan =
+            self.script.replan && input.call.depth == 0 && !input.plan_summary.starts_with(REPLANNED);
+        Ok(AggregatorOutput {
+            synthesis: Synthesis {
+                summary: format!("{} children, {} failed", input.children.len(), failed.len()),
+                key_findings: Vec::new(),
+                gaps: failed.iter().map(|title| format!("{title} failed")).collect(),
+            },
+            artifacts,
+            result,
+            next: AggregatorNext {
+                should_replan,
+                replan_reason: should_replan.then(|| "the script asks for it once".to_owned()),
+            },
+            scratchpad: note("scripted: aggregated\n"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

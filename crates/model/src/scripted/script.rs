@@ -1,0 +1,206 @@
+//! The grammar of scripted model names.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use tree_agent_contract::limits;
+use tree_agent_contract::role::{RoleError, RoleErrorKind};
+
+/// What a scripted model does: `scripted`, or `scripted:` and `key=value` pairs separated by commas.
+///
+/// | key | values (default) | meaning |
+/// | --- | --- | --- |
+/// | `fanout` | 1 to 256 (4) | steps of a band |
+/// | `depth` | 0 to 64 (3) | nodes above this depth plan, nodes at it execute |
+/// | `bands` | 1 to 64 (1) | bands of a plan |
+/// | `latency_ms` | 0 to 86400000 (0) | milliseconds that every call takes |
+/// | `result_bytes` | 1 to 262144 (500) | bytes of a result's text; at most 16384 without artifacts |
+/// | `artifacts` | `none`, `json`, `document` (`none`) | where that text stands: in the summary, or in an artifact |
+/// | `tools` | 0 to 1000 (0) | calls of `list_documents` that every call makes |
+/// | `fail` | `internal`, `rejected`, `overloaded`, `timeout`, `unreachable`, `invalid_output`, `hang`, `garbage` (none; `internal` when another `fail_` key is set) | what the chosen calls do: end with this failure, never answer, or answer against the contract |
+/// | `fail_role` | `plan`, `execute`, `aggregate`, `any` (`execute`) | chooses calls of this role |
+/// | `fail_titles` | texts separated by `\|` (every title) | chooses nodes whose title is one of these; children are titled `s0`, `s1`, … and `s0.s2`, … below them |
+/// | `fail_every` | 1 to 1000000 (1) | chooses one node in so many, by a hash of the title |
+/// | `fail_attempts` | 0 to 1000 (0) | only the first so many attempts fail; 0: all |
+/// | `replan` | 0 or 1 (0) | the root's aggregator asks once for another plan |
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// Steps of a band.
+    pub fanout: u32,
+    /// Depth of the leaves.
+    pub depth: u32,
+    /// Bands of a plan.
+    pub bands: u32,
+    /// Milliseconds that every call takes.
+    pub latency_ms: u64,
+    /// Bytes of a result's text.
+    pub result_bytes: usize,
+    /// Where that text stands.
+    pub artifacts: Artifacts,
+    /// Tool calls of every call.
+    pub tools: u32,
+    /// What the chosen calls do.
+    pub fail: Option<Fault>,
+    /// The role whose calls are chosen; none for any.
+    pub fail_role: Option<String>,
+    /// The titles that are chosen; empty for every one.
+    pub fail_titles: Vec<String>,
+    /// One node in so many is chosen.
+    pub fail_every: u64,
+    /// Only the first so many attempts fail; 0: all.
+    pub fail_attempts: u32,
+    /// Whether the root's aggregator asks once for another plan.
+    pub replan: bool,
+}
+
+/// Where the text of a scripted result stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Artifacts {
+    /// In the summary; there are no artifacts.
+    None,
+    /// In a JSON artifact.
+    Json,
+    /// In a document.
+    Document,
+}
+
+/// What a chosen call does instead of answering well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Ends with this failure.
+    Error(RoleErrorKind),
+    /// Never answers.
+    Hang,
+    /// Answers with something that breaks the contract.
+    Garbage,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self {
+            fanout: 4,
+            depth: 3,
+            bands: 1,
+            latency_ms: 0,
+            result_bytes: 500,
+            artifacts: Artifacts::None,
+            tools: 0,
+            fail: None,
+            fail_role: Some("execute".to_owned()),
+            fail_titles: Vec::new(),
+            fail_every: 1,
+            fail_attempts: 0,
+            replan: false,
+        }
+    }
+}
+
+impl Script {
+    /// What attempt number `attempt` of a call in `phase` for the node titled `title` does wrong.
+    pub(super) fn fault_of(&self, phase: &str, title: &str, attempt: u32) -> Option<Fault> {
+        let fault = self.fail?;
+        let chosen = self.fail_role.as_deref().is_none_or(|role| role == phase)
+            && (self.fail_titles.is_empty() || self.fail_titles.iter().any(|t| t == title))
+            && (self.fail_every == 1 || fnv(title).is_multiple_of(self.fail_every))
+            && (self.fail_attempts == 0 || attempt <= self.fail_attempts);
+        chosen.then_some(fault)
+    }
+}
+
+/// FNV-1a: the same on every host and in every version, which `std`'s hasher does not promise.
+fn fnv(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+impl FromStr for Script {
+    type Err = RoleError;
+
+    /// Reads what stands after `scripted:`.
+    fn from_str(text: &str) -> Result<Self, RoleError> {
+        let mut script = Self::default();
+        let mut chooses = false;
+        for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+            let (key, value) =
+                pair.split_once('=').ok_or_else(|| wrong(pair, "has no value; write key=value"))?;
+            let (key, value) = (key.trim(), value.trim());
+            chooses |= key.starts_with("fail_");
+            match key {
+                "fanout" => script.fanout = number(key, value, 1, 256)?,
+                "depth" => script.depth = number(key, value, 0, 64)?,
+                "bands" => script.bands = number(key, value, 1, limits::BANDS as u64)?,
+                "latency_ms" => script.latency_ms = number(key, value, 0, 86_400_000)?,
+                "result_bytes" => script.result_bytes = number(key, value, 1, 256 * 1024)?,
+                "artifacts" => {
+                    script.artifacts = match value {
+                        "none" => Artifacts::None,
+                        "json" => Artifacts::Json,
+                        "document" => Artifacts::Document,
+                        _ => return Err(wrong(key, format!("is {value:?}; use none, json or document"))),
+                    }
+                }
+                "tools" => script.tools = number(key, value, 0, 1_000)?,
+                "fail" => {
+                    script.fail = Some(match value {
+                        "hang" => Fault::Hang,
+                        "garbage" => Fault::Garbage,
+                        kind => Fault::Error(
+                            kind.parse().map_err(|e: String| wrong(key, format!("{e}, hang, garbage")))?,
+                        ),
+                    });
+                }
+                "fail_role" => {
+                    script.fail_role = match value {
+                        "any" => None,
+                        "plan" | "execute" | "aggregate" => Some(value.to_owned()),
+                        _ => {
+                            return Err(wrong(
+                                key,
+                                format!("is {value:?}; use plan, execute, aggregate or any"),
+                            ));
+                        }
+                    }
+                }
+                "fail_titles" => script.fail_titles = value.split('|').map(str::to_owned).collect(),
+                "fail_every" => script.fail_every = number(key, value, 1, 1_000_000)?,
+                "fail_attempts" => script.fail_attempts = number(key, value, 0, 1_000)?,
+                "replan" => script.replan = number::<u64>(key, value, 0, 1)? == 1,
+                _ => {
+                    return Err(wrong(
+                        key,
+                        "is unknown; see the table in the documentation of the scripted model",
+                    ));
+                }
+            }
+        }
+        if chooses && script.fail.is_none() {
+            script.fail = Some(Fault::Error(RoleErrorKind::Internal));
+        }
+        // Room for the key and the quotes of the JSON that the text stands in.
+        let most = match script.artifacts {
+            Artifacts::None => limits::TEXT_BYTES,
+            Artifacts::Json => limits::JSON_BYTES - 64,
+            Artifacts::Document => 256 * 1024,
+        };
+        if script.result_bytes > most {
+            return Err(wrong(
+                "result_bytes",
+                format!("is {}; at most {most} with these artifacts", script.result_bytes),
+            ));
+        }
+        Ok(script)
+    }
+}
+
+fn number<T: TryFrom<u64>>(key: &str, value: &str, min: u64, max: u64) -> Result<T, RoleError> {
+    value
+        .parse::<u64>()
+        .ok()
+        .filter(|n| (min..=max).contains(n))
+        .and_then(|n| T::try_from(n).ok())
+        .ok_or_else(|| wrong(key, format!("is {value:?}; use a whole number from {min} to {max}")))
+}
+
+fn wrong(key: &str, message: impl Display) -> RoleError {
+    RoleError::new(RoleErrorKind::Rejected, format!("scripted model: option {key:?} {message}"))
+}

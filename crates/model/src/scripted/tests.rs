@@ -1,0 +1,214 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tree_agent_contract::role::RoleUpdate;
+use tree_agent_contract::role::{ChildOutcome, PriorStep};
+use tree_agent_contract::{Budgets, NodeId, NodeStatus, RunContext, RunId, StepStatus};
+use tree_agent_tools::{Caller, MemoryDocuments, ToolRegistry};
+
+use super::*;
+
+fn model(options: &str) -> Scripted {
+    Scripted::new(options.parse().unwrap())
+}
+
+fn call(title: &str, depth: u32, attempt: u32) -> CallContext {
+    let run_id = RunId(uuid::Uuid::from_u128(1));
+    CallContext {
+        run_id,
+        node_id: NodeId::root(run_id),
+        attempt,
+        objective: "objective".into(),
+        title: title.into(),
+        reason: String::new(),
+        success_criteria: vec![],
+        depth,
+        budgets: Budgets::default(),
+        context: RunContext::default(),
+        model: String::new(),
+        scratchpad_tail: String::new(),
+        sibling_index: 0,
+    }
+}
+
+fn plan_input(depth: u32) -> PlanInput {
+    PlanInput {
+        call: call("root", depth, 1),
+        existing_plan_summary: String::new(),
+        replan_reason: String::new(),
+        prior_steps: vec![],
+    }
+}
+
+fn io() -> (RoleIo, tokio::sync::mpsc::Receiver<RoleUpdate>) {
+    let tools = ToolRegistry::new(Arc::new(MemoryDocuments::default()));
+    let caller = Caller { run_id: RunId(uuid::Uuid::from_u128(1)), context: RunContext::default() };
+    RoleIo::new(tools.tool_set(caller), "execute")
+}
+
+#[tokio::test]
+async fn the_tree_has_the_set_shape() {
+    let model = model("fanout=3,depth=2,bands=2");
+    let (io, _updates) = io();
+    let output = model.plan(&plan_input(1), &io).await.unwrap();
+    output.validate(&[]).unwrap();
+    let plan = output.plan.unwrap();
+    let ids: Vec<Vec<&str>> =
+        plan.bands.iter().map(|b| b.steps.iter().map(|s| s.id.as_str()).collect()).collect();
+    assert_eq!(ids, [["s0", "s1", "s2"], ["s3", "s4", "s5"]]);
+    assert_eq!(plan.bands[1].steps[0].title, "root.s3");
+    let leaf = model.plan(&plan_input(2), &io).await.unwrap();
+    leaf.validate(&[]).unwrap();
+    assert_eq!(leaf.mode, PlannerMode::Execute);
+}
+
+#[tokio::test]
+async fn results_have_the_set_size_and_are_valid_wherever_they_stand() {
+    for (options, in_summary) in [
+        ("result_bytes=700", true),
+        ("result_bytes=700,artifacts=json", false),
+        ("result_bytes=700,artifacts=document", false),
+    ] {
+        let (io, _updates) = io();
+        let output = model(options)
+            .execute(&ExecuteInput { call: call("ä", 3, 1), earlier: vec![] }, &io)
+            .await
+            .unwrap();
+        output.validate().unwrap();
+        assert_eq!(output.result.summary.len() == 700, in_summary, "{options}");
+        let text = output.artifacts.first().map(|a| {
+            a.document_markdown
+                .clone()
+                .unwrap_or_else(|| a.json_payload.as_ref().unwrap()["text"].as_str().unwrap().into())
+        });
+        assert_eq!(text.map(|t| t.len()), (!in_summary).then_some(700), "{options}");
+    }
+}
+
+#[tokio::test]
+async fn faults_hit_the_chosen_calls_only() {
+    let model = model("fail=rejected,fail_titles=s1|s3,fail_attempts=2");
+    let (io, _updates) = io();
+    for (title, attempt, fails) in
+        [("s1", 1, true), ("s1", 2, true), ("s1", 3, false), ("s0", 1, false), ("s3", 1, true)]
+    {
+        let answer =
+            model.execute(&ExecuteInput { call: call(title, 3, attempt), earlier: vec![] }, &io).await;
+        assert_eq!(answer.is_err_and(|e| e.kind == RoleErrorKind::Rejected), fails, "{title} {attempt}");
+    }
+    assert!(model.plan(&plan_input(0), &io).await.is_ok(), "only execute calls are chosen by default");
+}
+
+#[tokio::test]
+async fn garbage_breaks_the_contract_in_every_role() {
+    let model = model("fail=garbage,fail_role=any");
+    let (io, _updates) = io();
+    assert!(model.plan(&plan_input(0), &io).await.unwrap().validate(&[]).is_err());
+    let input = ExecuteInput { call: call("x", 3, 1), earlier: vec![] };
+    assert!(model.execute(&input, &io).await.unwrap().validate().is_err());
+    let input = AggregateInput {
+        call: call("x", 0, 1),
+        plan_summary: "p".into(),
+        children: vec![],
+        exhausted_budget: None,
+    };
+    assert!(model.aggregate(&input, &io).await.unwrap().validate().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hanging_call_never_answers_and_latency_is_kept() {
+    let (io, _updates) = io();
+    let input = ExecuteInput { call: call("x", 3, 1), earlier: vec![] };
+    let hang = model("fail=hang");
+    assert!(tokio::time::timeout(Duration::from_secs(3600), hang.execute(&input, &io)).await.is_err());
+    let begun = tokio::time::Instant::now();
+    model("latency_ms=1500").execute(&input, &io).await.unwrap();
+    assert_eq!(begun.elapsed(), Duration::from_millis(1500));
+}
+
+#[tokio::test]
+async fn the_root_asks_once_for_another_plan_and_keeps_a_step() {
+    let model = model("replan=1");
+    let (io, _updates) = io();
+    let mut input = AggregateInput {
+        call: call("root", 0, 1),
+        plan_summary: "Scripted plan".into(),
+        children: vec![ChildOutcome {
+            node_id: NodeId::root(RunId(uuid::Uuid::from_u128(2))),
+            step_id: StepId::new("s0"),
+            title: "s0".into(),
+            status: NodeStatus::Failed,
+            partial: false,
+            result: None,
+            error: Some("broken".into()),
+            artifacts: vec![],
+        }],
+        exhausted_budget: None,
+    };
+    let first = model.aggregate(&input, &io).await.unwrap();
+    first.validate().unwrap();
+    assert!(first.next.should_replan);
+    assert_eq!(first.synthesis.gaps, ["s0 failed"]);
+    let prior = vec![PriorStep {
+        id: StepId::new("s0"),
+        title: "s0".into(),
+        status: StepStatus::Completed,
+        summary: "done".into(),
+    }];
+    let mut again = plan_input(0);
+    again.replan_reason = first.next.replan_reason.unwrap();
+    again.prior_steps = prior;
+    let output = model.plan(&again, &io).await.unwrap();
+    output.validate(&again.prior_steps).unwrap();
+    let plan = output.plan.unwrap();
+    assert_eq!(plan.bands[0].steps.iter().map(|s| s.id.as_str()).collect::<Vec<_>>(), ["s0", "r0"]);
+    input.plan_summary = plan.summary;
+    assert!(!model.aggregate(&input, &io).await.unwrap().next.should_replan);
+}
+
+#[tokio::test]
+async fn tool_calls_are_said_before_and_after() {
+    let (io, mut updates) = io();
+    model("tools=2").execute(&ExecuteInput { call: call("x", 3, 1), earlier: vec![] }, &io).await.unwrap();
+    drop(io);
+    let mut said = Vec::new();
+    while let Some(update) = updates.recv().await {
+        said.push(match update {
+            RoleUpdate::ToolCallRequested(call) => format!("{} asked", call.call_id),
+            RoleUpdate::ToolCallResult(result) => format!("{} {}", result.call_id, result.ok),
+            other => panic!("unexpected {other:?}"),
+        });
+    }
+    assert_eq!(said, ["t1 asked", "t1 true", "t2 asked", "t2 true"]);
+}
+
+#[test]
+fn wrong_options_are_named() {
+    for (text, named) in [
+        ("fanout", "fanout"),
+        ("fanout=0", "fanout"),
+        ("depth=-1", "depth"),
+        ("latency_ms=soon", "latency_ms"),
+        ("artifacts=all", "artifacts"),
+        ("fail=maybe", "fail"),
+        ("fail_role=judge", "fail_role"),
+        ("speed=9", "speed"),
+        ("result_bytes=20000", "result_bytes"),
+    ] {
+        let error = text.parse::<Script>().unwrap_err();
+        assert_eq!(error.kind, RoleErrorKind::Rejected);
+        assert!(error.message.contains(&format!("option {named:?}")), "{text}: {error}");
+    }
+    assert!("artifacts=document,result_bytes=20000".parse::<Script>().is_ok());
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_a_script_or_a_named_error(text in "[a-z_]{0,12}=?[a-z0-9|]{0,6}(,[a-z_]{0,12}=[0-9]{0,12})?") {
+        if let Err(error) = text.parse::<Script>() {
+            prop_assert_eq!(error.kind, RoleErrorKind::Rejected);
+            prop_assert!(error.message.contains("option"));
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Streams one role call: what the three role services share.
+//!
+//! A call is one future, polled by the stream itself. So dropping the stream drops the work, nothing runs ahead of a
+//! caller that does not read, and a call that answers at once costs neither a task nor a timer.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep, sleep_until};
+use tonic::metadata::MetadataMap;
+use tonic::{Request, Response, Status};
+use tree_agent_contract::Invalid;
+use tree_agent_contract::role::{
+    AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PlanInput, PlannerOutput,
+    RoleError, RoleErrorKind, RoleUpdate,
+};
+use tree_agent_proto::v1 as pb;
+use tree_agent_proto::{Wire, role_status};
+use tree_agent_tools::{Caller, ToolRegistry};
+
+use crate::RoleModel;
+use crate::io::RoleIo;
+use crate::select::Models;
+
+/// A silent call says this often that it is alive.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// The input of a role, and all that differs between the roles.
+#[async_trait]
+pub trait RoleInput: Wire + Send + Sync + 'static {
+    /// What the role answers.
+    type Output: Wire + Send;
+    /// The message that carries an update or the output.
+    type Response: Send;
+    /// The role in events: `plan`, `execute` or `aggregate`.
+    const PHASE: &'static str;
+
+    /// The node and its run.
+    fn context(&self) -> &CallContext;
+    /// Makes the call.
+    async fn answer(&self, model: &dyn RoleModel, io: &RoleIo) -> Result<Self::Output, RoleError>;
+    /// Checks the answer against the contract.
+    fn check(&self, output: &Self::Output) -> Result<(), Invalid>;
+    /// Wraps an update.
+    fn update(update: pb::RoleUpdate) -> Self::Response;
+    /// Wraps the output.
+    fn output(output: <Self::Output as Wire>::Pb) -> Self::Response;
+}
+
+macro_rules! role_input {
+    ($input:ty, $output:ty, $method:ident, $response:ident, $message:ident, |$in:ident, $out:ident| $check:expr) => {
+        #[async_trait]
+        impl RoleInput for $input {
+            type Output = $output;
+            type Response = pb::$response;
+            const PHASE: &'static str = stringify!($method);
+
+            fn context(&self) -> &CallContext {
+                &self.call
+            }
+            async fn answer(&self, model: &dyn RoleModel, io: &RoleIo) -> Result<$output, RoleError> {
+                model.$method(self, io).await
+            }
+            fn check(&self, $out: &$output) -> Result<(), Invalid> {
+                let $in = self;
+                $check
+            }
+            fn update(update: pb::RoleUpdate) -> pb::$response {
+                pb::$response { message: Some(pb::$message::Message::Update(update)) }
+            }
+            fn output(output: <$output as Wire>::Pb) -> pb::$response {
+                pb::$response { message: Some(pb::$message::Message::Output(output)) }
+            }
+        }
+    };
+}
+
+role_input!(PlanInput, PlannerOutput, plan, PlanResponse, plan_response, |input, out| out
+    .validate(&input.prior_steps));
+role_input!(ExecuteInput, ExecutorOutput, execute, ExecuteResponse, execute_response, |_input, out| out
+    .validate());
+role_input!(
+    AggregateInput,
+    AggregatorOutput,
+    aggregate,
+    AggregateResponse,
+    aggregate_response,
+    |_input, out| out.validate()
+);
+
+/// Answers role calls with models and tools.
+#[derive(Clone)]
+pub struct RoleServer {
+    models: Models,
+    tools: ToolRegistry,
+}
+
+impl RoleServer {
+    /// A server of `models` with `tools`.
+    pub fn new(models: Models, tools: ToolRegistry) -> Self {
+        Self { models, tools }
+    }
+
+    /// Starts a call. A request that cannot be served fails here; whatever happens later ends the stream.
+    pub fn call<I>(&self, request: Request<I::Pb>) -> Result<Response<CallStream<I>>, Status>
+    where
+        I: RoleInput,
+        <I::Output as Wire>::Pb: Send,
+    {
+        let timeout = grpc_timeout(request.metadata());
+        let rejected = |message: String| role_status(&RoleError::new(RoleErrorKind::Rejected, message));
+        let input = I::from_wire(request.into_inner()).map_err(|e| rejected(e.to_string()))?;
+        let call = input.context();
+        call.context.validate().map_err(|e| rejected(e.to_string()))?;
+        let budget = Duration::from_millis(call.budgets.call_timeout_ms);
+        let limit = timeout.map_or(budget, |t| t.min(budget));
+        let model = self.models.resolve(&call.model).map_err(|e| role_status(&e))?;
+        let caller = Caller { run_id: call.run_id, context: call.context.clone() };
+        let (io, updates) = RoleIo::new(self.tools.tool_set(caller), I::PHASE);
+        let work = async move {
+            // The guard keeps a panic of a model from taking the connection of other calls with it.
+            let answer = AssertUnwindSafe(input.answer(model.as_ref(), &io)).catch_unwind().await;
+            let output = answer.unwrap_or_else(|_| {
+                Err(RoleError::new(RoleErrorKind::Internal, "the model panicked; its log says where"))
+            })?;
+            input.check(&output).map_err(|e| RoleError::new(RoleErrorKind::InvalidOutput, e.to_string()))?;
+            Ok(output.to_wire())
+        };
+        Ok(Response::new(CallStream {
+            state: State::Working(work.boxed()),
+            updates,
+            limit,
+            deadline: Box::pin(sleep_until(Instant::now() + limit)),
+            heartbeat: Box::pin(sleep_until(Instant::now() + HEARTBEAT)),
+        }))
+    }
+}
+
+enum State<O> {
+    Working(BoxFuture<'static, Result<O, RoleError>>),
+    /// Answered, but updates from before the answer may still wait to be sent.
+    Answered(Result<O, RoleError>),
+    Ended,
+}
+
+/// A call in flight: updates, then exactly one output or a typed error. Dropping it cancels the work.
+pub struct CallStream<I: RoleInput> {
+    state: State<<I::Output as Wire>::Pb>,
+    updates: mpsc::Receiver<RoleUpdate>,
+    limit: Duration,
+    deadline: Pin<Box<Sleep>>,
+    heartbeat: Pin<Box<Sleep>>,
+}
+
+// Nothing in it is pinned in place: the future and the timers are boxed.
+impl<I: RoleInput> Unpin for CallStream<I> {}
+
+impl<I: RoleInput> Stream for CallStream<I> {
+    type Item = Result<I::Response, Status>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        if matches!(this.state, State::Ended) {
+            return Poll::Ready(None);
+        }
+        if let State::Working(work) = &mut this.state
+            && let Poll::Ready(answer) = work.poll_unpin(cx)
+        {
+            this.state = State::Answered(answer);
+        }
+        // After the poll, so that what the work has just said goes out at once and before its answer.
+        if let Poll::Ready(Some(update)) = this.updates.poll_recv(cx) {
+            return Poll::Ready(Some(Ok(this.say(&update))));
+        }
+        if matches!(this.state, State::Working(_)) && this.deadline.as_mut().poll(cx).is_ready() {
+            let message = format!("no answer within {} ms; the work was dropped", this.limit.as_millis());
+            this.state = State::Answered(Err(RoleError::new(RoleErrorKind::Timeout, message)));
+        }
+        match std::mem::replace(&mut this.state, State::Ended) {
+            State::Answered(Ok(output)) => Poll::Ready(Some(Ok(I::output(output)))),
+            State::Answered(Err(error)) => Poll::Ready(Some(Err(role_status(&error)))),
+            working => {
+                this.state = working;
+                if this.heartbeat.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Some(Ok(this.say(&RoleUpdate::Heartbeat))));
+                }
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<I: RoleInput> CallStream<I> {
+    /// An update as it is sent; the next sign of life is due a while after it.
+    fn say(&mut self, update: &RoleUpdate) -> I::Response {
+        self.heartbeat.as_mut().reset(Instant::now() + HEARTBEAT);
+        I::update(update.to_wire())
+    }
+}
+
+/// The caller's deadline: at most eight digits and a unit, as gRPC defines it. Anything else counts as none.
+fn grpc_timeout(metadata: &MetadataMap) -> Option<Duration> {
+    let text = metadata.get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if digits.len() > 8 {
+        return None;
+    }
+    let n: u64 = digits.parse().ok()?;
+    Some(match unit {
+        "H" => Duration::from_secs(n * 3600),
+        "M" => Duration::from_secs(n * 60),
+        "S" => Duration::from_secs(n),
+        "m" => Duration::from_millis(n),
+        "u" => Duration::from_micros(n),
+        "n" => Duration::from_nanos(n),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_read_in_every_unit() {
+        let read = |text: &str| {
+            let mut metadata = MetadataMap::new();
+            metadata.insert("grpc-timeout", text.parse().unwrap());
+            grpc_timeout(&metadata)
+        };
+        assert_eq!(read("2S"), Some(Duration::from_secs(2)));
+        assert_eq!(read("250m"), Some(Duration::from_millis(250)));
+        assert_eq!(read("1H"), Some(Duration::from_secs(3600)));
+        for odd in ["", "S", "12", "1x", "123456789S", "-1S"] {
+            assert_eq!(read(odd), None, "{odd:?}");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The built-in tools over documents and projects.
+
+use serde_json::{Map, Value, json};
+use tree_agent_contract::{Document, DocumentId, DocumentSummary, ProjectId, Scope, limits};
+
+use crate::args::{Args, Param, ParamKind};
+use crate::error::ToolError;
+use crate::registry::{ToolOutput, ToolSpec};
+use crate::source::{Caller, DocumentSource, ListDocuments, NewDocument, SearchDocuments, is_source};
+
+/// Lists source documents.
+pub const LIST_DOCUMENTS: &str = "list_documents";
+/// Full-text search over source documents.
+pub const SEARCH_DOCUMENTS: &str = "search_documents";
+/// Reads one document.
+pub const READ_DOCUMENT: &str = "read_document";
+/// Writes a source document.
+pub const CREATE_DOCUMENT: &str = "create_document";
+/// Lists projects.
+pub const LIST_PROJECTS: &str = "list_projects";
+
+/// Bytes of body text in one answer of [`READ_DOCUMENT`]; longer documents are read in pieces by `offset`.
+pub const OUTPUT_BYTES: usize = 256 * 1024;
+/// Hits of one search at the most.
+pub const SEARCH_LIMIT_MAX: u64 = 100;
+/// Bytes of a search query.
+const QUERY_BYTES: usize = 1024;
+/// Bytes of a path.
+const PATH_BYTES: usize = 1024;
+
+const ANY: &[Scope] = Scope::ALL;
+const SEVERAL: &[Scope] = &[Scope::Global, Scope::MultiProject];
+
+const fn param(name: &'static str, kind: ParamKind, required: bool, about: &'static str) -> Param {
+    Param { name, kind, required, about }
+}
+
+const PREFIX: Param =
+    param("path_prefix", ParamKind::Text(PATH_BYTES), false, "Only documents whose path begins with this.");
+
+/// Every built-in tool.
+pub(crate) const SPECS: &[ToolSpec] = &[
+    ToolSpec {
+        name: LIST_DOCUMENTS,
+        description: "Lists the source documents of the context by path: id, project, path, title and size.",
+        params: &[
+            param("project_id", ParamKind::Id, false, "Only documents of this project."),
+            PREFIX,
+            param(
+                "page_size",
+                ParamKind::Integer(1, limits::PAGE_MAX as u64),
+                false,
+                "Rows of the page; 100 by default.",
+            ),
+            param("page_token", ParamKind::Text(PATH_BYTES * 4), false, "nextPageToken of the page before."),
+        ],
+        scopes: ANY,
+    },
+    ToolSpec {
+        name: SEARCH_DOCUMENTS,
+        description: "Full-text search over the source documents of the context, best first, with a snippet of each.",
+        params: &[
+            param("query", ParamKind::Text(QUERY_BYTES), true, "Words to look for."),
+            PREFIX,
+            param(
+                "limit",
+                ParamKind::Integer(1, SEARCH_LIMIT_MAX),
+                false,
+                "Hits at the most; 10 by default.",
+            ),
+        ],
+        scopes: ANY,
+    },
+    ToolSpec {
+        name: READ_DOCUMENT,
+        description: "Reads a document of the context, or one that this run wrote, from a byte offset.",
+        params: &[
+            param("document_id", ParamKind::Id, true, "The document."),
+            param(
+                "offset",
+                ParamKind::Integer(0, limits::DOCUMENT_BYTES as u64),
+                false,
+                "Where to begin; 0 by default.",
+            ),
+            param(
+                "max_bytes",
+                ParamKind::Integer(1, OUTPUT_BYTES as u64),
+                false,
+                "Bytes of text at the most; 262144 by default. nextOffset says where to go on.",
+            ),
+        ],
+        scopes: ANY,
+    },
+    ToolSpec {
+        name: CREATE_DOCUMENT,
+        description: "Writes a source document into a project of the context. The same path again replaces it.",
+        params: &[
+            param(
+                "project_id",
+                ParamKind::Id,
+                false,
+                "The project; may be left out where the context has just one.",
+            ),
+            param("path", ParamKind::Text(PATH_BYTES), true, "Path within the project, /-separated."),
+            param(
+                "title",
+                ParamKind::Text(limits::TITLE_BYTES),
+                false,
+                "The first heading or file name by default.",
+            ),
+            param("body", ParamKind::Text(limits::DOCUMENT_BYTES), true, "Markdown or plain text."),
+        ],
+        scopes: ANY,
+    },
+    ToolSpec {
+        name: LIST_PROJECTS,
+        description: "Lists the projects of the context by name.",
+        params: &[param(
+            "limit",
+            ParamKind::Integer(1, limits::PAGE_MAX as u64),
+            false,
+            "Rows at the most; 100 by default.",
+        )],
+        scopes: SEVERAL,
+    },
+];
+
+/// Calls the tool `name` with arguments that fit it. What a source answers is filtered again by the caller's scope.
+pub(crate) async fn call(
+    source: &dyn DocumentSource,
+    caller: &Caller,
+    name: &str,
+    args: Args<'_>,
+) -> Result<ToolOutput, ToolError> {
+    match name {
+        LIST_DOCUMENTS => list_documents(source, caller, args).await,
+        SEARCH_DOCUMENTS => search_documents(source, caller, args).await,
+        READ_DOCUMENT => read_document(source, caller, args).await,
+        CREATE_DOCUMENT => create_document(source, caller, args).await,
+        LIST_PROJECTS => list_projects(source, caller, args).await,
+        other => Err(ToolError::UnknownTool { name: other.to_owned(), available: String::new() }),
+    }
+}
+
+async fn list_documents(
+    s: &dyn DocumentSource,
+    caller: &Caller,
+    args: Args<'_>,
+) -> Result<ToolOutput, ToolError> {
+    let project_id = args.id::<ProjectId>("project_id");
+    if let Some(project) = project_id
+        && !caller.context.allows(project)
+    {
+        return Err(ToolError::NotFound(format!("project {project}")));
+    }
+    let query = ListDocuments {
+        project_id,
+        path_prefix: args.text("path_prefix").to_owned(),
+        page_size: args.integer("page_size").unwrap_or(limits::PAGE_DEFAULT as u64) as u32,
+        page_token: args.text("page_token").to_owned(),
+    };
+    let mut listing = s.list_documents(caller, &query).await?;
+    listing.documents.retain(|d| is_source(d) && caller.may_read(d.project_id, d.run_id));
+    let more = if listing.next_page_token.is_empty() { "" } else { ", more follow" };
+    Ok(ToolOutput {
+        summary: format!("{}{more}", count(listing.documents.len(), "document")),
+        value: json!({
+            "documents": listing.documents.iter().map(summary_json).collect::<Vec<_>>(),
+            "nextPageToken": listing.next_page_token,
+        }),
+    })
+}
+
+async fn search_documents(
+    s: &dyn DocumentSource,
+    caller: &Caller,
+    args: Args<'_>,
+) -> Result<ToolOutput, ToolError> {
+    let query = SearchDocuments {
+        query: args.text("query").to_owned(),
+        path_prefix: args.text("path_prefix").to_owned(),
+        limit: args.integer("limit").unwrap_or(10) as u32,
+    };
+    let mut hits = s.search_documents(caller, &query).await?;
+    hits.retain(|hit| {
+        is_source(&hit.document) && caller.may_read(hit.document.project_id, hit.document.run_id)
+    });
+    let value: Vec<Value> = hits
+        .iter()
+        .map(|hit| {
+            let mut row = summary_json(&hit.document);
+            row.insert("snippet".to_owned(), hit.snippet.as_str().into());
+            row.insert("score".to_owned(), hit.score.into());
+            Value::Object(row)
+        })
+        .collect();
+    Ok(ToolOutput { summary: count(value.len(), "hit"), value: json!({ "hits": value }) })
+}
+
+async fn read_document(
+    s: &dyn DocumentSource,
+    caller: &Caller,
+    args: Args<'_>,
+) -> Result<ToolOutput, ToolError> {
+    let id = args
+        .id::<DocumentId>("document_id")
+        .ok_or_else(|| ToolError::argument(READ_DOCUMENT, "document_id", "is required"))?;
+    let document = s.read_document(caller, id).await?;
+    if !caller.may_read(document.project_id, document.run_id) {
+        return Err(ToolError::NotFound(format!("document {id}")));
+    }
+    let Document { body, path, title, .. } = &document;
+    let offset = args.integer("offset").unwrap_or(0) as usize;
+    if !body.is_char_boundary(offset) {
+        let message =
+            format!("{offset} is beyond the {} bytes or inside a character; use nextOffset", body.len());
+        return Err(ToolError::argument(READ_DOCUMENT, "offset", message));
+    }
+    let max = args.integer("max_bytes").unwrap_or(OUTPUT_BYTES as u64) as usize;
+    // At least one whole character, so that reading in pieces always ends.
+    let first = body[offset..].chars().next().map_or(0, char::len_utf8);
+    let end = body.floor_char_boundary((offset + max).min(body.len())).max(offset + first);
+    let name = if path.is_empty() { title } else { path };
+    Ok(ToolOutput {
+        summary: format!("{name}, {} of {} bytes", end - offset, body.len()),
+        value: json!({
+            "documentId": document.id,
+            "projectId": document.project_id,
+            "path": path,
+            "title": title,
+            "body": &body[offset..end],
+            "nextOffset": (end < body.len()).then_some(end),
+        }),
+    })
+}
+
+async fn create_document(
+    s: &dyn DocumentSource,
+    caller: &Caller,
+    args: Args<'_>,
+) -> Result<ToolOutput, ToolError> {
+    let project_id = match (args.id::<ProjectId>("project_id"), caller.context.project_ids.as_slice()) {
+        (Some(id), _) if caller.context.allows(id) => id,
+        (Some(id), _) => return Err(ToolError::NotFound(format!("project {id}"))),
+        (None, [only]) => *only,
+        (None, _) => {
+            return Err(ToolError::argument(
+                CREATE_DOCUMENT,
+                "project_id",
+                "is required where the context is not one project",
+            ));
+        }
+    };
+    let path = args.text("path");
+    if path.starts_with('/') || path.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        let message = format!("{path:?} must be relative and have no empty, . or .. parts");
+        return Err(ToolError::argument(CREATE_DOCUMENT, "path", message));
+    }
+    let document = NewDocument {
+        project_id,
+        path: path.to_owned(),
+        title: args.text("title").to_owned(),
+        body: args.text("body").to_owned(),
+    };
+    let written = s.create_document(caller, document).await?;
+    Ok(ToolOutput {
+        summary: format!("wrote {}, {} bytes", written.path, written.bytes),
+        value: Value::Object(summary_json(&written)),
+    })
+}
+
+async fn list_projects(
+    s: &dyn DocumentSource,
+    caller: &Caller,
+    args: Args<'_>,
+) -> Result<ToolOutput, ToolError> {
+    let limit = args.integer("limit").unwrap_or(limits::PAGE_DEFAULT as u64) as u32;
+    let mut projects = s.list_projects(caller, limit).await?;
+    projects.retain(|p| caller.context.allows(p.id));
+    let rows: Vec<Value> = projects
+        .iter()
+        .map(|p| json!({"projectId": p.id, "name": p.name, "description": p.description, "documents": p.document_count}))
+        .collect();
+    Ok(ToolOutput { summary: count(rows.len(), "project"), value: json!({ "projects": rows }) })
+}
+
+fn summary_json(document: &DocumentSummary) -> Map<String, Value> {
+    let mut row = Map::new();
+    row.insert("documentId".to_owned(), json!(document.id));
+    row.insert("projectId".to_owned(), json!(document.project_id));
+    row.insert("path".to_owned(), document.path.as_str().into());
+    row.insert("title".to_owned(), document.title.as_str().into());
+    row.insert("bytes".to_owned(), document.bytes.into());
+    row
+}
+
+fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}

@@ -1,0 +1,46 @@
+//! Why a tool call failed.
+
+/// The failure of a tool call. The text is what the role and the event log are told.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ToolError {
+    /// The context of the run offers no such tool.
+    #[error("no tool {name:?} in this context; available: {available}")]
+    UnknownTool {
+        /// What was asked for.
+        name: String,
+        /// The names that would be right.
+        available: String,
+    },
+    /// An argument is missing, unknown, of the wrong type or out of range.
+    #[error("argument {field:?} of {tool}: {message}")]
+    Argument {
+        /// The tool.
+        tool: String,
+        /// The argument.
+        field: String,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// The document or project does not exist, or the context of the run does not reach it. One error for both, so
+    /// that a tool does not tell what exists elsewhere.
+    #[error("{0} does not exist in the context of this run")]
+    NotFound(String),
+    /// The documents cannot be reached now; the same call later may succeed.
+    #[error("documents cannot be reached: {0}")]
+    Unavailable(String),
+    /// The source refused the call or answered with something that makes no sense.
+    #[error("the document service refused: {0}")]
+    Source(String),
+}
+
+impl ToolError {
+    /// An error about one argument of `tool`.
+    pub fn argument(tool: &str, field: &str, message: impl Into<String>) -> Self {
+        Self::Argument { tool: tool.to_owned(), field: field.to_owned(), message: message.into() }
+    }
+
+    /// True when the same call later may succeed.
+    pub const fn retryable(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+}

@@ -1,0 +1,247 @@
+//! Documents over gRPC: the event-gateway's document and project services.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::Uri;
+use tokio::time::timeout;
+use tonic::{Code, Status};
+use tree_agent_contract::{
+    Document, DocumentId, DocumentProps, DocumentSummary, RunId, Scope, SearchHit, Timestamp, limits,
+};
+use tree_agent_proto::Wire;
+use tree_agent_proto::v1 as pb;
+use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
+use tree_agent_proto::v1::project_service_client::ProjectServiceClient;
+use tree_agent_runtime::channel::{self, Peers};
+use tree_agent_runtime::retry::backoff;
+
+use crate::error::ToolError;
+use crate::source::{
+    Caller, DocumentSource, ListDocuments, Listing, NewDocument, ProjectInfo, SearchDocuments,
+};
+
+/// How long one try may take: documents are small, so a gateway that needs longer is treated as gone.
+const TRY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Tries of one call. The channel takes another replica each time, if there is one.
+const TRIES: u32 = 4;
+
+/// Documents over gRPC, from any of several gateways. A call that meets a gateway which is gone is made again, which
+/// is safe because every call may be repeated.
+pub struct GatewayDocuments {
+    channel: Peers,
+}
+
+impl GatewayDocuments {
+    /// Prepares clients of the gateways at `urls`; connects with the first call, and again after every loss. Must be
+    /// called in a runtime. Without any URL every call fails with [`ToolError::Unavailable`].
+    pub fn connect_lazy(urls: &[Uri]) -> Self {
+        Self { channel: channel::balanced(urls) }
+    }
+
+    /// Makes a call, and again while no gateway answers.
+    async fn call<R, T, F>(
+        &self,
+        what: &str,
+        request: R,
+        call: impl Fn(Peers, R) -> F,
+    ) -> Result<T, ToolError>
+    where
+        R: Clone,
+        F: Future<Output = Result<T, Status>>,
+    {
+        let mut tried = 0;
+        loop {
+            tried += 1;
+            let status = match timeout(TRY_TIMEOUT, call(self.channel.clone(), request.clone())).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(status)) => status,
+                Err(_) => Status::unavailable(format!("no answer within {} s", TRY_TIMEOUT.as_secs())),
+            };
+            match status.code() {
+                // A broken connection shows as Unknown; what a handler refuses has another code.
+                Code::Unavailable | Code::Unknown | Code::DeadlineExceeded | Code::ResourceExhausted => {
+                    if tried == TRIES {
+                        return Err(ToolError::Unavailable(status.message().to_owned()));
+                    }
+                    tokio::time::sleep(backoff(tried)).await;
+                }
+                Code::NotFound | Code::PermissionDenied => return Err(ToolError::NotFound(what.to_owned())),
+                _ => return Err(ToolError::Source(status.message().to_owned())),
+            }
+        }
+    }
+
+    fn documents(channel: Peers) -> DocumentServiceClient<Peers> {
+        DocumentServiceClient::new(channel).max_decoding_message_size(limits::MESSAGE_BYTES)
+    }
+}
+
+#[async_trait]
+impl DocumentSource for GatewayDocuments {
+    async fn list_documents(&self, caller: &Caller, query: &ListDocuments) -> Result<Listing, ToolError> {
+        let projects = match query.project_id {
+            Some(id) => vec![id.to_string()],
+            None => caller.context.project_ids.iter().map(ToString::to_string).collect(),
+        };
+        let request = pb::ListDocumentsRequest {
+            project_ids: projects,
+            kinds: vec![pb::DocumentKind::Source as i32],
+            path_prefix: query.path_prefix.clone(),
+            page_size: query.page_size,
+            page_token: query.page_token.clone(),
+            ..Default::default()
+        };
+        let page = self
+            .call("the project", request, |c, request| async move {
+                Ok(Self::documents(c).list_documents(request).await?.into_inner())
+            })
+            .await?;
+        Ok(Listing {
+            documents: page.documents.into_iter().map(summary).collect::<Result<_, _>>()?,
+            next_page_token: page.next_page_token,
+        })
+    }
+
+    async fn search_documents(
+        &self,
+        caller: &Caller,
+        query: &SearchDocuments,
+    ) -> Result<Vec<SearchHit>, ToolError> {
+        let request = pb::SearchDocumentsRequest {
+            query: query.query.clone(),
+            context: Some(caller.context.to_wire()),
+            path_prefix: query.path_prefix.clone(),
+            limit: query.limit,
+        };
+        let found = self
+            .call("the project", request, |c, request| async move {
+                Ok(Self::documents(c).search_documents(request).await?.into_inner())
+            })
+            .await?;
+        found
+            .hits
+            .into_iter()
+            .map(|hit| {
+                Ok(SearchHit {
+                    document: summary(given(hit.document)?)?,
+                    snippet: hit.snippet,
+                    score: hit.score,
+                })
+            })
+            .collect()
+    }
+
+    async fn read_document(&self, caller: &Caller, id: DocumentId) -> Result<Document, ToolError> {
+        let request = pb::GetDocumentRequest { document_id: id.to_string() };
+        let what = format!("document {id}");
+        let found = self
+            .call(&what, request, |c, request| async move {
+                Ok(Self::documents(c).get_document(request).await?.into_inner())
+            })
+            .await?;
+        let document = given(found.document)?;
+        let s = summary(given(document.summary)?)?;
+        if !caller.may_read(s.project_id, s.run_id) {
+            return Err(ToolError::NotFound(what));
+        }
+        Ok(Document {
+            id: s.id,
+            kind: s.kind,
+            project_id: s.project_id,
+            run_id: s.run_id,
+            path: s.path,
+            title: s.title,
+            body: document.body,
+            props: s.props,
+            created_at: read::<Option<Timestamp>>(document.created_at)?.unwrap_or_default(),
+            updated_at: s.updated_at,
+        })
+    }
+
+    async fn create_document(
+        &self,
+        caller: &Caller,
+        document: NewDocument,
+    ) -> Result<DocumentSummary, ToolError> {
+        let what = format!("project {}", document.project_id);
+        if !caller.context.allows(document.project_id) {
+            return Err(ToolError::NotFound(what));
+        }
+        let request = pb::CreateDocumentRequest {
+            project_id: document.project_id.to_string(),
+            path: document.path,
+            title: document.title,
+            body: document.body,
+        };
+        let written = self
+            .call(&what, request, |c, request| async move {
+                let mut client = Self::documents(c).max_encoding_message_size(limits::MESSAGE_BYTES);
+                Ok(client.create_document(request).await?.into_inner())
+            })
+            .await?;
+        summary(given(written.document)?)
+    }
+
+    async fn list_projects(&self, caller: &Caller, limit: u32) -> Result<Vec<ProjectInfo>, ToolError> {
+        if caller.context.scope == Scope::Global {
+            let request = pb::ListProjectsRequest { page_size: limit, ..Default::default() };
+            let page = self
+                .call("the list", request, |c, request| async move {
+                    Ok(ProjectServiceClient::new(c).list_projects(request).await?.into_inner())
+                })
+                .await?;
+            return page.projects.into_iter().map(project).collect();
+        }
+        let mut projects = Vec::new();
+        for id in caller.context.project_ids.iter().take(limit as usize) {
+            let key = Some(pb::get_project_request::Key::ProjectId(id.to_string()));
+            let request = pb::GetProjectRequest { key };
+            let found = self
+                .call(&format!("project {id}"), request, |c, request| async move {
+                    Ok(ProjectServiceClient::new(c).get_project(request).await?.into_inner())
+                })
+                .await?;
+            projects.push(project(given(found.project)?)?);
+        }
+        projects.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(projects)
+    }
+}
+
+fn given<T>(message: Option<T>) -> Result<T, ToolError> {
+    message.ok_or_else(|| ToolError::Source("the answer holds no document or project".to_owned()))
+}
+
+/// A field as the contract has it.
+fn read<T: Wire>(pb: T::Pb) -> Result<T, ToolError> {
+    T::from_wire(pb).map_err(|e| ToolError::Source(format!("the answer is malformed: {e}")))
+}
+
+fn summary(d: pb::DocumentSummary) -> Result<DocumentSummary, ToolError> {
+    let run_id: Option<RunId> = read(d.run_id)?;
+    Ok(DocumentSummary {
+        id: read(d.document_id)?,
+        kind: read(d.kind)?,
+        project_id: read(d.project_id)?,
+        run_id,
+        path: d.path,
+        title: d.title,
+        bytes: d.bytes,
+        props: DocumentProps {
+            tree_agent_run_id: run_id,
+            tree_agent_node_id: read(d.node_id)?,
+            ..DocumentProps::default()
+        },
+        updated_at: read::<Option<Timestamp>>(d.updated_at)?.unwrap_or_default(),
+    })
+}
+
+fn project(p: pb::Project) -> Result<ProjectInfo, ToolError> {
+    Ok(ProjectInfo {
+        id: read(p.project_id)?,
+        name: p.name,
+        description: p.description,
+        document_count: p.document_count,
+    })
+}

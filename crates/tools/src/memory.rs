@@ -1,0 +1,189 @@
+//! Documents in memory: for tests and for trying a model without a server.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use tree_agent_contract::{
+    Document, DocumentId, DocumentKind, DocumentProps, DocumentSummary, ProjectId, RunId, SearchHit,
+    Timestamp,
+};
+
+use crate::error::ToolError;
+use crate::source::{
+    Caller, DocumentSource, ListDocuments, Listing, NewDocument, ProjectInfo, SearchDocuments,
+};
+
+/// Projects and documents in memory. Search counts words, without any folding of endings.
+#[derive(Default)]
+pub struct MemoryDocuments {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    projects: BTreeMap<ProjectId, String>,
+    documents: BTreeMap<DocumentId, Document>,
+}
+
+impl MemoryDocuments {
+    /// Adds a project named `name` and returns its id, the same for the same name.
+    pub fn add_project(&self, name: &str) -> ProjectId {
+        let id = ProjectId::derive(&[b"memory", name.as_bytes()]);
+        self.lock().projects.insert(id, name.to_owned());
+        id
+    }
+
+    /// Adds or replaces a source document and returns its id, the same for the same project and path.
+    pub fn add_source(&self, project: ProjectId, path: &str, body: &str) -> DocumentId {
+        let id = DocumentId::derive(&[project.as_bytes(), path.as_bytes()]);
+        let heading = body.lines().find_map(|line| line.strip_prefix("# ")).map(str::trim);
+        let name = path.rsplit('/').next().unwrap_or(path);
+        self.put(Document {
+            id,
+            kind: DocumentKind::Source,
+            project_id: Some(project),
+            run_id: None,
+            path: path.to_owned(),
+            title: heading.unwrap_or(name).to_owned(),
+            body: body.to_owned(),
+            props: DocumentProps::default(),
+            created_at: Timestamp(0),
+            updated_at: Timestamp(0),
+        });
+        id
+    }
+
+    /// Adds a document that `run` wrote.
+    pub fn add_artifact(&self, run: RunId, id: DocumentId, title: &str, body: &str) {
+        self.put(Document {
+            id,
+            kind: DocumentKind::Artifact,
+            project_id: None,
+            run_id: Some(run),
+            path: String::new(),
+            title: title.to_owned(),
+            body: body.to_owned(),
+            props: DocumentProps::default(),
+            created_at: Timestamp(0),
+            updated_at: Timestamp(0),
+        });
+    }
+
+    fn put(&self, document: Document) {
+        self.lock().documents.insert(document.id, document);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sources that the caller may see, by path.
+    fn sources(&self, caller: &Caller, project: Option<ProjectId>, prefix: &str) -> Vec<Document> {
+        let state = self.lock();
+        let mut found: Vec<Document> = state
+            .documents
+            .values()
+            .filter(|d| d.kind == DocumentKind::Source && caller.may_read(d.project_id, d.run_id))
+            .filter(|d| project.is_none_or(|p| d.project_id == Some(p)) && d.path.starts_with(prefix))
+            .cloned()
+            .collect();
+        found.sort_by(|a, b| (&a.path, a.id).cmp(&(&b.path, b.id)));
+        found
+    }
+}
+
+fn summary(d: &Document) -> DocumentSummary {
+    DocumentSummary {
+        id: d.id,
+        kind: d.kind,
+        project_id: d.project_id,
+        run_id: d.run_id,
+        path: d.path.clone(),
+        title: d.title.clone(),
+        bytes: d.body.len() as u64,
+        props: d.props.clone(),
+        updated_at: d.updated_at,
+    }
+}
+
+#[async_trait]
+impl DocumentSource for MemoryDocuments {
+    async fn list_documents(&self, caller: &Caller, query: &ListDocuments) -> Result<Listing, ToolError> {
+        let all = self.sources(caller, query.project_id, &query.path_prefix);
+        let from: usize = query.page_token.parse().unwrap_or(0);
+        let to = from.saturating_add(query.page_size as usize).min(all.len());
+        Ok(Listing {
+            documents: all.get(from..to).unwrap_or_default().iter().map(summary).collect(),
+            next_page_token: if to < all.len() { to.to_string() } else { String::new() },
+        })
+    }
+
+    async fn search_documents(
+        &self,
+        caller: &Caller,
+        query: &SearchDocuments,
+    ) -> Result<Vec<SearchHit>, ToolError> {
+        let words: Vec<String> = query.query.split_whitespace().map(str::to_lowercase).collect();
+        let mut hits: Vec<SearchHit> = self
+            .sources(caller, None, &query.path_prefix)
+            .iter()
+            .filter_map(|d| {
+                let body = d.body.to_lowercase();
+                let found = words.iter().filter(|word| body.contains(word.as_str())).count();
+                (found > 0).then(|| SearchHit {
+                    document: summary(d),
+                    snippet: d.body.chars().take(160).collect(),
+                    score: found as f64,
+                })
+            })
+            .collect();
+        hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+        hits.truncate(query.limit as usize);
+        Ok(hits)
+    }
+
+    async fn read_document(&self, caller: &Caller, id: DocumentId) -> Result<Document, ToolError> {
+        let found = self.lock().documents.get(&id).cloned();
+        found
+            .filter(|d| caller.may_read(d.project_id, d.run_id))
+            .ok_or_else(|| ToolError::NotFound(format!("document {id}")))
+    }
+
+    async fn create_document(
+        &self,
+        caller: &Caller,
+        document: NewDocument,
+    ) -> Result<DocumentSummary, ToolError> {
+        let project = document.project_id;
+        if !caller.context.allows(project) || !self.lock().projects.contains_key(&project) {
+            return Err(ToolError::NotFound(format!("project {project}")));
+        }
+        let id = self.add_source(project, &document.path, &document.body);
+        let mut state = self.lock();
+        let stored =
+            state.documents.get_mut(&id).ok_or_else(|| ToolError::NotFound(format!("document {id}")))?;
+        if !document.title.is_empty() {
+            stored.title = document.title;
+        }
+        Ok(summary(stored))
+    }
+
+    async fn list_projects(&self, caller: &Caller, limit: u32) -> Result<Vec<ProjectInfo>, ToolError> {
+        let state = self.lock();
+        let mut projects: Vec<ProjectInfo> = state
+            .projects
+            .iter()
+            .filter(|(id, _)| caller.context.allows(**id))
+            .map(|(id, name)| ProjectInfo {
+                id: *id,
+                name: name.clone(),
+                description: String::new(),
+                document_count: state.documents.values().filter(|d| d.project_id == Some(*id)).count() as u64,
+            })
+            .collect();
+        projects.sort_by(|a, b| a.name.cmp(&b.name));
+        projects.truncate(limit as usize);
+        Ok(projects)
+    }
+}

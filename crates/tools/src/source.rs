@@ -1,0 +1,117 @@
+//! The port through which tools reach documents.
+
+use async_trait::async_trait;
+use tree_agent_contract::{
+    Document, DocumentId, DocumentKind, DocumentSummary, ProjectId, RunContext, RunId, SearchHit,
+};
+
+use crate::error::ToolError;
+
+/// On whose behalf a tool runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The run. Documents that it wrote itself are always readable.
+    pub run_id: RunId,
+    /// What the run may look at.
+    pub context: RunContext,
+}
+
+impl Caller {
+    /// True when the caller may read a document that belongs to `project` and `run`.
+    pub fn may_read(&self, project: Option<ProjectId>, run: Option<RunId>) -> bool {
+        run == Some(self.run_id) || project.is_some_and(|p| self.context.allows(p))
+    }
+}
+
+/// Which documents to list.
+#[derive(Clone, Debug, Default)]
+pub struct ListDocuments {
+    /// Only this project; every project of the context when none.
+    pub project_id: Option<ProjectId>,
+    /// Only paths that begin with this.
+    pub path_prefix: String,
+    /// Rows of the page, 1 to [`PAGE_MAX`](tree_agent_contract::limits::PAGE_MAX).
+    pub page_size: u32,
+    /// [`Listing::next_page_token`] of the page before; empty for the first.
+    pub page_token: String,
+}
+
+/// A page of documents.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Listing {
+    /// Source documents by path, without bodies.
+    pub documents: Vec<DocumentSummary>,
+    /// Empty on the last page.
+    pub next_page_token: String,
+}
+
+/// What to search for.
+#[derive(Clone, Debug, Default)]
+pub struct SearchDocuments {
+    /// Free text.
+    pub query: String,
+    /// Only paths that begin with this.
+    pub path_prefix: String,
+    /// Hits at the most, 1 to 100.
+    pub limit: u32,
+}
+
+/// A source document to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewDocument {
+    /// The project.
+    pub project_id: ProjectId,
+    /// Path within the project. A document that stands there already is replaced.
+    pub path: String,
+    /// Title; the first heading or the file name when empty.
+    pub title: String,
+    /// Markdown or plain text.
+    pub body: String,
+}
+
+/// A project as tools see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProjectInfo {
+    /// Its id.
+    pub id: ProjectId,
+    /// Its name.
+    pub name: String,
+    /// What it is about.
+    pub description: String,
+    /// Its source documents.
+    pub document_count: u64,
+}
+
+/// Where documents come from. Every method is told the caller and must answer only with what the caller's context
+/// reaches; every method may fail with [`ToolError::Unavailable`].
+#[async_trait]
+pub trait DocumentSource: Send + Sync {
+    /// A page of source documents, by path.
+    async fn list_documents(&self, caller: &Caller, query: &ListDocuments) -> Result<Listing, ToolError>;
+
+    /// Full-text search over source documents. Order and score differ between sources.
+    async fn search_documents(
+        &self,
+        caller: &Caller,
+        query: &SearchDocuments,
+    ) -> Result<Vec<SearchHit>, ToolError>;
+
+    /// One document with its body: a source of the context, or what the caller's run wrote. Else
+    /// [`ToolError::NotFound`].
+    async fn read_document(&self, caller: &Caller, id: DocumentId) -> Result<Document, ToolError>;
+
+    /// Writes a source document; the same project and path again replaces it, so a repeated call is safe.
+    async fn create_document(
+        &self,
+        caller: &Caller,
+        document: NewDocument,
+    ) -> Result<DocumentSummary, ToolError>;
+
+    /// The projects of the context, by name, at most `limit`.
+    async fn list_projects(&self, caller: &Caller, limit: u32) -> Result<Vec<ProjectInfo>, ToolError>;
+}
+
+/// True for the documents that tools list and search.
+pub(crate) fn is_source(document: &DocumentSummary) -> bool {
+    document.kind == DocumentKind::Source
+}

@@ -1,0 +1,35 @@
+//! The executor service.
+
+use clap::Parser;
+use tree_agent_executor::{Config, DEFAULT_PORT, serve};
+use tree_agent_model::RoleArgs;
+use tree_agent_runtime::config::{ListenArgs, LogArgs, Problems};
+use tree_agent_runtime::{listen, shutdown, telemetry};
+
+/// The executor role of tree-agent: leaf work with tools.
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    #[command(flatten)]
+    listen: ListenArgs,
+    #[command(flatten)]
+    log: LogArgs,
+    #[command(flatten)]
+    role: RoleArgs,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let mut problems = Problems::default();
+    let address = args.listen.address(DEFAULT_PORT, &mut problems);
+    let format = args.log.format(&mut problems);
+    let config = Config { role: args.role.check(&mut problems), drain: args.listen.drain(&mut problems) };
+    problems.finish()?;
+    let _telemetry = telemetry::init("executor", &args.log.filter, format)?;
+    let listener = listen::bind(address).await?;
+    let shutdown = shutdown::signal()?;
+    tracing::info!(address = %listener.local_addr()?, model = config.role.model, "executor is ready");
+    serve(config, listener, shutdown).await?;
+    Ok(())
+}
