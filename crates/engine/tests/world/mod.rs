@@ -1,0 +1,293 @@
+//! A simulated world round one run: roles that answer late, wrongly or not at all, and drivers that crash.
+
+mod check;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::{Just, any, prop, prop_oneof};
+use proptest::strategy::Strategy as Generator;
+use tree_agent_contract::event::Event;
+use tree_agent_contract::role::*;
+use tree_agent_contract::*;
+use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, Input, RoleCall, Run, start};
+
+/// Everything that is random about a world.
+#[derive(Clone, Debug)]
+pub(crate) struct WorldPlan {
+    pub(crate) budgets: Budgets,
+    /// Consumed one by one, cyclically, for every choice.
+    pub(crate) dice: Vec<u8>,
+    /// Roughly how many of 256 calls fail.
+    pub(crate) failures: u8,
+    /// Crash of the driver after so many handled inputs, repeatedly; 0 for never.
+    pub(crate) crash_every: u8,
+    /// The user cancels after so many inputs; 0 for never.
+    pub(crate) cancel_after: u16,
+    pub(crate) fanout: u8,
+}
+
+impl WorldPlan {
+    /// No failures, full fan-out down to `depth`.
+    pub(crate) fn quiet(depth: u32, fanout: u8) -> Self {
+        Self {
+            budgets: Budgets { max_depth: depth, ..Budgets::default() },
+            dice: vec![255],
+            failures: 0,
+            crash_every: 0,
+            cancel_after: 0,
+            fanout,
+        }
+    }
+}
+
+pub(crate) fn plans() -> impl Generator<Value = WorldPlan> {
+    let budgets = (0u32..4, 1u32..4, 1u32..5, 1u32..9, 0u32..3, 1u32..4, 1u32..40, 1u32..4, prop::option::of(1u64..40), any::<bool>())
+        .prop_map(|(depth, bands, steps, children, replans, parallel, nodes, attempts, tools, hurried)| Budgets {
+            max_depth: depth,
+            max_bands_per_plan: bands,
+            max_steps_per_band: steps,
+            max_children_per_node: children,
+            max_replans_per_node: replans,
+            max_parallel_steps: parallel,
+            max_nodes: nodes,
+            max_attempts: attempts,
+            max_tool_calls: tools,
+            max_wall_clock_ms: if hurried { 3_000 } else { 1_800_000 },
+            ..Budgets::default()
+        });
+    (budgets, prop::collection::vec(any::<u8>(), 1..200), 0u8..120, 0u8..20, prop_oneof![3 => Just(0u16), 1 => 1u16..120], 1u8..6)
+        .prop_map(|(budgets, dice, failures, crash_every, cancel_after, fanout)| WorldPlan {
+            budgets,
+            dice,
+            failures,
+            crash_every,
+            cancel_after,
+            fanout,
+        })
+}
+
+pub(crate) struct World {
+    pub(crate) run_id: RunId,
+    pub(crate) log: Vec<Event>,
+    plan: WorldPlan,
+    run: Run,
+    now: Timestamp,
+    dice_at: usize,
+    /// Calls in flight, by name, with the time at which they answer.
+    calls: BTreeMap<CallKey, (Timestamp, RoleCall)>,
+    /// Outputs that were accepted: none of these calls may ever be made again.
+    accepted: BTreeSet<(NodeId, CallKind, u32)>,
+    replans_asked: BTreeMap<NodeId, u32>,
+    cancelled: bool,
+}
+
+impl World {
+    pub(crate) fn run(plan: &WorldPlan) -> Self {
+        let run_id = RunId(uuid::Uuid::from_u128(42));
+        let mut spec = RunSpec::new("find out");
+        spec.budgets = plan.budgets.clone();
+        let now = Timestamp::from_millis(1_000_000);
+        let log = start(run_id, spec, now).events;
+        let run = Run::replay(run_id, &log).expect("a fresh log replays");
+        let mut world = Self {
+            run_id,
+            log,
+            plan: plan.clone(),
+            run,
+            now,
+            dice_at: 0,
+            calls: BTreeMap::new(),
+            accepted: BTreeSet::new(),
+            replans_asked: BTreeMap::new(),
+            cancelled: false,
+        };
+        world.feed(Input::Claimed);
+        let mut inputs = 0u32;
+        while !world.run.is_final() {
+            inputs += 1;
+            assert!(inputs < 20_000, "the run does not end: {:?}", world.run.graph().snapshot());
+            world.step(inputs);
+        }
+        world
+    }
+
+    fn step(&mut self, inputs: u32) {
+        if self.plan.cancel_after != 0 && inputs == u32::from(self.plan.cancel_after) {
+            self.cancelled = true;
+            return self.feed(Input::Cancel { reason: "enough".into() });
+        }
+        if self.plan.crash_every != 0 && inputs.is_multiple_of(u32::from(self.plan.crash_every) + 1) {
+            self.crash();
+        }
+        for call in self.run.take_due(self.now, usize::MAX) {
+            let name = (call.key.node_id, call.key.kind, call.key.round);
+            assert!(!self.accepted.contains(&name), "finished work is done again: {:?}", call.key);
+            let delay = u64::from(self.roll()) * 4;
+            assert!(self.calls.insert(call.key, (self.now.plus_millis(delay), call)).is_none(), "a call is made twice");
+        }
+        self.calls.retain(|key, _| self.run.is_in_flight(key));
+        let next = self.calls.iter().map(|(key, (at, _))| (*at, *key)).min();
+        match (next, self.run.next_wakeup()) {
+            (Some((at, key)), wakeup) if wakeup.is_none_or(|w| at <= w) => {
+                self.now = self.now.max(at);
+                let (_, call) = self.calls.remove(&key).expect("it was just there");
+                self.answer(call);
+            }
+            (_, Some(wakeup)) => {
+                self.now = self.now.max(wakeup);
+                self.feed(Input::Tick);
+            }
+            (_, None) => panic!("a live run waits for nothing: {:?}", self.run.graph().snapshot()),
+        }
+    }
+
+    /// The driver dies: its calls are lost, and a successor replays the log.
+    fn crash(&mut self) {
+        self.calls.clear();
+        self.run = Run::replay(self.run_id, &self.log).expect("the log replays after a crash");
+        self.feed(Input::Claimed);
+    }
+
+    fn feed(&mut self, input: Input) {
+        let decision = self.run.handle(input, self.now);
+        self.log.extend(decision.events);
+    }
+
+    fn roll(&mut self) -> u8 {
+        self.dice_at += 1;
+        self.plan.dice[self.dice_at % self.plan.dice.len()].wrapping_add((self.dice_at / self.plan.dice.len()) as u8)
+    }
+
+    fn answer(&mut self, call: RoleCall) {
+        let key = call.key;
+        if self.plan.failures > 0 && self.roll() < self.plan.failures {
+            let kind = RoleErrorKind::ALL[usize::from(self.roll()) % RoleErrorKind::ALL.len()];
+            return self.feed(Input::Failed(key, RoleError::new(kind, "bad luck")));
+        }
+        if self.plan.failures > 0 && self.roll() < self.plan.failures / 4 {
+            // Breaks the contract: an empty scratchpad.
+            let garbage = PlannerOutput {
+                mode: PlannerMode::Plan,
+                mode_reason: String::new(),
+                leaf_decision: None,
+                plan: None,
+                scratchpad: ScratchpadDraft::default(),
+            };
+            return self.feed(Input::Output(key, CallOutput::Plan(garbage)));
+        }
+        if self.roll() < 64 {
+            let call = event::ToolCallRequested {
+                call_id: "t1".into(),
+                tool_name: "list_documents".into(),
+                args: None,
+                purpose: None,
+                phase: None,
+                started_at: None,
+            };
+            self.feed(Input::Update(key, RoleUpdate::ToolCallRequested(call)));
+            if !self.run.is_in_flight(&key) {
+                return;
+            }
+        }
+        let output = match call.input {
+            CallInput::Plan(input) => CallOutput::Plan(self.plan_output(&input)),
+            CallInput::Execute(input) => CallOutput::Execute(executor_output(&input.call.title)),
+            CallInput::Aggregate(input) => CallOutput::Aggregate(self.aggregator_output(&input)),
+        };
+        self.accepted.insert((key.node_id, key.kind, key.round));
+        self.feed(Input::Output(key, output.clone()));
+        // Doubled and late answers change nothing.
+        let before = self.log.len();
+        self.feed(Input::Output(key, output));
+        assert_eq!(self.log.len(), before, "a doubled answer was used");
+    }
+
+    fn plan_output(&mut self, input: &PlanInput) -> PlannerOutput {
+        let leaf = self.plan.failures > 0 && self.roll() < 60;
+        let bands = if self.plan.failures == 0 { 1 } else { 1 + usize::from(self.roll()) % 4 };
+        let fanout = usize::from(self.plan.fanout);
+        let round = if self.roll() < 128 { 0 } else { input.prior_steps.len() };
+        PlannerOutput {
+            mode: if leaf { PlannerMode::Execute } else { PlannerMode::Plan },
+            mode_reason: "because".into(),
+            leaf_decision: None,
+            plan: (!leaf).then(|| PlanDraft {
+                summary: "a plan".into(),
+                bands: (0..bands)
+                    .map(|b| BandDraft {
+                        index: b as u32,
+                        goal: format!("band {b}"),
+                        parallelizable: b % 2 == 0,
+                        steps: (0..fanout)
+                            .map(|s| StepDraft {
+                                id: StepId::new(format!("r{round}b{b}s{s}")),
+                                title: format!("step {b}.{s} of round {round}"),
+                                reason: "needed".into(),
+                                success_criteria: vec!["done".into()],
+                                step_index: s as u32,
+                            })
+                            .collect(),
+                    })
+                    .collect(),
+            }),
+            scratchpad: notes(),
+        }
+    }
+
+    fn aggregator_output(&mut self, input: &AggregateInput) -> AggregatorOutput {
+        let asked = self.replans_asked.entry(input.call.node_id).or_default();
+        *asked += 1;
+        let asked = *asked;
+        let should_replan = self.plan.failures > 0 && asked < 5 && self.roll() < 80;
+        let executed = executor_output(&input.call.title);
+        AggregatorOutput {
+            synthesis: Synthesis { summary: "together".into(), key_findings: vec![], gaps: vec![] },
+            artifacts: executed.artifacts,
+            result: executed.result,
+            next: AggregatorNext { should_replan, replan_reason: should_replan.then(|| "more is needed".into()) },
+            scratchpad: notes(),
+        }
+    }
+
+    pub(crate) fn live_bytes(&self) -> Vec<u8> {
+        self.run.to_bytes()
+    }
+
+    pub(crate) fn status(&self) -> RunStatus {
+        self.run.graph().status()
+    }
+
+    pub(crate) fn partial(&self) -> bool {
+        self.run.graph().partial()
+    }
+
+    pub(crate) fn nodes(&self) -> usize {
+        self.run.graph().nodes().len()
+    }
+}
+
+fn notes() -> ScratchpadDraft {
+    ScratchpadDraft { append_markdown: "- noted".into(), tail_preview: "noted".into() }
+}
+
+fn executor_output(title: &str) -> ExecutorOutput {
+    ExecutorOutput {
+        actions: vec![],
+        artifacts: vec![ArtifactDraft {
+            r#type: DraftType::Document,
+            label: "findings".into(),
+            title: Some(format!("Findings: {title}")),
+            document_markdown: Some("found".into()),
+            json_payload: None,
+            is_primary: true,
+        }],
+        result: ResultDraft {
+            kind: ResultKind::Document,
+            summary: "found it".into(),
+            success_assessment: None,
+            primary_artifact_label: Some("findings".into()),
+            parent_hint: ParentHintDraft { hint_type: HintType::ReadDocuments, artifact_labels: vec!["findings".into()] },
+        },
+        scratchpad: notes(),
+    }
+}
