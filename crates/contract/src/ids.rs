@@ -122,6 +122,11 @@ impl DocumentId {
         Self::derive(&[node.as_bytes(), b"scratchpad"])
     }
 
+    /// The source document at `path` of `project`: importing it again replaces it.
+    pub fn source(project: ProjectId, path: &str) -> Self {
+        Self::derive(&[project.as_bytes(), path.as_bytes(), b"source"])
+    }
+
     /// The document behind a document artifact.
     pub fn of_artifact(artifact: ArtifactId) -> Self {
         Self::derive(&[artifact.as_bytes(), b"artifact"])

@@ -4,6 +4,8 @@
 pub const OBJECTIVE_BYTES: usize = 16 * 1024;
 /// Bytes of a title (node, step, document, project).
 pub const TITLE_BYTES: usize = 1024;
+/// Bytes of a document's path within its project.
+pub const PATH_BYTES: usize = 1024;
 /// Bytes of a reason, summary, criterion, error or other short text.
 pub const TEXT_BYTES: usize = 16 * 1024;
 /// Bytes of a step id.

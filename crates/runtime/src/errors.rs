@@ -4,8 +4,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 use tree_agent_contract::{FieldError, Invalid};
 
-/// The `domain` of every `google.rpc.ErrorInfo`.
-pub const DOMAIN: &str = "treeagent.v1";
+pub use tree_agent_proto::ERROR_DOMAIN as DOMAIN;
 
 /// An error with an `ErrorInfo` whose reason is `reason` (UPPER_SNAKE_CASE).
 pub fn status(code: Code, reason: &str, message: impl Into<String>) -> Status {
