@@ -1,8 +1,15 @@
 //! The store: ports ([`EventLog`], [`Leases`], [`Runs`], [`Documents`], [`Projects`], [`Operations`]) and two
-//! adapters, Postgres and embedded SQLite.
+//! adapters, [`postgres`] and embedded SQLite.
+//!
+//! Text that Postgres cannot hold (the NUL character) is replaced by U+FFFD on its way into either adapter, so that
+//! no input can make a log unwritable and both stores hold the same.
 
+mod batch;
 pub mod error;
 pub mod ports;
+pub mod postgres;
+mod schema;
+mod text;
 
 pub use error::StoreError;
 pub use ports::*;

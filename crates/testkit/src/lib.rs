@@ -1,1 +1,3 @@
 //! Builders, fakes and private servers for tests. Dev-dependency only.
+
+pub mod services;

@@ -1,0 +1,190 @@
+//! What both adapters do to an append before they write it: check it, and merge what would be written twice.
+
+use std::collections::HashMap;
+
+use tree_agent_contract::document::{Document, DocumentOp};
+use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::limits::DOCUMENT_BYTES;
+use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, Timestamp};
+
+use crate::error::StoreError;
+use crate::ports::{NewRun, RunAppend};
+use crate::text::tail;
+
+/// Says what is wrong with an append that no writer may make. Nothing of the whole call is written then.
+pub(crate) fn check(appends: &[RunAppend]) -> Result<(), StoreError> {
+    let mut runs: Vec<RunId> = appends.iter().map(|a| a.run_id).collect();
+    runs.sort_unstable();
+    if let Some(pair) = runs.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(StoreError::Conflict(format!("run {} occurs twice in one append", pair[0])));
+    }
+    appends.iter().try_for_each(|a| check_events(a.run_id, a.expected_head, &a.events))
+}
+
+fn check_events(run: RunId, head: u64, events: &[Event]) -> Result<(), StoreError> {
+    if events.is_empty() {
+        return Err(StoreError::Conflict(format!("the append to run {run} holds no event")));
+    }
+    for (event, seq) in events.iter().zip(head + 1..) {
+        if event.seq != seq || event.run_id != run {
+            return Err(StoreError::Conflict(format!(
+                "event {} of run {} was appended where event {seq} of run {run} belongs",
+                event.seq, event.run_id
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A run that is about to be created: its row's fields that come from its events, and its first append.
+pub(crate) struct FirstAppend {
+    pub(crate) root: NodeId,
+    pub(crate) created_at: Timestamp,
+    pub(crate) append: RunAppend,
+}
+
+impl FirstAppend {
+    pub(crate) fn of(run: NewRun) -> Result<(Self, RunSpec, String), StoreError> {
+        check_events(run.run_id, 0, &run.events)?;
+        let root = run.events.iter().find_map(|event| match &event.body {
+            EventBody::RunCreated(created) => Some(created.root_node_id),
+            _ => None,
+        });
+        let first = Self {
+            root: root.unwrap_or_else(|| NodeId::root(run.run_id)),
+            created_at: run.events[0].timestamp,
+            append: RunAppend {
+                run_id: run.run_id,
+                epoch: 0,
+                expected_head: 0,
+                events: run.events,
+                projection: run.projection,
+                documents: run.documents,
+                handled_commands: Vec::new(),
+            },
+        };
+        Ok((first, run.spec, run.request_id))
+    }
+}
+
+/// The rows of a list of which the last one of each key counts, in order of that last occurrence.
+pub(crate) fn last_of_each<T, K: std::hash::Hash + Eq>(rows: &[T], key: impl Fn(&T) -> K) -> Vec<&T> {
+    let mut last = HashMap::with_capacity(rows.len());
+    for (i, row) in rows.iter().enumerate() {
+        last.insert(key(row), i);
+    }
+    if last.len() == rows.len() {
+        return rows.iter().collect();
+    }
+    rows.iter().enumerate().filter(|(i, row)| last[&key(row)] == *i).map(|(_, row)| row).collect()
+}
+
+/// Document writes with at most one write per document.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct DocumentWrites {
+    pub(crate) creates: Vec<Document>,
+    pub(crate) appends: Vec<(DocumentId, String, Timestamp)>,
+}
+
+impl DocumentWrites {
+    /// Merges `ops`: additions to a document that is created in the same batch become part of its body, and
+    /// several additions to one document become one.
+    pub(crate) fn merge(ops: Vec<DocumentOp>) -> Self {
+        enum At {
+            Create(usize),
+            Append(usize),
+        }
+        let mut merged = Self::default();
+        let mut places: HashMap<DocumentId, At> = HashMap::with_capacity(ops.len());
+        for op in ops {
+            match op {
+                DocumentOp::Create(document) => match places.get(&document.id) {
+                    Some(At::Create(i)) => merged.creates[*i] = document,
+                    // What was added before the creation is replaced by it.
+                    before => {
+                        if let Some(At::Append(i)) = before {
+                            merged.appends[*i].1.clear();
+                        }
+                        places.insert(document.id, At::Create(merged.creates.len()));
+                        merged.creates.push(document);
+                    }
+                },
+                DocumentOp::Append { id, text, at } => match places.get(&id) {
+                    Some(At::Create(i)) => {
+                        let document = &mut merged.creates[*i];
+                        document.body.push_str(&text);
+                        document.updated_at = at;
+                    }
+                    Some(At::Append(i)) => {
+                        let append = &mut merged.appends[*i];
+                        append.1.push_str(&text);
+                        append.2 = at;
+                    }
+                    None => {
+                        places.insert(id, At::Append(merged.appends.len()));
+                        merged.appends.push((id, text, at));
+                    }
+                },
+            }
+        }
+        merged.appends.retain(|(_, text, _)| !text.is_empty());
+        for document in &mut merged.creates {
+            if document.body.len() > DOCUMENT_BYTES {
+                document.body = tail(&document.body, DOCUMENT_BYTES).to_owned();
+            }
+        }
+        for (_, text, _) in &mut merged.appends {
+            if text.len() > DOCUMENT_BYTES {
+                *text = tail(text, DOCUMENT_BYTES).to_owned();
+            }
+        }
+        merged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tree_agent_contract::document::{DocumentKind, DocumentProps};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn document(id: u128, body: &str) -> Document {
+        Document {
+            id: DocumentId(Uuid::from_u128(id)),
+            kind: DocumentKind::Scratchpad,
+            project_id: None,
+            run_id: None,
+            path: String::new(),
+            title: "t".into(),
+            body: body.into(),
+            props: DocumentProps::default(),
+            created_at: Timestamp(1),
+            updated_at: Timestamp(1),
+        }
+    }
+
+    fn append(id: u128, text: &str, at: i64) -> DocumentOp {
+        DocumentOp::Append { id: DocumentId(Uuid::from_u128(id)), text: text.into(), at: Timestamp(at) }
+    }
+
+    #[test]
+    fn one_write_per_document_remains() {
+        let writes = DocumentWrites::merge(vec![
+            append(2, "lost", 2),
+            DocumentOp::Create(document(1, "a")),
+            append(1, "b", 3),
+            append(3, "x", 4),
+            DocumentOp::Create(document(2, "new")),
+            append(3, "y", 5),
+        ]);
+        assert_eq!(writes.creates, [Document { updated_at: Timestamp(3), ..document(1, "ab") }, document(2, "new")]);
+        assert_eq!(writes.appends, [(DocumentId(Uuid::from_u128(3)), "xy".into(), Timestamp(5))]);
+    }
+
+    #[test]
+    fn the_last_row_of_a_key_counts() {
+        let rows = [(1, 'a'), (2, 'b'), (1, 'c')];
+        assert_eq!(last_of_each(&rows, |r| r.0), [&(2, 'b'), &(1, 'c')]);
+    }
+}

@@ -1,0 +1,108 @@
+//! The log on Postgres.
+
+use async_trait::async_trait;
+use tree_agent_contract::ids::EventId;
+use tree_agent_contract::{Event, EventBody, NodeId, RunId};
+use uuid::Uuid;
+
+use super::PostgresStore;
+use super::columns::Columns;
+use super::connection::Connection;
+use super::types::{Json, Time};
+use crate::batch;
+use crate::error::StoreError;
+use crate::ports::{AppendOutcome, EventLog, RunAppend};
+
+#[async_trait]
+impl EventLog for PostgresStore {
+    async fn append(&self, mut appends: Vec<RunAppend>) -> Result<Vec<AppendOutcome>, StoreError> {
+        batch::check(&appends)?;
+        if appends.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut connection = self.connection().await?;
+        let moved = write(&mut connection, &mut appends).await?;
+        let mut outcomes = Vec::with_capacity(appends.len());
+        for append in &appends {
+            let done =
+                moved.binary_search(&append.run_id.0).is_ok() || was_written(&mut connection, append).await?;
+            outcomes.push(if done { AppendOutcome::Appended } else { AppendOutcome::Fenced });
+        }
+        Ok(outcomes)
+    }
+
+    async fn read(&self, run: RunId, after_seq: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        let mut connection = self.connection().await?;
+        let after = i64::try_from(after_seq).unwrap_or(i64::MAX);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = connection
+            .query(
+                "SELECT seq, node_id, parent_node_id, created_at, event_type, payload FROM tree_agent_events \
+                 WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+                &[&run.0, &after, &limit],
+            )
+            .await?;
+        rows.iter()
+            .map(|row| {
+                let seq = row.get::<_, i64>(0) as u64;
+                let event_type: &str = row.get(4);
+                let payload: Json = row.get(5);
+                let body = EventBody::from_json(event_type, &payload.0).map_err(|e| {
+                    StoreError::broken(format!("event {seq} of run {run} cannot be read"), e)
+                })?;
+                Ok(Event {
+                    run_id: run,
+                    seq,
+                    node_id: NodeId(row.get(1)),
+                    parent_node_id: row.get::<_, Option<Uuid>>(2).map(NodeId),
+                    timestamp: row.get::<_, Time>(3).0,
+                    body,
+                })
+            })
+            .collect()
+    }
+
+    async fn heads(&self, runs: &[RunId]) -> Result<Vec<(RunId, u64)>, StoreError> {
+        let ids: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
+        let mut connection = self.connection().await?;
+        let rows =
+            connection.query("SELECT id, head_seq FROM tree_agent_runs WHERE id = ANY ($1)", &[&ids]).await?;
+        Ok(rows.iter().map(|row| (RunId(row.get(0)), row.get::<_, i64>(1) as u64)).collect())
+    }
+}
+
+/// Writes what may be written, in one statement, and returns the ids of the runs that moved, sorted.
+pub(super) async fn write(
+    connection: &mut Connection,
+    appends: &mut [RunAppend],
+) -> Result<Vec<Uuid>, StoreError> {
+    let documents = appends.iter_mut().map(|append| std::mem::take(&mut append.documents)).collect();
+    let columns = Columns::of(appends, documents)?;
+    let shape = columns.shape();
+    let rows = connection.query(shape.sql(), &columns.params(shape)).await?;
+    let mut moved: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
+    moved.sort_unstable();
+    Ok(moved)
+}
+
+/// True when an earlier try of this very append was committed and its answer lost: the run is still in our epoch and
+/// holds our events.
+async fn was_written(connection: &mut Connection, append: &RunAppend) -> Result<bool, StoreError> {
+    let (epoch, first) = (append.epoch as i64, append.expected_head as i64 + 1);
+    let last = append.expected_head as i64 + append.events.len() as i64;
+    let rows = connection
+        .query(
+            "SELECT e.id, e.node_id, e.event_type, e.created_at FROM tree_agent_runs r \
+             JOIN tree_agent_events e ON e.run_id = r.id AND e.seq BETWEEN $3 AND $4 \
+             WHERE r.id = $1 AND r.epoch = $2 AND r.head_seq >= $4 ORDER BY e.seq",
+            &[&append.run_id.0, &epoch, &first, &last],
+        )
+        .await?;
+    let ours = |(row, event): (&deadpool_postgres::tokio_postgres::Row, &Event)| {
+        row.get::<_, Uuid>(0) == EventId::of(append.run_id, append.epoch, event.seq).0
+            && row.get::<_, Uuid>(1) == event.node_id.0
+            && row.get::<_, &str>(2) == event.body.event_type()
+            && row.get::<_, Time>(3) == Time(event.timestamp)
+    };
+    Ok(rows.len() == append.events.len() && rows.iter().zip(&append.events).all(ours))
+}

@@ -1,0 +1,172 @@
+//! The one statement of an append, in the shapes that it can have.
+//!
+//! A batch without, say, artifacts would pay for an empty branch of the statement on every append, so each
+//! combination of branches is a statement of its own. Few of them occur.
+
+use std::sync::OnceLock;
+
+/// Which branches a statement has. Bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shape(u8);
+
+impl Shape {
+    pub(super) const RUN: u8 = 1;
+    pub(super) const EVENTS: u8 = 1 << 1;
+    pub(super) const NODES: u8 = 1 << 2;
+    pub(super) const PLANS: u8 = 1 << 3;
+    pub(super) const ARTIFACTS: u8 = 1 << 4;
+    pub(super) const CREATES: u8 = 1 << 5;
+    pub(super) const APPENDS: u8 = 1 << 6;
+    pub(super) const COMMANDS: u8 = 1 << 7;
+
+    pub(super) fn add(&mut self, bit: u8, present: bool) {
+        if present {
+            self.0 |= bit;
+        }
+    }
+
+    pub(super) const fn has(self, bit: u8) -> bool {
+        self.0 & bit != 0
+    }
+
+    /// The statement. Its parameters are, branch by branch in the order of the bits, the arrays that
+    /// [`Columns::params`](super::columns::Columns::params) gives.
+    pub(super) fn sql(self) -> &'static str {
+        static STATEMENTS: [OnceLock<String>; 256] = [const { OnceLock::new() }; 256];
+        STATEMENTS[usize::from(self.0)].get_or_init(|| Builder::default().build(self))
+    }
+}
+
+#[derive(Default)]
+struct Builder {
+    params: usize,
+    sql: String,
+}
+
+impl Builder {
+    fn build(mut self, shape: Shape) -> String {
+        self.moved(shape.has(Shape::RUN));
+        if shape.has(Shape::EVENTS) {
+            self.insert(
+                "events",
+                "tree_agent_events (run_id, seq, id, node_id, parent_node_id, event_type, payload, created_at)",
+                &["uuid", "int8", "uuid", "uuid", "uuid", "text", "jsonb", "timestamptz"],
+                "",
+            );
+        }
+        if shape.has(Shape::NODES) {
+            // What a node is for never changes; what it is doing does.
+            self.insert(
+                "nodes",
+                "tree_agent_nodes (run_id, id, parent_node_id, title, reason, success_criteria, band_index, step_index, depth, status, role_state, scratchpad_doc_id, started_at, ended_at, created_at, updated_at)",
+                &[
+                    "uuid", "uuid", "uuid", "text", "text", "jsonb", "int4", "int4", "int4", "text", "text", "uuid",
+                    "timestamptz", "timestamptz", "timestamptz", "timestamptz",
+                ],
+                " ON CONFLICT (run_id, id) DO UPDATE SET status = EXCLUDED.status, role_state = EXCLUDED.role_state, \
+                 scratchpad_doc_id = EXCLUDED.scratchpad_doc_id, started_at = EXCLUDED.started_at, \
+                 ended_at = EXCLUDED.ended_at, updated_at = EXCLUDED.updated_at",
+            );
+        }
+        if shape.has(Shape::PLANS) {
+            self.insert(
+                "plans",
+                "tree_agent_plans (run_id, id, node_id, version, plan_json, created_at)",
+                &["uuid", "uuid", "uuid", "int4", "jsonb", "timestamptz"],
+                " ON CONFLICT (run_id, id) DO UPDATE SET version = EXCLUDED.version, plan_json = EXCLUDED.plan_json",
+            );
+        }
+        if shape.has(Shape::ARTIFACTS) {
+            self.insert(
+                "artifacts",
+                "tree_agent_artifacts (run_id, id, node_id, artifact_type, document_id, json_payload, is_primary, label, created_at)",
+                &["uuid", "uuid", "uuid", "text", "uuid", "jsonb", "bool", "text", "timestamptz"],
+                " ON CONFLICT (run_id, id) DO UPDATE SET artifact_type = EXCLUDED.artifact_type, \
+                 document_id = EXCLUDED.document_id, json_payload = EXCLUDED.json_payload, \
+                 is_primary = EXCLUDED.is_primary, label = EXCLUDED.label",
+            );
+        }
+        if shape.has(Shape::CREATES) {
+            self.creates();
+        }
+        if shape.has(Shape::APPENDS) {
+            self.appends();
+        }
+        if shape.has(Shape::COMMANDS) {
+            let rows = self.unnest(&["uuid", "int8"]);
+            self.sql.push_str(&format!(
+                ", commands AS (UPDATE tree_agent_commands c SET handled_at = now() FROM {rows} AS i(run_id, id) \
+                 WHERE c.id = i.id AND c.run_id = i.run_id AND i.run_id = ANY (ARRAY(SELECT id FROM moved)))"
+            ));
+        }
+        self.sql.push_str(" SELECT id FROM moved");
+        self.sql
+    }
+
+    /// Moves the heads of the runs that are still where the writer believes them to be: the fence. Everything else in
+    /// the statement is limited to the runs that moved.
+    fn moved(&mut self, run_rows: bool) {
+        let mut types = vec!["uuid", "int8", "int8", "int8", "timestamptz"];
+        let (mut names, mut set) = ("id, epoch, expected, head, at", "");
+        if run_rows {
+            types.extend(["text", "bool", "text", "int8"]);
+            names = "id, epoch, expected, head, at, status, partial, error, node_count";
+            set = ", status = COALESCE(i.status, r.status), partial = COALESCE(i.partial, r.partial), \
+                   error = CASE WHEN i.status IS NULL THEN r.error ELSE i.error END, \
+                   node_count = COALESCE(i.node_count, r.node_count)";
+        }
+        let rows = self.unnest(&types);
+        self.sql.push_str(&format!(
+            "WITH moved AS (UPDATE tree_agent_runs r SET head_seq = i.head, updated_at = i.at{set} \
+             FROM {rows} AS i({names}) \
+             WHERE r.id = i.id AND r.epoch = i.epoch AND r.head_seq = i.expected RETURNING r.id)"
+        ));
+    }
+
+    /// A branch that inserts rows whose first column is the run's id.
+    fn insert(&mut self, name: &str, target: &str, types: &[&str], conflict: &str) {
+        let rows = self.unnest(types);
+        // The few runs of a batch are searched in an array: a join would be planned without knowing the batch.
+        self.sql.push_str(&format!(
+            ", {name} AS (INSERT INTO {target} SELECT i.* FROM {rows} AS i(run_id) \
+             WHERE i.run_id = ANY (ARRAY(SELECT id FROM moved)){conflict})"
+        ));
+    }
+
+    /// Like [`insert`](Self::insert), but a document's own run is not always the run that writes it.
+    fn creates(&mut self) {
+        let rows = self.unnest(&[
+            "uuid", "uuid", "text", "uuid", "uuid", "text", "text", "text", "jsonb", "timestamptz", "timestamptz",
+        ]);
+        self.sql.push_str(&format!(
+            ", creates AS (INSERT INTO onto_documents (id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at) \
+             SELECT i.id, i.type_key, i.project_id, i.run_id, i.path, i.title, i.body, i.props, i.created_at, i.updated_at \
+             FROM {rows} AS i(writer, id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at) \
+             WHERE i.writer = ANY (ARRAY(SELECT id FROM moved)) \
+             ON CONFLICT (id) DO UPDATE SET title = EXCLUDED.title, body = EXCLUDED.body, props = EXCLUDED.props, \
+             updated_at = EXCLUDED.updated_at)"
+        ));
+    }
+
+    fn appends(&mut self) {
+        let rows = self.unnest(&["uuid", "uuid", "text", "timestamptz"]);
+        let max = tree_agent_contract::limits::DOCUMENT_BYTES;
+        self.sql.push_str(&format!(
+            ", appends AS (UPDATE onto_documents d SET updated_at = i.at, \
+             body = CASE WHEN octet_length(d.body) + octet_length(i.body) <= {max} THEN d.body || i.body \
+             ELSE tree_agent_tail(d.body || i.body, {max}) END \
+             FROM {rows} AS i(writer, id, body, at) \
+             WHERE d.id = i.id AND i.writer = ANY (ARRAY(SELECT id FROM moved)))"
+        ));
+    }
+
+    /// `unnest` over the next parameters.
+    fn unnest(&mut self, types: &[&str]) -> String {
+        let mut args = Vec::with_capacity(types.len());
+        for sql_type in types {
+            self.params += 1;
+            args.push(format!("${}::{sql_type}[]", self.params));
+        }
+        format!("unnest({})", args.join(", "))
+    }
+}

@@ -1,0 +1,275 @@
+//! An append as the arrays that its statement takes.
+
+use std::borrow::Cow;
+
+use deadpool_postgres::tokio_postgres::types::ToSql;
+use tree_agent_contract::document::{Document, DocumentOp};
+use tree_agent_contract::event::Event;
+use tree_agent_contract::ids::EventId;
+use tree_agent_contract::{DocumentId, RunId, Timestamp};
+use uuid::Uuid;
+
+use super::append_sql::Shape;
+use super::types::{JsonText, Time};
+use crate::batch::{DocumentWrites, last_of_each};
+use crate::error::StoreError;
+use crate::ports::{Projection, RunAppend, RunRow};
+use crate::text::{clean, clean_json};
+
+/// JSON text of anything that has one.
+pub(super) fn json(value: &impl serde::Serialize) -> Result<JsonText, StoreError> {
+    serde_json::to_string(value)
+        .map(|text| JsonText(clean_json(text)))
+        .map_err(|e| StoreError::broken("a value has no JSON form", e))
+}
+
+/// The columns of one branch of the statement.
+trait Branch {
+    /// Adds the columns in the order of the statement.
+    fn push<'p>(&'p self, out: &mut Vec<&'p (dyn ToSql + Sync)>);
+}
+
+macro_rules! columns {
+    ($($(#[$doc:meta])* $name:ident $(<$lt:lifetime>)? { $($field:ident: $type:ty,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Default)]
+        struct $name $(<$lt>)? { $($field: Vec<$type>,)* }
+
+        impl $(<$lt>)? Branch for $name $(<$lt>)? {
+            fn push<'p>(&'p self, out: &mut Vec<&'p (dyn ToSql + Sync)>) {
+                $(out.push(&self.$field);)*
+            }
+        }
+    )*};
+}
+
+columns! {
+    Heads { id: Uuid, epoch: i64, expected: i64, head: i64, at: Time, }
+
+    RunRows<'a> { status: Option<&'static str>, partial: Option<bool>, error: Option<Cow<'a, str>>, node_count: Option<i64>, }
+
+    Events {
+        run: Uuid, seq: i64, id: Uuid, node: Uuid, parent: Option<Uuid>, event_type: &'static str, payload: JsonText,
+        at: Time,
+    }
+
+    Nodes<'a> {
+        run: Uuid, id: Uuid, parent: Option<Uuid>, title: Cow<'a, str>, reason: Cow<'a, str>, criteria: JsonText,
+        band: Option<i32>, step: Option<i32>, depth: i32, status: &'static str, role: &'static str,
+        scratchpad: Option<Uuid>, started: Option<Time>, ended: Option<Time>, created: Time, updated: Time,
+    }
+
+    Plans { run: Uuid, id: Uuid, node: Uuid, version: i32, plan: JsonText, created: Time, }
+
+    Artifacts<'a> {
+        run: Uuid, id: Uuid, node: Uuid, artifact_type: &'static str, document: Option<Uuid>,
+        payload: Option<JsonText>, primary: bool, label: Cow<'a, str>, created: Time,
+    }
+
+    Creates {
+        writer: Uuid, id: Uuid, type_key: &'static str, project: Option<Uuid>, run: Option<Uuid>, path: String,
+        title: String, body: String, props: JsonText, created: Time, updated: Time,
+    }
+
+    Appends { writer: Uuid, id: Uuid, body: String, at: Time, }
+
+    Commands { run: Uuid, id: i64, }
+}
+
+/// All columns of one append.
+#[derive(Default)]
+pub(super) struct Columns<'a> {
+    heads: Heads,
+    runs: RunRows<'a>,
+    events: Events,
+    nodes: Nodes<'a>,
+    plans: Plans,
+    artifacts: Artifacts<'a>,
+    creates: Creates,
+    appends: Appends,
+    commands: Commands,
+}
+
+impl<'a> Columns<'a> {
+    /// The columns of `appends`, whose documents are `documents` (one list of writes per append).
+    ///
+    /// Runs are in the order of their ids, so that two writers lock them in the same order.
+    pub(super) fn of(appends: &'a [RunAppend], documents: Vec<Vec<DocumentOp>>) -> Result<Self, StoreError> {
+        let mut columns = Self::default();
+        let mut order: Vec<_> = appends.iter().zip(documents).collect();
+        order.sort_unstable_by_key(|(append, _)| append.run_id);
+        for (append, documents) in order {
+            let run = append.run_id;
+            let last = append.events.last().map(|e| (e.seq, e.timestamp)).unwrap_or_default();
+            columns.head(run, append.epoch, append.expected_head, last);
+            for event in &append.events {
+                columns.event(event, append.epoch);
+            }
+            columns.projection(run, &append.projection)?;
+            columns.documents(run, DocumentWrites::merge(documents))?;
+            for id in &append.handled_commands {
+                columns.commands.run.push(run.0);
+                columns.commands.id.push(*id);
+            }
+        }
+        Ok(columns)
+    }
+
+    /// The columns that replace the projection of a run without moving its head.
+    pub(super) fn of_projection(
+        run: RunId,
+        epoch: i64,
+        head: (u64, Timestamp),
+        projection: &'a Projection,
+    ) -> Result<Self, StoreError> {
+        let mut columns = Self::default();
+        columns.head(run, epoch as u64, head.0, head);
+        columns.projection(run, projection)?;
+        Ok(columns)
+    }
+
+    /// Which branches the statement needs.
+    pub(super) fn shape(&self) -> Shape {
+        let mut shape = Shape::default();
+        shape.add(Shape::RUN, self.runs.status.iter().any(Option::is_some));
+        shape.add(Shape::EVENTS, !self.events.run.is_empty());
+        shape.add(Shape::NODES, !self.nodes.run.is_empty());
+        shape.add(Shape::PLANS, !self.plans.run.is_empty());
+        shape.add(Shape::ARTIFACTS, !self.artifacts.run.is_empty());
+        shape.add(Shape::CREATES, !self.creates.writer.is_empty());
+        shape.add(Shape::APPENDS, !self.appends.writer.is_empty());
+        shape.add(Shape::COMMANDS, !self.commands.run.is_empty());
+        shape
+    }
+
+    /// The parameters of the statement of `shape`.
+    pub(super) fn params(&self, shape: Shape) -> Vec<&(dyn ToSql + Sync)> {
+        let mut out = Vec::with_capacity(48);
+        self.heads.push(&mut out);
+        for (bit, branch) in [
+            (Shape::RUN, &self.runs as &dyn Branch),
+            (Shape::EVENTS, &self.events),
+            (Shape::NODES, &self.nodes),
+            (Shape::PLANS, &self.plans),
+            (Shape::ARTIFACTS, &self.artifacts),
+            (Shape::CREATES, &self.creates),
+            (Shape::APPENDS, &self.appends),
+            (Shape::COMMANDS, &self.commands),
+        ] {
+            if shape.has(bit) {
+                branch.push(&mut out);
+            }
+        }
+        out
+    }
+
+    fn head(&mut self, run: RunId, epoch: u64, expected: u64, last: (u64, Timestamp)) {
+        self.heads.id.push(run.0);
+        self.heads.epoch.push(epoch as i64);
+        self.heads.expected.push(expected as i64);
+        self.heads.head.push(last.0 as i64);
+        self.heads.at.push(Time(last.1));
+    }
+
+    fn event(&mut self, event: &Event, epoch: u64) {
+        let columns = &mut self.events;
+        columns.run.push(event.run_id.0);
+        columns.seq.push(event.seq as i64);
+        columns.id.push(EventId::of(event.run_id, epoch, event.seq).0);
+        columns.node.push(event.node_id.0);
+        columns.parent.push(event.parent_node_id.map(|id| id.0));
+        columns.event_type.push(event.body.event_type());
+        columns.payload.push(JsonText(clean_json(event.payload_json())));
+        columns.at.push(Time(event.timestamp));
+    }
+
+    fn projection(&mut self, run: RunId, projection: &'a Projection) -> Result<(), StoreError> {
+        let row: Option<&RunRow> = projection.run.as_ref();
+        self.runs.status.push(row.map(|r| r.status.as_str()));
+        self.runs.partial.push(row.map(|r| r.partial));
+        self.runs.error.push(row.and_then(|r| r.error.as_deref()).map(clean));
+        self.runs.node_count.push(row.map(|r| r.node_count as i64));
+        for node in last_of_each(&projection.nodes, |n| n.id) {
+            let columns = &mut self.nodes;
+            columns.run.push(run.0);
+            columns.id.push(node.id.0);
+            columns.parent.push(node.parent_node_id.map(|id| id.0));
+            columns.title.push(clean(&node.title));
+            columns.reason.push(clean(&node.reason));
+            columns.criteria.push(json(&node.success_criteria)?);
+            columns.band.push(node.band_index.map(|i| i as i32));
+            columns.step.push(node.step_index.map(|i| i as i32));
+            columns.depth.push(node.depth as i32);
+            columns.status.push(node.status.as_str());
+            columns.role.push(node.role_state.as_str());
+            columns.scratchpad.push(node.scratchpad_doc_id.map(|id| id.0));
+            columns.started.push(node.started_at.map(Time));
+            columns.ended.push(node.ended_at.map(Time));
+            columns.created.push(Time(node.created_at));
+            columns.updated.push(Time(node.updated_at));
+        }
+        for plan in last_of_each(&projection.plans, |p| p.id) {
+            let columns = &mut self.plans;
+            columns.run.push(run.0);
+            columns.id.push(plan.id.0);
+            columns.node.push(plan.node_id.0);
+            columns.version.push(plan.version as i32);
+            columns.plan.push(json(&plan.plan_json)?);
+            columns.created.push(Time(plan.created_at));
+        }
+        for artifact in last_of_each(&projection.artifacts, |a| a.id) {
+            let columns = &mut self.artifacts;
+            columns.run.push(run.0);
+            columns.id.push(artifact.id.0);
+            columns.node.push(artifact.node_id.0);
+            columns.artifact_type.push(artifact.artifact_type.as_str());
+            columns.document.push(artifact.document_id.map(|id| id.0));
+            columns.payload.push(artifact.json_payload.as_ref().map(json).transpose()?);
+            columns.primary.push(artifact.is_primary);
+            columns.label.push(clean(&artifact.label));
+            columns.created.push(Time(artifact.created_at));
+        }
+        Ok(())
+    }
+
+    fn documents(&mut self, writer: RunId, writes: DocumentWrites) -> Result<(), StoreError> {
+        for document in writes.creates {
+            self.create(writer, document)?;
+        }
+        for (id, body, at) in writes.appends {
+            self.append(writer, id, body, at);
+        }
+        Ok(())
+    }
+
+    fn create(&mut self, writer: RunId, document: Document) -> Result<(), StoreError> {
+        let columns = &mut self.creates;
+        columns.writer.push(writer.0);
+        columns.id.push(document.id.0);
+        columns.type_key.push(document.kind.as_str());
+        columns.project.push(document.project_id.map(|id| id.0));
+        columns.run.push(document.run_id.map(|id| id.0));
+        columns.path.push(cleaned(document.path));
+        columns.title.push(cleaned(document.title));
+        columns.body.push(cleaned(document.body));
+        columns.props.push(json(&document.props)?);
+        columns.created.push(Time(document.created_at));
+        columns.updated.push(Time(document.updated_at));
+        Ok(())
+    }
+
+    fn append(&mut self, writer: RunId, id: DocumentId, body: String, at: Timestamp) {
+        self.appends.writer.push(writer.0);
+        self.appends.id.push(id.0);
+        self.appends.body.push(cleaned(body));
+        self.appends.at.push(Time(at));
+    }
+}
+
+/// [`clean`] for owned text, without a copy when there is nothing to do.
+pub(super) fn cleaned(text: String) -> String {
+    match clean(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(cleaned) => cleaned,
+    }
+}

@@ -1,0 +1,225 @@
+//! The pool, the time limit on every call, and what Postgres' errors mean.
+
+use std::future::Future;
+use std::time::Duration;
+
+use deadpool_postgres::tokio_postgres::error::{DbError, SqlState};
+use deadpool_postgres::tokio_postgres::types::ToSql;
+use deadpool_postgres::tokio_postgres::{self, NoTls, Row, Statement};
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+
+use crate::error::StoreError;
+
+/// Limits of the connection pool.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolConfig {
+    /// Connections at the most. Default 8.
+    pub max_connections: usize,
+    /// How long to wait for a connection, new or free. Default 5 s.
+    pub connect_timeout: Duration,
+    /// How long one call may take before its connection is given up. Default 30 s.
+    pub request_timeout: Duration,
+}
+
+impl Default for PoolConfig {
+    fn default() -> Self {
+        Self {
+            max_connections: 8,
+            connect_timeout: Duration::from_secs(5),
+            request_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Reads a Postgres URL and sets what every connection of ours has in common.
+pub(super) fn parse(url: &str, connect_timeout: Duration) -> Result<tokio_postgres::Config, StoreError> {
+    let mut config: tokio_postgres::Config = url.parse().map_err(|e| {
+        // The URL itself may hold a password and is not repeated.
+        StoreError::broken(
+            "the Postgres URL is malformed; expected postgres://user:password@host:5432/database",
+            Box::<dyn std::error::Error + Send + Sync>::from(format!("{e}")),
+        )
+    })?;
+    // Plans made for given array lengths cost more to make than they save; and no statement here is worth
+    // compiling to machine code.
+    let ours = "-c plan_cache_mode=force_generic_plan -c jit=off";
+    let options = config.get_options().map_or_else(|| ours.to_owned(), |theirs| format!("{ours} {theirs}"));
+    config.options(options);
+    config.connect_timeout(connect_timeout);
+    config.tcp_user_timeout(Duration::from_secs(15));
+    config.keepalives_idle(Duration::from_secs(15));
+    if config.get_application_name().is_none() {
+        config.application_name("tree-agent");
+    }
+    Ok(config)
+}
+
+/// The pool.
+#[derive(Clone)]
+pub(super) struct Connections {
+    pool: Pool,
+    request_timeout: Duration,
+}
+
+impl Connections {
+    pub(super) fn new(url: &str, config: PoolConfig) -> Result<Self, StoreError> {
+        let postgres = parse(url, config.connect_timeout)?;
+        let manager = Manager::from_config(
+            postgres,
+            NoTls,
+            ManagerConfig { recycling_method: RecyclingMethod::Fast },
+        );
+        let pool = Pool::builder(manager)
+            .max_size(config.max_connections.max(1))
+            .wait_timeout(Some(config.connect_timeout))
+            .create_timeout(Some(config.connect_timeout))
+            .recycle_timeout(Some(config.connect_timeout))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|e| StoreError::broken("the Postgres pool cannot be made", e))?;
+        Ok(Self { pool, request_timeout: config.request_timeout })
+    }
+
+    pub(super) async fn take(&self) -> Result<Connection, StoreError> {
+        use deadpool_postgres::PoolError;
+        match self.pool.get().await {
+            Ok(object) => {
+                Ok(Connection { object: Some(object), request_timeout: self.request_timeout, in_transaction: false })
+            },
+            Err(PoolError::Backend(e)) => Err(map_error(e)),
+            Err(e) => Err(StoreError::unavailable("no connection to Postgres in time", e)),
+        }
+    }
+}
+
+/// A connection on loan. A call that takes too long closes it.
+pub(super) struct Connection {
+    object: Option<Object>,
+    request_timeout: Duration,
+    /// True inside a transaction that was begun and not ended.
+    in_transaction: bool,
+}
+
+impl Drop for Connection {
+    /// A call that was dropped in the middle of a transaction must not leave it to the next borrower.
+    fn drop(&mut self) {
+        if self.in_transaction {
+            self.give_up();
+        }
+    }
+}
+
+impl Connection {
+    fn object(&self) -> Result<&Object, StoreError> {
+        self.object.as_ref().ok_or_else(|| StoreError::unavailable("the connection was given up", "timed out"))
+    }
+
+    /// The statement for `sql`, prepared once per connection.
+    pub(super) async fn prepare(&mut self, sql: &str) -> Result<Statement, StoreError> {
+        let object = self.object()?;
+        let result = limited(self.request_timeout, object.prepare_cached(sql)).await;
+        self.settle(result)
+    }
+
+    /// The rows of a cached statement.
+    pub(super) async fn query(
+        &mut self,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let statement = self.prepare(sql).await?;
+        let object = self.object()?;
+        let result = limited(self.request_timeout, object.query(&statement, params)).await;
+        self.settle(result)
+    }
+
+    /// The row, if there is one, of a cached statement.
+    pub(super) async fn query_opt(
+        &mut self,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Option<Row>, StoreError> {
+        Ok(self.query(sql, params).await?.into_iter().next())
+    }
+
+    /// Begins a transaction.
+    pub(super) async fn begin(&mut self) -> Result<(), StoreError> {
+        self.in_transaction = true;
+        self.batch("BEGIN").await
+    }
+
+    /// Ends the transaction: commits a success, rolls back a failure.
+    pub(super) async fn end<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        let ended = self.batch(if result.is_ok() { "COMMIT" } else { "ROLLBACK" }).await;
+        self.in_transaction = ended.is_err();
+        match result {
+            Ok(value) => ended.map(|()| value),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
+        let object = self.object()?;
+        let result = limited(self.request_timeout, object.batch_execute(sql)).await;
+        self.settle(result)
+    }
+
+    /// Closes the connection instead of giving it back: nobody knows what it is still doing.
+    fn give_up(&mut self) {
+        if let Some(object) = self.object.take() {
+            drop(Object::take(object));
+        }
+    }
+
+    fn settle<T>(&mut self, result: Result<T, Failure>) -> Result<T, StoreError> {
+        result.map_err(|failure| match failure {
+            Failure::Postgres(error) => map_error(error),
+            Failure::Late => {
+                self.give_up();
+                StoreError::unavailable(
+                    "Postgres did not answer in time",
+                    format!("no answer within {:?}", self.request_timeout),
+                )
+            }
+        })
+    }
+}
+
+enum Failure {
+    Postgres(tokio_postgres::Error),
+    Late,
+}
+
+async fn limited<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, Failure> {
+    tokio::time::timeout(limit, call).await.map_or(Err(Failure::Late), |r| r.map_err(Failure::Postgres))
+}
+
+/// What a Postgres error means to a caller.
+pub(super) fn map_error(error: tokio_postgres::Error) -> StoreError {
+    let Some(db) = error.as_db_error() else {
+        return StoreError::unavailable("the connection to Postgres failed", error);
+    };
+    let code = db.code();
+    // Serialization and deadlock, resources, locks, shutdown, I/O, connection: another try may succeed.
+    let transient = ["08", "40", "53", "55", "57", "58"].iter().any(|class| code.code().starts_with(class));
+    let message = describe(db);
+    if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::UNDEFINED_COLUMN {
+        StoreError::broken("the database lacks a table that this version needs; run `tree-agent migrate`", error)
+    } else if *code == SqlState::UNIQUE_VIOLATION {
+        StoreError::Conflict(message)
+    } else if transient {
+        StoreError::unavailable("Postgres could not serve the call now", error)
+    } else {
+        StoreError::broken("Postgres refused the call", error)
+    }
+}
+
+fn describe(error: &DbError) -> String {
+    match error.detail() {
+        Some(detail) => format!("{}: {detail}", error.message()),
+        None => error.message().to_owned(),
+    }
+}

@@ -1,0 +1,78 @@
+//! Leases on Postgres, by the clock of the database.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tree_agent_contract::RunId;
+use uuid::Uuid;
+
+use super::{PostgresStore, micros};
+use crate::error::StoreError;
+use crate::ports::{Claim, Leases};
+
+#[async_trait]
+impl Leases for PostgresStore {
+    async fn claim(&self, owner: &str, ttl: Duration, limit: usize) -> Result<Vec<Claim>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut connection = self.connection().await?;
+        let rows = connection
+            .query(
+                "WITH free AS (SELECT id FROM tree_agent_runs \
+                     WHERE status IN ('queued', 'running', 'paused') \
+                       AND (lease_expires_at IS NULL OR lease_expires_at < now()) \
+                     ORDER BY created_at, id LIMIT $3 FOR UPDATE SKIP LOCKED), \
+                 claimed AS (UPDATE tree_agent_runs r SET epoch = r.epoch + 1, lease_owner = $1, \
+                     lease_expires_at = now() + $2 * interval '1 microsecond' \
+                     FROM free WHERE r.id = free.id RETURNING r.id, r.epoch, r.head_seq, r.created_at) \
+                 SELECT id, epoch, head_seq FROM claimed ORDER BY created_at, id",
+                &[&owner, &(micros(ttl) as f64), &limit],
+            )
+            .await?;
+        Ok(rows
+            .iter()
+            .map(|row| Claim {
+                run_id: RunId(row.get(0)),
+                epoch: row.get::<_, i64>(1) as u64,
+                head_seq: row.get::<_, i64>(2) as u64,
+            })
+            .collect())
+    }
+
+    async fn renew(&self, held: &[(RunId, u64)], ttl: Duration) -> Result<Vec<RunId>, StoreError> {
+        let (ids, epochs) = arrays(held);
+        let mut connection = self.connection().await?;
+        // Locked in the order of the ids, as appends lock them. A lease that ran out and that nobody took is still
+        // held; one that was released is not.
+        let rows = connection
+            .query(
+                "WITH held AS (SELECT r.id FROM tree_agent_runs r \
+                     JOIN unnest($1::uuid[], $2::int8[]) AS h(id, epoch) ON r.id = h.id AND r.epoch = h.epoch \
+                     WHERE r.lease_owner IS NOT NULL ORDER BY r.id FOR UPDATE OF r) \
+                 UPDATE tree_agent_runs r SET lease_expires_at = now() + $3 * interval '1 microsecond' \
+                 FROM held WHERE r.id = held.id RETURNING r.id",
+                &[&ids, &epochs, &(micros(ttl) as f64)],
+            )
+            .await?;
+        Ok(rows.iter().map(|row| RunId(row.get(0))).collect())
+    }
+
+    async fn release(&self, held: &[(RunId, u64)]) -> Result<(), StoreError> {
+        let (ids, epochs) = arrays(held);
+        let mut connection = self.connection().await?;
+        connection
+            .query(
+                "WITH held AS (SELECT r.id FROM tree_agent_runs r \
+                     JOIN unnest($1::uuid[], $2::int8[]) AS h(id, epoch) ON r.id = h.id AND r.epoch = h.epoch \
+                     ORDER BY r.id FOR UPDATE OF r) \
+                 UPDATE tree_agent_runs r SET lease_owner = NULL, lease_expires_at = NULL \
+                 FROM held WHERE r.id = held.id",
+                &[&ids, &epochs],
+            )
+            .await?;
+        Ok(())
+    }
+}
+
+fn arrays(held: &[(RunId, u64)]) -> (Vec<Uuid>, Vec<i64>) {
+    held.iter().map(|(run, epoch)| (run.0, *epoch as i64)).unzip()
+}

@@ -1,0 +1,205 @@
+//! Runs and their inbox on Postgres.
+
+use async_trait::async_trait;
+use deadpool_postgres::tokio_postgres::Row;
+use deadpool_postgres::tokio_postgres::types::ToSql;
+use tree_agent_contract::{NodeId, RunId, RunSpec, RunStatus, RunSummary, Scope};
+use uuid::Uuid;
+
+use super::PostgresStore;
+use super::append::write;
+use super::columns::json;
+use super::connection::Connection;
+use super::types::{Json, JsonText, Time};
+use crate::batch::FirstAppend;
+use crate::error::StoreError;
+use crate::ports::{Command, Created, NewRun, Page, PendingCommand, RunQuery, Runs};
+use crate::text::clean;
+
+const SUMMARY: &str = "SELECT id, spec, status, partial, root_node_id, head_seq, node_count, error, created_at, \
+                       updated_at FROM tree_agent_runs";
+
+#[async_trait]
+impl Runs for PostgresStore {
+    async fn create_run(&self, run: NewRun) -> Result<Created, StoreError> {
+        let run_id = run.run_id;
+        let (first, spec, request_id) = FirstAppend::of(run)?;
+        let spec_json = json(&spec)?;
+        let mut connection = self.connection().await?;
+        connection.begin().await?;
+        let inserted = insert(&mut connection, first, &spec, &spec_json, &request_id).await;
+        if connection.end(inserted).await? {
+            return Ok(Created::New(run_id));
+        }
+        let existing = connection
+            .query_opt(
+                "SELECT id, spec FROM tree_agent_runs WHERE id = $1 OR (user_id = $2 AND request_id = $3 AND $3 <> '') \
+                 ORDER BY id = $1 DESC LIMIT 1",
+                &[&run_id.0, &clean(&spec.user_id), &clean(&request_id)],
+            )
+            .await?
+            .ok_or_else(|| StoreError::unavailable("the run changed meanwhile", "try again"))?;
+        let id = RunId(existing.get(0));
+        let same: RunSpec = stored_spec(id, existing.get(1))?;
+        // Compared as it was stored, so that replaced characters do not make a repeat a conflict.
+        if same == parse_spec(id, spec_json.0.as_bytes())? {
+            Ok(Created::Existing(id))
+        } else if request_id.is_empty() {
+            Err(StoreError::Conflict(format!("run {id} exists with another spec")))
+        } else {
+            Err(StoreError::Conflict(format!(
+                "request_id {request_id:?} was used before for run {id} with another spec; use a new request_id"
+            )))
+        }
+    }
+
+    async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
+        let mut connection = self.connection().await?;
+        let row = connection.query_opt(&format!("{SUMMARY} WHERE id = $1"), &[&run.0]).await?;
+        summary(&row.ok_or_else(|| StoreError::not_found("run", run))?)
+    }
+
+    async fn list_runs(&self, query: RunQuery) -> Result<Page<RunSummary>, StoreError> {
+        let statuses: Vec<&str> = query.statuses.iter().map(|s| s.as_str()).collect();
+        let project = query.project_id.map(|id| vec![id.0]);
+        let text = clean(&query.objective_contains);
+        let before = query.before.map(|(at, id)| (Time(at), id.0));
+        let limit = query.limit as i64 + 1;
+        let mut params: Vec<&(dyn ToSql + Sync)> = vec![&limit];
+        let mut conditions = Vec::new();
+        if !statuses.is_empty() {
+            params.push(&statuses);
+            conditions.push(format!("status = ANY (${})", params.len()));
+        }
+        if let Some(project) = &project {
+            params.push(project);
+            conditions.push(format!("project_ids @> ${}", params.len()));
+        }
+        if !text.is_empty() {
+            params.push(&text);
+            conditions.push(format!("position(lower(${}) IN lower(objective)) > 0", params.len()));
+        }
+        if let Some((at, id)) = &before {
+            params.push(at);
+            params.push(id);
+            conditions.push(format!("(created_at, id) < (${}, ${})", params.len() - 1, params.len()));
+        }
+        let filter =
+            if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
+        let sql = format!("{SUMMARY}{filter} ORDER BY created_at DESC, id DESC LIMIT $1");
+        let mut connection = self.connection().await?;
+        let rows = connection.query(&sql, &params).await?;
+        let more = rows.len() > query.limit;
+        let items = rows.iter().take(query.limit).map(summary).collect::<Result<_, _>>()?;
+        Ok(Page { items, more })
+    }
+
+    async fn send_command(&self, run: RunId, command: Command) -> Result<i64, StoreError> {
+        let command = json(&command)?;
+        let mut connection = self.connection().await?;
+        let row = connection
+            .query_opt(
+                "INSERT INTO tree_agent_commands (run_id, command) \
+                 SELECT id, $2 FROM tree_agent_runs WHERE id = $1 RETURNING id",
+                &[&run.0, &command],
+            )
+            .await?;
+        row.map(|row| row.get(0)).ok_or_else(|| StoreError::not_found("run", run))
+    }
+
+    async fn commands(&self, runs: &[RunId]) -> Result<Vec<PendingCommand>, StoreError> {
+        let ids: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
+        let mut connection = self.connection().await?;
+        let rows = connection
+            .query(
+                "SELECT id, run_id, command FROM tree_agent_commands \
+                 WHERE run_id = ANY ($1) AND handled_at IS NULL ORDER BY id",
+                &[&ids],
+            )
+            .await?;
+        rows.iter()
+            .map(|row| {
+                let id: i64 = row.get(0);
+                let command: Json = row.get(2);
+                let command = serde_json::from_slice(&command.0)
+                    .map_err(|e| StoreError::broken(format!("command {id} cannot be read"), e))?;
+                Ok(PendingCommand { id, run_id: RunId(row.get(1)), command })
+            })
+            .collect()
+    }
+}
+
+/// Inserts the run and its first events; false when the run or its request exists.
+async fn insert(
+    connection: &mut Connection,
+    first: FirstAppend,
+    spec: &RunSpec,
+    spec_json: &JsonText,
+    request_id: &str,
+) -> Result<bool, StoreError> {
+    let projects: Vec<Uuid> = spec.context.project_ids.iter().map(|id| id.0).collect();
+    let at = Time(first.created_at);
+    let metrics = json(&context_metrics(spec, first.created_at))?;
+    let rows = connection
+        .query(
+            "INSERT INTO tree_agent_runs (id, user_id, request_id, objective, spec, strategy, scope, project_ids, \
+                 metrics, root_node_id, created_at, updated_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11) ON CONFLICT DO NOTHING RETURNING id",
+            &[
+                &first.append.run_id.0,
+                &clean(&spec.user_id),
+                &clean(request_id),
+                &clean(&spec.objective),
+                spec_json,
+                &spec.strategy.as_str(),
+                &spec.context.scope.as_str(),
+                &projects,
+                &metrics,
+                &first.root.0,
+                &at,
+            ],
+        )
+        .await?;
+    if rows.is_empty() {
+        return Ok(false);
+    }
+    write(connection, &mut [first.append]).await?;
+    Ok(true)
+}
+
+/// The `metrics` of a new run: its context in the form of the first table layout.
+fn context_metrics(spec: &RunSpec, at: tree_agent_contract::Timestamp) -> serde_json::Value {
+    let project = match spec.context.scope {
+        Scope::Project => spec.context.project_ids.first(),
+        Scope::Global | Scope::MultiProject => None,
+    };
+    serde_json::json!({"context": {"type": spec.context.scope, "project_id": project, "set_at": at}})
+}
+
+fn stored_spec(run: RunId, json: Json) -> Result<RunSpec, StoreError> {
+    parse_spec(run, &json.0)
+}
+
+fn parse_spec(run: RunId, json: &[u8]) -> Result<RunSpec, StoreError> {
+    serde_json::from_slice(json)
+        .map_err(|e| StoreError::broken(format!("the spec of run {run} cannot be read"), e))
+}
+
+fn summary(row: &Row) -> Result<RunSummary, StoreError> {
+    let run_id = RunId(row.get(0));
+    let status: &str = row.get(2);
+    Ok(RunSummary {
+        run_id,
+        spec: stored_spec(run_id, row.get(1))?,
+        status: status
+            .parse::<RunStatus>()
+            .map_err(|e| StoreError::broken(format!("the status of run {run_id} cannot be read"), e))?,
+        partial: row.get(3),
+        root_node_id: NodeId(row.get(4)),
+        head_seq: row.get::<_, i64>(5) as u64,
+        node_count: row.get::<_, i64>(6) as u64,
+        error: row.get(7),
+        created_at: row.get::<_, Time>(8).0,
+        updated_at: row.get::<_, Time>(9).0,
+    })
+}

@@ -1,0 +1,56 @@
+//! The migrations, compiled in, and what their version numbers mean to this binary.
+
+use refinery::{Migration, Runner};
+
+use crate::error::StoreError;
+
+/// The table in which the runner notes what it applied.
+pub(crate) const HISTORY_TABLE: &str = "refinery_schema_history";
+
+const POSTGRES: &[(&str, &str)] =
+    &[("V1__initial", include_str!("../../../migrations/postgres/V1__initial.sql"))];
+
+/// Which set of migrations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Dialect {
+    /// `migrations/postgres`.
+    Postgres,
+}
+
+impl Dialect {
+    const fn files(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Dialect::Postgres => POSTGRES,
+        }
+    }
+
+    /// The version that this binary works with: the number of its last migration.
+    pub(crate) const fn version(self) -> i32 {
+        self.files().len() as i32
+    }
+
+    /// A runner over every migration.
+    pub(crate) fn runner(self) -> Result<Runner, StoreError> {
+        let migrations = self
+            .files()
+            .iter()
+            .map(|(name, sql)| Migration::unapplied(name, sql))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|e| StoreError::broken("a migration that is compiled in has a malformed name", e))?;
+        Ok(Runner::new(&migrations))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_are_numbered_without_gaps() {
+        for dialect in [Dialect::Postgres] {
+            let runner = dialect.runner().unwrap();
+            let versions: Vec<_> = runner.get_migrations().iter().map(|m| m.version()).collect();
+            assert_eq!(versions, (1..=dialect.version()).collect::<Vec<_>>(), "{dialect:?}");
+        }
+    }
+}

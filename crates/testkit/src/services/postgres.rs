@@ -1,0 +1,179 @@
+//! A private Postgres server.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context, bail, ensure};
+use tempfile::TempDir;
+
+use super::watched::{Account, Watched, find_in_path, free_port};
+
+/// A Postgres server of its own folder and port, without password, for one test or one test binary.
+///
+/// Dropping it stops the server and removes its folder. A server kept in a `static` ends with the process.
+#[derive(Debug)]
+pub struct PrivatePostgres {
+    bin: PathBuf,
+    folder: TempDir,
+    port: u16,
+    fsync: bool,
+    account: Option<Account>,
+    server: Option<Watched>,
+    databases: AtomicU32,
+}
+
+impl PrivatePostgres {
+    /// Starts a server for tests: it does not wait for the disk.
+    ///
+    /// # Errors
+    /// When Postgres is not installed or does not start; the message says what to do.
+    pub fn start() -> anyhow::Result<Self> {
+        Self::start_with(false)
+    }
+
+    /// Starts a server that waits for the disk at each commit, as benchmarks and crash tests need it.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn start_durable() -> anyhow::Result<Self> {
+        Self::start_with(true)
+    }
+
+    fn start_with(fsync: bool) -> anyhow::Result<Self> {
+        let bin = find_bin()?;
+        let account = server_account()?;
+        let folder = tempfile::Builder::new().prefix("tree-agent-pg-").tempdir()?;
+        if let Some(account) = account {
+            std::os::unix::fs::chown(folder.path(), Some(account.uid), Some(account.gid))
+                .context("the server's folder cannot be given to the user postgres")?;
+        }
+        let mut initdb = Command::new(bin.join("initdb"));
+        initdb.current_dir(folder.path()).arg("-D").arg(folder.path().join("data"));
+        initdb.args(["-U", "ta", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]);
+        Account::apply(account, &mut initdb);
+        let output = initdb.output().context("initdb cannot be started")?;
+        ensure!(output.status.success(), "initdb failed: {}", String::from_utf8_lossy(&output.stderr));
+        let mut server = Self {
+            bin,
+            folder,
+            port: free_port()?,
+            fsync,
+            account,
+            server: None,
+            databases: AtomicU32::new(0),
+        };
+        server.start_again()?;
+        Ok(server)
+    }
+
+    /// Starts a stopped server again, with its data and on its port. Does nothing while it runs.
+    ///
+    /// # Errors
+    /// When it does not become ready.
+    pub fn start_again(&mut self) -> anyhow::Result<()> {
+        if self.server.is_some() {
+            return Ok(());
+        }
+        let folder = self.folder.path();
+        let log = folder.join("log");
+        let fsync = if self.fsync { "fsync=on" } else { "fsync=off" };
+        let port = format!("port={}", self.port);
+        let sockets = format!("unix_socket_directories={}", folder.display());
+        let mut args = vec!["-D".to_owned(), folder.join("data").display().to_string()];
+        for setting in ["listen_addresses=127.0.0.1", "max_connections=200", fsync, &port, &sockets] {
+            args.extend(["-c".to_owned(), setting.to_owned()]);
+        }
+        // INT is Postgres' fast shutdown: it does not wait for clients.
+        let mut server =
+            Watched::start(&self.bin.join("postgres"), &args, "INT", &log, folder, self.account)?;
+        let pg_isready = self.bin.join("pg_isready");
+        let port = self.port.to_string();
+        server.wait_until("Postgres", &log, || {
+            Command::new(&pg_isready)
+                .args(["-q", "-h", "127.0.0.1", "-p", &port])
+                .status()
+                .is_ok_and(|status| status.success())
+        })?;
+        self.server = Some(server);
+        Ok(())
+    }
+
+    /// Stops the server; its data stays until it is dropped.
+    pub fn stop(&mut self) {
+        self.server = None;
+    }
+
+    /// The process id of the server while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.server.as_ref().map(|server| server.pid)
+    }
+
+    /// The URL of the server's own database `postgres`.
+    pub fn url(&self) -> String {
+        self.url_of("postgres")
+    }
+
+    /// Makes an empty database and returns its URL.
+    ///
+    /// # Errors
+    /// When the server does not run.
+    pub fn create_database(&self) -> anyhow::Result<String> {
+        let name = format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        let output = Command::new(self.bin.join("createdb"))
+            .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "ta", &name])
+            .output()
+            .context("createdb cannot be started")?;
+        if !output.status.success() {
+            bail!("createdb failed: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(self.url_of(&name))
+    }
+
+    fn url_of(&self, database: &str) -> String {
+        format!("postgres://ta@127.0.0.1:{}/{database}", self.port)
+    }
+}
+
+impl Drop for PrivatePostgres {
+    fn drop(&mut self) {
+        // Before the folder goes.
+        self.stop();
+    }
+}
+
+/// The folder of the newest installed Postgres' programs.
+fn find_bin() -> anyhow::Result<PathBuf> {
+    let mut found: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let version = entry.file_name().to_str()?.parse().ok()?;
+            Some((version, entry.path().join("bin")))
+        })
+        .filter(|(_, bin)| bin.join("initdb").is_file())
+        .collect();
+    found.sort();
+    let newest = found.pop().map(|(_, bin)| bin);
+    newest
+        .or_else(|| find_in_path("initdb").and_then(|file| file.parent().map(Path::to_path_buf)))
+        .context("Postgres is not installed; run scripts/setup, which installs it")
+}
+
+/// Postgres refuses to run as root; the user `postgres` of its package runs it then.
+fn server_account() -> anyhow::Result<Option<Account>> {
+    if id(&["-u"])? != 0 {
+        return Ok(None);
+    }
+    let missing = "there is no user postgres to run Postgres as; run scripts/setup, which makes it";
+    Ok(Some(Account {
+        uid: id(&["-u", "postgres"]).context(missing)?,
+        gid: id(&["-g", "postgres"]).context(missing)?,
+    }))
+}
+
+fn id(args: &[&str]) -> anyhow::Result<u32> {
+    let output = Command::new("id").args(args).output().context("the program id cannot be started")?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().parse()?)
+}

@@ -1,0 +1,97 @@
+//! A private Redis server.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use tempfile::TempDir;
+
+use super::watched::{Watched, find_in_path, free_port};
+
+/// A Redis server of its own port that keeps nothing. Dropping it stops it.
+#[derive(Debug)]
+pub struct PrivateRedis {
+    program: PathBuf,
+    folder: TempDir,
+    port: u16,
+    server: Option<Watched>,
+}
+
+impl PrivateRedis {
+    /// Starts a server.
+    ///
+    /// # Errors
+    /// When Redis is not installed or does not start; the message says what to do.
+    pub fn start() -> anyhow::Result<Self> {
+        let mut redis = Self::reserve()?;
+        redis.start_again()?;
+        Ok(redis)
+    }
+
+    /// A server that does not run yet, for tests of what happens before it does.
+    ///
+    /// # Errors
+    /// When Redis is not installed.
+    pub fn reserve() -> anyhow::Result<Self> {
+        let program = find_in_path("redis-server")
+            .context("Redis is not installed; run scripts/setup, which installs it")?;
+        let folder = tempfile::Builder::new().prefix("tree-agent-redis-").tempdir()?;
+        Ok(Self { program, folder, port: free_port()?, server: None })
+    }
+
+    /// Starts a stopped server again on its port. Does nothing while it runs.
+    ///
+    /// # Errors
+    /// When it does not become ready.
+    pub fn start_again(&mut self) -> anyhow::Result<()> {
+        if self.server.is_some() {
+            return Ok(());
+        }
+        let folder = self.folder.path();
+        let log = folder.join("log");
+        let port = self.port.to_string();
+        let dir = folder.display().to_string();
+        let args = ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", &dir];
+        let args = args.map(str::to_owned);
+        let mut server = Watched::start(&self.program, &args, "TERM", &log, folder, None)?;
+        server.wait_until("Redis", &log, || answers(self.port))?;
+        self.server = Some(server);
+        Ok(())
+    }
+
+    /// Stops the server; what it held is gone.
+    pub fn stop(&mut self) {
+        self.server = None;
+    }
+
+    /// The process id of the server while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.server.as_ref().map(|server| server.pid)
+    }
+
+    /// The server's URL.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for PrivateRedis {
+    fn drop(&mut self) {
+        // Before the folder goes.
+        self.stop();
+    }
+}
+
+fn answers(port: u16) -> bool {
+    let ping = || -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        stream.write_all(b"PING\r\n")?;
+        let mut answer = [0; 5];
+        stream.read_exact(&mut answer)?;
+        Ok(&answer == b"+PONG")
+    };
+    ping().unwrap_or(false)
+}

@@ -1,0 +1,129 @@
+//! A server process that cannot outlive this one.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+/// How long a server may take to start.
+const START: Duration = Duration::from_secs(60);
+
+/// The user and group a server runs as, when not ours.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Account {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+}
+
+impl Account {
+    pub(super) fn apply(account: Option<Account>, command: &mut Command) {
+        if let Some(account) = account {
+            command.uid(account.uid).gid(account.gid);
+        }
+    }
+}
+
+/// A running server and the shell that watches over it.
+#[derive(Debug)]
+pub(super) struct Watched {
+    shell: Child,
+    /// Closing it tells the shell to stop the server.
+    pipe: Option<ChildStdin>,
+    pub(super) pid: u32,
+}
+
+impl Watched {
+    /// Starts `program args…`; `signal` stops it. With `remove`, that folder goes when this process is gone.
+    pub(super) fn start(
+        program: &Path,
+        args: &[String],
+        signal: &str,
+        log: &Path,
+        remove: &Path,
+        account: Option<Account>,
+    ) -> anyhow::Result<Self> {
+        // `$0` is the signal, `$1` the folder, `$2` the log, the rest the server. Only a vanished parent makes the
+        // shell remove the folder: an orderly stop says `keep` first.
+        const SCRIPT: &str = r#"
+            signal=$0; folder=$1; log=$2; shift 2
+            "$@" </dev/null >>"$log" 2>&1 &
+            server=$!
+            echo "$server"
+            read -r word
+            kill "-$signal" "$server" 2>/dev/null
+            wait "$server" 2>/dev/null
+            [ "$word" = keep ] || rm -rf "$folder"
+        "#;
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(SCRIPT).arg(signal).arg(remove).arg(log).arg(program).args(args);
+        // Ctrl-C in a terminal ends the tests, and the closing pipe then ends the server in order.
+        command.current_dir(remove).process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Account::apply(account, &mut command);
+        let mut shell = command.spawn().context("/bin/sh cannot be started")?;
+        let pipe = shell.stdin.take();
+        let mut line = String::new();
+        if let Some(stdout) = shell.stdout.take() {
+            BufReader::new(stdout).read_line(&mut line)?;
+        }
+        let pid = line.trim().parse().with_context(|| format!("{} did not start", program.display()))?;
+        Ok(Self { shell, pipe, pid })
+    }
+
+    /// Stops the server and waits until it is gone; its folder stays.
+    pub(super) fn stop(&mut self) {
+        use std::io::Write;
+        if let Some(mut pipe) = self.pipe.take() {
+            // A shell that is gone already has stopped its server.
+            let _ = pipe.write_all(b"keep\n");
+        }
+        let _ = self.shell.wait();
+    }
+
+    /// Waits until `ready` says yes; an error with the end of the log when the server ends or takes too long.
+    pub(super) fn wait_until(
+        &mut self,
+        what: &str,
+        log: &Path,
+        mut ready: impl FnMut() -> bool,
+    ) -> anyhow::Result<()> {
+        let deadline = Instant::now() + START;
+        while !ready() {
+            if ended(self.pid) || Instant::now() > deadline {
+                let text = std::fs::read_to_string(log).unwrap_or_default();
+                let lines: Vec<_> = text.lines().rev().take(10).collect();
+                let tail = lines.into_iter().rev().collect::<Vec<_>>().join("\n");
+                bail!("{what} is not ready; the end of its log:\n{tail}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// True when the process is gone, or dead and not yet waited for. Says no where there is no `/proc`.
+fn ended(pid: u32) -> bool {
+    Path::new("/proc/self/cmdline").exists()
+        && std::fs::read(format!("/proc/{pid}/cmdline")).map_or(true, |line| line.is_empty())
+}
+
+/// A TCP port of the loopback interface that was free a moment ago.
+pub(super) fn free_port() -> anyhow::Result<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).context("no free loopback port")?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// The program `name` from `PATH`.
+pub(super) fn find_in_path(name: &str) -> Option<std::path::PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
