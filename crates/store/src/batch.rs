@@ -178,7 +178,10 @@ mod tests {
             DocumentOp::Create(document(2, "new")),
             append(3, "y", 5),
         ]);
-        assert_eq!(writes.creates, [Document { updated_at: Timestamp(3), ..document(1, "ab") }, document(2, "new")]);
+        assert_eq!(
+            writes.creates,
+            [Document { updated_at: Timestamp(3), ..document(1, "ab") }, document(2, "new")]
+        );
         assert_eq!(writes.appends, [(DocumentId(Uuid::from_u128(3)), "xy".into(), Timestamp(5))]);
     }
 

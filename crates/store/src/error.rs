@@ -1,5 +1,7 @@
 //! The one error type of the store.
 
+use tree_agent_contract::ProjectId;
+
 /// Why a store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -55,6 +57,17 @@ impl StoreError {
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
         Self::Unavailable { message: message.into(), source: Some(source.into()) }
+    }
+
+    /// The name of a project is in use.
+    pub(crate) fn name_taken(name: &str) -> Self {
+        Self::Conflict(format!("a project named {name:?} exists (letter case aside); choose another name"))
+    }
+
+    /// The path of a source document is in use.
+    pub(crate) fn path_taken(project: Option<ProjectId>, path: &str) -> Self {
+        let project = project.map_or_else(String::new, |id| format!(" in project {id}"));
+        Self::Conflict(format!("another document has the path {path:?}{project}; choose another path"))
     }
 
     /// True when the same call may work later.

@@ -1,5 +1,5 @@
 //! The ports: what the rest of the system asks of a store. Two adapters implement them, `postgres` and
-//! `embedded`, and one contract suite (`tests/contract.rs`) holds both to the promises written here.
+//! `embedded`, and one contract suite (`tests/contract`) holds both to the promises written here.
 
 use std::time::Duration;
 

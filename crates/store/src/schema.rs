@@ -10,17 +10,23 @@ pub(crate) const HISTORY_TABLE: &str = "refinery_schema_history";
 const POSTGRES: &[(&str, &str)] =
     &[("V1__initial", include_str!("../../../migrations/postgres/V1__initial.sql"))];
 
+const EMBEDDED: &[(&str, &str)] =
+    &[("V1__initial", include_str!("../../../migrations/embedded/V1__initial.sql"))];
+
 /// Which set of migrations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Dialect {
     /// `migrations/postgres`.
     Postgres,
+    /// `migrations/embedded`.
+    Embedded,
 }
 
 impl Dialect {
     const fn files(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Dialect::Postgres => POSTGRES,
+            Dialect::Embedded => EMBEDDED,
         }
     }
 
@@ -47,7 +53,7 @@ mod tests {
 
     #[test]
     fn migrations_are_numbered_without_gaps() {
-        for dialect in [Dialect::Postgres] {
+        for dialect in [Dialect::Postgres, Dialect::Embedded] {
             let runner = dialect.runner().unwrap();
             let versions: Vec<_> = runner.get_migrations().iter().map(|m| m.version()).collect();
             assert_eq!(versions, (1..=dialect.version()).collect::<Vec<_>>(), "{dialect:?}");

@@ -32,6 +32,137 @@ pub(crate) fn clean_json(json: String) -> String {
     out
 }
 
+/// `text` in lower case, the same way for every database.
+pub(crate) fn fold(text: &str) -> String {
+    clean(text).to_lowercase()
+}
+
+/// Words of a query at the most; more say nothing new.
+const QUERY_WORDS: usize = 32;
+
+/// Words that say nothing about a document.
+const STOP_WORDS: &[&str] = &[
+    "a", "about", "all", "an", "and", "any", "are", "as", "at", "be", "but", "by", "can", "do", "does",
+    "for", "from", "has", "have", "how", "i", "if", "in", "into", "is", "it", "its", "me", "my", "no", "not",
+    "of", "on", "or", "our", "s", "so", "t", "that", "the", "their", "them", "then", "there", "these",
+    "they", "this", "to", "was", "we", "what", "when", "where", "which", "who", "why", "will", "with", "you",
+    "your",
+];
+
+/// The distinct words of a query, in lower case: letters and digits only, so that they can be quoted for either
+/// database. Stop words are left out unless there is nothing else.
+pub(crate) fn query_words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        let word = word.to_lowercase();
+        // Lower case can bring combining marks (as in "İ"), which are no word characters.
+        let word: String = word.chars().filter(|c| c.is_alphanumeric()).collect();
+        if !word.is_empty() && !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    if words.iter().any(|word| !STOP_WORDS.contains(&word.as_str())) {
+        words.retain(|word| !STOP_WORDS.contains(&word.as_str()));
+    }
+    words.truncate(QUERY_WORDS);
+    words
+}
+
+/// Bytes of a snippet, about.
+const SNIPPET_BYTES: usize = 300;
+
+/// The part of `body` that holds the most of `words`, as one line of plain text; its beginning when it holds none.
+pub(crate) fn snippet(body: &str, words: &[String]) -> String {
+    let matches = matches(body, words);
+    // The window that begins a little before a match and holds the most distinct words; the first one of these.
+    let best = matches
+        .iter()
+        .enumerate()
+        .map(|(i, (at, _))| {
+            let inside = matches[i..].iter().take_while(|(other, _)| other - at < SNIPPET_BYTES * 3 / 4);
+            let mut found: Vec<usize> = inside.map(|(_, word)| *word).collect();
+            found.sort_unstable();
+            found.dedup();
+            (found.len(), std::cmp::Reverse(*at))
+        })
+        .max();
+    let match_at = best.map_or(0, |(_, at)| at.0);
+    let start = word_boundary(body, match_at.saturating_sub(SNIPPET_BYTES / 5), match_at);
+    let end = end_boundary(body, start + SNIPPET_BYTES);
+    let mut out = String::with_capacity(end - start + 8);
+    if start > 0 {
+        out.push('…');
+    }
+    for (i, word) in body[start..end].split_whitespace().enumerate() {
+        if i > 0 {
+            out.push(' ');
+        }
+        out.push_str(word);
+    }
+    if end < body.len() {
+        out.push('…');
+    }
+    out
+}
+
+/// Where words of the query begin in `body`, and which ones. Endings are folded roughly: the beginning of a word
+/// decides.
+fn matches(body: &str, words: &[String]) -> Vec<(usize, usize)> {
+    const ENOUGH: usize = 200;
+    let stems: Vec<String> = words
+        .iter()
+        .map(|word| {
+            let letters = word.chars().count();
+            word.chars().take(if letters <= 3 { letters } else { (letters * 3 / 4).max(3) }).collect()
+        })
+        .collect();
+    let mut found = Vec::new();
+    let mut at = 0;
+    for token in body.split(|c: char| !c.is_alphanumeric()) {
+        let lower = token.to_lowercase();
+        let hit = stems.iter().zip(words).position(|(stem, word)| {
+            lower.starts_with(stem.as_str()) && (word.chars().count() > 3 || lower.len() <= word.len() + 2)
+        });
+        if let Some(word) = hit.filter(|_| !token.is_empty()) {
+            found.push((at, word));
+            if found.len() == ENOUGH {
+                break;
+            }
+        }
+        at += token.len();
+        at += body[at..].chars().next().map_or(0, char::len_utf8);
+    }
+    found
+}
+
+/// The beginning of the first word at or after `from`, but not after `limit`.
+fn word_boundary(body: &str, from: usize, limit: usize) -> usize {
+    let mut from = from;
+    while !body.is_char_boundary(from) {
+        from += 1;
+    }
+    if from == 0 {
+        return 0;
+    }
+    match body[from..limit].find(char::is_whitespace) {
+        Some(space) => from + space,
+        None => from.min(limit),
+    }
+}
+
+/// The end of the last whole word before `to`, or `to` itself, at a character.
+fn end_boundary(body: &str, to: usize) -> usize {
+    if to >= body.len() {
+        return body.len();
+    }
+    let mut to = to;
+    while !body.is_char_boundary(to) {
+        to -= 1;
+    }
+    let from = to.saturating_sub(SNIPPET_BYTES / 4);
+    body.get(from..to).and_then(|end| end.rfind(char::is_whitespace)).map_or(to, |space| from + space)
+}
+
 /// The last `max` bytes of `text`, beginning at a whole character.
 pub(crate) fn tail(text: &str, max: usize) -> &str {
     let mut start = text.len().saturating_sub(max);
@@ -52,6 +183,32 @@ mod tests {
             let cleaned: String = serde_json::from_str(&clean_json(json)).unwrap();
             assert_eq!(cleaned, clean(text), "{text:?}");
         }
+    }
+
+    #[test]
+    fn queries_become_words() {
+        assert_eq!(
+            query_words("The \"Cache's\" & cache-INVALIDATION | (x) :*"),
+            ["cache", "invalidation", "x"]
+        );
+        assert_eq!(query_words("to be or not to be"), ["to", "be", "or", "not"]);
+        assert_eq!(query_words("'' -- !!! <-> \u{0}"), Vec::<String>::new());
+        assert_eq!(query_words("İstanbul ÄRGER 数据"), ["istanbul", "ärger", "数据"]);
+        assert!(query_words(&(0..99).map(|n| format!("w{n} ")).collect::<String>()).len() == QUERY_WORDS);
+    }
+
+    #[test]
+    fn a_snippet_shows_where_the_words_are_together() {
+        let words = query_words("cache invalidation");
+        let body =
+            format!("caches\n{} about invalidating\n\na *cache* now. {}", "é ".repeat(900), "ü ".repeat(900));
+        let text = snippet(&body, &words);
+        assert!(text.starts_with('…') && text.ends_with('…'), "{text}");
+        assert!(text.contains("about invalidating a *cache* now."), "{text}");
+        assert!(text.len() < SNIPPET_BYTES + 10);
+        assert_eq!(snippet("short text", &words), "short text");
+        assert_eq!(snippet("", &words), "");
+        assert!(snippet(&"x".repeat(5_000), &words).len() <= SNIPPET_BYTES + 3);
     }
 
     #[test]

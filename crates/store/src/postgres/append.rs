@@ -47,9 +47,8 @@ impl EventLog for PostgresStore {
                 let seq = row.get::<_, i64>(0) as u64;
                 let event_type: &str = row.get(4);
                 let payload: Json = row.get(5);
-                let body = EventBody::from_json(event_type, &payload.0).map_err(|e| {
-                    StoreError::broken(format!("event {seq} of run {run} cannot be read"), e)
-                })?;
+                let body = EventBody::from_json(event_type, &payload.0)
+                    .map_err(|e| StoreError::broken(format!("event {seq} of run {run} cannot be read"), e))?;
                 Ok(Event {
                     run_id: run,
                     seq,

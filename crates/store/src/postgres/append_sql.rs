@@ -136,7 +136,17 @@ impl Builder {
     /// Like [`insert`](Self::insert), but a document's own run is not always the run that writes it.
     fn creates(&mut self) {
         let rows = self.unnest(&[
-            "uuid", "uuid", "text", "uuid", "uuid", "text", "text", "text", "jsonb", "timestamptz", "timestamptz",
+            "uuid",
+            "uuid",
+            "text",
+            "uuid",
+            "uuid",
+            "text",
+            "text",
+            "text",
+            "jsonb",
+            "timestamptz",
+            "timestamptz",
         ]);
         self.sql.push_str(&format!(
             ", creates AS (INSERT INTO onto_documents (id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at) \

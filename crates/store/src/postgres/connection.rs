@@ -64,11 +64,8 @@ pub(super) struct Connections {
 impl Connections {
     pub(super) fn new(url: &str, config: PoolConfig) -> Result<Self, StoreError> {
         let postgres = parse(url, config.connect_timeout)?;
-        let manager = Manager::from_config(
-            postgres,
-            NoTls,
-            ManagerConfig { recycling_method: RecyclingMethod::Fast },
-        );
+        let manager =
+            Manager::from_config(postgres, NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
         let pool = Pool::builder(manager)
             .max_size(config.max_connections.max(1))
             .wait_timeout(Some(config.connect_timeout))
@@ -83,9 +80,11 @@ impl Connections {
     pub(super) async fn take(&self) -> Result<Connection, StoreError> {
         use deadpool_postgres::PoolError;
         match self.pool.get().await {
-            Ok(object) => {
-                Ok(Connection { object: Some(object), request_timeout: self.request_timeout, in_transaction: false })
-            },
+            Ok(object) => Ok(Connection {
+                object: Some(object),
+                request_timeout: self.request_timeout,
+                in_transaction: false,
+            }),
             Err(PoolError::Backend(e)) => Err(map_error(e)),
             Err(e) => Err(StoreError::unavailable("no connection to Postgres in time", e)),
         }
@@ -111,7 +110,9 @@ impl Drop for Connection {
 
 impl Connection {
     fn object(&self) -> Result<&Object, StoreError> {
-        self.object.as_ref().ok_or_else(|| StoreError::unavailable("the connection was given up", "timed out"))
+        self.object
+            .as_ref()
+            .ok_or_else(|| StoreError::unavailable("the connection was given up", "timed out"))
     }
 
     /// The statement for `sql`, prepared once per connection.
@@ -207,7 +208,10 @@ pub(super) fn map_error(error: tokio_postgres::Error) -> StoreError {
     let transient = ["08", "40", "53", "55", "57", "58"].iter().any(|class| code.code().starts_with(class));
     let message = describe(db);
     if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::UNDEFINED_COLUMN {
-        StoreError::broken("the database lacks a table that this version needs; run `tree-agent migrate`", error)
+        StoreError::broken(
+            "the database lacks a table that this version needs; run `tree-agent migrate`",
+            error,
+        )
     } else if *code == SqlState::UNIQUE_VIOLATION {
         StoreError::Conflict(message)
     } else if transient {

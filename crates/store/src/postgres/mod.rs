@@ -7,8 +7,11 @@ mod append;
 mod append_sql;
 mod columns;
 mod connection;
+mod documents;
 mod leases;
 mod migrate;
+mod operations;
+mod projects;
 mod runs;
 mod types;
 

@@ -84,8 +84,11 @@ impl Runs for PostgresStore {
             params.push(id);
             conditions.push(format!("(created_at, id) < (${}, ${})", params.len() - 1, params.len()));
         }
-        let filter =
-            if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
+        let filter = if conditions.is_empty() {
+            String::new()
+        } else {
+            format!(" WHERE {}", conditions.join(" AND "))
+        };
         let sql = format!("{SUMMARY}{filter} ORDER BY created_at DESC, id DESC LIMIT $1");
         let mut connection = self.connection().await?;
         let rows = connection.query(&sql, &params).await?;

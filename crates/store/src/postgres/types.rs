@@ -13,11 +13,7 @@ const POSTGRES_EPOCH: i64 = 946_684_800_000_000;
 pub(super) struct Time(pub(super) Timestamp);
 
 impl ToSql for Time {
-    fn to_sql(
-        &self,
-        _: &Type,
-        out: &mut bytes::BytesMut,
-    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+    fn to_sql(&self, _: &Type, out: &mut bytes::BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         out.extend_from_slice(&self.0.micros().saturating_sub(POSTGRES_EPOCH).to_be_bytes());
         Ok(IsNull::No)
     }
@@ -52,11 +48,7 @@ impl<'a> FromSql<'a> for Json {
 pub(super) struct JsonText(pub(super) String);
 
 impl ToSql for JsonText {
-    fn to_sql(
-        &self,
-        _: &Type,
-        out: &mut bytes::BytesMut,
-    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+    fn to_sql(&self, _: &Type, out: &mut bytes::BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         out.extend_from_slice(&[1]);
         out.extend_from_slice(self.0.as_bytes());
         Ok(IsNull::No)

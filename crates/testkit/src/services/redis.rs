@@ -53,7 +53,8 @@ impl PrivateRedis {
         let log = folder.join("log");
         let port = self.port.to_string();
         let dir = folder.display().to_string();
-        let args = ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", &dir];
+        let args =
+            ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", &dir];
         let args = args.map(str::to_owned);
         let mut server = Watched::start(&self.program, &args, "TERM", &log, folder, None)?;
         server.wait_until("Redis", &log, || answers(self.port))?;

@@ -1,0 +1,188 @@
+//! Documents and full-text search on Postgres.
+
+use async_trait::async_trait;
+use deadpool_postgres::tokio_postgres::Row;
+use deadpool_postgres::tokio_postgres::types::ToSql;
+use tree_agent_contract::document::{Document, DocumentKind, DocumentSummary, SearchHit};
+use tree_agent_contract::{DocumentId, ProjectId, RunId, Scope};
+use uuid::Uuid;
+
+use super::PostgresStore;
+use super::columns::{cleaned, json};
+use super::connection::Connection;
+use super::types::{Json, Time};
+use crate::error::StoreError;
+use crate::ports::{DocumentQuery, Documents, Page, SearchQuery};
+use crate::text::{clean, query_words, snippet};
+
+/// The columns that [`summary`] reads, in its order.
+const SUMMARY: &str = "d.id, d.type_key, d.project_id, d.run_id, d.path, d.title, octet_length(d.body)::int8, \
+                       d.props, d.updated_at";
+
+#[async_trait]
+impl Documents for PostgresStore {
+    async fn document(&self, id: DocumentId) -> Result<Document, StoreError> {
+        let mut connection = self.connection().await?;
+        let sql = format!("SELECT {SUMMARY}, d.body, d.created_at FROM onto_documents d WHERE d.id = $1");
+        let row = connection.query_opt(&sql, &[&id.0]).await?;
+        let row = row.ok_or_else(|| StoreError::not_found("document", id))?;
+        let head = summary(&row)?;
+        Ok(Document {
+            id,
+            kind: head.kind,
+            project_id: head.project_id,
+            run_id: head.run_id,
+            path: head.path,
+            title: head.title,
+            body: row.get(9),
+            props: head.props,
+            created_at: row.get::<_, Time>(10).0,
+            updated_at: head.updated_at,
+        })
+    }
+
+    async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError> {
+        let projects: Vec<Uuid> = query.project_ids.iter().map(|id| id.0).collect();
+        let kinds: Vec<&str> = query.kinds.iter().map(|kind| kind.as_str()).collect();
+        let run = query.run_id.map(|id| id.0);
+        let prefix = clean(&query.path_prefix);
+        let after = query.after.as_ref().map(|(path, id)| (clean(path), id.0));
+        let limit = query.limit as i64 + 1;
+        let mut params: Vec<&(dyn ToSql + Sync)> = vec![&limit];
+        let mut conditions = vec!["true".to_owned()];
+        if !projects.is_empty() {
+            params.push(&projects);
+            conditions.push(format!("d.project_id = ANY (${})", params.len()));
+        }
+        if !kinds.is_empty() {
+            params.push(&kinds);
+            conditions.push(format!("d.type_key = ANY (${})", params.len()));
+        }
+        if let Some(run) = &run {
+            params.push(run);
+            conditions.push(format!("d.run_id = ${}", params.len()));
+        }
+        if !prefix.is_empty() {
+            params.push(&prefix);
+            conditions.push(format!("starts_with(d.path, ${})", params.len()));
+        }
+        if let Some((path, id)) = &after {
+            params.push(path);
+            params.push(id);
+            conditions.push(format!("(d.path, d.id) > (${}, ${})", params.len() - 1, params.len()));
+        }
+        let sql = format!(
+            "SELECT {SUMMARY} FROM onto_documents d WHERE {} ORDER BY d.path, d.id LIMIT $1",
+            conditions.join(" AND ")
+        );
+        let mut connection = self.connection().await?;
+        let rows = connection.query(&sql, &params).await?;
+        let items = rows.iter().take(query.limit).map(summary).collect::<Result<_, _>>()?;
+        Ok(Page { more: rows.len() > query.limit, items })
+    }
+
+    async fn search_documents(&self, query: SearchQuery) -> Result<Vec<SearchHit>, StoreError> {
+        let words = query_words(&query.text);
+        if words.is_empty() || query.limit == 0 {
+            return Ok(Vec::new());
+        }
+        let mut connection = self.connection().await?;
+        let hits = search(&mut connection, &query, &words, " & ").await?;
+        if hits.is_empty() && words.len() > 1 {
+            return search(&mut connection, &query, &words, " | ").await;
+        }
+        Ok(hits)
+    }
+
+    async fn put_document(&self, document: Document) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let (project, path) = (document.project_id, document.path.clone());
+        if let Some(id) = project {
+            let known = connection.query("SELECT 1 FROM onto_projects WHERE id = $1", &[&id.0]).await?;
+            if known.is_empty() {
+                return Err(StoreError::not_found("project", id));
+            }
+        }
+        connection
+            .query(
+                "INSERT INTO onto_documents (id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO UPDATE SET \
+                 type_key = EXCLUDED.type_key, project_id = EXCLUDED.project_id, run_id = EXCLUDED.run_id, \
+                 path = EXCLUDED.path, title = EXCLUDED.title, body = EXCLUDED.body, props = EXCLUDED.props, \
+                 updated_at = EXCLUDED.updated_at",
+                &[
+                    &document.id.0,
+                    &document.kind.as_str(),
+                    &document.project_id.map(|id| id.0),
+                    &document.run_id.map(|id| id.0),
+                    &cleaned(document.path),
+                    &cleaned(document.title),
+                    &cleaned(document.body),
+                    &json(&document.props)?,
+                    &Time(document.created_at),
+                    &Time(document.updated_at),
+                ],
+            )
+            .await
+            .map(drop)
+            .map_err(|error| match error {
+                StoreError::Conflict(_) => StoreError::path_taken(project, &path),
+                other => other,
+            })
+    }
+}
+
+async fn search(
+    connection: &mut Connection,
+    query: &SearchQuery,
+    words: &[String],
+    operator: &str,
+) -> Result<Vec<SearchHit>, StoreError> {
+    let terms: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    let terms = terms.join(operator);
+    let projects: Vec<Uuid> = query.context.project_ids.iter().map(|id| id.0).collect();
+    let everywhere = query.context.scope == Scope::Global;
+    // The body comes along for its snippet; there are few hits.
+    let rows = connection
+        .query(
+            &format!(
+                "SELECT {SUMMARY}, d.body, ts_rank(d.search, q.terms, 1)::float8 AS score \
+                 FROM to_tsquery('tree_agent', $1) AS q(terms), onto_documents d \
+                 WHERE d.search IS NOT NULL AND d.search @@ q.terms AND ($2 OR d.project_id = ANY ($3)) \
+                 AND starts_with(d.path, $4) ORDER BY score DESC, d.path, d.id LIMIT $5"
+            ),
+            &[
+                &terms,
+                &everywhere,
+                &projects,
+                &clean(&query.path_prefix),
+                &i64::try_from(query.limit).unwrap_or(i64::MAX),
+            ],
+        )
+        .await?;
+    rows.iter()
+        .map(|row| {
+            let body: &str = row.get(9);
+            Ok(SearchHit { document: summary(row)?, snippet: snippet(body, words), score: row.get(10) })
+        })
+        .collect()
+}
+
+fn summary(row: &Row) -> Result<DocumentSummary, StoreError> {
+    let id = DocumentId(row.get(0));
+    let broken = |e: Box<dyn std::error::Error + Send + Sync>| {
+        StoreError::broken(format!("document {id} cannot be read"), e)
+    };
+    let props: Json = row.get(7);
+    Ok(DocumentSummary {
+        id,
+        kind: row.get::<_, &str>(1).parse::<DocumentKind>().map_err(|e| broken(e.into()))?,
+        project_id: row.get::<_, Option<Uuid>>(2).map(ProjectId),
+        run_id: row.get::<_, Option<Uuid>>(3).map(RunId),
+        path: row.get(4),
+        title: row.get(5),
+        bytes: row.get::<_, i64>(6) as u64,
+        props: serde_json::from_slice(&props.0).map_err(|e| broken(e.into()))?,
+        updated_at: row.get::<_, Time>(8).0,
+    })
+}

@@ -1,0 +1,44 @@
+//! The promises of the ports, held to by both adapters: each test runs against a fresh store of each.
+
+#![allow(missing_docs, unreachable_pub)]
+
+mod fixture;
+mod leases;
+mod log;
+mod runs;
+
+/// Makes a test per adapter of each `async fn name(fixture: Fixture)`.
+macro_rules! contract {
+    ($($module:ident::$name:ident),* $(,)?) => {
+        mod postgres {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$module::$name(super::fixture::Fixture::postgres().await).await;
+            }
+        )*}
+    };
+}
+
+contract! {
+    log::appends_and_reads_back_exactly,
+    log::a_stale_epoch_or_head_is_fenced_and_writes_nothing,
+    log::a_repeated_append_is_appended_once,
+    log::a_repeat_from_an_older_epoch_or_with_other_events_is_fenced,
+    log::events_must_be_contiguous_and_a_run_may_occur_once,
+    log::one_fenced_run_does_not_hold_up_the_others,
+    log::of_two_writers_one_wins_each_seq,
+    log::reading_pages_by_seq,
+    log::heads_names_the_runs_that_exist,
+    log::projection_rows_are_inserted_then_replaced,
+    log::nul_characters_do_not_stop_a_log,
+    leases::claims_are_exclusive_and_oldest_first,
+    leases::an_expired_lease_can_be_claimed_and_fences_its_holder,
+    leases::renewing_keeps_and_releasing_gives_back,
+    leases::final_runs_are_not_claimed,
+    runs::creating_writes_the_run_with_its_events,
+    runs::a_request_id_makes_creation_idempotent,
+    runs::concurrent_creations_with_one_request_id_make_one_run,
+    runs::lists_page_and_filter,
+    runs::an_unknown_run_is_not_found,
+    runs::commands_wait_until_their_events_are_written,
+}

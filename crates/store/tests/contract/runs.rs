@@ -1,0 +1,194 @@
+//! Creating, finding and steering runs.
+
+use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
+use tree_agent_contract::limits::PAGE_MAX;
+use tree_agent_contract::{DocumentId, NodeId, ProjectId, RunContext, RunId, RunStatus, RunSummary};
+use tree_agent_store::{AppendOutcome, Command, Created, NewRun, PendingCommand, RunQuery, StoreError};
+use uuid::Uuid;
+
+use crate::fixture::{Fixture, T0, append, new_run, run_id, run_row};
+
+pub fn cancel() -> Command {
+    Command::Cancel { reason: "enough".into() }
+}
+
+fn pad(n: u128) -> DocumentId {
+    DocumentId(Uuid::from_u128(0xd0c0 + n))
+}
+
+pub fn scratchpad_create(n: u128, body: &str) -> DocumentOp {
+    DocumentOp::Create(Document {
+        id: pad(n),
+        kind: DocumentKind::Scratchpad,
+        project_id: None,
+        run_id: Some(run_id(1)),
+        path: String::new(),
+        title: "Scratchpad".into(),
+        body: body.into(),
+        props: DocumentProps::default(),
+        created_at: T0,
+        updated_at: T0,
+    })
+}
+
+pub fn scratchpad_append(n: u128, text: &str) -> DocumentOp {
+    DocumentOp::Append { id: pad(n), text: text.into(), at: T0.plus_millis(9) }
+}
+
+pub async fn creating_writes_the_run_with_its_events(f: Fixture) {
+    let mut run = new_run(1);
+    run.spec.context = RunContext::project(ProjectId(Uuid::from_u128(5)));
+    run.spec.user_id = "ann".into();
+    run.documents.push(scratchpad_create(1, "begin"));
+    assert_eq!(f.store.create_run(run.clone()).await.unwrap(), Created::New(run.run_id));
+    let at = run.events[0].timestamp;
+    let expected = RunSummary {
+        run_id: run.run_id,
+        spec: run.spec.clone(),
+        status: RunStatus::Queued,
+        partial: false,
+        root_node_id: NodeId::root(run.run_id),
+        head_seq: 2,
+        node_count: 1,
+        error: None,
+        created_at: at,
+        updated_at: at,
+    };
+    assert_eq!(f.store.run(run.run_id).await.unwrap(), expected);
+    assert_eq!(f.store.read(run.run_id, 0, 10).await.unwrap(), run.events);
+    assert_eq!(f.rows("SELECT status FROM tree_agent_nodes").await, ["planning"]);
+    assert_eq!(f.rows("SELECT user_id, strategy, scope FROM tree_agent_runs").await, ["ann|tree|project"]);
+    assert_eq!(f.rows("SELECT body FROM onto_documents").await, ["begin"]);
+    let mut empty = new_run(2);
+    empty.events.clear();
+    assert!(matches!(f.store.create_run(empty).await, Err(StoreError::Conflict(_))));
+}
+
+fn requested(n: u128, request_id: &str, user: &str) -> NewRun {
+    let mut run = NewRun { request_id: request_id.into(), ..new_run(n) };
+    run.spec.objective = "same".into();
+    run.spec.user_id = user.into();
+    run
+}
+
+pub async fn a_request_id_makes_creation_idempotent(f: Fixture) {
+    let first = requested(1, "r", "ann");
+    assert_eq!(f.store.create_run(first.clone()).await.unwrap(), Created::New(run_id(1)));
+    assert_eq!(f.store.create_run(requested(2, "r", "ann")).await.unwrap(), Created::Existing(run_id(1)));
+    let mut other = requested(3, "r", "ann");
+    other.spec.objective = "other".into();
+    let error = f.store.create_run(other).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Conflict(text) if text.contains("\"r\"")), "{error:?}");
+    assert_eq!(f.store.create_run(requested(4, "r", "bob")).await.unwrap(), Created::New(run_id(4)));
+    assert_eq!(f.store.create_run(requested(5, "", "ann")).await.unwrap(), Created::New(run_id(5)));
+    assert_eq!(f.store.create_run(requested(6, "", "ann")).await.unwrap(), Created::New(run_id(6)));
+    // The very same call again, as after a lost answer.
+    assert_eq!(f.store.create_run(first).await.unwrap(), Created::Existing(run_id(1)));
+    assert_eq!(f.store.create_run(requested(6, "", "ann")).await.unwrap(), Created::Existing(run_id(6)));
+    let mut taken = requested(6, "", "ann");
+    taken.spec.objective = "other".into();
+    assert!(matches!(f.store.create_run(taken).await, Err(StoreError::Conflict(_))));
+    assert_eq!(f.rows("SELECT count(*) FROM tree_agent_runs").await, ["4"]);
+    assert_eq!(f.rows("SELECT count(*) FROM tree_agent_events").await, ["8"]);
+}
+
+pub async fn concurrent_creations_with_one_request_id_make_one_run(f: Fixture) {
+    let mut tasks = Vec::new();
+    for n in 1..=8 {
+        let store = f.store.clone();
+        tasks.push(tokio::spawn(async move { store.create_run(requested(n, "r", "ann")).await.unwrap() }));
+    }
+    let mut new = Vec::new();
+    let mut existing = Vec::new();
+    for task in tasks {
+        match task.await.unwrap() {
+            Created::New(id) => new.push(id),
+            Created::Existing(id) => existing.push(id),
+        }
+    }
+    assert_eq!(new.len(), 1);
+    assert_eq!(existing, vec![new[0]; 7]);
+}
+
+pub async fn lists_page_and_filter(f: Fixture) {
+    let project = ProjectId(Uuid::from_u128(77));
+    for n in 1..=7_u128 {
+        let mut run = new_run(n);
+        if n % 2 == 0 {
+            run.spec.context = RunContext::project(project);
+        }
+        if n == 3 {
+            run.spec.objective = "Straße und ÄRGER 100%_\\".into();
+        }
+        // Two runs of one moment: the id decides.
+        if n == 2 {
+            run.events[0].timestamp = new_run(1).events[0].timestamp;
+        }
+        f.store.create_run(run).await.unwrap();
+    }
+    let list = async |query: RunQuery| {
+        let page = f.store.list_runs(query).await.unwrap();
+        (page.items.iter().map(|r| r.run_id.0.as_u128()).collect::<Vec<_>>(), page.more)
+    };
+    let all = RunQuery { limit: PAGE_MAX, ..RunQuery::default() };
+    assert_eq!(list(all.clone()).await, (vec![7, 6, 5, 4, 3, 2, 1], false));
+    let mut seen = Vec::new();
+    let mut before = None;
+    loop {
+        let page = f.store.list_runs(RunQuery { before, limit: 2, ..RunQuery::default() }).await.unwrap();
+        seen.extend(page.items.iter().map(|r| r.run_id.0.as_u128()));
+        before = page.items.last().map(|r| (r.created_at, r.run_id));
+        if !page.more {
+            break;
+        }
+        assert_eq!(page.items.len(), 2);
+    }
+    assert_eq!(seen, [7, 6, 5, 4, 3, 2, 1]);
+    assert!(!list(RunQuery { limit: 7, ..RunQuery::default() }).await.1);
+    assert_eq!(list(RunQuery { project_id: Some(project), ..all.clone() }).await.0, [6, 4, 2]);
+    for text in ["ärger", "STRASSE".to_lowercase().replace("ss", "ß").as_str(), "100%_\\", "UND"] {
+        assert_eq!(list(RunQuery { objective_contains: text.into(), ..all.clone() }).await.0, [3], "{text}");
+    }
+    assert_eq!(
+        list(RunQuery { objective_contains: "%".into(), project_id: Some(project), ..all.clone() }).await.0,
+        []
+    );
+    let claims = f.store.claim("a", std::time::Duration::from_secs(60), 2).await.unwrap();
+    let mut end = append(claims[0].run_id, 1, 2, 1);
+    end.projection.run = Some(run_row(RunStatus::Completed));
+    f.store.append(vec![end]).await.unwrap();
+    let statuses = vec![RunStatus::Completed, RunStatus::Failed];
+    assert_eq!(list(RunQuery { statuses, ..all.clone() }).await.0, [claims[0].run_id.0.as_u128()]);
+    assert_eq!(list(RunQuery { statuses: vec![RunStatus::Queued], ..all }).await.0.len(), 6);
+}
+
+pub async fn an_unknown_run_is_not_found(f: Fixture) {
+    let is_missing = |error: StoreError| matches!(error, StoreError::NotFound { what: "run", .. });
+    assert!(is_missing(f.store.run(run_id(1)).await.unwrap_err()));
+    assert!(is_missing(f.store.send_command(run_id(1), cancel()).await.unwrap_err()));
+    assert_eq!(f.store.commands(&[run_id(1)]).await.unwrap(), []);
+}
+
+pub async fn commands_wait_until_their_events_are_written(f: Fixture) {
+    let (a, b) = (f.claimed(1, "a").await, f.claimed(2, "a").await);
+    let mut ids = Vec::new();
+    for run in [a.run_id, b.run_id, a.run_id] {
+        ids.push(f.store.send_command(run, cancel()).await.unwrap());
+    }
+    assert!(ids[0] < ids[2]);
+    let pending = |id: i64, run_id: RunId| PendingCommand { id, run_id, command: cancel() };
+    let both = [a.run_id, b.run_id, run_id(3)];
+    let all = [pending(ids[0], a.run_id), pending(ids[1], b.run_id), pending(ids[2], a.run_id)];
+    assert_eq!(f.store.commands(&both).await.unwrap(), all);
+    let mut fenced = append(a.run_id, a.epoch + 1, 2, 1);
+    fenced.handled_commands.push(ids[0]);
+    assert_eq!(f.store.append(vec![fenced]).await.unwrap(), [AppendOutcome::Fenced]);
+    assert_eq!(f.store.commands(&both).await.unwrap().len(), 3);
+    let mut answer = append(a.run_id, a.epoch, 2, 1);
+    // Another run's command cannot be answered here.
+    answer.handled_commands = vec![ids[0], ids[1]];
+    f.store.append(vec![answer]).await.unwrap();
+    assert_eq!(f.store.commands(&both).await.unwrap(), all[1..]);
+    assert_eq!(f.store.commands(&[a.run_id]).await.unwrap(), all[2..]);
+    assert_eq!(f.store.commands(&[]).await.unwrap(), []);
+}
