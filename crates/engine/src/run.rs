@@ -126,9 +126,9 @@ impl Run {
         self.graph.status().is_final()
     }
 
-    /// Answers that were ignored since this state was built because their call was not in flight.
-    pub fn stale_answers(&self) -> u64 {
-        self.stale
+    /// Answers that were ignored because their call was not in flight, since this was last asked.
+    pub fn take_stale(&mut self) -> u64 {
+        std::mem::take(&mut self.stale)
     }
 
     /// True while the call is in flight.

@@ -8,8 +8,10 @@ mod batch;
 pub mod error;
 pub mod ports;
 pub mod postgres;
+mod rows;
 mod schema;
 mod text;
 
 pub use error::StoreError;
 pub use ports::*;
+pub use rows::GraphState;

@@ -29,15 +29,22 @@ impl World {
             assert_eq!(event.seq, i as u64 + 1, "seq is contiguous from 1");
             assert!(!run_status.is_final(), "{at}: nothing follows the end of a run");
             if let Some(seen) = nodes.get(&event.node_id) {
-                let about_run = matches!(event.body, EventBody::RunStatusChanged(_) | EventBody::StepStatusChanged(_));
-                assert!(about_run || !seen.status.is_some_and(NodeStatus::is_final), "{at}: the node has ended");
+                let about_run =
+                    matches!(event.body, EventBody::RunStatusChanged(_) | EventBody::StepStatusChanged(_));
+                assert!(
+                    about_run || !seen.status.is_some_and(NodeStatus::is_final),
+                    "{at}: the node has ended"
+                );
                 assert_eq!(seen.parent, event.parent_node_id, "{at}: the envelope names the parent");
             }
             match &event.body {
                 EventBody::RunStatusChanged(e) => {
                     run_status = e.status;
                     if e.status.is_final() {
-                        assert!(nodes.values().all(|n| n.status.is_some_and(NodeStatus::is_final)), "{at}: nodes end before the run");
+                        assert!(
+                            nodes.values().all(|n| n.status.is_some_and(NodeStatus::is_final)),
+                            "{at}: nodes end before the run"
+                        );
                     }
                 }
                 EventBody::BudgetExhausted(_) => {
@@ -51,7 +58,10 @@ impl World {
                         let above = &nodes[&parent];
                         let band = e.band_index.expect("a child has a band");
                         for (step, (b, status)) in &above.steps {
-                            assert!(*b >= band || status.is_final(), "{at}: band {band} opens while {step} of band {b} is {status}");
+                            assert!(
+                                *b >= band || status.is_final(),
+                                "{at}: band {band} opens while {step} of band {b} is {status}"
+                            );
                         }
                         let siblings = nodes.values().filter(|n| n.parent == Some(parent)).count() as u32;
                         assert!(siblings < budgets.max_children_per_node, "{at}: children");
@@ -65,7 +75,10 @@ impl World {
                     assert!(e.band_index < budgets.max_bands_per_plan, "{at}: bands");
                     assert!(e.step_index < budgets.max_steps_per_band, "{at}: steps");
                     let steps = &mut nodes.get_mut(&event.node_id).expect("known").steps;
-                    assert!(steps.insert(e.step_id.clone(), (e.band_index, StepStatus::Pending)).is_none(), "{at}");
+                    assert!(
+                        steps.insert(e.step_id.clone(), (e.band_index, StepStatus::Pending)).is_none(),
+                        "{at}"
+                    );
                 }
                 EventBody::StepStatusChanged(e) => {
                     let steps = &mut nodes.get_mut(&event.node_id).expect("known").steps;
@@ -78,12 +91,21 @@ impl World {
                 EventBody::NodeStatusChanged(e) => {
                     if e.status == NodeStatus::Aggregating {
                         for child in nodes.values().filter(|n| n.parent == Some(event.node_id)) {
-                            assert!(child.status.is_some_and(NodeStatus::is_final), "{at}: children end before");
-                            assert!(child.status != Some(NodeStatus::Completed) || child.has_hint, "{at}: hint before");
+                            assert!(
+                                child.status.is_some_and(NodeStatus::is_final),
+                                "{at}: children end before"
+                            );
+                            assert!(
+                                child.status != Some(NodeStatus::Completed) || child.has_hint,
+                                "{at}: hint before"
+                            );
                         }
                     }
                     if e.status == NodeStatus::Cancelled {
-                        assert!(exhausted || self.cancelled, "{at}: only a budget or the user cancels a node");
+                        assert!(
+                            exhausted || self.cancelled,
+                            "{at}: only a budget or the user cancels a node"
+                        );
                     }
                     nodes.get_mut(&event.node_id).expect("known").status = Some(e.status);
                 }
@@ -95,7 +117,10 @@ impl World {
                 }
                 EventBody::NodeCompleted(_) | EventBody::NodeFailed(_) => {
                     for child in nodes.values().filter(|n| n.parent == Some(event.node_id)) {
-                        assert!(child.status.is_some_and(NodeStatus::is_final), "{at}: children end before their parent");
+                        assert!(
+                            child.status.is_some_and(NodeStatus::is_final),
+                            "{at}: children end before their parent"
+                        );
                     }
                     let seen = nodes.get_mut(&event.node_id).expect("known");
                     let completed = matches!(event.body, EventBody::NodeCompleted(_));
@@ -132,7 +157,10 @@ impl World {
                 );
             }
         }
-        if exhausted && graph.status() == RunStatus::Completed && !graph.nodes().iter().all(|n| n.status == NodeStatus::Completed) {
+        if exhausted
+            && graph.status() == RunStatus::Completed
+            && !graph.nodes().iter().all(|n| n.status == NodeStatus::Completed)
+        {
             assert!(graph.partial(), "out of budget with work left undone, yet not labelled partial");
         }
         if root.status == NodeStatus::Completed {
@@ -145,7 +173,8 @@ impl World {
 fn ancestors_given_up(graph: &tree_agent_engine::Graph, mut id: NodeId) -> bool {
     while let Some(node) = graph.node(id) {
         let Some(parent) = node.parent_id.and_then(|p| graph.node(p)) else { return false };
-        let planned = parent.plan.iter().flat_map(|p| &p.bands).flat_map(|b| &b.steps).any(|s| s.node_id == Some(id));
+        let planned =
+            parent.plan.iter().flat_map(|p| &p.bands).flat_map(|b| &b.steps).any(|s| s.node_id == Some(id));
         if !planned {
             return true;
         }

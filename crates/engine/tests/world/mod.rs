@@ -41,21 +41,41 @@ impl WorldPlan {
 }
 
 pub(crate) fn plans() -> impl Generator<Value = WorldPlan> {
-    let budgets = (0u32..4, 1u32..4, 1u32..5, 1u32..9, 0u32..3, 1u32..4, 1u32..40, 1u32..4, prop::option::of(1u64..40), any::<bool>())
-        .prop_map(|(depth, bands, steps, children, replans, parallel, nodes, attempts, tools, hurried)| Budgets {
-            max_depth: depth,
-            max_bands_per_plan: bands,
-            max_steps_per_band: steps,
-            max_children_per_node: children,
-            max_replans_per_node: replans,
-            max_parallel_steps: parallel,
-            max_nodes: nodes,
-            max_attempts: attempts,
-            max_tool_calls: tools,
-            max_wall_clock_ms: if hurried { 3_000 } else { 1_800_000 },
-            ..Budgets::default()
-        });
-    (budgets, prop::collection::vec(any::<u8>(), 1..200), 0u8..120, 0u8..20, prop_oneof![3 => Just(0u16), 1 => 1u16..120], 1u8..6)
+    let budgets = (
+        0u32..4,
+        1u32..4,
+        1u32..5,
+        1u32..9,
+        0u32..3,
+        1u32..4,
+        1u32..40,
+        1u32..4,
+        prop::option::of(1u64..40),
+        any::<bool>(),
+    )
+        .prop_map(
+            |(depth, bands, steps, children, replans, parallel, nodes, attempts, tools, hurried)| Budgets {
+                max_depth: depth,
+                max_bands_per_plan: bands,
+                max_steps_per_band: steps,
+                max_children_per_node: children,
+                max_replans_per_node: replans,
+                max_parallel_steps: parallel,
+                max_nodes: nodes,
+                max_attempts: attempts,
+                max_tool_calls: tools,
+                max_wall_clock_ms: if hurried { 3_000 } else { 1_800_000 },
+                ..Budgets::default()
+            },
+        );
+    (
+        budgets,
+        prop::collection::vec(any::<u8>(), 1..200),
+        0u8..120,
+        0u8..20,
+        prop_oneof![3 => Just(0u16), 1 => 1u16..120],
+        1u8..6,
+    )
         .prop_map(|(budgets, dice, failures, crash_every, cancel_after, fanout)| WorldPlan {
             budgets,
             dice,
@@ -123,7 +143,10 @@ impl World {
             let name = (call.key.node_id, call.key.kind, call.key.round);
             assert!(!self.accepted.contains(&name), "finished work is done again: {:?}", call.key);
             let delay = u64::from(self.roll()) * 4;
-            assert!(self.calls.insert(call.key, (self.now.plus_millis(delay), call)).is_none(), "a call is made twice");
+            assert!(
+                self.calls.insert(call.key, (self.now.plus_millis(delay), call)).is_none(),
+                "a call is made twice"
+            );
         }
         self.calls.retain(|key, _| self.run.is_in_flight(key));
         let next = self.calls.iter().map(|(key, (at, _))| (*at, *key)).min();
@@ -155,7 +178,8 @@ impl World {
 
     fn roll(&mut self) -> u8 {
         self.dice_at += 1;
-        self.plan.dice[self.dice_at % self.plan.dice.len()].wrapping_add((self.dice_at / self.plan.dice.len()) as u8)
+        self.plan.dice[self.dice_at % self.plan.dice.len()]
+            .wrapping_add((self.dice_at / self.plan.dice.len()) as u8)
     }
 
     fn answer(&mut self, call: RoleCall) {
@@ -244,7 +268,10 @@ impl World {
             synthesis: Synthesis { summary: "together".into(), key_findings: vec![], gaps: vec![] },
             artifacts: executed.artifacts,
             result: executed.result,
-            next: AggregatorNext { should_replan, replan_reason: should_replan.then(|| "more is needed".into()) },
+            next: AggregatorNext {
+                should_replan,
+                replan_reason: should_replan.then(|| "more is needed".into()),
+            },
             scratchpad: notes(),
         }
     }
@@ -286,7 +313,10 @@ fn executor_output(title: &str) -> ExecutorOutput {
             summary: "found it".into(),
             success_assessment: None,
             primary_artifact_label: Some("findings".into()),
-            parent_hint: ParentHintDraft { hint_type: HintType::ReadDocuments, artifact_labels: vec!["findings".into()] },
+            parent_hint: ParentHintDraft {
+                hint_type: HintType::ReadDocuments,
+                artifact_labels: vec!["findings".into()],
+            },
         },
         scratchpad: notes(),
     }

@@ -1,0 +1,226 @@
+//! Group commit: while one append is in flight, the next batch fills.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tree_agent_fanout::{Fanout, Topic};
+use tree_agent_store::{AppendOutcome, EventLog, RunAppend, Store, StoreError};
+
+/// How appends are grouped.
+#[derive(Clone, Copy, Debug)]
+pub struct CommitConfig {
+    /// Appends in flight at the same time. Two keep the database busy while one waits for the disk. Default 2.
+    pub lanes: usize,
+    /// Events of one append, beyond which further runs wait for the next. Default 2,000.
+    pub max_events: usize,
+}
+
+impl Default for CommitConfig {
+    fn default() -> Self {
+        Self { lanes: 2, max_events: 2_000 }
+    }
+}
+
+/// Counters of a committer since it began.
+#[derive(Debug, Default)]
+pub struct CommitStats {
+    /// Appends made.
+    pub appends: AtomicU64,
+    /// Events written.
+    pub events: AtomicU64,
+    /// Appends that had to be repeated because the store was unavailable.
+    pub repeats: AtomicU64,
+    /// Appends of runs that another driver owned.
+    pub fenced: AtomicU64,
+}
+
+/// One run's append on its way.
+struct Pending {
+    append: RunAppend,
+    /// The encoded events, published once they are written.
+    message: Bytes,
+    done: oneshot::Sender<Result<AppendOutcome, Arc<StoreError>>>,
+}
+
+/// Hands appends to the lanes. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Committer {
+    queue: mpsc::Sender<Pending>,
+    pub(crate) stats: Arc<CommitStats>,
+}
+
+impl Committer {
+    /// Starts the lanes; they end when every clone of the committer is gone.
+    pub(crate) fn start(
+        store: Arc<dyn Store>,
+        fanout: Arc<dyn Fanout>,
+        config: CommitConfig,
+        stop: CancellationToken,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
+        let (queue, receiver) = mpsc::channel(4_096);
+        let (publish, to_publish) = mpsc::channel(4_096);
+        let stats = Arc::new(CommitStats::default());
+        let receiver = Arc::new(Mutex::new(receiver));
+        tasks.spawn(publisher(fanout, to_publish));
+        for _ in 0..config.lanes.max(1) {
+            let lane = Lane {
+                store: store.clone(),
+                config,
+                stats: stats.clone(),
+                receiver: receiver.clone(),
+                publish: publish.clone(),
+                stop: stop.clone(),
+            };
+            tasks.spawn(lane.run());
+        }
+        Self { queue, stats }
+    }
+
+    /// Writes one run's part. While the store is unavailable it is repeated unchanged, until it is there or the
+    /// driver stops.
+    pub(crate) async fn append(
+        &self,
+        append: RunAppend,
+        message: Bytes,
+    ) -> Result<AppendOutcome, Arc<StoreError>> {
+        let stopped =
+            || Arc::new(StoreError::Unavailable { message: "the driver is stopping".into(), source: None });
+        let (done, outcome) = oneshot::channel();
+        self.queue.send(Pending { append, message, done }).await.map_err(|_| stopped())?;
+        outcome.await.map_err(|_| stopped())?
+    }
+}
+
+struct Lane {
+    store: Arc<dyn Store>,
+    config: CommitConfig,
+    stats: Arc<CommitStats>,
+    receiver: Arc<Mutex<mpsc::Receiver<Pending>>>,
+    publish: mpsc::Sender<Vec<(Topic, Bytes)>>,
+    stop: CancellationToken,
+}
+
+impl Lane {
+    async fn run(self) {
+        while let Some(batch) = self.next_batch().await {
+            self.write(batch).await;
+        }
+    }
+
+    /// Waits for one append and takes whatever else is there. Another lane fills its batch meanwhile.
+    async fn next_batch(&self) -> Option<Vec<Pending>> {
+        let mut receiver = self.receiver.lock().await;
+        let first = receiver.recv().await?;
+        let mut events = first.append.events.len();
+        let mut batch = vec![first];
+        while events < self.config.max_events {
+            match receiver.try_recv() {
+                Ok(next) => {
+                    events += next.append.events.len();
+                    batch.push(next);
+                }
+                Err(_) => break,
+            }
+        }
+        Some(batch)
+    }
+
+    async fn write(&self, batch: Vec<Pending>) {
+        let mut appends = Vec::with_capacity(batch.len());
+        let mut waiting = Vec::with_capacity(batch.len());
+        for pending in batch {
+            appends.push(pending.append);
+            waiting.push((pending.message, pending.done));
+        }
+        match self.append_until_known(&appends).await {
+            Ok(outcomes) => self.settle(&appends, waiting, outcomes).await,
+            Err(error) if appends.len() == 1 || error.is_transient() => {
+                let error = Arc::new(error);
+                for (_, done) in waiting {
+                    let _ = done.send(Err(error.clone()));
+                }
+            }
+            // One run's part cannot be written: the others must not suffer for it.
+            Err(_) => {
+                for (append, (message, done)) in appends.into_iter().zip(waiting) {
+                    let one = [append];
+                    match self.append_until_known(&one).await {
+                        Ok(outcomes) => self.settle(&one, vec![(message, done)], outcomes).await,
+                        Err(error) => drop(done.send(Err(Arc::new(error)))),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Repeats the append, unchanged, for as long as its outcome is unknown.
+    async fn append_until_known(&self, appends: &[RunAppend]) -> Result<Vec<AppendOutcome>, StoreError> {
+        let mut wait = Duration::from_millis(20);
+        loop {
+            let error = match EventLog::append(&*self.store, appends.to_vec()).await {
+                Err(error) if error.is_transient() => error,
+                known => return known,
+            };
+            tracing::warn!(error = %error, runs = appends.len(), "append failed; repeating it");
+            self.stats.repeats.fetch_add(1, Ordering::Relaxed);
+            tokio::select! {
+                () = self.stop.cancelled() => return Err(error),
+                () = tokio::time::sleep(wait + wait.mul_f64(fastrand::f64() / 2.0)) => {}
+            }
+            wait = (wait * 2).min(Duration::from_secs(2));
+        }
+    }
+
+    /// Persisted: now publish, then answer.
+    async fn settle(
+        &self,
+        appends: &[RunAppend],
+        waiting: Vec<(Bytes, oneshot::Sender<Result<AppendOutcome, Arc<StoreError>>>)>,
+        outcomes: Vec<AppendOutcome>,
+    ) {
+        self.stats.appends.fetch_add(1, Ordering::Relaxed);
+        let mut messages = Vec::with_capacity(appends.len());
+        let mut answers = Vec::with_capacity(appends.len());
+        for ((append, (message, done)), outcome) in appends.iter().zip(waiting).zip(outcomes) {
+            match outcome {
+                AppendOutcome::Appended => {
+                    self.stats.events.fetch_add(append.events.len() as u64, Ordering::Relaxed);
+                    messages.push((Topic::Run(append.run_id), message));
+                }
+                AppendOutcome::Fenced => {
+                    self.stats.fenced.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            answers.push((done, outcome));
+        }
+        // A full queue means that the broker is slow or gone. Hints may be dropped: gateways look at the log.
+        let _ = self.publish.try_send(messages);
+        for (done, outcome) in answers {
+            let _ = done.send(Ok(outcome));
+        }
+    }
+}
+
+/// Publishes in the order of commits, everything that has gathered in one round trip.
+async fn publisher(fanout: Arc<dyn Fanout>, mut queue: mpsc::Receiver<Vec<(Topic, Bytes)>>) {
+    let mut healthy = true;
+    while let Some(mut messages) = queue.recv().await {
+        while let Ok(more) = queue.try_recv() {
+            messages.extend(more);
+        }
+        match fanout.publish(messages).await {
+            Ok(()) => healthy = true,
+            Err(error) => {
+                if std::mem::replace(&mut healthy, false) {
+                    tracing::warn!(error = %error, "hints do not flow; watchers fall behind by a second at most");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! Claiming, renewing, waking: which runs this driver drives.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::{Id, JoinSet};
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use tree_agent_contract::RunId;
+use tree_agent_fanout::{Fanout, Signal, Subscription, Topic};
+use tree_agent_store::{Claim, Store};
+
+use crate::commit::{CommitConfig, CommitStats, Committer};
+use crate::roles::{Clock, Roles, SystemClock};
+use crate::task::{Ended, Message, Pulse, RunTask, Shared, TaskError};
+
+/// How a driver behaves.
+#[derive(Clone, Debug)]
+pub struct DriverConfig {
+    /// Names this driver in leases and logs; unique per process.
+    pub owner: String,
+    /// How long a lease lasts without renewal: the longest that a run waits after its driver died. Default 5 s.
+    pub lease: Duration,
+    /// Runs driven at the same time. Default 1,000.
+    pub max_runs: usize,
+    /// Role calls in flight at the same time. Default 512.
+    pub max_calls: usize,
+    /// How often it looks for runs and commands when nothing wakes it. Default 500 ms.
+    pub poll: Duration,
+    /// How appends are grouped.
+    pub commit: CommitConfig,
+}
+
+impl DriverConfig {
+    /// The defaults for `owner`.
+    pub fn new(owner: impl Into<String>) -> Self {
+        Self {
+            owner: owner.into(),
+            lease: Duration::from_secs(5),
+            max_runs: 1_000,
+            max_calls: 512,
+            poll: Duration::from_millis(500),
+            commit: CommitConfig::default(),
+        }
+    }
+}
+
+/// Counters of a driver since it began.
+#[derive(Debug, Default)]
+pub struct DriverStats {
+    /// Runs claimed.
+    pub claimed: AtomicU64,
+    /// Runs driven to their end.
+    pub finished: AtomicU64,
+    /// Runs that another driver took over.
+    pub lost: AtomicU64,
+    /// Runs dropped because their log could not be read, written or replayed.
+    pub broken: AtomicU64,
+}
+
+/// Drives runs.
+pub struct Driver {
+    store: Arc<dyn Store>,
+    fanout: Arc<dyn Fanout>,
+    roles: Arc<dyn Roles>,
+    clock: Arc<dyn Clock>,
+    config: DriverConfig,
+    stats: Arc<DriverStats>,
+}
+
+/// A run that is being driven.
+struct Active {
+    claim: Claim,
+    mailbox: mpsc::Sender<Message>,
+    pulse: Pulse,
+    abort: tokio::task::AbortHandle,
+}
+
+type Tasks = JoinSet<Result<Ended, TaskError>>;
+
+/// What the loop holds.
+struct Fleet {
+    active: HashMap<RunId, Active>,
+    by_task: HashMap<Id, RunId>,
+    tasks: Tasks,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+    epoch: Instant,
+}
+
+impl Driver {
+    /// A driver on the machine's clock.
+    pub fn new(
+        store: Arc<dyn Store>,
+        fanout: Arc<dyn Fanout>,
+        roles: Arc<dyn Roles>,
+        config: DriverConfig,
+    ) -> Self {
+        Self { store, fanout, roles, clock: Arc::new(SystemClock), config, stats: Arc::default() }
+    }
+
+    /// The same on another clock, for tests.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Its counters; they stay readable while it runs.
+    pub fn stats(&self) -> Arc<DriverStats> {
+        self.stats.clone()
+    }
+
+    /// Drives runs until `stop` is cancelled, then gives the runs it holds back, so that others go on with them at
+    /// once. Store and fan-out may come and go meanwhile.
+    pub async fn run(self, stop: CancellationToken) {
+        let mut helpers = JoinSet::new();
+        let committer = Committer::start(
+            self.store.clone(),
+            self.fanout.clone(),
+            self.config.commit,
+            stop.clone(),
+            &mut helpers,
+        );
+        let commits = committer.stats.clone();
+        let shared = Arc::new(Shared {
+            store: self.store.clone(),
+            roles: self.roles.clone(),
+            clock: self.clock.clone(),
+            committer,
+            calls: Arc::new(Semaphore::new(self.config.max_calls)),
+            stale_answers: AtomicU64::new(0),
+        });
+        let mut fleet = Fleet {
+            active: HashMap::new(),
+            by_task: HashMap::new(),
+            tasks: JoinSet::new(),
+            shared,
+            stop: stop.clone(),
+            epoch: Instant::now(),
+        };
+        self.drive(&mut fleet, &stop).await;
+        self.hand_back(fleet).await;
+        helpers.shutdown().await;
+        self.say_goodbye(&commits);
+    }
+
+    async fn drive(&self, fleet: &mut Fleet, stop: &CancellationToken) {
+        let mut wakes = Wakes { fanout: self.fanout.clone(), subscription: None, retry_at: Instant::now() };
+        let mut poll = tokio::time::interval(self.config.poll);
+        let mut renew = tokio::time::interval(self.config.lease / 3);
+        for timer in [&mut poll, &mut renew] {
+            timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        }
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                _ = renew.tick() => self.renew(fleet).await,
+                Some(ended) = fleet.tasks.join_next_with_id() => {
+                    self.on_ended(fleet, ended).await;
+                    // A free place: there may be a run waiting for it.
+                    if fleet.active.len() + 1 == self.config.max_runs {
+                        self.claim(fleet).await;
+                    }
+                }
+                _ = poll.tick() => {
+                    self.claim(fleet).await;
+                    self.fetch_commands(fleet).await;
+                }
+                () = wakes.next() => {
+                    self.claim(fleet).await;
+                    self.fetch_commands(fleet).await;
+                }
+            }
+        }
+    }
+
+    async fn claim(&self, fleet: &mut Fleet) {
+        let free = self.config.max_runs.saturating_sub(fleet.active.len());
+        if free == 0 {
+            return;
+        }
+        match self.store.claim(&self.config.owner, self.config.lease, free).await {
+            Ok(claims) => {
+                for claim in claims {
+                    self.stats.claimed.fetch_add(1, Ordering::Relaxed);
+                    fleet.begin(claim);
+                }
+            }
+            Err(error) => tracing::warn!(error = %error, "cannot claim runs now"),
+        }
+    }
+
+    async fn fetch_commands(&self, fleet: &mut Fleet) {
+        if fleet.active.is_empty() {
+            return;
+        }
+        let runs: Vec<RunId> = fleet.active.keys().copied().collect();
+        match self.store.commands(&runs).await {
+            Ok(commands) => {
+                let mut by_run: HashMap<RunId, Vec<_>> = HashMap::new();
+                for command in commands {
+                    by_run.entry(command.run_id).or_default().push(command);
+                }
+                for (run, commands) in by_run {
+                    if let Some(active) = fleet.active.get(&run) {
+                        // A full mailbox gets them at the next look.
+                        let _ = active.mailbox.try_send(Message::Commands(commands));
+                    }
+                }
+            }
+            Err(error) => tracing::warn!(error = %error, "cannot read commands now"),
+        }
+    }
+
+    /// Extends the leases of runs whose tasks come round. One that does not is wedged: its lease is left to expire,
+    /// and another driver takes the run over.
+    async fn renew(&self, fleet: &mut Fleet) {
+        let mut held = Vec::with_capacity(fleet.active.len());
+        for (run, active) in &fleet.active {
+            if active.pulse.age() < self.config.lease {
+                held.push((*run, active.claim.epoch));
+            } else {
+                tracing::error!(%run, age_ms = active.pulse.age().as_millis() as u64, "the run's task is stuck; its lease is not renewed");
+            }
+            let _ = active.mailbox.try_send(Message::Tick);
+        }
+        if held.is_empty() {
+            return;
+        }
+        match self.store.renew(&held, self.config.lease).await {
+            Ok(kept) => {
+                let kept: std::collections::HashSet<RunId> = kept.into_iter().collect();
+                for (run, _) in held.into_iter().filter(|(run, _)| !kept.contains(run)) {
+                    if let Some(active) = fleet.active.get(&run) {
+                        active.abort.abort();
+                    }
+                }
+            }
+            Err(error) => tracing::warn!(error = %error, "cannot renew leases now"),
+        }
+    }
+
+    async fn on_ended(
+        &self,
+        fleet: &mut Fleet,
+        ended: Result<(Id, Result<Ended, TaskError>), tokio::task::JoinError>,
+    ) {
+        let (id, outcome) = match ended {
+            Ok((id, outcome)) => (id, Ok(outcome)),
+            Err(error) => (error.id(), Err(error)),
+        };
+        let Some(run) = fleet.by_task.remove(&id) else { return };
+        let Some(active) = fleet.active.remove(&run) else { return };
+        match outcome {
+            Ok(Ok(Ended::Finished)) => drop(self.stats.finished.fetch_add(1, Ordering::Relaxed)),
+            Ok(Ok(Ended::Lost)) => {
+                self.stats.lost.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(%run, epoch = active.claim.epoch, "another driver owns the run");
+            }
+            Ok(Ok(Ended::Stopped)) => drop(self.store.release(&[(run, active.claim.epoch)]).await),
+            Ok(Err(error)) => {
+                // The lease is left to expire: trying again at once would only spin.
+                self.stats.broken.fetch_add(1, Ordering::Relaxed);
+                let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                tracing::error!(%run, error = %error, source, "the run cannot be driven now");
+            }
+            Err(error) if error.is_cancelled() => {
+                self.stats.lost.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(%run, epoch = active.claim.epoch, "the lease was lost");
+            }
+            Err(error) => {
+                self.stats.broken.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(%run, error = %error, "the run's task panicked");
+            }
+        }
+    }
+
+    /// Waits for every task to let go, then releases what was held.
+    async fn hand_back(&self, mut fleet: Fleet) {
+        let held: Vec<_> = fleet.active.iter().map(|(run, active)| (*run, active.claim.epoch)).collect();
+        let finish = async { while fleet.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(Duration::from_secs(2), finish).await.is_err() {
+            tracing::warn!("some runs did not let go in time; their leases expire");
+        }
+        fleet.tasks.shutdown().await;
+        if held.is_empty() {
+            return;
+        }
+        match tokio::time::timeout(Duration::from_secs(2), self.store.release(&held)).await {
+            Ok(Ok(())) => {
+                let _ = self.fanout.publish(vec![(Topic::Wake, bytes::Bytes::new())]).await;
+            }
+            Ok(Err(error)) => tracing::warn!(error = %error, "cannot give runs back; their leases expire"),
+            Err(_) => tracing::warn!("cannot give runs back in time; their leases expire"),
+        }
+    }
+
+    fn say_goodbye(&self, commits: &CommitStats) {
+        let count = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        tracing::info!(
+            claimed = count(&self.stats.claimed),
+            finished = count(&self.stats.finished),
+            lost = count(&self.stats.lost),
+            broken = count(&self.stats.broken),
+            appends = count(&commits.appends),
+            events = count(&commits.events),
+            repeats = count(&commits.repeats),
+            fenced = count(&commits.fenced),
+            "driver stopped"
+        );
+    }
+}
+
+impl Fleet {
+    fn begin(&mut self, claim: Claim) {
+        let (sender, mailbox) = mpsc::channel(1_024);
+        let pulse = Pulse::new(self.epoch);
+        let task = RunTask {
+            shared: self.shared.clone(),
+            claim,
+            mailbox,
+            sender: sender.clone(),
+            pulse: pulse.clone(),
+            stop: self.stop.clone(),
+        };
+        let abort = self.tasks.spawn(task.drive());
+        self.by_task.insert(abort.id(), claim.run_id);
+        if let Some(old) = self.active.insert(claim.run_id, Active { claim, mailbox: sender, pulse, abort }) {
+            // Our own lease expired and we claimed the run again: the older task is fenced.
+            old.abort.abort();
+            self.by_task.remove(&old.abort.id());
+        }
+    }
+}
+
+/// The wake topic, subscribed to again whenever that is possible.
+struct Wakes {
+    fanout: Arc<dyn Fanout>,
+    subscription: Option<Subscription>,
+    retry_at: Instant,
+}
+
+impl Wakes {
+    /// Returns when somebody wakes drivers. Must be safe to drop at any await.
+    async fn next(&mut self) {
+        loop {
+            if let Some(subscription) = &mut self.subscription {
+                match subscription.next().await {
+                    Some(Signal::Message(_) | Signal::Missed) => return,
+                    None => self.subscription = None,
+                }
+            }
+            tokio::time::sleep_until(self.retry_at.into()).await;
+            self.retry_at = Instant::now() + Duration::from_secs(1);
+            match self.fanout.subscribe(Topic::Wake).await {
+                Ok(subscription) => {
+                    self.subscription = Some(subscription);
+                    // What was sent before the subscription stood would be missed.
+                    return;
+                }
+                Err(error) => tracing::debug!(error = %error, "not woken by others now; polling"),
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Role calls over gRPC: deadlines, heartbeats, another replica when one cannot be reached.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::Uri;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout, timeout_at};
+use tonic::{Code, Request, Status, Streaming};
+use tree_agent_contract::error::FieldError;
+use tree_agent_contract::limits;
+use tree_agent_contract::role::{
+    AggregatorOutput, ExecutorOutput, PlannerOutput, RoleError, RoleErrorKind, RoleUpdate,
+};
+use tree_agent_engine::{CallInput, CallOutput, RoleCall};
+use tree_agent_proto::v1::aggregator_service_client::AggregatorServiceClient;
+use tree_agent_proto::v1::executor_service_client::ExecutorServiceClient;
+use tree_agent_proto::v1::planner_service_client::PlannerServiceClient;
+use tree_agent_proto::{Wire, role_error, v1 as pb};
+use tree_agent_runtime::channel::{Peers, balanced};
+
+use crate::roles::Roles;
+use crate::task::timed_out;
+
+/// A role sends something at least every 5 s; three times that much silence means that it is stuck or gone.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// Tries to reach some replica before the call is reported as unreachable.
+const TRIES: u32 = 3;
+
+/// The role services, each balanced over its replicas.
+#[derive(Clone)]
+pub struct GrpcRoles {
+    planner: PlannerServiceClient<Peers>,
+    executor: ExecutorServiceClient<Peers>,
+    aggregator: AggregatorServiceClient<Peers>,
+    heartbeat: Duration,
+}
+
+impl GrpcRoles {
+    /// Clients of the services at these URLs, connected when first used. Must be called in a runtime.
+    pub fn new(planners: &[Uri], executors: &[Uri], aggregators: &[Uri]) -> Self {
+        Self {
+            planner: PlannerServiceClient::new(balanced(planners))
+                .max_decoding_message_size(limits::MESSAGE_BYTES),
+            executor: ExecutorServiceClient::new(balanced(executors))
+                .max_decoding_message_size(limits::MESSAGE_BYTES),
+            aggregator: AggregatorServiceClient::new(balanced(aggregators))
+                .max_decoding_message_size(limits::MESSAGE_BYTES),
+            heartbeat: HEARTBEAT,
+        }
+    }
+
+    /// Another limit for the silence of a role.
+    #[must_use]
+    pub fn heartbeat(mut self, heartbeat: Duration) -> Self {
+        self.heartbeat = heartbeat;
+        self
+    }
+}
+
+/// A message of any of the three role streams, taken apart.
+enum Part<O> {
+    Update(pb::RoleUpdate),
+    Output(O),
+}
+
+/// What the three response types have in common.
+trait Response: Send + 'static {
+    type Output: Wire<Pb = Self::PbOutput> + Send;
+    type PbOutput: Send;
+    fn part(self) -> Option<Part<Self::PbOutput>>;
+}
+
+macro_rules! response {
+    ($($response:ident, $output:ident, $message:ident;)*) => {$(
+        impl Response for pb::$response {
+            type Output = $output;
+            type PbOutput = pb::$output;
+            fn part(self) -> Option<Part<pb::$output>> {
+                Some(match self.message? {
+                    pb::$message::Message::Update(update) => Part::Update(update),
+                    pb::$message::Message::Output(output) => Part::Output(output),
+                })
+            }
+        }
+    )*};
+}
+response! {
+    PlanResponse, PlannerOutput, plan_response;
+    ExecuteResponse, ExecutorOutput, execute_response;
+    AggregateResponse, AggregatorOutput, aggregate_response;
+}
+
+#[async_trait]
+impl Roles for GrpcRoles {
+    async fn call(&self, call: RoleCall, updates: mpsc::Sender<RoleUpdate>) -> Result<CallOutput, RoleError> {
+        let time = Duration::from_millis(call.timeout_ms);
+        let exchange = Exchange { deadline: Instant::now() + time, time, heartbeat: self.heartbeat, updates };
+        match &call.input {
+            CallInput::Plan(input) => {
+                let stream = exchange
+                    .open(
+                        |request| {
+                            let mut client = self.planner.clone();
+                            async move { client.plan(request).await }
+                        },
+                        &**input,
+                    )
+                    .await?;
+                exchange.read(stream).await.map(CallOutput::Plan)
+            }
+            CallInput::Execute(input) => {
+                let stream = exchange
+                    .open(
+                        |request| {
+                            let mut client = self.executor.clone();
+                            async move { client.execute(request).await }
+                        },
+                        &**input,
+                    )
+                    .await?;
+                exchange.read(stream).await.map(CallOutput::Execute)
+            }
+            CallInput::Aggregate(input) => {
+                let stream = exchange
+                    .open(
+                        |request| {
+                            let mut client = self.aggregator.clone();
+                            async move { client.aggregate(request).await }
+                        },
+                        &**input,
+                    )
+                    .await?;
+                exchange.read(stream).await.map(CallOutput::Aggregate)
+            }
+        }
+    }
+}
+
+/// One call, from its opening to its end.
+struct Exchange {
+    deadline: Instant,
+    time: Duration,
+    heartbeat: Duration,
+    updates: mpsc::Sender<RoleUpdate>,
+}
+
+impl Exchange {
+    /// Opens the stream. A replica that cannot be reached is left for another one; nothing was attempted there.
+    async fn open<I, R, F, Fut>(&self, start: F, input: &I) -> Result<Streaming<R>, RoleError>
+    where
+        I: Wire,
+        F: Fn(Request<I::Pb>) -> Fut,
+        Fut: Future<Output = Result<tonic::Response<Streaming<R>>, Status>>,
+    {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let mut request = Request::new(input.to_wire());
+            request.set_timeout(self.deadline.saturating_duration_since(Instant::now()));
+            // While no replica is known the balancer waits; a silent one is given up like a silent stream.
+            let patience = self.deadline.min(Instant::now() + self.heartbeat);
+            let status = match timeout_at(patience, start(request)).await {
+                Ok(Ok(response)) => return Ok(response.into_inner()),
+                Ok(Err(status)) => status,
+                Err(_) if Instant::now() >= self.deadline => return Err(timed_out("no answer", self.time)),
+                Err(_) => Status::new(Code::Unavailable, "no replica answered"),
+            };
+            let error = role_error(&status);
+            if error.kind != RoleErrorKind::Unreachable || tries == TRIES {
+                return Err(error);
+            }
+            let pause = Duration::from_millis(20 << tries).mul_f64(0.5 + fastrand::f64());
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Reads updates and the one output.
+    async fn read<R: Response>(&self, mut stream: Streaming<R>) -> Result<R::Output, RoleError> {
+        let mut output = None;
+        loop {
+            let patience = self.deadline.min(Instant::now() + self.heartbeat);
+            let message = match timeout_at(patience, stream.message()).await {
+                Ok(Ok(message)) => message,
+                Ok(Err(status)) => return Err(broken(&status)),
+                Err(_) if Instant::now() >= self.deadline => return Err(timed_out("no output", self.time)),
+                Err(_) => return Err(timed_out("no sign of life", self.heartbeat)),
+            };
+            let Some(message) = message else { break };
+            match message.part() {
+                _ if output.is_some() => {
+                    return Err(invalid("something followed the output; a call ends with exactly one output"));
+                }
+                None => return Err(invalid("a message holds neither an update nor an output")),
+                Some(Part::Output(out)) => {
+                    output = Some(Wire::from_wire(out).map_err(|e| malformed("output", &e))?)
+                }
+                Some(Part::Update(update)) => {
+                    let update = RoleUpdate::from_wire(update).map_err(|e| malformed("update", &e))?;
+                    // A mailbox that is full for longer than the deadline ends the call like any other delay.
+                    let sent = timeout(
+                        self.deadline.saturating_duration_since(Instant::now()),
+                        self.updates.send(update),
+                    );
+                    if !matches!(sent.await, Ok(Ok(()))) {
+                        return Err(timed_out("the updates were not taken", self.time));
+                    }
+                }
+            }
+        }
+        output.ok_or_else(|| invalid("the stream ended without an output"))
+    }
+}
+
+/// The failure of a stream that was open. A replica that says that it drains did not fail; one that vanishes did,
+/// since the call may be what killed it.
+fn broken(status: &Status) -> RoleError {
+    let error = role_error(status);
+    match (error.kind, status.code()) {
+        (RoleErrorKind::Unreachable, Code::Unavailable) if !status.details().is_empty() => error,
+        (RoleErrorKind::Unreachable, _) => {
+            RoleError::new(RoleErrorKind::Internal, format!("the connection broke: {}", status.message()))
+        }
+        _ => error,
+    }
+}
+
+fn invalid(message: &str) -> RoleError {
+    RoleError::new(RoleErrorKind::InvalidOutput, message)
+}
+
+fn malformed(what: &str, error: &FieldError) -> RoleError {
+    RoleError::new(RoleErrorKind::InvalidOutput, format!("malformed {what}: {error}"))
+}

@@ -1,0 +1,288 @@
+//! One run, driven: inputs in, appends and role calls out.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use prost::Message as _;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+use tree_agent_contract::Timestamp;
+use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate};
+use tree_agent_engine::{CallKey, CallOutput, Decision, Input, ReplayError, RoleCall, Run};
+use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_store::{
+    AppendOutcome, Claim, Command, EventLog, GraphState, PendingCommand, Projection, RunAppend, Store,
+    StoreError,
+};
+
+use crate::commit::Committer;
+use crate::roles::{Clock, Roles};
+
+/// Inputs that are handled before the next append.
+const INPUTS_PER_APPEND: usize = 256;
+/// Events of one page while a log is replayed.
+const REPLAY_PAGE: usize = 5_000;
+
+/// What a run's task hears.
+pub(crate) enum Message {
+    Update(CallKey, RoleUpdate),
+    Ended(CallKey, Box<Result<CallOutput, RoleError>>),
+    Commands(Vec<PendingCommand>),
+    /// Answered by doing nothing: it shows that the task is alive.
+    Tick,
+}
+
+/// What every run's task shares.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) roles: Arc<dyn Roles>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) committer: Committer,
+    /// Bounds the role calls of this driver.
+    pub(crate) calls: Arc<Semaphore>,
+    pub(crate) stale_answers: AtomicU64,
+}
+
+/// Why a task ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// The run is final.
+    Finished,
+    /// Another driver owns the run.
+    Lost,
+    /// The driver stops; the run goes on elsewhere.
+    Stopped,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TaskError {
+    #[error("the log cannot be read or written")]
+    Store(#[from] Arc<StoreError>),
+    #[error("the log does not replay")]
+    Replay(#[from] ReplayError),
+}
+
+/// A handle on a run's progress: when its task last came round.
+#[derive(Clone)]
+pub(crate) struct Pulse(Arc<AtomicU64>, Instant);
+
+impl Pulse {
+    pub(crate) fn new(epoch: Instant) -> Self {
+        let pulse = Self(Arc::default(), epoch);
+        pulse.beat();
+        pulse
+    }
+
+    fn beat(&self) {
+        self.0.store(self.1.elapsed().as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// How long ago the task last came round.
+    pub(crate) fn age(&self) -> Duration {
+        let last = Duration::from_millis(self.0.load(Ordering::Relaxed));
+        self.1.elapsed().saturating_sub(last)
+    }
+}
+
+/// The task of one claimed run.
+pub(crate) struct RunTask {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) claim: Claim,
+    pub(crate) mailbox: mpsc::Receiver<Message>,
+    pub(crate) sender: mpsc::Sender<Message>,
+    pub(crate) pulse: Pulse,
+    pub(crate) stop: CancellationToken,
+}
+
+/// Role calls in flight; dropping it cancels them all.
+#[derive(Default)]
+struct Calls(HashMap<CallKey, AbortHandle>);
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        self.0.values().for_each(AbortHandle::abort);
+    }
+}
+
+impl RunTask {
+    /// Drives the run until it is final, lost, or the driver stops.
+    pub(crate) async fn drive(mut self) -> Result<Ended, TaskError> {
+        let Some(mut run) = self.replay().await? else { return Ok(Ended::Lost) };
+        let mut calls = Calls::default();
+        let mut last = Timestamp::default();
+        // What the user said before anybody drove the run comes first: a cancelled run makes no calls.
+        let pending = self.shared.store.commands(&[self.claim.run_id]).await.map_err(Arc::new)?;
+        let mut decision = run.handle(Input::Claimed, self.now(&mut last));
+        let mut handled = Vec::new();
+        let now = self.now(&mut last);
+        self.obey(&mut run, pending, now, &mut decision, &mut handled);
+        loop {
+            if !decision.is_empty() {
+                match self.commit(&run, decision, std::mem::take(&mut handled)).await? {
+                    AppendOutcome::Appended => {}
+                    AppendOutcome::Fenced => return Ok(Ended::Lost),
+                }
+            }
+            if run.is_final() {
+                return Ok(Ended::Finished);
+            }
+            calls.0.retain(|key, call| {
+                let wanted = run.is_in_flight(key);
+                if !wanted {
+                    call.abort();
+                }
+                wanted
+            });
+            for call in run.take_due(self.now(&mut last), usize::MAX) {
+                calls.0.insert(call.key, self.start_call(call));
+            }
+            self.pulse.beat();
+            let wake =
+                run.next_wakeup().map(|at| Duration::from_micros(at.0.saturating_sub(last.0).max(0) as u64));
+            let first = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return Ok(Ended::Stopped),
+                message = self.mailbox.recv() => message.unwrap_or(Message::Tick),
+                () = tokio::time::sleep(wake.unwrap_or(Duration::from_secs(3600))) => Message::Tick,
+            };
+            decision = Decision::default();
+            let mut next = Some(first);
+            let mut inputs = 0;
+            while let Some(message) = next {
+                let now = self.now(&mut last);
+                self.handle(&mut run, message, now, &mut decision, &mut handled);
+                inputs += 1;
+                next = if inputs < INPUTS_PER_APPEND { self.mailbox.try_recv().ok() } else { None };
+            }
+            self.shared.stale_answers.fetch_add(run.take_stale(), Ordering::Relaxed);
+        }
+    }
+
+    /// The clock, never backwards within this task.
+    fn now(&self, last: &mut Timestamp) -> Timestamp {
+        *last = self.shared.clock.now().max(*last);
+        *last
+    }
+
+    fn handle(
+        &self,
+        run: &mut Run,
+        message: Message,
+        now: Timestamp,
+        decision: &mut Decision,
+        handled: &mut Vec<i64>,
+    ) {
+        let input = match message {
+            Message::Update(key, update) => Input::Update(key, update),
+            Message::Ended(key, result) => match *result {
+                Ok(output) => Input::Output(key, output),
+                Err(error) => Input::Failed(key, error),
+            },
+            Message::Commands(commands) => return self.obey(run, commands, now, decision, handled),
+            Message::Tick => Input::Tick,
+        };
+        decision.merge(run.handle(input, now));
+    }
+
+    /// Carries commands out. They leave the inbox with the events that answer them; a command may arrive twice
+    /// before that, and is carried out once.
+    fn obey(
+        &self,
+        run: &mut Run,
+        commands: Vec<PendingCommand>,
+        now: Timestamp,
+        decision: &mut Decision,
+        handled: &mut Vec<i64>,
+    ) {
+        for pending in commands {
+            match pending.command {
+                Command::Cancel { reason } => decision.merge(run.handle(Input::Cancel { reason }, now)),
+            }
+            handled.push(pending.id);
+        }
+    }
+
+    /// Replays the log; `None` when it grew after the claim, so that somebody else must own the run.
+    async fn replay(&self) -> Result<Option<Run>, TaskError> {
+        let store: &dyn EventLog = &*self.shared.store;
+        let mut run: Option<Run> = None;
+        loop {
+            let after = run.as_ref().map_or(0, |r| r.graph().seq());
+            if after == self.claim.head_seq {
+                return Ok(run);
+            }
+            let page = store.read(self.claim.run_id, after, REPLAY_PAGE).await.map_err(Arc::new)?;
+            if page.is_empty() || page.last().is_some_and(|e| e.seq > self.claim.head_seq) {
+                return Ok(None);
+            }
+            for event in &page {
+                match &mut run {
+                    Some(run) => run.apply(event)?,
+                    None => run = Some(Run::begin(event)?),
+                }
+            }
+            self.pulse.beat();
+        }
+    }
+
+    async fn commit(
+        &self,
+        run: &Run,
+        decision: Decision,
+        handled: Vec<i64>,
+    ) -> Result<AppendOutcome, TaskError> {
+        let projection = project(run, &decision);
+        let message = pb::EventBatch { events: decision.events.to_wire() }.encode_to_vec();
+        let append = RunAppend {
+            run_id: self.claim.run_id,
+            epoch: self.claim.epoch,
+            expected_head: decision.events[0].seq - 1,
+            events: decision.events,
+            projection,
+            documents: decision.documents,
+            handled_commands: handled,
+        };
+        Ok(self.shared.committer.append(append, message.into()).await?)
+    }
+
+    /// Makes a role call in a task of its own, which reports to the mailbox.
+    fn start_call(&self, call: RoleCall) -> AbortHandle {
+        let (shared, sender, key) = (self.shared.clone(), self.sender.clone(), call.key);
+        tokio::spawn(async move {
+            let Ok(_permit) = shared.calls.clone().acquire_owned().await else { return };
+            let (updates, mut received) = mpsc::channel(64);
+            let answer = shared.roles.call(call, updates);
+            let forward = async {
+                while let Some(update) = received.recv().await {
+                    if sender.send(Message::Update(key, update)).await.is_err() {
+                        return;
+                    }
+                }
+            };
+            // Updates are forwarded to the last before the end is told, so that order is kept.
+            let (result, ()) = tokio::join!(answer, forward);
+            let _ = sender.send(Message::Ended(key, Box::new(result))).await;
+        })
+        .abort_handle()
+    }
+}
+
+/// The rows that the decision touches.
+fn project(run: &Run, decision: &Decision) -> Projection {
+    let graph = run.graph();
+    let state = GraphState {
+        status: graph.status(),
+        partial: graph.partial(),
+        node_count: graph.nodes().len() as u64,
+        node: &|id| graph.node(id),
+    };
+    Projection::of(&decision.events, &state)
+}
+
+/// The failure of a call that took longer than `after`.
+pub(crate) fn timed_out(what: &str, after: Duration) -> RoleError {
+    RoleError::new(RoleErrorKind::Timeout, format!("{what} within {} ms", after.as_millis()))
+}

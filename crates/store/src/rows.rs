@@ -1,0 +1,127 @@
+//! From events to the rows they touch: the one place that says what the projection tables hold.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::graph::{GraphNode, GraphPlan};
+use tree_agent_contract::{NodeId, RunStatus, Timestamp};
+
+use crate::ports::{ArtifactRow, NodeRow, PlanRow, Projection, RunRow};
+
+/// The graph after the events, as far as rows need it.
+pub struct GraphState<'a> {
+    /// Where the run stands.
+    pub status: RunStatus,
+    /// True when the run ended with less than was asked for.
+    pub partial: bool,
+    /// Nodes in the graph.
+    pub node_count: u64,
+    /// Looks a node up.
+    pub node: &'a dyn Fn(NodeId) -> Option<&'a GraphNode>,
+}
+
+impl Projection {
+    /// The final rows of everything that `events` touch, read from the graph after them.
+    pub fn of(events: &[Event], graph: &GraphState<'_>) -> Self {
+        let mut touched: BTreeSet<NodeId> = BTreeSet::new();
+        let mut planned: BTreeSet<NodeId> = BTreeSet::new();
+        let mut projection = Self::default();
+        let mut run_touched = false;
+        let mut error = None;
+        let mut updated_at = Timestamp::default();
+        for event in events {
+            updated_at = updated_at.max(event.timestamp);
+            match &event.body {
+                EventBody::RunStatusChanged(e) => {
+                    run_touched = true;
+                    error = (e.status == RunStatus::Failed).then(|| e.reason.clone()).flatten();
+                }
+                EventBody::NodeCreated(_) => {
+                    run_touched = true;
+                    touched.insert(event.node_id);
+                }
+                EventBody::NodeStatusChanged(_)
+                | EventBody::NodeCompleted(_)
+                | EventBody::NodeFailed(_)
+                | EventBody::ScratchpadLinked(_) => {
+                    touched.insert(event.node_id);
+                }
+                EventBody::PlanCreated(_) => {
+                    planned.insert(event.node_id);
+                }
+                EventBody::ArtifactCreated(e) => projection.artifacts.push(ArtifactRow {
+                    id: e.artifact_id,
+                    node_id: event.node_id,
+                    artifact_type: e.artifact_type,
+                    document_id: e.document_id,
+                    json_payload: e.json_payload.clone(),
+                    is_primary: e.is_primary,
+                    label: e.label.clone().unwrap_or_default(),
+                    created_at: event.timestamp,
+                }),
+                _ => {}
+            }
+        }
+        if run_touched {
+            let (status, partial, node_count) = (graph.status, graph.partial, graph.node_count);
+            projection.run = Some(RunRow { status, partial, error, node_count });
+        }
+        projection.nodes =
+            touched.iter().filter_map(|&id| (graph.node)(id)).map(|n| node_row(n, updated_at)).collect();
+        projection.plans = planned
+            .iter()
+            .filter_map(|&id| (graph.node)(id))
+            .filter_map(|node| node.plan.as_ref().map(|plan| plan_row(node, plan, updated_at)))
+            .collect();
+        projection
+    }
+}
+
+fn node_row(node: &GraphNode, updated_at: Timestamp) -> NodeRow {
+    NodeRow {
+        id: node.id,
+        parent_node_id: node.parent_id,
+        title: node.title.clone(),
+        reason: node.reason.clone(),
+        success_criteria: node.success_criteria.clone(),
+        band_index: node.band_index,
+        step_index: node.step_index,
+        depth: node.depth,
+        status: node.status,
+        role_state: node.role,
+        scratchpad_doc_id: node.scratchpad_doc_id,
+        started_at: node.started_at,
+        ended_at: node.ended_at,
+        created_at: node.created_at,
+        updated_at,
+    }
+}
+
+fn plan_row(node: &GraphNode, plan: &GraphPlan, created_at: Timestamp) -> PlanRow {
+    let bands: Vec<_> = plan
+        .bands
+        .iter()
+        .map(|band| {
+            let steps: Vec<_> = (0u32..)
+                .zip(&band.steps)
+                .map(|(step_index, step)| {
+                    json!({
+                        "id": step.step_id, "title": step.title, "reason": step.reason,
+                        "successCriteria": step.success_criteria, "stepIndex": step_index,
+                    })
+                })
+                .collect();
+            json!({
+                "index": band.index, "goal": band.goal, "parallelizable": band.parallelizable, "steps": steps,
+            })
+        })
+        .collect();
+    PlanRow {
+        id: plan.plan_id,
+        node_id: node.id,
+        version: plan.version,
+        plan_json: json!({"summary": plan.summary, "bands": bands}),
+        created_at,
+    }
+}
