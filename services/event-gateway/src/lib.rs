@@ -1,1 +1,96 @@
 //! The public door: gRPC, gRPC-web and the web UI on one port.
+//!
+//! [`serve`] is all there is: it takes the two ports (store and fan-out), a bound listener and a token. Handlers
+//! convert, make one call, and convert back; live runs are in `watch`. Nothing here writes to a log but
+//! `CreateRun`, which begins one; whatever a user tells a run goes through the store's inbox to its driver.
+
+mod documents;
+mod errors;
+mod gateway;
+mod pages;
+mod projects;
+mod runs;
+mod watch;
+mod web;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tree_agent_fanout::Fanout;
+use tree_agent_proto::v1::document_service_server::DocumentServiceServer;
+use tree_agent_proto::v1::project_service_server::ProjectServiceServer;
+use tree_agent_proto::v1::run_service_server::RunServiceServer;
+use tree_agent_runtime::server::ServeError;
+use tree_agent_runtime::{Readiness, Server, limited, retry};
+use tree_agent_store::Store;
+
+use gateway::Gateway;
+pub use watch::WatchConfig;
+pub use web::Origins;
+
+/// The port that the gateway listens on when nothing else is configured.
+pub const PORT: u16 = 7400;
+
+/// Everything that can be set.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How streams behave.
+    pub watch: WatchConfig,
+    /// How long open calls get to end after shutdown.
+    pub drain: Duration,
+    /// Which web pages, beside our own, may call from a browser.
+    pub origins: Origins,
+    /// How often store and fan-out are asked whether they work.
+    pub health_check: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            watch: WatchConfig::default(),
+            drain: tree_agent_runtime::server::DRAIN,
+            origins: Origins::Loopback,
+            health_check: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Serves on `listener` until `shutdown` is cancelled and open calls have ended, or the drain time is over. Health is
+/// red while the store does not answer; without fan-out the gateway serves on, a second behind, and the health
+/// service name `fanout` says so.
+pub async fn serve(
+    config: Config,
+    store: Arc<dyn Store>,
+    fanout: Arc<dyn Fanout>,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    let readiness = Readiness::new();
+    readiness.require("store").await;
+    readiness.observe("fanout").await;
+    let done = CancellationToken::new();
+    let _ends_with_us = done.clone().drop_guard();
+    let (pinged, asked) = (store.clone(), fanout.clone());
+    let health = futures::future::join(
+        retry::watch(readiness.clone(), "store", config.health_check, move || {
+            let store = pinged.clone();
+            async move { store.ping().await }
+        }),
+        retry::watch(readiness.clone(), "fanout", config.health_check, move || {
+            let fanout = asked.clone();
+            async move { fanout.ping().await }
+        }),
+    );
+    tokio::spawn(done.clone().run_until_cancelled_owned(health));
+    let gateway = Gateway::new(store, fanout, config.watch, shutdown.clone(), done);
+    Server::new(readiness)
+        .drain(config.drain)
+        .http1()
+        .service(limited!(RunServiceServer::new(runs::Runs(gateway.clone()))))
+        .service(limited!(DocumentServiceServer::new(documents::Documents(gateway.clone()))))
+        .service(limited!(ProjectServiceServer::new(projects::Projects(gateway.clone()))))
+        .serve_wrapped(listener, shutdown, |routes| web::door(routes, gateway, &config.origins))
+        .await
+}

@@ -1,0 +1,235 @@
+//! `DocumentService`.
+
+use std::sync::Arc;
+
+use tonic::{Request, Response, Status};
+use tree_agent_contract::error::Checks;
+use tree_agent_contract::{
+    Document, DocumentId, DocumentKind, DocumentProps, DocumentSummary, ProjectId, RunContext, RunId, limits,
+};
+use tree_agent_proto::v1::document_service_server::DocumentService;
+use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_runtime::errors::{invalid, invalid_field};
+use tree_agent_store::{DocumentQuery, SearchQuery, StoreError};
+
+use crate::errors;
+use crate::gateway::{Gateway, from_wire, id, now};
+use crate::pages::{self, Pages};
+
+/// Hits of a search when the client names no limit, and at the most.
+const HITS: (u32, u32) = (10, 100);
+
+/// The service.
+pub(crate) struct Documents(pub(crate) Arc<Gateway>);
+
+#[tonic::async_trait]
+impl DocumentService for Documents {
+    async fn get_document(
+        &self,
+        request: Request<pb::GetDocumentRequest>,
+    ) -> Result<Response<pb::GetDocumentResponse>, Status> {
+        let id = id(DocumentId::parse_field("document_id", &request.get_ref().document_id))?;
+        let document = self.0.store.document(id).await.map_err(|e| errors::store(&e))?;
+        let summary = summary_to_wire(&summary(&document));
+        Ok(Response::new(pb::GetDocumentResponse {
+            document: Some(pb::Document {
+                summary: Some(summary),
+                created_at: Some(document.created_at.to_wire()),
+                body: document.body,
+            }),
+        }))
+    }
+
+    async fn list_documents(
+        &self,
+        request: Request<pb::ListDocumentsRequest>,
+    ) -> Result<Response<pb::ListDocumentsResponse>, Status> {
+        let request = request.into_inner();
+        let project_ids: Vec<ProjectId> =
+            from_wire("project_ids", request.project_ids.clone()).map_err(|e| invalid(&e.into()))?;
+        if project_ids.len() > limits::CONTEXT_PROJECTS {
+            let text = format!(
+                "names {} projects; at most {} are allowed",
+                project_ids.len(),
+                limits::CONTEXT_PROJECTS
+            );
+            return Err(invalid_field("project_ids", text));
+        }
+        let kinds: Vec<DocumentKind> = from_wire("kinds", request.kinds).map_err(|e| invalid(&e.into()))?;
+        let run_id = match request.run_id.as_str() {
+            "" => None,
+            text => Some(id(RunId::parse_field("run_id", text))?),
+        };
+        let names: Vec<_> = kinds.iter().map(|k| k.as_str()).collect();
+        let filters =
+            [&request.project_ids.join(","), &request.run_id, &names.join(","), &request.path_prefix];
+        let pages = Pages::of("documents", &filters.map(String::as_str));
+        let limit = pages::size(request.page_size)?;
+        let after = pages.cursor(&request.page_token, |cursor| {
+            let (id, path) = cursor.split_once(':')?;
+            Some((path.to_owned(), id.parse().ok()?))
+        })?;
+        self.0.require_projects("project_ids", &project_ids).await?;
+        if let Some(run) = run_id {
+            self.0.store.run(run).await.map_err(|e| errors::store(&e))?;
+        }
+        let query =
+            DocumentQuery { project_ids, run_id, kinds, path_prefix: request.path_prefix, after, limit };
+        let page = self.0.store.list_documents(query).await.map_err(|e| errors::store(&e))?;
+        let next_page_token = match page.items.last() {
+            Some(last) if page.more => pages.token(&format!("{}:{}", last.id, last.path)),
+            _ => String::new(),
+        };
+        Ok(Response::new(pb::ListDocumentsResponse {
+            documents: page.items.iter().map(summary_to_wire).collect(),
+            next_page_token,
+        }))
+    }
+
+    async fn search_documents(
+        &self,
+        request: Request<pb::SearchDocumentsRequest>,
+    ) -> Result<Response<pb::SearchDocumentsResponse>, Status> {
+        let request = request.into_inner();
+        let context: RunContext =
+            from_wire("context", request.context.unwrap_or_default()).map_err(|e| invalid(&e.into()))?;
+        context.validate().map_err(|e| invalid(&e))?;
+        let limit = if request.limit == 0 { HITS.0 } else { request.limit };
+        let mut checks = Checks::default();
+        checks.text("query", &request.query, limits::TEXT_BYTES);
+        checks.range("limit", limit.into(), 1..=HITS.1.into());
+        checks.finish().map_err(|e| invalid(&e))?;
+        self.0.require_projects("context.project_ids", &context.project_ids).await?;
+        let query = SearchQuery {
+            text: request.query,
+            context,
+            path_prefix: request.path_prefix,
+            limit: limit as usize,
+        };
+        let hits = self.0.store.search_documents(query).await.map_err(|e| errors::store(&e))?;
+        let hits = hits.into_iter().map(|hit| pb::SearchHit {
+            document: Some(summary_to_wire(&hit.document)),
+            snippet: hit.snippet,
+            score: hit.score,
+        });
+        Ok(Response::new(pb::SearchDocumentsResponse { hits: hits.collect() }))
+    }
+
+    async fn create_document(
+        &self,
+        request: Request<pb::CreateDocumentRequest>,
+    ) -> Result<Response<pb::CreateDocumentResponse>, Status> {
+        let request = request.into_inner();
+        let project_id = id(ProjectId::parse_field("project_id", &request.project_id))?;
+        let mut checks = Checks::default();
+        check_path(&mut checks, &request.path);
+        checks.at_most("title", &request.title, limits::TITLE_BYTES);
+        checks.at_most("body", &request.body, limits::DOCUMENT_BYTES);
+        checks.finish().map_err(|e| invalid(&e))?;
+        let title = match request.title.trim() {
+            "" => default_title(&request.path, &request.body),
+            title => title.to_owned(),
+        };
+        let now = now();
+        let document = Document {
+            // The same project and path make the same id: writing again replaces.
+            id: DocumentId::source(project_id, &request.path),
+            kind: DocumentKind::Source,
+            project_id: Some(project_id),
+            run_id: None,
+            path: request.path,
+            title,
+            body: request.body,
+            props: DocumentProps::default(),
+            created_at: now,
+            updated_at: now,
+        };
+        let written = summary_to_wire(&summary(&document));
+        self.0.store.put_document(document).await.map_err(|error| match error {
+            StoreError::Conflict(message) => errors::already_exists("path", message),
+            other => errors::store(&other),
+        })?;
+        Ok(Response::new(pb::CreateDocumentResponse { document: Some(written) }))
+    }
+}
+
+/// A path is relative and says one thing only: no empty, `.` or `..` part, no control character.
+fn check_path(checks: &mut Checks, path: &str) {
+    checks.text("path", path, limits::PATH_BYTES);
+    let odd = |part: &str| part.is_empty() || part == "." || part == "..";
+    checks.require(path.is_empty() || !path.split('/').any(odd), "path", || {
+        format!("{path:?} must be relative, separated by /, without empty, . or .. parts")
+    });
+    checks.require(!path.contains(|c: char| c.is_control() || c == '\\'), "path", || {
+        format!("{path:?} must not hold control characters or backslashes")
+    });
+}
+
+/// The first Markdown heading, else the file name.
+fn default_title(path: &str, body: &str) -> String {
+    let heading = body.lines().find_map(|line| {
+        let text = line.trim_start_matches('#');
+        let level = line.len() - text.len();
+        ((1..=6).contains(&level) && text.starts_with([' ', '\t']))
+            .then(|| text.trim().trim_end_matches('#').trim_end())
+    });
+    let file = path.rsplit('/').next().unwrap_or(path);
+    let title = heading.filter(|h| !h.is_empty()).unwrap_or(file);
+    title[..title.floor_char_boundary(limits::TITLE_BYTES)].to_owned()
+}
+
+fn summary(document: &Document) -> DocumentSummary {
+    DocumentSummary {
+        id: document.id,
+        kind: document.kind,
+        project_id: document.project_id,
+        run_id: document.run_id,
+        path: document.path.clone(),
+        title: document.title.clone(),
+        bytes: document.body.len() as u64,
+        props: document.props.clone(),
+        updated_at: document.updated_at,
+    }
+}
+
+fn summary_to_wire(summary: &DocumentSummary) -> pb::DocumentSummary {
+    pb::DocumentSummary {
+        document_id: summary.id.to_wire(),
+        kind: summary.kind.to_wire(),
+        project_id: summary.project_id.to_wire(),
+        run_id: summary.run_id.to_wire(),
+        node_id: summary.props.tree_agent_node_id.to_wire(),
+        path: summary.path.clone(),
+        title: summary.title.clone(),
+        bytes: summary.bytes,
+        updated_at: Some(summary.updated_at.to_wire()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_could_mean_two_things_are_refused() {
+        let refused = |path: &str| {
+            let mut checks = Checks::default();
+            check_path(&mut checks, path);
+            checks.finish().is_err()
+        };
+        for bad in ["", " ", "/a", "a/", "a//b", "./a", "a/../b", "a\\b", "a\nb", "..", &"x".repeat(1025)] {
+            assert!(refused(bad), "{bad:?}");
+        }
+        for good in ["a", "a/b.md", "notes/2024 plan.md", "ä/ö.txt", ".hidden", "a/..b"] {
+            assert!(!refused(good), "{good:?}");
+        }
+    }
+
+    #[test]
+    fn the_title_is_the_first_heading_or_the_file_name() {
+        assert_eq!(default_title("a/b.md", "intro\n## The plan ##\n# Later"), "The plan");
+        assert_eq!(default_title("a/b.md", "#hashtag\nno heading"), "b.md");
+        assert_eq!(default_title("b.md", "#  "), "b.md");
+        assert!(default_title("b.md", &format!("# {}", "é".repeat(2_000))).len() <= limits::TITLE_BYTES);
+    }
+}

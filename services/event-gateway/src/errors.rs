@@ -1,0 +1,45 @@
+//! How failures of the store look to clients.
+
+use tonic::{Code, Status};
+use tree_agent_contract::FieldError;
+use tree_agent_engine::ReplayError;
+use tree_agent_runtime::errors::{chain, field, status};
+use tree_agent_store::StoreError;
+
+/// A failure of the store as a status. What does not exist names its field.
+pub(crate) fn store(error: &StoreError) -> Status {
+    match error {
+        StoreError::NotFound { what, .. } => not_found(&format!("{what}_id"), error.to_string()),
+        StoreError::Conflict(_) => status(Code::AlreadyExists, "CONFLICT", error.to_string()),
+        StoreError::Unavailable { .. } => {
+            tracing::warn!("{}", chain(error));
+            status(Code::Unavailable, "STORE_UNAVAILABLE", "the store is unavailable now; try again")
+        }
+        StoreError::Broken { .. } => {
+            tracing::error!("{}", chain(error));
+            status(Code::Internal, "STORE_BROKEN", error.to_string())
+        }
+    }
+}
+
+/// `NOT_FOUND` for what `name` names.
+pub(crate) fn not_found(name: &str, message: impl Into<String>) -> Status {
+    field(Code::NotFound, "NOT_FOUND", &FieldError::new(name, message))
+}
+
+/// `ALREADY_EXISTS` for what `name` names.
+pub(crate) fn already_exists(name: &str, message: impl Into<String>) -> Status {
+    field(Code::AlreadyExists, "ALREADY_EXISTS", &FieldError::new(name, message))
+}
+
+/// `OUT_OF_RANGE` for a seq in `name` beyond the head of the log.
+pub(crate) fn beyond_head(name: &str, seq: u64, head: u64) -> Status {
+    let message = format!("is {seq}, beyond the head of the run's log, which is {head}");
+    field(Code::OutOfRange, "BEYOND_HEAD", &FieldError::new(name, message))
+}
+
+/// A log that does not replay: a defect, or a log that was changed by hand.
+pub(crate) fn replay(error: &ReplayError) -> Status {
+    tracing::error!("{}", chain(error));
+    status(Code::Internal, "LOG_BROKEN", format!("the run's log does not replay: {error}"))
+}

@@ -1,0 +1,133 @@
+//! What every handler shares.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use tokio_util::sync::CancellationToken;
+use tonic::{Code, Status};
+use tree_agent_contract::{FieldError, ProjectId, RunId, Timestamp};
+use tree_agent_engine::Graph;
+use tree_agent_fanout::{Fanout, Topic};
+use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_runtime::errors::invalid;
+use tree_agent_store::{Store, StoreError};
+
+use crate::errors;
+use crate::watch::service::Messages;
+use crate::watch::{Start, WatchConfig, Watcher, Watches};
+
+/// Events read from the log at a time when it is replayed.
+const PAGE: usize = 1_000;
+
+/// The state behind all three services.
+pub(crate) struct Gateway {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) fanout: Arc<dyn Fanout>,
+    watches: Arc<Watches>,
+    config: WatchConfig,
+    /// Cancelled when the gateway begins to drain: streams end with a resume hint.
+    drain: CancellationToken,
+}
+
+impl Gateway {
+    /// `drain` ends streams, `done` everything that runs in the background.
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        fanout: Arc<dyn Fanout>,
+        config: WatchConfig,
+        drain: CancellationToken,
+        done: CancellationToken,
+    ) -> Arc<Self> {
+        let watches = Watches::new(store.clone(), fanout.clone(), config.clone(), done);
+        Arc::new(Self { store, fanout, watches, config, drain })
+    }
+
+    /// `WatchRun`, as framed bytes.
+    pub(crate) async fn watch(&self, request: pb::WatchRunRequest) -> Result<Messages, Status> {
+        let run = id(RunId::parse_field("run_id", &request.run_id))?;
+        let summary = self.store.run(run).await.map_err(|e| errors::store(&e))?;
+        let head = summary.head_seq;
+        let start = if request.snapshot {
+            let graph = self.graph(run, head).await?;
+            let (after_seq, ended) = (graph.seq, summary.status.is_final());
+            Start { run, after_seq, head, ended, snapshot: Some(graph) }
+        } else {
+            if request.after_seq > head {
+                return Err(errors::beyond_head("after_seq", request.after_seq, head));
+            }
+            let ended = summary.status.is_final() && request.after_seq == head;
+            Start { run, after_seq: request.after_seq, head, ended, snapshot: None }
+        };
+        let feed = self.watches.follow(run);
+        let watcher = Watcher::new(start, feed, self.store.clone(), &self.config, self.drain.clone());
+        let messages = futures::stream::unfold(watcher, async |mut watcher| {
+            let message = watcher.next().await?;
+            Some((message, watcher))
+        });
+        Ok(messages.boxed())
+    }
+
+    /// The tree after event `at_seq`, replayed from the log.
+    pub(crate) async fn graph(&self, run: RunId, at_seq: u64) -> Result<pb::Graph, Status> {
+        let mut graph = Graph::new(run);
+        let mut seq = 0;
+        while seq < at_seq {
+            let limit = PAGE.min((at_seq - seq) as usize);
+            let events = self.store.read(run, seq, limit).await.map_err(|e| errors::store(&e))?;
+            let Some(last) = events.last() else { break };
+            seq = last.seq;
+            for event in &events {
+                graph.apply(event).map_err(|error| errors::replay(&error))?;
+            }
+        }
+        Ok(graph.snapshot().to_wire())
+    }
+
+    /// Tells others that there is something new. A hint: when it fails, they find out by themselves a little later.
+    pub(crate) async fn hint(&self, messages: Vec<(Topic, Bytes)>) {
+        if let Err(error) = self.fanout.publish(messages).await {
+            tracing::debug!("a hint was not published: {error}");
+        }
+    }
+
+    /// `NOT_FOUND` with the field unless every project exists.
+    pub(crate) async fn require_projects(&self, field: &str, ids: &[ProjectId]) -> Result<(), Status> {
+        for (i, project) in ids.iter().enumerate() {
+            self.store.project(*project).await.map_err(|error| match error {
+                StoreError::NotFound { .. } => errors::not_found(&format!("{field}[{i}]"), error.to_string()),
+                other => errors::store(&other),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// A parsed id, or `INVALID_ARGUMENT`.
+pub(crate) fn id<T>(parsed: Result<T, FieldError>) -> Result<T, Status> {
+    parsed.map_err(|error| invalid(&error.into()))
+}
+
+/// A value from the wire; an error gets `field` before its path.
+pub(crate) fn from_wire<T: Wire>(field: &str, pb: T::Pb) -> Result<T, FieldError> {
+    T::from_wire(pb).map_err(|mut error| {
+        error.field = match error.field.as_str() {
+            "" => field.to_owned(),
+            inner if inner.starts_with('[') => format!("{field}{inner}"),
+            inner => format!("{field}.{inner}"),
+        };
+        error
+    })
+}
+
+/// The wall clock.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// A failed precondition of the protocol itself: a strategy that this version has not.
+pub(crate) fn unimplemented_field(field: &str, message: String) -> Status {
+    tree_agent_runtime::errors::field(Code::Unimplemented, "UNIMPLEMENTED", &FieldError::new(field, message))
+}

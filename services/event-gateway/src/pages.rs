@@ -1,0 +1,105 @@
+//! Page sizes and page tokens.
+//!
+//! A token is opaque to clients: hexadecimal of a fingerprint of the list and its filters, then the cursor. A token
+//! of another list, or of the same list with other filters, is refused.
+
+use tonic::Status;
+use tree_agent_contract::limits;
+use tree_agent_runtime::errors::invalid_field;
+use uuid::Uuid;
+
+/// Namespace of the fingerprints (a random UUID, fixed for ever).
+const NAMESPACE: Uuid = Uuid::from_u128(0x27c8_33f7_90b4_4d0e_8f53_9d6e_41a6_7c10);
+
+/// The rows of a page, or `INVALID_ARGUMENT`.
+pub(crate) fn size(page_size: u32) -> Result<usize, Status> {
+    match page_size as usize {
+        0 => Ok(limits::PAGE_DEFAULT),
+        size if size <= limits::PAGE_MAX => Ok(size),
+        size => {
+            let text = format!(
+                "is {size}; at most {} are allowed, and 0 means {}",
+                limits::PAGE_MAX,
+                limits::PAGE_DEFAULT
+            );
+            Err(invalid_field("page_size", text))
+        }
+    }
+}
+
+/// One list with its filters: makes and reads the tokens of its pages.
+pub(crate) struct Pages(Uuid);
+
+impl Pages {
+    /// The list `name` with `filters`, in a fixed order.
+    pub(crate) fn of(name: &str, filters: &[&str]) -> Self {
+        let mut text = Vec::new();
+        for part in std::iter::once(&name).chain(filters) {
+            text.extend_from_slice(&(part.len() as u64).to_be_bytes());
+            text.extend_from_slice(part.as_bytes());
+        }
+        Self(Uuid::new_v5(&NAMESPACE, &text))
+    }
+
+    /// The token of the page after `cursor`.
+    pub(crate) fn token(&self, cursor: &str) -> String {
+        use std::fmt::Write;
+        let bytes = self.0.as_bytes().iter().chain(cursor.as_bytes());
+        bytes.fold(String::with_capacity(2 * (16 + cursor.len())), |mut text, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+
+    /// The cursor in `token`, parsed by `parse`; `None` for the first page.
+    pub(crate) fn cursor<T>(
+        &self,
+        token: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, Status> {
+        if token.is_empty() {
+            return Ok(None);
+        }
+        let wrong = |text: &str| invalid_field("page_token", text);
+        let bytes = unhex(token).filter(|bytes| bytes.len() >= 16);
+        let bytes =
+            bytes.ok_or_else(|| wrong("is not a page token; pass next_page_token of the page before"))?;
+        let (fingerprint, cursor) = bytes.split_at(16);
+        if fingerprint != self.0.as_bytes() {
+            return Err(wrong(
+                "belongs to another list or to other filters; begin again without a page token",
+            ));
+        }
+        let parsed = std::str::from_utf8(cursor).ok().and_then(parse);
+        parsed.map(Some).ok_or_else(|| wrong("is damaged; begin again without a page token"))
+    }
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| Some((digit(*pair.first()?)? * 16 + digit(*pair.get(1)?)?) as u8)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_only_good_for_its_own_list_and_filters() {
+        let pages = Pages::of("runs", &["a", "b"]);
+        let token = pages.token("12:é");
+        assert_eq!(pages.cursor(&token, |c| Some(c.to_owned())).unwrap().as_deref(), Some("12:é"));
+        assert_eq!(pages.cursor("", |c| Some(c.to_owned())).unwrap(), None);
+        for other in [Pages::of("runs", &["ab", ""]), Pages::of("projects", &["a", "b"])] {
+            assert!(
+                other.cursor(&token, |_| Some(())).unwrap_err().message().starts_with("page_token: belongs")
+            );
+        }
+        for bad in ["zz", "abc", "00", "é", &token[..30]] {
+            assert!(pages.cursor(bad, |_| Some(())).is_err(), "{bad}");
+        }
+        assert!(pages.cursor(&token, |_| None::<()>).unwrap_err().message().contains("damaged"));
+    }
+}

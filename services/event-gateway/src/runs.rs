@@ -1,0 +1,315 @@
+//! `RunService`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use prost::Message;
+use tonic::{Request, Response, Status};
+use tree_agent_contract::error::{Checks, Invalid};
+use tree_agent_contract::{
+    Event, EventBody, FieldError, NodeId, ProjectId, RunId, RunSpec, RunStatus, RunSummary, Strategy,
+    Timestamp, limits,
+};
+use tree_agent_engine::Graph;
+use tree_agent_fanout::Topic;
+use tree_agent_proto::v1::run_service_server::RunService;
+use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_runtime::errors::{invalid, invalid_field};
+use tree_agent_store::{Command, Created, NewRun, NodeRow, Projection, RunQuery, RunRow, StoreError};
+use uuid::Uuid;
+
+use crate::errors;
+use crate::gateway::{Gateway, from_wire, id, now, unimplemented_field};
+use crate::pages::{self, Pages};
+use crate::watch::service::decoded;
+
+/// Events that one `ListEvents` call looks at: with a filter that matches little, pages may be short.
+const SCAN: usize = 20_000;
+/// Events read from the log at a time.
+const PAGE: usize = 1_000;
+
+/// The service.
+pub(crate) struct Runs(pub(crate) Arc<Gateway>);
+
+impl Runs {
+    async fn run(&self, run: RunId) -> Result<RunSummary, Status> {
+        self.0.store.run(run).await.map_err(|e| errors::store(&e))
+    }
+}
+
+#[tonic::async_trait]
+impl RunService for Runs {
+    async fn create_run(
+        &self,
+        request: Request<pb::CreateRunRequest>,
+    ) -> Result<Response<pb::CreateRunResponse>, Status> {
+        let request = request.into_inner();
+        let request_id = request.request_id.clone();
+        let spec = spec(request)?;
+        self.0.require_projects("context.project_ids", &spec.context.project_ids).await?;
+        let run_id = RunId::from(Uuid::now_v7());
+        let started = tree_agent_engine::start(run_id, spec.clone(), now());
+        let projection = first_rows(run_id, &started.events)?;
+        let batch = pb::EventBatch { events: started.events.iter().map(Wire::to_wire).collect() };
+        let run = NewRun {
+            run_id,
+            spec,
+            request_id,
+            events: started.events,
+            projection,
+            documents: started.documents,
+        };
+        let created = self.0.store.create_run(run).await.map_err(|error| match error {
+            StoreError::Conflict(message) => errors::already_exists("request_id", message),
+            other => errors::store(&other),
+        })?;
+        // Persisted; now tell. A repeated request wakes drivers again, in case the first hint was lost.
+        let (run_id, hints) = match created {
+            Created::New(run) => {
+                (run, vec![(Topic::Run(run), batch.encode_to_vec().into()), (Topic::Wake, Bytes::new())])
+            }
+            Created::Existing(run) => (run, vec![(Topic::Wake, Bytes::new())]),
+        };
+        self.0.hint(hints).await;
+        Ok(Response::new(pb::CreateRunResponse { run: Some(self.run(run_id).await?.to_wire()) }))
+    }
+
+    async fn get_run(
+        &self,
+        request: Request<pb::GetRunRequest>,
+    ) -> Result<Response<pb::GetRunResponse>, Status> {
+        let run = id(RunId::parse_field("run_id", &request.get_ref().run_id))?;
+        Ok(Response::new(pb::GetRunResponse { run: Some(self.run(run).await?.to_wire()) }))
+    }
+
+    async fn list_runs(
+        &self,
+        request: Request<pb::ListRunsRequest>,
+    ) -> Result<Response<pb::ListRunsResponse>, Status> {
+        let request = request.into_inner();
+        let mut statuses: Vec<RunStatus> =
+            from_wire("statuses", request.statuses).map_err(|e| invalid(&e.into()))?;
+        statuses.sort();
+        let project_id = match request.project_id.as_str() {
+            "" => None,
+            text => Some(id(ProjectId::parse_field("project_id", text))?),
+        };
+        let names: Vec<_> = statuses.iter().map(|s| s.as_str()).collect();
+        let pages = Pages::of("runs", &[&names.join(","), &request.project_id, &request.objective_contains]);
+        let limit = pages::size(request.page_size)?;
+        let before = pages.cursor(&request.page_token, |cursor| {
+            let (micros, run) = cursor.split_once(':')?;
+            Some((Timestamp(micros.parse().ok()?), run.parse().ok()?))
+        })?;
+        let query =
+            RunQuery { statuses, project_id, objective_contains: request.objective_contains, before, limit };
+        let page = self.0.store.list_runs(query).await.map_err(|e| errors::store(&e))?;
+        let next_page_token = match page.items.last() {
+            Some(last) if page.more => pages.token(&format!("{}:{}", last.created_at.micros(), last.run_id)),
+            _ => String::new(),
+        };
+        Ok(Response::new(pb::ListRunsResponse { runs: page.items.to_wire(), next_page_token }))
+    }
+
+    type WatchRunStream = BoxStream<'static, Result<pb::WatchRunResponse, Status>>;
+
+    /// Reached only by callers within the process; over the network [`crate::watch::service`] comes first.
+    async fn watch_run(
+        &self,
+        request: Request<pb::WatchRunRequest>,
+    ) -> Result<Response<Self::WatchRunStream>, Status> {
+        Ok(Response::new(decoded(self.0.watch(request.into_inner()).await?)))
+    }
+
+    async fn list_events(
+        &self,
+        request: Request<pb::ListEventsRequest>,
+    ) -> Result<Response<pb::ListEventsResponse>, Status> {
+        let request = request.into_inner();
+        let run = id(RunId::parse_field("run_id", &request.run_id))?;
+        let filter = EventFilter::of(&request)?;
+        let limit = pages::size(request.page_size)?;
+        let after = request.after_seq.to_string();
+        let pages =
+            Pages::of("events", &[&run.to_string(), &after, &request.types.join(","), &request.node_id]);
+        let cursor = pages.cursor(&request.page_token, |cursor| cursor.parse::<u64>().ok())?;
+        let head_seq = self.run(run).await?.head_seq;
+        if request.after_seq > head_seq {
+            return Err(errors::beyond_head("after_seq", request.after_seq, head_seq));
+        }
+        let begin = cursor.unwrap_or(request.after_seq);
+        let page = self.scan(run, begin, head_seq, limit, &filter).await?;
+        // Every node is in the log of its run from its first event on.
+        if let (Some(node), true) = (filter.node, begin == 0 && page.seq >= head_seq && !page.node_seen) {
+            return Err(errors::not_found("node_id", format!("node {node} does not exist in run {run}")));
+        }
+        let next_page_token =
+            if page.seq < head_seq { pages.token(&page.seq.to_string()) } else { String::new() };
+        Ok(Response::new(pb::ListEventsResponse { events: page.events, next_page_token, head_seq }))
+    }
+
+    async fn get_graph(
+        &self,
+        request: Request<pb::GetGraphRequest>,
+    ) -> Result<Response<pb::GetGraphResponse>, Status> {
+        let request = request.into_inner();
+        let run = id(RunId::parse_field("run_id", &request.run_id))?;
+        let head = self.run(run).await?.head_seq;
+        let at_seq = request.at_seq.unwrap_or(head);
+        if at_seq > head {
+            return Err(errors::beyond_head("at_seq", at_seq, head));
+        }
+        Ok(Response::new(pb::GetGraphResponse { graph: Some(self.0.graph(run, at_seq).await?) }))
+    }
+
+    async fn cancel_run(
+        &self,
+        request: Request<pb::CancelRunRequest>,
+    ) -> Result<Response<pb::CancelRunResponse>, Status> {
+        let request = request.into_inner();
+        let run = id(RunId::parse_field("run_id", &request.run_id))?;
+        let mut checks = Checks::default();
+        checks.at_most("reason", &request.reason, limits::TEXT_BYTES);
+        checks.finish().map_err(|e| invalid(&e))?;
+        let summary = self.run(run).await?;
+        if !summary.status.is_final() {
+            let command = Command::Cancel { reason: request.reason };
+            self.0.store.send_command(run, command).await.map_err(|e| errors::store(&e))?;
+            self.0.hint(vec![(Topic::Wake, Bytes::new())]).await;
+        }
+        Ok(Response::new(pb::CancelRunResponse { run: Some(summary.to_wire()) }))
+    }
+}
+
+/// The rows that belong to the first events of a run: its own and its root's.
+fn first_rows(run: RunId, events: &[Event]) -> Result<Projection, Status> {
+    let mut graph = Graph::new(run);
+    for event in events {
+        graph.apply(event).map_err(|error| errors::replay(&error))?;
+    }
+    let run = RunRow {
+        status: graph.status(),
+        partial: false,
+        error: None,
+        node_count: graph.nodes().len() as u64,
+    };
+    let nodes = graph.nodes().iter().map(|node| NodeRow {
+        id: node.id,
+        parent_node_id: node.parent_id,
+        title: node.title.clone(),
+        reason: node.reason.clone(),
+        success_criteria: node.success_criteria.clone(),
+        band_index: node.band_index,
+        step_index: node.step_index,
+        depth: node.depth,
+        status: node.status,
+        role_state: node.role,
+        scratchpad_doc_id: node.scratchpad_doc_id,
+        started_at: node.started_at,
+        ended_at: node.ended_at,
+        created_at: node.created_at,
+        updated_at: node.created_at,
+    });
+    Ok(Projection { nodes: nodes.collect(), run: Some(run), ..Projection::default() })
+}
+
+/// What is asked for, checked as far as it can be without the store.
+fn spec(request: pb::CreateRunRequest) -> Result<RunSpec, Status> {
+    let mut checks = Checks::default();
+    checks.at_most("request_id", &request.request_id, limits::REQUEST_ID_BYTES);
+    let strategy = match pb::Strategy::try_from(request.strategy) {
+        Ok(pb::Strategy::Unspecified) => Strategy::Tree,
+        _ => taken(&mut checks, from_wire("strategy", request.strategy)).unwrap_or(Strategy::Tree),
+    };
+    let context = taken(&mut checks, from_wire("context", request.context.unwrap_or_default()));
+    let budgets = taken(&mut checks, from_wire("budgets", request.budgets.unwrap_or_default()));
+    let spec = RunSpec {
+        objective: request.objective,
+        strategy,
+        context: context.unwrap_or_default(),
+        budgets: budgets.unwrap_or_default(),
+        model: request.model,
+        user_id: String::new(),
+    };
+    if let Err(Invalid(errors)) = spec.validate() {
+        errors.into_iter().for_each(|error| checks.push(error));
+    }
+    checks.finish().map_err(|e| invalid(&e))?;
+    if strategy != Strategy::Tree {
+        let text = format!("{strategy} is not available in this version; leave it out or use STRATEGY_TREE");
+        return Err(unimplemented_field("strategy", text));
+    }
+    Ok(spec)
+}
+
+fn taken<T>(checks: &mut Checks, parsed: Result<T, FieldError>) -> Option<T> {
+    parsed.map_err(|error| checks.push(error)).ok()
+}
+
+/// Which events `ListEvents` returns.
+struct EventFilter {
+    types: Vec<String>,
+    node: Option<NodeId>,
+}
+
+impl EventFilter {
+    fn of(request: &pb::ListEventsRequest) -> Result<Self, Status> {
+        for (i, name) in request.types.iter().enumerate() {
+            if !EventBody::TYPES.contains(&name.as_str()) {
+                let text = format!("{name:?} is no event type; expected one such as tree.node_created");
+                return Err(invalid_field(&format!("types[{i}]"), text));
+            }
+        }
+        let node = match request.node_id.as_str() {
+            "" => None,
+            text => Some(id(NodeId::parse_field("node_id", text))?),
+        };
+        Ok(Self { types: request.types.clone(), node })
+    }
+}
+
+/// What a scan of the log found.
+struct Scanned {
+    events: Vec<pb::Event>,
+    /// The last event that was looked at.
+    seq: u64,
+    /// True when the filter's node occurred, whatever the type.
+    node_seen: bool,
+}
+
+impl Runs {
+    /// Looks at the events after `seq` up to `head` until `limit` match, or enough have been looked at.
+    async fn scan(
+        &self,
+        run: RunId,
+        mut seq: u64,
+        head: u64,
+        limit: usize,
+        filter: &EventFilter,
+    ) -> Result<Scanned, Status> {
+        let (mut events, mut node_seen, mut looked_at) = (Vec::new(), false, 0);
+        let filtered = filter.node.is_some() || !filter.types.is_empty();
+        'scan: while seq < head && looked_at < SCAN {
+            let page = if filtered { PAGE } else { limit };
+            let read = self.0.store.read(run, seq, page).await.map_err(|e| errors::store(&e))?;
+            if read.is_empty() {
+                break;
+            }
+            for event in &read {
+                if events.len() == limit || event.seq > head {
+                    break 'scan;
+                }
+                seq = event.seq;
+                looked_at += 1;
+                let at_node = filter.node.is_none_or(|node| node == event.node_id);
+                node_seen |= at_node;
+                let name = event.body.event_type();
+                if at_node && (filter.types.is_empty() || filter.types.iter().any(|t| t == name)) {
+                    events.push(event.to_wire());
+                }
+            }
+        }
+        Ok(Scanned { events, seq, node_seen })
+    }
+}

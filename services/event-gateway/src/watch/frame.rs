@@ -1,0 +1,111 @@
+//! Events as they go out: encoded once, with the gRPC message prefix, in shared bytes.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use prost::Message;
+use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::status::RunStatus;
+use tree_agent_proto::{Wire, v1 as pb};
+
+/// A `WatchRunResponse` with one event, ready for the wire. Cloning shares the bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    pub(crate) seq: u64,
+    /// True for the run's last event.
+    pub(crate) last: bool,
+    pub(crate) bytes: Bytes,
+}
+
+impl Frame {
+    pub(crate) fn of(event: &Event) -> Self {
+        let last = matches!(&event.body, EventBody::RunStatusChanged(change) if change.status.is_final());
+        Self { seq: event.seq, last, bytes: encode(pb::watch_run_response::Message::Event(event.to_wire())) }
+    }
+}
+
+/// Any other message of the stream.
+pub(crate) fn encode(message: pb::watch_run_response::Message) -> Bytes {
+    let message = pb::WatchRunResponse { message: Some(message) };
+    let mut buffer = prefix(message.encoded_len());
+    message.encode(&mut buffer).expect("the buffer grows");
+    buffer.freeze()
+}
+
+/// A buffer that begins with gRPC's prefix of an uncompressed message of `length` bytes.
+fn prefix(length: usize) -> BytesMut {
+    let mut buffer = BytesMut::with_capacity(5 + length);
+    buffer.put_u8(0);
+    buffer.put_u32(length as u32);
+    buffer
+}
+
+/// Only what a hub needs to know of an event; the rest of the bytes pass through unread.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Glimpse {
+    #[prost(uint64, tag = "2")]
+    seq: u64,
+    #[prost(message, optional, tag = "11")]
+    run_status: Option<pb::RunStatusChanged>,
+}
+
+/// The events of a published `EventBatch`, without decoding and encoding them again: an entry of `EventBatch`
+/// has the tag that the event has in `WatchRunResponse`, so its bytes are that message.
+pub(crate) fn batch(mut message: Bytes) -> Result<Vec<Frame>, prost::DecodeError> {
+    let whole = message.clone();
+    let mut frames = Vec::new();
+    while !message.is_empty() {
+        let start = whole.len() - message.len();
+        let (tag, wire_type) = prost::encoding::decode_key(&mut message)?;
+        if (tag, wire_type) != (1, prost::encoding::WireType::LengthDelimited) {
+            let context = prost::encoding::DecodeContext::default();
+            prost::encoding::skip_field(wire_type, tag, &mut message, context)?;
+            continue;
+        }
+        // Checks the length against what is there.
+        let glimpse = Glimpse::decode_length_delimited(&mut message)?;
+        let entry = whole.slice(start..whole.len() - message.len());
+        let mut buffer = prefix(entry.len());
+        buffer.extend_from_slice(&entry);
+        let status = glimpse.run_status.map(|change| change.status);
+        let last = status.and_then(|s| RunStatus::from_wire(s).ok()).is_some_and(RunStatus::is_final);
+        frames.push(Frame { seq: glimpse.seq, last, bytes: buffer.freeze() });
+    }
+    Ok(frames)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tree_agent_contract::event::RunStatusChanged;
+    use tree_agent_contract::{NodeId, RunId, Timestamp};
+
+    fn event(seq: u64, status: RunStatus) -> Event {
+        let run_id = RunId::from(uuid::Uuid::from_u128(9));
+        Event {
+            run_id,
+            seq,
+            node_id: NodeId::root(run_id),
+            parent_node_id: None,
+            timestamp: Timestamp(seq as i64),
+            body: RunStatusChanged { status, reason: Some("r".repeat(300)), partial: false }.into(),
+        }
+    }
+
+    #[test]
+    fn a_batch_gives_the_same_bytes_as_encoding_each_event() {
+        let events = [event(1, RunStatus::Running), event(2, RunStatus::Completed)];
+        let published = pb::EventBatch { events: events.iter().map(Wire::to_wire).collect() };
+        let frames = batch(published.encode_to_vec().into()).unwrap();
+        assert_eq!(frames.len(), 2);
+        for (frame, event) in frames.iter().zip(&events) {
+            let own = Frame::of(event);
+            assert_eq!((frame.seq, frame.last, &frame.bytes), (own.seq, own.last, &own.bytes));
+        }
+        assert!(!frames[0].last && frames[1].last);
+    }
+
+    #[test]
+    fn garbage_is_an_error_not_a_panic() {
+        assert!(batch(Bytes::from_static(&[0x0a, 0xff, 0x01, 0x00])).is_err());
+        assert!(batch(Bytes::from_static(b"\xff\xff\xff")).is_err());
+    }
+}

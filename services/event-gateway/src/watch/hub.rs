@@ -1,0 +1,305 @@
+//! One watched run: what fan-out says and what the log has, merged into one gap-free window.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use tree_agent_contract::RunId;
+use tree_agent_fanout::{Signal, Subscription, Topic};
+use tree_agent_store::StoreError;
+
+use super::frame::{self, Frame};
+use super::{WatchConfig, Watches};
+
+/// Events read from the log at a time.
+const PAGE: usize = 512;
+/// Frames that a watcher takes at a time.
+const TAKE: usize = 64;
+/// How long the broker may take to confirm a subscription before the run is followed without it.
+const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The recent events of a run. Only [`follow`] writes.
+pub(crate) struct Hub {
+    pub(crate) run: RunId,
+    window: Mutex<Window>,
+    head: watch::Sender<u64>,
+    bridge: Notify,
+}
+
+/// Contiguous frames that end at the hub's head.
+struct Window {
+    frames: VecDeque<Frame>,
+    bytes: usize,
+    max_events: usize,
+    max_bytes: usize,
+}
+
+/// What a hub has for a watcher.
+pub(crate) enum Taken {
+    /// The next frames after its cursor.
+    Frames(Vec<Frame>),
+    /// There are such events, but only the log still has them.
+    Older,
+    /// Nothing new.
+    Nothing,
+}
+
+impl Hub {
+    pub(crate) fn new(run: RunId, config: &WatchConfig) -> Self {
+        let window = Window {
+            frames: VecDeque::new(),
+            bytes: 0,
+            max_events: config.window_events,
+            max_bytes: config.window_bytes,
+        };
+        Self { run, window: Mutex::new(window), head: watch::Sender::new(0), bridge: Notify::new() }
+    }
+
+    /// A watcher's view of the head.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.head.subscribe()
+    }
+
+    pub(crate) fn watchers(&self) -> usize {
+        self.head.receiver_count()
+    }
+
+    /// The last event that the hub knows of.
+    pub(crate) fn head(&self) -> u64 {
+        *self.head.borrow()
+    }
+
+    /// Asks for the log to be read: it has more than the hub.
+    pub(crate) fn bridge(&self) {
+        self.bridge.notify_one();
+    }
+
+    /// The frames after `cursor`, a few at a time.
+    pub(crate) fn after(&self, cursor: u64) -> Taken {
+        if cursor >= self.head() {
+            return Taken::Nothing;
+        }
+        let window = self.window();
+        match window.frames.front() {
+            Some(first) if first.seq <= cursor + 1 => {
+                let skip = (cursor + 1 - first.seq) as usize;
+                Taken::Frames(window.frames.iter().skip(skip).take(TAKE).cloned().collect())
+            }
+            _ => Taken::Older,
+        }
+    }
+
+    fn window(&self) -> MutexGuard<'_, Window> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what is new of `frames`, which are in order. False when they begin after a gap.
+    fn extend(&self, frames: impl IntoIterator<Item = Frame>) -> bool {
+        let mut head = self.head();
+        let before = head;
+        let mut whole = true;
+        {
+            let mut window = self.window();
+            for frame in frames {
+                if frame.seq <= head {
+                    continue;
+                }
+                if frame.seq != head + 1 {
+                    whole = false;
+                    break;
+                }
+                head = frame.seq;
+                window.push(frame);
+            }
+        }
+        // After the window holds them: whoever is woken finds them there.
+        if head != before {
+            self.head.send_replace(head);
+        }
+        whole
+    }
+}
+
+impl Window {
+    fn push(&mut self, frame: Frame) {
+        self.bytes += frame.bytes.len();
+        self.frames.push_back(frame);
+        while self.frames.len() > self.max_events || self.bytes > self.max_bytes {
+            match self.frames.pop_front() {
+                Some(old) => self.bytes -= old.bytes.len(),
+                None => break,
+            }
+        }
+    }
+}
+
+/// Follows the run of `hub` until nobody has watched it for a while: subscribe first, then read the gap, then
+/// live. Whatever fan-out loses, doubles or
+/// reorders is mended from the log.
+pub(crate) async fn follow(hub: Arc<Hub>, watches: Arc<Watches>) {
+    tokio::select! {
+        () = watches.done.cancelled() => {}
+        () = listen(&hub, &watches) => {}
+    }
+    tracing::debug!(run = %hub.run, "no longer followed");
+}
+
+async fn listen(hub: &Hub, watches: &Watches) {
+    // Where the window begins; what is older, watchers read from the log.
+    while let Err(error) = begin(hub, watches).await {
+        tracing::warn!(run = %hub.run, "cannot read the head of the log: {error}");
+        tokio::time::sleep(watches.config.head_check).await;
+        if hub.watchers() == 0 && watches.forget_if_idle(hub) {
+            return;
+        }
+    }
+    // The broker may be slow to answer, or absent: the log is followed meanwhile.
+    let mut confirming = Some(subscribe(hub, watches).boxed());
+    let mut subscription = None;
+    let mut idle_since = None;
+    let mut tick = tokio::time::interval((watches.config.linger / 4).max(Duration::from_millis(10)));
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            confirmed = pending(&mut confirming) => {
+                confirming = None;
+                subscription = confirmed;
+                // From here on every message is heard; what was appended before is in the log.
+                catch_up(hub, watches).await;
+            }
+            signal = hear(&mut subscription) => match signal {
+                Some(Signal::Message(message)) => take(hub, watches, message).await,
+                Some(Signal::Missed) => catch_up(hub, watches).await,
+                None => subscription = None,
+            },
+            () = hub.bridge.notified() => {
+                catch_up(hub, watches).await;
+                if subscription.is_none() && confirming.is_none() {
+                    confirming = Some(subscribe(hub, watches).boxed());
+                }
+            }
+            _ = tick.tick() => {
+                if hub.watchers() > 0 {
+                    idle_since = None;
+                } else if idle_since.get_or_insert_with(Instant::now).elapsed() >= watches.config.linger
+                    && watches.forget_if_idle(hub)
+                {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// `None` when the run is to be followed by the log alone, through the check of heads.
+async fn subscribe(hub: &Hub, watches: &Watches) -> Option<Subscription> {
+    match tokio::time::timeout(SUBSCRIBE_TIMEOUT, watches.fanout.subscribe(Topic::Run(hub.run))).await {
+        Ok(Ok(subscription)) => return Some(subscription),
+        Ok(Err(error)) => tracing::debug!(run = %hub.run, "followed by the log alone: {error}"),
+        Err(_) => tracing::debug!(run = %hub.run, "followed by the log alone: the broker does not confirm"),
+    }
+    None
+}
+
+/// What the future gives; never ready without one.
+async fn pending<T>(future: &mut Option<BoxFuture<'_, T>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn hear(subscription: &mut Option<Subscription>) -> Option<Signal> {
+    match subscription {
+        Some(subscription) => subscription.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn begin(hub: &Hub, watches: &Watches) -> Result<(), StoreError> {
+    let heads = watches.store.heads(&[hub.run]).await?;
+    if let Some((_, head)) = heads.first() {
+        hub.head.send_replace(*head);
+    }
+    Ok(())
+}
+
+async fn take(hub: &Hub, watches: &Watches, message: bytes::Bytes) {
+    let whole = match frame::batch(message) {
+        Ok(frames) => hub.extend(frames),
+        Err(error) => {
+            tracing::warn!(run = %hub.run, "a published message is unreadable: {error}");
+            false
+        }
+    };
+    if !whole {
+        catch_up(hub, watches).await;
+    }
+}
+
+/// Reads everything behind the hub's head from the log. When that fails, the next check of heads asks again.
+async fn catch_up(hub: &Hub, watches: &Watches) {
+    loop {
+        match watches.store.read(hub.run, hub.head(), PAGE).await {
+            Ok(events) => {
+                let more = events.len() == PAGE;
+                hub.extend(events.iter().map(Frame::of));
+                if !more {
+                    return;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(run = %hub.run, "cannot read the log: {error}");
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn frame(seq: u64, size: usize) -> Frame {
+        Frame { seq, last: false, bytes: Bytes::from(vec![0; size]) }
+    }
+
+    fn hub(events: usize, bytes: usize) -> Hub {
+        let config = WatchConfig { window_events: events, window_bytes: bytes, ..WatchConfig::default() };
+        Hub::new(RunId::from(uuid::Uuid::nil()), &config)
+    }
+
+    fn seqs(taken: Taken) -> Vec<u64> {
+        match taken {
+            Taken::Frames(frames) => frames.iter().map(|f| f.seq).collect(),
+            Taken::Older | Taken::Nothing => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn doubled_events_are_dropped_and_a_gap_is_seen() {
+        let hub = hub(100, 10_000);
+        assert!(hub.extend([frame(1, 1), frame(2, 1)]));
+        assert!(hub.extend([frame(1, 1), frame(2, 1), frame(3, 1)]));
+        assert!(!hub.extend([frame(5, 1)]));
+        assert_eq!((hub.head(), seqs(hub.after(0)), seqs(hub.after(2))), (3, vec![1, 2, 3], vec![3]));
+        assert!(matches!(hub.after(3), Taken::Nothing));
+    }
+
+    #[test]
+    fn the_window_is_bounded_by_count_and_by_bytes() {
+        let by_count = hub(3, 10_000);
+        by_count.extend((1..=10).map(|seq| frame(seq, 1)));
+        assert!(matches!(by_count.after(6), Taken::Older));
+        assert_eq!(seqs(by_count.after(7)), [8, 9, 10]);
+        let by_bytes = hub(100, 25);
+        by_bytes.extend((1..=10).map(|seq| frame(seq, 10)));
+        assert_eq!(seqs(by_bytes.after(8)), [9, 10]);
+        assert!(matches!(by_bytes.after(7), Taken::Older));
+    }
+}

@@ -1,0 +1,139 @@
+//! Live runs: every event once, in order, to any number of clients.
+//!
+//! A [`Hub`](hub) per watched run listens to fan-out and keeps a window of recent events, each encoded once
+//! ([`frame`]). A [`Watcher`](watcher) per client is a cursor: it takes from the window, or from the log when it is
+//! behind the window, so a slow client holds no memory and nobody up. [`Watches`] owns the hubs and asks the
+//! store once a second for the heads of all watched runs, so that a deaf fan-out is noticed and bridged.
+//! [`service`] puts the shared bytes on the wire as they are.
+
+mod frame;
+mod hub;
+pub(crate) mod service;
+mod watcher;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tree_agent_contract::RunId;
+use tree_agent_fanout::Fanout;
+use tree_agent_store::Store;
+
+use hub::Hub;
+pub(crate) use watcher::{Start, Watcher};
+
+/// How watching behaves. The defaults are those of the public contract; tests shorten them.
+#[derive(Clone, Debug)]
+pub struct WatchConfig {
+    /// Silence after which a heartbeat is sent.
+    pub heartbeat: Duration,
+    /// Age at which a stream is closed with a resume hint, give or take a tenth.
+    pub stream_age: Duration,
+    /// How often the heads of all watched runs are checked against the log.
+    pub head_check: Duration,
+    /// How long a run is followed after its last watcher has gone.
+    pub linger: Duration,
+    /// Recent events kept per watched run.
+    pub window_events: usize,
+    /// Bytes of recent events kept per watched run.
+    pub window_bytes: usize,
+}
+
+impl Default for WatchConfig {
+    fn default() -> Self {
+        Self {
+            heartbeat: Duration::from_secs(10),
+            stream_age: Duration::from_secs(3_600),
+            head_check: Duration::from_secs(1),
+            linger: Duration::from_secs(5),
+            window_events: 4_096,
+            window_bytes: 4 * 1024 * 1024,
+        }
+    }
+}
+
+/// A position in a run's log that a watcher waits on, and the recent events behind it.
+pub(crate) struct Feed {
+    hub: Arc<Hub>,
+    head: watch::Receiver<u64>,
+}
+
+/// The hubs of all watched runs.
+pub(crate) struct Watches {
+    store: Arc<dyn Store>,
+    fanout: Arc<dyn Fanout>,
+    config: WatchConfig,
+    hubs: Mutex<HashMap<RunId, Arc<Hub>>>,
+    /// Ends every hub.
+    done: CancellationToken,
+}
+
+impl Watches {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        fanout: Arc<dyn Fanout>,
+        config: WatchConfig,
+        done: CancellationToken,
+    ) -> Arc<Self> {
+        let watches = Arc::new(Self { store, fanout, config, hubs: Mutex::default(), done });
+        tokio::spawn(watches.clone().check_heads());
+        watches
+    }
+
+    /// Follows `run`, beginning now if nobody else does.
+    pub(crate) fn follow(self: &Arc<Self>, run: RunId) -> Feed {
+        let mut hubs = self.hubs();
+        let hub = hubs.entry(run).or_insert_with(|| {
+            let hub = Arc::new(Hub::new(run, &self.config));
+            tokio::spawn(hub::follow(hub.clone(), self.clone()));
+            hub
+        });
+        Feed { hub: hub.clone(), head: hub.subscribe() }
+    }
+
+    /// Forgets `hub` unless someone watches it; true when it is forgotten.
+    fn forget_if_idle(&self, hub: &Hub) -> bool {
+        let mut hubs = self.hubs();
+        // Checked under the lock under which watchers subscribe.
+        let idle = hub.watchers() == 0;
+        if idle {
+            hubs.remove(&hub.run);
+        }
+        idle
+    }
+
+    fn hubs(&self) -> MutexGuard<'_, HashMap<RunId, Arc<Hub>>> {
+        self.hubs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One query a second tells for every watched run whether fan-out has kept something from us.
+    async fn check_heads(self: Arc<Self>) {
+        loop {
+            tokio::select! {
+                () = self.done.cancelled() => return,
+                () = tokio::time::sleep(self.config.head_check) => {}
+            }
+            let runs: Vec<RunId> = self.hubs().keys().copied().collect();
+            if runs.is_empty() {
+                continue;
+            }
+            match self.store.heads(&runs).await {
+                Ok(heads) => {
+                    // What is on its way through fan-out gets a moment to arrive.
+                    tokio::time::sleep(self.config.head_check / 20).await;
+                    let hubs = self.hubs();
+                    for (run, head) in heads {
+                        if let Some(hub) = hubs.get(&run)
+                            && hub.head() < head
+                        {
+                            hub.bridge();
+                        }
+                    }
+                }
+                Err(error) => tracing::warn!("cannot check the heads of watched runs: {error}"),
+            }
+        }
+    }
+}

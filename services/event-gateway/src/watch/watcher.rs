@@ -1,0 +1,195 @@
+//! One client of `WatchRun`: a cursor that is moved from the log to the live window and back as needed.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tree_agent_contract::RunId;
+use tree_agent_proto::v1 as pb;
+use tree_agent_proto::v1::watch_run_response::Message;
+use tree_agent_runtime::retry::backoff;
+use tree_agent_store::Store;
+
+use super::frame::{self, Frame};
+use super::hub::Taken;
+use super::{Feed, WatchConfig};
+use crate::errors;
+
+/// Events read from the log at a time.
+const PAGE: usize = 128;
+
+/// Where a stream begins.
+pub(crate) struct Start {
+    pub(crate) run: RunId,
+    /// The last event that the client has.
+    pub(crate) after_seq: u64,
+    /// The head of the log when the stream began: `caught_up` is said there.
+    pub(crate) head: u64,
+    /// True when nothing follows `after_seq`, now or ever.
+    pub(crate) ended: bool,
+    /// Sent before everything else.
+    pub(crate) snapshot: Option<pb::Graph>,
+}
+
+/// Makes the messages of one stream, framed for the wire, as fast as the client takes them.
+pub(crate) struct Watcher {
+    feed: Feed,
+    store: Arc<dyn Store>,
+    run: RunId,
+    cursor: u64,
+    head: u64,
+    snapshot: Option<pb::Graph>,
+    /// Taken from the window or the log, not yet sent.
+    ready: VecDeque<Frame>,
+    caught_up: bool,
+    /// The run's last event has been sent.
+    ended: bool,
+    /// Nothing more will be sent.
+    closed: bool,
+    heartbeat: Duration,
+    last_sent: Instant,
+    close_at: Instant,
+    drain: CancellationToken,
+    /// Reads of the log that failed in a row, and when to try again.
+    failures: u32,
+    retry_at: Option<Instant>,
+}
+
+impl Watcher {
+    pub(crate) fn new(
+        start: Start,
+        feed: Feed,
+        store: Arc<dyn Store>,
+        config: &WatchConfig,
+        drain: CancellationToken,
+    ) -> Self {
+        let now = Instant::now();
+        // Streams that began together do not end together.
+        let age = config.stream_age.mul_f64(fastrand::f64().mul_add(0.2, 0.9));
+        Self {
+            feed,
+            store,
+            run: start.run,
+            cursor: start.after_seq,
+            head: start.head,
+            snapshot: start.snapshot,
+            ready: VecDeque::new(),
+            caught_up: false,
+            ended: start.ended,
+            closed: false,
+            heartbeat: config.heartbeat,
+            last_sent: now,
+            close_at: now + age,
+            drain,
+            failures: 0,
+            retry_at: None,
+        }
+    }
+
+    /// The next message; `None` when the stream ends well.
+    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, Status>> {
+        if self.closed {
+            return None;
+        }
+        let message = self.step().await;
+        self.last_sent = Instant::now();
+        message
+    }
+
+    async fn step(&mut self) -> Option<Result<Bytes, Status>> {
+        if let Some(snapshot) = self.snapshot.take() {
+            return Some(Ok(frame::encode(Message::Snapshot(snapshot))));
+        }
+        loop {
+            if !self.caught_up && self.cursor >= self.head {
+                self.caught_up = true;
+                return Some(Ok(frame::encode(Message::CaughtUp(pb::CaughtUp { seq: self.cursor }))));
+            }
+            if self.ended {
+                self.closed = true;
+                return None;
+            }
+            if self.drain.is_cancelled() {
+                return Some(Ok(self.close("drain")));
+            }
+            if Instant::now() >= self.close_at {
+                return Some(Ok(self.close("age")));
+            }
+            if let Some(frame) = self.ready.pop_front() {
+                self.cursor = frame.seq;
+                self.ended = frame.last;
+                return Some(Ok(frame.bytes));
+            }
+            if let Err(status) = self.fill().await {
+                self.closed = true;
+                return Some(Err(status));
+            }
+            if self.ready.is_empty()
+                && let Some(heartbeat) = self.wait().await
+            {
+                return Some(Ok(heartbeat));
+            }
+        }
+    }
+
+    /// Takes the next events from the window, or from the log when the window does not reach back far enough.
+    async fn fill(&mut self) -> Result<(), Status> {
+        // Before looking, so that a change in between is not missed.
+        self.feed.head.borrow_and_update();
+        match self.feed.hub.after(self.cursor) {
+            Taken::Frames(frames) => self.ready.extend(frames),
+            Taken::Nothing if self.cursor >= self.head => {}
+            Taken::Older | Taken::Nothing => return self.read().await,
+        }
+        Ok(())
+    }
+
+    /// Reads on from the log. While the store is down the stream stays, and the read is repeated.
+    async fn read(&mut self) -> Result<(), Status> {
+        if self.retry_at.is_some_and(|at| Instant::now() < at) {
+            return Ok(());
+        }
+        match self.store.read(self.run, self.cursor, PAGE).await {
+            Ok(events) if !events.is_empty() => {
+                self.failures = 0;
+                self.retry_at = None;
+                self.ready.extend(events.iter().map(Frame::of));
+                return Ok(());
+            }
+            // The head says that there is more: whatever answers lags behind.
+            Ok(_) => {}
+            Err(error) if error.is_transient() => {
+                tracing::debug!(run = %self.run, "cannot read the log: {error}");
+            }
+            Err(error) => return Err(errors::store(&error)),
+        }
+        self.failures += 1;
+        self.retry_at = Some(Instant::now() + backoff(self.failures));
+        Ok(())
+    }
+
+    /// Waits for something to do. Returns a heartbeat when the client has heard nothing for too long.
+    async fn wait(&mut self) -> Option<Bytes> {
+        let beat_at = self.last_sent + self.heartbeat;
+        let wake_at = [Some(beat_at), Some(self.close_at), self.retry_at].into_iter().flatten().min();
+        tokio::select! {
+            // Cannot fail: the feed keeps its hub alive.
+            Ok(()) = self.feed.head.changed() => {}
+            () = self.drain.cancelled() => {}
+            () = tokio::time::sleep_until(wake_at.unwrap_or(beat_at)) => {}
+        }
+        (Instant::now() >= beat_at && !self.drain.is_cancelled()).then(|| {
+            let head_seq = self.feed.hub.head().max(self.cursor).max(self.head);
+            frame::encode(Message::Heartbeat(pb::Heartbeat { head_seq }))
+        })
+    }
+
+    fn close(&mut self, reason: &str) -> Bytes {
+        self.closed = true;
+        let hint = pb::ResumeHint { after_seq: self.cursor, reason: reason.to_owned() };
+        frame::encode(Message::ResumeHint(hint))
+    }
+}
