@@ -57,6 +57,51 @@ impl LogArgs {
     }
 }
 
+/// Where the services that hold runs find Postgres and Redis.
+#[derive(Clone, Debug, clap::Args)]
+pub struct StorageArgs {
+    /// The Postgres database, such as postgres://user@host:5432/tree_agent.
+    #[arg(long, env = "TREE_AGENT_DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    pub database_url: Option<String>,
+    /// Connections to Postgres at the most.
+    #[arg(long, env = "TREE_AGENT_DATABASE_CONNECTIONS", value_name = "N", default_value = "8")]
+    pub database_connections: String,
+    /// The Redis server, such as redis://host:6379.
+    #[arg(
+        long,
+        env = "TREE_AGENT_REDIS_URL",
+        value_name = "URL",
+        default_value = "redis://127.0.0.1:6379",
+        hide_env_values = true
+    )]
+    pub redis_url: String,
+}
+
+/// [`StorageArgs`], checked.
+#[derive(Clone)]
+pub struct StorageConfig {
+    /// The Postgres database.
+    pub database_url: String,
+    /// Connections to it at the most.
+    pub database_connections: usize,
+    /// The Redis server.
+    pub redis_url: String,
+}
+
+impl StorageArgs {
+    /// Checks the arguments; what is wrong is noted in `problems`.
+    pub fn check(&self, problems: &mut Problems) -> StorageConfig {
+        let remedy = "for example postgres://tree_agent@127.0.0.1:5432/tree_agent";
+        let connections =
+            problems.number("TREE_AGENT_DATABASE_CONNECTIONS", &self.database_connections, 2..=1_000);
+        StorageConfig {
+            database_url: problems.required("TREE_AGENT_DATABASE_URL", self.database_url.as_deref(), remedy),
+            database_connections: connections as usize,
+            redis_url: self.redis_url.clone(),
+        }
+    }
+}
+
 /// Everything that is wrong with the configuration.
 #[derive(Debug, Default)]
 pub struct Problems(Vec<String>);
