@@ -1,3 +1,90 @@
-//! The planner role and the driver.
+//! The planner role and the driver, side by side in one process: the role is a stateless gRPC service like the others,
+//! and the driver calls it over gRPC like the others.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tree_agent_contract::role::RoleError;
+use tree_agent_driver::{Driver, DriverConfig, GrpcRoles};
+use tree_agent_fanout::Fanout;
+use tree_agent_model::RoleConfig;
+use tree_agent_runtime::server::ServeError;
+use tree_agent_runtime::{Readiness, Server, retry};
+use tree_agent_store::Store;
+
+pub mod config;
 pub mod role;
+
+/// The port when none is configured.
+pub const DEFAULT_PORT: u16 = 7401;
+
+/// What the service needs to know.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The model of the planner role and where its tools find documents.
+    pub role: RoleConfig,
+    /// How runs are driven.
+    pub driver: DriverConfig,
+    /// The role services that the driver calls.
+    pub peers: Peers,
+    /// How long calls in flight get to end after shutdown.
+    pub drain: Duration,
+}
+
+/// Where the driver finds the roles; each URL may stand for several replicas behind one host name.
+#[derive(Clone, Debug)]
+pub struct Peers {
+    /// The planners.
+    pub planners: Vec<Uri>,
+    /// The executors.
+    pub executors: Vec<Uri>,
+    /// The aggregators.
+    pub aggregators: Vec<Uri>,
+}
+
+/// Why the service could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configured model does not exist.
+    #[error("the default model cannot be used")]
+    Model(#[from] RoleError),
+    /// The server failed.
+    #[error("the planner cannot serve")]
+    Serve(#[from] ServeError),
+}
+
+/// Serves the planner role on `listener` and drives runs, until `shutdown` is cancelled. Runs are given back at once;
+/// planner calls in flight get the drain time.
+pub async fn serve(
+    config: Config,
+    store: Arc<dyn Store>,
+    fanout: Arc<dyn Fanout>,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    let role = role::service(config.role.server()?);
+    let peers = &config.peers;
+    let roles = GrpcRoles::new(&peers.planners, &peers.executors, &peers.aggregators);
+    let driver = Driver::new(store.clone(), fanout.clone(), Arc::new(roles), config.driver);
+    let readiness = Readiness::new();
+    readiness.require("store").await;
+    readiness.observe("fanout").await;
+    let every = Duration::from_secs(1);
+    let store_health = retry::watch(readiness.clone(), "store", every, || {
+        let store = store.clone();
+        async move { store.ping().await }
+    });
+    let fanout_health = retry::watch(readiness.clone(), "fanout", every, || {
+        let fanout = fanout.clone();
+        async move { fanout.ping().await }
+    });
+    let server = Server::new(readiness).service(role).drain(config.drain).serve(listener, shutdown.clone());
+    let work = async { tokio::join!(server, driver.run(shutdown)).0 };
+    tokio::select! {
+        served = work => Ok(served?),
+        ((), ()) = async { tokio::join!(store_health, fanout_health) } => unreachable!("health is watched for ever"),
+    }
+}
