@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tree_agent_contract::document::{Document, DocumentOp};
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::limits::DOCUMENT_BYTES;
-use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, Timestamp};
+use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, Scope, Timestamp};
 
 use crate::error::StoreError;
 use crate::ports::{NewRun, RunAppend};
@@ -65,6 +65,15 @@ impl FirstAppend {
         };
         Ok((first, run.spec, run.request_id))
     }
+}
+
+/// The `metrics` of a new run: its context in the form of the first table layout.
+pub(crate) fn context_metrics(spec: &RunSpec, at: Timestamp) -> serde_json::Value {
+    let project = match spec.context.scope {
+        Scope::Project => spec.context.project_ids.first(),
+        Scope::Global | Scope::MultiProject => None,
+    };
+    serde_json::json!({"context": {"type": spec.context.scope, "project_id": project, "set_at": at}})
 }
 
 /// The rows of a list of which the last one of each key counts, in order of that last occurrence.

@@ -1,6 +1,6 @@
 //! The one error type of the store.
 
-use tree_agent_contract::ProjectId;
+use tree_agent_contract::{ProjectId, RunId};
 
 /// Why a store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +57,17 @@ impl StoreError {
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
         Self::Unavailable { message: message.into(), source: Some(source.into()) }
+    }
+
+    /// Run `id` exists (under `request_id`, unless that is empty) and was asked for otherwise.
+    pub(crate) fn other_spec(id: RunId, request_id: &str) -> Self {
+        Self::Conflict(if request_id.is_empty() {
+            format!("run {id} exists with another spec")
+        } else {
+            format!(
+                "request_id {request_id:?} was used before for run {id} with another spec; use a new request_id"
+            )
+        })
     }
 
     /// The name of a project is in use.

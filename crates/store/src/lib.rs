@@ -1,10 +1,11 @@
 //! The store: ports ([`EventLog`], [`Leases`], [`Runs`], [`Documents`], [`Projects`], [`Operations`]) and two
-//! adapters, [`postgres`] and embedded SQLite.
+//! adapters, [`postgres`] and [`embedded`] SQLite.
 //!
 //! Text that Postgres cannot hold (the NUL character) is replaced by U+FFFD on its way into either adapter, so that
 //! no input can make a log unwritable and both stores hold the same.
 
 mod batch;
+pub mod embedded;
 pub mod error;
 pub mod ports;
 pub mod postgres;

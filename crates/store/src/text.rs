@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::error::StoreError;
+
 /// `text` without NUL characters, which Postgres cannot hold.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{FFFD}")) } else { Cow::Borrowed(text) }
@@ -161,6 +163,13 @@ fn end_boundary(body: &str, to: usize) -> usize {
     }
     let from = to.saturating_sub(SNIPPET_BYTES / 4);
     body.get(from..to).and_then(|end| end.rfind(char::is_whitespace)).map_or(to, |space| from + space)
+}
+
+/// The JSON text of `value`, without NUL characters.
+pub(crate) fn json_text(value: &impl serde::Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value)
+        .map(clean_json)
+        .map_err(|e| StoreError::broken("a value has no JSON form", e))
 }
 
 /// The last `max` bytes of `text`, beginning at a whole character.

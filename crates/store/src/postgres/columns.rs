@@ -14,13 +14,11 @@ use super::types::{JsonText, Time};
 use crate::batch::{DocumentWrites, last_of_each};
 use crate::error::StoreError;
 use crate::ports::{Projection, RunAppend, RunRow};
-use crate::text::{clean, clean_json};
+use crate::text::{clean, clean_json, json_text};
 
 /// JSON text of anything that has one.
 pub(super) fn json(value: &impl serde::Serialize) -> Result<JsonText, StoreError> {
-    serde_json::to_string(value)
-        .map(|text| JsonText(clean_json(text)))
-        .map_err(|e| StoreError::broken("a value has no JSON form", e))
+    json_text(value).map(JsonText)
 }
 
 /// The columns of one branch of the statement.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row;
 use deadpool_postgres::tokio_postgres::types::ToSql;
-use tree_agent_contract::{NodeId, RunId, RunSpec, RunStatus, RunSummary, Scope};
+use tree_agent_contract::{NodeId, RunId, RunSpec, RunStatus, RunSummary};
 use uuid::Uuid;
 
 use super::PostgresStore;
@@ -11,7 +11,7 @@ use super::append::write;
 use super::columns::json;
 use super::connection::Connection;
 use super::types::{Json, JsonText, Time};
-use crate::batch::FirstAppend;
+use crate::batch::{FirstAppend, context_metrics};
 use crate::error::StoreError;
 use crate::ports::{Command, Created, NewRun, Page, PendingCommand, RunQuery, Runs};
 use crate::text::clean;
@@ -44,12 +44,8 @@ impl Runs for PostgresStore {
         // Compared as it was stored, so that replaced characters do not make a repeat a conflict.
         if same == parse_spec(id, spec_json.0.as_bytes())? {
             Ok(Created::Existing(id))
-        } else if request_id.is_empty() {
-            Err(StoreError::Conflict(format!("run {id} exists with another spec")))
         } else {
-            Err(StoreError::Conflict(format!(
-                "request_id {request_id:?} was used before for run {id} with another spec; use a new request_id"
-            )))
+            Err(StoreError::other_spec(id, &request_id))
         }
     }
 
@@ -168,15 +164,6 @@ async fn insert(
     }
     write(connection, &mut [first.append]).await?;
     Ok(true)
-}
-
-/// The `metrics` of a new run: its context in the form of the first table layout.
-fn context_metrics(spec: &RunSpec, at: tree_agent_contract::Timestamp) -> serde_json::Value {
-    let project = match spec.context.scope {
-        Scope::Project => spec.context.project_ids.first(),
-        Scope::Global | Scope::MultiProject => None,
-    };
-    serde_json::json!({"context": {"type": spec.context.scope, "project_id": project, "set_at": at}})
 }
 
 fn stored_spec(run: RunId, json: Json) -> Result<RunSpec, StoreError> {

@@ -3,8 +3,9 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use tree_agent_contract::event::{NodeCreated, NodeStatusChanged, RunCreated, SCHEMA_VERSION};
+use tree_agent_contract::event::{GuidanceAdded, NodeCreated, RunCreated, SCHEMA_VERSION};
 use tree_agent_contract::{Event, EventBody, NodeId, NodeStatus, Role, RunId, RunSpec, RunStatus, Timestamp};
+use tree_agent_store::embedded::EmbeddedStore;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
 use tree_agent_store::{Claim, Created, NewRun, NodeRow, Projection, RunAppend, RunRow, Store};
 use tree_agent_testkit::services::PrivatePostgres;
@@ -26,6 +27,7 @@ pub struct Fixture {
 
 enum Raw {
     Postgres(String),
+    Embedded(tempfile::TempDir),
 }
 
 impl Fixture {
@@ -34,6 +36,12 @@ impl Fixture {
         assert_eq!(PostgresStore::migrate(&url).await.unwrap(), 1);
         let store = PostgresStore::connect(&url, PoolConfig::default()).await.unwrap();
         Self { store: Arc::new(store), raw: Raw::Postgres(url) }
+    }
+
+    pub async fn embedded() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(folder.path().join("data")).await.unwrap();
+        Self { store: Arc::new(store), raw: Raw::Embedded(folder) }
     }
 
     /// The rows of a query that both databases understand, columns joined by `|`, nulls as `-`.
@@ -54,6 +62,22 @@ impl Fixture {
                 drop(client);
                 connection.await.unwrap().unwrap();
                 rows
+            }
+            Raw::Embedded(folder) => {
+                use rusqlite::types::ValueRef;
+                let db = rusqlite::Connection::open(folder.path().join("data/tree-agent.db")).unwrap();
+                let mut statement = db.prepare(sql).unwrap();
+                let columns = statement.column_count();
+                let cell = |value: ValueRef<'_>| match value {
+                    ValueRef::Null => "-".to_owned(),
+                    ValueRef::Integer(i) => i.to_string(),
+                    other => other.as_str().unwrap().to_owned(),
+                };
+                let rows = statement.query_map([], |row| {
+                    let cells: Vec<_> = (0..columns).map(|i| cell(row.get_ref(i).unwrap())).collect();
+                    Ok(cells.join("|"))
+                });
+                rows.unwrap().map(Result::unwrap).collect()
             }
         }
     }
@@ -115,24 +139,19 @@ pub fn event(run: RunId, seq: u64, at: Timestamp, body: impl Into<EventBody>) ->
     }
 }
 
-/// A status event whose message is `message`.
-pub fn status_event(run: RunId, seq: u64, message: &str) -> Event {
-    let body = NodeStatusChanged {
-        status: NodeStatus::Executing,
-        role: Role::Executor,
-        message: Some(message.into()),
-        progress: Some(0.25),
-    };
+/// An event that says `message`.
+pub fn saying(run: RunId, seq: u64, message: &str) -> Event {
+    let body = GuidanceAdded { text: message.into(), author: String::new() };
     event(run, seq, T0.plus_millis(seq), body)
 }
 
-/// An append of `n` status events after `head`, without projection.
+/// An append of `n` events after `head`, without projection.
 pub fn append(run: RunId, epoch: u64, head: u64, n: u64) -> RunAppend {
     RunAppend {
         run_id: run,
         epoch,
         expected_head: head,
-        events: (head + 1..=head + n).map(|seq| status_event(run, seq, &format!("e{epoch}"))).collect(),
+        events: (head + 1..=head + n).map(|seq| saying(run, seq, &format!("e{epoch}"))).collect(),
         projection: Projection::default(),
         documents: Vec::new(),
         handled_commands: Vec::new(),

@@ -1,12 +1,10 @@
 //! Append, fence, repeat, read.
 
-use tree_agent_contract::event::NodeStatusChanged;
-use tree_agent_contract::{
-    ArtifactId, ArtifactType, EventBody, NodeStatus, PlanId, Role, RunStatus, Timestamp,
-};
+use tree_agent_contract::event::ReplanRequested;
+use tree_agent_contract::{ArtifactId, ArtifactType, NodeStatus, PlanId, RunStatus, Timestamp};
 use tree_agent_store::{AppendOutcome, ArtifactRow, PlanRow, Projection, RunAppend, RunRow, StoreError};
 
-use crate::fixture::{Fixture, T0, append, event, new_run, node_row, run_id, run_row, status_event};
+use crate::fixture::{Fixture, T0, append, event, new_run, node_row, run_id, run_row, saying};
 
 pub async fn appends_and_reads_back_exactly(f: Fixture) {
     let claim = f.claimed(1, "a").await;
@@ -65,15 +63,12 @@ pub async fn a_repeat_from_an_older_epoch_or_with_other_events_is_fenced(f: Fixt
     assert_eq!(f.store.append(vec![new.clone()]).await.unwrap(), [AppendOutcome::Appended]);
     assert_eq!(f.store.append(vec![old]).await.unwrap(), [AppendOutcome::Fenced]);
     let mut other = new.clone();
-    other.events[1] = event(run, 4, T0, EventBody::from(rollup()));
+    other.events[1] =
+        event(run, 4, T0, ReplanRequested { reason: String::new(), based_on_child_ids: Vec::new() });
     assert_eq!(f.store.append(vec![other]).await.unwrap(), [AppendOutcome::Fenced]);
     let longer = append(run, next.epoch, 2, 3);
     assert_eq!(f.store.append(vec![longer]).await.unwrap(), [AppendOutcome::Fenced]);
     assert_eq!(f.store.read(run, 2, 10).await.unwrap(), new.events);
-}
-
-fn rollup() -> NodeStatusChanged {
-    NodeStatusChanged { status: NodeStatus::Waiting, role: Role::Planner, message: None, progress: None }
 }
 
 pub async fn events_must_be_contiguous_and_a_run_may_occur_once(f: Fixture) {
@@ -231,12 +226,12 @@ pub async fn nul_characters_do_not_stop_a_log(f: Fixture) {
     let claim = f.claimed(1, "a").await;
     let run = claim.run_id;
     let mut odd = append(run, claim.epoch, 2, 1);
-    odd.events[0] = status_event(run, 3, "a\0b \\u0000 \u{1F600}");
+    odd.events[0] = saying(run, 3, "a\0b \\u0000 \u{1F600}");
     odd.projection.nodes.push(node_row(run, NodeStatus::Executing));
     odd.projection.nodes[0].title = "x\0".into();
     odd.documents.push(crate::runs::scratchpad_create(1, "body\0"));
     assert_eq!(f.store.append(vec![odd]).await.unwrap(), [AppendOutcome::Appended]);
     let stored = f.store.read(run, 2, 1).await.unwrap();
-    assert_eq!(stored, [status_event(run, 3, "a\u{FFFD}b \\u0000 \u{1F600}")]);
+    assert_eq!(stored, [saying(run, 3, "a\u{FFFD}b \\u0000 \u{1F600}")]);
     assert_eq!(f.rows("SELECT body FROM onto_documents").await, ["body\u{FFFD}"]);
 }

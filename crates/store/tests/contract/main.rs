@@ -16,6 +16,12 @@ macro_rules! contract {
                 super::$module::$name(super::fixture::Fixture::postgres().await).await;
             }
         )*}
+        mod embedded {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$module::$name(super::fixture::Fixture::embedded().await).await;
+            }
+        )*}
     };
 }
 

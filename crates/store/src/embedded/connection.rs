@@ -1,0 +1,62 @@
+//! Connections, and what SQLite's errors mean.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rusqlite::{Connection, ErrorCode, ffi};
+use tree_agent_contract::Timestamp;
+
+use crate::error::StoreError;
+
+pub(super) fn open(file: &Path) -> Result<Connection, StoreError> {
+    let broken =
+        |e| StoreError::broken(format!("{} cannot be opened; check the data directory", file.display()), e);
+    prepare(Connection::open(file).map_err(broken)?).map_err(broken)
+}
+
+pub(super) fn open_in_memory() -> Result<Connection, StoreError> {
+    Connection::open_in_memory().and_then(prepare).map_err(map_error)
+}
+
+fn prepare(connection: Connection) -> Result<Connection, rusqlite::Error> {
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.set_prepared_statement_cache_capacity(64);
+    // FULL: what was answered survives a power cut. WAL: reads never wait for the writer.
+    connection.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
+         PRAGMA cache_size = -16000;",
+    )?;
+    Ok(connection)
+}
+
+/// What an SQLite error means to a caller.
+pub(super) fn map_error(error: rusqlite::Error) -> StoreError {
+    let Some(code) = error.sqlite_error() else {
+        return StoreError::broken("a stored value cannot be read", error);
+    };
+    match code.code {
+        ErrorCode::ConstraintViolation
+            if matches!(
+                code.extended_code,
+                ffi::SQLITE_CONSTRAINT_UNIQUE | ffi::SQLITE_CONSTRAINT_PRIMARYKEY
+            ) =>
+        {
+            StoreError::Conflict(error.to_string())
+        }
+        ErrorCode::DatabaseBusy
+        | ErrorCode::DatabaseLocked
+        | ErrorCode::DiskFull
+        | ErrorCode::SystemIoFailure
+        | ErrorCode::OutOfMemory
+        | ErrorCode::OperationInterrupted => {
+            StoreError::unavailable("the embedded database could not serve the call now", error)
+        }
+        _ => StoreError::broken("the embedded database refused the call", error),
+    }
+}
+
+/// The store's clock.
+pub(super) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,91 @@
+//! Leases in SQLite, by the clock of this process: no other one writes.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::params;
+use tree_agent_contract::RunId;
+
+use super::EmbeddedStore;
+use super::append::execute;
+use super::connection::{map_error, now};
+use crate::error::StoreError;
+use crate::ports::{Claim, Leases};
+
+#[async_trait]
+impl Leases for EmbeddedStore {
+    async fn claim(&self, owner: &str, ttl: Duration, limit: usize) -> Result<Vec<Claim>, StoreError> {
+        let owner = owner.to_owned();
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.write(move |tx| {
+            let now = now().micros();
+            let mut statement = tx
+                .prepare_cached(
+                    "SELECT id, epoch, head_seq FROM tree_agent_runs \
+                     WHERE status IN ('queued', 'running', 'paused') \
+                       AND (lease_expires_at IS NULL OR lease_expires_at < ?1) \
+                     ORDER BY created_at, id LIMIT ?2",
+                )
+                .map_err(map_error)?;
+            let rows = statement
+                .query_map([now, limit], |row| {
+                    Ok(Claim {
+                        run_id: RunId(row.get(0)?),
+                        epoch: row.get::<_, i64>(1)? as u64 + 1,
+                        head_seq: row.get::<_, i64>(2)? as u64,
+                    })
+                })
+                .map_err(map_error)?;
+            let claims: Vec<Claim> = rows.collect::<Result<_, _>>().map_err(map_error)?;
+            for claim in &claims {
+                execute(
+                    tx,
+                    "UPDATE tree_agent_runs SET epoch = ?2, lease_owner = ?3, lease_expires_at = ?4 WHERE id = ?1",
+                    params![claim.run_id.0, claim.epoch as i64, owner, end(now, ttl)],
+                )?;
+            }
+            Ok(claims)
+        })
+        .await
+    }
+
+    async fn renew(&self, held: &[(RunId, u64)], ttl: Duration) -> Result<Vec<RunId>, StoreError> {
+        let held = held.to_vec();
+        self.write(move |tx| {
+            let until = end(now().micros(), ttl);
+            let mut renewed = Vec::with_capacity(held.len());
+            for (run, epoch) in held {
+                // A lease that ran out and that nobody took is still held; one that was released is not.
+                let changed = execute(
+                    tx,
+                    "UPDATE tree_agent_runs SET lease_expires_at = ?3 \
+                     WHERE id = ?1 AND epoch = ?2 AND lease_owner IS NOT NULL",
+                    params![run.0, epoch as i64, until],
+                )?;
+                renewed.extend((changed == 1).then_some(run));
+            }
+            Ok(renewed)
+        })
+        .await
+    }
+
+    async fn release(&self, held: &[(RunId, u64)]) -> Result<(), StoreError> {
+        let held = held.to_vec();
+        self.write(move |tx| {
+            held.iter().try_for_each(|(run, epoch)| {
+                execute(
+                    tx,
+                    "UPDATE tree_agent_runs SET lease_owner = NULL, lease_expires_at = NULL \
+                     WHERE id = ?1 AND epoch = ?2",
+                    params![run.0, *epoch as i64],
+                )
+                .map(drop)
+            })
+        })
+        .await
+    }
+}
+
+fn end(now: i64, ttl: Duration) -> i64 {
+    now.saturating_add(i64::try_from(ttl.as_micros()).unwrap_or(i64::MAX))
+}

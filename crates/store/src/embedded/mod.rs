@@ -1,0 +1,169 @@
+//! The store in one SQLite file, for one process.
+//!
+//! One connection writes; reads go to connections of their own and see the last commit. A commit is on disk before
+//! it is answered. All work happens on tokio's blocking threads.
+
+mod append;
+mod connection;
+mod documents;
+mod leases;
+mod migrate;
+mod operations;
+mod projection;
+mod projects;
+mod runs;
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use tokio::sync::Semaphore;
+
+use crate::error::StoreError;
+use connection::map_error;
+
+/// Reads at the same time.
+const READERS: usize = 4;
+
+/// A store in one SQLite file. Clones share it.
+#[derive(Clone)]
+pub struct EmbeddedStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    writer: Mutex<Connection>,
+    /// Free connections for reads.
+    readers: Mutex<Vec<Connection>>,
+    reading: Semaphore,
+    /// The database; none in memory, where reads share the writer's connection.
+    file: Option<PathBuf>,
+    /// Locked for as long as the store is open.
+    _lock: Option<File>,
+}
+
+impl EmbeddedStore {
+    /// Opens the store in the folder `data_dir`, making and migrating it as needed.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when another process has it open; [`StoreError::Broken`] when it was written by a
+    /// newer version or cannot be used; both say what to do.
+    pub async fn open(data_dir: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let data_dir = data_dir.into();
+        blocking(move || {
+            let unusable = |e: std::io::Error| {
+                let shown = data_dir.display();
+                StoreError::broken(format!("the data directory {shown} cannot be used; choose another"), e)
+            };
+            std::fs::create_dir_all(&data_dir).map_err(unusable)?;
+            let lock = OpenOptions::new()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .open(data_dir.join("tree-agent.lock"))
+                .map_err(unusable)?;
+            match lock.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    return Err(StoreError::Conflict(format!(
+                        "the data directory {} is in use by another tree-agent process; stop it, or choose another \
+                         data directory",
+                        data_dir.display()
+                    )));
+                }
+                Err(TryLockError::Error(e)) => return Err(unusable(e)),
+            }
+            let file = data_dir.join("tree-agent.db");
+            let mut writer = connection::open(&file)?;
+            migrate::run(&mut writer, &data_dir)?;
+            Ok(Self::new(writer, Some(file), Some(lock)))
+        })
+        .await
+    }
+
+    /// A store that is gone when it is dropped.
+    ///
+    /// # Errors
+    /// When SQLite cannot be used at all.
+    pub async fn open_in_memory() -> Result<Self, StoreError> {
+        blocking(|| {
+            let mut writer = connection::open_in_memory()?;
+            migrate::run(&mut writer, Path::new(":memory:"))?;
+            Ok(Self::new(writer, None, None))
+        })
+        .await
+    }
+
+    fn new(writer: Connection, file: Option<PathBuf>, lock: Option<File>) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                writer: Mutex::new(writer),
+                readers: Mutex::default(),
+                reading: Semaphore::new(READERS),
+                file,
+                _lock: lock,
+            }),
+        }
+    }
+
+    /// Runs `work` in a transaction of its own; an error undoes it.
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let inner = self.inner.clone();
+        blocking(move || {
+            let mut writer = locked(&inner.writer);
+            let transaction =
+                writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(map_error)?;
+            let value = work(&transaction)?;
+            transaction.commit().map_err(map_error)?;
+            Ok(value)
+        })
+        .await
+    }
+
+    /// Runs `work` on a connection that sees the last commit.
+    async fn query<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let inner = self.inner.clone();
+        let _permit = self.inner.reading.acquire().await;
+        blocking(move || {
+            let Some(file) = &inner.file else {
+                return work(&locked(&inner.writer));
+            };
+            let free = locked(&inner.readers).pop();
+            let reader = match free {
+                Some(reader) => reader,
+                None => connection::open(file)?,
+            };
+            let result = work(&reader);
+            locked(&inner.readers).push(reader);
+            result
+        })
+        .await
+    }
+}
+
+impl std::fmt::Debug for EmbeddedStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EmbeddedStore").field("file", &self.inner.file).finish_non_exhaustive()
+    }
+}
+
+/// A panic elsewhere left no half-done work behind: its transaction was rolled back.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(e) => Err(StoreError::unavailable("the store's work was interrupted", e)),
+    }
+}

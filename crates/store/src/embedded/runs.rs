@@ -1,0 +1,197 @@
+//! Runs and their inbox in SQLite.
+
+use async_trait::async_trait;
+use rusqlite::types::Value;
+use rusqlite::{OptionalExtension, Row, Transaction, params, params_from_iter};
+use tree_agent_contract::{NodeId, RunId, RunSpec, RunStatus, RunSummary, Timestamp};
+
+use super::EmbeddedStore;
+use super::append::{self, execute};
+use super::connection::{map_error, now};
+use crate::batch::{FirstAppend, context_metrics};
+use crate::error::StoreError;
+use crate::ports::{Command, Created, NewRun, Page, PendingCommand, RunQuery, Runs};
+use crate::text::{clean, fold, json_text};
+
+const SUMMARY: &str = "SELECT id, spec, status, partial, root_node_id, head_seq, node_count, error, created_at, \
+                       updated_at FROM tree_agent_runs";
+
+#[async_trait]
+impl Runs for EmbeddedStore {
+    async fn create_run(&self, run: NewRun) -> Result<Created, StoreError> {
+        let run_id = run.run_id;
+        let (first, spec, request_id) = FirstAppend::of(run)?;
+        let spec_json = json_text(&spec)?;
+        self.write(move |tx| {
+            let existing = tx
+                .query_row(
+                    "SELECT id, spec FROM tree_agent_runs \
+                     WHERE id = ?1 OR (user_id = ?2 AND request_id = ?3 AND ?3 <> '') ORDER BY id = ?1 DESC LIMIT 1",
+                    params![run_id.0, clean(&spec.user_id), clean(&request_id)],
+                    |row| Ok((RunId(row.get(0)?), row.get::<_, String>(1)?)),
+                )
+                .optional()
+                .map_err(map_error)?;
+            let Some((id, stored)) = existing else {
+                insert(tx, first, &spec, &spec_json, &request_id)?;
+                return Ok(Created::New(run_id));
+            };
+            if parse_spec(id, &stored)? == parse_spec(id, &spec_json)? {
+                Ok(Created::Existing(id))
+            } else {
+                Err(StoreError::other_spec(id, &request_id))
+            }
+        })
+        .await
+    }
+
+    async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
+        self.query(move |db| {
+            db.query_row(&format!("{SUMMARY} WHERE id = ?1"), [run.0], |row| Ok(summary(row)))
+                .optional()
+                .map_err(map_error)?
+                .ok_or_else(|| StoreError::not_found("run", run))?
+        })
+        .await
+    }
+
+    async fn list_runs(&self, query: RunQuery) -> Result<Page<RunSummary>, StoreError> {
+        let mut conditions = vec!["true".to_owned()];
+        let mut params = vec![Value::Integer(query.limit as i64 + 1)];
+        let mut param = |value: Value| {
+            params.push(value);
+            format!("?{}", params.len())
+        };
+        if !query.statuses.is_empty() {
+            let names: Vec<_> =
+                query.statuses.iter().map(|status| param(Value::Text(status.as_str().into()))).collect();
+            conditions.push(format!("status IN ({})", names.join(", ")));
+        }
+        if let Some(project) = query.project_id {
+            let id = param(Value::Text(project.to_string()));
+            conditions.push(format!("EXISTS (SELECT 1 FROM json_each(project_ids) p WHERE p.value = {id})"));
+        }
+        if !query.objective_contains.is_empty() {
+            let text = param(Value::Text(fold(&query.objective_contains)));
+            conditions.push(format!("instr(objective_folded, {text}) > 0"));
+        }
+        if let Some((at, id)) = query.before {
+            let at = param(Value::Integer(at.micros()));
+            let id = param(Value::Blob(id.as_bytes().to_vec()));
+            conditions.push(format!("(created_at, id) < ({at}, {id})"));
+        }
+        let sql = format!(
+            "{SUMMARY} WHERE {} ORDER BY created_at DESC, id DESC LIMIT ?1",
+            conditions.join(" AND ")
+        );
+        self.query(move |db| {
+            let mut statement = db.prepare_cached(&sql).map_err(map_error)?;
+            let mut rows = statement.query(params_from_iter(params)).map_err(map_error)?;
+            let mut items = Vec::new();
+            while let Some(row) = rows.next().map_err(map_error)? {
+                items.push(summary(row)?);
+            }
+            let more = items.len() > query.limit;
+            items.truncate(query.limit);
+            Ok(Page { items, more })
+        })
+        .await
+    }
+
+    async fn send_command(&self, run: RunId, command: Command) -> Result<i64, StoreError> {
+        let command = json_text(&command)?;
+        self.write(move |tx| {
+            tx.query_row(
+                "INSERT INTO tree_agent_commands (run_id, command, created_at) \
+                 SELECT id, ?2, ?3 FROM tree_agent_runs WHERE id = ?1 RETURNING id",
+                params![run.0, command, now().micros()],
+                |row| row.get(0),
+            )
+            .optional()
+            .map_err(map_error)?
+            .ok_or_else(|| StoreError::not_found("run", run))
+        })
+        .await
+    }
+
+    async fn commands(&self, runs: &[RunId]) -> Result<Vec<PendingCommand>, StoreError> {
+        let runs = runs.to_vec();
+        self.query(move |db| {
+            let mut statement = db
+                .prepare_cached(
+                    "SELECT id, command FROM tree_agent_commands WHERE run_id = ?1 AND handled_at IS NULL",
+                )
+                .map_err(map_error)?;
+            let mut commands = Vec::new();
+            for run_id in runs {
+                let rows = statement
+                    .query_map([run_id.0], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))
+                    .map_err(map_error)?;
+                for row in rows {
+                    let (id, text) = row.map_err(map_error)?;
+                    let command = serde_json::from_str(&text)
+                        .map_err(|e| StoreError::broken(format!("command {id} cannot be read"), e))?;
+                    commands.push(PendingCommand { id, run_id, command });
+                }
+            }
+            commands.sort_unstable_by_key(|command| command.id);
+            Ok(commands)
+        })
+        .await
+    }
+}
+
+fn insert(
+    tx: &Transaction<'_>,
+    first: FirstAppend,
+    spec: &RunSpec,
+    spec_json: &str,
+    request_id: &str,
+) -> Result<(), StoreError> {
+    execute(
+        tx,
+        "INSERT INTO tree_agent_runs (id, user_id, request_id, objective, objective_folded, spec, strategy, scope, \
+             project_ids, metrics, root_node_id, created_at, updated_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12)",
+        params![
+            first.append.run_id.0,
+            clean(&spec.user_id),
+            clean(request_id),
+            clean(&spec.objective),
+            fold(&spec.objective),
+            spec_json,
+            spec.strategy.as_str(),
+            spec.context.scope.as_str(),
+            json_text(&spec.context.project_ids)?,
+            json_text(&context_metrics(spec, first.created_at))?,
+            first.root.0,
+            first.created_at.micros(),
+        ],
+    )?;
+    append::write(tx, first.append).map(drop)
+}
+
+fn parse_spec(run: RunId, json: &str) -> Result<RunSpec, StoreError> {
+    serde_json::from_str(json)
+        .map_err(|e| StoreError::broken(format!("the spec of run {run} cannot be read"), e))
+}
+
+fn summary(row: &Row<'_>) -> Result<RunSummary, StoreError> {
+    let run_id = RunId(row.get(0).map_err(map_error)?);
+    let spec: String = row.get(1).map_err(map_error)?;
+    let status: String = row.get(2).map_err(map_error)?;
+    Ok(RunSummary {
+        run_id,
+        spec: parse_spec(run_id, &spec)?,
+        status: status
+            .parse::<RunStatus>()
+            .map_err(|e| StoreError::broken(format!("the status of run {run_id} cannot be read"), e))?,
+        partial: row.get(3).map_err(map_error)?,
+        root_node_id: NodeId(row.get(4).map_err(map_error)?),
+        head_seq: row.get::<_, i64>(5).map_err(map_error)? as u64,
+        node_count: row.get::<_, i64>(6).map_err(map_error)? as u64,
+        error: row.get(7).map_err(map_error)?,
+        created_at: Timestamp(row.get(8).map_err(map_error)?),
+        updated_at: Timestamp(row.get(9).map_err(map_error)?),
+    })
+}
