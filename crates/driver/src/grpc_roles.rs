@@ -189,7 +189,9 @@ impl Exchange {
             let Some(message) = message else { break };
             match message.part() {
                 _ if output.is_some() => {
-                    return Err(invalid("something followed the output; a call ends with exactly one output"));
+                    return Err(invalid(
+                        "something followed the output; a call ends with exactly one output",
+                    ));
                 }
                 None => return Err(invalid("a message holds neither an update nor an output")),
                 Some(Part::Output(out)) => {
