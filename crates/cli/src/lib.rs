@@ -1,1 +1,77 @@
 //! The tree-agent command line.
+//!
+//! Each command is a file of [`commands`]. All but `dev`, `migrate` and `completions` are clients of a server;
+//! `run --local` and `dev` bring the server up inside this process ([`cluster`]) and are clients of that.
+
+mod args;
+mod client;
+mod commands;
+mod error;
+mod exit;
+mod output;
+mod view;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tree_agent_runtime::telemetry::{self, LogFormat};
+
+use crate::args::{Cli, Command, Global};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Output;
+
+/// Parses the arguments, does what they say, and reports how it went.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: cannot start the async runtime: {error}");
+            return Exit::Internal.into();
+        }
+    };
+    let result = runtime.block_on(start(cli));
+    // Blocking reads and writes that are still under way must not hold up the end.
+    runtime.shutdown_background();
+    match result {
+        Ok(exit) => exit.into(),
+        Err(error) if error.is_broken_pipe() => Exit::Success.into(),
+        Err(error) => {
+            eprintln!("error: {error}");
+            if let Some(hint) = error.hint() {
+                eprintln!("  hint: {hint}");
+            }
+            error.exit().into()
+        }
+    }
+}
+
+/// What every command is given.
+pub(crate) struct Context {
+    server: String,
+    out: Output,
+}
+
+async fn start(cli: Cli) -> Result<Exit, CliError> {
+    let Global { server, output, log } = cli.global;
+    let filter = match &cli.command {
+        _ if log.is_some() => log.unwrap_or_default(),
+        _ => "warn".to_owned(),
+    };
+    let _telemetry =
+        telemetry::init("cli", &filter, LogFormat::Text).map_err(|e| CliError::Usage(e.to_string()))?;
+    let context = Context { server, out: Output::detect(output) };
+    match cli.command {
+        Command::Run(run) => run.run(&context).await,
+        Command::Watch(watch) => watch.run(&context).await,
+        Command::Runs(runs) => runs.run(&context).await,
+        Command::Graph(graph) => graph.run(&context).await,
+        Command::Events(events) => events.run(&context).await,
+        Command::Doc(doc) => doc.run(&context).await,
+        Command::Cancel(cancel) => cancel.run(&context).await,
+        Command::Import(import) => import.run(&context).await,
+        Command::Projects(projects) => projects.run(&context).await,
+        Command::Completions(completions) => completions.run(&context),
+    }
+}

@@ -1,0 +1,169 @@
+//! Talking to a server.
+
+pub(crate) mod watch;
+
+use std::time::Duration;
+
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
+use tree_agent_contract::{ProjectId, RunId, RunSummary, limits};
+use tree_agent_proto::Wire;
+use tree_agent_proto::v1 as pb;
+use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
+use tree_agent_proto::v1::project_service_client::ProjectServiceClient;
+use tree_agent_proto::v1::run_service_client::RunServiceClient;
+
+use crate::error::{CliError, is_transient};
+
+/// How long to wait for a TCP connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long one call that is not a stream may take.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Times that a call which is safe to repeat is made before its failure counts.
+const ATTEMPTS: u32 = 4;
+/// Bytes of one answer. The graph of a large run is one message, and we asked for it.
+const ANSWER_BYTES: usize = 64 * limits::MESSAGE_BYTES;
+
+/// A connection to a server. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    channel: Channel,
+    server: String,
+}
+
+impl Client {
+    /// Connects, so that a server that is not there is noticed before anything is begun.
+    pub(crate) async fn connect(server: &str) -> Result<Self, CliError> {
+        let bad = |why: String| {
+            CliError::Usage(format!(
+                "--server {server:?}: {why}; expected a URL such as http://127.0.0.1:7400"
+            ))
+        };
+        if !server.starts_with("http://") {
+            return Err(bad("is not an http:// URL".into()));
+        }
+        let endpoint = Endpoint::from_shared(server.to_owned()).map_err(|e| bad(e.to_string()))?;
+        if endpoint.uri().host().is_none_or(str::is_empty) {
+            return Err(bad("names no host".into()));
+        }
+        let channel = endpoint
+            .connect_timeout(CONNECT_TIMEOUT)
+            .http2_keep_alive_interval(Duration::from_secs(10))
+            .keep_alive_timeout(Duration::from_secs(10))
+            .tcp_nodelay(true)
+            .connect()
+            .await
+            .map_err(|e| CliError::Unreachable { server: server.to_owned(), reason: root_cause(&e) })?;
+        Ok(Self { channel, server: server.to_owned() })
+    }
+
+    /// The run service.
+    pub(crate) fn runs(&self) -> RunServiceClient<Channel> {
+        RunServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    /// The document service.
+    pub(crate) fn documents(&self) -> DocumentServiceClient<Channel> {
+        DocumentServiceClient::new(self.channel.clone())
+            .max_decoding_message_size(ANSWER_BYTES)
+            .max_encoding_message_size(limits::MESSAGE_BYTES)
+    }
+
+    /// The project service.
+    pub(crate) fn projects(&self) -> ProjectServiceClient<Channel> {
+        ProjectServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    /// Makes a call that is safe to repeat, again with backoff while its failure is transient.
+    pub(crate) async fn call<T, F>(&self, mut call: impl FnMut() -> F) -> Result<T, CliError>
+    where
+        F: Future<Output = Result<tonic::Response<T>, Status>>,
+    {
+        let mut attempt = 1;
+        loop {
+            match call().await {
+                Ok(answer) => return Ok(answer.into_inner()),
+                Err(status) if is_transient(&status) && attempt < ATTEMPTS => {
+                    tracing::debug!(%status, attempt, "call failed; trying again");
+                    tokio::time::sleep(watch::jittered(Duration::from_millis(100), attempt)).await;
+                    attempt += 1;
+                }
+                Err(status) if is_transient(&status) => {
+                    return Err(CliError::Unreachable {
+                        server: self.server.clone(),
+                        reason: root_cause(&status),
+                    });
+                }
+                Err(status) => return Err(status.into()),
+            }
+        }
+    }
+
+    /// One run.
+    pub(crate) async fn run(&self, run: RunId) -> Result<RunSummary, CliError> {
+        let answer = self
+            .call(|| {
+                let mut runs = self.runs();
+                async move { runs.get_run(request(pb::GetRunRequest { run_id: run.to_wire() })).await }
+            })
+            .await?;
+        summary(answer.run)
+    }
+
+    /// The project that `key` means: an id when it looks like one and exists, else a name. It must exist.
+    pub(crate) async fn existing_project(&self, key: &str) -> Result<pb::Project, CliError> {
+        if let Ok(id) = key.parse::<ProjectId>() {
+            let by_id = pb::get_project_request::Key::ProjectId(id.to_wire());
+            if let Some(project) = self.get_project(by_id).await? {
+                return Ok(project);
+            }
+        }
+        self.project_by_name(key).await?.ok_or_else(|| {
+            CliError::Usage(format!(
+                "project {key:?} does not exist; `tree-agent projects` lists those that do"
+            ))
+        })
+    }
+
+    /// The project with this name.
+    pub(crate) async fn project_by_name(&self, name: &str) -> Result<Option<pb::Project>, CliError> {
+        self.get_project(pb::get_project_request::Key::Name(name.to_owned())).await
+    }
+
+    async fn get_project(&self, key: pb::get_project_request::Key) -> Result<Option<pb::Project>, CliError> {
+        let answer = self
+            .call(|| {
+                let mut projects = self.projects();
+                let message = pb::GetProjectRequest { key: Some(key.clone()) };
+                async move { projects.get_project(request(message)).await }
+            })
+            .await;
+        match answer {
+            Ok(answer) => Ok(answer.project),
+            Err(CliError::Refused(status)) if status.code() == tonic::Code::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A request with the deadline of calls that are not streams.
+pub(crate) fn request<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(CALL_TIMEOUT);
+    request
+}
+
+/// A run out of an answer.
+pub(crate) fn summary(run: Option<pb::Run>) -> Result<RunSummary, CliError> {
+    let run = run.ok_or_else(|| CliError::Other("the server's answer holds no run".into()))?;
+    Ok(RunSummary::from_wire(run)?)
+}
+
+/// The innermost cause: "Connection refused" says more than "transport error".
+pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut at = error;
+    while let Some(source) = at.source() {
+        at = source;
+    }
+    at.to_string()
+}

@@ -1,0 +1,14 @@
+//! One file per command.
+
+pub(crate) mod cancel;
+pub(crate) mod completions;
+pub(crate) mod doc;
+pub(crate) mod events;
+mod follow;
+pub(crate) mod graph;
+pub(crate) mod import;
+pub(crate) mod projects;
+pub(crate) mod run;
+pub(crate) mod runs;
+mod text_files;
+pub(crate) mod watch;

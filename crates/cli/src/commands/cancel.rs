@@ -1,0 +1,57 @@
+//! `cancel`: ends a run.
+
+use clap::Args;
+use tree_agent_contract::RunId;
+use tree_agent_proto::Wire;
+use tree_agent_proto::v1 as pb;
+
+use crate::Context;
+use crate::client::watch::{self, Policy, Update};
+use crate::client::{Client, request, summary};
+use crate::error::CliError;
+use crate::exit::Exit;
+
+/// Cancel a run and wait until it has ended; cancelling one that has ended changes nothing
+#[derive(Debug, Args)]
+pub(crate) struct Cancel {
+    /// The run
+    run: RunId,
+    /// Why; kept in the run's log
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+    /// Do not wait until the run has ended
+    #[arg(long)]
+    no_wait: bool,
+}
+
+impl Cancel {
+    pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
+        let client = Client::connect(&context.server).await?;
+        let answer = client
+            .call(|| {
+                let mut runs = client.runs();
+                let message =
+                    pb::CancelRunRequest { run_id: self.run.to_wire(), reason: self.reason.clone() };
+                async move { runs.cancel_run(request(message)).await }
+            })
+            .await?;
+        let mut run = summary(answer.run)?;
+        if !run.status.is_final() && !self.no_wait {
+            let mut updates = watch::spawn(client.clone(), self.run, run.head_seq, Policy::default());
+            while let Some(update) = updates.recv().await {
+                if let Update::Ended(_) = update? {
+                    break;
+                }
+            }
+            run = client.run(self.run).await?;
+        }
+        if context.out.is_jsonl() {
+            context.out.json(&run)?;
+        } else if run.status.is_final() {
+            context.out.line(format!("run {} has ended: {}", run.run_id, run.status))?;
+        } else {
+            context.out.line(format!("run {} will be cancelled", run.run_id))?;
+        }
+        Ok(Exit::Success)
+    }
+}

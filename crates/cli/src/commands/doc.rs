@@ -1,0 +1,94 @@
+//! `doc`: one document.
+
+use clap::Args;
+use serde::Serialize;
+use tree_agent_contract::{DocumentId, DocumentKind, NodeId, ProjectId, RunId, Timestamp};
+use tree_agent_proto::Wire;
+use tree_agent_proto::v1 as pb;
+
+use crate::Context;
+use crate::client::{Client, request};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::view::paint::many_lines;
+
+/// Print a document: a source, a scratchpad or what a node wrote
+#[derive(Debug, Args)]
+pub(crate) struct Doc {
+    /// The document's id
+    #[arg(value_name = "ID")]
+    id: DocumentId,
+}
+
+/// A document as `-o jsonl` prints it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DocumentJson {
+    id: DocumentId,
+    kind: DocumentKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    project_id: Option<ProjectId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_id: Option<RunId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_id: Option<NodeId>,
+    path: String,
+    title: String,
+    bytes: u64,
+    created_at: Option<Timestamp>,
+    updated_at: Option<Timestamp>,
+    body: String,
+}
+
+impl Doc {
+    pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
+        let client = Client::connect(&context.server).await?;
+        let (summary, document) = fetch(&client, self.id).await?;
+        if !context.out.is_jsonl() {
+            print_body(&context.out, &document.body)?;
+            return Ok(Exit::Success);
+        }
+        context.out.json(&DocumentJson {
+            id: self.id,
+            kind: Wire::from_wire(summary.kind)?,
+            project_id: Wire::from_wire(summary.project_id)?,
+            run_id: Wire::from_wire(summary.run_id)?,
+            node_id: Wire::from_wire(summary.node_id)?,
+            path: summary.path,
+            title: summary.title,
+            bytes: summary.bytes,
+            created_at: Wire::from_wire(document.created_at)?,
+            updated_at: Wire::from_wire(summary.updated_at)?,
+            body: document.body,
+        })?;
+        Ok(Exit::Success)
+    }
+}
+
+/// The document with `id`, its summary taken out.
+pub(crate) async fn fetch(
+    client: &Client,
+    id: DocumentId,
+) -> Result<(pb::DocumentSummary, pb::Document), CliError> {
+    let answer = client
+        .call(|| {
+            let mut documents = client.documents();
+            let message = pb::GetDocumentRequest { document_id: id.to_wire() };
+            async move { documents.get_document(request(message)).await }
+        })
+        .await?;
+    let mut document =
+        answer.document.ok_or_else(|| CliError::Other("the server's answer holds no document".into()))?;
+    let summary = document
+        .summary
+        .take()
+        .ok_or_else(|| CliError::Other("the server's answer holds no summary of the document".into()))?;
+    Ok((summary, document))
+}
+
+/// Prints a body: as it is into a pipe, without control characters on a terminal.
+pub(crate) fn print_body(out: &Output, body: &str) -> Result<(), CliError> {
+    let body = body.trim_end_matches('\n');
+    if out.is_terminal() { out.line(many_lines(body)) } else { out.line(body) }
+}

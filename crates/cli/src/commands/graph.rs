@@ -1,0 +1,92 @@
+//! `graph`: the tree of a run, now or at a seq.
+
+use clap::{Args, ValueEnum};
+use tree_agent_contract::graph::GraphSnapshot;
+use tree_agent_contract::{RunId, Timestamp};
+use tree_agent_proto::Wire;
+use tree_agent_proto::v1 as pb;
+
+use crate::Context;
+use crate::client::{Client, request};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::view::formats::{dot, mermaid};
+use crate::view::live::Live;
+use crate::view::tree::{Layout, tree};
+
+/// Print the tree of a run, now or as it was at a seq
+#[derive(Debug, Args)]
+pub(crate) struct Graph {
+    /// The run
+    run: RunId,
+    /// As it was after this event
+    #[arg(long, value_name = "SEQ")]
+    at: Option<u64>,
+    /// What to print [default: tree; json with -o jsonl]
+    #[arg(long, value_enum)]
+    format: Option<Form>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// Text for people
+    Tree,
+    /// Graphviz
+    Dot,
+    /// Mermaid
+    Mermaid,
+    /// One JSON object
+    Json,
+}
+
+impl Graph {
+    pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
+        let form = match (self.format, context.out.is_jsonl()) {
+            (Some(Form::Json) | None, true) => Form::Json,
+            (Some(_), true) => {
+                return Err(CliError::Usage(
+                    "-o jsonl prints JSON: leave --format out, or use --format json".into(),
+                ));
+            }
+            (form, false) => form.unwrap_or(Form::Tree),
+        };
+        let client = Client::connect(&context.server).await?;
+        let graph = fetch(&client, self.run, self.at).await?;
+        match form {
+            Form::Json => context.out.json(&graph)?,
+            Form::Dot => context.out.line(dot(&graph).trim_end())?,
+            Form::Mermaid => context.out.line(mermaid(&graph).trim_end())?,
+            Form::Tree => {
+                let columns = if context.out.is_terminal() { Live::window().0 } else { usize::MAX };
+                let now = match self.at {
+                    Some(_) => last_sign(&graph),
+                    None => super::follow::now(),
+                };
+                let graph = tree_agent_engine::Graph::from_snapshot(graph);
+                for line in tree(&graph, &Layout { height: None, fold: false, now }) {
+                    context.out.line(line.render(columns, context.out.palette()))?;
+                }
+            }
+        }
+        Ok(Exit::Success)
+    }
+}
+
+/// The graph of `run`, at the head when `at` is none.
+pub(crate) async fn fetch(client: &Client, run: RunId, at: Option<u64>) -> Result<GraphSnapshot, CliError> {
+    let answer = client
+        .call(|| {
+            let mut runs = client.runs();
+            let message = pb::GetGraphRequest { run_id: run.to_wire(), at_seq: at };
+            async move { runs.get_graph(request(message)).await }
+        })
+        .await?;
+    let graph = answer.graph.ok_or_else(|| CliError::Other("the server's answer holds no graph".into()))?;
+    Ok(GraphSnapshot::from_wire(graph)?)
+}
+
+/// The latest time that the graph speaks of: what "now" was when it looked like this.
+fn last_sign(graph: &GraphSnapshot) -> Timestamp {
+    let times = graph.nodes.iter().flat_map(|n| [Some(n.created_at), n.started_at, n.ended_at]);
+    times.flatten().max().unwrap_or_default()
+}

@@ -1,0 +1,14 @@
+//! What people see: the tree, the lines of a pipe, graphs for other tools. Pure: graph and time come in, text goes
+//! out; only [`live`] touches the terminal.
+
+pub(crate) mod formats;
+mod line;
+pub(crate) mod lines;
+pub(crate) mod live;
+pub(crate) mod paint;
+pub(crate) mod tree;
+
+pub(crate) use line::Line;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! The graph for other tools: Graphviz and Mermaid.
+
+use std::fmt::Write;
+
+use tree_agent_contract::graph::{GraphNode, GraphSnapshot};
+use tree_agent_contract::{NodeStatus, Role};
+
+use super::paint::{fit, one_line};
+
+/// Columns of a title inside a box.
+const TITLE: usize = 60;
+
+/// Graphviz's dot language.
+pub(crate) fn dot(graph: &GraphSnapshot) -> String {
+    let mut out = format!(
+        "digraph \"{}\" {{\n  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];\n",
+        graph.run_id
+    );
+    for node in &graph.nodes {
+        let label = label(node).replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let _ = writeln!(out, "  \"{}\" [label=\"{label}\", fillcolor=\"{}\"];", node.id, fill(node.status));
+    }
+    for node in &graph.nodes {
+        if let Some(parent) = node.parent_id {
+            let band = node.band_index.map(|b| format!(" [label=\"b{b}\"]")).unwrap_or_default();
+            let _ = writeln!(out, "  \"{parent}\" -> \"{}\"{band};", node.id);
+        }
+    }
+    out.push_str("}\n");
+    out
+}
+
+/// Mermaid's flow chart.
+pub(crate) fn mermaid(graph: &GraphSnapshot) -> String {
+    let mut out = String::from("flowchart TD\n");
+    let name = |id: tree_agent_contract::NodeId| format!("n{}", id.0.simple());
+    for node in &graph.nodes {
+        // Mermaid knows HTML's entities, and has no other escape within quotes.
+        let label = label(node)
+            .replace('&', "&amp;")
+            .replace('"', "&quot;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;")
+            .replace('\n', "<br/>");
+        let _ = writeln!(out, "  {}[\"{label}\"]:::{}", name(node.id), node.status);
+    }
+    for node in &graph.nodes {
+        if let Some(parent) = node.parent_id {
+            let band = node.band_index.map(|b| format!("|b{b}|")).unwrap_or_default();
+            let _ = writeln!(out, "  {} -->{band} {}", name(parent), name(node.id));
+        }
+    }
+    for &status in NodeStatus::ALL {
+        if graph.nodes.iter().any(|n| n.status == status) {
+            let _ = writeln!(out, "  classDef {status} fill:{}", fill(status));
+        }
+    }
+    out
+}
+
+fn label(node: &GraphNode) -> String {
+    let role = match node.role {
+        Role::Planner => 'P',
+        Role::Executor => 'E',
+    };
+    format!("{}\n{role} {}", fit(&one_line(&node.title), TITLE), node.status)
+}
+
+fn fill(status: NodeStatus) -> &'static str {
+    match status {
+        NodeStatus::Completed => "#d7f0d7",
+        NodeStatus::Failed => "#f6d0d0",
+        NodeStatus::Blocked => "#fbe6c2",
+        NodeStatus::Cancelled | NodeStatus::Waiting => "#e8e8e8",
+        NodeStatus::Planning | NodeStatus::Delegating => "#e6d9f2",
+        NodeStatus::Executing | NodeStatus::Aggregating => "#d3e8f5",
+    }
+}

@@ -1,0 +1,90 @@
+//! One line of the tree, fitted to a width: the title gives way first, what follows it is kept.
+
+use super::paint::{Paint, Palette, fit, width};
+
+/// Columns that a title keeps, however narrow the window.
+const TITLE_MIN: usize = 8;
+
+/// A line that is not yet fitted or coloured.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    before: Vec<(String, Paint)>,
+    title: (String, Paint),
+    after: Vec<(String, Paint)>,
+    detail: Option<(String, Paint)>,
+}
+
+impl Line {
+    /// A line with a title, which is what is cut when the window is narrow.
+    pub(crate) fn new(title: impl Into<String>, paint: Paint) -> Self {
+        Self { before: Vec::new(), title: (title.into(), paint), after: Vec::new(), detail: None }
+    }
+
+    /// A line that stands back.
+    pub(crate) fn note(text: impl Into<String>) -> Self {
+        Self::new(text, Paint::Dim)
+    }
+
+    /// Adds what stands before the title, as it is.
+    pub(crate) fn before(&mut self, text: impl Into<String>, paint: Paint) {
+        self.before.push((text.into(), paint));
+    }
+
+    /// Adds what follows the title, set off by ` · `.
+    pub(crate) fn after(&mut self, text: impl Into<String>, paint: Paint) {
+        self.after.push((text.into(), paint));
+    }
+
+    /// What is shown last, in the room that is left.
+    pub(crate) fn detail(&mut self, text: impl Into<String>, paint: Paint) {
+        self.detail = Some((text.into(), paint));
+    }
+
+    /// The line in at most `columns`, coloured.
+    pub(crate) fn render(&self, columns: usize, palette: Palette) -> String {
+        let mut parts: Vec<(String, Paint)> = self.before.clone();
+        let before: usize = self.before.iter().map(|(t, _)| width(t)).sum();
+        let after: usize = self.after.iter().map(|(t, _)| width(t) + 3).sum::<usize>().saturating_sub(1);
+        let room = columns.saturating_sub(before + after).max(TITLE_MIN);
+        parts.push((fit(&self.title.0, room), self.title.1));
+        for (i, (text, paint)) in self.after.iter().enumerate() {
+            parts.push(if i == 0 { ("  ".into(), Paint::Plain) } else { (" · ".into(), Paint::Dim) });
+            parts.push((text.clone(), *paint));
+        }
+        if let Some((text, paint)) = &self.detail {
+            parts.push(("  ".into(), Paint::Plain));
+            parts.push((text.clone(), *paint));
+        }
+        let mut left = columns;
+        let mut line = String::new();
+        for (text, paint) in parts {
+            let text = fit(&text, left);
+            left -= width(&text).min(left);
+            line.push_str(&palette.paint(paint, &text));
+            if left == 0 {
+                break;
+            }
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_title_gives_way_first() {
+        let mut line = Line::new("a rather long title", Paint::Plain);
+        line.before("├─ ", Paint::Dim);
+        line.after("executing", Paint::Busy);
+        line.after("1.2s", Paint::Dim);
+        let plain = Palette { colour: false };
+        assert_eq!(line.render(200, plain), "├─ a rather long title  executing · 1.2s");
+        assert_eq!(line.render(34, plain), "├─ a rather lon…  executing · 1.2s");
+        for columns in 0..60 {
+            assert!(width(&line.render(columns, plain)) <= columns, "{columns}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A run as lines: one for each event that a reader wants to know of.
+
+use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::{NodeStatus, Outcome, Role};
+use tree_agent_engine::Graph;
+
+use super::paint::{Paint, Palette, one_line};
+use super::tree::run_icon;
+
+/// The line for `event`, or none when it is of no note. `graph` already reflects the event: it knows the titles,
+/// which later events do not repeat.
+pub(crate) fn line(event: &Event, graph: &Graph, palette: Palette) -> Option<String> {
+    let (icon, paint, text) = describe(&event.body)?;
+    let about_run = matches!(
+        event.body,
+        EventBody::RunCreated(_) | EventBody::RunStatusChanged(_) | EventBody::BudgetExhausted(_)
+    );
+    let (title, depth) = match graph.node(event.node_id).filter(|_| !about_run) {
+        Some(node) => (one_line(&node.title), node.depth),
+        None => (String::new(), 0),
+    };
+    let at = event.timestamp.to_string();
+    let clock = at.get(11..23).unwrap_or(&at);
+    let indent = "  ".repeat(depth.min(12) as usize);
+    let gap = if title.is_empty() { "" } else { "  " };
+    Some(format!(
+        "{} {indent}{} {title}{gap}{}",
+        palette.paint(Paint::Dim, clock),
+        palette.paint(paint, icon),
+        palette.paint(paint, &text),
+    ))
+}
+
+fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)> {
+    let because =
+        |reason: &Option<String>| reason.as_deref().map(|r| format!(": {}", one_line(r))).unwrap_or_default();
+    Some(match body {
+        EventBody::RunCreated(run) => {
+            let model = match run.spec.model.as_str() {
+                "" => String::new(),
+                model => format!(" (model {})", one_line(model)),
+            };
+            ("○", Paint::Plain, format!("run created{model}: {}", one_line(&run.spec.objective)))
+        }
+        EventBody::RunStatusChanged(change) => {
+            let (icon, paint) = run_icon(change.status, change.partial);
+            let partial = if change.partial { " (partial)" } else { "" };
+            (icon, paint, format!("run {}{partial}{}", change.status, because(&change.reason)))
+        }
+        EventBody::PlanCreated(plan) => {
+            let again =
+                if plan.version > 1 { format!(" again (version {})", plan.version) } else { String::new() };
+            ("◇", Paint::Plan, format!("planned{again}{}", because(&plan.summary)))
+        }
+        EventBody::NodeStatusChanged(change) => {
+            let role = match change.role {
+                Role::Planner => "P",
+                Role::Executor => "E",
+            };
+            let (icon, paint) = match change.status {
+                NodeStatus::Executing => ("▶", Paint::Busy),
+                NodeStatus::Aggregating => ("Σ", Paint::Busy),
+                NodeStatus::Blocked => ("!", Paint::Warn),
+                NodeStatus::Cancelled => ("⊘", Paint::Warn),
+                _ if change
+                    .message
+                    .as_deref()
+                    .is_some_and(|m| m.starts_with("guard:") || m.starts_with("retry:")) =>
+                {
+                    ("!", Paint::Warn)
+                }
+                _ => return None,
+            };
+            (icon, paint, format!("[{role}] {}{}", change.status, because(&change.message)))
+        }
+        EventBody::ToolCallRequested(call) => {
+            let purpose = because(&call.purpose);
+            ("⚙", Paint::Dim, format!("{}{purpose}", one_line(&call.tool_name)))
+        }
+        EventBody::ToolCallResult(call) if !call.ok => {
+            ("⚙", Paint::Warn, format!("{} failed{}", one_line(&call.tool_name), because(&call.error)))
+        }
+        EventBody::NodeCompleted(done) => match done.outcome {
+            Outcome::Success => ("✓", Paint::Good, format!("completed{}", because(&done.evidence))),
+            Outcome::Partial => ("✓", Paint::Warn, format!("completed in part{}", because(&done.evidence))),
+        },
+        EventBody::NodeFailed(failed) => ("✗", Paint::Bad, format!("failed: {}", one_line(&failed.error))),
+        EventBody::ReplanRequested(replan) => {
+            ("↻", Paint::Plan, format!("will plan again: {}", one_line(&replan.reason)))
+        }
+        EventBody::BudgetExhausted(budget) => (
+            "!",
+            Paint::Warn,
+            format!("budget {} is used up ({} of {})", budget.budget, budget.used, budget.limit),
+        ),
+        EventBody::GuidanceAdded(guidance) => {
+            ("→", Paint::Plain, format!("guidance: {}", one_line(&guidance.text)))
+        }
+        EventBody::LeafPicked(pick) => ("→", Paint::Plan, format!("picked: {}", one_line(&pick.reason))),
+        _ => return None,
+    })
+}

@@ -1,0 +1,177 @@
+//! The tree and the lines of fixed graphs.
+
+use tree_agent_contract::event::{
+    Event, EventBody, NodeCompleted, NodeCreated, NodeFailed, NodeStatusChanged, RunStatusChanged,
+    ToolCallRequested,
+};
+use tree_agent_contract::*;
+use tree_agent_engine::Graph;
+
+use super::formats::{dot, mermaid};
+use super::lines;
+use super::paint::{Palette, width};
+use super::tree::{Layout, tree};
+
+const PLAIN: Palette = Palette { colour: false };
+
+/// A log in the making: events every 500 ms.
+struct Log {
+    run: RunId,
+    events: Vec<Event>,
+}
+
+impl Log {
+    fn push(&mut self, node: NodeId, parent: Option<NodeId>, body: impl Into<EventBody>) {
+        let seq = self.events.len() as u64 + 1;
+        self.events.push(Event {
+            run_id: self.run,
+            seq,
+            node_id: node,
+            parent_node_id: parent,
+            timestamp: Timestamp::from_millis(seq as i64 * 500),
+            body: body.into(),
+        });
+    }
+
+    fn node(&mut self, parent: Option<NodeId>, title: &str, depth: u32, place: Option<(u32, u32)>) -> NodeId {
+        let id = match parent {
+            None => NodeId::root(self.run),
+            Some(parent) => NodeId::child(parent, 1, &StepId::new(title)),
+        };
+        self.push(
+            id,
+            parent,
+            NodeCreated {
+                parent_node_id: parent,
+                title: title.into(),
+                depth,
+                band_index: place.map(|p| p.0),
+                step_index: place.map(|p| p.1),
+                step_id: None,
+                reason: String::new(),
+                success_criteria: Vec::new(),
+            },
+        );
+        id
+    }
+
+    fn status(&mut self, node: NodeId, status: NodeStatus, role: Role, message: Option<&str>) {
+        let message = message.map(String::from);
+        self.push(node, None, NodeStatusChanged { status, role, message, progress: None, attempt: None });
+    }
+
+    fn complete(&mut self, node: NodeId) {
+        self.push(node, None, NodeCompleted { outcome: Outcome::Success, evidence: None, metrics: None });
+    }
+
+    fn graph(&self) -> Graph {
+        let mut graph = Graph::new(self.run);
+        self.events.iter().for_each(|e| graph.apply(e).unwrap());
+        graph
+    }
+}
+
+/// A root with a finished part, a failed leaf, leaves at work, and one that waits.
+fn growing() -> Log {
+    let run = RunId(uuid::Uuid::from_u128(7));
+    let mut log = Log { run, events: Vec::new() };
+    let root = log.node(None, "How do the services\x1b[2J share 木 work?", 0, None);
+    log.push(root, None, RunStatusChanged { status: RunStatus::Running, reason: None, partial: false });
+    log.status(root, NodeStatus::Planning, Role::Planner, None);
+    let first = log.node(Some(root), "Read the architecture", 1, Some((0, 0)));
+    log.status(first, NodeStatus::Planning, Role::Planner, None);
+    for (i, title) in ["Overview", "Services"].into_iter().enumerate() {
+        let leaf = log.node(Some(first), title, 2, Some((0, i as u32)));
+        log.status(leaf, NodeStatus::Executing, Role::Executor, None);
+        log.complete(leaf);
+    }
+    log.complete(first);
+    let second = log.node(Some(root), "Read the changelog", 1, Some((0, 1)));
+    log.status(second, NodeStatus::Executing, Role::Executor, None);
+    log.push(second, None, NodeFailed { error: "no such document".into(), retryable: false });
+    let third = log.node(Some(root), "Compare both and say what is missing", 1, Some((1, 0)));
+    log.status(third, NodeStatus::Executing, Role::Executor, Some("guard:maxDepth"));
+    let call = ToolCallRequested {
+        call_id: "t1".into(),
+        tool_name: "search_documents".into(),
+        args: None,
+        purpose: Some("find \"lease\"".into()),
+        phase: None,
+        started_at: None,
+    };
+    log.push(third, None, call);
+    for (i, title) in ["Check the figures", "Check the names"].into_iter().enumerate() {
+        let node = log.node(Some(root), title, 1, Some((1, i as u32 + 1)));
+        log.status(node, NodeStatus::Waiting, Role::Executor, None);
+    }
+    log.status(root, NodeStatus::Waiting, Role::Planner, None);
+    log
+}
+
+fn drawn(graph: &Graph, height: Option<usize>, fold: bool, columns: usize) -> String {
+    let now = Timestamp::from_millis(30_000);
+    let lines = tree(graph, &Layout { height, fold, now });
+    lines.iter().map(|line| line.render(columns, PLAIN)).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_whole_tree() {
+    insta::assert_snapshot!(drawn(&growing().graph(), None, false, 200));
+}
+
+#[test]
+fn finished_parts_fold() {
+    insta::assert_snapshot!(drawn(&growing().graph(), Some(24), true, 80));
+}
+
+#[test]
+fn a_small_window_folds_more() {
+    insta::assert_snapshot!(drawn(&growing().graph(), Some(5), true, 60));
+}
+
+#[test]
+fn a_narrow_window_cuts_titles() {
+    insta::assert_snapshot!(drawn(&growing().graph(), Some(24), true, 40));
+}
+
+#[test]
+fn every_window_is_kept_to() {
+    let log = growing();
+    for seq in 0..=log.events.len() {
+        let part = Log { run: log.run, events: log.events[..seq].to_vec() };
+        let graph = part.graph();
+        for height in 2..12 {
+            for columns in [20, 33, 80] {
+                let text = drawn(&graph, Some(height), true, columns);
+                assert!(text.lines().count() <= height, "{height} lines:\n{text}");
+                assert!(text.lines().all(|line| width(line) <= columns), "{columns} columns:\n{text}");
+                assert!(!text.contains('\x1b'));
+            }
+        }
+    }
+}
+
+#[test]
+fn events_of_note_are_lines() {
+    let log = growing();
+    let mut graph = Graph::new(log.run);
+    let mut text = String::new();
+    for event in &log.events {
+        graph.apply(event).unwrap();
+        if let Some(line) = lines::line(event, &graph, PLAIN) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+    }
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn other_tools_get_escaped_titles() {
+    let run = RunId(uuid::Uuid::from_u128(7));
+    let mut log = Log { run, events: Vec::new() };
+    let root = log.node(None, "say \"<hi>\" & \\n", 0, None);
+    log.node(Some(root), "child", 1, Some((0, 0)));
+    let graph = log.graph().snapshot();
+    insta::assert_snapshot!(format!("{}{}", dot(&graph), mermaid(&graph)));
+}
