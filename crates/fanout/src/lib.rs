@@ -3,9 +3,16 @@
 //! Everything sent here is a hint. A message may be lost, doubled or reordered; whoever listens checks against
 //! the log. Two adapters implement [`Fanout`]: Redis pub/sub and in-process.
 
+mod in_process;
+mod redis_adapter;
+mod topics;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use tree_agent_contract::{NodeId, RunId};
+
+pub use in_process::InProcessFanout;
+pub use redis_adapter::RedisFanout;
 
 /// A topic's name is public: `tree-agent:run:<id>` and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,6 +38,25 @@ impl std::fmt::Display for Topic {
     }
 }
 
+impl std::str::FromStr for Topic {
+    type Err = FanoutError;
+
+    fn from_str(name: &str) -> Result<Self, FanoutError> {
+        let unknown = |source: Option<Box<dyn std::error::Error + Send + Sync>>| FanoutError {
+            message: format!("{name:?} is no topic of tree-agent"),
+            source,
+        };
+        let rest = name.strip_prefix("tree-agent:").ok_or_else(|| unknown(None))?;
+        match rest.split_once(':') {
+            Some(("run", id)) => id.parse().map(Topic::Run).map_err(|e| unknown(Some(e.into()))),
+            Some(("node", id)) => id.parse().map(Topic::Node).map_err(|e| unknown(Some(e.into()))),
+            Some(("docs", id)) => id.parse().map(Topic::Docs).map_err(|e| unknown(Some(e.into()))),
+            None if rest == "wake" => Ok(Topic::Wake),
+            _ => Err(unknown(None)),
+        }
+    }
+}
+
 /// Why fan-out did not work. Never a reason to stop: the log has everything.
 #[derive(Debug, thiserror::Error)]
 #[error("fan-out is unavailable: {message}")]
@@ -40,6 +66,19 @@ pub struct FanoutError {
     /// The cause.
     #[source]
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl FanoutError {
+    fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), source: None }
+    }
+
+    fn caused(
+        message: impl Into<String>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self { message: message.into(), source: Some(source.into()) }
+    }
 }
 
 /// Publish and subscribe.
@@ -59,7 +98,7 @@ pub trait Fanout: Send + Sync {
 
 /// One listener.
 pub struct Subscription {
-    receiver: tokio::sync::broadcast::Receiver<Bytes>,
+    receiver: tokio::sync::broadcast::Receiver<Signal>,
     /// Released when the subscription is dropped, so that the adapter can unsubscribe.
     _guard: Box<dyn std::any::Any + Send + Sync>,
 }
@@ -76,7 +115,7 @@ pub enum Signal {
 impl Subscription {
     /// Wraps what an adapter delivers into; `guard` is dropped with the subscription.
     pub fn new(
-        receiver: tokio::sync::broadcast::Receiver<Bytes>,
+        receiver: tokio::sync::broadcast::Receiver<Signal>,
         guard: impl std::any::Any + Send + Sync,
     ) -> Self {
         Self { receiver, _guard: Box::new(guard) }
@@ -86,7 +125,7 @@ impl Subscription {
     pub async fn next(&mut self) -> Option<Signal> {
         use tokio::sync::broadcast::error::RecvError;
         match self.receiver.recv().await {
-            Ok(message) => Some(Signal::Message(message)),
+            Ok(signal) => Some(signal),
             Err(RecvError::Lagged(_)) => Some(Signal::Missed),
             Err(RecvError::Closed) => None,
         }

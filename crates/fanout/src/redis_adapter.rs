@@ -1,0 +1,295 @@
+//! Fan-out over Redis pub/sub.
+//!
+//! Two connections, so that what arrives does not delay what is sent: one publishes, one listens. Each reconnects
+//! for as long as it takes; meanwhile every call fails at once instead of waiting.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::{Client, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisResult, Value};
+use tokio::sync::{Mutex, Notify};
+use tokio::task::JoinHandle;
+
+use crate::topics::Topics;
+use crate::{Fanout, FanoutError, Signal, Subscription, Topic};
+
+/// How long a publication may take. Longer, and the log is the faster way.
+const PUBLISH: Duration = Duration::from_millis(200);
+/// How long a subscription or a ping may take.
+const REQUEST: Duration = Duration::from_secs(1);
+/// How long to wait at the start for a Redis that is there.
+const FIRST: Duration = Duration::from_secs(1);
+/// How often an idle connection is checked.
+const CHECK: Duration = Duration::from_secs(5);
+
+/// Fan-out over one Redis server. Clones share its connections.
+#[derive(Clone)]
+pub struct RedisFanout {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    publishing: Link,
+    listening: Link,
+    topics: Arc<Topics>,
+    /// Held while the broker is told of a topic, so that joining and leaving never overtake each other.
+    gate: Mutex<()>,
+}
+
+impl RedisFanout {
+    /// A fan-out over the Redis at `url` (`redis://host:6379`). When that cannot be reached now, it is tried again in
+    /// the background for as long as it takes.
+    ///
+    /// # Errors
+    /// Only for a malformed URL.
+    pub async fn connect(url: &str) -> Result<Self, FanoutError> {
+        let malformed = |e| {
+            FanoutError::caused("the Redis URL is malformed; expected redis://user:password@host:6379", e)
+        };
+        let info = url.into_connection_info().map_err(malformed)?;
+        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+        let client = Client::open(info.set_redis_settings(settings)).map_err(malformed)?;
+        let topics = Arc::new(Topics::default());
+        let listening = Link::start(&client, Some(topics.clone()))?;
+        let publishing = Link::start(&client, None)?;
+        let fanout =
+            Self { shared: Arc::new(Shared { publishing, listening, topics, gate: Mutex::new(()) }) };
+        if fanout.shared.first_contact().await.is_err() {
+            tracing::warn!("Redis cannot be reached; watchers read the log until it can");
+        }
+        Ok(fanout)
+    }
+}
+
+#[async_trait]
+impl Fanout for RedisFanout {
+    async fn publish(&self, messages: Vec<(Topic, Bytes)>) -> Result<(), FanoutError> {
+        if messages.is_empty() {
+            return Ok(());
+        }
+        let mut pipeline = redis::pipe();
+        for (topic, message) in &messages {
+            pipeline.cmd("PUBLISH").arg(topic.to_string()).arg(&message[..]).ignore();
+        }
+        let link = &self.shared.publishing;
+        let mut manager = link.manager.clone();
+        link.call("publish", PUBLISH, pipeline.query_async::<()>(&mut manager)).await
+    }
+
+    async fn subscribe(&self, topic: Topic) -> Result<Subscription, FanoutError> {
+        // On a task of its own: a caller that goes away must not leave a topic half joined.
+        let shared = self.shared.clone();
+        match tokio::spawn(async move { shared.subscribe(topic).await }).await {
+            Ok(result) => result,
+            Err(e) => Err(FanoutError::caused("the subscription was interrupted", e)),
+        }
+    }
+
+    async fn ping(&self) -> Result<(), FanoutError> {
+        for link in [&self.shared.publishing, &self.shared.listening] {
+            let mut manager = link.manager.clone();
+            let ping = async { redis::cmd("PING").query_async::<()>(&mut manager).await };
+            link.call("ping", REQUEST, ping).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    async fn first_contact(&self) -> Result<(), tokio::time::error::Elapsed> {
+        tokio::time::timeout(FIRST, async {
+            self.publishing.came_up().await;
+            self.listening.came_up().await;
+        })
+        .await
+    }
+
+    async fn subscribe(self: Arc<Self>, topic: Topic) -> Result<Subscription, FanoutError> {
+        let _gate = tokio::time::timeout(REQUEST, self.gate.lock())
+            .await
+            .map_err(|e| FanoutError::caused("Redis is slow to confirm subscriptions", e))?;
+        let (receiver, first) = self.topics.listen(topic);
+        // From here on the guard leaves again, also after an error.
+        let subscription = Subscription::new(receiver, Listener { shared: self.clone(), topic });
+        if first {
+            let mut manager = self.listening.manager.clone();
+            let subscribe = async { manager.subscribe(topic.to_string()).await };
+            self.listening.call("subscribe", REQUEST, subscribe).await?;
+        } else if !self.listening.is_up() {
+            return Err(FanoutError::new("Redis cannot be reached"));
+        }
+        Ok(subscription)
+    }
+
+    /// Tells the broker that nobody listens to the topic any more, unless somebody does again.
+    async fn unsubscribe(&self, topic: Topic) {
+        let _gate = self.gate.lock().await;
+        if self.topics.forget(topic) {
+            let mut manager = self.listening.manager.clone();
+            let unsubscribe = async { manager.unsubscribe(topic.to_string()).await };
+            if let Err(error) = self.listening.call("unsubscribe", REQUEST, unsubscribe).await {
+                tracing::debug!(%topic, %error, "unsubscribing failed");
+            }
+        }
+    }
+}
+
+/// Leaves when it is dropped.
+struct Listener {
+    shared: Arc<Shared>,
+    topic: Topic,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let (shared, topic) = (self.shared.clone(), self.topic);
+        if shared.topics.leave(topic)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move { shared.unsubscribe(topic).await });
+        }
+    }
+}
+
+/// A connection that reconnects by itself, and whether it is there.
+struct Link {
+    manager: ConnectionManager,
+    state: Arc<State>,
+    check: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct State {
+    up: AtomicBool,
+    /// Something went wrong: check now.
+    doubt: Notify,
+    changed: Notify,
+}
+
+impl State {
+    fn set(&self, up: bool) {
+        if self.up.swap(up, Ordering::AcqRel) != up {
+            tracing::info!(up, "connection to Redis");
+            self.changed.notify_waiters();
+        }
+        if !up {
+            self.doubt.notify_one();
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.check.abort();
+    }
+}
+
+impl Link {
+    /// With `topics`, the connection listens and delivers to them.
+    fn start(client: &Client, topics: Option<Arc<Topics>>) -> Result<Self, FanoutError> {
+        let state = Arc::new(State::default());
+        // The defaults give up after a few seconds and leave subscribers deaf.
+        let mut config = ConnectionManagerConfig::new()
+            .set_number_of_retries(usize::MAX)
+            .set_max_delay(Duration::from_secs(1))
+            .set_connection_timeout(Some(Duration::from_secs(2)))
+            .set_response_timeout(Some(REQUEST));
+        if let Some(topics) = topics {
+            let state = state.clone();
+            config = config
+                .set_push_sender(move |push: PushInfo| -> Result<(), FanoutError> {
+                    receive(&topics, &state, push);
+                    Ok(())
+                })
+                .set_automatic_resubscription();
+        }
+        let manager = ConnectionManager::new_lazy_with_config(client.clone(), config)
+            .map_err(|e| FanoutError::caused("the connection to Redis cannot be set up", e))?;
+        let check = tokio::spawn(keep_checking(manager.clone(), state.clone()));
+        Ok(Self { manager, state, check })
+    }
+
+    fn is_up(&self) -> bool {
+        self.state.up.load(Ordering::Acquire)
+    }
+
+    async fn came_up(&self) {
+        loop {
+            let changed = self.state.changed.notified();
+            if self.is_up() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Makes a call that fails at once while the connection is down, and in `limit` at the latest.
+    async fn call(
+        &self,
+        what: &str,
+        limit: Duration,
+        call: impl Future<Output = RedisResult<()>>,
+    ) -> Result<(), FanoutError> {
+        if !self.is_up() {
+            return Err(FanoutError::new(format!("{what} failed, Redis cannot be reached")));
+        }
+        match tokio::time::timeout(limit, call).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(e)) => {
+                self.state.set(false);
+                Err(FanoutError::caused(format!("{what} failed"), e))
+            }
+            Err(e) => {
+                self.state.set(false);
+                Err(FanoutError::caused(format!("{what} took longer than {limit:?}"), e))
+            }
+        }
+    }
+}
+
+/// Keeps a connection's state true, and its attempts to connect going.
+async fn keep_checking(mut manager: ConnectionManager, state: Arc<State>) {
+    loop {
+        // While the manager reconnects, this waits with it.
+        let alive = redis::cmd("PING").query_async::<()>(&mut manager).await.is_ok();
+        if alive {
+            state.set(true);
+            let _ = tokio::time::timeout(CHECK, state.doubt.notified()).await;
+        } else {
+            state.set(false);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+/// What the broker sends of its own accord.
+fn receive(topics: &Topics, state: &State, push: PushInfo) {
+    let mut data = push.data.into_iter();
+    let topic = |value: Option<Value>| match value {
+        Some(Value::BulkString(name)) => std::str::from_utf8(&name).ok()?.parse::<Topic>().ok(),
+        Some(Value::SimpleString(name)) => name.parse().ok(),
+        _ => None,
+    };
+    match push.kind {
+        PushKind::Message => {
+            if let (Some(topic), Some(Value::BulkString(message))) = (topic(data.next()), data.next()) {
+                topics.deliver(topic, Signal::Message(Bytes::from(message)));
+            }
+        }
+        PushKind::Subscribe => {
+            if let Some(topic) = topic(data.next()) {
+                topics.confirmed(topic);
+            }
+        }
+        PushKind::Disconnection => {
+            topics.lost();
+            state.set(false);
+        }
+        _ => {}
+    }
+}
