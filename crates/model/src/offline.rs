@@ -1,31 +1,107 @@
-//! The offline model: rule-based, no language model.
+//! The offline model: rules, no language model, and labelled so in all that it writes.
+//!
+//! The planner splits an objective by its own parts and by the documents that speak of it; the executor quotes the
+//! passages that answer its step, verbatim, each with its source; the aggregator merges them, removes repeats and
+//! names what is missing.
+//!
+//! It is deterministic: the same documents and objective give the same text, byte for byte, whatever the timing, host
+//! or store. So it scores by itself, with arithmetic that is exact everywhere, breaks ties by path and position, and
+//! writes no id, time or score of the store into a document. While the documents of the context are few
+//! ([`corpus::SMALL_DOCUMENTS`], [`corpus::SMALL_BYTES`]) it reads them all; beyond that full-text search chooses the
+//! candidates, and as stores fold words differently, two stores may then choose differently.
+
+mod aggregate;
+mod corpus;
+mod execute;
+mod findings;
+mod markdown;
+mod objective;
+mod plan;
+mod rank;
+mod step;
+mod words;
+
+use std::time::Instant;
 
 use async_trait::async_trait;
+use tree_agent_contract::event::UsageRecorded;
+use tree_agent_contract::limits;
 use tree_agent_contract::role::{
     AggregateInput, AggregatorOutput, ExecuteInput, ExecutorOutput, PlanInput, PlannerOutput, RoleError,
-    RoleErrorKind,
+    RoleErrorKind, ScratchpadDraft,
 };
+use tree_agent_tools::ToolError;
 
 use crate::RoleModel;
 use crate::io::RoleIo;
+
+/// What every document of this model says about itself.
+const LABEL: &str = "offline model: rule-based, no language model";
 
 /// The rule-based model.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Offline;
 
-fn absent() -> RoleError {
-    RoleError::new(RoleErrorKind::Rejected, "the offline model is not part of this build; use scripted")
-}
-
 #[async_trait]
 impl RoleModel for Offline {
-    async fn plan(&self, _: &PlanInput, _: &RoleIo) -> Result<PlannerOutput, RoleError> {
-        Err(absent())
+    async fn plan(&self, input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput, RoleError> {
+        let begun = Instant::now();
+        let output = plan::plan(input, io).await?;
+        used(io, "plan", begun).await;
+        Ok(output)
     }
-    async fn execute(&self, _: &ExecuteInput, _: &RoleIo) -> Result<ExecutorOutput, RoleError> {
-        Err(absent())
+
+    async fn execute(&self, input: &ExecuteInput, io: &RoleIo) -> Result<ExecutorOutput, RoleError> {
+        let begun = Instant::now();
+        let output = execute::execute(input, io).await?;
+        used(io, "execute", begun).await;
+        Ok(output)
     }
-    async fn aggregate(&self, _: &AggregateInput, _: &RoleIo) -> Result<AggregatorOutput, RoleError> {
-        Err(absent())
+
+    async fn aggregate(&self, input: &AggregateInput, io: &RoleIo) -> Result<AggregatorOutput, RoleError> {
+        let begun = Instant::now();
+        let output = aggregate::aggregate(input, io).await?;
+        used(io, "aggregate", begun).await;
+        Ok(output)
     }
+}
+
+async fn used(io: &RoleIo, purpose: &str, begun: Instant) {
+    io.usage(UsageRecorded {
+        model: "offline".to_owned(),
+        input_tokens: 0,
+        output_tokens: 0,
+        cached_tokens: 0,
+        cost_micros: 0,
+        duration_ms: begun.elapsed().as_millis() as u64,
+        purpose: purpose.to_owned(),
+    })
+    .await;
+}
+
+/// A tool failure as the failure of the call. Documents that cannot be reached are waited for, like a role that
+/// cannot be reached: nothing was done that could be done twice.
+fn failed(error: ToolError) -> RoleError {
+    let kind = if error.retryable() { RoleErrorKind::Unreachable } else { RoleErrorKind::Internal };
+    RoleError::new(kind, error.to_string())
+}
+
+/// A note for the scratchpad.
+fn note(markdown: String) -> ScratchpadDraft {
+    let from = markdown.ceil_char_boundary(markdown.len().saturating_sub(limits::TAIL_PREVIEW_BYTES));
+    ScratchpadDraft { tail_preview: markdown[from..].to_owned(), append_markdown: markdown }
+}
+
+/// `text` on one line and at most `max` bytes of it; an ellipsis says that something was cut.
+fn short(text: &str, max: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.len() <= max {
+        return line;
+    }
+    format!("{}…", line[..line.floor_char_boundary(max.saturating_sub('…'.len_utf8()))].trim_end())
+}
+
+/// `1 passage`, `2 passages`.
+fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }

@@ -1,0 +1,154 @@
+//! The documents that a call works on.
+
+use serde_json::{Map, Value, json};
+use tree_agent_contract::DocumentId;
+use tree_agent_contract::role::{CallContext, RoleError};
+use tree_agent_tools::{LIST_DOCUMENTS, READ_DOCUMENT, SEARCH_DOCUMENTS, ToolError};
+
+use super::failed;
+use super::markdown::pieces;
+use super::rank::Passage;
+use super::words::Term;
+use crate::io::RoleIo;
+
+/// A context with at most so many documents, and at most [`SMALL_BYTES`] of text, is read whole.
+pub(super) const SMALL_DOCUMENTS: usize = 200;
+/// See [`SMALL_DOCUMENTS`].
+pub(super) const SMALL_BYTES: u64 = 4 * 1024 * 1024;
+/// Documents that are read of a larger context.
+const CANDIDATES: usize = 40;
+/// Terms that are searched for one by one in a larger context.
+const SEARCHED_TERMS: usize = 6;
+
+/// A document with its body.
+#[derive(Clone, Debug)]
+pub(super) struct Doc {
+    id: DocumentId,
+    path: String,
+    body: String,
+}
+
+impl Doc {
+    /// Its passages, in order.
+    pub(super) fn passages(&self) -> impl Iterator<Item = Passage> {
+        pieces(&self.body).into_iter().map(|piece| Passage {
+            text: self.body[piece.range.clone()].to_owned(),
+            path: self.path.clone(),
+            heading: piece.heading,
+            position: piece.range.start as u64,
+            document_id: Some(self.id),
+        })
+    }
+}
+
+/// A document that is there to be read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    path: String,
+    id: DocumentId,
+    bytes: u64,
+}
+
+/// The documents in which `terms` may stand: all of a small context, what search finds in a larger one.
+pub(super) async fn gather(io: &RoleIo, call: &CallContext, terms: &[Term]) -> Result<Vec<Doc>, RoleError> {
+    let (entries, more) = list(io, "", "to see what there is to read").await?;
+    // A run that may make few tool calls must not spend them all on one node.
+    let affordable = call.budgets.max_tool_calls.is_none_or(|most| entries.len() as u64 * 4 <= most);
+    let small = !more && affordable && entries.iter().map(|e| e.bytes).sum::<u64>() <= SMALL_BYTES;
+    let entries = if small { entries } else { search(io, terms).await? };
+    read_all(io, entries).await
+}
+
+/// The documents at `paths`, which may stand in several projects each. One that is gone is left out.
+pub(super) async fn named(io: &RoleIo, paths: &[String]) -> Result<Vec<Doc>, RoleError> {
+    let mut entries = Vec::new();
+    for path in paths {
+        let (found, _) = list(io, path, "to find the document that the step names").await?;
+        entries.extend(found.into_iter().filter(|e| e.path == *path));
+    }
+    entries.sort();
+    entries.dedup();
+    read_all(io, entries).await
+}
+
+async fn list(io: &RoleIo, prefix: &str, purpose: &str) -> Result<(Vec<Entry>, bool), RoleError> {
+    let mut args = Map::new();
+    args.insert("page_size".to_owned(), SMALL_DOCUMENTS.into());
+    if !prefix.is_empty() {
+        args.insert("path_prefix".to_owned(), prefix.into());
+    }
+    let page = io.call_tool(LIST_DOCUMENTS, args, purpose).await.map_err(failed)?;
+    let more = page["nextPageToken"].as_str().is_some_and(|token| !token.is_empty());
+    Ok((entries(&page["documents"]), more))
+}
+
+async fn search(io: &RoleIo, terms: &[Term]) -> Result<Vec<Entry>, RoleError> {
+    let together = terms.iter().map(|t| t.shown.as_str()).collect::<Vec<_>>().join(" ");
+    let alone = terms.iter().take(SEARCHED_TERMS).map(|t| t.shown.clone()).filter(|t| *t != together);
+    let mut found: Vec<Entry> = Vec::new();
+    for query in std::iter::once(together.clone()).chain(alone).filter(|q| !q.is_empty()) {
+        let args =
+            Map::from_iter([("query".to_owned(), json!(query)), ("limit".to_owned(), json!(CANDIDATES))]);
+        let hits = io
+            .call_tool(SEARCH_DOCUMENTS, args, "to find documents that speak of it")
+            .await
+            .map_err(failed)?;
+        for entry in entries(&hits["hits"]) {
+            if found.len() < CANDIDATES && !found.contains(&entry) {
+                found.push(entry);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn entries(rows: &Value) -> Vec<Entry> {
+    let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
+    rows.iter()
+        .filter_map(|row| {
+            Some(Entry {
+                path: row["path"].as_str()?.to_owned(),
+                id: row["documentId"].as_str()?.parse().ok()?,
+                bytes: row["bytes"].as_u64()?,
+            })
+        })
+        .collect()
+}
+
+async fn read_all(io: &RoleIo, mut entries: Vec<Entry>) -> Result<Vec<Doc>, RoleError> {
+    entries.sort();
+    let mut docs = Vec::with_capacity(entries.len());
+    let mut bytes = 0;
+    for entry in entries {
+        bytes += entry.bytes;
+        if bytes > SMALL_BYTES {
+            break;
+        }
+        match read(io, entry.id).await {
+            Ok(body) => docs.push(Doc { id: entry.id, path: entry.path, body }),
+            // Deleted since it was listed.
+            Err(ToolError::NotFound(_)) => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    // Projects may hold the same path; their ids differ between stores, what they say does not.
+    docs.sort_by(|a, b| (&a.path, &a.body).cmp(&(&b.path, &b.body)));
+    Ok(docs)
+}
+
+/// A whole document, in as many pieces as it takes.
+pub(super) async fn read(io: &RoleIo, id: DocumentId) -> Result<String, ToolError> {
+    let mut body = String::new();
+    loop {
+        let mut args = Map::from_iter([("document_id".to_owned(), json!(id))]);
+        if !body.is_empty() {
+            args.insert("offset".to_owned(), body.len().into());
+        }
+        let piece = io.call_tool(READ_DOCUMENT, args, "to find passages that answer the step").await?;
+        body.push_str(piece["body"].as_str().unwrap_or_default());
+        match piece["nextOffset"].as_u64() {
+            Some(next) if next == body.len() as u64 => {}
+            _ => return Ok(body),
+        }
+    }
+}

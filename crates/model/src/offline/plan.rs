@@ -1,0 +1,320 @@
+//! The planner: by the parts of the objective, then by the documents that speak of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tree_agent_contract::StepId;
+use tree_agent_contract::limits;
+use tree_agent_contract::role::{
+    BandDraft, CallContext, Complexity, LeafDecision, PlanDraft, PlanInput, PlannerMode, PlannerOutput,
+    PriorStep, RoleError, StepDraft,
+};
+
+use super::objective::{Parts, parts};
+use super::rank::{Passage, rank};
+use super::step::{self, Brief};
+use super::words::{Term, listed};
+use super::{corpus, count, note, short};
+use crate::io::RoleIo;
+
+/// A node whose step names at most so many documents reads them itself.
+const DIRECT_READS: usize = 3;
+/// Passages of a document that count towards its weight: one long document must not outweigh several good ones.
+const WEIGHED: usize = 3;
+/// Bytes of a title beyond which it is cut.
+const TITLE: usize = 160;
+
+/// Decides for a node, and plans if need be.
+pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput, RoleError> {
+    let call = &input.call;
+    let brief = Brief::of(call);
+    let leaf = call.depth >= call.budgets.max_depth;
+    if brief.compares.is_some() {
+        return Ok(execute("The step compares what earlier steps have found.", &[]));
+    }
+    if !brief.reads.is_empty() {
+        if leaf || brief.reads.len() <= DIRECT_READS {
+            let reason = format!("The step names {}.", count(brief.reads.len(), "document"));
+            return Ok(execute(&reason, &[]));
+        }
+        return Ok(by_named_documents(input, &brief));
+    }
+    if !leaf && let Some(output) = by_parts(input, &brief) {
+        return Ok(output);
+    }
+    let terms = brief.terms();
+    if terms.is_empty() {
+        return Ok(execute("The task holds no word to look for.", &[]));
+    }
+    let docs = corpus::gather(io, call, &terms).await?;
+    if docs.is_empty() {
+        return Ok(execute("There is no document in the context of this run.", &[]));
+    }
+    let read = docs.len();
+    let found = weigh(docs.iter().flat_map(corpus::Doc::passages).collect(), &terms);
+    let alone = found.len() == 1
+        || found.first().is_some_and(|f| f.score * 5 >= 4 * found.iter().map(|f| f.score).sum::<u64>());
+    let what = listed(&shown(&terms, 3));
+    match found.as_slice() {
+        [] => Ok(execute(&format!("None of {} mentions {what}.", count(read, "document")), &[])),
+        [first, ..] if alone => {
+            Ok(execute(&format!("What there is about {what} stands in {}.", first.path), &found[..1]))
+        }
+        some if leaf || width(call) < 2 => {
+            let reason = format!(
+                "{} speak of {what}, and the budget allows no deeper level.",
+                count(some.len(), "document")
+            );
+            Ok(execute(&reason, &some[..some.len().min(DIRECT_READS)]))
+        }
+        some => Ok(by_found_documents(input, some, &terms, read)),
+    }
+}
+
+/// Steps that one band may hold.
+fn width(call: &CallContext) -> usize {
+    call.budgets.max_steps_per_band.min(call.budgets.max_children_per_node) as usize
+}
+
+/// A document and what it has to say.
+struct Found {
+    path: String,
+    score: u64,
+    passages: usize,
+    terms: BTreeSet<usize>,
+}
+
+/// The documents that are worth a step, best first.
+fn weigh(passages: Vec<Passage>, terms: &[Term]) -> Vec<Found> {
+    let mut by_path: BTreeMap<String, Found> = BTreeMap::new();
+    for ranked in rank(passages, terms) {
+        let path = ranked.passage.path;
+        let found = by_path.entry(path.clone()).or_insert_with(|| Found {
+            path,
+            score: 0,
+            passages: 0,
+            terms: BTreeSet::new(),
+        });
+        if found.passages < WEIGHED {
+            found.score += ranked.score;
+        }
+        found.passages += 1;
+        found.terms.extend(ranked.terms);
+    }
+    let mut found: Vec<Found> = by_path.into_values().collect();
+    // Stable: ties keep the order of paths.
+    found.sort_by_key(|f| std::cmp::Reverse(f.score));
+    let best = found.first().map_or(0, |f| f.score);
+    found.retain(|f| f.score * 4 >= best);
+    found
+}
+
+fn shown(terms: &[Term], most: usize) -> Vec<&str> {
+    terms.iter().take(most).map(|t| t.shown.as_str()).collect()
+}
+
+fn execute(reason: &str, read: &[Found]) -> PlannerOutput {
+    let reads: String = read.iter().map(|f| format!("- {}\n", step::reads(&f.path))).collect();
+    PlannerOutput {
+        mode: PlannerMode::Execute,
+        mode_reason: reason.to_owned(),
+        leaf_decision: Some(LeafDecision {
+            can_execute_directly: true,
+            complexity: Complexity::Low,
+            blockers: Vec::new(),
+        }),
+        plan: None,
+        scratchpad: note(format!("**Plan.** {reason} No steps are needed.\n{reads}")),
+    }
+}
+
+/// A step before it has an id.
+struct Task {
+    id: String,
+    title: String,
+    reason: String,
+    criteria: Vec<String>,
+}
+
+/// One step for each part of the objective.
+fn by_parts(input: &PlanInput, brief: &Brief) -> Option<PlannerOutput> {
+    let budgets = &input.call.budgets;
+    let (mut parts, compare) = match parts(&brief.subject) {
+        Parts::One => return None,
+        Parts::Several(parts) => (parts, None),
+        Parts::Compare(a, b) => (vec![a.clone(), b.clone()], Some((a, b))),
+    };
+    let width = width(&input.call);
+    let most = (width * budgets.max_bands_per_plan as usize).min(budgets.max_children_per_node as usize);
+    let compare = compare.filter(|_| budgets.max_bands_per_plan >= 2 && most >= 3);
+    if most < 2 || width < 2 {
+        return None;
+    }
+    // What does not fit goes with the last part that does.
+    let rest = parts.split_off(parts.len().min(most));
+    if let Some(last) = parts.last_mut() {
+        rest.iter().for_each(|part| last.push_str(&format!("; {part}")));
+    }
+    let n = parts.len();
+    let tasks: Vec<Task> = parts
+        .iter()
+        .enumerate()
+        .map(|(i, part)| Task {
+            id: format!("part-{}", i + 1),
+            title: if part.ends_with('?') {
+                short(part, TITLE)
+            } else {
+                format!("What is said about {}", short(part, TITLE))
+            },
+            reason: format!("Part {} of {n} of the task.", i + 1),
+            criteria: vec![step::answers(part)],
+        })
+        .collect();
+    let mut bands: Vec<(String, Vec<Task>)> = Vec::new();
+    for task in tasks {
+        match bands.last_mut() {
+            Some((_, tasks)) if tasks.len() < width => tasks.push(task),
+            _ => bands.push(("Answer each part by itself".to_owned(), vec![task])),
+        }
+    }
+    if let Some((a, b)) = compare {
+        let task = Task {
+            id: "compare".to_owned(),
+            title: format!("How {} and {} compare", short(&a, TITLE / 2), short(&b, TITLE / 2)),
+            reason: "Sets side by side what the steps before have found.".to_owned(),
+            criteria: vec![step::compares(&a, &b)],
+        };
+        bands.push(("Set the answers side by side".to_owned(), vec![task]));
+    }
+    let reason = format!("The task has {n} parts.");
+    Some(delegate(input, &reason, &format!("Answer {n} parts, then merge."), bands))
+}
+
+/// One step for each document that a step named, or for an even share of them.
+fn by_named_documents(input: &PlanInput, brief: &Brief) -> PlannerOutput {
+    let terms = brief.terms();
+    let shares = brief.reads.len().div_ceil(width(&input.call).max(1));
+    let tasks =
+        brief.reads.chunks(shares).map(|paths| task(paths, &shown(&terms, terms.len()), None)).collect();
+    let n = count(brief.reads.len(), "document");
+    let summary = format!("Quote {n} on {}, then merge.", listed(&shown(&terms, 3)));
+    delegate(input, &format!("The step names {n}."), &summary, vec![("Read the documents".to_owned(), tasks)])
+}
+
+/// One step for each document that speaks of the subject; for each folder when there are too many.
+fn by_found_documents(input: &PlanInput, found: &[Found], terms: &[Term], read: usize) -> PlannerOutput {
+    let width = width(&input.call);
+    let mut groups: Vec<Vec<&Found>> = found.iter().map(|f| vec![f]).collect();
+    if groups.len() > width {
+        let mut folders: Vec<(&str, Vec<&Found>)> = Vec::new();
+        for f in found {
+            let folder = f.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            match folders.iter_mut().find(|(name, _)| *name == folder) {
+                Some((_, group)) => group.push(f),
+                None => folders.push((folder, vec![f])),
+            }
+        }
+        if folders.len() > 1 {
+            groups = folders.into_iter().map(|(_, group)| group).collect();
+        }
+    }
+    if groups.len() > width {
+        let rest = groups.split_off(width - 1).into_iter().flatten().collect();
+        groups.push(rest);
+    }
+    let tasks: Vec<Task> = groups
+        .iter()
+        .map(|group| {
+            // As many as a step has room for beside the other criterion; they are in order of weight.
+            let paths: Vec<String> =
+                group.iter().take(limits::CRITERIA - 1).map(|f| f.path.clone()).collect();
+            let held: BTreeSet<usize> = group.iter().flat_map(|f| f.terms.iter().copied()).collect();
+            let words: Vec<&str> = held.iter().map(|&i| terms[i].shown.as_str()).collect();
+            task(&paths, &words, Some(group.iter().map(|f| f.passages).sum()))
+        })
+        .collect();
+    let what = listed(&shown(terms, 3));
+    let reason = format!("{} of {} speak of {what}.", count(found.len(), "document"), read);
+    let summary = format!("Quote {} on {what}, then merge.", count(found.len(), "document"));
+    delegate(input, &reason, &summary, vec![("Read the documents that speak of it".to_owned(), tasks)])
+}
+
+fn task(paths: &[String], words: &[&str], passages: Option<usize>) -> Task {
+    let folder = |path: &String| path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+    let what = listed(&words[..words.len().min(3)]);
+    let subject = match paths {
+        [one] => one.clone(),
+        [first, rest @ ..] => {
+            match folder(first).filter(|f| rest.iter().all(|p| folder(p).as_ref() == Some(f))) {
+                Some(folder) => format!("{} in {folder}/", count(paths.len(), "document")),
+                None => format!("{} such as {first}", count(paths.len(), "document")),
+            }
+        }
+        [] => "the documents".to_owned(),
+    };
+    let verb = if paths.len() == 1 { "says" } else { "say" };
+    let mut criteria: Vec<String> = vec![step::quotes(words)];
+    criteria.extend(paths.iter().map(|path| step::reads(path)));
+    Task {
+        id: slug(paths.first().map_or("documents", String::as_str)),
+        title: short(format!("What {subject} {verb} about {what}").trim_end_matches(" about "), TITLE * 2),
+        reason: match passages {
+            Some(n) => format!("{} there mention {}.", count(n, "passage"), what),
+            None => "The step above names it.".to_owned(),
+        },
+        criteria,
+    }
+}
+
+/// A step id that is the same whenever the same document is named.
+fn slug(path: &str) -> String {
+    let name: String = path.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+    format!("read-{}", &name[name.ceil_char_boundary(name.len().saturating_sub(96))..])
+}
+
+fn delegate(
+    input: &PlanInput,
+    reason: &str,
+    summary: &str,
+    bands: Vec<(String, Vec<Task>)>,
+) -> PlannerOutput {
+    let mut used = BTreeSet::new();
+    let bands: Vec<BandDraft> = bands
+        .into_iter()
+        .enumerate()
+        .map(|(index, (goal, tasks))| BandDraft {
+            index: index as u32,
+            goal,
+            parallelizable: true,
+            steps: tasks
+                .into_iter()
+                .enumerate()
+                .map(|(i, task)| step_of(task, i as u32, &mut used, &input.prior_steps))
+                .collect(),
+        })
+        .collect();
+    let steps: usize = bands.iter().map(|b| b.steps.len()).sum();
+    let lines: String = bands.iter().flat_map(|b| &b.steps).map(|s| format!("- {}\n", s.title)).collect();
+    PlannerOutput {
+        mode: PlannerMode::Plan,
+        mode_reason: reason.to_owned(),
+        leaf_decision: Some(LeafDecision {
+            can_execute_directly: false,
+            complexity: if steps > 4 { Complexity::High } else { Complexity::Medium },
+            blockers: Vec::new(),
+        }),
+        plan: Some(PlanDraft { summary: summary.to_owned(), bands }),
+        scratchpad: note(format!("**Plan.** {reason} {summary}\n{lines}")),
+    }
+}
+
+fn step_of(task: Task, step_index: u32, used: &mut BTreeSet<String>, prior: &[PriorStep]) -> StepDraft {
+    let mut id = task.id.clone();
+    let mut n = 2;
+    while !used.insert(id.clone()) {
+        id = format!("{}-{n}", task.id);
+        n += 1;
+    }
+    // A step of an earlier plan keeps its title, whatever has been found since.
+    let title = prior.iter().find(|p| p.id.as_str() == id).map_or(task.title, |p| p.title.clone());
+    StepDraft { id: StepId::new(id), title, reason: task.reason, success_criteria: task.criteria, step_index }
+}

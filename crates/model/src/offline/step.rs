@@ -1,0 +1,74 @@
+//! How a plan tells a step's node what to do: in success criteria that people read and executors parse.
+
+use tree_agent_contract::role::CallContext;
+
+use super::short;
+use super::words::{Term, key_terms};
+
+/// Bytes of a quoted part of the objective.
+const PART_BYTES: usize = 2_000;
+
+/// Criterion: a document was read.
+pub(super) fn reads(path: &str) -> String {
+    format!("Reads `{path}`")
+}
+
+/// Criterion: the passages are about these terms.
+pub(super) fn quotes(terms: &[&str]) -> String {
+    format!("Quotes passages about {}", terms.join(", "))
+}
+
+/// Criterion: a part of the objective is answered.
+pub(super) fn answers(part: &str) -> String {
+    format!("Answers “{}”", short(part, PART_BYTES))
+}
+
+/// Criterion: two things are set side by side.
+pub(super) fn compares(a: &str, b: &str) -> String {
+    format!("Compares “{}” with “{}”", short(a, PART_BYTES), short(b, PART_BYTES))
+}
+
+/// What a node is asked to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Brief {
+    /// What it is about.
+    pub(super) subject: String,
+    /// The documents that it should read; empty: whatever fits.
+    pub(super) reads: Vec<String>,
+    /// The two things that it should compare.
+    pub(super) compares: Option<(String, String)>,
+}
+
+impl Brief {
+    /// Reads the brief of a node. The root has no criteria: its subject is the objective.
+    pub(super) fn of(call: &CallContext) -> Self {
+        let criteria = || call.success_criteria.iter().map(String::as_str);
+        let quoted = |c: &str| Some(c.strip_prefix("Answers “")?.strip_suffix('”')?.to_owned());
+        let about = |c: &str| c.strip_prefix("Quotes passages about ").map(str::to_owned);
+        let compares = criteria().find_map(|c| {
+            let (a, b) = c.strip_prefix("Compares “")?.strip_suffix('”')?.split_once("” with “")?;
+            Some((a.to_owned(), b.to_owned()))
+        });
+        let own = if call.depth == 0 { &call.objective } else { &call.title };
+        let subject = criteria().find_map(quoted).or_else(|| criteria().find_map(about));
+        Self {
+            subject: subject.unwrap_or_else(|| own.clone()),
+            reads: criteria().filter_map(read_path).collect(),
+            compares,
+        }
+    }
+
+    /// The words that matter.
+    pub(super) fn terms(&self) -> Vec<Term> {
+        match &self.compares {
+            Some((a, b)) => key_terms(&format!("{a} {b}")),
+            None => key_terms(&self.subject),
+        }
+    }
+}
+
+/// The path of a line that [`reads`] wrote.
+pub(super) fn read_path(line: &str) -> Option<String> {
+    let path = line.trim().trim_start_matches("- ").strip_prefix("Reads `")?.strip_suffix('`')?;
+    (!path.is_empty()).then(|| path.to_owned())
+}
