@@ -1,0 +1,132 @@
+//! Documents over real loopback gRPC: scope travels with every call, and a gateway that is gone is passed over.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status};
+use tree_agent_contract::{DocumentId, ProjectId, RunContext, RunId};
+use tree_agent_proto::v1::document_service_server::{DocumentService, DocumentServiceServer};
+use tree_agent_proto::v1::*;
+use tree_agent_runtime::{Readiness, Server};
+use tree_agent_tools::{Caller, DocumentSource, GatewayDocuments, ListDocuments, SearchDocuments, ToolError};
+
+/// One document of one project; remembers what it was asked.
+#[derive(Clone)]
+struct OneDocument {
+    project: ProjectId,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl OneDocument {
+    fn summary(&self) -> DocumentSummary {
+        DocumentSummary {
+            document_id: DocumentId::derive(&[b"one"]).to_string(),
+            kind: DocumentKind::Source as i32,
+            project_id: Some(self.project.to_string()),
+            path: "a.md".into(),
+            title: "A".into(),
+            bytes: 4,
+            ..Default::default()
+        }
+    }
+
+    fn note(&self, text: String) {
+        self.asked.lock().unwrap().push(text);
+    }
+}
+
+#[tonic::async_trait]
+impl DocumentService for OneDocument {
+    async fn get_document(
+        &self,
+        request: Request<GetDocumentRequest>,
+    ) -> Result<Response<GetDocumentResponse>, Status> {
+        if request.into_inner().document_id != self.summary().document_id {
+            return Err(Status::not_found("no such document"));
+        }
+        let document = Document { summary: Some(self.summary()), body: "body".into(), created_at: None };
+        Ok(Response::new(GetDocumentResponse { document: Some(document) }))
+    }
+    async fn list_documents(
+        &self,
+        request: Request<ListDocumentsRequest>,
+    ) -> Result<Response<ListDocumentsResponse>, Status> {
+        let request = request.into_inner();
+        self.note(format!("list {:?} {:?}", request.project_ids, request.kinds));
+        Ok(Response::new(ListDocumentsResponse {
+            documents: vec![self.summary()],
+            next_page_token: "more".into(),
+        }))
+    }
+    async fn search_documents(
+        &self,
+        request: Request<SearchDocumentsRequest>,
+    ) -> Result<Response<SearchDocumentsResponse>, Status> {
+        let context = request.into_inner().context.unwrap();
+        self.note(format!("search {:?}", context.project_ids));
+        Err(Status::invalid_argument("query: holds no word"))
+    }
+    async fn create_document(
+        &self,
+        _: Request<CreateDocumentRequest>,
+    ) -> Result<Response<CreateDocumentResponse>, Status> {
+        Err(Status::unimplemented("read only"))
+    }
+}
+
+async fn serve(service: OneDocument) -> http::Uri {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let server = Server::new(Readiness::new()).service(DocumentServiceServer::new(service));
+    tokio::spawn(server.serve(listener, CancellationToken::new()));
+    uri
+}
+
+fn caller(project: ProjectId) -> Caller {
+    Caller { run_id: RunId(uuid::Uuid::from_u128(1)), context: RunContext::project(project) }
+}
+
+#[tokio::test]
+async fn scope_travels_and_is_checked_on_both_sides() {
+    let project = ProjectId::derive(&[b"mine"]);
+    let service = OneDocument { project, asked: Arc::default() };
+    let source = GatewayDocuments::connect_lazy(&[serve(service.clone()).await]);
+    let mine = caller(project);
+    let page =
+        source.list_documents(&mine, &ListDocuments { page_size: 10, ..Default::default() }).await.unwrap();
+    assert_eq!((page.documents[0].path.as_str(), page.next_page_token.as_str()), ("a.md", "more"));
+    let query = SearchDocuments { query: "?".into(), limit: 5, ..Default::default() };
+    let refused = source.search_documents(&mine, &query).await.unwrap_err();
+    assert_eq!(refused, ToolError::Source("query: holds no word".into()));
+    assert_eq!(
+        *service.asked.lock().unwrap(),
+        [format!("list [\"{project}\"] [1]"), format!("search [\"{project}\"]")]
+    );
+    let id = page.documents[0].id;
+    assert_eq!(source.read_document(&mine, id).await.unwrap().body, "body");
+    // The gateway would hand it out; the tool's side must not.
+    let foreign = caller(ProjectId::derive(&[b"other"]));
+    assert!(matches!(source.read_document(&foreign, id).await, Err(ToolError::NotFound(_))));
+    let unknown = DocumentId::derive(&[b"none"]);
+    assert!(matches!(source.read_document(&mine, unknown).await, Err(ToolError::NotFound(_))));
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_gone_is_passed_over_and_none_at_all_is_said() {
+    let project = ProjectId::derive(&[b"mine"]);
+    let alive = serve(OneDocument { project, asked: Arc::default() }).await;
+    // Bound and closed again: nobody listens there.
+    let gone = TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap();
+    let gone: http::Uri = format!("http://{gone}").parse().unwrap();
+    let source = GatewayDocuments::connect_lazy(&[gone.clone(), alive]);
+    for _ in 0..4 {
+        let page = source
+            .list_documents(&caller(project), &ListDocuments { page_size: 1, ..Default::default() })
+            .await;
+        assert_eq!(page.unwrap().documents.len(), 1);
+    }
+    let none = GatewayDocuments::connect_lazy(&[gone]);
+    let error = none.list_documents(&caller(project), &ListDocuments::default()).await.unwrap_err();
+    assert!(error.retryable(), "{error}");
+}
