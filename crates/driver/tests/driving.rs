@@ -1,0 +1,243 @@
+//! The driver on a real store: runs end, nothing is done twice, whatever dies or is lost on the way.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use support::*;
+use tree_agent_contract::event::EventBody;
+use tree_agent_contract::{NodeStatus, RunId, RunStatus};
+use tree_agent_engine::CallKind;
+use tree_agent_fanout::InProcessFanout;
+use tree_agent_fanout::{Fanout, Signal, Topic};
+use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_store::embedded::EmbeddedStore;
+use tree_agent_store::{AppendOutcome, Command, RunAppend, Store};
+
+async fn world() -> (Arc<dyn Store>, Arc<dyn Fanout>) {
+    let store = EmbeddedStore::open_in_memory().await.expect("a store in memory");
+    (Arc::new(store), Arc::new(InProcessFanout::new()))
+}
+
+/// 1 + 3 + 9 nodes: 13 results, 4 of them aggregated; 4 plans, 9 leaves.
+const CALLS: usize = 4 + 9 + 4;
+
+#[tokio::test]
+async fn a_run_ends_in_a_document_and_every_event_is_published() {
+    let (store, fanout) = world().await;
+    let roles = TreeRoles::new(3, None);
+    let run = create_run(&*store, 2).await;
+    let mut topic = fanout.subscribe(Topic::Run(run)).await.expect("subscribed");
+    let driver = Running::start("a", &store, &fanout, &roles);
+    let summary = ended(&*store, run).await;
+    assert_eq!((summary.status, summary.partial, summary.node_count), (RunStatus::Completed, false, 13));
+    let log = log(&*store, run).await;
+    assert_eq!(summary.head_seq, log.len() as u64);
+    assert!(completions(&log).values().all(|&n| n == 1));
+    assert_eq!(roles.made().len(), CALLS);
+    assert!(roles.made().values().all(|&n| n == 1), "no call is made twice");
+
+    let root_result = log.iter().rev().find_map(|e| match &e.body {
+        EventBody::NodeResult(r) if e.node_id == summary.root_node_id => Some(r.result.clone()),
+        _ => None,
+    });
+    let document = root_result.expect("the root has a result").document_ids[0];
+    assert_eq!(store.document(document).await.expect("kept").body, "Findings of find out");
+
+    // The events after the first four (which the gateway publishes) were published in order, without a gap.
+    let mut seq = 4;
+    while seq < summary.head_seq {
+        let Some(Signal::Message(bytes)) = topic.next().await else {
+            panic!("the topic ended or missed something")
+        };
+        let batch: pb::EventBatch = prost::Message::decode(bytes).expect("an event batch");
+        for event in batch.events {
+            let event = tree_agent_contract::Event::from_wire(event).expect("an event");
+            seq += 1;
+            assert_eq!(event, log[seq as usize - 1]);
+        }
+    }
+    driver.stop().await;
+}
+
+#[tokio::test]
+async fn a_killed_driver_is_replaced_and_only_calls_in_flight_are_made_again() {
+    let (store, fanout) = world().await;
+    let roles = TreeRoles::new(3, Some(CallKind::Execute));
+    let run = create_run(&*store, 2).await;
+    let first = Running::start("a", &store, &fanout, &roles);
+    roles.wait_for_held(9).await;
+    first.kill().await;
+    let second = Running::start("b", &store, &fanout, &roles);
+    roles.wait_for_held(18).await;
+    roles.open_gate();
+    let summary = ended(&*store, run).await;
+    assert_eq!((summary.status, summary.partial), (RunStatus::Completed, false));
+    assert!(completions(&log(&*store, run).await).values().all(|&n| n == 1));
+    for ((node, kind, _), made) in roles.made() {
+        let expected = if kind == CallKind::Execute { 2 } else { 1 };
+        assert_eq!(made, expected, "{kind:?} of {node}");
+    }
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn a_stopping_driver_gives_its_runs_back_at_once() {
+    let (store, fanout) = world().await;
+    let roles = TreeRoles::new(2, Some(CallKind::Aggregate));
+    let run = create_run(&*store, 1).await;
+    let first = Running::start("a", &store, &fanout, &roles);
+    roles.wait_for_held(1).await;
+    first.stop().await;
+    // No lease is left to wait for.
+    let claims = store.claim("c", Duration::from_secs(60), 10).await.expect("claimable");
+    assert_eq!(claims.len(), 1);
+    assert_eq!((claims[0].run_id, claims[0].epoch), (run, 2));
+}
+
+#[tokio::test]
+async fn many_runs_on_two_drivers_are_each_done_once() {
+    let (store, fanout) = world().await;
+    let roles = TreeRoles::new(2, None);
+    let mut runs = Vec::new();
+    for _ in 0..20 {
+        runs.push(create_run(&*store, 2).await);
+    }
+    let drivers =
+        [Running::start("a", &store, &fanout, &roles), Running::start("b", &store, &fanout, &roles)];
+    for run in runs {
+        let summary = ended(&*store, run).await;
+        assert_eq!((summary.status, summary.node_count), (RunStatus::Completed, 7));
+        log(&*store, run).await;
+    }
+    assert!(roles.made().values().all(|&n| n == 1), "no call is made twice");
+    for driver in drivers {
+        driver.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn an_old_epoch_appends_nothing() {
+    let (store, fanout) = world().await;
+    let roles = TreeRoles::new(2, Some(CallKind::Execute));
+    let run = create_run(&*store, 1).await;
+    let driver = Running::start("a", &store, &fanout, &roles);
+    roles.wait_for_held(2).await;
+    let before = log(&*store, run).await;
+    let mut event = before.last().expect("events").clone();
+    event.seq += 1;
+    let append = RunAppend {
+        run_id: run,
+        epoch: 0,
+        expected_head: event.seq - 1,
+        events: vec![event],
+        projection: Default::default(),
+        documents: vec![],
+        handled_commands: vec![],
+    };
+    assert_eq!(store.append(vec![append]).await.expect("answered"), [AppendOutcome::Fenced]);
+    assert_eq!(log(&*store, run).await, before);
+    roles.open_gate();
+    ended(&*store, run).await;
+    driver.stop().await;
+}
+
+#[tokio::test]
+async fn a_lost_reply_leaves_exactly_one_copy() {
+    let (inner, fanout) = world().await;
+    let unreliable = Unreliable::new(inner);
+    let store: Arc<dyn Store> = unreliable.clone();
+    let roles = TreeRoles::new(3, None);
+    unreliable.lose_replies.store(5, Ordering::SeqCst);
+    let run = create_run(&*store, 2).await;
+    let driver = Running::start("a", &store, &fanout, &roles);
+    let summary = ended(&*store, run).await;
+    assert_eq!(summary.status, RunStatus::Completed);
+    assert_eq!(unreliable.lose_replies.load(Ordering::SeqCst), 0, "replies were lost");
+    let log = log(&*store, run).await;
+    assert_eq!(log.len() as u64, summary.head_seq);
+    assert!(completions(&log).values().all(|&n| n == 1));
+    assert!(roles.made().values().all(|&n| n == 1), "no call is made twice");
+    driver.stop().await;
+}
+
+#[tokio::test]
+async fn a_store_that_was_away_is_waited_for() {
+    let (inner, fanout) = world().await;
+    let unreliable = Unreliable::new(inner);
+    let store: Arc<dyn Store> = unreliable.clone();
+    let roles = TreeRoles::new(2, Some(CallKind::Execute));
+    let run = create_run(&*store, 1).await;
+    let driver = Running::start("a", &store, &fanout, &roles);
+    roles.wait_for_held(2).await;
+    unreliable.down.store(true, Ordering::SeqCst);
+    roles.open_gate();
+    tokio::time::timeout(Duration::from_secs(1), ended(&*store, run))
+        .await
+        .expect_err("nothing can be written");
+    unreliable.down.store(false, Ordering::SeqCst);
+    assert_eq!(ended(&*store, run).await.status, RunStatus::Completed);
+    assert!(completions(&log(&*store, run).await).values().all(|&n| n == 1));
+    driver.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_be_written_does_not_hold_up_others() {
+    let (inner, fanout) = world().await;
+    let unreliable = Unreliable::new(inner);
+    let store: Arc<dyn Store> = unreliable.clone();
+    let roles = TreeRoles::new(2, None);
+    let poisoned = create_run(&*store, 1).await;
+    *unreliable.poison.lock().expect("no panic while locked") = Some(poisoned);
+    let mut good = Vec::new();
+    for _ in 0..5 {
+        good.push(create_run(&*store, 2).await);
+    }
+    let driver = Running::start("a", &store, &fanout, &roles);
+    for run in good {
+        assert_eq!(ended(&*store, run).await.status, RunStatus::Completed);
+    }
+    assert_eq!(log(&*store, poisoned).await.len(), 4, "nothing half-written");
+    driver.stop().await;
+}
+
+#[tokio::test]
+async fn cancel_ends_a_run_from_any_state() {
+    for held in [CallKind::Plan, CallKind::Execute, CallKind::Aggregate] {
+        let (store, fanout) = world().await;
+        let roles = TreeRoles::new(2, Some(held));
+        let run = create_run(&*store, 1).await;
+        let driver = Running::start("a", &store, &fanout, &roles);
+        roles.wait_for_held(1).await;
+        cancel(&*store, &*fanout, run).await;
+        let summary = ended(&*store, run).await;
+        assert_eq!(summary.status, RunStatus::Cancelled, "while {held:?} is held");
+        let log = log(&*store, run).await;
+        let open = log.iter().rev().find_map(|e| match &e.body {
+            EventBody::NodeStatusChanged(s) if e.node_id == summary.root_node_id => Some(s.status),
+            _ => None,
+        });
+        assert_eq!(open, Some(NodeStatus::Cancelled));
+        assert!(store.commands(&[run]).await.expect("readable").is_empty(), "the command left the inbox");
+        driver.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_run_cancelled_before_it_was_claimed_makes_no_call() {
+    let (store, fanout) = world().await;
+    let roles = TreeRoles::new(2, None);
+    let run = create_run(&*store, 1).await;
+    cancel(&*store, &*fanout, run).await;
+    let driver = Running::start("a", &store, &fanout, &roles);
+    assert_eq!(ended(&*store, run).await.status, RunStatus::Cancelled);
+    assert!(roles.made().is_empty());
+    driver.stop().await;
+}
+
+async fn cancel(store: &dyn Store, fanout: &dyn Fanout, run: RunId) {
+    store.send_command(run, Command::Cancel { reason: "enough".into() }).await.expect("accepted");
+    fanout.publish(vec![(Topic::Wake, Default::default())]).await.expect("in process");
+}

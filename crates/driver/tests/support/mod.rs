@@ -1,0 +1,356 @@
+//! Roles that answer at once, count what they are asked, and can be held up; a store that can lose replies.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::role::*;
+use tree_agent_contract::*;
+use tree_agent_driver::{Driver, DriverConfig, Roles};
+use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, Graph, RoleCall, Run, start};
+use tree_agent_fanout::Fanout;
+use tree_agent_store::*;
+
+/// A tree of `fanout` to the power of `depth`; every call is counted, and waits while `hold` matches it.
+pub(crate) struct TreeRoles {
+    pub(crate) fanout: u32,
+    pub(crate) calls: Mutex<BTreeMap<(NodeId, CallKind, u32), u32>>,
+    /// Calls of this kind wait for the gate to open.
+    pub(crate) held: Option<CallKind>,
+    pub(crate) gate: watch::Sender<bool>,
+    pub(crate) waiting: watch::Sender<u32>,
+}
+
+impl TreeRoles {
+    pub(crate) fn new(fanout: u32, held: Option<CallKind>) -> Arc<Self> {
+        Arc::new(Self {
+            fanout,
+            calls: Mutex::default(),
+            held,
+            gate: watch::Sender::new(held.is_none()),
+            waiting: watch::Sender::new(0),
+        })
+    }
+
+    pub(crate) fn open_gate(&self) {
+        self.gate.send_replace(true);
+    }
+
+    /// Returns once `n` calls have reached the gate.
+    pub(crate) async fn wait_for_held(&self, n: u32) {
+        self.waiting.subscribe().wait_for(|waiting| *waiting >= n).await.expect("the sender lives");
+    }
+
+    pub(crate) fn made(&self) -> BTreeMap<(NodeId, CallKind, u32), u32> {
+        self.calls.lock().expect("no panic while locked").clone()
+    }
+}
+
+#[async_trait]
+impl Roles for TreeRoles {
+    async fn call(&self, call: RoleCall, updates: mpsc::Sender<RoleUpdate>) -> Result<CallOutput, RoleError> {
+        let CallKey { node_id, kind, round, .. } = call.key;
+        *self.calls.lock().expect("no panic while locked").entry((node_id, kind, round)).or_default() += 1;
+        let delta = ScratchpadDelta { append_markdown: format!("{kind:?} begins") };
+        let _ = updates.send(RoleUpdate::Scratchpad(delta)).await;
+        if self.held == Some(kind) {
+            self.waiting.send_modify(|n| *n += 1);
+            let _ = self.gate.subscribe().wait_for(|open| *open).await;
+        }
+        Ok(match call.input {
+            CallInput::Plan(input) => CallOutput::Plan(plan(&input.call, self.fanout)),
+            CallInput::Execute(input) => CallOutput::Execute(executed(&input.call)),
+            CallInput::Aggregate(input) => {
+                let ExecutorOutput { artifacts, result, scratchpad, .. } = executed(&input.call);
+                let synthesis = Synthesis { summary: "all".into(), key_findings: vec![], gaps: vec![] };
+                let next = AggregatorNext::default();
+                CallOutput::Aggregate(AggregatorOutput { synthesis, artifacts, result, next, scratchpad })
+            }
+        })
+    }
+}
+
+fn notes(text: &str) -> ScratchpadDraft {
+    ScratchpadDraft { append_markdown: text.into(), tail_preview: text.into() }
+}
+
+fn plan(call: &CallContext, fanout: u32) -> PlannerOutput {
+    let steps = (0..fanout).map(|s| StepDraft {
+        id: StepId::new(format!("s{s}")),
+        title: format!("{} / {s}", call.title),
+        reason: "part of it".into(),
+        success_criteria: vec!["done".into()],
+        step_index: s,
+    });
+    let band = BandDraft { index: 0, goal: "all".into(), parallelizable: true, steps: steps.collect() };
+    PlannerOutput {
+        mode: PlannerMode::Plan,
+        mode_reason: "large".into(),
+        leaf_decision: None,
+        plan: Some(PlanDraft { summary: "split".into(), bands: vec![band] }),
+        scratchpad: notes("- planned"),
+    }
+}
+
+fn executed(call: &CallContext) -> ExecutorOutput {
+    ExecutorOutput {
+        actions: vec![],
+        artifacts: vec![ArtifactDraft {
+            r#type: DraftType::Document,
+            label: "findings".into(),
+            title: Some(call.title.clone()),
+            document_markdown: Some(format!("Findings of {}", call.title)),
+            json_payload: None,
+            is_primary: true,
+        }],
+        result: ResultDraft {
+            kind: ResultKind::Document,
+            summary: format!("did {}", call.title),
+            success_assessment: None,
+            primary_artifact_label: None,
+            parent_hint: ParentHintDraft {
+                hint_type: HintType::ReadDocuments,
+                artifact_labels: vec!["findings".into()],
+            },
+        },
+        scratchpad: notes("- done"),
+    }
+}
+
+pub(crate) fn now() -> Timestamp {
+    Timestamp(SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros() as i64)
+}
+
+/// Writes a run as the gateway does.
+pub(crate) async fn create_run(store: &dyn Store, depth: u32) -> RunId {
+    let run_id = RunId(uuid::Uuid::now_v7());
+    let mut spec = RunSpec::new("find out");
+    spec.budgets.max_depth = depth;
+    let decision = start(run_id, spec.clone(), now());
+    let mut graph = Graph::new(run_id);
+    decision.events.iter().for_each(|e| graph.apply(e).expect("a fresh log applies"));
+    let state = GraphState {
+        status: graph.status(),
+        partial: false,
+        node_count: graph.nodes().len() as u64,
+        node: &|id| graph.node(id),
+    };
+    let projection = Projection::of(&decision.events, &state);
+    let (events, documents) = (decision.events, decision.documents);
+    let run = NewRun { run_id, spec, request_id: String::new(), events, projection, documents };
+    assert_eq!(store.create_run(run).await.expect("created"), Created::New(run_id));
+    run_id
+}
+
+/// The whole log, checked: contiguous, and it replays.
+pub(crate) async fn log(store: &dyn Store, run: RunId) -> Vec<Event> {
+    let log = store.read(run, 0, 100_000).await.expect("readable");
+    Run::replay(run, &log).expect("the log replays");
+    log
+}
+
+/// Waits, by asking the store again and again, until the run has ended.
+pub(crate) async fn ended(store: &dyn Store, run: RunId) -> RunSummary {
+    let patience = tokio::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        let summary = store.run(run).await.expect("the run exists");
+        if summary.status.is_final() {
+            return summary;
+        }
+        assert!(tokio::time::Instant::now() < patience, "the run does not end: {summary:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A driver in a task of its own.
+pub(crate) struct Running {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    pub(crate) fn start(
+        name: &str,
+        store: &Arc<dyn Store>,
+        fanout: &Arc<dyn Fanout>,
+        roles: &Arc<TreeRoles>,
+    ) -> Self {
+        let mut config = DriverConfig::new(name);
+        config.lease = Duration::from_millis(600);
+        config.poll = Duration::from_millis(50);
+        let driver = Driver::new(store.clone(), fanout.clone(), roles.clone(), config);
+        let stop = CancellationToken::new();
+        Self { stop: stop.clone(), task: tokio::spawn(driver.run(stop)) }
+    }
+
+    /// Ends it as SIGTERM does.
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        self.task.await.expect("a driver ends cleanly");
+    }
+
+    /// Ends it as SIGKILL does: nothing is given back.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+}
+
+/// Outcomes of steps in a log: how often each node completed.
+pub(crate) fn completions(log: &[Event]) -> BTreeMap<NodeId, u32> {
+    let mut counts = BTreeMap::new();
+    for event in log {
+        if matches!(event.body, EventBody::NodeCompleted(_)) {
+            *counts.entry(event.node_id).or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// A store whose appends can lose their reply, or be refused for one run.
+pub(crate) struct Unreliable {
+    pub(crate) inner: Arc<dyn Store>,
+    /// So many of the next appends are written, but their reply is lost.
+    pub(crate) lose_replies: AtomicU32,
+    /// Nothing can be reached.
+    pub(crate) down: AtomicBool,
+    /// Appends that hold this run are refused as a whole, as by a constraint.
+    pub(crate) poison: Mutex<Option<RunId>>,
+}
+
+impl Unreliable {
+    pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            lose_replies: AtomicU32::new(0),
+            down: AtomicBool::new(false),
+            poison: Mutex::new(None),
+        })
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        match self.down.load(Ordering::SeqCst) {
+            true => Err(StoreError::Unavailable { message: "cut".into(), source: None }),
+            false => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl EventLog for Unreliable {
+    async fn append(&self, appends: Vec<RunAppend>) -> Result<Vec<AppendOutcome>, StoreError> {
+        self.check()?;
+        let poison = *self.poison.lock().expect("no panic while locked");
+        if appends.iter().any(|a| Some(a.run_id) == poison) {
+            return Err(StoreError::Broken { message: "a row cannot be written".into(), source: None });
+        }
+        let outcome = self.inner.append(appends).await?;
+        let lost =
+            self.lose_replies.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok();
+        if lost {
+            Err(StoreError::Unavailable { message: "reply lost".into(), source: None })
+        } else {
+            Ok(outcome)
+        }
+    }
+    async fn read(&self, run: RunId, after_seq: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        self.check()?;
+        self.inner.read(run, after_seq, limit).await
+    }
+    async fn heads(&self, runs: &[RunId]) -> Result<Vec<(RunId, u64)>, StoreError> {
+        self.check()?;
+        self.inner.heads(runs).await
+    }
+}
+
+#[async_trait]
+impl Leases for Unreliable {
+    async fn claim(&self, owner: &str, ttl: Duration, limit: usize) -> Result<Vec<Claim>, StoreError> {
+        self.check()?;
+        self.inner.claim(owner, ttl, limit).await
+    }
+    async fn renew(&self, held: &[(RunId, u64)], ttl: Duration) -> Result<Vec<RunId>, StoreError> {
+        self.check()?;
+        self.inner.renew(held, ttl).await
+    }
+    async fn release(&self, held: &[(RunId, u64)]) -> Result<(), StoreError> {
+        self.check()?;
+        self.inner.release(held).await
+    }
+}
+
+#[async_trait]
+impl Runs for Unreliable {
+    async fn create_run(&self, run: NewRun) -> Result<Created, StoreError> {
+        self.inner.create_run(run).await
+    }
+    async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
+        self.inner.run(run).await
+    }
+    async fn list_runs(&self, query: RunQuery) -> Result<Page<RunSummary>, StoreError> {
+        self.inner.list_runs(query).await
+    }
+    async fn send_command(&self, run: RunId, command: Command) -> Result<i64, StoreError> {
+        self.inner.send_command(run, command).await
+    }
+    async fn commands(&self, runs: &[RunId]) -> Result<Vec<PendingCommand>, StoreError> {
+        self.check()?;
+        self.inner.commands(runs).await
+    }
+}
+
+#[async_trait]
+impl Documents for Unreliable {
+    async fn document(&self, id: DocumentId) -> Result<Document, StoreError> {
+        self.inner.document(id).await
+    }
+    async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError> {
+        self.inner.list_documents(query).await
+    }
+    async fn search_documents(&self, query: SearchQuery) -> Result<Vec<SearchHit>, StoreError> {
+        self.inner.search_documents(query).await
+    }
+    async fn put_document(&self, document: Document) -> Result<(), StoreError> {
+        self.inner.put_document(document).await
+    }
+}
+
+#[async_trait]
+impl Projects for Unreliable {
+    async fn create_project(&self, project: Project) -> Result<(), StoreError> {
+        self.inner.create_project(project).await
+    }
+    async fn project(&self, id: ProjectId) -> Result<Project, StoreError> {
+        self.inner.project(id).await
+    }
+    async fn list_projects(
+        &self,
+        name: &str,
+        after: &str,
+        limit: usize,
+    ) -> Result<Page<Project>, StoreError> {
+        self.inner.list_projects(name, after, limit).await
+    }
+}
+
+#[async_trait]
+impl Operations for Unreliable {
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.check()?;
+        self.inner.ping().await
+    }
+    async fn replace_projection(
+        &self,
+        run: RunId,
+        head: u64,
+        projection: Projection,
+    ) -> Result<bool, StoreError> {
+        self.inner.replace_projection(run, head, projection).await
+    }
+}

@@ -1,0 +1,62 @@
+//! The planner service.
+
+use std::sync::Arc;
+
+use clap::Parser;
+use tree_agent_fanout::RedisFanout;
+use tree_agent_model::RoleArgs;
+use tree_agent_planner::config::DriverArgs;
+use tree_agent_planner::{Config, DEFAULT_PORT, serve};
+use tree_agent_runtime::config::{ListenArgs, LogArgs, Problems, StorageArgs};
+use tree_agent_runtime::server::while_starting;
+use tree_agent_runtime::{Readiness, listen, retry, shutdown, telemetry};
+use tree_agent_store::postgres::{PoolConfig, PostgresStore};
+
+/// The planner role of tree-agent, and the driver of its runs.
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    #[command(flatten)]
+    listen: ListenArgs,
+    #[command(flatten)]
+    log: LogArgs,
+    #[command(flatten)]
+    role: RoleArgs,
+    #[command(flatten)]
+    storage: StorageArgs,
+    #[command(flatten)]
+    driver: DriverArgs,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let mut problems = Problems::default();
+    let address = args.listen.address(DEFAULT_PORT, &mut problems);
+    let format = args.log.format(&mut problems);
+    let storage = args.storage.check(&mut problems);
+    let owner = format!("planner-{}-{}", std::process::id(), uuid::Uuid::new_v4().simple());
+    let (driver, peers) = args.driver.check(owner, &mut problems);
+    let config = Config {
+        role: args.role.check(&mut problems),
+        driver,
+        peers,
+        drain: args.listen.drain(&mut problems),
+    };
+    problems.finish()?;
+    let _telemetry = telemetry::init("planner", &args.log.filter, format)?;
+    let listener = listen::bind(address).await?;
+    let shutdown = shutdown::signal()?;
+    let readiness = Readiness::new();
+    let pool = PoolConfig { max_connections: storage.database_connections, ..PoolConfig::default() };
+    let connecting = retry::until_connected(&readiness, "store", async || {
+        PostgresStore::connect(&storage.database_url, pool.clone()).await
+    });
+    let Some((listener, store)) = while_starting(listener, &readiness, &shutdown, connecting).await? else {
+        return Ok(());
+    };
+    let fanout = RedisFanout::connect(&storage.redis_url).await?;
+    tracing::info!(address = %listener.local_addr()?, model = config.role.model, owner = config.driver.owner, "planner is ready");
+    serve(config, Arc::new(store), Arc::new(fanout), listener, shutdown).await?;
+    Ok(())
+}
