@@ -2,10 +2,12 @@
 
 #![allow(missing_docs, unreachable_pub)]
 
+mod documents;
 mod fixture;
 mod leases;
 mod log;
 mod runs;
+mod schema;
 
 /// Makes a test per adapter of each `async fn name(fixture: Fixture)`.
 macro_rules! contract {
@@ -47,4 +49,12 @@ contract! {
     runs::lists_page_and_filter,
     runs::an_unknown_run_is_not_found,
     runs::commands_wait_until_their_events_are_written,
+    documents::putting_replaces_and_keeps_paths_unique,
+    documents::documents_of_appends_grow_and_keep_their_end,
+    documents::listing_pages_by_path_and_filters,
+    documents::search_ands_then_ors_and_folds,
+    documents::search_stays_within_its_context,
+    documents::odd_queries_and_odd_texts_are_no_errors,
+    documents::projects_have_unique_names_and_pages,
+    documents::a_projection_is_replaced_while_the_head_stands,
 }

@@ -1,0 +1,256 @@
+//! Documents, search, projects and rebuilt projections.
+
+use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
+use tree_agent_contract::limits::{DOCUMENT_BYTES, PAGE_MAX};
+use tree_agent_contract::{
+    DocumentId, NodeId, NodeStatus, ProjectId, RunContext, RunStatus, Scope, Timestamp,
+};
+use tree_agent_store::{AppendOutcome, DocumentQuery, Project, Projection, SearchQuery, StoreError};
+use uuid::Uuid;
+
+use crate::fixture::{Fixture, T0, append, node_row, run_id, run_row};
+
+fn project_id(n: u128) -> ProjectId {
+    ProjectId(Uuid::from_u128(0xaa00 + n))
+}
+
+fn project(n: u128, name: &str) -> Project {
+    Project {
+        id: project_id(n),
+        name: name.into(),
+        description: "d".into(),
+        document_count: 0,
+        created_at: T0,
+    }
+}
+
+fn source(n: u128, project: u128, path: &str, title: &str, body: &str) -> Document {
+    Document {
+        id: DocumentId(Uuid::from_u128(n)),
+        kind: DocumentKind::Source,
+        project_id: Some(project_id(project)),
+        run_id: None,
+        path: path.into(),
+        title: title.into(),
+        body: body.into(),
+        props: DocumentProps::default(),
+        created_at: T0,
+        updated_at: T0,
+    }
+}
+
+async fn found(f: &Fixture, text: &str, context: RunContext, prefix: &str) -> Vec<u128> {
+    let query = SearchQuery { text: text.into(), context, path_prefix: prefix.into(), limit: 10 };
+    let hits = f.store.search_documents(query).await.unwrap();
+    assert!(hits.windows(2).all(|pair| pair[0].score >= pair[1].score), "{hits:?}");
+    hits.iter().map(|hit| hit.document.id.0.as_u128()).collect()
+}
+
+pub async fn putting_replaces_and_keeps_paths_unique(f: Fixture) {
+    f.store.create_project(project(1, "One")).await.unwrap();
+    let first = source(1, 1, "a/b.md", "Title", "old wörds");
+    f.store.put_document(first.clone()).await.unwrap();
+    assert_eq!(f.store.document(first.id).await.unwrap(), first);
+    let mut second = source(1, 1, "a/b.md", "Other", "new words");
+    second.props.tree_agent_node_id = Some(NodeId::root(run_id(1)));
+    second.updated_at = Timestamp(T0.micros() + 1);
+    f.store.put_document(second.clone()).await.unwrap();
+    assert_eq!(f.store.document(first.id).await.unwrap(), second);
+    assert_eq!(found(&f, "wörds", RunContext::default(), "").await, [] as [u128; 0]);
+    assert_eq!(found(&f, "new", RunContext::default(), "").await, [1]);
+    let error = f.store.put_document(source(2, 1, "a/b.md", "x", "x")).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Conflict(text) if text.contains("a/b.md")), "{error:?}");
+    let error = f.store.put_document(source(3, 9, "c.md", "x", "x")).await.unwrap_err();
+    assert!(matches!(error, StoreError::NotFound { what: "project", .. }), "{error:?}");
+    let missing = f.store.document(DocumentId(Uuid::from_u128(2))).await.unwrap_err();
+    assert!(matches!(missing, StoreError::NotFound { what: "document", .. }));
+}
+
+pub async fn documents_of_appends_grow_and_keep_their_end(f: Fixture) {
+    let claim = f.claimed(1, "a").await;
+    let id = DocumentId(Uuid::from_u128(5));
+    let pad = Document {
+        kind: DocumentKind::Scratchpad,
+        project_id: None,
+        run_id: Some(claim.run_id),
+        ..source(5, 1, "", "Scratchpad", "# Notes\n")
+    };
+    let grow = |text: &str, at| DocumentOp::Append { id, text: text.into(), at: Timestamp(at) };
+    let mut write = append(claim.run_id, claim.epoch, 2, 1);
+    write.documents = vec![DocumentOp::Create(pad.clone()), grow("one\n", 7), grow("two\n", 8)];
+    f.store.append(vec![write]).await.unwrap();
+    let stored = f.store.document(id).await.unwrap();
+    let expected = Document { body: "# Notes\none\ntwo\n".into(), updated_at: Timestamp(8), ..pad };
+    assert_eq!(stored, expected);
+    let mut write = append(claim.run_id, claim.epoch, 3, 1);
+    write.documents = vec![grow("three\n", 9), grow("four\n", 10)];
+    f.store.append(vec![write]).await.unwrap();
+    let stored = f.store.document(id).await.unwrap();
+    assert_eq!(
+        (stored.body.as_str(), stored.updated_at),
+        ("# Notes\none\ntwo\nthree\nfour\n", Timestamp(10))
+    );
+    let mut fenced = append(claim.run_id, claim.epoch, 3, 1);
+    fenced.documents = vec![grow("lost", 11)];
+    fenced.events[0].timestamp = T0;
+    assert_eq!(f.store.append(vec![fenced]).await.unwrap(), [AppendOutcome::Fenced]);
+    let mut write = append(claim.run_id, claim.epoch, 4, 1);
+    write.documents = vec![grow(&format!("{}x", "é".repeat(DOCUMENT_BYTES / 2)), 12)];
+    f.store.append(vec![write]).await.unwrap();
+    let mut write = append(claim.run_id, claim.epoch, 5, 1);
+    write.documents = vec![grow("end", 13)];
+    f.store.append(vec![write]).await.unwrap();
+    let body = f.store.document(id).await.unwrap().body;
+    // The first of these writes cut within a character, the second between two.
+    assert!(body == format!("{}xend", "é".repeat(DOCUMENT_BYTES / 2 - 2)), "{} bytes", body.len());
+}
+
+pub async fn listing_pages_by_path_and_filters(f: Fixture) {
+    f.store.create_project(project(1, "One")).await.unwrap();
+    f.store.create_project(project(2, "Two")).await.unwrap();
+    for (n, p, path) in [(1, 1, "b.md"), (2, 1, "a/Z.md"), (3, 1, "a/a.md"), (4, 2, "b.md"), (5, 2, "a_.md")]
+    {
+        f.store.put_document(source(n, p, path, "T", "bödy")).await.unwrap();
+    }
+    let mut pad = source(6, 1, "", "Pad", "x");
+    (pad.kind, pad.project_id, pad.run_id) = (DocumentKind::Scratchpad, None, Some(run_id(7)));
+    f.store.put_document(pad).await.unwrap();
+    let list = async |query: DocumentQuery| {
+        let page = f.store.list_documents(query).await.unwrap();
+        page.items.iter().map(|d| d.id.0.as_u128()).collect::<Vec<_>>()
+    };
+    let all = DocumentQuery { limit: PAGE_MAX, ..DocumentQuery::default() };
+    assert_eq!(list(all.clone()).await, [6, 2, 3, 5, 1, 4]);
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let page = f
+            .store
+            .list_documents(DocumentQuery { after, limit: 2, ..DocumentQuery::default() })
+            .await
+            .unwrap();
+        seen.extend(page.items.iter().map(|d| d.id.0.as_u128()));
+        after = page.items.last().map(|d| (d.path.clone(), d.id));
+        if !page.more {
+            break;
+        }
+    }
+    assert_eq!(seen, [6, 2, 3, 5, 1, 4]);
+    assert_eq!(list(DocumentQuery { project_ids: vec![project_id(2)], ..all.clone() }).await, [5, 4]);
+    assert_eq!(list(DocumentQuery { path_prefix: "a/".into(), ..all.clone() }).await, [2, 3]);
+    assert_eq!(list(DocumentQuery { path_prefix: "a_".into(), ..all.clone() }).await, [5]);
+    assert_eq!(list(DocumentQuery { run_id: Some(run_id(7)), ..all.clone() }).await, [6]);
+    assert_eq!(list(DocumentQuery { kinds: vec![DocumentKind::Source], ..all.clone() }).await.len(), 5);
+    let summary = &f.store.list_documents(all).await.unwrap().items[1];
+    assert_eq!((summary.bytes, summary.path.as_str(), summary.updated_at), (5, "a/Z.md", T0));
+}
+
+pub async fn search_ands_then_ors_and_folds(f: Fixture) {
+    f.store.create_project(project(1, "One")).await.unwrap();
+    for (n, path, title, body) in [
+        (1, "guide/cache.md", "Caching", "How caches are invalidated, slowly."),
+        (2, "guide/db.md", "Databases", "A database keeps rows. Caches sit before it."),
+        (3, "notes/misc.txt", "Misc", "Über die Brücke; see foo_bar.baz and v1.2.3 at example.com/deep/path"),
+    ] {
+        f.store.put_document(source(n, 1, path, title, body)).await.unwrap();
+    }
+    let everywhere = RunContext::default;
+    assert_eq!(found(&f, "cache invalidation", everywhere(), "").await, [1]);
+    assert_eq!(found(&f, "the CACHES", everywhere(), "").await, [1, 2]);
+    assert_eq!(found(&f, "What is a database?", everywhere(), "").await, [2]);
+    let mut any = found(&f, "invalidate brücke", everywhere(), "").await;
+    any.sort_unstable();
+    assert_eq!(any, [1, 3]);
+    for text in ["foo_bar", "baz", "v1.2.3", "example.com", "deep path", "ÜBER", "misc"] {
+        assert_eq!(found(&f, text, everywhere(), "").await, [3], "{text}");
+    }
+    assert_eq!(found(&f, "caches", everywhere(), "guide/d").await, [2]);
+    assert_eq!(found(&f, "absent", everywhere(), "").await, [] as [u128; 0]);
+    let query =
+        SearchQuery { text: "rows".into(), context: everywhere(), path_prefix: String::new(), limit: 1 };
+    let hit = f.store.search_documents(query).await.unwrap().remove(0);
+    assert_eq!(hit.snippet, "A database keeps rows. Caches sit before it.");
+    assert_eq!((hit.document.title.as_str(), hit.document.bytes), ("Databases", 44));
+}
+
+pub async fn search_stays_within_its_context(f: Fixture) {
+    for n in 1..=3 {
+        f.store.create_project(project(n, &format!("P{n}"))).await.unwrap();
+        f.store.put_document(source(n, n, "a.md", "Alpha", "beta")).await.unwrap();
+    }
+    let mut pad = source(9, 1, "", "Alpha", "beta");
+    (pad.kind, pad.run_id) = (DocumentKind::Artifact, Some(run_id(1)));
+    f.store.put_document(pad).await.unwrap();
+    let several = RunContext { scope: Scope::MultiProject, project_ids: vec![project_id(1), project_id(3)] };
+    let mut hits = found(&f, "beta", RunContext::default(), "").await;
+    hits.sort_unstable();
+    assert_eq!(hits, [1, 2, 3]);
+    assert_eq!(found(&f, "beta", RunContext::project(project_id(2)), "").await, [2]);
+    let mut hits = found(&f, "beta", several, "").await;
+    hits.sort_unstable();
+    assert_eq!(hits, [1, 3]);
+    assert_eq!(found(&f, "beta", RunContext::project(project_id(8)), "").await, [] as [u128; 0]);
+}
+
+pub async fn odd_queries_and_odd_texts_are_no_errors(f: Fixture) {
+    f.store.create_project(project(1, "One")).await.unwrap();
+    f.store
+        .put_document(source(1, 1, "a.md", "Quote", "it's a 'quoted' text: AND OR NOT NEAR"))
+        .await
+        .unwrap();
+    for text in
+        ["", " ", "'\"", "-- ; !!", "a:*b & | !", "NEAR(", "\"", "(((", "*", "\0", "\\", "🙂", "'--'", ":"]
+    {
+        found(&f, text, RunContext::default(), "").await;
+    }
+    assert_eq!(found(&f, "'quoted\" OR -text", RunContext::default(), "%_'").await, [] as [u128; 0]);
+    assert_eq!(found(&f, "\"quoted\" NOT:* text", RunContext::default(), "").await, [1]);
+    // More distinct words than an index row of Postgres can hold: the beginning is found.
+    let many: String = (0..90_000).map(|n| format!("word{n:06} ")).collect();
+    f.store.put_document(source(2, 1, "many.txt", "Many", &many)).await.unwrap();
+    assert_eq!(found(&f, "word000001", RunContext::default(), "").await, [2]);
+    f.store.put_document(source(3, 1, "long.txt", "Long", &"x".repeat(100_000))).await.unwrap();
+    f.store.put_document(source(4, 1, "empty.txt", "Empty", "")).await.unwrap();
+    assert_eq!(found(&f, "empty", RunContext::default(), "").await, [4]);
+}
+
+pub async fn projects_have_unique_names_and_pages(f: Fixture) {
+    for (n, name) in [(1, "beta"), (2, "Alpha"), (3, "Ärger"), (4, "alphabet")] {
+        f.store.create_project(project(n, name)).await.unwrap();
+    }
+    f.store.create_project(project(2, "Alpha")).await.unwrap();
+    let error = f.store.create_project(project(5, "ÄRGER")).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Conflict(text) if text.contains("ÄRGER")), "{error:?}");
+    f.store.put_document(source(1, 2, "a.md", "T", "x")).await.unwrap();
+    let expected = Project { document_count: 1, ..project(2, "Alpha") };
+    assert_eq!(f.store.project(project_id(2)).await.unwrap(), expected);
+    let missing = f.store.project(project_id(9)).await.unwrap_err();
+    assert!(matches!(missing, StoreError::NotFound { what: "project", .. }));
+    let list = async |contains: &str, after: &str, limit| {
+        let page = f.store.list_projects(contains, after, limit).await.unwrap();
+        (page.items.into_iter().map(|p| p.name).collect::<Vec<_>>(), page.more)
+    };
+    assert_eq!(list("", "", 10).await.0, ["Alpha", "alphabet", "beta", "Ärger"]);
+    assert_eq!(list("", "", 2).await, (vec!["Alpha".into(), "alphabet".into()], true));
+    assert_eq!(list("", "alphabet", 2).await, (vec!["beta".into(), "Ärger".into()], false));
+    assert_eq!(list("ALPHA", "", 10).await.0, ["Alpha", "alphabet"]);
+    assert_eq!(list("ärg", "", 10).await.0, ["Ärger"]);
+}
+
+pub async fn a_projection_is_replaced_while_the_head_stands(f: Fixture) {
+    let claim = f.claimed(1, "a").await;
+    let run = claim.run_id;
+    let mut node = node_row(run, NodeStatus::Completed);
+    node.title = "Rebuilt".into();
+    let projection =
+        Projection { run: Some(run_row(RunStatus::Completed)), nodes: vec![node], ..Projection::default() };
+    assert!(!f.store.replace_projection(run, 1, projection.clone()).await.unwrap());
+    assert_eq!(f.rows("SELECT title FROM tree_agent_nodes").await, ["Root"]);
+    assert!(f.store.replace_projection(run, 2, projection).await.unwrap());
+    assert_eq!(f.rows("SELECT title, status FROM tree_agent_nodes").await, ["Rebuilt|completed"]);
+    let summary = f.store.run(run).await.unwrap();
+    assert_eq!((summary.status, summary.head_seq), (RunStatus::Completed, 2));
+    assert!(f.store.replace_projection(run, 2, Projection::default()).await.unwrap());
+    assert_eq!(f.rows("SELECT count(*) FROM tree_agent_nodes").await, ["0"]);
+    let missing = f.store.replace_projection(run_id(9), 2, Projection::default()).await.unwrap_err();
+    assert!(matches!(missing, StoreError::NotFound { what: "run", .. }));
+}
