@@ -1,0 +1,292 @@
+//! Every bad input gives the right code and names its field, and changes nothing.
+
+mod common;
+
+use common::{Gateway, Mode, field};
+use tonic::Code::{self, AlreadyExists, InvalidArgument, NotFound, OutOfRange, Unimplemented};
+use tonic::Status;
+use tree_agent_event_gateway::Config;
+use tree_agent_proto::v1::*;
+
+/// Looks like an id, belongs to nothing.
+const NOBODY: &str = "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b";
+
+fn is(status: Status, code: Code, name: &str) {
+    assert_eq!((status.code(), field(&status).as_str()), (code, name), "{status:?}");
+}
+
+fn create(objective: &str) -> CreateRunRequest {
+    CreateRunRequest { objective: objective.into(), ..Default::default() }
+}
+
+#[tokio::test]
+async fn create_run() {
+    let gateway = Gateway::start(Config::default()).await;
+    let mut runs = gateway.runs();
+    let budget = |budgets| CreateRunRequest { budgets: Some(budgets), ..create("why?") };
+    let context = |scope: Scope, ids: &[&str]| CreateRunRequest {
+        context: Some(RunContext {
+            scope: scope as i32,
+            project_ids: ids.iter().map(|&id| id.to_owned()).collect(),
+        }),
+        ..create("why?")
+    };
+    let cases = [
+        (create(""), InvalidArgument, "objective"),
+        (create(" \n "), InvalidArgument, "objective"),
+        (create(&"x".repeat(16 * 1024 + 1)), InvalidArgument, "objective"),
+        (CreateRunRequest { model: "m".repeat(257), ..create("why?") }, InvalidArgument, "model"),
+        (CreateRunRequest { request_id: "r".repeat(129), ..create("why?") }, InvalidArgument, "request_id"),
+        (CreateRunRequest { strategy: 77, ..create("why?") }, InvalidArgument, "strategy"),
+        (CreateRunRequest { strategy: Strategy::Search as i32, ..create("why?") }, Unimplemented, "strategy"),
+        (budget(Budgets { max_nodes: Some(0), ..Default::default() }), InvalidArgument, "budgets.max_nodes"),
+        (budget(Budgets { max_depth: Some(65), ..Default::default() }), InvalidArgument, "budgets.max_depth"),
+        (
+            budget(Budgets { max_parallel_steps: Some(u32::MAX), ..Default::default() }),
+            InvalidArgument,
+            "budgets.max_parallel_steps",
+        ),
+        (
+            budget(Budgets { max_wall_clock_ms: Some(u64::MAX), ..Default::default() }),
+            InvalidArgument,
+            "budgets.max_wall_clock_ms",
+        ),
+        (
+            budget(Budgets { max_tokens: Some(0), ..Default::default() }),
+            InvalidArgument,
+            "budgets.max_tokens",
+        ),
+        (context(Scope::Project, &[]), InvalidArgument, "context.project_ids"),
+        (context(Scope::Global, &[NOBODY]), InvalidArgument, "context.project_ids"),
+        (context(Scope::Project, &["nonsense"]), InvalidArgument, "context.project_ids[0]"),
+        (context(Scope::MultiProject, &[NOBODY, NOBODY]), InvalidArgument, "context.project_ids"),
+        (context(Scope::Project, &[NOBODY]), NotFound, "context.project_ids[0]"),
+    ];
+    for (request, code, name) in cases {
+        is(runs.create_run(request).await.unwrap_err(), code, name);
+    }
+    let listed = runs.list_runs(ListRunsRequest::default()).await.unwrap().into_inner();
+    assert!(listed.runs.is_empty(), "a refused run was written");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn all_that_is_wrong_is_said_at_once() {
+    use tonic_types::StatusExt;
+    let gateway = Gateway::start(Config::default()).await;
+    let budgets = Budgets { max_nodes: Some(0), max_attempts: Some(99), ..Default::default() };
+    let request = CreateRunRequest { budgets: Some(budgets), ..create("") };
+    let status = gateway.runs().create_run(request).await.unwrap_err();
+    let details = status.get_error_details();
+    let names: Vec<_> =
+        details.bad_request().unwrap().field_violations.iter().map(|v| v.field.as_str()).collect();
+    assert_eq!(names, ["objective", "budgets.max_nodes", "budgets.max_attempts"]);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_id_with_another_request() {
+    let gateway = Gateway::start(Config::default()).await;
+    let mut runs = gateway.runs();
+    let request = |objective| CreateRunRequest { request_id: "once".into(), ..create(objective) };
+    runs.create_run(request("one")).await.unwrap();
+    is(runs.create_run(request("two")).await.unwrap_err(), AlreadyExists, "request_id");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn runs_and_events() {
+    let gateway = Gateway::start(Config::default()).await;
+    let run = gateway.create_run("exists").await;
+    let (id, head) = (run.run_id.clone(), run.head_seq);
+    let mut runs = gateway.runs();
+    for (text, code) in [("", InvalidArgument), ("nonsense", InvalidArgument), (NOBODY, NotFound)] {
+        let run_id = text.to_owned();
+        is(runs.get_run(GetRunRequest { run_id: run_id.clone() }).await.unwrap_err(), code, "run_id");
+        let watch = WatchRunRequest { run_id: run_id.clone(), ..Default::default() };
+        is(runs.watch_run(watch).await.unwrap_err(), code, "run_id");
+        let events = ListEventsRequest { run_id: run_id.clone(), ..Default::default() };
+        is(runs.list_events(events).await.unwrap_err(), code, "run_id");
+        let graph = GetGraphRequest { run_id: run_id.clone(), at_seq: None };
+        is(runs.get_graph(graph).await.unwrap_err(), code, "run_id");
+        let cancel = CancelRunRequest { run_id, reason: String::new() };
+        is(runs.cancel_run(cancel).await.unwrap_err(), code, "run_id");
+    }
+    let beyond = head + 1;
+    let watch = WatchRunRequest { run_id: id.clone(), after_seq: beyond, snapshot: false };
+    let status = runs.watch_run(watch).await.unwrap_err();
+    assert!(status.message().contains(&head.to_string()), "{status:?}");
+    is(status, OutOfRange, "after_seq");
+    let list = |request: ListEventsRequest| ListEventsRequest { run_id: id.clone(), ..request };
+    let events = list(ListEventsRequest { after_seq: beyond, ..Default::default() });
+    is(runs.list_events(events).await.unwrap_err(), OutOfRange, "after_seq");
+    let graph = GetGraphRequest { run_id: id.clone(), at_seq: Some(beyond) };
+    is(runs.get_graph(graph).await.unwrap_err(), OutOfRange, "at_seq");
+    let events = list(ListEventsRequest { page_size: 1001, ..Default::default() });
+    is(runs.list_events(events).await.unwrap_err(), InvalidArgument, "page_size");
+    let types = vec!["tree.node_created".into(), "tree.nope".into()];
+    let events = list(ListEventsRequest { types, ..Default::default() });
+    is(runs.list_events(events).await.unwrap_err(), InvalidArgument, "types[1]");
+    let events = list(ListEventsRequest { node_id: "nonsense".into(), ..Default::default() });
+    is(runs.list_events(events).await.unwrap_err(), InvalidArgument, "node_id");
+    let events = list(ListEventsRequest { node_id: NOBODY.into(), ..Default::default() });
+    is(runs.list_events(events).await.unwrap_err(), NotFound, "node_id");
+    let cancel = CancelRunRequest { run_id: id.clone(), reason: "r".repeat(16 * 1024 + 1) };
+    is(runs.cancel_run(cancel).await.unwrap_err(), InvalidArgument, "reason");
+    let list = ListRunsRequest { page_size: 1001, ..Default::default() };
+    is(runs.list_runs(list).await.unwrap_err(), InvalidArgument, "page_size");
+    let list = ListRunsRequest { project_id: "nonsense".into(), ..Default::default() };
+    is(runs.list_runs(list).await.unwrap_err(), InvalidArgument, "project_id");
+    let list = ListRunsRequest { statuses: vec![1, 99], ..Default::default() };
+    is(runs.list_runs(list).await.unwrap_err(), InvalidArgument, "statuses[1]");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn page_tokens() {
+    let gateway = Gateway::start(Config::default()).await;
+    let mut runs = gateway.runs();
+    for objective in ["one", "two", "three"] {
+        gateway.create_run(objective).await;
+    }
+    let first = ListRunsRequest { page_size: 1, ..Default::default() };
+    let token = runs.list_runs(first).await.unwrap().into_inner().next_page_token;
+    assert!(!token.is_empty());
+    let page = |page_token: &str| ListRunsRequest { page_token: page_token.into(), ..Default::default() };
+    assert_eq!(runs.list_runs(page(&token)).await.unwrap().into_inner().runs.len(), 2);
+    for bad in ["x", "00", "zz".repeat(20).as_str(), &token[2..], &token[..token.len() - 2]] {
+        is(runs.list_runs(page(bad)).await.unwrap_err(), InvalidArgument, "page_token");
+    }
+    let filtered = ListRunsRequest { objective_contains: "o".into(), ..page(&token) };
+    is(runs.list_runs(filtered).await.unwrap_err(), InvalidArgument, "page_token");
+    let other = ListProjectsRequest { page_token: token.clone(), ..Default::default() };
+    is(gateway.projects().list_projects(other).await.unwrap_err(), InvalidArgument, "page_token");
+    let other = ListDocumentsRequest { page_token: token, ..Default::default() };
+    is(gateway.documents().list_documents(other).await.unwrap_err(), InvalidArgument, "page_token");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn projects() {
+    let gateway = Gateway::start(Config::default()).await;
+    let mut projects = gateway.projects();
+    gateway.create_project("Taken").await;
+    let create = |name: &str| CreateProjectRequest { name: name.into(), ..Default::default() };
+    for (request, code, name) in [
+        (create(""), InvalidArgument, "name"),
+        (create("  "), InvalidArgument, "name"),
+        (create(&"n".repeat(1025)), InvalidArgument, "name"),
+        (create("taken"), AlreadyExists, "name"),
+        (
+            CreateProjectRequest { description: "d".repeat(16 * 1024 + 1), ..create("n") },
+            InvalidArgument,
+            "description",
+        ),
+        (CreateProjectRequest { request_id: "r".repeat(129), ..create("n") }, InvalidArgument, "request_id"),
+    ] {
+        is(projects.create_project(request).await.unwrap_err(), code, name);
+    }
+    let once = |name: &str| CreateProjectRequest { request_id: "once".into(), ..create(name) };
+    projects.create_project(once("first")).await.unwrap();
+    is(projects.create_project(once("second")).await.unwrap_err(), AlreadyExists, "request_id");
+    use get_project_request::Key;
+    for (key, code, name) in [
+        (None, InvalidArgument, "key"),
+        (Some(Key::ProjectId("nonsense".into())), InvalidArgument, "project_id"),
+        (Some(Key::ProjectId(NOBODY.into())), NotFound, "project_id"),
+        (Some(Key::Name("nobody".into())), NotFound, "name"),
+    ] {
+        is(projects.get_project(GetProjectRequest { key }).await.unwrap_err(), code, name);
+    }
+    let list = ListProjectsRequest { page_size: 5_000, ..Default::default() };
+    is(projects.list_projects(list).await.unwrap_err(), InvalidArgument, "page_size");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn documents() {
+    let gateway = Gateway::start(Config::default()).await;
+    let mut documents = gateway.documents();
+    let project = gateway.create_project("Docs").await.project_id;
+    let create = |path: &str| CreateDocumentRequest {
+        project_id: project.clone(),
+        path: path.into(),
+        body: "text".into(),
+        ..Default::default()
+    };
+    for (request, code, name) in [
+        (
+            CreateDocumentRequest { project_id: "nonsense".into(), ..create("a.md") },
+            InvalidArgument,
+            "project_id",
+        ),
+        (CreateDocumentRequest { project_id: NOBODY.into(), ..create("a.md") }, NotFound, "project_id"),
+        (create(""), InvalidArgument, "path"),
+        (create("../a.md"), InvalidArgument, "path"),
+        (create("/etc/passwd"), InvalidArgument, "path"),
+        (create("a//b"), InvalidArgument, "path"),
+        (CreateDocumentRequest { title: "t".repeat(1025), ..create("a.md") }, InvalidArgument, "title"),
+        (
+            CreateDocumentRequest { body: "b".repeat(1024 * 1024 + 1), ..create("a.md") },
+            InvalidArgument,
+            "body",
+        ),
+    ] {
+        is(documents.create_document(request).await.unwrap_err(), code, name);
+    }
+    for (text, code) in [("", InvalidArgument), ("nonsense", InvalidArgument), (NOBODY, NotFound)] {
+        let get = GetDocumentRequest { document_id: text.into() };
+        is(documents.get_document(get).await.unwrap_err(), code, "document_id");
+    }
+    let list = |project_ids: &[&str], run_id: &str| ListDocumentsRequest {
+        project_ids: project_ids.iter().map(|&id| id.to_owned()).collect(),
+        run_id: run_id.into(),
+        ..Default::default()
+    };
+    for (request, code, name) in [
+        (list(&[&project, "nonsense"], ""), InvalidArgument, "project_ids[1]"),
+        (list(&[&project, NOBODY], ""), NotFound, "project_ids[1]"),
+        (list(&[], "nonsense"), InvalidArgument, "run_id"),
+        (list(&[], NOBODY), NotFound, "run_id"),
+        (ListDocumentsRequest { kinds: vec![9], ..list(&[], "") }, InvalidArgument, "kinds[0]"),
+        (ListDocumentsRequest { page_size: 1001, ..list(&[], "") }, InvalidArgument, "page_size"),
+    ] {
+        is(documents.list_documents(request).await.unwrap_err(), code, name);
+    }
+    let search = |query: &str| SearchDocumentsRequest { query: query.into(), ..Default::default() };
+    let context = RunContext { scope: Scope::Project as i32, project_ids: vec![NOBODY.into()] };
+    for (request, code, name) in [
+        (search(""), InvalidArgument, "query"),
+        (SearchDocumentsRequest { limit: 101, ..search("x") }, InvalidArgument, "limit"),
+        (
+            SearchDocumentsRequest { context: Some(context), ..search("x") },
+            NotFound,
+            "context.project_ids[0]",
+        ),
+    ] {
+        is(documents.search_documents(request).await.unwrap_err(), code, name);
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_over_the_size_limit() {
+    let gateway = Gateway::start(Config::default()).await;
+    let body = "b".repeat(9 * 1024 * 1024);
+    let request = CreateDocumentRequest { body, ..Default::default() };
+    let status = gateway.documents().create_document(request).await.unwrap_err();
+    assert_eq!((status.code(), field(&status).as_str()), (OutOfRange, ""), "{status:?}");
+    let request = WatchRunRequest { run_id: "r".repeat(9 * 1024 * 1024), ..Default::default() };
+    let status = gateway.runs().watch_run(request).await.unwrap_err();
+    assert_eq!((status.code(), field(&status).as_str()), (OutOfRange, ""), "{status:?}");
+    // The gateway is none the worse.
+    gateway.create_run("still here").await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn without_a_broker_runs_are_created_all_the_same() {
+    let gateway = Gateway::with(Mode::Down, Config::default()).await;
+    assert_eq!(gateway.create_run("no broker").await.objective, "no broker");
+    gateway.stop().await;
+}

@@ -1,0 +1,79 @@
+//! A stand-in for a driver: appends, then publishes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prost::Message;
+use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged, RunStatusChanged};
+use tree_agent_contract::{NodeId, NodeStatus, Role, RunId, RunStatus, Timestamp};
+use tree_agent_fanout::{Fanout, Topic};
+use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_store::{AppendOutcome, Projection, RunAppend, RunRow, Store};
+
+use super::TestFanout;
+
+pub struct Log {
+    store: Arc<dyn Store>,
+    fanout: Arc<TestFanout>,
+    pub run: RunId,
+    epoch: u64,
+    pub head: u64,
+}
+
+impl Log {
+    pub async fn claim(store: Arc<dyn Store>, fanout: Arc<TestFanout>, run: RunId) -> Self {
+        let claims = store.claim("test", Duration::from_secs(600), 100).await.unwrap();
+        let claim = claims.into_iter().find(|c| c.run_id == run).expect("the run can be claimed");
+        Self { store, fanout, run, epoch: claim.epoch, head: claim.head_seq }
+    }
+
+    /// Appends and publishes `count` events in one batch, each with a message of `bytes` bytes.
+    pub async fn append(&mut self, count: u64, bytes: usize) {
+        let message = "x".repeat(bytes);
+        let body = || {
+            NodeStatusChanged {
+                status: NodeStatus::Executing,
+                role: Role::Executor,
+                message: Some(message.clone()),
+                progress: None,
+                attempt: None,
+            }
+            .into()
+        };
+        self.write((0..count).map(|_| body()).collect(), Projection::default()).await;
+    }
+
+    /// Appends the run's last event.
+    pub async fn finish(&mut self) {
+        let status = RunStatus::Completed;
+        let row = RunRow { status, partial: false, error: None, node_count: 1 };
+        let body = RunStatusChanged { status, reason: None, partial: false }.into();
+        self.write(vec![body], Projection { run: Some(row), ..Projection::default() }).await;
+    }
+
+    async fn write(&mut self, bodies: Vec<EventBody>, projection: Projection) {
+        let event = |(seq, body)| Event {
+            run_id: self.run,
+            seq,
+            node_id: NodeId::root(self.run),
+            parent_node_id: None,
+            timestamp: Timestamp(seq as i64),
+            body,
+        };
+        let events: Vec<Event> = (self.head + 1..).zip(bodies).map(event).collect();
+        let batch = pb::EventBatch { events: events.iter().map(Wire::to_wire).collect() };
+        let append = RunAppend {
+            run_id: self.run,
+            epoch: self.epoch,
+            expected_head: self.head,
+            projection,
+            documents: Vec::new(),
+            handled_commands: Vec::new(),
+            events,
+        };
+        self.head += batch.events.len() as u64;
+        assert_eq!(self.store.append(vec![append]).await.unwrap(), [AppendOutcome::Appended]);
+        // Whether anybody hears it is the fan-out's business.
+        let _ = self.fanout.publish(vec![(Topic::Run(self.run), batch.encode_to_vec().into())]).await;
+    }
+}
