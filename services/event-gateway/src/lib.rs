@@ -30,8 +30,8 @@ use gateway::Gateway;
 pub use watch::WatchConfig;
 pub use web::Origins;
 
-/// The port that the gateway listens on when nothing else is configured.
-pub const PORT: u16 = 7400;
+/// The port when none is configured.
+pub const DEFAULT_PORT: u16 = 7400;
 
 /// Everything that can be set.
 #[derive(Clone, Debug)]

@@ -16,7 +16,7 @@ use tree_agent_fanout::Topic;
 use tree_agent_proto::v1::run_service_server::RunService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::{invalid, invalid_field};
-use tree_agent_store::{Command, Created, NewRun, NodeRow, Projection, RunQuery, RunRow, StoreError};
+use tree_agent_store::{Command, Created, GraphState, NewRun, Projection, RunQuery, StoreError};
 use uuid::Uuid;
 
 use crate::errors;
@@ -188,30 +188,13 @@ fn first_rows(run: RunId, events: &[Event]) -> Result<Projection, Status> {
     for event in events {
         graph.apply(event).map_err(|error| errors::replay(&error))?;
     }
-    let run = RunRow {
+    let state = GraphState {
         status: graph.status(),
-        partial: false,
-        error: None,
+        partial: graph.partial(),
         node_count: graph.nodes().len() as u64,
+        node: &|id| graph.node(id),
     };
-    let nodes = graph.nodes().iter().map(|node| NodeRow {
-        id: node.id,
-        parent_node_id: node.parent_id,
-        title: node.title.clone(),
-        reason: node.reason.clone(),
-        success_criteria: node.success_criteria.clone(),
-        band_index: node.band_index,
-        step_index: node.step_index,
-        depth: node.depth,
-        status: node.status,
-        role_state: node.role,
-        scratchpad_doc_id: node.scratchpad_doc_id,
-        started_at: node.started_at,
-        ended_at: node.ended_at,
-        created_at: node.created_at,
-        updated_at: node.created_at,
-    });
-    Ok(Projection { nodes: nodes.collect(), run: Some(run), ..Projection::default() })
+    Ok(Projection::of(events, &state))
 }
 
 /// What is asked for, checked as far as it can be without the store.

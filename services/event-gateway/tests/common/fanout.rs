@@ -84,7 +84,7 @@ impl Fanout for TestFanout {
             let nth = self.count.fetch_add(1, Ordering::SeqCst);
             match mode {
                 Mode::Faithful => self.deliver(topic, message),
-                Mode::Lossy if nth % 2 == 0 => {}
+                Mode::Lossy if nth.is_multiple_of(2) => {}
                 Mode::Lossy => self.deliver(topic, message),
                 Mode::Doubled => {
                     self.deliver(topic, message.clone());

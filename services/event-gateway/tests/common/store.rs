@@ -1,21 +1,11 @@
-//! The store that tests run on: a private Postgres per test binary, a database per test.
+//! The store that tests run on.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tree_agent_store::Store;
-use tree_agent_store::postgres::{PoolConfig, PostgresStore};
-use tree_agent_testkit::services::PrivatePostgres;
+use tree_agent_store::embedded::EmbeddedStore;
 
-/// Ends with the process.
-static SERVER: OnceLock<PrivatePostgres> = OnceLock::new();
-
-/// An empty store.
+/// An empty store in memory.
 pub async fn store() -> Arc<dyn Store> {
-    let make = || {
-        let server = SERVER.get_or_init(|| PrivatePostgres::start().expect("a private Postgres starts"));
-        server.create_database().expect("a database is made")
-    };
-    let url = tokio::task::spawn_blocking(make).await.unwrap();
-    PostgresStore::migrate(&url).await.unwrap();
-    Arc::new(PostgresStore::connect(&url, PoolConfig::default()).await.unwrap())
+    Arc::new(EmbeddedStore::open_in_memory().await.expect("SQLite works"))
 }
