@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::broadcast;
-use tree_agent_fanout::{Fanout, FanoutError, Subscription, Topic};
+use tree_agent_fanout::{Fanout, FanoutError, Signal, Subscription, Topic};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -26,7 +26,7 @@ pub enum Mode {
 
 pub struct TestFanout {
     mode: Mutex<Mode>,
-    topics: Mutex<HashMap<Topic, broadcast::Sender<Bytes>>>,
+    topics: Mutex<HashMap<Topic, broadcast::Sender<Signal>>>,
     held: Mutex<Option<(Topic, Bytes)>>,
     count: AtomicUsize,
     pub subscribed: AtomicUsize,
@@ -61,7 +61,7 @@ impl TestFanout {
 
     fn deliver(&self, topic: Topic, message: Bytes) {
         if let Some(sender) = self.topics.lock().unwrap().get(&topic) {
-            let _ = sender.send(message);
+            let _ = sender.send(Signal::Message(message));
         }
     }
 

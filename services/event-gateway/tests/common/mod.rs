@@ -27,7 +27,7 @@ pub use log::Log;
 pub use store::store;
 
 /// Generous: for conditions that become true at once when nothing is broken.
-pub const SOON: Duration = Duration::from_secs(20);
+pub const SOON: Duration = Duration::from_secs(60);
 
 pub struct Gateway {
     pub store: Arc<dyn Store>,

@@ -1,0 +1,72 @@
+//! The event-gateway service, on Postgres and Redis.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Parser;
+use tree_agent_event_gateway::{Config, DEFAULT_PORT, Origins, WatchConfig, serve};
+use tree_agent_fanout::RedisFanout;
+use tree_agent_runtime::config::{ListenArgs, LogArgs, Problems, StorageArgs};
+use tree_agent_runtime::server::while_starting;
+use tree_agent_runtime::{Readiness, listen, retry, shutdown, telemetry};
+use tree_agent_store::postgres::{PoolConfig, PostgresStore};
+
+/// The public door of tree-agent: gRPC, gRPC-web and the web UI on one port.
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    #[command(flatten)]
+    listen: ListenArgs,
+    #[command(flatten)]
+    log: LogArgs,
+    #[command(flatten)]
+    storage: StorageArgs,
+    /// Web pages that may call from a browser, beside our own: loopback, * for any, or origins such as
+    /// https://example.org separated by commas.
+    #[arg(long, env = "TREE_AGENT_ALLOWED_ORIGINS", value_name = "ORIGINS", default_value = "loopback")]
+    allowed_origins: String,
+    /// Seconds after which a stream is closed with a resume hint, so that load can move to other gateways.
+    #[arg(long, env = "TREE_AGENT_STREAM_AGE_SECONDS", value_name = "SECONDS", default_value = "3600")]
+    stream_age_seconds: String,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let mut problems = Problems::default();
+    let address = args.listen.address(DEFAULT_PORT, &mut problems);
+    let format = args.log.format(&mut problems);
+    let storage = args.storage.check(&mut problems);
+    let expected = "loopback, * or origins such as https://example.org, separated by commas";
+    let origins = problems.parse::<Origins>("TREE_AGENT_ALLOWED_ORIGINS", &args.allowed_origins, expected);
+    let stream_age =
+        problems.seconds("TREE_AGENT_STREAM_AGE_SECONDS", &args.stream_age_seconds, 10..=604_800);
+    let config = Config {
+        watch: WatchConfig { stream_age, ..WatchConfig::default() },
+        drain: args.listen.drain(&mut problems),
+        origins: origins.unwrap_or(Origins::Loopback),
+        ..Config::default()
+    };
+    problems.finish()?;
+    let _telemetry = telemetry::init("event-gateway", &args.log.filter, format)?;
+    let listener = listen::bind(address).await?;
+    let shutdown = shutdown::signal()?;
+    let fanout =
+        RedisFanout::connect(&storage.redis_url).await.context("TREE_AGENT_REDIS_URL cannot be used")?;
+    let readiness = Readiness::new();
+    let pool = PoolConfig { max_connections: storage.database_connections, ..PoolConfig::default() };
+    let connecting = retry::until_connected(&readiness, "store", async || {
+        match PostgresStore::connect(&storage.database_url, pool).await {
+            // Waiting helps against an unreachable server, not against a malformed URL or another schema.
+            Err(error) if error.is_transient() => Err(error),
+            settled => Ok(settled),
+        }
+    });
+    let Some((listener, store)) = while_starting(listener, &readiness, &shutdown, connecting).await? else {
+        return Ok(());
+    };
+    let store = store.context("TREE_AGENT_DATABASE_URL cannot be used")?;
+    tracing::info!(address = %listener.local_addr()?, "event-gateway is ready");
+    serve(config, Arc::new(store), Arc::new(fanout), listener, shutdown).await?;
+    Ok(())
+}
