@@ -1,0 +1,176 @@
+//! The cluster under test: its client, and what its processes use.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use tonic::transport::Channel;
+use tree_agent_contract::{Budgets, RunStatus, limits};
+use tree_agent_proto::v1::run_service_client::RunServiceClient;
+use tree_agent_proto::{Wire, v1 as pb};
+
+/// Services whose processor time is told apart.
+const PARTS: [&str; 6] = ["PLANNER", "EXECUTOR", "AGGREGATOR", "GATEWAY", "POSTGRES", "REDIS"];
+
+/// A running cluster.
+pub(crate) struct Cluster {
+    runs: RunServiceClient<Channel>,
+    pids: BTreeMap<&'static str, Vec<u32>>,
+}
+
+/// How a run ended and what it wrote.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) nodes: u64,
+    pub(crate) events: u64,
+}
+
+impl Cluster {
+    /// The cluster that the environment names.
+    pub(crate) async fn from_env() -> anyhow::Result<Self> {
+        let server = std::env::var("TREE_AGENT_SERVER")
+            .context("TREE_AGENT_SERVER is not set; run `make cluster` and source target/cluster/env")?;
+        let channel =
+            Channel::from_shared(server)?.connect().await.context("the gateway cannot be reached")?;
+        let mut pids = BTreeMap::new();
+        for part in PARTS {
+            let ids =
+                std::env::var(format!("PID_{part}")).with_context(|| format!("PID_{part} is not set"))?;
+            pids.insert(part, ids.split_whitespace().map(str::parse).collect::<Result<_, _>>()?);
+        }
+        Ok(Self {
+            runs: RunServiceClient::new(channel).max_decoding_message_size(limits::MESSAGE_BYTES),
+            pids,
+        })
+    }
+
+    pub(crate) fn client(&self) -> RunServiceClient<Channel> {
+        self.runs.clone()
+    }
+
+    pub(crate) async fn create(&self, model: &str, budgets: &Budgets) -> anyhow::Result<pb::Run> {
+        let request = pb::CreateRunRequest {
+            objective: "benchmark".into(),
+            model: model.into(),
+            budgets: Some(budgets.to_wire()),
+            ..Default::default()
+        };
+        self.client().create_run(request).await?.into_inner().run.context("a created run")
+    }
+
+    pub(crate) async fn get(&self, run_id: &str) -> anyhow::Result<pb::Run> {
+        let request = pb::GetRunRequest { run_id: run_id.into() };
+        self.client().get_run(request).await?.into_inner().run.context("a run")
+    }
+
+    /// Ids of the runs that have not ended.
+    pub(crate) async fn live(&self) -> anyhow::Result<Vec<String>> {
+        let statuses = [RunStatus::Queued, RunStatus::Running].map(|s| s.to_wire()).to_vec();
+        let request = pb::ListRunsRequest { page_size: 1_000, statuses, ..Default::default() };
+        let page = self.client().list_runs(request).await?.into_inner();
+        Ok(page.runs.into_iter().map(|r| r.run_id).collect())
+    }
+
+    /// Makes `count` runs, `parallel` at a time, and waits for all of them. What is asked of the gateway meanwhile
+    /// is one list of live runs every 10 ms.
+    pub(crate) async fn complete(
+        &self,
+        model: &str,
+        budgets: &Budgets,
+        count: usize,
+        parallel: usize,
+    ) -> anyhow::Result<Totals> {
+        let mut made: Vec<String> = Vec::with_capacity(count);
+        let mut open: Vec<String> = Vec::new();
+        let patience = Instant::now() + Duration::from_secs(300);
+        while made.len() < count || !open.is_empty() {
+            ensure!(Instant::now() < patience, "{} runs did not end within 300 s", open.len());
+            while made.len() < count && open.len() < parallel {
+                let run = self.create(model, budgets).await?;
+                made.push(run.run_id.clone());
+                open.push(run.run_id);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            let live = self.live().await?;
+            open.retain(|run| live.contains(run));
+        }
+        let mut totals = Totals::default();
+        for run in &made {
+            let run = self.get(run).await?;
+            ensure!(
+                run.status() == pb::RunStatus::Completed,
+                "run {} ended as {:?}",
+                run.run_id,
+                run.status()
+            );
+            totals.nodes += run.node_count;
+            totals.events += run.head_seq;
+        }
+        Ok(totals)
+    }
+
+    /// Processor seconds of each part since it began, its ended children included.
+    pub(crate) fn cpu_seconds(&self) -> BTreeMap<&'static str, f64> {
+        self.pids
+            .iter()
+            .map(|(&part, pids)| (part, pids.iter().map(|&pid| with_children(pid)).sum()))
+            .collect()
+    }
+
+    /// Bytes of memory that the planners hold.
+    pub(crate) fn planner_memory(&self) -> u64 {
+        self.pids["PLANNER"].iter().map(|&pid| resident(pid)).sum()
+    }
+}
+
+/// Linux counts processor time in hundredths of a second.
+const TICK: f64 = 0.01;
+
+fn stat(pid: u32) -> Option<Vec<String>> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold anything.
+    let rest = text.rsplit_once(')')?.1;
+    Some(rest.split_whitespace().map(str::to_owned).collect())
+}
+
+/// Own and ended children's processor seconds, and those of living children.
+fn with_children(pid: u32) -> f64 {
+    let Some(fields) = stat(pid) else { return 0.0 };
+    let ticks = |i: usize| fields.get(i).and_then(|f| f.parse::<f64>().ok()).unwrap_or_default();
+    let own: f64 = (11..=14).map(ticks).sum::<f64>() * TICK;
+    let children = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let children = children.filter_map(|e| e.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
+    let living =
+        children.filter(|&child| stat(child).and_then(|f| f.get(1)?.parse::<u32>().ok()) == Some(pid));
+    own + living.map(with_children).sum::<f64>()
+}
+
+fn resident(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let kib = text.lines().find_map(|l| l.strip_prefix("VmRSS:")).and_then(|v| v.split_whitespace().next());
+    kib.and_then(|v| v.parse::<u64>().ok()).unwrap_or_default() * 1024
+}
+
+/// Prints one result.
+pub(crate) fn report(bench: &str, value: f64, unit: &str, more: serde_json::Value) {
+    let mut line =
+        serde_json::json!({"bench": bench, "value": (value * 1000.0).round() / 1000.0, "unit": unit});
+    if let (Some(line), serde_json::Value::Object(more)) = (line.as_object_mut(), more) {
+        line.extend(more);
+    }
+    // Standard output is the result; a closed pipe is nobody's loss.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// The middle value.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+/// The value below which `share` of the sorted values lie.
+pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let at = ((sorted.len() as f64) * share).ceil() as usize;
+    sorted.get(at.saturating_sub(1).min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
+}
