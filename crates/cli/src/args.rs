@@ -2,7 +2,9 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{cancel, completions, doc, events, graph, import, projects, run, runs, watch};
+use crate::commands::{
+    cancel, completions, dev, doc, events, graph, import, migrate, projects, run, runs, watch,
+};
 use crate::exit;
 use crate::output::Format;
 
@@ -39,6 +41,7 @@ pub(crate) struct Global {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Dev(dev::Dev),
     Run(Box<run::Run>),
     Watch(watch::Watch),
     Runs(runs::Runs),
@@ -48,6 +51,7 @@ pub(crate) enum Command {
     Cancel(cancel::Cancel),
     Import(import::Import),
     Projects(projects::Projects),
+    Migrate(migrate::Migrate),
     Completions(completions::Completions),
 }
 

@@ -2,11 +2,13 @@
 
 pub(crate) mod cancel;
 pub(crate) mod completions;
+pub(crate) mod dev;
 pub(crate) mod doc;
 pub(crate) mod events;
 mod follow;
 pub(crate) mod graph;
 pub(crate) mod import;
+pub(crate) mod migrate;
 pub(crate) mod projects;
 pub(crate) mod run;
 pub(crate) mod runs;

@@ -90,6 +90,8 @@ impl CliError {
     /// What to do about it, when there is something better to say than the message does.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
+            // A database has no server of ours to start.
+            CliError::Unreachable { server, .. } if !server.starts_with("http") => None,
             CliError::Unreachable { .. } => Some(
                 "start a server with `tree-agent dev`, name another with --server URL or TREE_AGENT_SERVER, \
                  or use `tree-agent run --local`, which needs none",

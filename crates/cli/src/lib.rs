@@ -5,6 +5,7 @@
 
 mod args;
 mod client;
+mod cluster;
 mod commands;
 mod error;
 mod exit;
@@ -57,12 +58,14 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
     let Global { server, output, log } = cli.global;
     let filter = match &cli.command {
         _ if log.is_some() => log.unwrap_or_default(),
+        Command::Dev(_) => "info".to_owned(),
         _ => "warn".to_owned(),
     };
     let _telemetry =
         telemetry::init("cli", &filter, LogFormat::Text).map_err(|e| CliError::Usage(e.to_string()))?;
     let context = Context { server, out: Output::detect(output) };
     match cli.command {
+        Command::Dev(dev) => dev.run(&context).await,
         Command::Run(run) => run.run(&context).await,
         Command::Watch(watch) => watch.run(&context).await,
         Command::Runs(runs) => runs.run(&context).await,
@@ -72,6 +75,7 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
         Command::Cancel(cancel) => cancel.run(&context).await,
         Command::Import(import) => import.run(&context).await,
         Command::Projects(projects) => projects.run(&context).await,
+        Command::Migrate(migrate) => migrate.run(&context).await,
         Command::Completions(completions) => completions.run(&context),
     }
 }

@@ -1,5 +1,6 @@
 //! `run`: an objective becomes a run, which is watched to its end.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -15,6 +16,7 @@ use super::import::{check_folder, import};
 use super::watch::Patience;
 use crate::Context;
 use crate::client::{Client, request, summary};
+use crate::cluster::{Cluster, Embedded};
 use crate::error::CliError;
 use crate::exit::Exit;
 
@@ -41,6 +43,11 @@ pub(crate) struct Run {
     /// Print the run's id and leave it to itself
     #[arg(long, conflicts_with = "out")]
     detach: bool,
+    /// Need no server: run in this one process, on the embedded store
+    #[arg(long, conflicts_with = "detach")]
+    local: bool,
+    #[command(flatten)]
+    embedded: Embedded,
     #[command(flatten)]
     patience: Patience,
     #[command(flatten)]
@@ -111,6 +118,9 @@ impl Run {
         self.dir.as_deref().map(check_folder).transpose()?;
         self.out.as_deref().map(check_writable).transpose()?;
         let interrupt = shutdown::signal()?;
+        if self.local {
+            return self.locally(context, spec, &interrupt).await;
+        }
         let client = Client::connect(&context.server).await?;
         match self.on(context, &client, spec, &interrupt).await? {
             (_, Some(exit)) => Ok(exit),
@@ -120,6 +130,37 @@ impl Run {
                 Ok(Exit::Interrupted)
             }
         }
+    }
+
+    /// Brings a cluster up in this process for as long as the run lasts.
+    async fn locally(
+        &self,
+        context: &Context,
+        spec: RunSpec,
+        interrupt: &CancellationToken,
+    ) -> Result<Exit, CliError> {
+        let data_dir = self.embedded.data_dir()?;
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut cluster = Cluster::start(anywhere, &data_dir, "offline").await?;
+        let server = cluster.url();
+        let work = async {
+            let client = Client::connect(&server).await?;
+            self.on(context, &client, spec, interrupt).await
+        };
+        let ended = tokio::select! {
+            ended = work => ended,
+            error = cluster.failed() => Err(error),
+        };
+        cluster.stop().await;
+        let (run, exit) = ended?;
+        if exit.is_none() {
+            let (id, dir) = (run.run_id, data_dir.display());
+            context.out.note(format!(
+                "run {id} is kept in {dir}; it goes on with `tree-agent dev --data-dir {dir}`, watch it there with \
+                 `tree-agent watch {id}`"
+            ));
+        }
+        Ok(exit.unwrap_or(Exit::Interrupted))
     }
 
     /// Creates the run on a server and follows it. No exit code means that the user left.

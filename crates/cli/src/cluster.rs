@@ -1,0 +1,178 @@
+//! The whole cluster in this process: the four services as they are, over loopback gRPC, on the embedded store and
+//! the in-process fan-out.
+
+use std::error::Error;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use http::Uri;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tree_agent_driver::DriverConfig;
+use tree_agent_fanout::{Fanout, InProcessFanout};
+use tree_agent_model::RoleArgs;
+use tree_agent_planner::Peers;
+use tree_agent_runtime::config::Problems;
+use tree_agent_runtime::listen::bind;
+use tree_agent_store::Store;
+use tree_agent_store::embedded::EmbeddedStore;
+
+use crate::error::CliError;
+
+/// How long open calls get to end. What is cut off is in the log up to its last event, and goes on at the next start.
+const DRAIN: Duration = Duration::from_secs(3);
+
+/// Where an embedded cluster keeps its data, and the model it uses when a run names none.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Embedded {
+    /// Where the embedded store keeps its data [default: tree-agent in the user's data folder]
+    #[arg(long, value_name = "DIR", env = "TREE_AGENT_DATA_DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+impl Embedded {
+    /// The folder that was named, or the one of the user.
+    pub(crate) fn data_dir(&self) -> Result<PathBuf, CliError> {
+        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        self.data_dir
+            .clone()
+            .filter(|dir| !dir.as_os_str().is_empty())
+            .or_else(|| set("XDG_DATA_HOME").map(|data| data.join("tree-agent")))
+            .or_else(|| set("HOME").map(|home| home.join(".local/share/tree-agent")))
+            .ok_or_else(|| {
+                CliError::Usage("there is no home folder to keep data in; name one with --data-dir".into())
+            })
+    }
+}
+
+/// The four services at work.
+pub(crate) struct Cluster {
+    address: SocketAddr,
+    shutdown: CancellationToken,
+    services: JoinSet<Result<(), CliError>>,
+}
+
+impl Cluster {
+    /// Starts on `listen` with the data in `data_dir`. A conflict over either is an error that says what to do.
+    pub(crate) async fn start(listen: SocketAddr, data_dir: &Path, model: &str) -> Result<Self, CliError> {
+        let door = bind(listen).await.map_err(|e| CliError::Usage(chain(&e)))?;
+        let address = door.local_addr()?;
+        let store: Arc<dyn Store> =
+            Arc::new(EmbeddedStore::open(data_dir).await.map_err(|e| CliError::Usage(chain(&e)))?);
+        let fanout: Arc<dyn Fanout> = Arc::new(InProcessFanout::new());
+        let (planner, planners) = role_listener().await?;
+        let (executor, executors) = role_listener().await?;
+        let (aggregator, aggregators) = role_listener().await?;
+
+        let mut problems = Problems::default();
+        let role = RoleArgs { gateway: url(address), model: model.to_owned() }.check(&mut problems);
+        problems.finish().map_err(|e| CliError::Usage(e.to_string()))?;
+        let planner_config = tree_agent_planner::Config {
+            role: role.clone(),
+            driver: DriverConfig::new(format!("embedded-{}", std::process::id())),
+            peers: Peers { planners, executors, aggregators },
+            drain: DRAIN,
+        };
+        let executor_config = tree_agent_executor::Config { role: role.clone(), drain: DRAIN };
+        let aggregator_config = tree_agent_aggregator::Config { role, drain: DRAIN };
+        let gateway_config = tree_agent_event_gateway::Config { drain: DRAIN, ..Default::default() };
+
+        let shutdown = CancellationToken::new();
+        let mut services = JoinSet::new();
+        let (s, f, stop) = (store.clone(), fanout.clone(), shutdown.clone());
+        services.spawn(async move {
+            let served = tree_agent_event_gateway::serve(gateway_config, s, f, door, stop).await;
+            served.map_err(|e| stopped("event-gateway", &e))
+        });
+        let stop = shutdown.clone();
+        services.spawn(async move {
+            let served = tree_agent_executor::serve(executor_config, executor, stop).await;
+            served.map_err(|e| stopped("executor", &e))
+        });
+        let stop = shutdown.clone();
+        services.spawn(async move {
+            let served = tree_agent_aggregator::serve(aggregator_config, aggregator, stop).await;
+            served.map_err(|e| stopped("aggregator", &e))
+        });
+        let stop = shutdown.clone();
+        services.spawn(async move {
+            let served = tree_agent_planner::serve(planner_config, store, fanout, planner, stop).await;
+            served.map_err(|e| stopped("planner", &e))
+        });
+        Ok(Self { address, shutdown, services })
+    }
+
+    /// What clients on this machine use as `--server`.
+    pub(crate) fn url(&self) -> String {
+        url(self.address)
+    }
+
+    /// Waits until a service stops by itself, which none should.
+    pub(crate) async fn failed(&mut self) -> CliError {
+        match self.services.join_next().await {
+            Some(Ok(Err(error))) => error,
+            Some(Err(error)) => CliError::Other(format!("a service broke: {error}")),
+            Some(Ok(Ok(()))) | None => CliError::Other("a service stopped without a reason".into()),
+        }
+    }
+
+    /// Ends open calls and gives the runs back.
+    pub(crate) async fn stop(mut self) {
+        self.shutdown.cancel();
+        while let Some(ended) = self.services.join_next().await {
+            if let Ok(Err(error)) = ended {
+                tracing::warn!("{error}");
+            }
+        }
+    }
+}
+
+async fn role_listener() -> Result<(TcpListener, Vec<Uri>), CliError> {
+    let listener =
+        bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.map_err(|e| CliError::Other(chain(&e)))?;
+    let text = url(listener.local_addr()?);
+    let uri = text.parse().map_err(|e| CliError::Other(format!("{text} is not a URL: {e}")))?;
+    Ok((listener, vec![uri]))
+}
+
+/// The URL at which this machine reaches a listener; one on every interface is reached over the loopback.
+fn url(address: SocketAddr) -> String {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    format!("http://{}", SocketAddr::new(ip, address.port()))
+}
+
+fn stopped(service: &str, error: &dyn Error) -> CliError {
+    CliError::Other(format!("the {service} stopped: {}", chain(error)))
+}
+
+/// An error and its causes in one line.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut at = error.source();
+    while let Some(source) = at {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        at = source.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_on_every_interface_is_reached_over_the_loopback() {
+        assert_eq!(url("0.0.0.0:7400".parse().unwrap()), "http://127.0.0.1:7400");
+        assert_eq!(url("[::]:7400".parse().unwrap()), "http://[::1]:7400");
+        assert_eq!(url("192.0.2.1:80".parse().unwrap()), "http://192.0.2.1:80");
+    }
+}

@@ -1,0 +1,80 @@
+//! `dev`: the whole cluster in one process, for as long as it is wanted.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+use serde::Serialize;
+use tree_agent_runtime::shutdown;
+
+use crate::Context;
+use crate::client::Client;
+use crate::cluster::{Cluster, Embedded};
+use crate::error::CliError;
+use crate::exit::Exit;
+
+/// Serve everything from this one process: gRPC, gRPC-web and the web UI, with an embedded store
+#[derive(Debug, Args)]
+pub(crate) struct Dev {
+    /// Address to listen on; port 0 takes any free one
+    #[arg(long, value_name = "ADDR", env = "TREE_AGENT_LISTEN", default_value = "127.0.0.1:7400")]
+    listen: SocketAddr,
+    /// The model for runs that name none: offline, or scripted:key=value,…
+    #[arg(long, value_name = "MODEL", env = "TREE_AGENT_MODEL", default_value = "offline")]
+    model: String,
+    #[command(flatten)]
+    embedded: Embedded,
+}
+
+/// What `-o jsonl` prints when the server is ready.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Ready {
+    server: String,
+    ui: String,
+    data_dir: String,
+    model: String,
+}
+
+impl Dev {
+    pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
+        let interrupt = shutdown::signal()?;
+        let data_dir = self.embedded.data_dir()?;
+        let mut cluster = Cluster::start(self.listen, &data_dir, &self.model).await?;
+        let server = cluster.url();
+        // What is announced has been seen to work.
+        tokio::select! {
+            connected = Client::connect(&server) => drop(connected?),
+            error = cluster.failed() => return Err(error),
+        }
+        let ready = Ready {
+            ui: format!("{server}/"),
+            server,
+            data_dir: data_dir.display().to_string(),
+            model: self.model.clone(),
+        };
+        self.announce(context, &ready)?;
+        tokio::select! {
+            () = interrupt.cancelled() => {}
+            error = cluster.failed() => {
+                cluster.stop().await;
+                return Err(error);
+            }
+        }
+        cluster.stop().await;
+        Ok(Exit::Success)
+    }
+
+    fn announce(&self, context: &Context, ready: &Ready) -> Result<(), CliError> {
+        let out = &context.out;
+        if out.is_jsonl() {
+            return out.json(ready);
+        }
+        let note = if self.model == "offline" { " (rule-based, no language model)" } else { "" };
+        out.line("tree-agent is ready")?;
+        out.line(format!("  UI     {}", ready.ui))?;
+        out.line(format!("  gRPC   {}", ready.server))?;
+        out.line(format!("  data   {}", ready.data_dir))?;
+        out.line(format!("  model  {}{note}", ready.model))?;
+        out.line("Ctrl-C stops it; runs that are under way go on at the next start.")
+    }
+}

@@ -1,0 +1,289 @@
+//! The whole system as its user meets it: `dev` as a process, and every command as a process against it.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// The program, talking to `server`, without settings from outside.
+fn program(server: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tree-agent"));
+    for name in ["TREE_AGENT_LOG", "TREE_AGENT_DATA_DIR", "TREE_AGENT_LISTEN", "TREE_AGENT_MODEL"] {
+        command.env_remove(name);
+    }
+    command.env("TREE_AGENT_SERVER", server);
+    command
+}
+
+fn run(server: &str, args: &[&str]) -> Output {
+    program(server).args(args).output().expect("the program starts")
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or_else(|| panic!("killed: {}", stderr(output)))
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn succeeded(output: Output) -> Output {
+    assert_eq!(code(&output), 0, "stdout: {}\nstderr: {}", stdout(&output), stderr(&output));
+    output
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A `dev` at work; killed when the test is over, however it ends.
+struct Dev {
+    child: Child,
+    server: String,
+}
+
+impl Dev {
+    fn start(data_dir: &Path) -> Self {
+        let mut child = program("")
+            .args(["dev", "--listen", "127.0.0.1:0", "-o", "jsonl", "--log", "warn", "--data-dir"])
+            .arg(data_dir)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut first = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        let ready: Value = serde_json::from_str(&first).unwrap_or_else(|e| panic!("{first:?}: {e}"));
+        assert_eq!(ready["dataDir"], data_dir.to_str().unwrap());
+        Self { server: ready["server"].as_str().unwrap().to_owned(), child }
+    }
+
+    /// SIGTERM, and the exit code.
+    fn terminate(mut self) -> i32 {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().expect("ended by itself");
+            }
+            assert!(Instant::now() < deadline, "does not drain");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A small folder of documents, with things in it that are none.
+fn documents(dir: &Path) {
+    let put = |path: &str, bytes: &[u8]| {
+        let file = dir.join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, bytes).unwrap();
+    };
+    put("overview.md", b"# Overview\n\nThe lease decides who writes. A lease lasts five seconds.\n\n## Log\n\nThe log is append-only.\n");
+    put("guide/fencing.md", b"# Fencing\n\nA writer without the lease is fenced off by its epoch.\n");
+    put("guide/notes.txt", b"Leases are renewed every second.\n");
+    put("guide/blob.md", &[0, 159, 146, 150]);
+    put("logo.png", &[0x89, b'P', b'N', b'G']);
+}
+
+#[test]
+fn a_newcomers_session() {
+    let data = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    documents(folder.path());
+    let dev = Dev::start(data.path());
+    let server = dev.server.as_str();
+
+    // Import, twice: the second time replaces.
+    let folder = folder.path().to_str().unwrap();
+    for _ in 0..2 {
+        let output = succeeded(run(server, &["import", folder, "--project", "leases", "-o", "jsonl"]));
+        let imported = &lines(&output)[0];
+        assert_eq!((&imported["imported"], &imported["skipped"]), (&3.into(), &2.into()), "{imported}");
+        assert!(stderr(&output).contains("blob.md: is binary"));
+        assert!(stderr(&output).contains("logo.png: is neither"));
+    }
+    let projects = lines(&succeeded(run(server, &["projects", "-o", "jsonl"])));
+    assert_eq!(projects.len(), 1);
+    assert_eq!((&projects[0]["name"], &projects[0]["documentCount"]), (&"leases".into(), &3.into()));
+
+    // A run, to its end.
+    let objective = "How does the lease work?";
+    let output = succeeded(run(server, &["run", objective, "--project", "leases", "-o", "jsonl"]));
+    let events = lines(&output);
+    let seqs: Vec<u64> = events.iter().map(|e| e["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=events.len() as u64).collect::<Vec<_>>());
+    assert_eq!(events[0]["type"], "tree.run_created");
+    let last = events.last().unwrap();
+    assert_eq!((&last["type"], &last["payload"]["status"]), (&"tree.run_status".into(), &"completed".into()));
+    let id = last["runId"].as_str().unwrap();
+
+    // The same from the log, whole, in part, and live from a seq.
+    assert_eq!(lines(&succeeded(run(server, &["events", id, "-o", "jsonl"]))), events);
+    let created =
+        lines(&succeeded(run(server, &["events", id, "--type", "tree.node_created", "-o", "jsonl"])));
+    assert!(!created.is_empty() && created.iter().all(|e| e["type"] == "tree.node_created"));
+    assert_eq!(
+        lines(&succeeded(run(server, &["watch", id, "--after-seq", "5", "-o", "jsonl"]))),
+        events[5..]
+    );
+    let head = events.len().to_string();
+    assert!(lines(&succeeded(run(server, &["watch", id, "--after-seq", &head, "-o", "jsonl"]))).is_empty());
+    let beyond = run(server, &["watch", id, "--after-seq", "999999", "-o", "jsonl"]);
+    assert_eq!(code(&beyond), 2, "{}", stderr(&beyond));
+    assert!(stderr(&beyond).contains("after_seq"), "{}", stderr(&beyond));
+
+    // The graph.
+    let output = succeeded(run(server, &["graph", id, "--format", "json"]));
+    let graph = &lines(&output)[0];
+    assert_eq!((&graph["status"], &graph["seq"]), (&"completed".into(), &events.len().into()));
+    let nodes = graph["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), created.len());
+    assert!(nodes.iter().all(|n| n["status"] == "completed"), "{graph}");
+    let early = lines(&succeeded(run(server, &["graph", id, "--at", "2", "-o", "jsonl"])));
+    assert_eq!(early[0]["seq"], 2);
+    let text = stdout(&succeeded(run(server, &["graph", id])));
+    assert!(text.contains(objective) && text.lines().count() > nodes.len(), "{text}");
+
+    // The synthesis.
+    let primary = nodes[0]["result"]["primaryArtifactId"].as_str().unwrap();
+    let artifacts = nodes[0]["artifacts"].as_array().unwrap();
+    let artifact = artifacts.iter().find(|a| a["artifactId"] == primary).unwrap();
+    let document = artifact["documentId"].as_str().unwrap();
+    let output = succeeded(run(server, &["doc", document, "-o", "jsonl"]));
+    let body = lines(&output)[0]["body"].as_str().unwrap().to_owned();
+    assert!(body.contains("lease") && body.contains("overview.md"), "{body}");
+    let shown = stdout(&succeeded(run(server, &["run", objective, "--project", "leases"])));
+    assert!(shown.contains(body.trim()), "the same objective gives the same document: {shown}");
+
+    // The list.
+    let runs = lines(&succeeded(run(server, &["runs", "--status", "completed", "-o", "jsonl"])));
+    assert_eq!(runs.len(), 2);
+    assert!(runs.iter().any(|r| r["runId"] == id));
+    assert_eq!(lines(&succeeded(run(server, &["runs", "--limit", "1", "-o", "jsonl"]))).len(), 1);
+
+    assert_eq!(code(&run(server, &["run", "x", "--project", "nope"])), 2);
+    assert_eq!(dev.terminate(), 0);
+}
+
+#[test]
+fn a_cancelled_run_ends_and_says_so() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path());
+    let server = dev.server.as_str();
+    let model = "scripted:fanout=2,depth=2,latency_ms=60000";
+    let output = succeeded(run(server, &["run", "take your time", "--model", model, "--detach"]));
+    let id = stdout(&output).trim().to_owned();
+    let watcher =
+        program(server).args(["watch", &id]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let output = succeeded(run(server, &["cancel", &id, "--reason", "had enough", "-o", "jsonl"]));
+    assert_eq!(lines(&output)[0]["status"], "cancelled");
+    let watched = watcher.wait_with_output().unwrap();
+    assert_eq!(code(&watched), 4, "{}", stderr(&watched));
+    assert!(stderr(&watched).contains("had enough"), "{}", stderr(&watched));
+    // Again, with the same answer.
+    assert_eq!(lines(&succeeded(run(server, &["cancel", &id, "-o", "jsonl"])))[0]["status"], "cancelled");
+}
+
+#[test]
+fn conflicts_say_what_to_do() {
+    let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let dev = Dev::start(data.path());
+    let address = dev.server.trim_start_matches("http://");
+    let other_dir = other.path().to_str().unwrap();
+    let output = run("", &["dev", "--listen", address, "--data-dir", other_dir]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains(address) && stderr(&output).contains("--listen"), "{}", stderr(&output));
+
+    let data_dir = data.path().to_str().unwrap();
+    for args in [
+        vec!["dev", "--listen", "127.0.0.1:0", "--data-dir", data_dir],
+        vec!["run", "--local", "why?", "--data-dir", data_dir],
+        vec!["migrate", "--data-dir", data_dir],
+    ] {
+        let output = run("", &args);
+        assert_eq!(code(&output), 2, "{args:?}");
+        assert!(
+            stderr(&output).contains(data_dir) && stderr(&output).contains("in use"),
+            "{}",
+            stderr(&output)
+        );
+    }
+    assert_eq!(dev.terminate(), 0);
+    succeeded(run("", &["migrate", "--data-dir", data_dir]));
+}
+
+#[test]
+fn a_watcher_outlives_the_server() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path());
+    let port = dev.server.rsplit(':').next().unwrap().to_owned();
+    let server = dev.server.clone();
+    let model = "scripted:fanout=2,depth=1,latency_ms=1500";
+    let output = succeeded(run(&server, &["run", "outlive", "--model", model, "--detach"]));
+    let id = stdout(&output).trim().to_owned();
+    let mut watcher = program(&server)
+        .args(["watch", &id, "-o", "jsonl"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Once it has seen something, the server goes, and comes back on the same port and data.
+    let mut seen = BufReader::new(watcher.stdout.take().unwrap()).lines();
+    let mut events: Vec<Value> = vec![serde_json::from_str(&seen.next().unwrap().unwrap()).unwrap()];
+    assert_eq!(dev.terminate(), 0);
+    let mut child = program("")
+        .args(["dev", "--listen", &format!("127.0.0.1:{port}"), "--log", "warn", "--data-dir"])
+        .arg(data.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    events.extend(seen.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap()));
+    let status = watcher.wait().unwrap();
+    let _ = child.kill();
+    let _ = child.wait();
+    assert_eq!(status.code(), Some(0));
+    let seqs: Vec<u64> = events.iter().map(|e| e["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=events.len() as u64).collect::<Vec<_>>(), "every event, once, in order");
+}
+
+#[test]
+fn run_local_needs_no_server() {
+    let (data, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let folder = work.path().join("handbook");
+    documents(&folder);
+    let file = work.path().join("synthesis.md");
+    let begun = Instant::now();
+    let output = succeeded(run(
+        "http://127.0.0.1:1",
+        &[
+            "run",
+            "--local",
+            "--data-dir",
+            data.path().to_str().unwrap(),
+            "--dir",
+            folder.to_str().unwrap(),
+            "How does the lease work?",
+            "--out",
+            file.to_str().unwrap(),
+        ],
+    ));
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    assert!(stdout(&output).contains(file.to_str().unwrap()), "the path is said: {}", stdout(&output));
+    assert!(stderr(&output).contains("into project handbook"), "{}", stderr(&output));
+    let synthesis = std::fs::read_to_string(&file).unwrap();
+    assert!(synthesis.contains("fencing.md") || synthesis.contains("overview.md"), "{synthesis}");
+}
