@@ -10,6 +10,7 @@ use tree_agent_contract::{HintType, NodeStatus, ResultKind, SuccessAssessment};
 use tree_agent_tools::ToolError;
 
 use super::findings::{self, FINDINGS};
+use super::objective::{Parts, parts};
 use super::rank::{Passage, Ranked, rank, without_repeats};
 use super::step::Brief;
 use super::words::listed;
@@ -27,7 +28,8 @@ const SYNTHESIS: &str = "synthesis";
 
 /// Makes one result of what the children returned.
 pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<AggregatorOutput, RoleError> {
-    let terms = Brief::of(&input.call).terms();
+    let brief = Brief::of(&input.call);
+    let terms = brief.terms();
     let mut gaps = Vec::new();
     let mut all: Vec<Passage> = Vec::new();
     // Who found a passage first: the place under whose heading it stands.
@@ -50,12 +52,15 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     if !absent.is_empty() {
         gaps.push(format!("No passage that was found mentions {}.", listed(&absent)));
     }
-    if merged.len() > MOST {
-        gaps.push(format!(
-            "{} of lesser weight were left out.",
-            count(merged.len() - MOST, "further passage")
-        ));
-        merged.truncate(MOST);
+    let before = merged.len();
+    if parts(&brief.subject) == Parts::One {
+        // Each child kept the best of its own documents; beside the best of all, some are not worth reading.
+        let best = merged.first().map_or(0, |r| r.score);
+        merged.retain(|r| r.score * 5 >= best);
+    }
+    merged.truncate(MOST);
+    if merged.len() < before {
+        gaps.push(format!("{} of lesser weight left out.", count(before - merged.len(), "further passage")));
     }
     if let Some(budget) = &input.exhausted_budget {
         gaps.insert(0, format!("The run ended early because its budget {budget} was used up."));

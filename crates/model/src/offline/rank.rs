@@ -6,6 +6,9 @@ use tree_agent_contract::DocumentId;
 
 use super::words::{Term, stems};
 
+/// A passage of fewer words counts for less.
+const WHOLE_WORDS: f64 = 10.0;
+
 /// A quotation and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Passage {
@@ -99,7 +102,10 @@ pub(super) fn rank(passages: Vec<Passage>, terms: &[Term]) -> Vec<Ranked> {
                 score += rarity[i] * part;
             }
             let coverage = held.len() as f64 / terms.len() as f64;
-            Ranked { passage, score: (score * coverage * 1000.0) as u64, terms: held }
+            // A fragment says little however well it matches, and a line that ends in a colon says nothing yet.
+            let substance = (c.length / WHOLE_WORDS).min(1.0);
+            let substance = if passage.text.ends_with(':') { substance / 4.0 } else { substance };
+            Ranked { passage, score: (score * coverage * substance * 1000.0) as u64, terms: held }
         })
         .collect();
     ranked.sort_by(|a, b| {

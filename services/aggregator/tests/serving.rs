@@ -1,0 +1,79 @@
+//! The aggregator over real loopback gRPC.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_stream::StreamExt;
+use tokio_util::sync::CancellationToken;
+use tree_agent_contract::role::{AggregateInput, AggregatorOutput, CallContext, ChildOutcome, RoleErrorKind};
+use tree_agent_contract::{Budgets, NodeId, NodeStatus, RunContext, RunId, StepId};
+use tree_agent_model::{Models, RoleServer};
+use tree_agent_proto::v1::aggregate_response::Message;
+use tree_agent_proto::v1::aggregator_service_client::AggregatorServiceClient;
+use tree_agent_proto::{Wire, role_error};
+use tree_agent_tools::{MemoryDocuments, ToolRegistry};
+
+fn input(model: &str) -> AggregateInput {
+    let run_id = RunId(uuid::Uuid::from_u128(8));
+    AggregateInput {
+        call: CallContext {
+            run_id,
+            node_id: NodeId::root(run_id),
+            attempt: 1,
+            objective: "What about leases?".into(),
+            title: "What about leases?".into(),
+            reason: String::new(),
+            success_criteria: vec![],
+            depth: 0,
+            budgets: Budgets::default(),
+            context: RunContext::default(),
+            model: model.into(),
+            scratchpad_tail: String::new(),
+            sibling_index: 0,
+        },
+        plan_summary: "plan".into(),
+        children: vec![ChildOutcome {
+            node_id: NodeId::child(NodeId::root(run_id), 1, &StepId::new("a")),
+            step_id: StepId::new("a"),
+            title: "a child".into(),
+            status: NodeStatus::Failed,
+            partial: false,
+            result: None,
+            error: Some("it broke".into()),
+            artifacts: vec![],
+        }],
+        exhausted_budget: None,
+    }
+}
+
+#[tokio::test]
+async fn a_call_ends_with_one_valid_output_or_a_typed_error_and_the_server_drains() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let tools = ToolRegistry::new(Arc::new(MemoryDocuments::default()));
+    let role = RoleServer::new(Models::new("offline").unwrap(), tools);
+    let shutdown = CancellationToken::new();
+    let server = tree_agent_aggregator::serve_role(role, Duration::from_secs(5), listener, shutdown.clone());
+    let server = tokio::spawn(server);
+    let mut client = AggregatorServiceClient::connect(url).await.unwrap();
+
+    let mut stream = client.aggregate(input("").to_wire()).await.unwrap().into_inner();
+    let mut outputs = Vec::new();
+    while let Some(response) = stream.next().await {
+        if let Message::Output(output) = response.unwrap().message.unwrap() {
+            outputs.push(AggregatorOutput::from_wire(output).unwrap());
+        }
+    }
+    let [output] = outputs.as_slice() else { panic!("{} outputs", outputs.len()) };
+    output.validate().unwrap();
+    assert!(output.synthesis.gaps.iter().any(|gap| gap.contains("it broke")), "{:?}", output.synthesis.gaps);
+
+    let garbage = input("scripted:fail=garbage,fail_role=aggregate").to_wire();
+    let status = client.aggregate(garbage).await.unwrap().into_inner().next().await.unwrap().unwrap_err();
+    assert_eq!(role_error(&status).kind, RoleErrorKind::InvalidOutput);
+
+    drop(client);
+    shutdown.cancel();
+    tokio::time::timeout(Duration::from_secs(10), server).await.expect("did not drain").unwrap().unwrap();
+}
