@@ -241,4 +241,37 @@ mod tests {
             assert_eq!(read(odd), None, "{odd:?}");
         }
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_call_says_that_it_is_alive_until_its_deadline() {
+        use futures::StreamExt;
+        use std::sync::Arc;
+        use tree_agent_contract::{Budgets, NodeId, RunContext, RunId};
+
+        let tools = ToolRegistry::new(Arc::new(tree_agent_tools::MemoryDocuments::default()));
+        let server = RoleServer::new(Models::new("scripted:fail=hang").unwrap(), tools);
+        let run_id = RunId(uuid::Uuid::from_u128(1));
+        let call = CallContext {
+            run_id,
+            node_id: NodeId::root(run_id),
+            attempt: 1,
+            objective: "o".into(),
+            title: "t".into(),
+            reason: String::new(),
+            success_criteria: vec![],
+            depth: 0,
+            budgets: Budgets { call_timeout_ms: 17_000, ..Budgets::default() },
+            context: RunContext::default(),
+            model: String::new(),
+            scratchpad_tail: String::new(),
+            sibling_index: 0,
+        };
+        let input = ExecuteInput { call, earlier: vec![] };
+        let stream = server.call::<ExecuteInput>(Request::new(input.to_wire())).unwrap().into_inner();
+        let said: Vec<_> = stream.collect().await;
+        let (end, beats) = said.split_last().unwrap();
+        assert_eq!(beats.len(), 3, "one heartbeat every five seconds of seventeen");
+        assert!(beats.iter().all(Result::is_ok));
+        assert_eq!(end.as_ref().unwrap_err().code(), tonic::Code::DeadlineExceeded);
+    }
 }

@@ -378,6 +378,18 @@ async fn budgets_bound_the_tree() {
 }
 
 #[tokio::test]
+async fn a_large_context_is_searched_and_not_read_whole() {
+    let runner = Runner::new("What is the tidal range?", 1);
+    let project = runner.context.project_ids[0];
+    for i in 0..300 {
+        runner.documents.add_source(project, &format!("log/{i:03}.md"), "# Log\n\nNothing of note today.");
+    }
+    let done = runner.run().await;
+    assert!(done.document.contains("> The tidal range is 1.4 metres at springs."), "{}", done.document);
+    assert!(done.calls < 100, "{} tool calls", done.calls);
+}
+
+#[tokio::test]
 async fn a_child_without_json_is_read_from_its_document() {
     let runner = Runner::new("storm", 1);
     let leaf =
