@@ -41,8 +41,10 @@ pub(super) fn parse(url: &str, connect_timeout: Duration) -> Result<tokio_postgr
         )
     })?;
     // Plans made for given array lengths cost more to make than they save; and no statement here is worth
-    // compiling to machine code.
-    let ours = "-c plan_cache_mode=force_generic_plan -c jit=off";
+    // compiling to machine code. A plan is kept for long, so it must not depend on tables that were small when it was
+    // made: index look-ups in the order of the given rows always, which is also the order in which rows are locked.
+    let ours = "-c plan_cache_mode=force_generic_plan -c jit=off -c enable_seqscan=off -c enable_hashjoin=off \
+                -c enable_mergejoin=off";
     let options = config.get_options().map_or_else(|| ours.to_owned(), |theirs| format!("{ours} {theirs}"));
     config.options(options);
     config.connect_timeout(connect_timeout);
