@@ -58,7 +58,7 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
     let Global { server, output, log } = cli.global;
     let filter = match &cli.command {
         _ if log.is_some() => log.unwrap_or_default(),
-        Command::Dev(_) => "info".to_owned(),
+        Command::Dev(_) => "info,refinery_core=warn".to_owned(),
         _ => "warn".to_owned(),
     };
     let _telemetry =

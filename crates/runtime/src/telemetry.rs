@@ -3,6 +3,7 @@
 //! Traces are exported over OTLP/gRPC when `OTEL_EXPORTER_OTLP_ENDPOINT` is set; trace context travels between
 //! services in W3C `traceparent` metadata ([`TraceContext`] on clients, [`crate::request`] on servers).
 
+use std::io::IsTerminal;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -77,7 +78,10 @@ impl Drop for Telemetry {
 pub fn init(service: &'static str, filter: &str, format: LogFormat) -> Result<Telemetry, TelemetryError> {
     let env_filter = EnvFilter::try_new(filter)
         .map_err(|source| TelemetryError::Filter { filter: filter.to_owned(), source })?;
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal() && !no_color);
     let lines = match format {
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
