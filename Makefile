@@ -1,0 +1,49 @@
+# Everything there is to do here. `make` alone prints the list.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# Variables that users set, such as `make demo DIR=~/notes OBJECTIVE='What did we decide?'`.
+DIR ?= .
+OBJECTIVE ?= How does tree-agent make sure that no event is lost and no finished work is done twice?
+REPLICAS ?= 1
+PROFILE ?= release
+export REPLICAS PROFILE
+
+.PHONY: help setup demo dev web cluster cluster-down bench test lint fmt
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: ## install what tests and the cluster need (Postgres, Redis, linters)
+	@scripts/setup
+
+demo: ## one run over a folder of documents, in one process: DIR=… OBJECTIVE=…
+	@DIR='$(subst ','\'',$(DIR))' OBJECTIVE='$(subst ','\'',$(OBJECTIVE))' scripts/demo
+
+dev: web ## the server and the web UI in one process, http://127.0.0.1:7400
+	@cargo run --quiet --package tree-agent-cli --bin tree-agent -- dev
+
+web: ## build the web UI, which the next build of the server takes in
+	@if [ -f web/package.json ]; then scripts/setup --web && npm --prefix web run --silent build; fi
+
+cluster: ## Postgres, Redis and the four services on loopback: REPLICAS=n PROFILE=release|dev
+	@scripts/cluster up
+
+cluster-down: ## end what make cluster started
+	@scripts/cluster down
+
+bench: ## measure; writes target/bench/results.jsonl and docs/benchmarks.md
+	@scripts/bench
+
+test: ## all tests
+	@scripts/test
+
+lint: ## formatting, clippy, rustdoc, proto, shell, docs, deployment
+	@scripts/lint
+
+fmt: ## format Rust and proto files
+	@scripts/setup
+	@cargo fmt --all
+	@node_modules/.bin/buf format --write
