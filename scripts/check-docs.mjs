@@ -1,0 +1,55 @@
+// What the documents name exists: linked files, paths in code, make targets, scripts and TREE_AGENT_* variables.
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join, normalize } from "node:path";
+import { variablesInCode } from "./variables.mjs";
+
+const tracked = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard"], { encoding: "utf8" })
+  .split("\n").filter((file) => file && existsSync(file));
+const folders = new Set(tracked.flatMap((file) => {
+  const parts = file.split("/");
+  return parts.slice(1).map((_, i) => parts.slice(0, i + 1).join("/"));
+}));
+const roots = new Set([...folders].filter((folder) => !folder.includes("/")));
+const known = (path) => tracked.includes(path) || folders.has(path);
+const targets = new Set([...readFileSync("Makefile", "utf8").matchAll(/^([a-z-]+):/gm)].map((m) => m[1]));
+const variables = variablesInCode();
+
+const problems = [];
+// Fixtures and test data may say anything.
+const documents = tracked.filter((file) => file.endsWith(".md") && !/(^|\/)(tests|testdata|fixtures)\//.test(file));
+for (const document of documents) {
+  const text = readFileSync(document, "utf8");
+  const lineOf = (index) => text.slice(0, index).split("\n").length;
+  const problem = (index, message) => problems.push(`${document}:${lineOf(index)}: ${message}`);
+
+  const prose = text.replace(/^```.*?^```/gms, (block) => block.replace(/[^\n]/g, " "));
+  for (const m of prose.matchAll(/\]\(([^)\s]+)\)/g)) {
+    const target = m[1].split("#")[0];
+    if (!target || /^[a-z]+:/.test(target)) continue;
+    const path = normalize(join(dirname(document), target)).replace(/\/$/, "");
+    if (path !== "." && !known(path)) problem(m.index, `links to ${target}, which does not exist`);
+  }
+  // Paths in `code` count when they begin with a folder of this repository. Placeholders and what is built do not.
+  for (const m of prose.matchAll(/`([^`\n]+)`/g)) {
+    for (const word of m[1].split(/[\s:,;()]+/)) {
+      const path = word.replace(/^\.\//, "").replace(/[/.]+$/, "");
+      if (!path.includes("/") || !roots.has(path.split("/")[0])) continue;
+      if (/[<>*{}…$]|NAME/.test(path) || /(^|\/)(dist|node_modules)(\/|$)/.test(path)) continue;
+      const near = [path, join(dirname(document), path)];
+      if (!near.some(known)) problem(m.index, `names ${path}, which does not exist`);
+    }
+  }
+  const code = [...text.matchAll(/`([^`\n]+)`/g), ...text.matchAll(/^```.*?\n(.*?)^```/gms)];
+  for (const block of code) {
+    for (const m of block[1].matchAll(/(?:^|[;&|(]\s*)make ((?:[A-Za-z_-]+=\S*\s+)*)([a-z-]+)/gm)) {
+      if (!targets.has(m[2])) problem(block.index, `names make ${m[2]}, which is no target`);
+    }
+  }
+  for (const m of text.matchAll(/\bTREE_AGENT_[A-Z_]*[A-Z]\b/g)) {
+    if (!variables.has(m[0])) problem(m.index, `names ${m[0]}, which nothing reads`);
+  }
+}
+for (const line of problems) console.error(line);
+console.log(`${documents.length} documents checked`);
+process.exitCode = problems.length ? 1 : 0;

@@ -1,0 +1,24 @@
+// The environment variables that exist: those the programs declare, and those that scripts/cluster writes.
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+
+const lines = (...args) => {
+  try {
+    return execFileSync("git", args, { encoding: "utf8" }).split("\n").filter(Boolean);
+  } catch (error) {
+    if (error.status === 1) return []; // git grep found nothing
+    throw error;
+  }
+};
+
+/** Names that the command lines of the services and of tree-agent declare (`env = "…"`). */
+export function variablesOfPrograms() {
+  const found = lines("grep", "--untracked", "-hoE", 'env = "[A-Z_]+"', "--", "crates/**/*.rs", "services/**/*.rs");
+  return new Set([...found.map((line) => line.split('"')[1]), "OTEL_EXPORTER_OTLP_ENDPOINT"]);
+}
+
+/** The same and those of target/cluster/env. */
+export function variablesInCode() {
+  const cluster = readFileSync("scripts/cluster", "utf8").matchAll(/\b(TREE_AGENT_[A-Z_]+)=/g);
+  return new Set([...variablesOfPrograms(), ...[...cluster].map((m) => m[1])]);
+}
