@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::future::Future;
 use std::time::Duration;
 
+use crate::errors::chain;
 use crate::readiness::Readiness;
 
 const FIRST: Duration = Duration::from_millis(100);
@@ -20,7 +21,7 @@ pub fn backoff(attempt: u32) -> Duration {
 /// log says so. Never gives up: whoever calls races this against shutdown.
 pub async fn until_connected<T, E, F>(readiness: &Readiness, dependency: &'static str, mut connect: F) -> T
 where
-    E: Display,
+    E: std::error::Error + 'static,
     F: AsyncFnMut() -> Result<T, E>,
 {
     readiness.require(dependency).await;
@@ -34,7 +35,8 @@ where
             Err(error) => {
                 attempt += 1;
                 let delay = backoff(attempt);
-                readiness.set(dependency, Err(error.to_string())).await;
+                let error = chain(&error);
+                readiness.set(dependency, Err(error.clone())).await;
                 tracing::warn!(
                     dependency,
                     attempt,
@@ -88,7 +90,7 @@ mod tests {
             }
             left -= 1;
             assert!(watched.reason().await.is_some());
-            Err("refused")
+            Err(std::io::Error::other("refused"))
         })
         .await;
         assert_eq!(got, 7);

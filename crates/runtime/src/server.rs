@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::response::IntoResponse;
 use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
@@ -82,7 +83,7 @@ impl Server {
     pub fn service<S>(mut self, service: S) -> Self
     where
         S: Service<Request<Body>, Error = Infallible> + NamedService + Clone + Send + Sync + 'static,
-        S::Response: axum::response::IntoResponse,
+        S::Response: IntoResponse,
         S::Future: Send + 'static,
     {
         self.routes = self.routes.add_service(service);
@@ -172,10 +173,7 @@ pub async fn while_starting<T>(
 ) -> Result<Option<(TcpListener, T)>, ServeError> {
     let listener = listener.into_std()?;
     let early = TcpListener::from_std(listener.try_clone()?)?;
-    let routes = axum::Router::new().fallback(async || {
-        errors::status(Code::Unavailable, "STARTING", "the service is starting; try again")
-            .into_http::<axum::body::Body>()
-    });
+    let routes = axum::Router::new().fallback(starting);
     let health = Routes::from(routes).add_service(readiness.service());
     let stop = CancellationToken::new();
     let stopped = stop.clone();
@@ -200,6 +198,16 @@ pub async fn while_starting<T>(
         Some(made) => Some((TcpListener::from_std(listener)?, made)),
         None => None,
     })
+}
+
+/// The answer to every call but health while a service starts; a browser gets a plain 503.
+async fn starting(headers: http::HeaderMap) -> axum::response::Response {
+    let text = "the service is starting; try again";
+    let content_type = headers.get(http::header::CONTENT_TYPE);
+    if content_type.is_some_and(|t| t.as_bytes().starts_with(b"application/grpc")) {
+        return errors::status(Code::Unavailable, "STARTING", text).into_http();
+    }
+    (http::StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }
 
 /// A TCP connection that ends hard when its token is cancelled.
