@@ -39,12 +39,15 @@ pub struct CommitStats {
     pub fenced: AtomicU64,
 }
 
+/// Where a run's task waits for the outcome.
+type Done = oneshot::Sender<Result<AppendOutcome, Arc<StoreError>>>;
+
 /// One run's append on its way.
 struct Pending {
     append: RunAppend,
     /// The encoded events, published once they are written.
     message: Bytes,
-    done: oneshot::Sender<Result<AppendOutcome, Arc<StoreError>>>,
+    done: Done,
 }
 
 /// Hands appends to the lanes. Clones share them.
@@ -178,12 +181,7 @@ impl Lane {
     }
 
     /// Persisted: now publish, then answer.
-    async fn settle(
-        &self,
-        appends: &[RunAppend],
-        waiting: Vec<(Bytes, oneshot::Sender<Result<AppendOutcome, Arc<StoreError>>>)>,
-        outcomes: Vec<AppendOutcome>,
-    ) {
+    async fn settle(&self, appends: &[RunAppend], waiting: Vec<(Bytes, Done)>, outcomes: Vec<AppendOutcome>) {
         self.stats.appends.fetch_add(1, Ordering::Relaxed);
         let mut messages = Vec::with_capacity(appends.len());
         let mut answers = Vec::with_capacity(appends.len());

@@ -95,12 +95,13 @@ async fn ask(
     timeout_ms: u64,
 ) -> (Result<CallOutput, RoleError>, Vec<RoleUpdate>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let url: http::Uri = format!("http://{}", listener.local_addr().expect("bound")).parse().expect("a url");
+    let urls: [http::Uri; 1] =
+        [format!("http://{}", listener.local_addr().expect("bound")).parse().expect("a url")];
     let server = tonic::transport::Server::builder()
         .add_service(PlannerServiceServer::new(Scripted { answer, hang }))
         .serve_with_incoming(TcpListenerStream::new(listener));
     let server = tokio::spawn(server);
-    let roles = GrpcRoles::new(&[url.clone()], &[url.clone()], &[url]).heartbeat(Duration::from_millis(300));
+    let roles = GrpcRoles::new(&urls, &urls, &urls).heartbeat(Duration::from_millis(300));
     let (updates, mut received) = mpsc::channel(16);
     let result = roles.call(call(timeout_ms), updates).await;
     let mut seen = Vec::new();
@@ -182,8 +183,8 @@ async fn a_typed_failure_keeps_its_type() {
 #[tokio::test]
 async fn nobody_there_is_unreachable() {
     let free = TcpListener::bind("127.0.0.1:0").await.expect("a free port").local_addr().expect("bound");
-    let url: http::Uri = format!("http://{free}").parse().expect("a url");
-    let roles = GrpcRoles::new(&[url.clone()], &[url.clone()], &[url]).heartbeat(Duration::from_millis(300));
+    let urls: [http::Uri; 1] = [format!("http://{free}").parse().expect("a url")];
+    let roles = GrpcRoles::new(&urls, &urls, &urls).heartbeat(Duration::from_millis(300));
     let (updates, _received) = mpsc::channel(1);
     assert_eq!(kind(roles.call(call(5_000), updates).await), RoleErrorKind::Unreachable);
 }

@@ -41,10 +41,8 @@ impl Run {
                 }
                 self.control.push(control);
             }
-            EventBody::RunStatusChanged(e) => {
-                if e.status == RunStatus::Running && self.started_at.is_none() {
-                    self.started_at = Some(event.timestamp);
-                }
+            EventBody::RunStatusChanged(e) if e.status == RunStatus::Running => {
+                self.started_at.get_or_insert(event.timestamp);
             }
             EventBody::BudgetExhausted(e) => self.exhausted = Some(e.budget.clone()),
             EventBody::UsageRecorded(e) => {

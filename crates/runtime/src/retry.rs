@@ -17,9 +17,15 @@ pub fn backoff(attempt: u32) -> Duration {
     full.mul_f64(fastrand::f64().mul_add(0.5, 0.5))
 }
 
-/// Calls `connect` until it succeeds. While it fails, `dependency` is red in `readiness` with the reason, and the
-/// log says so. Never gives up: whoever calls races this against shutdown.
-pub async fn until_connected<T, E, F>(readiness: &Readiness, dependency: &'static str, mut connect: F) -> T
+/// Calls `connect` until it succeeds, or fails with an error that is not `transient`: waiting helps against an
+/// unreachable server, not against a malformed URL. Meanwhile `dependency` is red in `readiness` with the reason, and
+/// the log says so. Never gives up by itself: whoever calls races this against shutdown.
+pub async fn until_connected<T, E, F>(
+    readiness: &Readiness,
+    dependency: &'static str,
+    transient: impl Fn(&E) -> bool,
+    mut connect: F,
+) -> Result<T, E>
 where
     E: std::error::Error + 'static,
     F: AsyncFnMut() -> Result<T, E>,
@@ -30,8 +36,9 @@ where
         match connect().await {
             Ok(connected) => {
                 readiness.set(dependency, Ok(())).await;
-                return connected;
+                return Ok(connected);
             }
+            Err(error) if !transient(&error) => return Err(error),
             Err(error) => {
                 attempt += 1;
                 let delay = backoff(attempt);
@@ -84,16 +91,33 @@ mod tests {
         let readiness = Readiness::new();
         let mut left = 3;
         let watched = readiness.clone();
-        let got = until_connected(&readiness, "store", async || {
-            if left == 0 {
-                return Ok(7);
-            }
-            left -= 1;
-            assert!(watched.reason().await.is_some());
-            Err(std::io::Error::other("refused"))
-        })
+        let got = until_connected(
+            &readiness,
+            "store",
+            |_| true,
+            async || {
+                if left == 0 {
+                    return Ok(7);
+                }
+                left -= 1;
+                assert!(watched.reason().await.is_some());
+                Err(std::io::Error::other("refused"))
+            },
+        )
         .await;
-        assert_eq!(got, 7);
+        assert_eq!(got.unwrap(), 7);
         assert_eq!(readiness.reason().await, None);
+    }
+
+    #[tokio::test]
+    async fn what_waiting_cannot_mend_is_said_at_once() {
+        let got: Result<(), _> = until_connected(
+            &Readiness::new(),
+            "store",
+            |_| false,
+            async || Err(std::io::Error::other("bad URL")),
+        )
+        .await;
+        assert_eq!(got.unwrap_err().to_string(), "bad URL");
     }
 }

@@ -9,6 +9,7 @@ use tree_agent_fanout::RedisFanout;
 use tree_agent_runtime::config::{ListenArgs, LogArgs, Problems, StorageArgs};
 use tree_agent_runtime::server::while_starting;
 use tree_agent_runtime::{Readiness, listen, retry, shutdown, telemetry};
+use tree_agent_store::StoreError;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
 
 /// The public door of tree-agent: gRPC, gRPC-web and the web UI on one port.
@@ -55,12 +56,8 @@ async fn main() -> anyhow::Result<()> {
         RedisFanout::connect(&storage.redis_url).await.context("TREE_AGENT_REDIS_URL cannot be used")?;
     let readiness = Readiness::new();
     let pool = PoolConfig { max_connections: storage.database_connections, ..PoolConfig::default() };
-    let connecting = retry::until_connected(&readiness, "store", async || {
-        match PostgresStore::connect(&storage.database_url, pool).await {
-            // Waiting helps against an unreachable server, not against a malformed URL or another schema.
-            Err(error) if error.is_transient() => Err(error),
-            settled => Ok(settled),
-        }
+    let connecting = retry::until_connected(&readiness, "store", StoreError::is_transient, async || {
+        PostgresStore::connect(&storage.database_url, pool).await
     });
     let Some((listener, store)) = while_starting(listener, &readiness, &shutdown, connecting).await? else {
         return Ok(());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anyhow::Context;
 use clap::Parser;
 use tree_agent_fanout::RedisFanout;
 use tree_agent_model::RoleArgs;
@@ -10,6 +11,7 @@ use tree_agent_planner::{Config, DEFAULT_PORT, serve};
 use tree_agent_runtime::config::{ListenArgs, LogArgs, Problems, StorageArgs};
 use tree_agent_runtime::server::while_starting;
 use tree_agent_runtime::{Readiness, listen, retry, shutdown, telemetry};
+use tree_agent_store::StoreError;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
 
 /// The planner role of tree-agent, and the driver of its runs.
@@ -49,13 +51,15 @@ async fn main() -> anyhow::Result<()> {
     let shutdown = shutdown::signal()?;
     let readiness = Readiness::new();
     let pool = PoolConfig { max_connections: storage.database_connections, ..PoolConfig::default() };
-    let connecting = retry::until_connected(&readiness, "store", async || {
-        PostgresStore::connect(&storage.database_url, pool.clone()).await
+    let connecting = retry::until_connected(&readiness, "store", StoreError::is_transient, async || {
+        PostgresStore::connect(&storage.database_url, pool).await
     });
     let Some((listener, store)) = while_starting(listener, &readiness, &shutdown, connecting).await? else {
         return Ok(());
     };
-    let fanout = RedisFanout::connect(&storage.redis_url).await?;
+    let store = store.context("TREE_AGENT_DATABASE_URL cannot be used")?;
+    let fanout =
+        RedisFanout::connect(&storage.redis_url).await.context("TREE_AGENT_REDIS_URL cannot be used")?;
     tracing::info!(address = %listener.local_addr()?, model = config.role.model, owner = config.driver.owner, "planner is ready");
     serve(config, Arc::new(store), Arc::new(fanout), listener, shutdown).await?;
     Ok(())
