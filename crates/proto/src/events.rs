@@ -202,6 +202,22 @@ mod tests {
     }
 
     #[test]
+    fn text_that_postgres_cannot_hold_is_replaced_on_the_way_in() {
+        let args = serde_json::json!({"a\0": ["b\0"]}).as_object().cloned();
+        let call = ToolCallRequested {
+            call_id: "t\0".into(),
+            tool_name: "n".into(),
+            args,
+            purpose: None,
+            phase: None,
+            started_at: None,
+        };
+        let back = ToolCallRequested::from_wire(call.to_wire()).unwrap();
+        assert_eq!(back.call_id, "t\u{fffd}");
+        assert_eq!(back.args, serde_json::json!({"a\u{fffd}": ["b\u{fffd}"]}).as_object().cloned());
+    }
+
+    #[test]
     fn errors_name_the_path() {
         let plan = pb::PlannerOutput {
             mode: 2,

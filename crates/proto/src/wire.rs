@@ -41,7 +41,19 @@ macro_rules! same {
         }
     )*};
 }
-same!(String, bool, u32, u64, f64);
+same!(bool, u32, u64, f64);
+
+/// Postgres cannot hold the NUL character. It is replaced where text enters, so that what a process holds in memory and
+/// what the log holds are the same.
+impl Wire for String {
+    type Pb = String;
+    fn to_wire(&self) -> String {
+        self.clone()
+    }
+    fn from_wire(pb: String) -> Result<Self, FieldError> {
+        Ok(if pb.contains('\0') { pb.replace('\0', "\u{fffd}") } else { pb })
+    }
+}
 
 macro_rules! ids {
     ($($t:ty),*) => {$(
@@ -110,7 +122,7 @@ impl Wire for Map<String, Value> {
         prost_types::Struct { fields: self.iter().map(|(k, v)| (k.clone(), value_to_wire(v))).collect() }
     }
     fn from_wire(pb: Self::Pb) -> Result<Self, FieldError> {
-        Ok(pb.fields.into_iter().map(|(k, v)| (k, value_from_wire(v))).collect())
+        pb.fields.into_iter().map(|(k, v)| Ok((String::from_wire(k)?, value_from_wire(v)?))).collect()
     }
 }
 
@@ -129,18 +141,18 @@ fn value_to_wire(value: &Value) -> prost_types::Value {
     prost_types::Value { kind: Some(kind) }
 }
 
-fn value_from_wire(value: prost_types::Value) -> Value {
+fn value_from_wire(value: prost_types::Value) -> Result<Value, FieldError> {
     use prost_types::value::Kind;
-    match value.kind {
+    Ok(match value.kind {
         None | Some(Kind::NullValue(_)) => Value::Null,
         Some(Kind::BoolValue(b)) => Value::Bool(b),
         Some(Kind::NumberValue(n)) => number(n),
-        Some(Kind::StringValue(s)) => Value::String(s),
-        Some(Kind::ListValue(l)) => Value::Array(l.values.into_iter().map(value_from_wire).collect()),
-        Some(Kind::StructValue(s)) => {
-            Value::Object(s.fields.into_iter().map(|(k, v)| (k, value_from_wire(v))).collect())
+        Some(Kind::StringValue(s)) => Value::String(Wire::from_wire(s)?),
+        Some(Kind::ListValue(l)) => {
+            Value::Array(l.values.into_iter().map(value_from_wire).collect::<Result<_, _>>()?)
         }
-    }
+        Some(Kind::StructValue(s)) => Value::Object(Wire::from_wire(s)?),
+    })
 }
 
 /// Protobuf's JSON numbers are doubles; whole ones within 2^53 become integers again, so that a count stays `7`.
