@@ -1,0 +1,54 @@
+//! Names, keys and versions of events.
+
+use super::*;
+
+#[test]
+fn json_has_the_keys_of_the_contract() {
+    let run = RunId(uuid::Uuid::from_u128(1));
+    let root = NodeId::root(run);
+    let event = Event {
+        run_id: run,
+        seq: 4,
+        node_id: root,
+        parent_node_id: None,
+        timestamp: Timestamp(0),
+        body: NodeStatusChanged {
+            status: NodeStatus::Executing,
+            role: Role::Executor,
+            message: Some("leaf_decision:direct".into()),
+            progress: None,
+            attempt: None,
+        }
+        .into(),
+    };
+    let json = serde_json::to_value(&event).unwrap();
+    let keys: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
+    let mut sorted = keys.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, ["nodeId", "parentNodeId", "payload", "runId", "seq", "timestamp", "type"]);
+    assert_eq!(
+        json["payload"],
+        serde_json::json!({"nodeId": root, "status": "executing", "role": "executor", "message": "leaf_decision:direct"})
+    );
+    assert_eq!(serde_json::from_value::<Event>(json).unwrap(), event);
+}
+
+#[test]
+fn run_created_flattens_its_spec_and_reads_back() {
+    let run = RunId(uuid::Uuid::from_u128(1));
+    let body: EventBody = RunCreated {
+        spec: RunSpec::new("why?"),
+        root_node_id: NodeId::root(run),
+        schema_version: SCHEMA_VERSION,
+    }
+    .into();
+    let text = serde_json::to_vec(&body).unwrap();
+    assert_eq!(EventBody::from_json("tree.run_created", &text).unwrap(), body);
+}
+
+#[test]
+fn an_unknown_type_is_said() {
+    assert!(
+        matches!(EventBody::from_json("tree.nope", b"{}"), Err(EventError::UnknownType(t)) if t == "tree.nope")
+    );
+}
