@@ -20,7 +20,7 @@ setup: ## install what tests and the cluster need (Postgres, Redis, linters)
 	@scripts/setup
 
 demo: ## one run over a folder of documents, in one process: DIR=… OBJECTIVE=…
-	@DIR='$(subst ','\'',$(DIR))' OBJECTIVE='$(subst ','\'',$(OBJECTIVE))' scripts/demo
+	@DIR='$(subst ','\'',$(value DIR))' OBJECTIVE='$(subst ','\'',$(value OBJECTIVE))' scripts/demo
 
 dev: web ## the server and the web UI in one process, http://127.0.0.1:7400
 	@cargo run --quiet --package tree-agent-cli --bin tree-agent -- dev
