@@ -11,7 +11,7 @@ const number = (value) => typeof value === "number"
   : String(value ?? "");
 const fields = ["bench", "value", "unit", "baseline", "ratio"];
 const rest = (row) => Object.entries(row).filter(([key]) => !fields.includes(key))
-  .map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : number(value)}`).join(", ");
+  .map(([key, value]) => `${key} ${typeof value === "object" ? Object.entries(value).map(([k, v]) => `${k} ${number(v)}`).join(" · ") : number(value)}`).join(", ");
 const commit = execFileSync("git", ["rev-parse", "--short", "HEAD"], { encoding: "utf8" }).trim();
 const cores = cpus();
 const lines = [
