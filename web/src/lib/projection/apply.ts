@@ -1,0 +1,144 @@
+// What one event does to the node that it is about. Nodes are values: a change makes a new one.
+
+import type { Event, NodeCreated } from '../../gen/treeagent/v1/events_pb';
+import type { GraphNode, Plan, PlanStep } from './model';
+import { artifact, nodeStatus, outcome, result, role, stepStatus, tidy, time } from './wire';
+
+/** An event that does not follow from the ones before it. */
+export class ReplayError extends Error {
+  override name = 'ReplayError';
+}
+
+export function createdNode(event: Event, e: NodeCreated): GraphNode {
+  return tidy<GraphNode>({
+    id: event.nodeId,
+    parentId: event.parentNodeId,
+    title: e.title,
+    reason: e.reason,
+    successCriteria: e.successCriteria,
+    status: 'waiting',
+    role: 'planner',
+    depth: e.depth,
+    bandIndex: e.bandIndex,
+    stepIndex: e.stepIndex,
+    stepId: e.stepId,
+    artifacts: [],
+    usage: { inputTokens: 0, outputTokens: 0, costMicros: 0, toolCalls: 0 },
+    createdAt: time(event.timestamp),
+  });
+}
+
+const FINAL = new Set(['completed', 'failed', 'cancelled']);
+
+/** The node after the event; the same object when the event changes nothing that the graph shows. */
+export function applyToNode(node: GraphNode, event: Event): GraphNode {
+  const at = time(event.timestamp);
+  const body = event.body;
+  switch (body.case) {
+    case 'nodeStatus': {
+      const status = nodeStatus(body.value.status);
+      const starts = node.startedAt === undefined && status !== 'waiting' && !FINAL.has(status);
+      return tidy({
+        ...node,
+        status,
+        role: role(body.value.role),
+        message: body.value.message,
+        progress: body.value.progress,
+        endedAt: FINAL.has(status) ? at : node.endedAt,
+        startedAt: starts ? at : node.startedAt,
+      });
+    }
+    case 'nodeCompleted': {
+      const { message: _, ...rest } = node;
+      return { ...rest, status: 'completed', outcome: outcome(body.value.outcome), endedAt: at };
+    }
+    case 'nodeFailed': {
+      const { message: _, ...rest } = node;
+      return { ...rest, status: 'failed', error: body.value.error, endedAt: at };
+    }
+    case 'planCreated':
+      return {
+        ...node,
+        plan: {
+          planId: body.value.planId,
+          version: body.value.version,
+          summary: body.value.summary ?? '',
+          bands: [],
+        },
+      };
+    case 'planBandCreated': {
+      const plan = planOf(node, event);
+      const { bandIndex: index, goal, parallelizable } = body.value;
+      return { ...node, plan: { ...plan, bands: [...plan.bands, { index, goal, parallelizable, steps: [] }] } };
+    }
+    case 'stepCreated': {
+      const plan = planOf(node, event);
+      const e = body.value;
+      const band = plan.bands[e.bandIndex];
+      if (band === undefined) throw unknown(event, `band ${e.bandIndex}`);
+      const step: PlanStep = {
+        stepId: e.stepId,
+        title: e.title,
+        reason: e.reason,
+        successCriteria: e.successCriteria,
+        status: 'pending',
+      };
+      const bands = plan.bands.with(e.bandIndex, { ...band, steps: [...band.steps, step] });
+      return { ...node, plan: { ...plan, bands } };
+    }
+    case 'stepStatus':
+      return withStep(node, event, body.value.stepId, { status: stepStatus(body.value.status) });
+    case 'nodeDelegated':
+      return withStep(node, event, body.value.stepId, { nodeId: body.value.childNodeId });
+    case 'scratchpadLinked':
+      return { ...node, scratchpadDocId: body.value.scratchpadDocId };
+    case 'scratchpadUpdated':
+      return { ...node, scratchpadTail: body.value.tailPreview };
+    case 'artifactCreated':
+      return { ...node, artifacts: [...node.artifacts, artifact(body.value)] };
+    case 'nodeResult':
+      return body.value.result === undefined ? node : { ...node, result: result(body.value.result) };
+    case 'usageRecorded': {
+      const { usage } = node;
+      return {
+        ...node,
+        usage: {
+          inputTokens: usage.inputTokens + Number(body.value.inputTokens),
+          outputTokens: usage.outputTokens + Number(body.value.outputTokens),
+          costMicros: usage.costMicros + Number(body.value.costMicros),
+          toolCalls: usage.toolCalls,
+        },
+      };
+    }
+    case 'toolCallRequested':
+      return {
+        ...node,
+        usage: { ...node.usage, toolCalls: node.usage.toolCalls + 1 },
+        lastTool: { callId: body.value.callId, toolName: body.value.toolName },
+      };
+    case 'toolCallResult':
+      return { ...node, lastTool: { callId: body.value.callId, toolName: body.value.toolName, ok: body.value.ok } };
+    default:
+      return node;
+  }
+}
+
+function unknown(event: Event, what: string): ReplayError {
+  return new ReplayError(`event ${event.seq} is about ${what}, which no earlier event created`);
+}
+
+function planOf(node: GraphNode, event: Event): Plan {
+  if (node.plan === undefined) throw unknown(event, `a plan of node ${node.id}`);
+  return node.plan;
+}
+
+function withStep(node: GraphNode, event: Event, stepId: string, change: Partial<PlanStep>): GraphNode {
+  const plan = node.plan;
+  for (const [b, band] of plan?.bands.entries() ?? []) {
+    const s = band.steps.findIndex((step) => step.stepId === stepId);
+    if (s < 0 || plan === undefined) continue;
+    const steps = band.steps.with(s, { ...band.steps[s]!, ...change });
+    return { ...node, plan: { ...plan, bands: plan.bands.with(b, { ...band, steps }) } };
+  }
+  throw unknown(event, `step ${stepId}`);
+}

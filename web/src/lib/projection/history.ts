@@ -1,0 +1,86 @@
+// The log as this page knows it, and the state after any event of it.
+//
+// A page opens with a snapshot of the head and the tail after it; the events before the snapshot arrive later, in
+// order from the first. So there are two parts, `old` (1..) and `tail` (after the snapshot), until they meet.
+
+import type { Event } from '../../gen/treeagent/v1/events_pb';
+import { Projection } from './projection';
+import type { Shape } from './shape';
+
+/** A whole state is kept this often; going back replays at most so many events. */
+const KEYFRAME_EVERY = 1000;
+
+export class History {
+  readonly #base: number;
+  readonly #old: Event[] = [];
+  readonly #tail: Event[] = [];
+  readonly #replay: Projection;
+  readonly #keyframes: Projection[];
+  #cursor: Projection;
+
+  /** `base` is the seq of the snapshot; 0 when there was none. */
+  constructor(runId: string, shape: Shape, base: number) {
+    this.#base = base;
+    this.#replay = new Projection(runId, shape);
+    this.#keyframes = [this.#replay.clone()];
+    this.#cursor = this.#replay.clone();
+  }
+
+  /** The last event of the log that is known. */
+  get head(): number {
+    return this.#base + this.#tail.length;
+  }
+
+  /** Every event up to here is known. */
+  get complete(): number {
+    return this.#old.length >= this.#base ? this.head : this.#old.length;
+  }
+
+  /** Number of events that are known, wherever they lie. */
+  get size(): number {
+    return this.#old.length + this.#tail.length;
+  }
+
+  /** The next event after the snapshot. */
+  append(event: Event): void {
+    this.#tail.push(event);
+    if (this.complete === this.head) this.#advance(event);
+  }
+
+  /** The next events before the snapshot; those at or after it are known from the tail. */
+  fill(events: Event[]): void {
+    for (const event of events) {
+      if (Number(event.seq) !== this.#old.length + 1 || this.#old.length >= this.#base) continue;
+      this.#old.push(event);
+      this.#advance(event);
+      if (this.#old.length === this.#base) for (const later of this.#tail) this.#advance(later);
+    }
+  }
+
+  #advance(event: Event): void {
+    this.#replay.applyEvent(event);
+    if (this.#replay.seq % KEYFRAME_EVERY === 0) this.#keyframes.push(this.#replay.clone());
+  }
+
+  /** One event, when it is known. */
+  event(seq: number): Event | undefined {
+    return seq > this.#base ? this.#tail[seq - this.#base - 1] : this.#old[seq - 1];
+  }
+
+  /** The events that are known, in order. `visit` returns false to stop. */
+  each(visit: (event: Event) => boolean | void): void {
+    for (const part of [this.#old, this.#tail]) for (const event of part) if (visit(event) === false) return;
+  }
+
+  /** The state after event `seq`, exactly as a replay of 1..seq gives it. Undefined while those are not all known. */
+  stateAt(seq: number): Projection | undefined {
+    if (seq < 0 || seq > this.complete) return undefined;
+    const keyframe = this.#keyframes[Math.floor(seq / KEYFRAME_EVERY)]!;
+    // Going forward from where the last question ended is cheaper than from the keyframe.
+    const from = this.#cursor.seq <= seq && this.#cursor.seq > keyframe.seq ? this.#cursor : keyframe;
+    const state = from.clone();
+    for (let next = from.seq + 1; next <= seq; next++) state.applyEvent(this.event(next)!);
+    this.#cursor = state;
+    return state;
+  }
+}

@@ -1,0 +1,134 @@
+// What the graph projection holds. Names, strings and defaults are those of the contract's JSON, so that the same
+// expected graphs serve this projection and the Rust one.
+
+export type RunStatus = 'queued' | 'running' | 'paused' | 'completed' | 'failed' | 'cancelled';
+export type Role = 'planner' | 'executor';
+export type StepStatus = 'pending' | 'running' | 'completed' | 'failed' | 'cancelled';
+export type Outcome = 'success' | 'partial';
+
+/** In the order in which counts by status are kept and shown. */
+export const NODE_STATUSES = [
+  'planning',
+  'delegating',
+  'executing',
+  'waiting',
+  'aggregating',
+  'completed',
+  'failed',
+  'blocked',
+  'cancelled',
+] as const;
+export type NodeStatus = (typeof NODE_STATUSES)[number];
+
+export const ACTIVE_STATUSES: ReadonlySet<NodeStatus> = new Set([
+  'planning',
+  'delegating',
+  'executing',
+  'aggregating',
+]);
+
+export function statusIndex(status: NodeStatus): number {
+  return NODE_STATUSES.indexOf(status);
+}
+
+export function isFinalRun(status: RunStatus): boolean {
+  return status === 'completed' || status === 'failed' || status === 'cancelled';
+}
+
+export interface ToolActivity {
+  callId: string;
+  toolName: string;
+  /** Absent while it runs. */
+  ok?: boolean;
+}
+
+export interface PlanStep {
+  stepId: string;
+  title: string;
+  reason: string;
+  successCriteria: string[];
+  status: StepStatus;
+  nodeId?: string;
+}
+
+export interface PlanBand {
+  index: number;
+  goal: string;
+  parallelizable: boolean;
+  steps: PlanStep[];
+}
+
+export interface Plan {
+  planId: string;
+  version: number;
+  summary: string;
+  bands: PlanBand[];
+}
+
+export interface Artifact {
+  artifactId: string;
+  artifactType: 'document' | 'json' | 'summary' | 'other';
+  documentId?: string;
+  label: string;
+  title: string;
+  isPrimary: boolean;
+  jsonPayload?: unknown;
+}
+
+export interface Result {
+  kind: 'json' | 'document' | 'hybrid';
+  summary: string;
+  successAssessment?: { met: boolean; notes?: string };
+  primaryArtifactId?: string;
+  artifactIds: string[];
+  documentIds: string[];
+  jsonPayload?: unknown;
+  scratchpadDocId?: string;
+  scratchpadTail?: string;
+}
+
+export interface Usage {
+  inputTokens: number;
+  outputTokens: number;
+  /** Millionths of a US dollar. */
+  costMicros: number;
+  toolCalls: number;
+}
+
+/** One node. Never changed in place: an event that changes it makes a new one, so states of the past stay valid. */
+export interface GraphNode {
+  readonly id: string;
+  readonly parentId?: string;
+  readonly title: string;
+  readonly reason: string;
+  readonly successCriteria: string[];
+  readonly status: NodeStatus;
+  readonly role: Role;
+  readonly depth: number;
+  readonly bandIndex?: number;
+  readonly stepIndex?: number;
+  readonly stepId?: string;
+  readonly message?: string;
+  readonly progress?: number;
+  readonly outcome?: Outcome;
+  readonly error?: string;
+  readonly scratchpadDocId?: string;
+  readonly scratchpadTail?: string;
+  readonly lastTool?: ToolActivity;
+  readonly plan?: Plan;
+  readonly result?: Result;
+  readonly artifacts: Artifact[];
+  readonly usage: Usage;
+  /** Milliseconds since 1970, with microseconds as the fraction. */
+  readonly createdAt: number;
+  readonly startedAt?: number;
+  readonly endedAt?: number;
+}
+
+export interface GraphSnapshot {
+  runId: string;
+  seq: number;
+  status: RunStatus;
+  partial: boolean;
+  nodes: GraphNode[];
+}

@@ -1,0 +1,175 @@
+// The graph of one run, folded from its events one by one: the TypeScript twin of `crates/engine/src/graph.rs`.
+
+import type { Event } from '../../gen/treeagent/v1/events_pb';
+import { applyToNode, createdNode, ReplayError } from './apply';
+import { ACTIVE_STATUSES, NODE_STATUSES, statusIndex } from './model';
+import type { GraphNode, GraphSnapshot, NodeStatus, RunStatus } from './model';
+import { Shape } from './shape';
+import { runStatus } from './wire';
+
+export interface Edge {
+  readonly from: string;
+  readonly to: string;
+}
+
+export interface Stats {
+  readonly nodes: number;
+  readonly byStatus: Readonly<Record<NodeStatus, number>>;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly costMicros: number;
+  readonly toolCalls: number;
+  readonly maxDepth: number;
+}
+
+type Total = 'inputTokens' | 'outputTokens' | 'costMicros' | 'toolCalls';
+const TOTALS: readonly Total[] = ['inputTokens', 'outputTokens', 'costMicros', 'toolCalls'];
+
+export class Projection {
+  readonly runId: string;
+  readonly shape: Shape;
+  #nodes: GraphNode[] = [];
+  #seq = 0;
+  #status: RunStatus = 'queued';
+  #partial = false;
+  #counts = new Int32Array(NODE_STATUSES.length);
+  #totals = { inputTokens: 0, outputTokens: 0, costMicros: 0, toolCalls: 0 };
+  #maxDepth = 0;
+
+  constructor(runId: string, shape = new Shape()) {
+    this.runId = runId;
+    this.shape = shape;
+  }
+
+  static fromSnapshot(snapshot: GraphSnapshot, shape = new Shape()): Projection {
+    const made = new Projection(snapshot.runId, shape);
+    for (const node of snapshot.nodes) made.#push(node);
+    made.#seq = snapshot.seq;
+    made.#status = snapshot.status;
+    made.#partial = snapshot.partial;
+    return made;
+  }
+
+  /** A copy that goes its own way from here. Costs one pointer a node. */
+  clone(): Projection {
+    const copy = new Projection(this.runId, this.shape);
+    copy.#nodes = this.#nodes.slice();
+    copy.#seq = this.#seq;
+    copy.#status = this.#status;
+    copy.#partial = this.#partial;
+    copy.#counts = this.#counts.slice();
+    copy.#totals = { ...this.#totals };
+    copy.#maxDepth = this.#maxDepth;
+    return copy;
+  }
+
+  /** Applies the next event. Throws a [`ReplayError`] and changes nothing when it does not follow. */
+  applyEvent(event: Event): void {
+    if (event.runId !== this.runId) throw new ReplayError(`an event of run ${event.runId} was applied to run ${this.runId}`);
+    const seq = Number(event.seq);
+    if (seq !== this.#seq + 1) throw new ReplayError(`event ${seq} follows event ${this.#seq}; the log must be contiguous`);
+    this.#applyBody(event);
+    this.#seq = seq;
+  }
+
+  applyEvents(events: Iterable<Event>): void {
+    for (const event of events) this.applyEvent(event);
+  }
+
+  #applyBody(event: Event): void {
+    switch (event.body.case) {
+      case 'runCreated':
+      case 'budgetExhausted':
+      case 'runForked':
+        return;
+      case 'runStatus':
+        this.#status = runStatus(event.body.value.status);
+        this.#partial ||= event.body.value.partial;
+        return;
+      case 'nodeCreated':
+        this.#push(createdNode(event, event.body.value));
+        return;
+      default: {
+        const at = this.position(event.nodeId);
+        if (at < 0) throw new ReplayError(`event ${event.seq} is about node ${event.nodeId}, which no earlier event created`);
+        const before = this.#nodes[at]!;
+        const after = applyToNode(before, event);
+        if (after !== before) this.#replace(at, before, after);
+      }
+    }
+  }
+
+  #push(node: GraphNode): void {
+    const at = this.shape.add(node.id, node.parentId);
+    if (at !== this.#nodes.length) throw new ReplayError(`node ${node.id} was created twice or out of order`);
+    this.#nodes.push(node);
+    this.#counts[statusIndex(node.status)]! += 1;
+    this.#maxDepth = Math.max(this.#maxDepth, node.depth);
+    for (const key of TOTALS) this.#totals[key] += node.usage[key];
+  }
+
+  #replace(at: number, before: GraphNode, after: GraphNode): void {
+    this.#nodes[at] = after;
+    if (before.status !== after.status) {
+      this.#counts[statusIndex(before.status)]! -= 1;
+      this.#counts[statusIndex(after.status)]! += 1;
+    }
+    if (before.usage !== after.usage) {
+      for (const key of TOTALS)
+        this.#totals[key] += after.usage[key] - before.usage[key];
+    }
+  }
+
+  /** The last event that was applied; 0 for none. */
+  get seq(): number {
+    return this.#seq;
+  }
+
+  get status(): RunStatus {
+    return this.#status;
+  }
+
+  get partial(): boolean {
+    return this.#partial;
+  }
+
+  /** Every node in order of creation, the root first. */
+  get nodes(): readonly GraphNode[] {
+    return this.#nodes;
+  }
+
+  /** Position of a node that exists at this point in time, or -1. */
+  position(id: string): number {
+    const at = this.shape.position(id);
+    return at < this.#nodes.length ? at : -1;
+  }
+
+  node(id: string): GraphNode | undefined {
+    const at = this.position(id);
+    return at < 0 ? undefined : this.#nodes[at];
+  }
+
+  /** Children of the node at a position, in order of creation. */
+  childrenOf(at: number): readonly number[] {
+    const all = this.shape.children[at] ?? [];
+    const last = all.at(-1);
+    return last === undefined || last < this.#nodes.length ? all : all.filter((child) => child < this.#nodes.length);
+  }
+
+  get edges(): Edge[] {
+    return this.#nodes.flatMap((n) => (n.parentId === undefined ? [] : [{ from: n.parentId, to: n.id }]));
+  }
+
+  get activeNodeIds(): string[] {
+    return this.#nodes.filter((n) => ACTIVE_STATUSES.has(n.status)).map((n) => n.id);
+  }
+
+  get stats(): Stats {
+    const byStatus = Object.fromEntries(NODE_STATUSES.map((s, i) => [s, this.#counts[i]!])) as Record<NodeStatus, number>;
+    return { nodes: this.#nodes.length, byStatus, maxDepth: this.#maxDepth, ...this.#totals };
+  }
+
+  snapshot(): GraphSnapshot {
+    return { runId: this.runId, seq: this.#seq, status: this.#status, partial: this.#partial, nodes: this.#nodes.slice() };
+  }
+}

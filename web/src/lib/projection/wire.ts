@@ -1,0 +1,142 @@
+// From generated messages to the model.
+
+import type { JsonObject } from '@bufbuild/protobuf';
+import type { Timestamp } from '@bufbuild/protobuf/wkt';
+import {
+  ArtifactType,
+  NodeStatus as PbNodeStatus,
+  Outcome as PbOutcome,
+  ResultKind,
+  Role as PbRole,
+  RunStatus as PbRunStatus,
+  Scope,
+  StepStatus as PbStepStatus,
+  Strategy,
+  type TreeAgentResult,
+} from '../../gen/treeagent/v1/common_pb';
+import type { ArtifactCreated } from '../../gen/treeagent/v1/events_pb';
+import type { Graph, GraphArtifact, GraphNode as PbGraphNode, GraphPlan } from '../../gen/treeagent/v1/run_service_pb';
+import type {
+  Artifact,
+  GraphNode,
+  GraphSnapshot,
+  NodeStatus,
+  Outcome,
+  Plan,
+  Result,
+  Role,
+  RunStatus,
+  StepStatus,
+} from './model';
+
+/** `NODE_STATUS_PLANNING` is kept as `PLANNING` by the generator; the contract says `planning`. */
+function word(enumeration: Record<number, string>, value: number): string {
+  return (enumeration[value] ?? 'unspecified').toLowerCase();
+}
+
+export const nodeStatus = (v: PbNodeStatus) => word(PbNodeStatus, v) as NodeStatus;
+export const runStatus = (v: PbRunStatus) => word(PbRunStatus, v) as RunStatus;
+export const role = (v: PbRole) => word(PbRole, v) as Role;
+export const stepStatus = (v: PbStepStatus) => word(PbStepStatus, v) as StepStatus;
+export const outcome = (v: PbOutcome) => word(PbOutcome, v) as Outcome;
+export const strategy = (v: Strategy) => word(Strategy, v);
+export const scope = (v: Scope) => word(Scope, v);
+
+export function time(t: Timestamp | undefined): number {
+  return t === undefined ? 0 : Number(t.seconds) * 1000 + t.nanos / 1e6;
+}
+
+/** Drops keys without a value, so that "absent" has one form. */
+export function tidy<T extends object>(value: T): T {
+  for (const key of Object.keys(value) as (keyof T)[]) if (value[key] === undefined) delete value[key];
+  return value;
+}
+
+export function result(r: TreeAgentResult): Result {
+  return tidy<Result>({
+    kind: word(ResultKind, r.kind) as Result['kind'],
+    summary: r.summary,
+    successAssessment: r.successAssessment && tidy({ met: r.successAssessment.met, notes: r.successAssessment.notes }),
+    primaryArtifactId: r.primaryArtifactId,
+    artifactIds: r.artifactIds,
+    documentIds: r.documentIds,
+    jsonPayload: r.jsonPayload,
+    scratchpadDocId: r.scratchpadDocId,
+    scratchpadTail: r.scratchpadTail,
+  });
+}
+
+export function artifact(a: ArtifactCreated | GraphArtifact): Artifact {
+  return tidy<Artifact>({
+    artifactId: a.artifactId,
+    artifactType: word(ArtifactType, a.artifactType) as Artifact['artifactType'],
+    documentId: a.documentId,
+    label: a.label ?? '',
+    title: a.title ?? '',
+    isPrimary: a.isPrimary,
+    jsonPayload: a.jsonPayload as JsonObject | undefined,
+  });
+}
+
+function plan(p: GraphPlan): Plan {
+  return {
+    planId: p.planId,
+    version: p.version,
+    summary: p.summary,
+    bands: p.bands.map((b) => ({
+      index: b.index,
+      goal: b.goal,
+      parallelizable: b.parallelizable,
+      steps: b.steps.map((s) =>
+        tidy({
+          stepId: s.stepId,
+          title: s.title,
+          reason: s.reason,
+          successCriteria: s.successCriteria,
+          status: stepStatus(s.status),
+          nodeId: s.nodeId,
+        }),
+      ),
+    })),
+  };
+}
+
+function node(n: PbGraphNode): GraphNode {
+  return tidy<GraphNode>({
+    id: n.id,
+    parentId: n.parentId,
+    title: n.title,
+    reason: n.reason,
+    successCriteria: n.successCriteria,
+    status: nodeStatus(n.status),
+    role: role(n.role),
+    depth: n.depth,
+    bandIndex: n.bandIndex,
+    stepIndex: n.stepIndex,
+    stepId: n.stepId,
+    message: n.message,
+    progress: n.progress,
+    outcome: n.outcome === undefined ? undefined : outcome(n.outcome),
+    error: n.error,
+    scratchpadDocId: n.scratchpadDocId,
+    scratchpadTail: n.scratchpadTail,
+    lastTool:
+      n.lastTool && tidy({ callId: n.lastTool.callId, toolName: n.lastTool.toolName, ok: n.lastTool.ok }),
+    plan: n.plan && plan(n.plan),
+    result: n.result && result(n.result),
+    artifacts: n.artifacts.map(artifact),
+    usage: {
+      inputTokens: Number(n.usage?.inputTokens ?? 0n),
+      outputTokens: Number(n.usage?.outputTokens ?? 0n),
+      costMicros: Number(n.usage?.costMicros ?? 0n),
+      toolCalls: Number(n.usage?.toolCalls ?? 0n),
+    },
+    createdAt: time(n.createdAt),
+    startedAt: n.startedAt && time(n.startedAt),
+    endedAt: n.endedAt && time(n.endedAt),
+  });
+}
+
+export function snapshot(g: Graph): GraphSnapshot {
+  return { runId: g.runId, seq: Number(g.seq), status: runStatus(g.status), partial: g.partial, nodes: g.nodes.map(node) };
+}

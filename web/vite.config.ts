@@ -1,0 +1,12 @@
+import { svelte } from '@sveltejs/vite-plugin-svelte';
+import { defineConfig } from 'vite';
+
+// The gateway that `npm run dev` talks to; the built page talks to the gateway that served it.
+const gateway = process.env.TREE_AGENT_GATEWAY ?? 'http://127.0.0.1:7400';
+
+export default defineConfig({
+  plugins: [svelte()],
+  build: { target: 'es2022', sourcemap: false, chunkSizeWarningLimit: 900 },
+  worker: { format: 'es' },
+  server: { proxy: { '^/treeagent\\.v1\\.': { target: gateway, changeOrigin: true } } },
+});
