@@ -1,0 +1,22 @@
+// Whether the gateway asks for a (new) token. Views report what they met; the sign-in dialog answers.
+
+import { token, type Failure } from './api/client';
+
+class Auth {
+  asked = $state(false);
+  /** Moves when a new token was given: views try again then. */
+  version = $state(0);
+
+  /** Opens the dialog when the failure is about access. */
+  report(why: Failure | undefined): void {
+    if (why?.kind === 'signed-out') this.asked = true;
+  }
+
+  give(value: string): void {
+    token.set(value.trim());
+    this.asked = false;
+    this.version += 1;
+  }
+}
+
+export const auth = new Auth();

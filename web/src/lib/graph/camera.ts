@@ -1,0 +1,74 @@
+// Where one looks: screen = world * scale + offset. Below `FLAT` the two axes part: rows go on shrinking while columns
+// stay wide enough to read, since a large tree is thousands of rows tall but only a few columns wide.
+
+import { CARD_HEIGHT, CARD_WIDTH, COLUMN } from './tidy';
+
+export const MAX_ZOOM = 2;
+export const MIN_ZOOM = 0.00002;
+const FLAT = 0.5;
+
+export interface Size {
+  width: number;
+  height: number;
+}
+
+export class Camera {
+  /** Scale of the rows, and of everything above `FLAT`. */
+  k = 1;
+  tx = 0;
+  ty = 0;
+  /** Columns do not get narrower than this. */
+  floor = FLAT;
+
+  get kx(): number {
+    return Math.max(this.k, this.floor);
+  }
+
+  x(world: number): number {
+    return world * this.kx + this.tx;
+  }
+
+  y(world: number): number {
+    return world * this.k + this.ty;
+  }
+
+  pan(dx: number, dy: number): void {
+    this.tx += dx;
+    this.ty += dy;
+  }
+
+  /** Zooms so that what lies under a point of the screen stays under it. */
+  zoom(factor: number, x: number, y: number): void {
+    const wx = (x - this.tx) / this.kx;
+    const wy = (y - this.ty) / this.k;
+    this.k = Math.min(MAX_ZOOM, Math.max(MIN_ZOOM, this.k * factor));
+    this.tx = x - wx * this.kx;
+    this.ty = y - wy * this.k;
+  }
+
+  /** Shows the whole tree, as large as it fits but not above its natural size. */
+  fit(size: Size, depth: number, top: number, bottom: number): void {
+    const margin = 32;
+    const width = depth * COLUMN + CARD_WIDTH;
+    const height = bottom - top + CARD_HEIGHT;
+    this.floor = Math.min(FLAT, Math.max(0.02, (size.width - 2 * margin) / width));
+    const k = Math.min((size.height - 2 * margin) / height, 1);
+    const across = (size.width - 2 * margin) / width;
+    this.k = Math.max(MIN_ZOOM, across >= FLAT ? Math.min(k, across) : Math.min(k, FLAT));
+    this.tx = Math.max(margin, (size.width - width * this.kx) / 2);
+    this.ty = margin - top * this.k + Math.max(0, (size.height - 2 * margin - height * this.k) / 2);
+  }
+
+  /** Moves just far enough to show a card. */
+  reveal(size: Size, x: number, y: number): void {
+    const pad = 28;
+    const left = this.x(x);
+    const top = this.y(y);
+    const right = left + CARD_WIDTH * this.kx;
+    const bottom = top + CARD_HEIGHT * this.k;
+    if (left < pad) this.tx += pad - left;
+    else if (right > size.width - pad) this.tx -= Math.min(right - size.width + pad, left - pad);
+    if (top < pad) this.ty += pad - top;
+    else if (bottom > size.height - pad) this.ty -= Math.min(bottom - size.height + pad, top - pad);
+  }
+}

@@ -1,0 +1,56 @@
+// Asks the worker for layouts: at most four a second, one at a time, always of the newest tree.
+
+import { probe } from '../probe';
+import type { LayoutReply, LayoutRequest } from './layout.worker';
+
+const EVERY_MS = 250;
+
+export class Layouter {
+  readonly #worker = new Worker(new URL('./layout.worker.ts', import.meta.url), { type: 'module' });
+  #waiting: (() => Int32Array) | undefined;
+  #busy = false;
+  #last = -Infinity;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #id = 0;
+
+  constructor(done: (ys: Float64Array) => void) {
+    this.#worker.addEventListener('message', ({ data }: MessageEvent<LayoutReply>) => {
+      probe('layout', data.ys.length, data.ms);
+      this.#busy = false;
+      done(data.ys);
+      this.#next();
+    });
+  }
+
+  /** `tree` is asked for the parents when their turn has come, so that many requests cost one. */
+  request(tree: () => Int32Array): void {
+    this.#waiting = tree;
+    this.#next();
+  }
+
+  /** True from a request until its layout has arrived. */
+  get pending(): boolean {
+    return this.#busy || this.#waiting !== undefined;
+  }
+
+  #next(): void {
+    if (this.#busy || this.#waiting === undefined) return;
+    const wait = this.#last + EVERY_MS - performance.now();
+    clearTimeout(this.#timer);
+    if (wait > 0) {
+      this.#timer = setTimeout(() => this.#next(), wait);
+      return;
+    }
+    const parents = this.#waiting();
+    this.#waiting = undefined;
+    this.#busy = true;
+    this.#last = performance.now();
+    const request: LayoutRequest = { id: ++this.#id, parents };
+    this.#worker.postMessage(request, [parents.buffer]);
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#worker.terminate();
+  }
+}

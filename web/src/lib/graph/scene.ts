@@ -1,0 +1,191 @@
+// The tree as it lies: places of the nodes, which of them are open, and what a subtree amounts to.
+//
+// Everything is kept by position in the order of creation, where a child stands after its parent; so sums over subtrees
+// are one sweep backwards.
+
+import { NODE_STATUSES, statusIndex } from '../projection/model';
+import type { Projection } from '../projection/projection';
+import { CARD_HEIGHT, COLUMN, GAP_Y } from './tidy';
+
+const KINDS = NODE_STATUSES.length;
+const MOVE_MS = 260;
+
+export class Scene {
+  graph: Projection | undefined;
+  collapsed: ReadonlySet<string> = new Set();
+  /** Top of each node now, and where it is going. */
+  y = new Float64Array(0);
+  target = new Float64Array(0);
+  #from = new Float64Array(0);
+  /** 1 where the node is shown: no ancestor is collapsed. */
+  open = new Uint8Array(0);
+  /** 1 where a layout has placed the node. */
+  placed = new Uint8Array(0);
+  /** First and last row of each subtree's open part. */
+  top = new Float64Array(0);
+  bottom = new Float64Array(0);
+  /** Nodes by status in each whole subtree, `KINDS` numbers a node. */
+  counts = new Int32Array(0);
+  /** 1 where every open child is a leaf. */
+  flat = new Uint8Array(0);
+  count = 0;
+  #moveBegan = 0;
+  #moving = false;
+  #asked: Int32Array = new Int32Array(0);
+
+  /** Takes the graph as it is now. Returns true when the tree has changed, so that a layout is due. */
+  update(graph: Projection, collapsed: ReadonlySet<string>): boolean {
+    const n = graph.nodes.length;
+    const changed = n !== this.count || collapsed !== this.collapsed || graph.shape !== this.graph?.shape;
+    this.graph = graph;
+    this.collapsed = collapsed;
+    if (changed) {
+      this.#grow(n);
+      this.#openUp(n);
+    }
+    this.count = n;
+    this.#tally();
+    if (changed) this.#extents();
+    return changed;
+  }
+
+  #grow(n: number): void {
+    if (n <= this.y.length) return;
+    const size = Math.max(64, n + (n >> 1));
+    const longer = <T extends Float64Array | Uint8Array | Int32Array>(made: T, old: T): T => {
+      made.set(old);
+      return made;
+    };
+    this.y = longer(new Float64Array(size), this.y);
+    this.target = longer(new Float64Array(size), this.target);
+    this.#from = longer(new Float64Array(size), this.#from);
+    this.open = longer(new Uint8Array(size), this.open);
+    this.placed = longer(new Uint8Array(size), this.placed);
+    this.top = new Float64Array(size);
+    this.bottom = new Float64Array(size);
+    this.flat = new Uint8Array(size);
+    this.counts = new Int32Array(size * KINDS);
+  }
+
+  #openUp(n: number): void {
+    const { parents, ids, children } = this.graph!.shape;
+    const anyCollapsed = this.collapsed.size > 0;
+    for (let i = 0; i < n; i++) {
+      const parent = parents[i]!;
+      const shown = parent < 0 || (this.open[parent] === 1 && !(anyCollapsed && this.collapsed.has(ids[parent]!)));
+      this.open[i] = shown ? 1 : 0;
+      if (this.placed[i] === 1 || !shown) continue;
+      // Until its layout arrives a new node stands below its older siblings, or beside its parent.
+      const siblings = parent < 0 ? [] : children[parent]!;
+      const before = siblings[siblings.indexOf(i, Math.max(0, siblings.length - 64)) - 1];
+      this.y[i] = before !== undefined ? this.y[before]! + CARD_HEIGHT + GAP_Y : parent >= 0 ? this.y[parent]! : 0;
+      this.target[i] = this.y[i]!;
+    }
+  }
+
+  #tally(): void {
+    const { nodes, shape } = this.graph!;
+    const { counts } = this;
+    counts.fill(0, 0, nodes.length * KINDS);
+    for (let i = nodes.length - 1; i >= 0; i--) {
+      counts[i * KINDS + statusIndex(nodes[i]!.status)]! += 1;
+      const parent = shape.parents[i]!;
+      if (parent < 0) continue;
+      for (let s = 0; s < KINDS; s++) counts[parent * KINDS + s]! += counts[i * KINDS + s]!;
+    }
+  }
+
+  #extents(): void {
+    const { shape } = this.graph!;
+    for (let i = 0; i < this.count; i++) {
+      this.top[i] = this.target[i]!;
+      this.bottom[i] = this.target[i]!;
+      this.flat[i] = 1;
+    }
+    for (let i = this.count - 1; i > 0; i--) {
+      const parent = shape.parents[i]!;
+      if (parent < 0 || this.open[i] === 0) continue;
+      if (this.top[i]! < this.top[parent]!) this.top[parent] = this.top[i]!;
+      if (this.bottom[i]! > this.bottom[parent]!) this.bottom[parent] = this.bottom[i]!;
+      if (this.isParent(i)) this.flat[parent] = 0;
+    }
+  }
+
+  /** True when the node has children that are shown. */
+  isParent(at: number): boolean {
+    const first = this.graph!.shape.children[at]![0];
+    return first !== undefined && first < this.count && this.open[first] === 1;
+  }
+
+  hasChildren(at: number): boolean {
+    const first = this.graph!.shape.children[at]![0];
+    return first !== undefined && first < this.count;
+  }
+
+  x(at: number): number {
+    return this.graph!.shape.depths[at]! * COLUMN;
+  }
+
+  /** What the layout needs: the open nodes, each with its parent's place among them. */
+  parents(): Int32Array {
+    const { parents } = this.graph!.shape;
+    const slot = new Int32Array(this.count).fill(-1);
+    const asked = new Int32Array(this.count);
+    const out = new Int32Array(this.count);
+    let n = 0;
+    for (let i = 0; i < this.count; i++) {
+      if (this.open[i] === 0) continue;
+      slot[i] = n;
+      asked[n] = i;
+      out[n] = parents[i]! < 0 ? -1 : slot[parents[i]!]!;
+      n += 1;
+    }
+    this.#asked = asked.slice(0, n);
+    return out.slice(0, n);
+  }
+
+  /** Takes a layout; the anchor keeps its place, and everything else moves to its own. */
+  place(ys: Float64Array, anchor: number, animate: boolean, now: number): void {
+    const asked = this.#asked;
+    let shift = 0;
+    for (let s = 0; s < asked.length; s++) {
+      if (asked[s] === anchor && this.placed[anchor] === 1) shift = this.target[anchor]! - ys[s]!;
+    }
+    for (let s = 0; s < ys.length && s < asked.length; s++) {
+      const i = asked[s]!;
+      const fresh = this.placed[i] === 0;
+      this.placed[i] = 1;
+      this.target[i] = ys[s]! + shift;
+      const parent = this.graph!.shape.parents[i]!;
+      // A new node comes out of its parent.
+      this.#from[i] = fresh && parent >= 0 ? this.y[parent]! : this.y[i]!;
+    }
+    this.#extents();
+    this.#moving = animate;
+    this.#moveBegan = now;
+    if (!animate) this.y.set(this.target);
+  }
+
+  /** Moves everything on to where it is at `now`. Returns true while there is more to move. */
+  step(now: number): boolean {
+    if (!this.#moving) return false;
+    const t = Math.min(1, (now - this.#moveBegan) / MOVE_MS);
+    const eased = 1 - (1 - t) ** 3;
+    for (let i = 0; i < this.count; i++) {
+      if (this.placed[i] === 1) this.y[i] = this.#from[i]! + (this.target[i]! - this.#from[i]!) * eased;
+    }
+    this.#moving = t < 1;
+    return this.#moving;
+  }
+
+  /** Nodes of one status in a subtree. */
+  tally(at: number, status: number): number {
+    return this.counts[at * KINDS + status]!;
+  }
+
+  total(at: number): number {
+    let sum = 0;
+    for (let s = 0; s < KINDS; s++) sum += this.tally(at, s);
+    return sum;
+  }
+}

@@ -1,0 +1,59 @@
+// Where the page is. Everything that a link should carry is in the URL; what belongs to this tab alone (viewport,
+// expansion) is in the session storage.
+
+class Router {
+  path = $state(location.pathname);
+  params = $state.raw(new URLSearchParams(location.search));
+
+  constructor() {
+    addEventListener('popstate', () => this.#read());
+  }
+
+  #read(): void {
+    this.path = location.pathname;
+    this.params = new URLSearchParams(location.search);
+  }
+
+  /** The run of `/runs/<id>`; undefined on every other page. */
+  get runId(): string | undefined {
+    return /^\/runs\/([^/]+)\/?$/.exec(this.path)?.[1];
+  }
+
+  get(name: string): string {
+    return this.params.get(name) ?? '';
+  }
+
+  /** A new entry of the browser's history. */
+  go(to: string): void {
+    history.pushState(null, '', to);
+    this.#read();
+    scrollTo(0, 0);
+  }
+
+  /** Changes parameters in place; an empty value takes one away. */
+  set(changes: Record<string, string | undefined>): void {
+    const params = new URLSearchParams(location.search);
+    for (const [name, value] of Object.entries(changes)) {
+      if (value === undefined || value === '') params.delete(name);
+      else params.set(name, value);
+    }
+    const query = params.toString();
+    const to = location.pathname + (query === '' ? '' : `?${query}`);
+    if (to === location.pathname + location.search) return;
+    history.replaceState(history.state, '', to);
+    this.#read();
+  }
+}
+
+export const router = new Router();
+
+/** Links within the app, without a reload; new tabs and downloads stay the browser's. */
+export function link(element: HTMLAnchorElement): { destroy(): void } {
+  const click = (event: MouseEvent): void => {
+    if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    router.go(element.pathname + element.search);
+  };
+  element.addEventListener('click', click);
+  return { destroy: () => element.removeEventListener('click', click) };
+}

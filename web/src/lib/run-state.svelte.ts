@@ -1,0 +1,102 @@
+// What the person at one run page has chosen: a node, what is folded, filters, where to look. Live events never change
+// any of it.
+
+import { filterNodes, type Filter, type Quick } from './filter';
+import { router } from './router.svelte';
+import type { RunSession } from './session.svelte';
+import { load, save } from './storage';
+
+export class RunState {
+  readonly session: RunSession;
+  selected = $state<string | undefined>(router.get('node') || undefined);
+  collapsed = $state.raw<ReadonlySet<string>>(new Set<string>());
+  query = $state(router.get('q'));
+  quick = $state<Quick>((router.get('show') || 'all') as Quick);
+  /** A place that the graph should go to; a new object each time. */
+  goal = $state.raw<{ id: string; near: boolean } | undefined>();
+  /** Bodies of scratchpads that were read, for the search. */
+  readonly scratchpads = new Map<string, string>();
+
+  constructor(session: RunSession) {
+    this.session = session;
+    this.collapsed = new Set(load<string[]>(`collapsed.${session.runId}`) ?? []);
+  }
+
+  readonly filter = $derived<Filter>({ query: this.query.trim().toLowerCase(), quick: this.quick });
+
+  /** Positions of the nodes that the filters leave; undefined when there is no filter. */
+  readonly matches = $derived.by<ReadonlySet<number> | undefined>(() => {
+    const graph = this.session.graph;
+    void this.session.version;
+    if (graph === undefined || (this.filter.query === '' && this.filter.quick === 'all')) return undefined;
+    return filterNodes(graph.nodes, this.filter, this.scratchpads);
+  });
+
+  select(id: string | undefined): void {
+    this.selected = id;
+    router.set({ node: id });
+  }
+
+  /** Opens the way to a node and moves there. */
+  reveal(id: string, near = false): void {
+    const graph = this.session.graph;
+    if (graph === undefined) return;
+    let open: Set<string> | undefined;
+    for (let n = graph.node(id); n?.parentId !== undefined; n = graph.node(n.parentId)) {
+      if (this.collapsed.has(n.parentId)) (open ??= new Set(this.collapsed)).delete(n.parentId);
+    }
+    if (open !== undefined) this.#setCollapsed(open);
+    this.goal = { id, near };
+  }
+
+  go(id: string): void {
+    this.select(id);
+    this.reveal(id, true);
+  }
+
+  toggle(id: string, collapse = !this.collapsed.has(id)): void {
+    const next = new Set(this.collapsed);
+    if (collapse) next.add(id);
+    else next.delete(id);
+    this.#setCollapsed(next);
+  }
+
+  #setCollapsed(next: ReadonlySet<string>): void {
+    this.collapsed = next;
+    save(`collapsed.${this.session.runId}`, [...next]);
+  }
+
+  setQuery(query: string): void {
+    this.query = query;
+    router.set({ q: query.trim() });
+  }
+
+  setQuick(quick: Quick): void {
+    this.quick = this.quick === quick ? 'all' : quick;
+    router.set({ show: this.quick === 'all' ? undefined : this.quick });
+  }
+
+  /** Goes to the next match after the selected node, in order of creation; round the end. */
+  next(step: 1 | -1): void {
+    const graph = this.session.graph;
+    const found = this.matches === undefined ? undefined : [...this.matches];
+    if (graph === undefined || found === undefined || found.length === 0) return;
+    const here = this.selected === undefined ? -1 : graph.position(this.selected);
+    const to =
+      step === 1 ? (found.find((at) => at > here) ?? found[0]!) : (found.findLast((at) => at < here) ?? found.at(-1)!);
+    this.go(graph.nodes[to]!.id);
+  }
+
+  /** Nodes below one. */
+  descendants(at: number): number {
+    const graph = this.session.graph;
+    if (graph === undefined) return 0;
+    let sum = 0;
+    const stack = [...graph.childrenOf(at)];
+    while (stack.length > 0) {
+      sum += 1;
+      stack.push(...graph.childrenOf(stack.pop()!));
+    }
+    return sum;
+  }
+}

@@ -1,0 +1,182 @@
+// One run's stream: connects, hands on every event once and in order, and comes back by seq by itself.
+//
+// Browsers allow six connections to an origin over HTTP/1.1, shared by all tabs. So a page holds one stream, and none
+// while it is hidden.
+
+import type { Event } from '../../gen/treeagent/v1/events_pb';
+import type { Graph, WatchRunResponse } from '../../gen/treeagent/v1/run_service_pb';
+import { failure, type Failure } from '../api/client';
+
+export type Connection =
+  | 'connecting'
+  | 'catching-up'
+  | 'live'
+  | 'reconnecting'
+  /** Nothing has arrived for so long that what is shown may be old. */
+  | 'stale'
+  /** Hidden page: the stream is closed on purpose. */
+  | 'paused'
+  /** The run has ended and everything has arrived. */
+  | 'ended'
+  /** Trying again would not help. */
+  | 'failed';
+
+export interface Watcher {
+  snapshot(graph: Graph): void;
+  event(event: Event): void;
+  head(seq: number): void;
+  connection(state: Connection, why?: Failure): void;
+  /** The run's last event has arrived, so a stream that ends has ended for good. */
+  finished(): boolean;
+  seq(): number;
+}
+
+export type Open = (afterSeq: bigint, snapshot: boolean, signal: AbortSignal) => AsyncIterable<WatchRunResponse>;
+
+/** The gateway sends a sign of life every 10 s. */
+const SILENCE_MS = 25_000;
+/** Tries that may fail before the badge says stale. */
+const STALE_AFTER = 2;
+const FIRST_RETRY_MS = 300;
+const LAST_RETRY_MS = 10_000;
+/** A tab that is looked away from for a moment keeps its stream. */
+const HIDDEN_MS = 5_000;
+
+export class RunStream {
+  #abort: AbortController | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #silence: ReturnType<typeof setTimeout> | undefined;
+  #hiding: ReturnType<typeof setTimeout> | undefined;
+  #failures = 0;
+  #begun = false;
+  #closed = false;
+  readonly #open: Open;
+  readonly #to: Watcher;
+
+  constructor(open: Open, to: Watcher) {
+    this.#open = open;
+    this.#to = to;
+    document.addEventListener('visibilitychange', this.#visibility);
+    addEventListener('online', this.#online);
+    void this.#connect();
+  }
+
+  close(): void {
+    this.#closed = true;
+    document.removeEventListener('visibilitychange', this.#visibility);
+    removeEventListener('online', this.#online);
+    clearTimeout(this.#hiding);
+    this.#stop();
+  }
+
+  /** Tries now, whatever the waiting time. */
+  retry(): void {
+    this.#stop();
+    this.#failures = 0;
+    void this.#connect();
+  }
+
+  #stop(): void {
+    clearTimeout(this.#timer);
+    clearTimeout(this.#silence);
+    this.#abort?.abort();
+    this.#abort = undefined;
+  }
+
+  readonly #visibility = (): void => {
+    clearTimeout(this.#hiding);
+    if (document.hidden) {
+      this.#hiding = setTimeout(() => {
+        if (this.#to.finished()) return;
+        this.#stop();
+        this.#to.connection('paused');
+      }, HIDDEN_MS);
+    } else if (this.#abort === undefined && !this.#to.finished()) this.retry();
+  };
+
+  readonly #online = (): void => {
+    if (!document.hidden && !this.#to.finished()) this.retry();
+  };
+
+  async #connect(): Promise<void> {
+    const abort = new AbortController();
+    this.#abort = abort;
+    if (!this.#begun) this.#to.connection('connecting');
+    try {
+      this.#listen(abort);
+      for await (const message of this.#open(BigInt(this.#to.seq()), !this.#begun, abort.signal)) {
+        if (abort.signal.aborted) return;
+        this.#listen(abort);
+        if (this.#receive(message)) break;
+      }
+      if (abort.signal.aborted) return;
+      if (this.#to.finished()) this.#end();
+      else this.#again();
+    } catch (error) {
+      if (this.#abort !== abort) return;
+      this.#failed(failure(error));
+    }
+  }
+
+  /** Starts the silence watch anew. */
+  #listen(abort: AbortController): void {
+    clearTimeout(this.#silence);
+    this.#silence = setTimeout(() => {
+      if (this.#abort !== abort) return;
+      this.#stop();
+      this.#failed({ kind: 'offline', title: 'The gateway went silent', detail: 'no message for 25 seconds' });
+    }, SILENCE_MS);
+  }
+
+  /** True when the server is about to close the stream. */
+  #receive({ message }: WatchRunResponse): boolean {
+    this.#failures = 0;
+    switch (message.case) {
+      case 'snapshot':
+        this.#begun = true;
+        this.#to.snapshot(message.value);
+        this.#to.connection('catching-up');
+        return false;
+      case 'event':
+        this.#to.event(message.value);
+        return false;
+      case 'caughtUp':
+        this.#to.head(Number(message.value.seq));
+        this.#to.connection('live');
+        return false;
+      case 'heartbeat':
+        this.#to.head(Number(message.value.headSeq));
+        return false;
+      case 'resumeHint':
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  #end(): void {
+    this.#stop();
+    this.#to.connection('ended');
+  }
+
+  /** The stream ended well but the run has not: take it up again at once. */
+  #again(): void {
+    this.#stop();
+    if (this.#closed) return;
+    this.#to.connection('reconnecting');
+    this.#timer = setTimeout(() => void this.#connect(), FIRST_RETRY_MS / 2);
+  }
+
+  #failed(why: Failure): void {
+    this.#stop();
+    if (this.#closed) return;
+    if (why.kind === 'missing' || why.kind === 'denied' || why.kind === 'signed-out' || why.kind === 'invalid') {
+      this.#to.connection('failed', why);
+      return;
+    }
+    this.#failures += 1;
+    this.#to.connection(this.#failures > STALE_AFTER ? 'stale' : 'reconnecting', why);
+    const wait = Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#failures) * (0.75 + Math.random() / 2);
+    this.#timer = setTimeout(() => void this.#connect(), wait);
+  }
+}
