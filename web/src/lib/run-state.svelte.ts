@@ -12,6 +12,10 @@ export class RunState {
   collapsed = $state.raw<ReadonlySet<string>>(new Set<string>());
   query = $state(router.get('q'));
   quick = $state<Quick>((router.get('show') || 'all') as Quick);
+  /** Tab of the node panel. */
+  tab = $state(router.get('tab') || 'overview');
+  /** What stands beside the graph. */
+  side = $state<'node' | 'events'>(router.get('side') === 'events' ? 'events' : 'node');
   /** A place that the graph should go to; a new object each time. */
   goal = $state.raw<{ id: string; near: boolean } | undefined>();
   /** Bodies of scratchpads that were read, for the search. */
@@ -35,6 +39,18 @@ export class RunState {
   select(id: string | undefined): void {
     this.selected = id;
     router.set({ node: id });
+    if (id !== undefined) this.setSide('node');
+  }
+
+  setTab(tab: string): void {
+    this.tab = tab;
+    router.set({ tab: tab === 'overview' ? undefined : tab });
+    this.setSide('node');
+  }
+
+  setSide(side: 'node' | 'events'): void {
+    this.side = side;
+    router.set({ side: side === 'node' ? undefined : side });
   }
 
   /** Opens the way to a node and moves there. */

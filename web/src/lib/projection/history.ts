@@ -33,12 +33,12 @@ export class History {
 
   /** Every event up to here is known. */
   get complete(): number {
-    return this.#old.length >= this.#base ? this.head : this.#old.length;
+    return this.gapless ? this.head : this.#old.length;
   }
 
-  /** Number of events that are known, wherever they lie. */
+  /** Number of events that `from` gives. */
   get size(): number {
-    return this.#old.length + this.#tail.length;
+    return this.gapless ? this.head : this.#old.length;
   }
 
   /** The next event after the snapshot. */
@@ -67,9 +67,16 @@ export class History {
     return seq > this.#base ? this.#tail[seq - this.#base - 1] : this.#old[seq - 1];
   }
 
-  /** The events that are known, in order. `visit` returns false to stop. */
-  each(visit: (event: Event) => boolean | void): void {
-    for (const part of [this.#old, this.#tail]) for (const event of part) if (visit(event) === false) return;
+  /** True once the two parts have met. */
+  get gapless(): boolean {
+    return this.#old.length >= this.#base;
+  }
+
+  /** The events that are known, in order, without the first `skip` of them. While there is a gap, only those before it. */
+  *from(skip: number): Generator<Event> {
+    for (let i = skip; i < this.#old.length; i++) yield this.#old[i]!;
+    if (!this.gapless) return;
+    for (let i = Math.max(0, skip - this.#old.length); i < this.#tail.length; i++) yield this.#tail[i]!;
   }
 
   /** The state after event `seq`, exactly as a replay of 1..seq gives it. Undefined while those are not all known. */

@@ -1,0 +1,108 @@
+// Events as people read them.
+
+import { toJson } from '@bufbuild/protobuf';
+import { EventSchema, type Event } from '../gen/treeagent/v1/events_pb';
+import { clip } from './format';
+import { nodeStatus, role, runStatus, stepStatus } from './projection/wire';
+
+/** Field of `Event.body` to event type: `nodeCreated` is `tree.node_created`. */
+export function typeOf(field: string): string {
+  return `tree.${field.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)}`;
+}
+
+export function eventType(event: Event): string {
+  return event.body.case === undefined ? 'tree.unknown' : typeOf(event.body.case);
+}
+
+export const EVENT_TYPES: string[] = EventSchema.oneofs
+  .flatMap((o) => o.fields)
+  .map((f) => typeOf(f.localName))
+  .sort();
+
+/** One line, never more. */
+export function describe({ body }: Event): string {
+  switch (body.case) {
+    case 'runCreated':
+      return clip(body.value.objective, 120);
+    case 'runStatus':
+      return `run is ${runStatus(body.value.status)}${body.value.partial ? ', partial' : ''}${body.value.reason ? `: ${clip(body.value.reason, 100)}` : ''}`;
+    case 'nodeCreated':
+      return clip(body.value.title, 120);
+    case 'nodeStatus':
+      return `${nodeStatus(body.value.status)} as ${role(body.value.role)}${body.value.message ? ` · ${clip(body.value.message, 100)}` : ''}`;
+    case 'nodeCompleted':
+      return `completed${body.value.evidence ? `: ${clip(body.value.evidence, 100)}` : ''}`;
+    case 'nodeFailed':
+      return clip(body.value.error, 140);
+    case 'planCreated':
+      return `plan ${body.value.version}${body.value.summary ? `: ${clip(body.value.summary, 100)}` : ''}`;
+    case 'planBandCreated':
+      return `band ${body.value.bandIndex + 1}: ${body.value.stepIds.length} ${body.value.stepIds.length === 1 ? 'step' : 'steps'}`;
+    case 'stepCreated':
+      return clip(body.value.title, 120);
+    case 'stepStatus':
+      return `step ${stepStatus(body.value.status)}`;
+    case 'nodeDelegated':
+      return 'child started';
+    case 'scratchpadUpdated':
+      return clip(body.value.tailPreview, 120);
+    case 'artifactCreated':
+      return clip(body.value.title ?? body.value.label ?? body.value.artifactId, 120);
+    case 'nodeResult':
+      return clip(body.value.result?.summary ?? '', 140);
+    case 'parentHint':
+      return `read ${body.value.documentIds.length} documents, ${body.value.artifactIds.length} artifacts`;
+    case 'nodeAggregated':
+      return clip(body.value.summary, 140);
+    case 'replanRequested':
+      return clip(body.value.reason, 140);
+    case 'usageRecorded':
+      return `${body.value.purpose}: ${body.value.inputTokens} tokens in, ${body.value.outputTokens} out`;
+    case 'budgetExhausted':
+      return `${body.value.budget}: ${body.value.used} of ${body.value.limit}`;
+    case 'guidanceAdded':
+      return clip(body.value.text, 140);
+    case 'toolCallRequested':
+      return `${body.value.toolName} [RUNNING]`;
+    case 'toolCallResult':
+      return `${body.value.toolName} [${body.value.ok ? 'OK' : 'FAILED'}]${body.value.error ? ` ${clip(body.value.error, 80)}` : ''}`;
+    case 'rollupUpdated':
+      return clip(body.value.summary, 140);
+    case 'leafPicked':
+      return clip(body.value.reason, 140);
+    default:
+      return '';
+  }
+}
+
+/** The colour group of an event in lists. */
+export function toneOf({ body }: Event): string {
+  switch (body.case) {
+    case 'nodeFailed':
+    case 'budgetExhausted':
+      return 'bad';
+    case 'nodeCompleted':
+    case 'nodeResult':
+      return 'good';
+    case 'nodeAggregated':
+    case 'replanRequested':
+      return 'agg';
+    case 'nodeStatus':
+    case 'toolCallRequested':
+      return 'warm';
+    case 'toolCallResult':
+      return body.value.ok ? 'good' : 'bad';
+    case 'nodeCreated':
+    case 'planCreated':
+    case 'planBandCreated':
+    case 'stepCreated':
+    case 'nodeDelegated':
+      return 'cool';
+    default:
+      return 'off';
+  }
+}
+
+export function eventJson(event: Event): string {
+  return JSON.stringify(toJson(EventSchema, event), null, 2);
+}

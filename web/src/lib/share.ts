@@ -1,0 +1,47 @@
+// The same thing in the forms in which it is asked for elsewhere.
+
+import type { GraphNode } from './projection/model';
+
+/** A word for a POSIX shell. */
+export function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+export function nodeUrl(runId: string, nodeId: string, seq: number | undefined): string {
+  const params = new URLSearchParams({ node: nodeId });
+  if (seq !== undefined) params.set('seq', String(seq));
+  return `${location.origin}/runs/${runId}?${params.toString()}`;
+}
+
+export function grpcurl(method: string, request: unknown): string {
+  const plain = location.protocol === 'http:' ? '-plaintext ' : '';
+  const port = location.port === '' ? (plain === '' ? '443' : '80') : location.port;
+  return `grpcurl ${plain}-d ${shellWord(JSON.stringify(request))} ${location.hostname}:${port} treeagent.v1.${method}`;
+}
+
+export function nodeForms(runId: string, node: GraphNode, seq: number | undefined): { label: string; text: string }[] {
+  const server = `--server ${location.origin}`;
+  return [
+    { label: 'JSON', text: JSON.stringify(node, null, 2) },
+    { label: 'URL', text: nodeUrl(runId, node.id, seq) },
+    { label: 'grpcurl', text: grpcurl('RunService/ListEvents', { runId, nodeId: node.id }) },
+    { label: 'CLI', text: `tree-agent events ${runId} --node ${node.id} ${server}` },
+  ];
+}
+
+export async function copy(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    // Pages that are not secure have no clipboard; a selection still copies.
+    const area = document.createElement('textarea');
+    area.value = text;
+    area.className = 'sr';
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand('copy');
+    area.remove();
+    return done;
+  }
+}

@@ -1,0 +1,15 @@
+// The time, once a second, for ages that are shown. Runs only while something reads it.
+
+import { createSubscriber } from 'svelte/reactivity';
+
+const subscribe = createSubscriber((update) => {
+  const timer = setInterval(update, 1000);
+  return () => clearInterval(timer);
+});
+
+export const ticker = {
+  get now(): number {
+    subscribe();
+    return Date.now();
+  },
+};

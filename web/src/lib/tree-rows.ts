@@ -1,0 +1,66 @@
+// The open part of the tree as rows, in the order in which one reads a tree.
+
+import type { GraphNode } from './projection/model';
+import type { Projection } from './projection/projection';
+
+export interface TreeRow {
+  node: GraphNode;
+  /** 1-based place among its siblings. */
+  place: number;
+  siblings: number;
+  /** Undefined for a leaf. */
+  expanded?: boolean;
+  /** A filter is on, and this row is here only to lead to others. */
+  faded: boolean;
+  /** Failed nodes that are folded away below. */
+  failedBelow: number;
+}
+
+/** With a filter only matches and the way to them are rows. */
+export function treeRows(
+  graph: Projection,
+  collapsed: ReadonlySet<string>,
+  matches: ReadonlySet<number> | undefined,
+): TreeRow[] {
+  const { nodes, shape } = graph;
+  if (nodes.length === 0) return [];
+  const keep = matches === undefined ? undefined : leading(matches, shape.parents);
+  const failed = failuresBelow(graph);
+  const rows: TreeRow[] = [];
+  const stack: { at: number; place: number; siblings: number }[] = [{ at: 0, place: 1, siblings: 1 }];
+  while (stack.length > 0) {
+    const { at, place, siblings } = stack.pop()!;
+    const node = nodes[at]!;
+    const all = graph.childrenOf(at);
+    const kids = keep === undefined ? all : all.filter((c) => keep.has(c));
+    const expanded = kids.length === 0 ? undefined : !collapsed.has(node.id) || keep !== undefined;
+    const row: TreeRow = {
+      node,
+      place,
+      siblings,
+      faded: matches !== undefined && !matches.has(at),
+      failedBelow: expanded === false ? failed[at]! : 0,
+    };
+    if (expanded !== undefined) row.expanded = expanded;
+    if (keep === undefined || keep.has(at)) rows.push(row);
+    if (expanded !== true) continue;
+    for (let c = kids.length - 1; c >= 0; c--) stack.push({ at: kids[c]!, place: c + 1, siblings: kids.length });
+  }
+  return rows;
+}
+
+function leading(matches: ReadonlySet<number>, parents: readonly number[]): Set<number> {
+  const keep = new Set<number>();
+  for (const match of matches) for (let at = match; at >= 0 && !keep.has(at); at = parents[at]!) keep.add(at);
+  return keep;
+}
+
+/** Failed nodes under each node, itself not counted. */
+function failuresBelow(graph: Projection): Int32Array {
+  const sums = new Int32Array(graph.nodes.length);
+  for (let at = graph.nodes.length - 1; at > 0; at--) {
+    const parent = graph.shape.parents[at]!;
+    if (parent >= 0) sums[parent]! += sums[at]! + (graph.nodes[at]!.status === 'failed' ? 1 : 0);
+  }
+  return sums;
+}
