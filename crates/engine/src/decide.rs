@@ -79,7 +79,7 @@ impl Deciding<'_> {
             Input::Update(key, update) => {
                 if let Some(at) = self.run.in_flight_at(&key) {
                     self.unblock(at);
-                    self.on_update(at, key.kind, update);
+                    self.on_update(at, key, update);
                 }
             }
             Input::Output(key, output) => {
@@ -163,12 +163,18 @@ impl Deciding<'_> {
         }
     }
 
-    fn on_update(&mut self, at: usize, kind: CallKind, update: RoleUpdate) {
-        self.show_retry_at_work(at, kind);
+    fn on_update(&mut self, at: usize, key: CallKey, update: RoleUpdate) {
+        self.show_retry_at_work(at, key.kind);
         match update {
             RoleUpdate::Scratchpad(delta) => self.append_scratchpad(at, &delta.append_markdown),
-            RoleUpdate::ToolCallRequested(call) => self.emit(at, call),
-            RoleUpdate::ToolCallResult(result) => self.emit(at, result),
+            RoleUpdate::ToolCallRequested(mut call) => {
+                call.call_id = tool_call_id(&key, &call.call_id);
+                self.emit(at, call);
+            }
+            RoleUpdate::ToolCallResult(mut result) => {
+                result.call_id = tool_call_id(&key, &result.call_id);
+                self.emit(at, result);
+            }
             RoleUpdate::Usage(usage) => self.emit(at, usage),
             RoleUpdate::Heartbeat => {}
         }
@@ -267,6 +273,16 @@ pub(crate) fn at_work(kind: CallKind) -> NodeStatus {
         CallKind::Execute => NodeStatus::Executing,
         CallKind::Aggregate => NodeStatus::Aggregating,
     }
+}
+
+/// A role names its tool calls within one role call; in the log the name must be unique within the node.
+fn tool_call_id(key: &CallKey, id: &str) -> String {
+    let phase = match key.kind {
+        CallKind::Plan => "plan",
+        CallKind::Execute => "execute",
+        CallKind::Aggregate => "aggregate",
+    };
+    format!("{phase}.{}.{}.{id}", key.round, key.attempt)
 }
 
 /// The end of `text` that fits a preview.
