@@ -112,8 +112,13 @@ impl Drop for Watched {
 
 /// True when the process is gone, or dead and not yet waited for. Says no where there is no `/proc`.
 fn ended(pid: u32) -> bool {
-    Path::new("/proc/self/cmdline").exists()
-        && std::fs::read(format!("/proc/{pid}/cmdline")).map_or(true, |line| line.is_empty())
+    if !Path::new("/proc/self/stat").exists() {
+        return false;
+    }
+    // The state stands behind the name in parentheses. An empty command line would be no sign: a process that is
+    // about to become another program has none for a moment.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
 /// A TCP port of the loopback interface that was free a moment ago.
