@@ -1,0 +1,312 @@
+//! The cluster: what it uses, its processes, and clients of it.
+
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tree_agent_contract::{DocumentId, limits};
+use tree_agent_proto::v1 as pb;
+use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
+use tree_agent_proto::v1::run_service_client::RunServiceClient;
+use tree_agent_runtime::channel::{self, Peers};
+use tree_agent_testkit::services::{PrivatePostgres, PrivateRedis};
+
+use crate::{Follower, Process, SOON, eventually, program};
+
+/// Clusters of one test program that are up at the same time: two keep a small machine busy.
+static ROOM: Semaphore = Semaphore::const_new(2);
+
+/// How a cluster is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Processes of each service. Default 1.
+    pub replicas: usize,
+    /// How long a driver's lease lasts. Default 2 s.
+    pub lease: Duration,
+    /// Whether Postgres runs when the services start. Default true.
+    pub postgres: bool,
+    /// Whether Redis runs when the services start. Default true.
+    pub redis: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { replicas: 1, lease: Duration::from_secs(2), postgres: true, redis: true }
+    }
+}
+
+/// A running cluster. Dropping it ends everything; when the test is failing, it prints the ends of the logs.
+#[derive(Debug)]
+pub struct Cluster {
+    /// The public doors.
+    pub gateways: Vec<Process>,
+    /// The planners, which are the drivers.
+    pub planners: Vec<Process>,
+    /// The executors.
+    pub executors: Vec<Process>,
+    /// The aggregators.
+    pub aggregators: Vec<Process>,
+    /// The database server.
+    pub postgres: PrivatePostgres,
+    /// The fan-out server.
+    pub redis: PrivateRedis,
+    /// The migrated database.
+    pub database_url: String,
+    folder: TempDir,
+    _room: SemaphorePermit<'static>,
+}
+
+impl Cluster {
+    /// Starts a cluster and waits until every service is healthy. Without Postgres it waits for nothing.
+    ///
+    /// # Panics
+    /// When it does not become healthy; the ends of its logs are printed.
+    pub async fn start(options: Options) -> Self {
+        let room = ROOM.acquire().await.expect("never closed");
+        let postgres = PrivatePostgres::start().expect("Postgres starts");
+        let redis = if options.redis { PrivateRedis::start() } else { PrivateRedis::reserve() };
+        let database_url = postgres.create_database().expect("a database");
+        let folder = tempfile::Builder::new().prefix("tree-agent-cluster-").tempdir().expect("a folder");
+        let mut cluster = Self {
+            gateways: Vec::new(),
+            planners: Vec::new(),
+            executors: Vec::new(),
+            aggregators: Vec::new(),
+            redis: redis.expect("Redis starts"),
+            database_url,
+            folder,
+            _room: room,
+            postgres,
+        };
+        // Migrated in any case, so that without Postgres its absence alone is tested.
+        cluster.migrate();
+        if !options.postgres {
+            cluster.postgres.stop();
+        }
+        // Somebody else may take a port between our choice and the service's start.
+        for attempt in 1.. {
+            cluster.prepare(&options);
+            cluster.processes_mut().for_each(Process::start);
+            if !options.postgres {
+                return cluster;
+            }
+            cluster.healthy().await;
+            if !cluster.processes().any(Process::lost_its_port) {
+                return cluster;
+            }
+            assert!(attempt < 5, "no ports stay free");
+            cluster.processes().for_each(Process::clear_log);
+        }
+        unreachable!("the loop returns or panics")
+    }
+
+    fn migrate(&self) {
+        let output =
+            self.cli("migrate", |command| command.env("TREE_AGENT_DATABASE_URL", &self.database_url));
+        assert!(output.status.success(), "migrate: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn prepare(&mut self, options: &Options) {
+        let replicas = options.replicas;
+        let mut ports = free_ports(4 * replicas).into_iter();
+        let mut take = || -> Vec<SocketAddr> { ports.by_ref().take(replicas).collect() };
+        let (gateways, planners, executors, aggregators) = (take(), take(), take(), take());
+        let storage = [
+            ("TREE_AGENT_DATABASE_URL", self.database_url.clone()),
+            ("TREE_AGENT_REDIS_URL", self.redis.url()),
+        ];
+        let driver = [
+            ("TREE_AGENT_PLANNERS", urls(&planners)),
+            ("TREE_AGENT_EXECUTORS", urls(&executors)),
+            ("TREE_AGENT_AGGREGATORS", urls(&aggregators)),
+            ("TREE_AGENT_LEASE_MS", options.lease.as_millis().to_string()),
+        ];
+        let role = [("TREE_AGENT_GATEWAY", urls(&gateways))];
+        let common = [
+            ("TREE_AGENT_LOG", "info,tree_agent_runtime::request=debug".to_owned()),
+            ("NO_COLOR", "1".into()),
+        ];
+        let make = |name: &str, addresses: Vec<SocketAddr>, settings: &[&[(&str, String)]]| -> Vec<Process> {
+            let settings = settings.iter().copied().flatten().chain(&common);
+            let settings: Vec<_> = settings.map(|(n, v)| ((*n).to_owned(), v.clone())).collect();
+            let process = |(i, address)| {
+                let label = format!("{name}-{}", i + 1);
+                let log = self.folder.path().join(format!("{label}.log"));
+                Process::new(label, &format!("tree-agent-{name}"), address, log, settings.clone())
+            };
+            addresses.into_iter().enumerate().map(process).collect()
+        };
+        let gateways = make("event-gateway", gateways, &[&storage]);
+        let planners = make("planner", planners, &[&storage, &driver, &role]);
+        let executors = make("executor", executors, &[&role]);
+        let aggregators = make("aggregator", aggregators, &[&role]);
+        (self.gateways, self.planners, self.executors, self.aggregators) =
+            (gateways, planners, executors, aggregators);
+    }
+
+    /// Waits until every process that runs says that it serves, or has ended.
+    ///
+    /// # Panics
+    /// When one does not within [`SOON`].
+    pub async fn healthy(&self) {
+        for process in self.processes() {
+            let what = format!("{} serves", process.name());
+            eventually(&what, SOON, async || !process.alive() || process.serving().await).await;
+        }
+    }
+
+    /// Every process.
+    pub fn processes(&self) -> impl Iterator<Item = &Process> {
+        [&self.gateways, &self.planners, &self.executors, &self.aggregators].into_iter().flatten()
+    }
+
+    fn processes_mut(&mut self) -> impl Iterator<Item = &mut Process> {
+        [&mut self.gateways, &mut self.planners, &mut self.executors, &mut self.aggregators]
+            .into_iter()
+            .flatten()
+    }
+
+    /// URLs of the gateways.
+    pub fn doors(&self) -> Vec<String> {
+        self.gateways.iter().map(Process::url).collect()
+    }
+
+    /// A connection to the first gateway.
+    pub fn door(&self) -> Peers {
+        channel::single(self.gateways[0].url().parse().expect("a URL"))
+    }
+
+    /// A client of runs at the first gateway.
+    pub fn runs(&self) -> RunServiceClient<Peers> {
+        RunServiceClient::new(self.door()).max_decoding_message_size(16 * limits::MESSAGE_BYTES)
+    }
+
+    /// Creates a run of `model` and returns its id.
+    pub async fn create(&self, model: &str) -> String {
+        self.create_with(model, pb::Budgets::default()).await
+    }
+
+    /// Creates a run of `model` with `budgets` and returns its id.
+    ///
+    /// # Panics
+    /// When the gateway refuses it.
+    pub async fn create_with(&self, model: &str, budgets: pb::Budgets) -> String {
+        let request = pb::CreateRunRequest {
+            objective: "What does a cluster do?".into(),
+            model: model.into(),
+            budgets: Some(budgets),
+            ..Default::default()
+        };
+        let answer = self.runs().create_run(request).await.expect("a run is created");
+        answer.into_inner().run.expect("an answer holds the run").run_id
+    }
+
+    /// Follows a run through all gateways.
+    pub fn follow(&self, run: &str) -> Follower {
+        Follower::new(run, &self.doors())
+    }
+
+    /// The run as the gateway lists it.
+    pub async fn run(&self, run: &str) -> pb::Run {
+        let answer = self.runs().get_run(pb::GetRunRequest { run_id: run.into() }).await;
+        answer.expect("the run exists").into_inner().run.expect("an answer holds the run")
+    }
+
+    /// The body of a document.
+    pub async fn body(&self, document: DocumentId) -> String {
+        let mut documents = DocumentServiceClient::new(self.door());
+        let request = pb::GetDocumentRequest { document_id: document.to_string() };
+        let answer = documents.get_document(request).await.expect("the document exists");
+        answer.into_inner().document.expect("an answer holds the document").body
+    }
+
+    /// Which planner holds the lease of `run`; waits until one does.
+    ///
+    /// # Panics
+    /// When none does within [`SOON`].
+    pub async fn driver_of(&self, run: &str) -> usize {
+        let deadline = tokio::time::Instant::now() + SOON;
+        loop {
+            if let Some(driver) = self.lease_of(run).await {
+                return driver;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "nobody drives {run}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Which planner holds the lease of `run` now, whether or not it is still alive.
+    pub async fn lease_of(&self, run: &str) -> Option<usize> {
+        let (client, connection) = tokio_postgres::connect(&self.database_url, tokio_postgres::NoTls)
+            .await
+            .expect("Postgres answers");
+        let connection = tokio::spawn(connection);
+        let query = "SELECT lease_owner FROM tree_agent_runs WHERE id::text = $1";
+        let owner: Option<String> = client.query_one(query, &[&run]).await.expect("the run exists").get(0);
+        connection.abort();
+        // planner-<process id>-<random>
+        let pid: u32 = owner?.split('-').nth(1)?.parse().ok()?;
+        self.planners.iter().position(|planner| planner.has_pid(pid))
+    }
+
+    /// Role calls that ended, over all replicas: plans, executions, aggregations.
+    pub fn calls(&self) -> [usize; 3] {
+        let sum = |processes: &[Process], method| processes.iter().map(|p| p.calls(method)).sum();
+        [
+            sum(&self.planners, "PlannerService/Plan"),
+            sum(&self.executors, "ExecutorService/Execute"),
+            sum(&self.aggregators, "AggregatorService/Aggregate"),
+        ]
+    }
+
+    /// Runs `tree-agent` with `args` (split at spaces) against the first gateway and waits for its end.
+    pub fn cli(&self, args: &str, adjust: impl FnOnce(&mut Command) -> &mut Command) -> Output {
+        let mut command = self.command(args);
+        adjust(&mut command);
+        command.output().expect("the program starts")
+    }
+
+    /// The command `tree-agent` with `args` (split at spaces), talking to the first gateway.
+    pub fn command(&self, args: &str) -> Command {
+        let mut command = Command::new(program("tree-agent"));
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("TREE_AGENT_") {
+                command.env_remove(name);
+            }
+        }
+        if let Some(gateway) = self.gateways.first() {
+            command.env("TREE_AGENT_SERVER", gateway.url());
+        }
+        command.args(args.split_whitespace());
+        command
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for process in self.processes() {
+                eprintln!("--- the end of {}'s log:\n{}", process.name(), process.tail());
+            }
+        }
+    }
+}
+
+fn urls(addresses: &[SocketAddr]) -> String {
+    let urls: Vec<_> = addresses.iter().map(|address| format!("http://{address}")).collect();
+    urls.join(",")
+}
+
+/// Loopback ports on which nobody listens, of a range from which the system hands out none by itself.
+fn free_ports(count: usize) -> Vec<SocketAddr> {
+    let mut found: Vec<SocketAddr> = Vec::with_capacity(count);
+    while found.len() < count {
+        let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(10_000..30_000)));
+        if !found.contains(&address) && TcpListener::bind(address).is_ok() {
+            found.push(address);
+        }
+    }
+    found
+}

@@ -1,0 +1,231 @@
+//! One service process, which cannot outlive the test.
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+use tree_agent_runtime::channel;
+
+use crate::program;
+
+/// What a process can be told.
+#[derive(Clone, Copy, Debug)]
+pub enum Signal {
+    /// End in order.
+    Terminate,
+    /// End at once.
+    Kill,
+    /// Freeze.
+    Stop,
+    /// Thaw.
+    Continue,
+    /// What Postgres calls an immediate shutdown: end without a checkpoint, as in a crash.
+    Quit,
+}
+
+impl Signal {
+    const fn name(self) -> &'static str {
+        match self {
+            Signal::Terminate => "-TERM",
+            Signal::Kill => "-KILL",
+            Signal::Stop => "-STOP",
+            Signal::Continue => "-CONT",
+            Signal::Quit => "-QUIT",
+        }
+    }
+
+    /// Sends it to the process `pid`, which must be one that this test started.
+    pub fn send(self, pid: u32) {
+        let sent = Command::new("kill").args([self.name(), &pid.to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "{self:?} cannot be sent to process {pid}");
+    }
+}
+
+/// A service: its program and settings, and the process while it runs.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    program: PathBuf,
+    settings: Vec<(String, String)>,
+    log: PathBuf,
+    address: SocketAddr,
+    running: Option<Running>,
+}
+
+/// A shell that waits for the end of a pipe, whose other end this process holds, and then kills the service.
+#[derive(Debug)]
+struct Running {
+    watcher: Child,
+    pipe: Option<ChildStdin>,
+    pid: u32,
+}
+
+impl Process {
+    pub(crate) fn new(
+        name: String,
+        program_name: &str,
+        address: SocketAddr,
+        log: PathBuf,
+        settings: Vec<(String, String)>,
+    ) -> Self {
+        Self { name, program: program(program_name), settings, log, address, running: None }
+    }
+
+    /// Starts it, again after it ended. Its address stays.
+    pub fn start(&mut self) {
+        // `$0` is the log, the rest the service. The watcher ends with the code of the service.
+        const SCRIPT: &str = r#"
+            "$@" </dev/null >>"$0" 2>&1 &
+            service=$!
+            echo "$service"
+            read -r word
+            kill -KILL "$service" 2>/dev/null
+            wait "$service"
+        "#;
+        assert!(self.running.is_none(), "{} runs", self.name);
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(SCRIPT).arg(&self.log).arg(&self.program);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("TREE_AGENT_") {
+                command.env_remove(name);
+            }
+        }
+        command.envs(self.settings.iter().cloned()).env("TREE_AGENT_LISTEN", self.address.to_string());
+        // The watcher's own remarks ("Killed") are nobody's business.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut watcher = command.spawn().expect("/bin/sh starts");
+        let pipe = watcher.stdin.take();
+        let mut line = String::new();
+        BufReader::new(watcher.stdout.take().expect("piped")).read_line(&mut line).expect("readable");
+        let pid = line.trim().parse().expect("the shell prints a process id");
+        self.running = Some(Running { watcher, pipe, pid });
+    }
+
+    /// What it is called in messages, such as `planner-2`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Its process id.
+    ///
+    /// # Panics
+    /// When it was ended.
+    pub fn pid(&self) -> u32 {
+        self.running.as_ref().unwrap_or_else(|| panic!("{} does not run", self.name)).pid
+    }
+
+    /// True when it runs as the process `pid`.
+    pub(crate) fn has_pid(&self, pid: u32) -> bool {
+        self.running.as_ref().is_some_and(|running| running.pid == pid)
+    }
+
+    /// Sends a signal and goes on at once.
+    pub fn signal(&self, signal: Signal) {
+        signal.send(self.pid());
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.signal(Signal::Kill);
+        self.wait(Duration::from_secs(10));
+    }
+
+    /// SIGTERM, and waits until it is gone. Returns its exit code.
+    ///
+    /// # Panics
+    /// When it does not end within `limit`.
+    pub fn terminate(&mut self, limit: Duration) -> i32 {
+        self.signal(Signal::Terminate);
+        self.wait(limit)
+    }
+
+    /// Waits until it is gone and returns its exit code.
+    ///
+    /// # Panics
+    /// When it does not end within `limit`.
+    pub fn wait(&mut self, limit: Duration) -> i32 {
+        let deadline = Instant::now() + limit;
+        while self.alive() {
+            assert!(
+                Instant::now() < deadline,
+                "{} does not end within {limit:?}:\n{}",
+                self.name,
+                self.tail()
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let mut running = self.running.take().expect("it ran");
+        drop(running.pipe.take());
+        running.watcher.wait().ok().and_then(|status| status.code()).unwrap_or(-1)
+    }
+
+    /// True while it runs (a process that ended and was not waited for does not).
+    pub fn alive(&self) -> bool {
+        let Some(running) = &self.running else { return false };
+        // The state stands behind the name in parentheses.
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.pid)).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    }
+
+    /// What it logged, of all its starts.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// The end of its log, without the lines that only [`calls`](Self::calls) needs.
+    pub fn tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<_> = log.lines().rev().filter(|line| !line.contains(" DEBUG ")).take(25).collect();
+        lines.into_iter().rev().map(|line| format!("  {}: {line}\n", self.name)).collect()
+    }
+
+    /// Role calls of `method` (such as `ExecutorService/Execute`) that it has seen the end of.
+    pub fn calls(&self, method: &str) -> usize {
+        let end = format!("method=\"/treeagent.v1.{method}\"");
+        self.log().lines().filter(|line| line.contains(&end) && line.contains("code=")).count()
+    }
+
+    /// What its health service says about `service` (empty for the whole); none when it does not answer.
+    pub async fn health(&self, service: &str) -> Option<ServingStatus> {
+        let mut client = HealthClient::new(channel::single(self.url().parse().expect("a URL")));
+        let request = HealthCheckRequest { service: service.to_owned() };
+        let answer = tokio::time::timeout(Duration::from_secs(5), client.check(request)).await.ok()?;
+        answer.ok().map(|answer| answer.into_inner().status())
+    }
+
+    /// True when it says that it serves.
+    pub async fn serving(&self) -> bool {
+        self.health("").await == Some(ServingStatus::Serving)
+    }
+
+    /// True when it could not start because somebody else took its port in between.
+    pub(crate) fn lost_its_port(&self) -> bool {
+        !self.alive() && self.log().contains("is in use by another process")
+    }
+
+    /// Forgets what it logged.
+    pub(crate) fn clear_log(&self) {
+        let _ = OpenOptions::new().write(true).truncate(true).open(&self.log);
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(mut running) = self.running.take() {
+            drop(running.pipe.take());
+            let _ = running.watcher.wait();
+        }
+    }
+}

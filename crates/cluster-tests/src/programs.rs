@@ -1,0 +1,20 @@
+//! Where the programs under test are.
+
+use std::path::PathBuf;
+
+/// The program `name`, of the same build as the test that asks.
+///
+/// # Panics
+/// When it is not built; the message names the command that does it.
+pub fn program(name: &str) -> PathBuf {
+    // target/debug/deps/test-0123 asks for target/debug/name.
+    let test = std::env::current_exe().expect("a process knows its program");
+    let folder = test.ancestors().find(|folder| !folder.ends_with("deps") && folder.is_dir());
+    let file = folder.expect("a program is in a folder").join(name);
+    assert!(
+        file.is_file(),
+        "{} is not built; `cargo build --workspace --bins` builds it, and `cargo test --workspace` as well",
+        file.display()
+    );
+    file
+}

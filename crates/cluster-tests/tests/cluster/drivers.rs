@@ -1,0 +1,182 @@
+//! Drivers that die, leave or freeze: the run goes on elsewhere, and nothing that was finished is done again.
+
+use std::time::{Duration, Instant};
+
+use tree_agent_cluster_tests::{Cluster, History, Options, SOON, Signal, eventually};
+use tree_agent_contract::{Event, EventBody, NodeStatus, RunStatus};
+use tree_agent_proto::v1 as pb;
+
+/// 13 nodes, 9 of them leaves; about a second without faults.
+const MODEL: &str = "scripted:fanout=3,depth=2,latency_ms=120,artifacts=document";
+/// Plans, executions and aggregations of it.
+const CALLS: [usize; 3] = [13, 9, 4];
+
+/// Whether a log so far has reached some position.
+type Reached = fn(&[Event]) -> bool;
+
+fn completed(events: &[Event]) -> usize {
+    events.iter().filter(|e| matches!(e.body, EventBody::NodeCompleted(_))).count()
+}
+
+fn aggregating_root(events: &[Event]) -> bool {
+    events.iter().any(|e| {
+        e.parent_node_id.is_none()
+            && matches!(&e.body, EventBody::NodeStatusChanged(s) if s.status == NodeStatus::Aggregating)
+    })
+}
+
+/// Plans, executions and aggregations that were in flight after the first `head` events.
+fn in_flight(history: &History, head: u64) -> [usize; 3] {
+    let mut at_work = std::collections::HashMap::new();
+    for event in history.events().iter().take_while(|e| e.seq <= head) {
+        match &event.body {
+            EventBody::NodeStatusChanged(s) => drop(at_work.insert(event.node_id, s.status)),
+            EventBody::NodeCompleted(_) | EventBody::NodeFailed(_) => drop(at_work.remove(&event.node_id)),
+            _ => {}
+        }
+    }
+    [NodeStatus::Planning, NodeStatus::Executing, NodeStatus::Aggregating]
+        .map(|status| at_work.values().filter(|&&s| s == status).count())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_planner_costs_only_the_calls_in_flight() {
+    let options = Options { replicas: 2, ..Options::default() };
+    let lease = options.lease;
+    let mut cluster = Cluster::start(options).await;
+
+    let undisturbed = cluster.create(MODEL).await;
+    let undisturbed = cluster.follow(&undisturbed).end().await;
+    undisturbed.assert_whole();
+    assert_eq!(undisturbed.nodes(), 13);
+    let document = cluster.body(undisturbed.synthesis()).await;
+
+    let positions: [(&str, Reached); 3] = [
+        ("the first leaf is done", |events| completed(events) >= 1),
+        ("half of the leaves are done", |events| completed(events) >= 5),
+        ("the root aggregates", aggregating_root),
+    ];
+    for (position, reached) in positions {
+        let before = cluster.calls();
+        let run = cluster.create(MODEL).await;
+        let mut follower = cluster.follow(&run);
+        follower.until(position, reached).await;
+        let driver = cluster.driver_of(&run).await;
+        cluster.planners[driver].kill();
+        let killed = Instant::now();
+        let head = cluster.run(&run).await.head_seq;
+        let successor = cluster.driver_of(&run).await;
+        let waited = killed.elapsed();
+        assert_ne!(successor, driver);
+        assert!(waited < lease + Duration::from_secs(2), "{position}: taken over only after {waited:?}");
+
+        let history = follower.end().await;
+        history.assert_whole();
+        assert_eq!(history.nodes(), 13);
+        assert_eq!(cluster.body(history.synthesis()).await, document, "{position}");
+        let made = || {
+            let after = cluster.calls();
+            [0, 1, 2].map(|kind| after[kind] - before[kind])
+        };
+        // Plans that the killed process served are not in its log.
+        eventually("every call is logged", SOON, async || (1..3).all(|kind| made()[kind] >= CALLS[kind]))
+            .await;
+        let (made, redone) = (made(), in_flight(&history, head));
+        for kind in 0..3 {
+            assert!(
+                made[kind] <= CALLS[kind] + redone[kind],
+                "{position}: made {made:?} calls; {CALLS:?} were needed and {redone:?} in flight"
+            );
+        }
+        cluster.planners[driver].start();
+        cluster.healthy().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leaving_planner_hands_its_runs_over_at_once() {
+    let options = Options { replicas: 2, lease: Duration::from_secs(60), ..Options::default() };
+    let mut cluster = Cluster::start(options).await;
+    let run = cluster.create(MODEL).await;
+    let mut follower = cluster.follow(&run);
+    follower.until("a leaf is done", |events| completed(events) >= 1).await;
+    let driver = cluster.driver_of(&run).await;
+    let left = Instant::now();
+    assert_eq!(cluster.planners[driver].terminate(Duration::from_secs(15)), 0);
+    assert_ne!(cluster.driver_of(&run).await, driver);
+    assert!(left.elapsed() < Duration::from_secs(20), "the lease was waited for");
+    let history = follower.end().await;
+    history.assert_whole();
+    assert_eq!(history.nodes(), 13);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_planner_that_wakes_writes_nothing() {
+    let cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
+    let run = cluster.create(MODEL).await;
+    let mut follower = cluster.follow(&run);
+    follower.until("a leaf is done", |events| completed(events) >= 1).await;
+    let driver = cluster.driver_of(&run).await;
+    let frozen = &cluster.planners[driver];
+    frozen.signal(Signal::Stop);
+    eventually("another planner takes over", SOON, async || cluster.lease_of(&run).await != Some(driver))
+        .await;
+    frozen.signal(Signal::Continue);
+    let history = follower.end().await;
+    history.assert_whole();
+    assert_eq!(history.nodes(), 13);
+    eventually("the woken planner notices", SOON, async || {
+        let log = frozen.log();
+        log.contains("another driver owns the run") || log.contains("the lease was lost")
+    })
+    .await;
+    assert!(frozen.alive(), "it serves on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_executors_and_aggregators_cost_nothing_but_time() {
+    let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
+    let run = cluster.create(MODEL).await;
+    let mut follower = cluster.follow(&run);
+    follower.until("leaves are at work", |events| completed(events) >= 1).await;
+    cluster.executors[0].kill();
+    let aggregating = |events: &[Event]| {
+        events.iter().any(
+            |e| matches!(&e.body, EventBody::NodeStatusChanged(s) if s.status == NodeStatus::Aggregating),
+        )
+    };
+    follower.until("a node aggregates", aggregating).await;
+    cluster.aggregators[0].kill();
+    let history = follower.end().await;
+    history.assert_whole();
+    assert_eq!(history.nodes(), 13);
+
+    // With every replica gone the run waits, and says so, until one is back.
+    cluster.executors[1].kill();
+    let run = cluster.create("scripted:fanout=2,depth=1").await;
+    let mut follower = cluster.follow(&run);
+    let blocked = |events: &[Event]| {
+        events
+            .iter()
+            .any(|e| matches!(&e.body, EventBody::NodeStatusChanged(s) if s.status == NodeStatus::Blocked))
+    };
+    follower.until("the run says that it is blocked", blocked).await;
+    cluster.executors[1].start();
+    follower.end().await.assert_whole();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_cancelled_before_anybody_drives_it() {
+    let mut cluster = Cluster::start(Options::default()).await;
+    cluster.planners[0].kill();
+    let run = cluster.create(MODEL).await;
+    let request = pb::CancelRunRequest { run_id: run.clone(), reason: "changed my mind".into() };
+    let answer = cluster.runs().cancel_run(request).await.expect("accepted").into_inner();
+    assert_eq!(answer.run.expect("the run").status(), pb::RunStatus::Queued);
+    cluster.planners[0].start();
+    let history = cluster.follow(&run).end().await;
+    let end = history.ending();
+    assert_eq!((end.status, end.reason.as_deref()), (RunStatus::Cancelled, Some("changed my mind")));
+    assert_eq!(history.nodes(), 1, "a cancelled run makes no calls");
+    assert_eq!(cluster.calls()[1..], [0, 0]);
+}
