@@ -45,7 +45,6 @@ impl History {
                 EventBody::NodeStatusChanged(s) if s.status == NodeStatus::Cancelled => first("end".into()),
                 EventBody::PlanCreated(plan) => first(format!("plan {}", plan.version)),
                 EventBody::ArtifactCreated(artifact) => first(format!("artifact {}", artifact.artifact_id)),
-                EventBody::ToolCallResult(result) => first(format!("result of tool call {}", result.call_id)),
                 _ => {}
             }
             match &event.body {
@@ -104,6 +103,23 @@ impl History {
     pub fn assert_partial(&self) {
         let end = self.ending();
         assert!(end.status == RunStatus::Completed && end.partial, "ended as {end:?}");
+    }
+
+    /// Panics unless every tool call of a node has a name of its own and one result. A role call that is made again
+    /// because its driver died makes its tool calls again, so this holds only for runs that kept their driver.
+    #[track_caller]
+    pub fn assert_tool_calls_once(&self) {
+        let mut asked = HashSet::new();
+        let mut answered = HashSet::new();
+        for event in &self.events {
+            let (calls, id) = match &event.body {
+                EventBody::ToolCallRequested(call) => (&mut asked, &call.call_id),
+                EventBody::ToolCallResult(result) => (&mut answered, &result.call_id),
+                _ => continue,
+            };
+            assert!(calls.insert((event.node_id, id)), "tool call {id} of {} twice", event.node_id);
+        }
+        assert!(!asked.is_empty() && asked == answered, "asked {asked:?}, answered {answered:?}");
     }
 
     /// Nodes created.

@@ -33,6 +33,7 @@ async fn watchers_of_a_killed_gateway_miss_nothing() {
     cluster.gateways[0].start();
     let history = moving.end().await;
     history.assert_whole();
+    history.assert_tool_calls_once();
 
     let printed = printed.await.expect("joined").expect("readable");
     let status =
