@@ -12,6 +12,7 @@
 
 mod aggregate;
 mod corpus;
+mod document;
 mod execute;
 mod findings;
 mod markdown;
@@ -27,8 +28,8 @@ use async_trait::async_trait;
 use tree_agent_contract::event::UsageRecorded;
 use tree_agent_contract::limits;
 use tree_agent_contract::role::{
-    AggregateInput, AggregatorOutput, ExecuteInput, ExecutorOutput, PlanInput, PlannerOutput, RoleError,
-    RoleErrorKind, ScratchpadDraft,
+    AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PlanInput, PlannerOutput,
+    RoleError, RoleErrorKind, ScratchpadDraft,
 };
 use tree_agent_tools::ToolError;
 
@@ -84,6 +85,11 @@ async fn used(io: &RoleIo, purpose: &str, begun: Instant) {
 fn failed(error: ToolError) -> RoleError {
     let kind = if error.retryable() { RoleErrorKind::Unreachable } else { RoleErrorKind::Internal };
     RoleError::new(kind, error.to_string())
+}
+
+/// The title of what a node returns: the objective for the root, the task for any other node.
+fn heading(call: &CallContext) -> String {
+    short(if call.depth == 0 { &call.objective } else { &call.title }, 512)
 }
 
 /// A note for the scratchpad.

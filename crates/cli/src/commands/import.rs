@@ -20,8 +20,8 @@ use crate::view::paint::{count, one_line};
 
 /// Documents that are on their way at the same time.
 const PARALLEL: usize = 8;
-/// Files of other types that are named one by one before the rest is only counted.
-const OTHERS_NAMED: usize = 20;
+/// Documents that are left out are named one by one, with the reason, before the rest is only counted.
+const NAMED: usize = 20;
 
 /// Import a folder's Markdown and plain text into a project; the same path again replaces the document
 #[derive(Debug, Args)]
@@ -43,8 +43,10 @@ pub(crate) struct Imported {
     pub(crate) project: String,
     /// Documents written.
     pub(crate) imported: usize,
-    /// Files left out.
+    /// Files left out, `otherTypes` among them.
     pub(crate) skipped: usize,
+    /// Files left out because by name they are neither Markdown nor plain text.
+    pub(crate) other_types: usize,
     /// Bytes of the documents.
     pub(crate) bytes: u64,
 }
@@ -66,14 +68,25 @@ impl Import {
 impl Imported {
     /// The summary for people.
     pub(crate) fn sentence(&self) -> String {
-        format!(
-            "imported {} ({} bytes) into project {} ({}), skipped {}",
+        let mut text = format!(
+            "imported {} ({} bytes) into project {} ({})",
             count(self.imported, "document"),
             self.bytes,
             one_line(&self.project),
             self.project_id,
-            count(self.skipped, "file"),
-        )
+        );
+        let unusable = self.skipped - self.other_types;
+        if unusable > 0 {
+            text.push_str(&format!("; skipped {}", count(unusable, "document")));
+        }
+        if self.other_types > 0 {
+            let that = if self.other_types == 1 { "that is" } else { "that are" };
+            text.push_str(&format!(
+                "; skipped {} {that} neither Markdown nor plain text",
+                count(self.other_types, "file")
+            ));
+        }
+        text
     }
 }
 
@@ -137,6 +150,7 @@ pub(crate) async fn import(
         project: project.name,
         imported,
         skipped: report.skipped,
+        other_types: report.others,
         bytes,
     })
 }
@@ -216,9 +230,10 @@ impl Report<'_> {
         self.skipped += 1;
         if skipped.other_type {
             self.others += 1;
-            if self.others > OTHERS_NAMED {
-                return;
-            }
+            return;
+        }
+        if self.skipped - self.others > NAMED {
+            return;
         }
         let path = Path::new(&skipped.path);
         let path = if path.is_absolute() { path.to_owned() } else { self.dir.join(path) };
@@ -226,8 +241,8 @@ impl Report<'_> {
     }
 
     fn finish(&self) {
-        if let Some(more @ 1..) = self.others.checked_sub(OTHERS_NAMED) {
-            self.context.out.note(format!("skipped {more} more that are neither Markdown nor plain text"));
+        if let Some(more @ 1..) = (self.skipped - self.others).checked_sub(NAMED) {
+            self.context.out.note(format!("skipped {}", count(more, "further document")));
         }
     }
 }

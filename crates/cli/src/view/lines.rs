@@ -1,11 +1,15 @@
 //! A run as lines: one for each event that a reader wants to know of.
 
+use serde_json::{Map, Value};
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::{NodeStatus, Outcome, Role};
 use tree_agent_engine::Graph;
 
-use super::paint::{Paint, Palette, one_line};
+use super::paint::{Paint, Palette, fit, one_line};
 use super::tree::run_icon;
+
+/// Columns of the title before a tool call, and of what it is about.
+const CALLER: usize = 40;
 
 /// The line for `event`, or none when it is of no note. `graph` already reflects the event: it knows the titles,
 /// which later events do not repeat.
@@ -16,6 +20,10 @@ pub(crate) fn line(event: &Event, graph: &Graph, palette: Palette) -> Option<Str
         EventBody::RunCreated(_) | EventBody::RunStatusChanged(_) | EventBody::BudgetExhausted(_)
     );
     let (title, depth) = match graph.node(event.node_id).filter(|_| !about_run) {
+        // The title of a tool call only says whose it is.
+        Some(node) if matches!(event.body, EventBody::ToolCallRequested(_)) => {
+            (fit(&one_line(&node.title), CALLER), node.depth)
+        }
         Some(node) => (one_line(&node.title), node.depth),
         None => (String::new(), 0),
     };
@@ -29,6 +37,13 @@ pub(crate) fn line(event: &Event, graph: &Graph, palette: Palette) -> Option<Str
         palette.paint(paint, icon),
         palette.paint(paint, &text),
     ))
+}
+
+/// What a tool is asked about: the first of its arguments that a reader knows by name.
+fn subject(args: &Map<String, Value>) -> Option<String> {
+    let named =
+        ["query", "path", "path_prefix", "url", "name"].iter().find_map(|key| args.get(*key)?.as_str());
+    named.map(one_line).filter(|s| !s.is_empty())
 }
 
 fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)> {
@@ -71,11 +86,15 @@ fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)> {
                 }
                 _ => return None,
             };
-            (icon, paint, format!("[{role}] {}{}", change.status, because(&change.message)))
+            // That a leaf works itself is what its status says.
+            let message = change.message.clone().filter(|m| !m.starts_with("leaf_decision:"));
+            (icon, paint, format!("[{role}] {}{}", change.status, because(&message)))
         }
         EventBody::ToolCallRequested(call) => {
             let purpose = because(&call.purpose);
-            ("⚙", Paint::Dim, format!("{}{purpose}", one_line(&call.tool_name)))
+            let subject = call.args.as_ref().and_then(subject).filter(|s| !purpose.contains(s.as_str()));
+            let subject = subject.map(|s| format!(" “{}”", fit(&s, CALLER))).unwrap_or_default();
+            ("⚙", Paint::Dim, format!("{}{subject}{purpose}", one_line(&call.tool_name)))
         }
         EventBody::ToolCallResult(call) if !call.ok => {
             ("⚙", Paint::Warn, format!("{} failed{}", one_line(&call.tool_name), because(&call.error)))

@@ -174,9 +174,10 @@ impl<'a> Index<'a> {
             let mut sums = self.sums[i];
             sums.nodes = hidden;
             sums.failed -= usize::from(node.status == NodeStatus::Failed);
-            let open =
-                if sums.open > 0 { format!(", {} at work", sums.open.min(hidden)) } else { String::new() };
-            line.after(format!("▸ {}{open}", sums.text()), Paint::Dim);
+            // The node's own status stands on its line.
+            sums.open -= usize::from(!node.status.is_final());
+            let done = if sums.open > 0 { format!(", {} done", hidden - sums.open) } else { String::new() };
+            line.after(format!("▸ {}{done}", sums.text()), Paint::Dim);
         }
         lines.push(line);
         if cut {

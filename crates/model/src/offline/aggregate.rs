@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::{Map, Value};
 use tree_agent_contract::role::{
     AggregateInput, AggregatorNext, AggregatorOutput, ArtifactDraft, ChildOutcome, DraftType,
     ParentHintDraft, ResultDraft, RoleError, Synthesis,
@@ -9,18 +10,17 @@ use tree_agent_contract::role::{
 use tree_agent_contract::{HintType, NodeStatus, ResultKind, SuccessAssessment};
 use tree_agent_tools::ToolError;
 
+use super::document::{self, Document, Section};
 use super::findings::{self, FINDINGS};
 use super::objective::{Parts, parts};
-use super::rank::{Passage, Ranked, rank, without_repeats};
-use super::step::Brief;
-use super::words::listed;
-use super::{LABEL, corpus, count, failed, note, short};
+use super::rank::{ALONE, Passage, Ranked, floor, rank, without_repeats};
+use super::step::{Brief, Notes};
+use super::words::{Term, key_terms};
+use super::{corpus, count, failed, heading, note, short};
 use crate::io::RoleIo;
 
 /// Findings of one synthesis at the most: what a person reads.
 const MOST: usize = 40;
-/// Findings that lead.
-const LEADING: usize = 3;
 /// Gaps that are named one by one.
 const GAPS: usize = 50;
 /// Label of the document.
@@ -29,38 +29,60 @@ const SYNTHESIS: &str = "synthesis";
 /// Makes one result of what the children returned.
 pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<AggregatorOutput, RoleError> {
     let brief = Brief::of(&input.call);
-    let terms = brief.terms();
-    let mut gaps = Vec::new();
-    let mut all: Vec<Passage> = Vec::new();
+    let asked = parts(&brief.subject);
+    let by_parts = asked != Parts::One;
+    let (terms, absent) = words_of(input, &brief);
+    let mut gaps: Vec<String> = document::unmentioned(&absent).into_iter().collect();
+    let mut all: Vec<Ranked> = Vec::new();
     // Who found a passage first: the place under whose heading it stands.
     let mut finder: BTreeMap<(String, String), usize> = BTreeMap::new();
-    for (i, child) in input.children.iter().enumerate() {
-        gaps.extend(gaps_of(child));
-        for passage in returned(child, io).await? {
+    let key = |r: &Ranked| (r.passage.path.clone(), r.passage.text.clone());
+    let mut order: Vec<usize> = (0..input.children.len()).collect();
+    if let Parts::Compare(..) = asked {
+        // What mentions both things answers best, and was found by the steps before as well.
+        order.rotate_right(1);
+    }
+    input.children.iter().for_each(|child| gaps.extend(gaps_of(child)));
+    for &i in &order {
+        for (passage, score) in returned(&input.children[i], io).await? {
             let key = (passage.path.clone(), passage.text.clone());
             if let std::collections::btree_map::Entry::Vacant(place) = finder.entry(key) {
                 place.insert(i);
-                all.push(passage);
+                all.push(Ranked { passage, score, terms: BTreeSet::new() });
             }
         }
     }
-    // Children were asked with words of the objective, so what they quote ranks by the same words.
-    let mut merged = without_repeats(rank(all, &terms));
-    let held: BTreeSet<usize> = merged.iter().flat_map(|r| r.terms.iter().copied()).collect();
-    let absent: Vec<&str> =
-        terms.iter().enumerate().filter(|(i, _)| !held.contains(i)).map(|(_, t)| t.shown.as_str()).collect();
-    if !absent.is_empty() {
-        gaps.push(format!("No passage that was found mentions {}.", listed(&absent)));
-    }
+    // Children were asked with words of the objective, so what they quote ranks by the same words. Parts have words
+    // of their own, and each has ranked what it found.
+    let mut merged = without_repeats(match by_parts {
+        true => all,
+        false => rank(all.into_iter().map(|r| r.passage).collect(), &terms),
+    });
     let before = merged.len();
-    if parts(&brief.subject) == Parts::One {
+    if !by_parts {
         // Each child kept the best of its own documents; beside the best of all, some are not worth reading.
         let best = merged.first().map_or(0, |r| r.score);
-        merged.retain(|r| r.score * 5 >= best);
+        let mut known: BTreeSet<usize> = BTreeSet::new();
+        merged.retain(|r| {
+            let keep =
+                r.score >= floor(best, terms.len()) || r.score * ALONE >= best && !r.terms.is_subset(&known);
+            known.extend(&r.terms);
+            keep
+        });
+        merged.truncate(MOST);
+    } else {
+        // The best of each part.
+        let mut room: BTreeMap<usize, usize> = BTreeMap::new();
+        let share = (MOST / input.children.len().max(1)).max(2);
+        merged.retain(|r| {
+            let used = room.entry(finder[&key(r)]).or_default();
+            *used += 1;
+            *used <= share
+        });
     }
-    merged.truncate(MOST);
     if merged.len() < before {
-        gaps.push(format!("{} of lesser weight left out.", count(before - merged.len(), "further passage")));
+        let left = before - merged.len();
+        gaps.push(format!("Left out, as less relevant: {}.", count(left, "further passage")));
     }
     if let Some(budget) = &input.exhausted_budget {
         gaps.insert(0, format!("The run ended early because its budget {budget} was used up."));
@@ -69,15 +91,32 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
         let more = gaps.split_off(GAPS).len();
         gaps.push(format!("And {}.", count(more, "further gap")));
     }
-    let group = |r: &Ranked| {
-        finder.get(&(r.passage.path.clone(), r.passage.text.clone())).copied().unwrap_or_default()
+    let mut sections: Vec<(usize, Section<'_>)> = Vec::new();
+    for ranked in &merged {
+        let child = finder[&key(ranked)];
+        match sections.iter_mut().find(|(i, _)| *i == child) {
+            Some((_, section)) => section.findings.push(ranked),
+            None => {
+                let title = input.children[child].title.as_str();
+                sections.push((child, Section { title, findings: vec![ranked] }));
+            }
+        }
+    }
+    let shown: Vec<&str> = terms.iter().map(|t| t.shown.as_str()).collect();
+    let title = heading(&input.call);
+    let document = Document {
+        title: &title,
+        remark: document::remark(merged.first(), &shown, &absent).filter(|_| !by_parts),
+        sections: sections.into_iter().map(|(_, section)| section).collect(),
+        by_parts,
+        gaps: &gaps,
     };
-    let mut groups: BTreeMap<usize, Vec<&Ranked>> = BTreeMap::new();
-    merged.iter().for_each(|ranked| groups.entry(group(ranked)).or_default().push(ranked));
-    let sections: Vec<(&str, Vec<&Ranked>)> =
-        groups.into_iter().map(|(i, ranked)| (input.children[i].title.as_str(), ranked)).collect();
-
-    let markdown = synthesis(input, &merged, &sections, &gaps);
+    let key_findings = document
+        .leading()
+        .iter()
+        .map(|r| format!("“{}” ({})", short(&r.passage.text, 1_000), r.passage.source()))
+        .collect();
+    let markdown = document.markdown();
     let mut paths: Vec<&str> = merged.iter().map(|r| r.passage.path.as_str()).collect();
     paths.sort_unstable();
     paths.dedup();
@@ -96,22 +135,14 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     let document = ArtifactDraft {
         r#type: DraftType::Document,
         label: SYNTHESIS.to_owned(),
-        title: Some(heading(input)),
+        title: Some(title),
         document_markdown: Some(markdown),
         json_payload: None,
         is_primary: true,
     };
     Ok(AggregatorOutput {
-        synthesis: Synthesis {
-            summary: summary.clone(),
-            key_findings: merged
-                .iter()
-                .take(LEADING)
-                .map(|r| format!("“{}” ({})", short(&r.passage.text, 1_000), r.passage.source()))
-                .collect(),
-            gaps: gaps.clone(),
-        },
-        artifacts: vec![document, findings::artifact(&merged, &terms)],
+        synthesis: Synthesis { summary: summary.clone(), key_findings, gaps: gaps.clone() },
+        artifacts: vec![document, findings::artifact(&merged, &terms, &absent)],
         result: ResultDraft {
             kind: ResultKind::Hybrid,
             summary: summary.clone(),
@@ -130,16 +161,39 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     })
 }
 
-/// What a child quoted: from its JSON, or from its documents where it returned no JSON of ours.
-async fn returned(child: &ChildOutcome, io: &RoleIo) -> Result<Vec<Passage>, RoleError> {
+/// The words that the findings are ranked by, and those that stand in no document. The children know: they were asked
+/// for what tells their documents apart, and looked.
+fn words_of(input: &AggregateInput, brief: &Brief) -> (Vec<Term>, Vec<String>) {
+    let payloads = || input.children.iter().filter_map(|c| c.result.as_ref()?.json_payload.as_ref());
+    let all = |key: &'static str| payloads().flat_map(move |p| findings::words(p, key));
+    let asked = key_terms(&all("terms").collect::<Vec<_>>().join(" "));
+    let (telling, rest): (Vec<Term>, Vec<Term>) = brief.terms().into_iter().partition(|t| asked.contains(t));
+    let mut absent = Notes::of(&input.call).absent;
+    for word in all("absent") {
+        if !absent.iter().any(|a| a == word) {
+            absent.push(word.to_owned());
+        }
+    }
+    // What one child lacks another may have; what its documents lack is known to every child.
+    absent.retain(|word| {
+        let held = |p: &Map<String, Value>| {
+            findings::words(p, "terms").any(|t| t == word) && !findings::words(p, "absent").any(|a| a == word)
+        };
+        !payloads().any(held)
+    });
+    (if telling.is_empty() { rest } else { telling }, absent)
+}
+
+/// What a child quoted, with its scores: from its JSON, or from its documents where it returned no JSON of ours.
+async fn returned(child: &ChildOutcome, io: &RoleIo) -> Result<Vec<(Passage, u64)>, RoleError> {
     let Some(result) = &child.result else { return Ok(Vec::new()) };
     if let Some(payload) = &result.json_payload {
-        return Ok(findings::passages(payload));
+        return Ok(findings::scored(payload));
     }
     let mut passages = Vec::new();
     for &id in &result.document_ids {
-        match corpus::read(io, id).await {
-            Ok(body) => passages.extend(findings::passages_of_document(&body)),
+        match corpus::read(io, id, "to read what a step returned").await {
+            Ok(body) => passages.extend(document::passages(&body).into_iter().map(|p| (p, 1))),
             Err(ToolError::NotFound(_)) => {}
             Err(error) => return Err(failed(error)),
         }
@@ -168,54 +222,4 @@ fn gaps_of(child: &ChildOutcome) -> Vec<String> {
         }
         _ => vec![format!("“{title}” ended without a result.")],
     }
-}
-
-/// The title of the synthesis: the objective for the root, the task for any other node.
-fn heading(input: &AggregateInput) -> String {
-    let call = &input.call;
-    short(if call.depth == 0 { &call.objective } else { &call.title }, 512)
-}
-
-/// The document. Every finding is one quotation and the number of its source.
-fn synthesis(
-    input: &AggregateInput,
-    merged: &[Ranked],
-    sections: &[(&str, Vec<&Ranked>)],
-    gaps: &[String],
-) -> String {
-    // Numbered in the order in which a reader meets them.
-    let mut sources: Vec<String> = Vec::new();
-    let mut line = |passage: &Passage| {
-        let source = passage.source();
-        let number = sources.iter().position(|s| *s == source).unwrap_or_else(|| {
-            sources.push(source);
-            sources.len() - 1
-        });
-        format!("- “{}” [{}]\n", passage.shown(), number + 1)
-    };
-    let mut text = format!(
-        "# {}\n\n*By the {LABEL}. Every finding is a verbatim quotation; the number names its source.*\n\n## Summary\n\n",
-        heading(input)
-    );
-    if merged.is_empty() {
-        text.push_str("Nothing was found that answers the task.\n");
-    }
-    merged.iter().take(LEADING).for_each(|r| text.push_str(&line(&r.passage)));
-    for (title, findings) in sections {
-        text.push_str(&format!("\n## {}\n\n", short(title, 300)));
-        findings.iter().for_each(|r| text.push_str(&line(&r.passage)));
-    }
-    text.push_str("\n## Gaps\n\n");
-    if gaps.is_empty() {
-        text.push_str("None that the rules can tell.\n");
-    }
-    gaps.iter().for_each(|gap| text.push_str(&format!("- {gap}\n")));
-    text.push_str("\n## Sources\n\n");
-    if sources.is_empty() {
-        text.push_str("None.\n");
-    }
-    for (i, source) in sources.iter().enumerate() {
-        text.push_str(&format!("{}. {source}\n", i + 1));
-    }
-    text
 }

@@ -62,8 +62,15 @@ pub(super) async fn gather(io: &RoleIo, call: &CallContext, terms: &[Term]) -> R
 /// The documents at `paths`, which may stand in several projects each. One that is gone is left out.
 pub(super) async fn named(io: &RoleIo, paths: &[String]) -> Result<Vec<Doc>, RoleError> {
     let mut entries = Vec::new();
+    let (mut listed, mut more) = (Vec::new(), true);
+    if paths.len() > 1 {
+        (listed, more) = list(io, "", "to find the documents that the step names").await?;
+    }
     for path in paths {
-        let (found, _) = list(io, path, "to find the document that the step names").await?;
+        let found = match more {
+            true => list(io, path, &format!("to find {path}")).await?.0,
+            false => listed.clone(),
+        };
         entries.extend(found.into_iter().filter(|e| e.path == *path));
     }
     entries.sort();
@@ -90,7 +97,7 @@ async fn search(io: &RoleIo, terms: &[Term]) -> Result<Vec<Entry>, RoleError> {
         let args =
             Map::from_iter([("query".to_owned(), json!(query)), ("limit".to_owned(), json!(CANDIDATES))]);
         let hits = io
-            .call_tool(SEARCH_DOCUMENTS, args, "to find documents that speak of it")
+            .call_tool(SEARCH_DOCUMENTS, args, &format!("to find documents about {query}"))
             .await
             .map_err(failed)?;
         for entry in entries(&hits["hits"]) {
@@ -124,7 +131,7 @@ async fn read_all(io: &RoleIo, mut entries: Vec<Entry>) -> Result<Vec<Doc>, Role
         if bytes > SMALL_BYTES {
             break;
         }
-        match read(io, entry.id).await {
+        match read(io, entry.id, &format!("to read {}", entry.path)).await {
             Ok(body) => docs.push(Doc { id: entry.id, path: entry.path, body }),
             // Deleted since it was listed.
             Err(ToolError::NotFound(_)) => {}
@@ -137,14 +144,14 @@ async fn read_all(io: &RoleIo, mut entries: Vec<Entry>) -> Result<Vec<Doc>, Role
 }
 
 /// A whole document, in as many pieces as it takes.
-pub(super) async fn read(io: &RoleIo, id: DocumentId) -> Result<String, ToolError> {
+pub(super) async fn read(io: &RoleIo, id: DocumentId, purpose: &str) -> Result<String, ToolError> {
     let mut body = String::new();
     loop {
         let mut args = Map::from_iter([("document_id".to_owned(), json!(id))]);
         if !body.is_empty() {
             args.insert("offset".to_owned(), body.len().into());
         }
-        let piece = io.call_tool(READ_DOCUMENT, args, "to find passages that answer the step").await?;
+        let piece = io.call_tool(READ_DOCUMENT, args, purpose).await?;
         body.push_str(piece["body"].as_str().unwrap_or_default());
         match piece["nextOffset"].as_u64() {
             Some(next) if next == body.len() as u64 => {}

@@ -9,11 +9,12 @@ use tree_agent_contract::role::{
 use tree_agent_contract::{HintType, ResultKind, SuccessAssessment};
 use tree_agent_tools::READ_DOCUMENT;
 
+use super::document::{self, Document, Section};
 use super::findings::{self, FINDINGS};
-use super::rank::{Passage, Ranked, rank, without_repeats};
-use super::step::{Brief, read_path};
+use super::rank::{ALONE, Counts, Passage, Ranked, floor, rank, without_repeats};
+use super::step::{Brief, Notes};
 use super::words::{Term, key_terms, listed};
-use super::{LABEL, corpus, count, note, short};
+use super::{corpus, count, heading, note, short};
 use crate::io::RoleIo;
 
 /// Passages from one document at the most, and from one section of it.
@@ -28,29 +29,41 @@ const QUOTATIONS: &str = "quotations";
 pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<ExecutorOutput, RoleError> {
     let call = &input.call;
     let brief = Brief::of(call);
-    let terms = brief.terms();
-    let (candidates, read) = if let Some((a, b)) = &brief.compares {
-        (compared(input, a, b), 0)
+    let notes = Notes::of(call);
+    let mut terms = brief.terms();
+    let (ranked, read, absent) = if let Some((a, b)) = &brief.compares {
+        (rank(compared(input, a, b), &terms), 0, Vec::new())
     } else {
-        let mut paths = brief.reads.clone();
-        if paths.is_empty() {
-            // The planner of this very node leaves what it found in the scratchpad.
-            paths = call.scratchpad_tail.lines().filter_map(read_path).collect();
+        if brief.reads.is_empty() && notes.telling.is_empty() && !notes.absent.is_empty() {
+            // Its planner has looked: there is nothing to be found.
+            return Ok(answer(heading(call), &brief, &terms, &notes.absent, Vec::new(), 0));
         }
+        // The planner of this very node leaves what it found in the scratchpad.
+        let paths = if brief.reads.is_empty() { &notes.reads } else { &brief.reads };
         let docs = match paths.is_empty() {
             true => corpus::gather(io, call, &terms).await?,
-            false => corpus::named(io, &paths).await?,
+            false => corpus::named(io, paths).await?,
         };
-        (docs.iter().flat_map(corpus::Doc::passages).collect(), docs.len())
+        let passages = docs.iter().flat_map(corpus::Doc::passages).collect();
+        if brief.reads.is_empty() && !notes.telling.is_empty() {
+            terms = notes.telling;
+            (rank(passages, &terms), docs.len(), notes.absent)
+        } else {
+            let counts = Counts::new(passages, &terms);
+            // Of a document that a step names only the step's own words are known to be missing.
+            let absent = counts.absent().into_iter().map(|i| terms[i].shown.clone()).collect();
+            let telling = if paths.is_empty() { counts.telling() } else { (0..terms.len()).collect() };
+            (counts.ranked(&telling), docs.len(), absent)
+        }
     };
-    let chosen = choose(rank(candidates, &terms));
-    Ok(answer(&call.title, &brief, &terms, chosen, read))
+    let chosen = choose(ranked, terms.len());
+    Ok(answer(heading(call), &brief, &terms, &absent, chosen, read))
 }
 
 /// What the steps before found that mentions both things.
 fn compared(input: &ExecuteInput, a: &str, b: &str) -> Vec<Passage> {
     let earlier = input.earlier.iter().filter_map(|child| child.result.as_ref()?.json_payload.as_ref());
-    let all: Vec<Passage> = earlier.flat_map(findings::passages).collect();
+    let all: Vec<Passage> = earlier.flat_map(findings::scored).map(|(p, _)| p).collect();
     let mentioning = |thing: &str| -> BTreeSet<String> {
         rank(all.clone(), &key_terms(thing)).into_iter().map(|r| r.passage.text).collect()
     };
@@ -59,11 +72,17 @@ fn compared(input: &ExecuteInput, a: &str, b: &str) -> Vec<Passage> {
 }
 
 /// The best passages, not too many from one place, without repeats.
-fn choose(ranked: Vec<Ranked>) -> Vec<Ranked> {
+fn choose(ranked: Vec<Ranked>, terms: usize) -> Vec<Ranked> {
     let best = ranked.first().map_or(0, |r| r.score);
     let mut documents: BTreeMap<String, usize> = BTreeMap::new();
     let mut sections: BTreeMap<String, usize> = BTreeMap::new();
-    let mut chosen = without_repeats(ranked.into_iter().filter(|r| r.score * 4 >= best).take(200).collect());
+    let mut known: BTreeSet<usize> = BTreeSet::new();
+    let worth = ranked.into_iter().filter(|r| {
+        let keep = r.score >= floor(best, terms) || r.score * ALONE >= best && !r.terms.is_subset(&known);
+        known.extend(&r.terms);
+        keep
+    });
+    let mut chosen = without_repeats(worth.take(200).collect());
     chosen.retain(|r| {
         let in_document = documents.entry(r.passage.path.clone()).or_default();
         let in_section = sections.entry(r.passage.source()).or_default();
@@ -76,29 +95,41 @@ fn choose(ranked: Vec<Ranked>) -> Vec<Ranked> {
     chosen
 }
 
-fn answer(title: &str, brief: &Brief, terms: &[Term], chosen: Vec<Ranked>, read: usize) -> ExecutorOutput {
-    let held: BTreeSet<usize> = chosen.iter().flat_map(|r| r.terms.iter().copied()).collect();
-    let absent: Vec<&str> =
-        terms.iter().enumerate().filter(|(i, _)| !held.contains(i)).map(|(_, t)| t.shown.as_str()).collect();
-    let mut paths: Vec<&str> = chosen.iter().map(|r| r.passage.path.as_str()).collect();
-    paths.sort_unstable();
-    paths.dedup();
+fn answer(
+    title: String,
+    brief: &Brief,
+    terms: &[Term],
+    absent: &[String],
+    chosen: Vec<Ranked>,
+    read: usize,
+) -> ExecutorOutput {
     let looked = match &brief.compares {
         Some(_) => "what earlier steps quoted".to_owned(),
+        None if read == 0 => "nothing further: the planner had looked".to_owned(),
         None => count(read, "document"),
     };
-    let words = listed(&terms.iter().map(|t| t.shown.as_str()).collect::<Vec<_>>());
-    let (summary, body) = match chosen.first() {
-        Some(first) => (
+    let shown: Vec<&str> = terms.iter().map(|t| t.shown.as_str()).collect();
+    let words = listed(&shown);
+    let mut sections: Vec<Section<'_>> = Vec::new();
+    for ranked in &chosen {
+        match sections.iter_mut().find(|s| s.title == ranked.passage.path) {
+            Some(section) => section.findings.push(ranked),
+            None => sections.push(Section { title: &ranked.passage.path, findings: vec![ranked] }),
+        }
+    }
+    let paths: Vec<&str> = sections.iter().map(|s| s.title).collect();
+    let mut gaps: Vec<String> = Vec::new();
+    let summary = match chosen.first() {
+        Some(first) => {
+            gaps.extend(document::unmentioned(absent));
             format!(
                 "{} from {}. Most relevant: “{}” ({})",
                 count(chosen.len(), "passage"),
                 short(&listed(&paths), 400),
                 short(&first.passage.text, 400),
                 first.passage.source()
-            ),
-            findings::quotations(&chosen),
-        ),
+            )
+        }
         None => {
             let nothing = match &brief.compares {
                 Some((a, b)) => format!(
@@ -107,18 +138,21 @@ fn answer(title: &str, brief: &Brief, terms: &[Term], chosen: Vec<Ranked>, read:
                     short(b, 300)
                 ),
                 None if words.is_empty() => {
-                    "Nothing was found: the step holds no word to look for.".to_owned()
+                    "Nothing was found: the task holds no word to look for.".to_owned()
                 }
+                None if let Some(unmentioned) = document::unmentioned(absent) => {
+                    format!("Nothing was found. {unmentioned}")
+                }
+                None if read == 0 => "Nothing was found: there is no document to read.".to_owned(),
                 None => format!("Nothing was found: no passage of {looked} mentions {words}."),
             };
-            (nothing.clone(), format!("{nothing}\n"))
+            gaps.push(nothing.clone());
+            nothing
         }
     };
-    let notes = match (chosen.is_empty(), absent.as_slice()) {
-        (true, _) => Some(short(&summary, 2_000)),
-        (false, []) => None,
-        (false, absent) => Some(format!("No passage that was read mentions {}.", listed(absent))),
-    };
+    let remark = document::remark(chosen.first(), &shown, absent).filter(|_| brief.compares.is_none());
+    let markdown = Document { title: &title, remark, sections, by_parts: false, gaps: &gaps }.markdown();
+    let notes = (!gaps.is_empty()).then(|| short(&gaps.join(" "), 2_000));
     let action = |kind, note: String| Action { kind, note, tool_name: None, tool_args: None };
     let mut actions = Vec::new();
     if brief.compares.is_none() {
@@ -130,11 +164,8 @@ fn answer(title: &str, brief: &Brief, terms: &[Term], chosen: Vec<Ranked>, read:
     let document = ArtifactDraft {
         r#type: DraftType::Document,
         label: QUOTATIONS.to_owned(),
-        title: Some(short(title, 512)),
-        document_markdown: Some(format!(
-            "# {}\n\n*By the {LABEL}. Every quotation is verbatim, under its source.*\n\n{body}",
-            short(title, 512)
-        )),
+        title: Some(title),
+        document_markdown: Some(markdown),
         json_payload: None,
         is_primary: true,
     };
@@ -150,7 +181,7 @@ fn answer(title: &str, brief: &Brief, terms: &[Term], chosen: Vec<Ranked>, read:
                 artifact_labels: vec![FINDINGS.to_owned(), QUOTATIONS.to_owned()],
             },
         },
-        artifacts: vec![document, findings::artifact(&chosen, terms)],
+        artifacts: vec![document, findings::artifact(&chosen, terms, absent)],
         scratchpad: note(format!("**Read {looked}.** {summary}\n")),
     }
 }

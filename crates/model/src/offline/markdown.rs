@@ -14,6 +14,12 @@ const SENTENCE_BYTES: usize = 2_000;
 /// Bytes of a heading in a citation.
 const HEADING_BYTES: usize = 160;
 
+/// Words whose period ends no sentence.
+const ABBREVIATIONS: &[&str] = &[
+    "e.g.", "i.e.", "cf.", "vs.", "approx.", "Dr.", "Mr.", "Mrs.", "Prof.", "No.", "Fig.", "Sec.", "z.B.",
+    "d.h.",
+];
+
 /// A piece of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
@@ -26,7 +32,8 @@ pub(super) struct Piece {
 /// The pieces of `body`: parts of paragraphs, list items and table rows, in order. Code and front matter are left out.
 pub(super) fn pieces(body: &str) -> Vec<Piece> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
-    let mut walk = Walk { body, pieces: Vec::new(), headings: Vec::new(), block: None, skipping: 0 };
+    let mut walk =
+        Walk { body, pieces: Vec::new(), headings: Vec::new(), block: None, whole: Vec::new(), skipping: 0 };
     for (event, range) in Parser::new_ext(body, options).into_offset_iter() {
         walk.on(event, range);
     }
@@ -41,6 +48,8 @@ struct Walk<'a> {
     headings: Vec<(u8, String)>,
     /// From the first to the last inline byte of the block at hand.
     block: Option<Range<usize>>,
+    /// Inline parts of the block that are never cut: code, links, what is emphasised.
+    whole: Vec<Range<usize>>,
     /// Depth within code and front matter.
     skipping: u32,
 }
@@ -56,6 +65,7 @@ impl Walk<'_> {
                 self.skipping = self.skipping.saturating_sub(1);
             }
             Event::End(TagEnd::Heading(level)) => {
+                self.whole.clear();
                 let text = self.block.take().map(|b| short(&self.body[b], HEADING_BYTES));
                 let level = level as u8;
                 self.headings.retain(|(above, _)| *above < level);
@@ -75,14 +85,20 @@ impl Walk<'_> {
             )
             | Event::Rule => self.flush(),
             // Names of columns answer nothing by themselves.
-            Event::End(TagEnd::TableHead) => self.block = None,
+            Event::End(TagEnd::TableHead) => {
+                self.block = None;
+                self.whole.clear();
+            }
             Event::Start(Tag::Table(_) | Tag::TableCell)
             | Event::End(TagEnd::Table | TagEnd::TableCell)
             | Event::SoftBreak
             | Event::HardBreak
             | Event::Html(_) => {}
             _ if self.skipping > 0 => {}
-            _ => {
+            event => {
+                if let Event::Code(_) | Event::Start(Tag::Strong | Tag::Emphasis | Tag::Link { .. }) = event {
+                    self.whole.push(range.clone());
+                }
                 let block = self.block.get_or_insert(range.clone());
                 block.start = block.start.min(range.start);
                 block.end = block.end.max(range.end);
@@ -92,6 +108,7 @@ impl Walk<'_> {
 
     /// Ends the block at hand and cuts it into pieces.
     fn flush(&mut self) {
+        let whole = std::mem::take(&mut self.whole);
         let Some(block) = self.block.take() else { return };
         let heading = self.headings.iter().map(|(_, text)| text.as_str()).filter(|t| !t.is_empty());
         let heading = heading.collect::<Vec<_>>().join(" › ");
@@ -99,9 +116,17 @@ impl Walk<'_> {
         // where they are.
         let flat = self.body[block.clone()].replace(['\n', '\r'], " ");
         let mut piece: Option<Range<usize>> = None;
-        for (at, sentence) in flat.split_sentence_bound_indices() {
-            let from = block.start + at;
-            let to = from + sentence.len();
+        // Both are in order, so one look at each is enough.
+        let mut whole = whole.into_iter().peekable();
+        let mut from = block.start;
+        for (at, bound) in flat.split_sentence_bound_indices() {
+            let to = block.start + at + bound.len();
+            while whole.next_if(|w| w.end < to).is_some() {}
+            let inside = whole.peek().is_some_and(|w| w.start < to && to < w.end);
+            if to < block.end && (inside || !ends_sentence(bound, &flat[at + bound.len()..])) {
+                continue;
+            }
+            let sentence = &self.body[from..to];
             if let Some(before) = &piece
                 && before.len() + sentence.trim_end().len() > PASSAGE_BYTES
             {
@@ -109,6 +134,7 @@ impl Walk<'_> {
                 piece = None;
             }
             piece = Some(piece.map_or(from, |p| p.start)..to);
+            from = to;
         }
         if let Some(last) = piece {
             self.push(last, &heading);
@@ -123,6 +149,21 @@ impl Walk<'_> {
             self.pieces.push(Piece { range: start..end, heading: heading.to_owned() });
         }
     }
+}
+
+/// Whether a sentence ends between `before` and `after`, where Unicode's rules see an end. They do not know of
+/// identifiers (`v1.Event`) and abbreviations.
+fn ends_sentence(before: &str, after: &str) -> bool {
+    let trimmed = before.trim_end();
+    if trimmed.ends_with(|c: char| !c.is_ascii()) {
+        return true;
+    }
+    let starts_low = after.trim_start_matches(['`', '*', '"', '(']).starts_with(char::is_lowercase);
+    if trimmed.len() == before.len() || (trimmed.ends_with('.') && starts_low && !after.starts_with('`')) {
+        return false;
+    }
+    let word = trimmed.rsplit([' ', '(']).next().unwrap_or_default();
+    !ABBREVIATIONS.contains(&word)
 }
 
 #[cfg(test)]
@@ -153,6 +194,29 @@ mod tests {
         assert!(
             found.iter().all(|p| p.range.len() <= PASSAGE_BYTES && body[p.range.clone()].ends_with("take."))
         );
+    }
+
+    #[test]
+    fn no_sentence_ends_within_code_identifiers_and_abbreviations() {
+        let filler =
+            "A sentence of some length that stands in the same paragraph as all of the others here. "
+                .repeat(3);
+        for sentence in [
+            "On the wire it is one field of `treeagent.v1. Event`: `node_status` and so on.",
+            "It is a treeagent.v1.Event on the wire, e.g. Redis. Then",
+            "**Both of these. Are bold.** Then",
+            "See i.e. The rules of vs. Unicode.",
+        ] {
+            let body = format!("{filler}{sentence}");
+            let found = pieces(&body);
+            let last = &body[found.last().unwrap().range.clone()];
+            let first_words: String = sentence.chars().take(12).collect();
+            assert!(found.iter().any(|p| body[p.range.clone()].contains(&first_words)), "{found:?}");
+            assert!(
+                !last.starts_with("Event") && !last.starts_with("Are") && !last.starts_with("The rules"),
+                "{last}"
+            );
+        }
     }
 
     proptest! {

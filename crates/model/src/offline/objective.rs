@@ -1,6 +1,11 @@
 //! The parts of an objective: a list, several questions, or two things to compare.
 
+use unicode_segmentation::UnicodeSegmentation;
+
 use super::words::key_terms;
+
+/// An objective longer than this, in bytes, asks for one thing in each of its sentences.
+const LONG_BYTES: usize = 240;
 
 /// What an objective asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +38,21 @@ pub(super) fn parts(text: &str) -> Parts {
     several(items)
         .or_else(|| several(questions))
         .or_else(|| several(text.split(';').collect()))
+        .or_else(|| if text.len() > LONG_BYTES { several(sentences(text)) } else { None })
         .unwrap_or(Parts::One)
+}
+
+/// The sentences of `text`; those that ask for next to nothing stay with the one before.
+fn sentences(text: &str) -> Vec<&str> {
+    let mut parts: Vec<(usize, usize)> = Vec::new();
+    for (at, sentence) in text.split_sentence_bound_indices() {
+        let end = at + sentence.len();
+        match parts.last_mut() {
+            Some((_, last)) if key_terms(sentence).len() < 2 => *last = end,
+            _ => parts.push((at, end)),
+        }
+    }
+    parts.into_iter().map(|(from, to)| &text[from..to]).collect()
 }
 
 /// The text of a line `1. text`, `2) text`, `- text` or `* text`.

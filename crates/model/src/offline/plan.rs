@@ -10,9 +10,9 @@ use tree_agent_contract::role::{
 };
 
 use super::objective::{Parts, parts};
-use super::rank::{Passage, rank};
+use super::rank::{ALONE, Counts, Passage, floor};
 use super::step::{self, Brief};
-use super::words::{Term, listed};
+use super::words::{Term, key_terms, listed};
 use super::{corpus, count, note, short};
 use crate::io::RoleIo;
 
@@ -22,6 +22,10 @@ const DIRECT_READS: usize = 3;
 const WEIGHED: usize = 3;
 /// Bytes of a title beyond which it is cut.
 const TITLE: usize = 160;
+/// Terms that a title names.
+const NAMED: usize = 3;
+/// Words that a thing may begin with.
+const ARTICLES: &[&str] = &["a", "an", "the", "our", "your", "its", "their", "my", "all"];
 
 /// Decides for a node, and plans if need be.
 pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput, RoleError> {
@@ -29,12 +33,12 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
     let brief = Brief::of(call);
     let leaf = call.depth >= call.budgets.max_depth;
     if brief.compares.is_some() {
-        return Ok(execute("The step compares what earlier steps have found.", &[]));
+        return Ok(execute("The step compares what earlier steps have found.", &[], ""));
     }
     if !brief.reads.is_empty() {
         if leaf || brief.reads.len() <= DIRECT_READS {
             let reason = format!("The step names {}.", count(brief.reads.len(), "document"));
-            return Ok(execute(&reason, &[]));
+            return Ok(execute(&reason, &[], ""));
         }
         return Ok(by_named_documents(input, &brief));
     }
@@ -43,30 +47,39 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
     }
     let terms = brief.terms();
     if terms.is_empty() {
-        return Ok(execute("The task holds no word to look for.", &[]));
+        return Ok(execute("The task holds no word to look for.", &[], ""));
     }
     let docs = corpus::gather(io, call, &terms).await?;
     if docs.is_empty() {
-        return Ok(execute("There is no document in the context of this run.", &[]));
+        return Ok(execute("There is no document in the context of this run.", &[], ""));
     }
     let read = docs.len();
-    let found = weigh(docs.iter().flat_map(corpus::Doc::passages).collect(), &terms);
-    let alone = found.len() == 1
-        || found.first().is_some_and(|f| f.score * 5 >= 4 * found.iter().map(|f| f.score).sum::<u64>());
-    let what = listed(&shown(&terms, 3));
+    let (found, subject) = weigh(docs.iter().flat_map(corpus::Doc::passages).collect(), terms);
+    let asked = subject.telling.len();
+    let alone = match found.as_slice() {
+        [_] => true,
+        [first, rest @ ..] if asked <= NAMED => {
+            // Nobody else answers the whole question, or hardly anybody any of it.
+            first.covers == asked && rest.iter().all(|f| f.covers < asked)
+                || first.score >= 4 * rest.iter().map(|f| f.score).sum::<u64>()
+        }
+        _ => false,
+    };
+    let what = subject.what();
+    let notes = subject.notes();
     match found.as_slice() {
-        [] => Ok(execute(&format!("None of {} mentions {what}.", count(read, "document")), &[])),
+        [] => Ok(execute(&format!("None of {} mentions {what}.", count(read, "document")), &[], &notes)),
         [first, ..] if alone => {
-            Ok(execute(&format!("What there is about {what} stands in {}.", first.path), &found[..1]))
+            Ok(execute(&format!("What there is about {what} stands in {}.", first.path), &found[..1], &notes))
         }
         some if leaf || width(call) < 2 => {
             let reason = format!(
                 "{} speak of {what}, and the budget allows no deeper level.",
                 count(some.len(), "document")
             );
-            Ok(execute(&reason, &some[..some.len().min(DIRECT_READS)]))
+            Ok(execute(&reason, &some[..some.len().min(DIRECT_READS)], &notes))
         }
-        some => Ok(by_found_documents(input, some, &terms, read)),
+        some => Ok(by_found_documents(input, some, &subject, read)),
     }
 }
 
@@ -79,40 +92,106 @@ fn width(call: &CallContext) -> usize {
 struct Found {
     path: String,
     score: u64,
+    /// Score of its best passage.
+    best: u64,
     passages: usize,
+    /// The most terms that one of its passages holds.
+    covers: usize,
     terms: BTreeSet<usize>,
 }
 
-/// The documents that are worth a step, best first.
-fn weigh(passages: Vec<Passage>, terms: &[Term]) -> Vec<Found> {
+/// What a node looks for, as far as its documents know of it.
+struct Subject {
+    terms: Vec<Term>,
+    /// Those that tell where the answer stands, the heaviest first.
+    telling: Vec<usize>,
+    /// Those that stand in no document.
+    absent: BTreeSet<usize>,
+}
+
+impl Subject {
+    /// `terms` by weight, at most [`NAMED`] of them, in the order of the objective.
+    fn heaviest(&self, among: &BTreeSet<usize>) -> Vec<&str> {
+        let mut chosen: Vec<usize> =
+            self.telling.iter().copied().filter(|i| among.contains(i)).take(NAMED).collect();
+        chosen.sort_unstable();
+        self.shown(&chosen)
+    }
+
+    fn shown<'a>(&self, indices: impl IntoIterator<Item = &'a usize>) -> Vec<&str> {
+        indices.into_iter().map(|&i| self.terms[i].shown.as_str()).collect()
+    }
+
+    /// The few words that say what it is about.
+    fn what(&self) -> String {
+        match self.telling.as_slice() {
+            [] => listed(&shown(&self.terms, NAMED)),
+            some => listed(&self.heaviest(&some.iter().copied().collect())),
+        }
+    }
+
+    /// What the executor and the aggregator of the same node need to know.
+    fn notes(&self) -> String {
+        let mut notes = String::new();
+        if !self.telling.is_empty() {
+            let telling: BTreeSet<usize> = self.telling.iter().copied().collect();
+            notes.push_str(&format!("- {}\n", step::quotes(&self.shown(&telling))));
+        }
+        if !self.absent.is_empty() {
+            notes.push_str(&format!("- {}\n", step::lacks(&self.shown(&self.absent))));
+        }
+        notes
+    }
+}
+
+/// The documents that are worth a step, best first, and what they are asked for.
+fn weigh(passages: Vec<Passage>, terms: Vec<Term>) -> (Vec<Found>, Subject) {
+    let counts = Counts::new(passages, &terms);
+    let telling = counts.telling();
+    let by_weight = counts.by_weight().into_iter().filter(|i| telling.contains(i)).collect();
+    let subject = Subject { absent: counts.absent(), terms, telling: by_weight };
     let mut by_path: BTreeMap<String, Found> = BTreeMap::new();
-    for ranked in rank(passages, terms) {
+    for ranked in counts.ranked(&telling) {
         let path = ranked.passage.path;
         let found = by_path.entry(path.clone()).or_insert_with(|| Found {
             path,
             score: 0,
+            best: ranked.score,
             passages: 0,
+            covers: 0,
             terms: BTreeSet::new(),
         });
         if found.passages < WEIGHED {
             found.score += ranked.score;
         }
         found.passages += 1;
+        found.covers = found.covers.max(ranked.terms.len());
         found.terms.extend(ranked.terms);
     }
     let mut found: Vec<Found> = by_path.into_values().collect();
     // Stable: ties keep the order of paths.
     found.sort_by_key(|f| std::cmp::Reverse(f.score));
-    let best = found.first().map_or(0, |f| f.score);
-    found.retain(|f| f.score * 4 >= best);
-    found
+    let (most, best) =
+        (found.first().map_or(0, |f| f.score), found.iter().map(|f| f.best).max().unwrap_or(0));
+    // Many weak passages do not make up for a good one; a document that alone knows of a term is kept with less.
+    let (mut known, broad) = (BTreeSet::new(), telling.len());
+    found.retain(|f| {
+        let adds = !f.terms.is_subset(&known);
+        let keep =
+            f.score >= floor(most, broad) && f.best >= floor(best, broad) || adds && f.best * ALONE >= best;
+        if keep {
+            known.extend(&f.terms);
+        }
+        keep
+    });
+    (found, subject)
 }
 
 fn shown(terms: &[Term], most: usize) -> Vec<&str> {
     terms.iter().take(most).map(|t| t.shown.as_str()).collect()
 }
 
-fn execute(reason: &str, read: &[Found]) -> PlannerOutput {
+fn execute(reason: &str, read: &[Found], notes: &str) -> PlannerOutput {
     let reads: String = read.iter().map(|f| format!("- {}\n", step::reads(&f.path))).collect();
     PlannerOutput {
         mode: PlannerMode::Execute,
@@ -123,7 +202,7 @@ fn execute(reason: &str, read: &[Found]) -> PlannerOutput {
             blockers: Vec::new(),
         }),
         plan: None,
-        scratchpad: note(format!("**Plan.** {reason} No steps are needed.\n{reads}")),
+        scratchpad: note(format!("**Plan.** {reason} No steps are needed.\n{reads}{notes}")),
     }
 }
 
@@ -160,8 +239,8 @@ fn by_parts(input: &PlanInput, brief: &Brief) -> Option<PlannerOutput> {
         .enumerate()
         .map(|(i, part)| Task {
             id: format!("part-{}", i + 1),
-            title: if part.ends_with('?') {
-                short(part, TITLE)
+            title: if part.ends_with('?') || asks(part) {
+                capital(&short(part, TITLE))
             } else {
                 format!("What is said about {}", short(part, TITLE))
             },
@@ -186,22 +265,34 @@ fn by_parts(input: &PlanInput, brief: &Brief) -> Option<PlannerOutput> {
         bands.push(("Set the answers side by side".to_owned(), vec![task]));
     }
     let reason = format!("The task has {n} parts.");
-    Some(delegate(input, &reason, &format!("Answer {n} parts, then merge."), bands))
+    Some(delegate(input, &reason, &format!("Answer {n} parts, then merge."), bands, ""))
+}
+
+/// Whether `part` is a request by itself (`how it ends`, `Describe it`) and no mere thing (`the end`).
+fn asks(part: &str) -> bool {
+    let first = part.split_whitespace().next().unwrap_or_default();
+    !ARTICLES.contains(&first.to_lowercase().as_str()) && key_terms(first).is_empty()
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
 /// One step for each document that a step named, or for an even share of them.
 fn by_named_documents(input: &PlanInput, brief: &Brief) -> PlannerOutput {
     let terms = brief.terms();
     let shares = brief.reads.len().div_ceil(width(&input.call).max(1));
-    let tasks =
-        brief.reads.chunks(shares).map(|paths| task(paths, &shown(&terms, terms.len()), None)).collect();
+    let words = shown(&terms, terms.len());
+    let tasks = brief.reads.chunks(shares).map(|paths| task(paths, &words, &words, None)).collect();
     let n = count(brief.reads.len(), "document");
-    let summary = format!("Quote {n} on {}, then merge.", listed(&shown(&terms, 3)));
-    delegate(input, &format!("The step names {n}."), &summary, vec![("Read the documents".to_owned(), tasks)])
+    let summary = format!("Quote {n} on {}, then merge.", listed(&shown(&terms, NAMED)));
+    let bands = vec![("Read the documents".to_owned(), tasks)];
+    delegate(input, &format!("The step names {n}."), &summary, bands, "")
 }
 
 /// One step for each document that speaks of the subject; for each folder when there are too many.
-fn by_found_documents(input: &PlanInput, found: &[Found], terms: &[Term], read: usize) -> PlannerOutput {
+fn by_found_documents(input: &PlanInput, found: &[Found], subject: &Subject, read: usize) -> PlannerOutput {
     let width = width(&input.call);
     let mut groups: Vec<Vec<&Found>> = found.iter().map(|f| vec![f]).collect();
     if groups.len() > width {
@@ -228,19 +319,25 @@ fn by_found_documents(input: &PlanInput, found: &[Found], terms: &[Term], read: 
             let paths: Vec<String> =
                 group.iter().take(limits::CRITERIA - 1).map(|f| f.path.clone()).collect();
             let held: BTreeSet<usize> = group.iter().flat_map(|f| f.terms.iter().copied()).collect();
-            let words: Vec<&str> = held.iter().map(|&i| terms[i].shown.as_str()).collect();
-            task(&paths, &words, Some(group.iter().map(|f| f.passages).sum()))
+            task(
+                &paths,
+                &subject.shown(&held),
+                &subject.heaviest(&held),
+                Some(group.iter().map(|f| f.passages).sum()),
+            )
         })
         .collect();
-    let what = listed(&shown(terms, 3));
+    let what = subject.what();
     let reason = format!("{} of {} speak of {what}.", count(found.len(), "document"), read);
     let summary = format!("Quote {} on {what}, then merge.", count(found.len(), "document"));
-    delegate(input, &reason, &summary, vec![("Read the documents that speak of it".to_owned(), tasks)])
+    let bands = vec![("Read the documents that speak of it".to_owned(), tasks)];
+    delegate(input, &reason, &summary, bands, &subject.notes())
 }
 
-fn task(paths: &[String], words: &[&str], passages: Option<usize>) -> Task {
+/// A step that quotes what `paths` say of `words`; `named` stand in its title.
+fn task(paths: &[String], words: &[&str], named: &[&str], passages: Option<usize>) -> Task {
     let folder = |path: &String| path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
-    let what = listed(&words[..words.len().min(3)]);
+    let what = listed(&named[..named.len().min(NAMED)]);
     let subject = match paths {
         [one] => one.clone(),
         [first, rest @ ..] => {
@@ -276,6 +373,7 @@ fn delegate(
     reason: &str,
     summary: &str,
     bands: Vec<(String, Vec<Task>)>,
+    notes: &str,
 ) -> PlannerOutput {
     let mut used = BTreeSet::new();
     let bands: Vec<BandDraft> = bands
@@ -303,7 +401,7 @@ fn delegate(
             blockers: Vec::new(),
         }),
         plan: Some(PlanDraft { summary: summary.to_owned(), bands }),
-        scratchpad: note(format!("**Plan.** {reason} {summary}\n{lines}")),
+        scratchpad: note(format!("**Plan.** {reason} {summary}\n{lines}{notes}")),
     }
 }
 

@@ -1,13 +1,23 @@
 //! Which passages answer a query: BM25 over passages, with exact arithmetic.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use tree_agent_contract::DocumentId;
 
 use super::words::{Term, stems};
 
 /// A passage of fewer words counts for less.
-const WHOLE_WORDS: f64 = 10.0;
+const WHOLE_WORDS: f64 = 12.0;
+/// A term that more than this share of the documents hold says little about any of them ...
+const COMMON: f64 = 0.6;
+/// ... provided that there are so many documents.
+const MANY_DOCUMENTS: usize = 4;
+/// A term that weighs less than this share of the heaviest is weak.
+const WEAK: f64 = 0.3;
+/// Terms that stand at most so many words apart belong together, and count for more.
+const NEAR: usize = 3;
+/// What alone knows of a term is kept if it reaches this part of the best score.
+pub(super) const ALONE: u64 = 10;
 
 /// A quotation and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,72 +60,192 @@ pub(super) struct Ranked {
     pub(super) terms: BTreeSet<usize>,
 }
 
-/// The passages that hold any of `terms` in their own text, best first; ties by path and position.
-///
-/// A term counts the more the fewer passages hold it. The root stands where the usual formula has a logarithm, because
-/// IEEE 754 defines its every bit and a logarithm's differ between systems.
-pub(super) fn rank(passages: Vec<Passage>, terms: &[Term]) -> Vec<Ranked> {
-    struct Counted {
-        text: Vec<u32>,
-        around: Vec<bool>,
-        length: f64,
+/// Passages and how often each term of a query stands in them.
+pub(super) struct Counts {
+    rows: Vec<Row>,
+    /// Of each term: the more the fewer passages hold it; zero when none does.
+    weights: Vec<f64>,
+    /// Of each term: the share of the documents that hold it, or zero where the documents are too few to tell.
+    shares: Vec<f64>,
+}
+
+struct Row {
+    passage: Passage,
+    text: Vec<u32>,
+    around: Vec<bool>,
+    /// Where each term that was found stands, counted in words.
+    places: Vec<(usize, usize)>,
+    length: f64,
+}
+
+/// Finds terms in texts.
+struct Finder<'a> {
+    terms: &'a [Term],
+    /// By their first stems, so that a word costs one look.
+    by_first: HashMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> Finder<'a> {
+    fn new(terms: &'a [Term]) -> Self {
+        let mut by_first: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (i, term) in terms.iter().enumerate() {
+            by_first.entry(&term.stems[0]).or_default().push(i);
+        }
+        Self { terms, by_first }
     }
-    let counted: Vec<Counted> = passages
-        .iter()
-        .map(|p| {
-            let mut c = Counted { text: vec![0; terms.len()], around: vec![false; terms.len()], length: 0.0 };
-            for stem in stems(&p.text) {
-                c.length += 1.0;
-                if let Some(i) = terms.iter().position(|t| t.stem == stem) {
-                    c.text[i] += 1;
+
+    /// Calls `found` with the index of a term and its place for each time that it stands in `text`; returns how many words there are.
+    fn find(&self, text: &str, mut found: impl FnMut(usize, usize)) -> usize {
+        let words: Vec<String> = stems(text).collect();
+        for (at, word) in words.iter().enumerate() {
+            for &i in self.by_first.get(word.as_str()).into_iter().flatten() {
+                if words[at..].starts_with(&self.terms[i].stems) {
+                    found(i, at);
                 }
             }
-            for stem in stems(&p.heading).chain(stems(&p.path)) {
-                if let Some(i) = terms.iter().position(|t| t.stem == stem) {
-                    c.around[i] = true;
-                }
+        }
+        words.len()
+    }
+}
+
+impl Counts {
+    /// Counts `terms` in `passages`.
+    pub(super) fn new(passages: Vec<Passage>, terms: &[Term]) -> Self {
+        let finder = Finder::new(terms);
+        let mut rows: Vec<Row> = Vec::with_capacity(passages.len());
+        // Passages of one section follow each other.
+        let mut above: (String, Vec<bool>) = (String::new(), vec![false; terms.len()]);
+        for passage in passages {
+            let (mut text, mut places) = (vec![0; terms.len()], Vec::new());
+            let length = finder.find(&passage.text, |i, at| {
+                text[i] += 1;
+                places.push((at, i));
+            }) as f64;
+            let source = passage.source();
+            if above.0 != source {
+                let mut around = vec![false; terms.len()];
+                finder.find(&source, |i, _| around[i] = true);
+                above = (source, around);
             }
-            c
-        })
-        .collect();
-    let n = passages.len() as f64;
-    let average = (counted.iter().map(|c| c.length).sum::<f64>() / n.max(1.0)).max(1.0);
-    let rarity: Vec<f64> = (0..terms.len())
-        .map(|i| (n / (counted.iter().filter(|c| c.text[i] > 0).count() as f64).max(1.0)).sqrt())
-        .collect();
-    let mut ranked: Vec<Ranked> = passages
-        .into_iter()
-        .zip(counted)
-        .filter(|(_, c)| c.text.iter().any(|&n| n > 0))
-        .map(|(passage, c)| {
-            let mut score = 0.0;
-            let mut held = BTreeSet::new();
-            for (i, &times) in c.text.iter().enumerate() {
-                let times = f64::from(times);
-                let mut part = times * 2.2 / (times + 1.2 * (0.25 + 0.75 * c.length / average));
-                if c.around[i] {
-                    part += 0.5;
+            rows.push(Row { passage, text, around: above.1.clone(), places, length });
+        }
+        let documents: BTreeSet<&str> = rows.iter().map(|r| r.passage.path.as_str()).collect();
+        let (mut weights, mut shares) = (Vec::with_capacity(terms.len()), Vec::with_capacity(terms.len()));
+        for i in 0..terms.len() {
+            let holding = rows.iter().filter(|r| r.text[i] > 0);
+            let passages = holding.clone().count() as f64;
+            let within: BTreeSet<&str> = holding.map(|r| r.passage.path.as_str()).collect();
+            let many = documents.len() >= MANY_DOCUMENTS;
+            shares.push(if many { within.len() as f64 / documents.len() as f64 } else { 0.0 });
+            weights.push(if passages > 0.0 { log2(1.0 + rows.len() as f64 / passages) } else { 0.0 });
+        }
+        Self { rows, weights, shares }
+    }
+
+    /// Which terms tell one document from another. The rest are in no document, or nearly everywhere.
+    pub(super) fn telling(&self) -> BTreeSet<usize> {
+        let weight = |i: usize| match self.shares[i] {
+            share if share > COMMON => self.weights[i] * (1.0 - share).max(0.1),
+            _ => self.weights[i],
+        };
+        let heaviest = (0..self.weights.len()).map(weight).fold(0.0, f64::max);
+        (0..self.weights.len()).filter(|&i| weight(i) > 0.0 && weight(i) >= WEAK * heaviest).collect()
+    }
+
+    /// Which terms stand in no passage, and in no heading or path.
+    pub(super) fn absent(&self) -> BTreeSet<usize> {
+        let held = |i: usize| self.weights[i] > 0.0 || self.rows.iter().any(|r| r.around[i]);
+        (0..self.weights.len()).filter(|&i| !held(i)).collect()
+    }
+
+    /// The terms, the heaviest first.
+    pub(super) fn by_weight(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.weights.len()).collect();
+        order.sort_by(|&a, &b| self.weights[b].total_cmp(&self.weights[a]));
+        order
+    }
+
+    /// The passages that hold any of the terms `of` in their own text, best first; ties by path and position.
+    pub(super) fn ranked(self, of: &BTreeSet<usize>) -> Vec<Ranked> {
+        let Self { rows, weights, .. } = self;
+        let average = (rows.iter().map(|r| r.length).sum::<f64>() / (rows.len() as f64).max(1.0)).max(1.0);
+        let all: f64 = of.iter().map(|&i| weights[i]).sum();
+        let mut ranked: Vec<Ranked> = rows
+            .into_iter()
+            .filter(|row| of.iter().any(|&i| row.text[i] > 0))
+            .map(|row| {
+                let (mut score, mut weight) = (0.0, 0.0);
+                let mut held = BTreeSet::new();
+                for &i in of {
+                    let times = f64::from(row.text[i]);
+                    let mut part = times * 2.2 / (times + 1.2 * (0.5 + 0.5 * row.length / average));
+                    if row.around[i] {
+                        part += 0.5;
+                    }
+                    if part > 0.0 {
+                        held.insert(i);
+                        weight += weights[i];
+                    }
+                    score += weights[i] * part;
                 }
-                if part > 0.0 {
-                    held.insert(i);
-                }
-                score += rarity[i] * part;
-            }
-            let coverage = held.len() as f64 / terms.len() as f64;
-            // A fragment says little however well it matches, and a line that ends in a colon says nothing yet.
-            let substance = (c.length / WHOLE_WORDS).min(1.0);
-            let substance = if passage.text.ends_with(':') { substance / 4.0 } else { substance };
-            Ranked { passage, score: (score * coverage * substance * 1000.0) as u64, terms: held }
-        })
-        .collect();
-    ranked.sort_by(|a, b| {
-        let key = |r: &Ranked| (r.passage.path.clone(), r.passage.position);
-        b.score
-            .cmp(&a.score)
-            .then_with(|| key(a).cmp(&key(b)))
-            .then_with(|| a.passage.text.cmp(&b.passage.text))
-    });
-    ranked
+                let near = row.places.windows(2).any(|pair| {
+                    let [(a, one), (b, other)] = [pair[0], pair[1]];
+                    one != other && b - a <= NEAR && of.contains(&one) && of.contains(&other)
+                });
+                let score = if near { score * 1.5 } else { score };
+                let score = score
+                    * (weight / all.max(f64::MIN_POSITIVE)).sqrt()
+                    * substance(&row.passage.text, row.length);
+                Ranked { passage: row.passage, score: (score * 1000.0) as u64, terms: held }
+            })
+            .collect();
+        ranked.sort_by(|a, b| {
+            let key = |r: &Ranked| r.passage.position;
+            b.score
+                .cmp(&a.score)
+                .then_with(|| a.passage.path.cmp(&b.passage.path))
+                .then_with(|| key(a).cmp(&key(b)))
+                .then_with(|| a.passage.text.cmp(&b.passage.text))
+        });
+        ranked
+    }
+}
+
+/// How much a passage can say, from 0 to 1: a fragment says little however well it matches, a row of a table is read
+/// without its columns, and a line that ends in a colon says nothing yet.
+fn substance(text: &str, words: f64) -> f64 {
+    let mut substance = (words / WHOLE_WORDS).min(1.0);
+    if text.contains(" | ") {
+        substance /= 3.0;
+    }
+    if text.ends_with(':') {
+        substance /= 8.0;
+    } else if text.ends_with(|c: char| c.is_alphanumeric() || c == '`' || c == ',') {
+        substance *= 0.8;
+    }
+    substance
+}
+
+/// The binary logarithm of a number that is at least 1, straight between the powers of two: IEEE 754 defines every bit
+/// of this, and a library's logarithm differs between systems.
+fn log2(x: f64) -> f64 {
+    let (mut whole, mut power) = (0.0, 1.0);
+    while power * 2.0 <= x {
+        power *= 2.0;
+        whole += 1.0;
+    }
+    whole + x / power - 1.0
+}
+
+/// The passages that hold any of `terms` in their own text, best first.
+pub(super) fn rank(passages: Vec<Passage>, terms: &[Term]) -> Vec<Ranked> {
+    Counts::new(passages, terms).ranked(&(0..terms.len()).collect())
+}
+
+/// The score from which a passage is worth reading beside one that reaches `best`. The more terms a question has, the
+/// further one passage that happens to hold them all is ahead of others that answer a part of it.
+pub(super) fn floor(best: u64, terms: usize) -> u64 {
+    best / (2 * terms as u64).clamp(4, 8)
 }
 
 /// Leaves out repeats: the same words, or nearly the same, as a better passage.
@@ -162,6 +292,30 @@ mod tests {
         let paths: Vec<&str> = ranked.iter().map(|r| r.passage.path.as_str()).collect();
         assert_eq!(paths[0], "b.md");
         assert!(!paths.contains(&"c.md"), "a heading alone is no answer");
+    }
+
+    #[test]
+    fn what_every_document_holds_tells_nothing() {
+        let passages: Vec<Passage> = (0..6)
+            .map(|i| passage("The harbour is here, and harbour means harbour.", &format!("{i}.md"), ""))
+            .chain([passage("The pilot of the harbour refuses.", "7.md", "")])
+            .collect();
+        let counts = Counts::new(passages, &key_terms("harbour pilot refuses submarine"));
+        assert_eq!(counts.telling(), [1, 2].into());
+        assert_eq!(counts.absent(), [3].into());
+        assert_eq!(counts.by_weight(), [1, 2, 0, 3]);
+        assert!([1.0, 2.0, 3.0, 8.0].map(log2) == [0.0, 1.0, 1.5, 3.0]);
+    }
+
+    #[test]
+    fn a_compound_is_found_as_a_whole() {
+        let passages = vec![
+            passage("The agent sits in a tree, and says nothing more of it.", "a.md", ""),
+            passage("A tree-agent runs, and that is all that there is.", "b.md", ""),
+        ];
+        let ranked = rank(passages, &key_terms("tree-agent"));
+        assert_eq!(ranked.len(), 1);
+        assert_eq!(ranked[0].passage.path, "b.md");
     }
 
     #[test]

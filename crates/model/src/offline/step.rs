@@ -8,6 +8,9 @@ use super::words::{Term, key_terms};
 /// Bytes of a quoted part of the objective.
 const PART_BYTES: usize = 2_000;
 
+const QUOTES: &str = "Quotes passages about ";
+const LACKS: &str = "No document mentions ";
+
 /// Criterion: a document was read.
 pub(super) fn reads(path: &str) -> String {
     format!("Reads `{path}`")
@@ -15,7 +18,12 @@ pub(super) fn reads(path: &str) -> String {
 
 /// Criterion: the passages are about these terms.
 pub(super) fn quotes(terms: &[&str]) -> String {
-    format!("Quotes passages about {}", terms.join(", "))
+    format!("{QUOTES}{}", terms.join(", "))
+}
+
+/// Note: these terms stand nowhere.
+pub(super) fn lacks(terms: &[&str]) -> String {
+    format!("{LACKS}{}", terms.join(", "))
 }
 
 /// Criterion: a part of the objective is answered.
@@ -44,7 +52,7 @@ impl Brief {
     pub(super) fn of(call: &CallContext) -> Self {
         let criteria = || call.success_criteria.iter().map(String::as_str);
         let quoted = |c: &str| Some(c.strip_prefix("Answers “")?.strip_suffix('”')?.to_owned());
-        let about = |c: &str| c.strip_prefix("Quotes passages about ").map(str::to_owned);
+        let about = |c: &str| c.strip_prefix(QUOTES).map(str::to_owned);
         let compares = criteria().find_map(|c| {
             let (a, b) = c.strip_prefix("Compares “")?.strip_suffix('”')?.split_once("” with “")?;
             Some((a.to_owned(), b.to_owned()))
@@ -68,7 +76,36 @@ impl Brief {
 }
 
 /// The path of a line that [`reads`] wrote.
-pub(super) fn read_path(line: &str) -> Option<String> {
+fn read_path(line: &str) -> Option<String> {
     let path = line.trim().trim_start_matches("- ").strip_prefix("Reads `")?.strip_suffix('`')?;
     (!path.is_empty()).then(|| path.to_owned())
+}
+
+/// What the planner of a node left in its scratchpad for whoever works at the node after it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Notes {
+    /// The documents that answer.
+    pub(super) reads: Vec<String>,
+    /// The terms that tell where the answer stands.
+    pub(super) telling: Vec<Term>,
+    /// The terms that stand in no document.
+    pub(super) absent: Vec<String>,
+}
+
+impl Notes {
+    /// Reads what [`reads`], [`quotes`] and [`lacks`] wrote.
+    pub(super) fn of(call: &CallContext) -> Self {
+        let mut notes = Self::default();
+        for line in call.scratchpad_tail.lines() {
+            let item = line.trim().trim_start_matches("- ");
+            if let Some(words) = item.strip_prefix(QUOTES) {
+                notes.telling = key_terms(words);
+            } else if let Some(words) = item.strip_prefix(LACKS) {
+                notes.absent = words.split(", ").map(str::to_owned).collect();
+            } else {
+                notes.reads.extend(read_path(line));
+            }
+        }
+        notes
+    }
 }

@@ -7,135 +7,31 @@ const TERMS: usize = 16;
 /// Bytes of a term at the most: beyond that it is no word.
 const TERM_BYTES: usize = 64;
 
-/// Words that say nothing about a subject: function words, and the verbs with which people ask.
-const STOP: &[&str] = &[
-    "a",
-    "about",
-    "across",
-    "after",
-    "all",
-    "also",
-    "an",
-    "and",
-    "any",
-    "are",
-    "as",
-    "at",
-    "be",
-    "been",
-    "before",
-    "being",
-    "between",
-    "both",
-    "but",
-    "by",
-    "can",
-    "compare",
-    "could",
-    "describe",
-    "detail",
-    "details",
-    "did",
-    "difference",
-    "differences",
-    "do",
-    "does",
-    "each",
-    "every",
-    "explain",
-    "find",
-    "for",
-    "from",
-    "get",
-    "give",
-    "had",
-    "has",
-    "have",
-    "he",
-    "how",
-    "i",
-    "if",
-    "in",
-    "into",
-    "is",
-    "it",
-    "its",
-    "just",
-    "list",
-    "may",
-    "me",
-    "more",
-    "most",
-    "my",
-    "no",
-    "not",
-    "of",
-    "on",
-    "one",
-    "only",
-    "or",
-    "other",
-    "our",
-    "out",
-    "over",
-    "please",
-    "say",
-    "says",
-    "she",
-    "should",
-    "show",
-    "so",
-    "some",
-    "such",
-    "summarise",
-    "summarize",
-    "summary",
-    "tell",
-    "than",
-    "that",
-    "the",
-    "their",
-    "them",
-    "then",
-    "there",
-    "these",
-    "they",
-    "this",
-    "those",
-    "through",
-    "to",
-    "under",
-    "up",
-    "us",
-    "versus",
-    "very",
-    "vs",
-    "was",
-    "we",
-    "were",
-    "what",
-    "when",
-    "where",
-    "which",
-    "while",
-    "who",
-    "whom",
-    "why",
-    "will",
-    "with",
-    "work",
-    "works",
-    "would",
-    "write",
-    "you",
-    "your",
-];
+/// Words that say nothing about a subject: function words of some languages, and the verbs with which people ask.
+const STOP: &str = "\
+    finally firstly lastly thorough thoroughly careful carefully
+    a able about across actually after against all also although always an and any anyone anything are aren as at
+    auch auf aus av avec be because become becomes been before bei being between both briefly but by called can
+    cannot come comes comment compare con could cómo dans das dem den der des describe det detail details did
+    difference differences do does doesn don du during each ein eine einem einen einer eines el eller else en ensure
+    ensures er es est et ever every everything exactly explain find for from get give given go goes going got had
+    happen happened happens has have he here how however hva hvordan hvorfor i if im in into is isn ist it its
+    itself just kind kinds know known la las le les let lets like list look looks los made make makes making many
+    may me mean means mit more most much my need needs never nicht no not nothing now o oder of og on one only or
+    other ou our out over overview own para per please por pourquoi på que qui quién quoi qué rather really report
+    said same say says several she should show sich since sind so som some someone something sont still such
+    summarise summarize summary sur sure tell than that the their them themselves then there therefore these they
+    thing things this those though through thus til to too un una und under une unos until up upon us use used uses
+    using versus very via von vs want wants warum was way ways we welche welcher welches wenn wer werden were what
+    when where whether which while who whom whose why wie will wird with within without won work works would write y
+    yet you your zu zum zur
+";
 
-/// A word that matters.
+/// A word that matters, or a compound of several: `tree-agent`, `node_status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Term {
-    /// What it is compared by.
-    pub(super) stem: String,
+    /// What it is compared by, part for part; never empty.
+    pub(super) stems: Vec<String>,
     /// As its author wrote it.
     pub(super) shown: String,
 }
@@ -143,18 +39,19 @@ pub(super) struct Term {
 /// The words of `text` that matter, in order, each once.
 pub(super) fn key_terms(text: &str) -> Vec<Term> {
     let mut terms: Vec<Term> = Vec::new();
-    for word in words(text) {
-        let stem = stem(word);
+    for word in compounds(text) {
+        let stems: Vec<String> = stems(word).collect();
         let lower = word.to_lowercase();
         let tiny = word.chars().count() < 2 && word.is_ascii();
         if tiny
+            || stems.is_empty()
             || word.len() > TERM_BYTES
-            || STOP.contains(&lower.as_str())
-            || terms.iter().any(|t| t.stem == stem)
+            || STOP.split_ascii_whitespace().any(|stop| stop == lower)
+            || terms.iter().any(|t| t.stems == stems)
         {
             continue;
         }
-        terms.push(Term { stem, shown: word.to_owned() });
+        terms.push(Term { stems, shown: word.to_owned() });
         if terms.len() == TERMS {
             break;
         }
@@ -162,42 +59,73 @@ pub(super) fn key_terms(text: &str) -> Vec<Term> {
     terms
 }
 
-/// The stems of every word of `text`, in order.
+/// The stems of every word of `text`, in order; a compound is as many words as it has parts.
 pub(super) fn stems(text: &str) -> impl Iterator<Item = String> {
-    words(text).map(stem)
-}
-
-fn words(text: &str) -> impl Iterator<Item = &str> {
     // `run_created` and `tree.node` are one word to Unicode, and several to whoever searches.
-    text.unicode_words().flat_map(|w| w.split(|c: char| !c.is_alphanumeric())).filter(|w| !w.is_empty())
+    text.unicode_words()
+        .map(without_possessive)
+        .flat_map(|w| w.split(|c: char| !c.is_alphanumeric()))
+        .filter(|w| !w.is_empty())
+        .map(stem)
 }
 
-/// Folds letter case and the common English endings: `lease`, `leases` and `leasing` are the same word.
+/// The words of `text`, those that a hyphen joins as one.
+fn compounds(text: &str) -> Vec<&str> {
+    let mut words: Vec<(usize, &str)> = Vec::new();
+    for (at, word) in text.unicode_word_indices() {
+        let word = without_possessive(word);
+        match words.last_mut() {
+            Some((from, last)) if text[*from + last.len()..at] == *"-" => {
+                *last = &text[*from..at + word.len()]
+            }
+            _ => words.push((at, word)),
+        }
+    }
+    words.into_iter().map(|(_, word)| word).collect()
+}
+
+/// `driver's` without its ending.
+fn without_possessive(word: &str) -> &str {
+    word.strip_suffix("'s").or_else(|| word.strip_suffix("’s")).unwrap_or(word)
+}
+
+/// Folds letter case and the common English endings: `lease`, `leases` and `leasing` are the same word. What comes
+/// out need be no word; it is only ever compared.
 fn stem(word: &str) -> String {
     let mut s = word.to_lowercase();
     if !s.is_ascii() || s.len() <= 3 {
         return s;
     }
-    if s.ends_with("ies") && s.len() > 4 {
+    // `dies`, `died` and `dying`: of four letters and less a word is not shortened further.
+    match (s.as_str(), s.len()) {
+        ("dying" | "lying" | "tying", _) => return format!("{}ie", &s[..1]),
+        (short, 4) if short.ends_with("ies") || short.ends_with("ied") => return s[..3].to_owned(),
+        _ => {}
+    }
+    if s.ends_with("ies") || s.ends_with("ied") {
         s.truncate(s.len() - 3);
         s.push('y');
     } else if s.ends_with('s') && !s.ends_with("ss") && !s.ends_with("us") && !s.ends_with("is") {
         s.truncate(s.len() - 1);
     }
-    for ending in ["ing", "ed"] {
-        if s.ends_with(ending) && s.len() - ending.len() >= 3 {
+    for (ending, rest) in [("ing", 3), ("ed", 3), ("tion", 5), ("ly", 4)] {
+        if s.ends_with(ending) && s.len() - ending.len() >= rest {
             s.truncate(s.len() - ending.len());
-            let b = s.as_bytes();
-            if b.len() > 3
-                && b[b.len() - 1] == b[b.len() - 2]
-                && !matches!(b[b.len() - 1], b'l' | b's' | b'e')
-            {
-                s.pop();
+            if ending == "tion" {
+                s.push('t');
             }
             break;
         }
     }
     if s.len() > 3 && s.ends_with('e') {
+        s.pop();
+    }
+    // `lost` and `loss` beside `lose`.
+    if s.len() == 4 && s.ends_with("ost") {
+        s.pop();
+    }
+    let b = s.as_bytes();
+    if s.len() > 3 && b[s.len() - 1] == b[s.len() - 2] {
         s.pop();
     }
     s
@@ -226,6 +154,10 @@ mod tests {
             &["plan", "plans", "planning", "planned"],
             &["policy", "policies"],
             &["event", "events"],
+            &["lose", "loses", "losing", "lost", "loss", "losses"],
+            &["die", "dies", "died", "dying"],
+            &["execute", "execution", "executed", "executions"],
+            &["crash", "crashes", "crashed"],
         ] {
             let first = stem(group[0]);
             assert!(group.iter().all(|w| stem(w) == first), "{group:?} -> {first}");
@@ -241,6 +173,10 @@ mod tests {
             .map(|t| t.shown)
             .collect();
         assert_eq!(shown, ["driver", "keep", "lease"]);
+        let compound = &key_terms("Is a tree-agent's `node_status` full-text?");
+        let shown: Vec<&str> = compound.iter().map(|t| t.shown.as_str()).collect();
+        assert_eq!(shown, ["tree-agent", "node_status", "full-text"]);
+        assert_eq!(compound[0].stems.len(), 2);
         assert_eq!(listed(&["a", "b", "c"]), "a, b and c");
     }
 }

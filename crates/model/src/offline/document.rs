@@ -1,0 +1,164 @@
+//! The document that a node returns, whatever its role: a summary, the further findings, gaps, numbered sources.
+
+use std::collections::BTreeMap;
+
+use super::rank::{Passage, Ranked};
+use super::{LABEL, short};
+
+/// Findings that lead.
+pub(super) const LEADING: usize = 3;
+/// What stands in the place of findings that already stand in the summary.
+const LED: &str = "- In the summary: ";
+
+/// Findings that belong together.
+pub(super) struct Section<'a> {
+    /// Its heading.
+    pub(super) title: &'a str,
+    /// Best first.
+    pub(super) findings: Vec<&'a Ranked>,
+}
+
+/// What a document is made of.
+pub(super) struct Document<'a> {
+    pub(super) title: &'a str,
+    /// What the reader should know before the summary.
+    pub(super) remark: Option<String>,
+    /// In the order in which they are shown.
+    pub(super) sections: Vec<Section<'a>>,
+    /// True: each section has its place in the summary, and is shown even if nothing is left for it.
+    pub(super) by_parts: bool,
+    pub(super) gaps: &'a [String],
+}
+
+impl<'a> Document<'a> {
+    /// The findings that lead: the best, and where several places answer well, the best of each.
+    pub(super) fn leading(&self) -> Vec<&'a Ranked> {
+        let best =
+            self.sections.iter().filter_map(|s| s.findings.first()).map(|r| r.score).max().unwrap_or(0);
+        let firsts = self.sections.iter().filter_map(|s| s.findings.first().copied());
+        if self.by_parts {
+            return firsts.collect();
+        }
+        let mut leading: Vec<&Ranked> = firsts.filter(|r| r.score * 2 >= best).collect();
+        let mut rest: Vec<&Ranked> = self.sections.iter().flat_map(|s| s.findings.iter().copied()).collect();
+        // Stable: ties keep the order of the sections.
+        rest.sort_by_key(|r| std::cmp::Reverse(r.score));
+        leading.truncate(LEADING);
+        for finding in rest {
+            if leading.len() < LEADING && !leading.iter().any(|l| std::ptr::eq(*l, finding)) {
+                leading.push(finding);
+            }
+        }
+        leading.sort_by_key(|r| std::cmp::Reverse(r.score));
+        leading
+    }
+
+    /// The document as Markdown. Every finding is one quotation and the number of its source.
+    pub(super) fn markdown(&self) -> String {
+        let leading = self.leading();
+        let mut sources = Sources::default();
+        let mut text = format!(
+            "# {}\n\n*By the {LABEL}. Every finding is a verbatim quotation; its number names the source.*\n\n## Summary\n\n",
+            self.title
+        );
+        if let Some(remark) = &self.remark {
+            text.push_str(&format!("*{remark}*\n\n"));
+        }
+        if leading.is_empty() {
+            text.push_str("Nothing was found that answers the task.\n");
+        }
+        leading.iter().for_each(|r| text.push_str(&sources.line(&r.passage)));
+        for section in &self.sections {
+            let (led, further): (Vec<&Ranked>, Vec<&Ranked>) =
+                section.findings.iter().copied().partition(|r| leading.iter().any(|l| std::ptr::eq(*l, *r)));
+            if further.is_empty() && (led.is_empty() || !self.by_parts) {
+                continue;
+            }
+            text.push_str(&format!("\n## {}\n\n", short(section.title, 300)));
+            if !led.is_empty() {
+                let mut numbers: Vec<usize> = led.iter().map(|r| sources.number(&r.passage)).collect();
+                numbers.dedup();
+                let numbers: Vec<String> = numbers.iter().map(|n| format!("[{n}]")).collect();
+                text.push_str(&format!("{LED}{}\n", numbers.join(", ")));
+            }
+            further.iter().for_each(|r| text.push_str(&sources.line(&r.passage)));
+        }
+        text.push_str("\n## Gaps\n\n");
+        if self.gaps.is_empty() {
+            text.push_str("None that the rules can tell.\n");
+        }
+        self.gaps.iter().for_each(|gap| text.push_str(&format!("- {gap}\n")));
+        text.push_str("\n## Sources\n\n");
+        if sources.0.is_empty() {
+            text.push_str("None.\n");
+        }
+        for (i, source) in sources.0.iter().enumerate() {
+            text.push_str(&format!("{}. {source}\n", i + 1));
+        }
+        text
+    }
+}
+
+/// Numbered in the order in which a reader meets them.
+#[derive(Default)]
+struct Sources(Vec<String>);
+
+impl Sources {
+    fn number(&mut self, passage: &Passage) -> usize {
+        let source = passage.source();
+        let known = self.0.iter().position(|s| *s == source);
+        known.unwrap_or_else(|| {
+            self.0.push(source);
+            self.0.len() - 1
+        }) + 1
+    }
+
+    fn line(&mut self, passage: &Passage) -> String {
+        let number = self.number(passage);
+        format!("- “{}” [{number}]\n", passage.shown())
+    }
+}
+
+/// The passages of a document that [`Document::markdown`] wrote, each on one line.
+pub(super) fn passages(body: &str) -> Vec<Passage> {
+    let (findings, sources) = body.rsplit_once("\n## Sources\n").unwrap_or((body, ""));
+    let sources: BTreeMap<&str, &str> = sources.lines().filter_map(|line| line.split_once(". ")).collect();
+    let found = findings.lines().filter_map(|line| {
+        let (text, number) = line.strip_prefix("- “")?.strip_suffix(']')?.rsplit_once("” [")?;
+        let source = sources.get(number)?;
+        Some((text, source.split_once(" › ").unwrap_or((source, ""))))
+    });
+    found
+        .enumerate()
+        .map(|(i, (text, (path, heading)))| Passage {
+            text: text.to_owned(),
+            path: path.to_owned(),
+            heading: heading.to_owned(),
+            position: i as u64,
+            document_id: None,
+        })
+        .collect()
+}
+
+/// What is said of a question that no passage covers: how much of it the best one does.
+pub(super) fn remark(best: Option<&Ranked>, shown: &[&str], absent: &[String]) -> Option<String> {
+    let best = best?;
+    let (held, all) = (best.terms.len(), shown.len() + absent.len());
+    let named: Vec<&str> = best.terms.iter().filter_map(|&i| shown.get(i).copied()).collect();
+    (all >= 3 && held * 3 <= all).then(|| {
+        format!(
+            "Take care: no passage answers the whole question. The best mentions {held} of its {all} key terms ({}).",
+            named.join(", ")
+        )
+    })
+}
+
+/// The gap that terms leave which stand nowhere.
+pub(super) fn unmentioned(absent: &[String]) -> Option<String> {
+    let quoted: Vec<String> = absent.iter().map(|t| format!("“{t}”")).collect();
+    match quoted.as_slice() {
+        [] => None,
+        [one] => Some(format!("No document mentions {one}.")),
+        [rest @ .., last] => Some(format!("No document mentions {} or {last}.", rest.join(", "))),
+    }
+}
