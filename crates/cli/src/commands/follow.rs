@@ -132,7 +132,7 @@ impl Screen {
         let (_, rows) = Live::window();
         let layout = Layout { height: Some(rows - 2), fold: true, now: clock.now() };
         let mut lines = tree(graph, &layout);
-        lines.push(Line::note(notice.as_deref().unwrap_or("Ctrl-C leaves; the run goes on")));
+        lines.push(Line::note(notice.as_deref().unwrap_or("Ctrl-C leaves; the run is kept")));
         live.draw(&lines)
     }
 

@@ -295,7 +295,8 @@ fn by_named_documents(input: &PlanInput, brief: &Brief) -> PlannerOutput {
 fn by_found_documents(input: &PlanInput, found: &[Found], subject: &Subject, read: usize) -> PlannerOutput {
     let width = width(&input.call);
     let mut groups: Vec<Vec<&Found>> = found.iter().map(|f| vec![f]).collect();
-    if groups.len() > width {
+    // A few more than there is room for share the last step; many more go by folder.
+    if groups.len() > 2 * width {
         let mut folders: Vec<(&str, Vec<&Found>)> = Vec::new();
         for f in found {
             let folder = f.path.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -340,10 +341,11 @@ fn task(paths: &[String], words: &[&str], named: &[&str], passages: Option<usize
     let what = listed(&named[..named.len().min(NAMED)]);
     let subject = match paths {
         [one] => one.clone(),
+        [one, other] => format!("{one} and {other}"),
         [first, rest @ ..] => {
             match folder(first).filter(|f| rest.iter().all(|p| folder(p).as_ref() == Some(f))) {
                 Some(folder) => format!("{} in {folder}/", count(paths.len(), "document")),
-                None => format!("{} such as {first}", count(paths.len(), "document")),
+                None => format!("{first} and {} more", rest.len()),
             }
         }
         [] => "the documents".to_owned(),
