@@ -12,6 +12,8 @@ import { CARD_ZOOM, hit, visible, type Item, type View } from './visible';
 
 /** Cards in view beyond this many stay drawings. */
 const MOST_CARDS = 400;
+/** Down to this zoom a bar is tall enough for its title. */
+const READABLE = 0.16;
 
 /** The viewport as it is kept for a reload: relative to a node, since places depend on how the tree grew. */
 export interface Viewport {
@@ -181,7 +183,14 @@ export class GraphController {
       camera.k = size.width < 700 ? 0.65 : 0.8;
       camera.tx = 36;
       camera.ty = 36;
-    } else this.fit();
+    } else {
+      this.fit();
+      // Rather the beginning of the tree with its titles than all of it without.
+      if (scene.count < 400 && camera.k < READABLE) {
+        camera.k = READABLE;
+        camera.ty = 28;
+      }
+    }
     this.#restore = undefined;
   }
 

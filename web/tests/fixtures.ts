@@ -1,0 +1,76 @@
+// The recorded logs, and graphs as the Rust projection makes them, as `tree-agent events -o jsonl` and
+// `tree-agent graph --format json` print them.
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { fromJson, type DescMessage, type JsonValue } from '@bufbuild/protobuf';
+import { EventSchema, type Event } from '../src/gen/treeagent/v1/events_pb';
+import type { GraphSnapshot } from '../src/lib/projection/model';
+
+const FOLDER = new URL('../fixtures/', import.meta.url);
+
+type Json = Record<string, JsonValue>;
+
+/** The contract's enum words are the wire's without their prefix, in lower case. */
+function words(desc: DescMessage, value: Json): Json {
+  const out: Json = {};
+  for (const field of desc.fields) {
+    const v = value[field.jsonName];
+    if (v === undefined || v === null) continue;
+    if (field.fieldKind === 'enum') out[field.jsonName] = `${field.enum.sharedPrefix ?? ''}${v as string}`.toUpperCase();
+    else if (field.fieldKind === 'message' && !field.message.typeName.startsWith('google.')) out[field.jsonName] = words(field.message, v as Json);
+    else out[field.jsonName] = v;
+  }
+  return out;
+}
+
+/** One line of `tree-agent events -o jsonl`. */
+export function eventOf(line: string): Event {
+  const { type, payload, ...head } = JSON.parse(line) as Json & { type: string; payload: Json };
+  const field = EventSchema.fields.find((f) => f.name === type.replace('tree.', ''));
+  if (field?.fieldKind !== 'message') throw new Error(`no field of Event is ${type}`);
+  const { nodeId, parentNodeId, runId, seq, timestamp } = head;
+  const json: Json = { runId: runId!, seq: String(seq), nodeId: nodeId!, timestamp: timestamp!, [field.jsonName]: words(field.message, payload) };
+  if (typeof parentNodeId === 'string') json.parentNodeId = parentNodeId;
+  return fromJson(EventSchema, json, { ignoreUnknownFields: true });
+}
+
+const TIMES = new Set(['createdAt', 'startedAt', 'endedAt']);
+
+/** Absent and null are the same, and times are milliseconds with microseconds as the fraction. */
+function plain(value: unknown, key = ''): unknown {
+  if (typeof value === 'string' && TIMES.has(key)) return Date.parse(value) + Number(value.slice(23, 26)) / 1000;
+  if (Array.isArray(value)) return value.map((v) => plain(v));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([, v]) => v !== null && v !== undefined)
+      .map(([k, v]) => [k, plain(v, k)]),
+  );
+}
+
+export function graphOf(text: string): GraphSnapshot {
+  const graph = plain(JSON.parse(text)) as GraphSnapshot;
+  return { ...graph, nodes: graph.nodes.map((n) => ({ ...n, artifacts: n.artifacts ?? [] })) };
+}
+
+export interface Fixture {
+  name: string;
+  events: Event[];
+  /** Expected graphs by seq. */
+  graphs: GraphSnapshot[];
+}
+
+export function fixtures(): Fixture[] {
+  const files = readdirSync(FOLDER);
+  return files
+    .filter((f) => f.endsWith('.jsonl'))
+    .map((file) => {
+      const name = file.replace('.jsonl', '');
+      const read = (f: string): string => readFileSync(new URL(f, FOLDER), 'utf8');
+      return {
+        name,
+        events: read(file).trim().split('\n').map(eventOf),
+        graphs: files.filter((f) => f.startsWith(`${name}.`) && f.endsWith('.graph.json')).map((f) => graphOf(read(f))),
+      };
+    });
+}

@@ -1,0 +1,84 @@
+import { describe, expect, it } from 'vitest';
+import { History } from '../src/lib/projection/history';
+import { Projection } from '../src/lib/projection/projection';
+import { Shape } from '../src/lib/projection/shape';
+import { fixtures } from './fixtures';
+
+const all = fixtures();
+
+describe.each(all)('the log "$name"', ({ events, graphs }) => {
+  const runId = events[0]!.runId;
+
+  it('gives the graphs of the Rust projection', () => {
+    expect(graphs.length).toBeGreaterThan(1);
+    for (const expected of graphs) {
+      const graph = new Projection(runId);
+      graph.applyEvents(events.slice(0, expected.seq));
+      expect(graph.snapshot()).toStrictEqual(expected);
+    }
+  });
+
+  it('gives the same from any snapshot on', () => {
+    const whole = new Projection(runId);
+    whole.applyEvents(events);
+    for (const at of [1, 7, events.length >> 1, events.length - 1]) {
+      const begin = new Projection(runId);
+      begin.applyEvents(events.slice(0, at));
+      const rest = Projection.fromSnapshot(begin.snapshot());
+      rest.applyEvents(events.slice(at));
+      expect(rest.snapshot()).toStrictEqual(whole.snapshot());
+      expect(rest.stats).toStrictEqual(whole.stats);
+    }
+  });
+
+  it('shows at N exactly what a replay of 1..N gives, also while the run goes on', () => {
+    const base = events.length >> 1;
+    const shape = new Shape();
+    const head = new Projection(runId, shape);
+    head.applyEvents(events.slice(0, base));
+    const live = Projection.fromSnapshot(head.snapshot(), new Shape());
+    const history = new History(runId, live.shape, base);
+    expect(history.stateAt(base)).toBeUndefined();
+    history.fill(events.slice(0, base >> 1));
+    expect(history.complete).toBe(base >> 1);
+    for (const event of events.slice(base)) {
+      live.applyEvent(event);
+      history.append(event);
+    }
+    history.fill(events.slice(base >> 1));
+    expect(history.complete).toBe(events.length);
+    const seqs = events.map((_, i) => (i * 37) % (events.length + 1));
+    for (const seq of [0, ...seqs.slice(0, 60), events.length]) {
+      const replay = new Projection(runId);
+      replay.applyEvents(events.slice(0, seq));
+      expect(history.stateAt(seq)!.snapshot()).toStrictEqual(replay.snapshot());
+    }
+    expect(live.snapshot()).toStrictEqual(history.stateAt(events.length)!.snapshot());
+  });
+
+  it('keeps selectors in step with the nodes', () => {
+    const graph = new Projection(runId);
+    for (const event of events) {
+      graph.applyEvent(event);
+      const { stats } = graph;
+      expect(stats.nodes).toBe(graph.nodes.length);
+      expect(Object.values(stats.byStatus).reduce((a, b) => a + b, 0)).toBe(graph.nodes.length);
+    }
+    expect(graph.edges.length).toBe(graph.nodes.length - 1);
+    expect(graph.activeNodeIds).toEqual([]);
+    expect(graph.stats.toolCalls).toBe(graph.nodes.reduce((n, node) => n + node.usage.toolCalls, 0));
+    for (const [at, node] of graph.nodes.entries())
+      for (const child of graph.childrenOf(at)) expect(graph.nodes[child]!.parentId).toBe(node.id);
+  });
+
+  it('refuses a hole, a repeat and another run, and changes nothing then', () => {
+    const graph = new Projection(runId);
+    graph.applyEvents(events.slice(0, 5));
+    const before = graph.snapshot();
+    expect(() => graph.applyEvent(events[6]!)).toThrow(/contiguous/);
+    expect(() => graph.applyEvent(events[4]!)).toThrow(/contiguous/);
+    expect(() => graph.applyEvent({ ...events[5]!, runId: 'other' })).toThrow(/run other/);
+    expect(() => graph.applyEvent({ ...events[5]!, nodeId: 'none', body: { case: 'scratchpadLinked', value: { scratchpadDocId: 'd' } as never } })).toThrow(/no earlier event/);
+    expect(graph.snapshot()).toStrictEqual(before);
+  });
+});

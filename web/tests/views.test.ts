@@ -1,0 +1,149 @@
+import { describe, expect, it } from 'vitest';
+import { Camera } from '../src/lib/graph/camera';
+import { filterNodes } from '../src/lib/filter';
+import { Scene } from '../src/lib/graph/scene';
+import { visible } from '../src/lib/graph/visible';
+import { tidy } from '../src/lib/graph/tidy';
+import { checkBudget, checkObjective, toBudgets, BUDGET_FIELDS } from '../src/lib/new-run';
+import { Projection } from '../src/lib/projection/projection';
+import { shellWord } from '../src/lib/share';
+import { treeRows } from '../src/lib/tree-rows';
+import { clip, cost, duration } from '../src/lib/format';
+import { describe as describeEvent, EVENT_TYPES, eventType, typeOf } from '../src/lib/events';
+import type { GraphNode, NodeStatus } from '../src/lib/projection/model';
+import { fixtures } from './fixtures';
+
+function projection(parents: number[], status: (i: number) => NodeStatus = () => 'completed'): Projection {
+  const depth: number[] = [];
+  const nodes = parents.map((p, i): GraphNode => {
+    depth.push(p < 0 ? 0 : depth[p]! + 1);
+    return {
+      id: `n${i}`,
+      ...(p < 0 ? {} : { parentId: `n${p}` }),
+      title: `Node ${i}`,
+      reason: '',
+      successCriteria: [],
+      status: status(i),
+      role: 'executor',
+      depth: depth[i]!,
+      artifacts: [],
+      usage: { inputTokens: 0, outputTokens: 0, costMicros: 0, toolCalls: 0 },
+      createdAt: 0,
+      ...(status(i) === 'failed' ? { error: 'the disk is full' } : {}),
+    };
+  });
+  return Projection.fromSnapshot({ runId: 'r', seq: 1, status: 'running', partial: false, nodes });
+}
+
+const wide = projection(
+  Array.from({ length: 1111 }, (_, i) => (i === 0 ? -1 : Math.floor((i - 1) / 10))),
+  (i) => (i === 777 ? 'failed' : 'completed'),
+);
+
+function laid(graph: Projection, collapsed = new Set<string>()): Scene {
+  const scene = new Scene();
+  scene.update(graph, collapsed);
+  scene.place(tidy(scene.parents()), 0, false, 0);
+  return scene;
+}
+
+describe('the view', () => {
+  it('draws few things however large the tree, and a failure stays visible', () => {
+    const scene = laid(wide);
+    const camera = new Camera();
+    const size = { width: 1000, height: 700 };
+    camera.fit(size, 3, scene.top[0]!, scene.bottom[0]!);
+    const { items } = visible(scene, camera, size);
+    expect(items.length).toBeLessThan(160);
+    const bundles = items.filter((i) => i.bundle);
+    expect(bundles.length).toBeGreaterThan(5);
+    expect(bundles.filter((b) => scene.tally(b.at, 6) > 0)).toHaveLength(1);
+    const inBundles = bundles.reduce((n, b) => n + scene.total(b.at), 0);
+    expect(inBundles + items.length - bundles.length).toBe(1111);
+  });
+
+  it('becomes one node for a fan-out of 10,000 seen from afar', () => {
+    const scene = laid(projection(Array.from({ length: 10_001 }, (_, i) => (i === 0 ? -1 : 0))));
+    const camera = new Camera();
+    camera.fit({ width: 1000, height: 700 }, 1, scene.top[0]!, scene.bottom[0]!);
+    const { items } = visible(scene, camera, { width: 1000, height: 700 });
+    expect(items).toHaveLength(1);
+    expect(scene.total(0)).toBe(10_001);
+  });
+
+  it('leaves the anchor where it is, whatever grows', () => {
+    const scene = laid(projection([-1, 0, 0, 0, 3]));
+    const before = scene.target[4]!;
+    scene.update(projection([-1, 0, 0, 0, 3, 1, 1, 1, 1]), new Set());
+    scene.place(tidy(scene.parents()), 4, false, 0);
+    expect(scene.target[4]).toBe(before);
+    expect(scene.target[3]).toBe(before);
+  });
+
+  it('folds a subtree away', () => {
+    const scene = laid(wide, new Set(['n1']));
+    expect(scene.parents()).toHaveLength(1111 - 110);
+    expect(scene.total(1)).toBe(111);
+  });
+
+  it('keeps what is under the pointer there while zooming', () => {
+    const camera = new Camera();
+    for (const factor of [0.3, 0.2, 5, 1.7]) {
+      const before = [(333 - camera.tx) / camera.kx, (222 - camera.ty) / camera.k];
+      camera.zoom(factor, 333, 222);
+      expect(camera.x(before[0]!)).toBeCloseTo(333, 6);
+      expect(camera.y(before[1]!)).toBeCloseTo(222, 6);
+    }
+  });
+});
+
+describe('filters and rows', () => {
+  it('find by status, title, error and scratchpad', () => {
+    expect([...filterNodes(wide.nodes, { query: '', quick: 'failed' })]).toEqual([777]);
+    expect([...filterNodes(wide.nodes, { query: 'disk is', quick: 'all' })]).toEqual([777]);
+    expect(filterNodes(wide.nodes, { query: 'node 11', quick: 'all' }).size).toBe(22);
+    expect(filterNodes(wide.nodes, { query: '', quick: 'blocked' }).size).toBe(0);
+    const one = { ...wide.nodes[3]!, scratchpadDocId: 'doc' };
+    expect([...filterNodes([one], { query: 'tide', quick: 'all' }, new Map([['doc', 'The Tide turns']]))]).toEqual([0]);
+  });
+
+  it('lead to every match and tell what is folded away', () => {
+    const rows = treeRows(wide, new Set(), new Set([777]));
+    expect(rows.map((r) => [r.node.id, r.faded])).toEqual([['n0', true], ['n7', true], ['n77', true], ['n777', false]]);
+    const folded = treeRows(wide, new Set(['n7']), undefined);
+    expect(folded.find((r) => r.node.id === 'n7')).toMatchObject({ expanded: false, failedBelow: 1, place: 7, siblings: 10 });
+    expect(folded).toHaveLength(1111 - 110);
+  });
+});
+
+describe('the form for a new run', () => {
+  it('checks what the API would refuse', () => {
+    expect(checkObjective('  ')).not.toBe('');
+    expect(checkObjective('x'.repeat(16_385))).toContain('16385');
+    expect(checkObjective('ü'.repeat(8_192))).toBe('');
+    const depth = BUDGET_FIELDS[0]!;
+    for (const bad of ['-1', '65', '1.5', 'many', '1e99']) expect(checkBudget(depth, bad), bad).not.toBe('');
+    for (const good of ['', ' ', '0', '64']) expect(checkBudget(depth, good), good).toBe('');
+    expect(toBudgets({ maxDepth: '3', minutes: '2', dollars: '0.5', maxNodes: '' })).toEqual({ maxDepth: 3, maxWallClockMs: 120_000n, maxCostMicros: 500_000n });
+  });
+});
+
+describe('words', () => {
+  it('are short and safe', () => {
+    expect(shellWord("it's; rm -rf /")).toBe(`'it'\\''s; rm -rf /'`);
+    expect(shellWord('plain-1.0')).toBe('plain-1.0');
+    expect(clip('a\n\n b'.repeat(100), 10)).toHaveLength(10);
+    expect([cost(0), cost(12), cost(5_000), cost(1_230_000)]).toEqual(['$0', '<$0.0001', '$0.0050', '$1.23']);
+    expect([duration(12), duration(1500), duration(61_000)]).toEqual(['12 ms', '1.5 s', '1 min 1 s']);
+    expect(typeOf('toolCallRequested')).toBe('tree.tool_call_requested');
+    expect(EVENT_TYPES).toHaveLength(28);
+  });
+
+  it('say something about every event that was recorded', () => {
+    for (const { events } of fixtures())
+      for (const event of events) {
+        expect(EVENT_TYPES).toContain(eventType(event));
+        expect(describeEvent(event).length).toBeLessThan(400);
+      }
+  });
+});
