@@ -1,0 +1,73 @@
+// A real gateway: `tree-agent dev` on a free port of the loopback, with its own data folder.
+
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+const BINARY = process.env.TREE_AGENT_BIN ?? new URL('../../target/debug/tree-agent', import.meta.url).pathname;
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}
+
+export class Gateway {
+  url = '';
+  #data = '';
+  #process: ChildProcess | undefined;
+
+  async start(): Promise<void> {
+    if (!existsSync(BINARY)) throw new Error(`${BINARY} is not there: build it with "cargo build -p tree-agent-cli", or set TREE_AGENT_BIN`);
+    if (this.#data === '') {
+      this.#data = await mkdtemp(join(tmpdir(), 'tree-agent-web-'));
+      this.url = `http://127.0.0.1:${await freePort()}`;
+    }
+    const listen = this.url.replace('http://', '');
+    this.#process = spawn(BINARY, ['dev', '--listen', listen, '--data-dir', this.#data], { stdio: 'ignore' });
+    const until = Date.now() + 60_000;
+    for (;;) {
+      const page = await fetch(this.url).then((r) => r.text(), () => '');
+      if (page.includes('id="app"')) return;
+      if (page.includes('was not built into this server')) throw new Error('the binary has no UI in it: build web first, then the binary');
+      if (Date.now() > until) throw new Error(`${BINARY} dev did not answer on ${this.url} within a minute`);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+
+  /** Ends the process at once, as a crash does. */
+  async kill(): Promise<void> {
+    const child = this.#process;
+    if (child === undefined) return;
+    this.#process = undefined;
+    const gone = new Promise((resolve) => child.once('exit', resolve));
+    child.kill('SIGKILL');
+    await gone;
+  }
+
+  async stop(): Promise<void> {
+    await this.kill();
+    if (this.#data !== '') await rm(this.#data, { recursive: true, force: true });
+  }
+
+  /** The command line against this gateway; its standard output. */
+  async cli(...args: string[]): Promise<string> {
+    const { stdout } = await run(BINARY, [...args, '--server', this.url], { maxBuffer: 64 << 20 }).catch(
+      (error: { stdout?: string; code?: number }) => ({ stdout: error.stdout ?? '' }),
+    );
+    return stdout;
+  }
+
+  /** Starts a run and returns its id without waiting for its end. */
+  async run(objective: string, model: string, ...more: string[]): Promise<string> {
+    const out = await this.cli('run', objective, '--model', model, '--detach', '-o', 'jsonl', ...more);
+    return (JSON.parse(out.split('\n')[0]!) as { runId: string }).runId;
+  }
+}

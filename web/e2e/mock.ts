@@ -1,0 +1,166 @@
+// A gateway that replays made-up logs: for the benchmark, and for faults that a real gateway does not make on demand.
+
+import { createReadStream, existsSync } from 'node:fs';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import { extname, join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { Code, ConnectError, type ConnectRouter } from '@connectrpc/connect';
+import { connectNodeAdapter } from '@connectrpc/connect-node';
+import { RunStatus, Scope, Strategy } from '../src/gen/treeagent/v1/common_pb';
+import { DocumentService } from '../src/gen/treeagent/v1/document_service_pb';
+import { ProjectService } from '../src/gen/treeagent/v1/project_service_pb';
+import { RunSchema, RunService, type WatchRunResponse, WatchRunResponseSchema } from '../src/gen/treeagent/v1/run_service_pb';
+import { Projection } from '../src/lib/projection/projection';
+import type { Log } from './logs';
+import { toWire } from './to-wire';
+
+const DIST = new URL('../dist/', import.meta.url).pathname;
+const TYPES: Record<string, string> = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
+/** As the gateway sends it. */
+const POLICY =
+  "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'; worker-src 'self' blob:; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+export class MockGateway {
+  readonly logs = new Map<string, Log>();
+  readonly documents = new Map<string, string>();
+  /** What every call answers instead; undefined: it works. */
+  refuse: Code | undefined;
+  streams = 0;
+  /** Streams that were opened, by their after_seq. */
+  readonly opened: number[] = [];
+  #wake: (() => void)[] = [];
+  #cut = 0;
+  #server: Server | undefined;
+  port = 0;
+
+  add(log: Log): Log {
+    this.logs.set(log.run, log);
+    return log;
+  }
+
+  /** Tells the streams that a log has grown. */
+  publish(): void {
+    for (const wake of this.#wake.splice(0)) wake();
+  }
+
+  /** Ends every open stream without a word, as a gateway that was killed does. */
+  cut(): void {
+    this.#cut += 1;
+    this.publish();
+    this.#server?.closeAllConnections();
+  }
+
+  async listen(port = 0): Promise<string> {
+    const rpc = connectNodeAdapter({ routes: (router) => this.#routes(router), connect: false, grpc: false, grpcWeb: true });
+    this.#server = createServer((req, res) => {
+      if (req.url?.startsWith('/treeagent.v1.')) rpc(req, res);
+      else serveFile(req.url ?? '/', res);
+    });
+    await new Promise<void>((resolve) => this.#server!.listen(port, '127.0.0.1', resolve));
+    const address = this.#server.address();
+    this.port = typeof address === 'object' && address !== null ? address.port : 0;
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  async close(): Promise<void> {
+    this.cut();
+    await new Promise<void>((resolve) => (this.#server === undefined ? resolve() : this.#server.close(() => resolve())));
+  }
+
+  #log(runId: string): Log {
+    if (this.refuse !== undefined) throw new ConnectError('refused by the test', this.refuse);
+    const log = this.logs.get(runId);
+    if (log === undefined) throw new ConnectError(`run_id: there is no run ${runId}`, Code.NotFound);
+    return log;
+  }
+
+  #run(log: Log) {
+    const graph = graphOf(log, log.head);
+    return create(RunSchema, {
+      runId: log.run,
+      objective: log.events[0]!.body.case === 'runCreated' ? log.events[0]!.body.value.objective : '',
+      strategy: Strategy.TREE,
+      context: { scope: Scope.GLOBAL },
+      status: { queued: RunStatus.QUEUED, running: RunStatus.RUNNING, paused: RunStatus.PAUSED, completed: RunStatus.COMPLETED, failed: RunStatus.FAILED, cancelled: RunStatus.CANCELLED }[graph.status],
+      headSeq: BigInt(log.head),
+      nodeCount: BigInt(graph.nodes.length),
+      createdAt: timestampFromMs(Date.now() - 120_000),
+      updatedAt: timestampFromMs(Date.now()),
+    });
+  }
+
+  async *#watch(log: Log, afterSeq: number, snapshot: boolean, signal: AbortSignal): AsyncGenerator<WatchRunResponse> {
+    this.streams += 1;
+    this.opened.push(afterSeq);
+    const say = (message: WatchRunResponse['message']): WatchRunResponse => create(WatchRunResponseSchema, { message });
+    const generation = this.#cut;
+    try {
+      let seq = snapshot ? log.head : afterSeq;
+      if (snapshot) yield say({ case: 'snapshot', value: toWire(graphOf(log, seq).snapshot()) });
+      const head = log.head;
+      let caughtUp = false;
+      while (!signal.aborted) {
+        while (seq < log.head) yield say({ case: 'event', value: log.events[seq++]! });
+        if (!caughtUp && seq >= head) {
+          caughtUp = true;
+          yield say({ case: 'caughtUp', value: { $typeName: 'treeagent.v1.CaughtUp', seq: BigInt(seq) } });
+        }
+        if (this.#cut !== generation) throw new ConnectError('cut', Code.Unavailable);
+        const last = log.events.at(-1)!.body;
+        if (last.case === 'runStatus' && last.value.status >= RunStatus.COMPLETED) return;
+        await new Promise<void>((resolve) => {
+          this.#wake.push(resolve);
+          signal.addEventListener('abort', () => resolve(), { once: true });
+        });
+      }
+    } finally {
+      this.streams -= 1;
+    }
+  }
+
+  #routes(router: ConnectRouter): void {
+    router.service(RunService, {
+      getRun: ({ runId }) => ({ run: this.#run(this.#log(runId)) }),
+      listRuns: () => {
+        if (this.refuse !== undefined) throw new ConnectError('refused by the test', this.refuse);
+        return { runs: [...this.logs.values()].map((l) => this.#run(l)) };
+      },
+      watchRun: (request, context) => this.#watch(this.#log(request.runId), Number(request.afterSeq), request.snapshot, context.signal),
+      listEvents: ({ runId, afterSeq, pageSize }) => {
+        const log = this.#log(runId);
+        return { events: log.events.slice(Number(afterSeq), Number(afterSeq) + (pageSize || 100)), headSeq: BigInt(log.head) };
+      },
+    });
+    router.service(DocumentService, {
+      getDocument: ({ documentId }) => {
+        const body = this.documents.get(documentId);
+        if (body === undefined) throw new ConnectError('document_id: there is no such document', Code.NotFound);
+        return { document: { body, summary: { documentId, bytes: BigInt(body.length) } } };
+      },
+    });
+    router.service(ProjectService, { listProjects: () => ({ projects: [] }) });
+  }
+}
+
+const cache = new WeakMap<Log, Projection>();
+
+function graphOf(log: Log, seq: number): Projection {
+  let graph = cache.get(log);
+  if (graph === undefined || graph.seq > seq) graph = new Projection(log.run);
+  graph.applyEvents(log.events.slice(graph.seq, seq));
+  cache.set(log, graph);
+  return graph;
+}
+
+function serveFile(url: string, res: ServerResponse): void {
+  const path = url.split('?')[0]!;
+  const page = path === '/' || path === '/runs' || path.startsWith('/runs/');
+  const file = join(DIST, page ? 'index.html' : path.replaceAll('..', ''));
+  if (!existsSync(file)) {
+    res.writeHead(404).end();
+    return;
+  }
+  res.writeHead(200, { 'content-type': TYPES[extname(file)] ?? 'application/octet-stream', 'content-security-policy': POLICY });
+  createReadStream(file).pipe(res);
+}

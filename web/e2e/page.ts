@@ -1,0 +1,49 @@
+// What the tests ask of a page.
+
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { expect } from 'vitest';
+
+export const WIDE = { width: 1440, height: 900 };
+
+/** A page whose errors fail the test that looks at `problems`. */
+export async function open(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<Page & { problems: string[] }> {
+  const context = await browser.newContext({ viewport: WIDE, permissions: ['clipboard-read', 'clipboard-write'], ...options });
+  const page = (await context.newPage()) as Page & { problems: string[] };
+  page.problems = [];
+  page.setDefaultTimeout(20_000);
+  page.on('pageerror', (e) => page.problems.push(e.message));
+  page.on('console', (m) => {
+    if (m.type() === 'error' && !m.text().includes('Failed to load resource')) page.problems.push(m.text());
+  });
+  await page.goto(url);
+  return page;
+}
+
+export async function close(page: Page & { problems: string[] }): Promise<void> {
+  const { problems } = page;
+  await page.context().close();
+  expect(problems).toEqual([]);
+}
+
+export const connection = (page: Page, state: string) => page.locator(`[data-connection="${state}"]`).waitFor();
+export const treeItem = (page: Page, title: string | RegExp) => page.getByRole('treeitem', { name: title });
+
+/** Asks again until it holds. */
+export async function until<T>(ask: () => Promise<T>, holds: (value: T) => boolean, what: string, ms = 20_000): Promise<T> {
+  const end = Date.now() + ms;
+  for (;;) {
+    const value = await ask();
+    if (holds(value)) return value;
+    if (Date.now() > end) throw new Error(`${what}: still ${JSON.stringify(value)} after ${ms} ms`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+export const shownSeq = async (page: Page): Promise<number> => Number(await page.getByTestId('seq').getAttribute('data-seq'));
+
+/** Statuses by node as the tree shows them. */
+export async function treeOf(page: Page): Promise<Record<string, string>> {
+  return page.locator('[role=treeitem]').evaluateAll((items) =>
+    Object.fromEntries(items.map((i) => [i.getAttribute('data-node-id')!, i.getAttribute('data-status')!])),
+  );
+}

@@ -1,0 +1,297 @@
+// One run's page against a real gateway.
+
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { launch } from './browser';
+import { Gateway } from './gateway';
+import { close, connection, open, shownSeq, treeItem, treeOf, until } from './page';
+
+const gateway = new Gateway();
+let browser: Browser;
+/** A run that has ended with a failure and a document. */
+let done: string;
+
+interface GraphJson {
+  status: string;
+  nodes: { id: string; title: string; status: string; parentId: string | null }[];
+}
+const graphAt = async (run: string, seq?: number): Promise<GraphJson> =>
+  JSON.parse(await gateway.cli('graph', run, '--format', 'json', ...(seq === undefined ? [] : ['--at', String(seq)]))) as GraphJson;
+const statuses = (graph: GraphJson): Record<string, string> => Object.fromEntries(graph.nodes.map((n) => [n.id, n.status]));
+const ended = (page: Page): Promise<void> => connection(page, 'ended');
+
+beforeAll(async () => {
+  [browser] = await Promise.all([launch(), gateway.start()]);
+  done = await gateway.run('Grow and lose a leaf', 'scripted:fanout=3,depth=2,tools=1,artifacts=document,fail=rejected,fail_titles=s1.s0');
+  await until(() => graphAt(done), (g) => g.status === 'completed', 'the run ends', 60_000);
+});
+afterAll(async () => {
+  await browser?.close();
+  await gateway.stop();
+});
+
+describe('the graph', () => {
+  it('grows as events arrive, without moving what one looks at, and ends as the server has it', async () => {
+    const run = await gateway.run('Grow slowly', 'scripted:fanout=3,depth=2,latency_ms=500,tools=1');
+    const page = await open(browser, `${gateway.url}/runs/${run}`);
+    await connection(page, 'live');
+    await page.locator('[data-card]').first().waitFor();
+    await page.locator('[data-card]').first().click({ position: { x: 120, y: 20 } });
+    const before = Object.keys(await treeOf(page)).length;
+    const view = async () => {
+      const graph = page.getByTestId('graph');
+      const card = await page.locator('[data-card]').first().boundingBox();
+      return { k: await graph.getAttribute('data-k'), tx: await graph.getAttribute('data-tx'), ty: await graph.getAttribute('data-ty'), x: card!.x, y: card!.y };
+    };
+    const looked = await view();
+    await page.getByText(/TOOL: list_documents \[(RUNNING|OK)\]/).first().waitFor();
+    await page.locator('.pulse').first().waitFor();
+    await until(async () => Object.keys(await treeOf(page)).length, (n) => n > before + 5, 'nodes arrive');
+    expect(await view()).toEqual(looked);
+    await ended(page);
+    expect(await treeOf(page)).toEqual(statuses(await graphAt(run)));
+    expect(await view()).toEqual(looked);
+    expect(await page.locator('.pulse').count()).toBe(0);
+    await close(page);
+  });
+
+  it('zooms by key, shows the whole tree, folds, and restores all of it on a reload', async () => {
+    const page = await open(browser, `${gateway.url}/runs/${done}`);
+    await ended(page);
+    await page.keyboard.press('0');
+    await page.keyboard.press('+');
+    await page.keyboard.press('+');
+    await treeItem(page, /^s1, /).first().click();
+    await page.waitForURL(/node=/);
+    await page.keyboard.press('t');
+    await page.keyboard.press('ArrowLeft');
+    const graph = page.getByTestId('graph');
+    expect(await treeItem(page, 's1').first().getAttribute('aria-expanded')).toBe('false');
+    await page.getByText('1 failed', { exact: true }).waitFor();
+    await page.waitForTimeout(400);
+    const box = async () => page.locator('[data-card][class*=selected]').boundingBox();
+    const [k, place] = [await graph.getAttribute('data-k'), await box()];
+    await page.reload();
+    await ended(page);
+    await page.locator('[data-card]').first().waitFor();
+    expect(await graph.getAttribute('data-k')).toBe(k);
+    expect((await box())!.y).toBeCloseTo(place!.y, 0);
+    expect((await box())!.x).toBeCloseTo(place!.x, 0);
+    expect(await treeItem(page, 's1').first().getAttribute('aria-expanded')).toBe('false');
+    expect(await treeItem(page, 's1').first().getAttribute('aria-selected')).toBe('true');
+    await close(page);
+  });
+});
+
+describe('the node panel', () => {
+  it('tells everything about a node, and copies it in four forms', async () => {
+    const page = await open(browser, `${gateway.url}/runs/${done}`);
+    await ended(page);
+    await treeItem(page, 's0.s0,').click();
+    const panel = page.getByTestId('node-panel');
+    await panel.getByText('Success criteria').waitFor();
+    await panel.getByText('TOOL: list_documents [OK]').waitFor();
+    const id = await panel.getAttribute('data-panel-node');
+    for (const [form, holds] of [
+      ['JSON', `"id": "${id}"`],
+      ['URL', `/runs/${done}?node=${id}`],
+      ['grpcurl', 'treeagent.v1.RunService/ListEvents'],
+      ['CLI', `tree-agent events ${done} --node ${id}`],
+    ] as const) {
+      await panel.locator(`[data-copy="${form}"]`).first().click();
+      expect(await page.evaluate(() => navigator.clipboard.readText())).toContain(holds);
+    }
+    await page.getByRole('tab', { name: 'Timeline' }).click();
+    await panel.getByText('node_completed').waitFor();
+    await page.keyboard.press('ArrowRight');
+    await panel.getByLabel('Arguments').first().waitFor();
+    await page.getByRole('tab', { name: 'Result' }).click();
+    await panel.getByRole('button', { name: 'Read' }).first().click();
+    await panel.getByText(/written/).waitFor();
+    await page.keyboard.press('s');
+    await page.getByTestId('scratchpad').getByText('scripted: executed').waitFor();
+    await page.keyboard.press('s');
+    await panel.getByText('Success criteria').waitFor();
+    await treeItem(page, 'Grow and lose a leaf').click();
+    await page.getByRole('tab', { name: 'Plan' }).click();
+    await panel.getByRole('button', { name: 's1' }).click();
+    await panel.getByRole('heading', { name: 's1' }).waitFor();
+    await close(page);
+  });
+
+  it('shows why a node failed, and the run reads as partial', async () => {
+    const page = await open(browser, `${gateway.url}/runs/${done}`);
+    await ended(page);
+    await page.locator('header').getByText('Partial').waitFor();
+    await page.keyboard.press('f');
+    await page.getByTestId('match-count').filter({ hasText: '1 match' }).waitFor();
+    await page.keyboard.press('n');
+    await page.getByTestId('node-panel').getByRole('heading', { name: 's1.s0' }).waitFor();
+    await page.getByTestId('node-panel').getByRole('alert').waitFor();
+    expect(page.url()).toContain('show=failed');
+    await close(page);
+  });
+});
+
+describe('time', () => {
+  it('shows at N exactly what the server has at N, by slider, step and film, and comes back to live with one key', async () => {
+    const page = await open(browser, `${gateway.url}/runs/${done}`);
+    await ended(page);
+    const head = await shownSeq(page);
+    for (const seq of [10, Math.floor(head / 2), head - 3]) {
+      await page.getByLabel('Event of the run').fill(String(seq));
+      await until(() => shownSeq(page), (s) => s === seq, 'the slider moves');
+      expect(await treeOf(page)).toEqual(statuses(await graphAt(done, seq)));
+    }
+    await page.locator('body').click({ position: { x: 2, y: 2 } });
+    await page.keyboard.press('[');
+    await until(() => shownSeq(page), (s) => s === head - 4, 'one step back');
+    await page.waitForURL(new RegExp(`seq=${head - 4}`));
+    await page.reload();
+    await until(() => shownSeq(page), (s) => s === head - 4, 'the moment survives a reload');
+    await until(() => treeOf(page), (t) => Object.keys(t).length > 0, 'the past is loaded');
+    expect(await treeOf(page)).toEqual(statuses(await graphAt(done, head - 4)));
+    await page.getByLabel('Speed').selectOption('500');
+    await page.getByRole('button', { name: 'Play' }).click();
+    await page.getByRole('button', { name: 'Play' }).waitFor();
+    expect(await shownSeq(page)).toBe(head);
+    await page.keyboard.press('l');
+    await page.locator('button[aria-pressed=true]', { hasText: 'Live' }).waitFor();
+    expect(page.url()).not.toContain('seq=');
+    await close(page);
+  });
+
+  it('holds the past while the run goes on', async () => {
+    const run = await gateway.run('Go on meanwhile', 'scripted:fanout=3,depth=1,latency_ms=700');
+    const page = await open(browser, `${gateway.url}/runs/${run}`);
+    await connection(page, 'live');
+    await until(() => page.locator('[role=treeitem]').count(), (n) => n >= 2, 'it has begun');
+    await page.keyboard.press('[');
+    const seq = await shownSeq(page);
+    const then = await treeOf(page);
+    await ended(page);
+    expect(await shownSeq(page)).toBe(seq);
+    expect(await treeOf(page)).toEqual(then);
+    expect(then).toEqual(statuses(await graphAt(run, seq)));
+    await page.keyboard.press('l');
+    await until(() => treeOf(page), (t) => Object.values(t).every((s) => s === 'completed'), 'live again');
+    await close(page);
+  });
+});
+
+describe('the event log', () => {
+  it('is filtered by type and by node', async () => {
+    const page = await open(browser, `${gateway.url}/runs/${done}?side=events`);
+    await ended(page);
+    const rows = page.getByTestId('event-rows');
+    const count = async (): Promise<number> => Number(await rows.getAttribute('data-count'));
+    const head = await shownSeq(page);
+    await until(count, (n) => n === head, 'every event is there');
+    expect(await rows.locator('.event').count()).toBeLessThan(60);
+    await page.getByLabel('Event type').selectOption('tree.node_failed');
+    await until(count, (n) => n === 1, 'one node failed');
+    await rows.locator('.event').click();
+    await page.getByRole('button', { name: 'Go to node' }).click();
+    await page.getByTestId('node-panel').getByRole('heading', { name: 's1.s0' }).waitFor();
+    await page.keyboard.press('e');
+    await page.getByLabel('Event type').selectOption('');
+    await page.getByRole('button', { name: 'This node' }).click();
+    const own = (await gateway.cli('events', done, '--node', (await page.url().match(/node=([^&]+)/))![1]!, '-o', 'jsonl')).trim().split('\n').length;
+    await until(count, (n) => n === own, 'only its own events');
+    await close(page);
+  });
+});
+
+describe('access', () => {
+  it('is wholly usable by keyboard', async () => {
+    const page = await open(browser, `${gateway.url}/runs/${done}`);
+    await ended(page);
+    await page.keyboard.press('t');
+    for (const key of ['ArrowRight', 'ArrowRight', 'ArrowDown', 'Enter']) await page.keyboard.press(key);
+    await page.waitForURL(/node=/);
+    const selected = page.locator('[role=treeitem][aria-selected=true]');
+    expect(await selected.getAttribute('aria-level')).toBe('3');
+    await page.keyboard.press('/');
+    await page.keyboard.type('s2.s2');
+    await page.keyboard.press('Enter');
+    await page.getByTestId('node-panel').getByRole('heading', { name: 's2.s2' }).waitFor();
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('Escape');
+    expect(page.url()).not.toContain('node=');
+    await page.keyboard.press('?');
+    await page.getByRole('dialog', { name: 'Keyboard' }).waitFor();
+    await close(page);
+  });
+
+  it('shows the tree in place of the canvas at 360 px, without sideways scrolling', async () => {
+    const page = await open(browser, `${gateway.url}/runs/${done}`, { viewport: { width: 360, height: 740 } });
+    await ended(page);
+    expect(await page.locator('canvas').count()).toBe(0);
+    await treeItem(page, 's1.s0').click();
+    await page.getByTestId('node-panel').getByRole('heading', { name: 's1.s0' }).waitFor();
+    await page.getByRole('button', { name: 'Events', exact: true }).click();
+    await page.getByTestId('event-rows').waitFor();
+    for (const path of [`/runs/${done}`, '/runs', '/runs?new=1']) {
+      await page.goto(gateway.url + path);
+      await page.waitForTimeout(300);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
+    }
+    await close(page);
+  });
+
+  it('follows the system’s colours and one’s choice, and keeps still when asked to', async () => {
+    const page = await open(browser, `${gateway.url}/runs`, { colorScheme: 'dark', reducedMotion: 'reduce' });
+    const background = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+    const dark = await background();
+    await page.getByRole('button', { name: /Switch to light/ }).click();
+    expect(await background()).not.toBe(dark);
+    await page.reload();
+    expect(await background()).not.toBe(dark);
+    await page.getByRole('button', { name: /Switch to dark/ }).click();
+    expect(await background()).toBe(dark);
+    expect(await page.evaluate(() => document.getAnimations().length)).toBe(0);
+    await close(page);
+  });
+});
+
+describe('trouble', () => {
+  it('comes back by itself after the gateway was killed, and misses nothing', async () => {
+    const run = await gateway.run('Survive', 'scripted:fanout=3,depth=2,latency_ms=600');
+    const page = await open(browser, `${gateway.url}/runs/${run}`);
+    await connection(page, 'live');
+    await gateway.kill();
+    await page.locator('[data-connection="reconnecting"], [data-connection="stale"]').waitFor();
+    await page.getByText(/last event/).waitFor();
+    expect(await page.locator('.pulse').count()).toBe(0);
+    await connection(page, 'stale');
+    await gateway.start();
+    await page.locator('[data-connection="live"], [data-connection="ended"]').waitFor();
+    await page.locator('[data-connection="ended"]').waitFor({ timeout: 45_000 });
+    expect(await treeOf(page)).toEqual(statuses(await graphAt(run)));
+    await close(page);
+  });
+
+  it('says so when there is no such run or node', async () => {
+    for (const id of ['01a2013c-5e45-71b4-a4c0-000000000000', 'nonsense']) {
+      const page = await open(browser, `${gateway.url}/runs/${id}`);
+      await page.getByText('There is no such run').waitFor();
+      await page.getByRole('link', { name: 'All runs' }).click();
+      await page.waitForURL('**/runs');
+      await close(page);
+    }
+    const page = await open(browser, `${gateway.url}/runs/${done}?node=01a2013c-5e45-71b4-a4c0-000000000000`);
+    await page.getByText('This node is not here').waitFor();
+    await close(page);
+  });
+
+  it('cancels a run, which then reads as cancelled', async () => {
+    const run = await gateway.run('Be cancelled', 'scripted:fanout=3,depth=2,latency_ms=1500');
+    const page = await open(browser, `${gateway.url}/runs/${run}`);
+    await page.getByRole('button', { name: 'Cancel', exact: true }).click();
+    await page.getByRole('button', { name: 'Cancel run' }).click();
+    await page.locator('header').getByText('Cancelled').waitFor();
+    await ended(page);
+    await close(page);
+  });
+});

@@ -1,0 +1,112 @@
+// The list of runs and the ways to start one, against a real gateway.
+
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { launch } from './browser';
+import { Gateway } from './gateway';
+import { close, open, until } from './page';
+
+const gateway = new Gateway();
+let browser: Browser;
+let notes: string;
+
+beforeAll(async () => {
+  notes = await mkdtemp(join(tmpdir(), 'tree-agent-notes-'));
+  await writeFile(join(notes, 'a.md'), '# Tides\n\nTides follow the moon.\n');
+  [browser] = await Promise.all([launch(), gateway.start()]);
+});
+afterAll(async () => {
+  await browser?.close();
+  await gateway.stop();
+  await rm(notes, { recursive: true, force: true });
+});
+
+describe('the list of runs', () => {
+  it('says what to do when it is empty', async () => {
+    const page = await open(browser, gateway.url);
+    await page.getByText('No runs yet').waitFor();
+    expect(new URL(page.url()).pathname).toBe('/runs');
+    await page.keyboard.press('n');
+    await page.getByRole('dialog', { name: 'New run' }).waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await close(page);
+  });
+
+  it('starts a run in the context of a project, with checks beside the fields', async () => {
+    await gateway.cli('import', notes, '--project', 'Coast');
+    await gateway.cli('import', notes, '--project', 'Desert');
+    const page = await open(browser, gateway.url);
+    await page.getByRole('button', { name: 'New run' }).first().click();
+    const start = page.getByRole('button', { name: 'Start run' });
+    expect(await start.isDisabled()).toBe(true);
+    await page.getByLabel('Objective', { exact: true }).fill('What moves the tides?');
+    expect(await start.isDisabled()).toBe(false);
+    await page.getByText('Project context').click();
+    expect(await start.isDisabled()).toBe(true);
+    await page.getByLabel('Project', { exact: true }).fill('coa');
+    await page.getByText('Desert').waitFor({ state: 'detached' });
+    await page.getByRole('radio', { name: /Coast/ }).check({ force: true });
+    expect(await start.isDisabled()).toBe(false);
+    await page.getByText('Budgets').click();
+    await page.getByLabel('Depth').fill('99');
+    await page.getByText('whole number from 0 to 64').waitFor();
+    expect(await start.isDisabled()).toBe(true);
+    await page.getByLabel('Depth').fill('2');
+    await page.getByLabel('Model').fill('no-such-model:x=1');
+    await start.click();
+    await page.locator('#model-problem, #run-problem').waitFor();
+    await page.getByLabel('Model').fill('offline');
+    await start.click();
+    await page.waitForURL('**/runs/*');
+    await page.getByTestId('context').filter({ hasText: 'Project context: Coast' }).waitFor();
+    await page.locator('[data-connection="ended"]').waitFor();
+
+    // Another context: another run with the same objective.
+    const first = page.url();
+    await page.getByRole('button', { name: 'Change context' }).click();
+    const change = page.getByRole('button', { name: 'Start new run' });
+    expect(await change.isDisabled()).toBe(false);
+    await page.getByText('Project context', { exact: true }).last().click();
+    expect(await change.isDisabled()).toBe(true);
+    await page.getByRole('radio', { name: /Coast/ }).check({ force: true });
+    await page.getByText('has this context already').waitFor();
+    expect(await change.isDisabled()).toBe(true);
+    await page.getByRole('radio', { name: /Desert/ }).check({ force: true });
+    await change.click();
+    await page.waitForURL((url) => url.href !== first);
+    await page.getByTestId('context').filter({ hasText: 'Desert' }).waitFor();
+    await page.getByRole('heading', { name: 'What moves the tides?' }).waitFor();
+    await close(page);
+  });
+
+  it('filters, searches, pages, and shows statuses as they change', async () => {
+    for (let i = 0; i < 26; i++) await gateway.run(`Filler number ${i}`, 'scripted:fanout=1,depth=0');
+    await gateway.run('A run that fails', 'scripted:fail=rejected,fail_role=any,depth=0');
+    const slow = await gateway.run('A slow run', 'scripted:fanout=2,depth=1,latency_ms=1500');
+    const page = await open(browser, `${gateway.url}/runs`);
+    const row = page.locator(`[data-run-id="${slow}"]`);
+    await row.waitFor();
+    expect(['queued', 'running']).toContain(await row.getAttribute('data-status'));
+    await until(() => row.getAttribute('data-status'), (s) => s === 'completed', 'the row follows its run');
+    expect(await page.locator('[data-run-id]').count()).toBe(25);
+    await page.getByRole('button', { name: 'Older' }).click();
+    await page.getByText('Page 2').waitFor();
+    await page.getByText('What moves the tides?').first().waitFor();
+    await page.getByRole('button', { name: 'Newer' }).click();
+    await page.getByRole('searchbox').fill('filler number 1');
+    await until(() => page.locator('[data-run-id]').count(), (n) => n === 11, 'the search narrows the list');
+    await page.reload();
+    await until(() => page.locator('[data-run-id]').count(), (n) => n === 11, 'the search survives a reload');
+    await page.getByRole('searchbox').fill('nothing has this');
+    await page.getByText('No run fits').waitFor();
+    await page.getByRole('button', { name: 'Show all runs' }).click();
+    await page.getByRole('button', { name: 'Failed' }).click();
+    await until(() => page.locator('[data-run-id]').count(), (n) => n === 1, 'only the failed run is left');
+    expect(page.url()).toContain('status=failed');
+    await close(page);
+  });
+});

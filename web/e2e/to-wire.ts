@@ -1,0 +1,51 @@
+// From the model back to the wire, for the gateway that is made up.
+
+import { create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { NodeStatus, Outcome, Role, RunStatus } from '../src/gen/treeagent/v1/common_pb';
+import { GraphNodeSchema, GraphSchema, type Graph } from '../src/gen/treeagent/v1/run_service_pb';
+import type { GraphNode, GraphSnapshot } from '../src/lib/projection/model';
+
+const value = <T>(words: Record<string, T | string>, word: string): T => words[word.toUpperCase()] as T;
+
+function node(n: GraphNode) {
+  const { usage } = n;
+  return create(GraphNodeSchema, {
+    id: n.id,
+    ...(n.parentId === undefined ? {} : { parentId: n.parentId }),
+    title: n.title,
+    reason: n.reason,
+    successCriteria: n.successCriteria,
+    status: value<NodeStatus>(NodeStatus, n.status),
+    role: value<Role>(Role, n.role),
+    depth: n.depth,
+    ...(n.bandIndex === undefined ? {} : { bandIndex: n.bandIndex }),
+    ...(n.stepIndex === undefined ? {} : { stepIndex: n.stepIndex }),
+    ...(n.message === undefined ? {} : { message: n.message }),
+    ...(n.error === undefined ? {} : { error: n.error }),
+    ...(n.outcome === undefined ? {} : { outcome: value<Outcome>(Outcome, n.outcome) }),
+    ...(n.scratchpadDocId === undefined ? {} : { scratchpadDocId: n.scratchpadDocId }),
+    ...(n.scratchpadTail === undefined ? {} : { scratchpadTail: n.scratchpadTail }),
+    ...(n.lastTool === undefined ? {} : { lastTool: n.lastTool }),
+    ...(n.result === undefined ? {} : { result: { summary: n.result.summary } }),
+    usage: {
+      inputTokens: BigInt(usage.inputTokens),
+      outputTokens: BigInt(usage.outputTokens),
+      costMicros: BigInt(usage.costMicros),
+      toolCalls: BigInt(usage.toolCalls),
+    },
+    createdAt: timestampFromMs(n.createdAt),
+    ...(n.startedAt === undefined ? {} : { startedAt: timestampFromMs(n.startedAt) }),
+    ...(n.endedAt === undefined ? {} : { endedAt: timestampFromMs(n.endedAt) }),
+  });
+}
+
+export function toWire(graph: GraphSnapshot): Graph {
+  return create(GraphSchema, {
+    runId: graph.runId,
+    seq: BigInt(graph.seq),
+    status: value<RunStatus>(RunStatus, graph.status),
+    partial: graph.partial,
+    nodes: graph.nodes.map(node),
+  });
+}
