@@ -1,0 +1,72 @@
+// Pictures of the UI by one command: `npm run screenshots` writes them to web/screenshots/.
+
+import { mkdirSync } from 'node:fs';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { launch } from '../e2e/browser';
+import { Gateway } from '../e2e/gateway';
+import { bigLog, runId } from '../e2e/logs';
+import { MockGateway } from '../e2e/mock';
+
+const OUT = new URL('../screenshots/', import.meta.url);
+const NOTES = new URL('../../', import.meta.url).pathname;
+
+interface Picture {
+  name: string;
+  url: string;
+  options?: BrowserContextOptions;
+  act?: (page: Page) => Promise<void>;
+}
+
+async function take(browser: Browser, picture: Picture): Promise<void> {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: 'reduce', ...picture.options });
+  const page = await context.newPage();
+  await page.goto(picture.url);
+  await page.waitForTimeout(1200);
+  await picture.act?.(page);
+  await page.waitForTimeout(700);
+  await page.screenshot({ path: new URL(`${picture.name}.png`, OUT).pathname });
+  await context.close();
+  process.stdout.write(`${picture.name}.png\n`);
+}
+
+const choose = (title: string | RegExp) => async (page: Page): Promise<void> => {
+  await page.getByRole('treeitem', { name: title }).first().click();
+};
+
+export async function main(): Promise<void> {
+  mkdirSync(OUT, { recursive: true });
+  const gateway = new Gateway();
+  const mock = new MockGateway();
+  const [browser, made] = await Promise.all([launch(), mock.listen()]);
+  try {
+    await gateway.start();
+    await gateway.cli('import', `${NOTES}docs`, '--project', 'Handbook');
+    const question = 'How does the system keep its promises when a driver dies in the middle of a run?';
+    const offline = await gateway.run(question, 'offline', '--project', 'Handbook');
+    const failing = await gateway.run('Survey the coast and lose one station', 'scripted:fanout=3,depth=2,tools=1,artifacts=document,fail=rejected,fail_titles=s1.s0');
+    const live = await gateway.run('Compare how five cities prepare for heat', 'scripted:fanout=4,depth=2,latency_ms=2600,tools=2');
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    const run = (id: string, query = ''): string => `${gateway.url}/runs/${id}${query}`;
+    mock.add(bigLog(runId(1), 1000, 6, 61));
+    const pictures: Picture[] = [
+      { name: 'live', url: run(live), act: async (p) => p.waitForTimeout(2500) },
+      { name: 'live-dark', url: run(live), options: { colorScheme: 'dark' }, act: choose(/^s0,/) },
+      { name: 'light', url: run(offline), act: choose(/./) },
+      { name: 'dark', url: run(offline, '?tab=scratchpad'), options: { colorScheme: 'dark' }, act: choose(/./) },
+      { name: 'failure', url: run(failing), act: async (p) => (await p.keyboard.press('f'), await p.keyboard.press('n')) },
+      { name: 'time-travel', url: run(failing, '?seq=90&side=events') },
+      { name: 'nodes-1000', url: `${made}/runs/${runId(1)}` },
+      { name: 'nodes-1000-dark', url: `${made}/runs/${runId(1)}`, options: { colorScheme: 'dark' } },
+      { name: 'narrow', url: run(failing), options: { viewport: { width: 360, height: 740 } } },
+      { name: 'narrow-node', url: run(failing), options: { viewport: { width: 360, height: 740 } }, act: choose(/^s1.s0,/) },
+      { name: 'runs', url: `${gateway.url}/runs` },
+      { name: 'new-run', url: `${gateway.url}/runs?new=1`, act: async (p) => p.getByText('Project context').click() },
+      { name: 'missing', url: run('00000000-0000-4000-8000-000000000000'), options: { colorScheme: 'dark' } },
+    ];
+    for (const picture of pictures) await take(browser, picture);
+  } finally {
+    await browser.close();
+    await mock.close();
+    await gateway.stop();
+  }
+}
