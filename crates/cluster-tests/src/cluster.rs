@@ -183,22 +183,28 @@ impl Cluster {
         RunServiceClient::new(self.door()).max_decoding_message_size(16 * limits::MESSAGE_BYTES)
     }
 
+    /// Creates a run of the offline model over every project and returns its id.
+    pub async fn ask(&self, objective: &str) -> String {
+        self.create_run(pb::CreateRunRequest { objective: objective.into(), ..Default::default() }).await
+    }
+
     /// Creates a run of `model` and returns its id.
     pub async fn create(&self, model: &str) -> String {
         self.create_with(model, pb::Budgets::default()).await
     }
 
     /// Creates a run of `model` with `budgets` and returns its id.
-    ///
-    /// # Panics
-    /// When the gateway refuses it.
     pub async fn create_with(&self, model: &str, budgets: pb::Budgets) -> String {
-        let request = pb::CreateRunRequest {
+        self.create_run(pb::CreateRunRequest {
             objective: "What does a cluster do?".into(),
             model: model.into(),
             budgets: Some(budgets),
             ..Default::default()
-        };
+        })
+        .await
+    }
+
+    async fn create_run(&self, request: pb::CreateRunRequest) -> String {
         let answer = self.runs().create_run(request).await.expect("a run is created");
         answer.into_inner().run.expect("an answer holds the run").run_id
     }

@@ -25,10 +25,12 @@ async fn the_cluster_writes_the_same_document_as_one_process() {
     let cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
     let folder = tempfile::tempdir().expect("a folder");
     let corpus = repository().join("crates/model/tests/corpus");
-    for (n, objective) in
-        ["How does the harbour prepare for storms, and who decides?", "Compare the berths with the cranes"]
-            .into_iter()
-            .enumerate()
+    for (n, objective) in [
+        "How does the harbour prepare for storms, and who decides?",
+        "When may a pilot refuse? What does a crane cost? How is water delivered?",
+    ]
+    .into_iter()
+    .enumerate()
     {
         let write = |place: &str, more: &str| {
             let file = folder.path().join(format!("{place}-{n}.md"));

@@ -180,3 +180,42 @@ async fn a_run_is_cancelled_before_anybody_drives_it() {
     assert_eq!(history.nodes(), 1, "a cancelled run makes no calls");
     assert_eq!(cluster.calls()[1..], [0, 0]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_work_survives_its_planners() {
+    let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../model/tests/corpus");
+    let output = cluster.cli("import --project corpus", |command| command.arg(corpus));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut midway = 0;
+    let mut documents = Vec::new();
+    // The first run is left alone, and tells where to kill the drivers of the others.
+    let mut positions = vec![usize::MAX];
+    while let Some(position) = positions.pop() {
+        let run =
+            cluster.ask("When may a pilot refuse? What does a crane cost? How is water delivered?").await;
+        let mut follower = cluster.follow(&run);
+        if position != usize::MAX {
+            follower.until("the position", |events| events.len() >= position).await;
+            if let Some(driver) = cluster.lease_of(&run).await {
+                cluster.planners[driver].kill();
+                midway += usize::from(cluster.run(&run).await.status() == pb::RunStatus::Running);
+                cluster.planners[driver].start();
+            }
+        }
+        let history = follower.end().await;
+        history.assert_whole();
+        if position == usize::MAX {
+            let events = history.events().len();
+            assert!(events > 50, "a run of {events} events");
+            positions.extend([events / 8, events / 3, events / 2]);
+        }
+        documents.push(cluster.body(history.synthesis()).await);
+        cluster.healthy().await;
+    }
+    assert!(midway >= 1, "no driver was killed midway");
+    assert!(
+        documents.iter().all(|document| *document == documents[0]),
+        "the documents differ: {documents:#?}"
+    );
+}
