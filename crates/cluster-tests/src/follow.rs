@@ -105,6 +105,16 @@ impl Follower {
         self.seen.borrow().hints[0]
     }
 
+    /// Events seen so far.
+    pub fn count(&self) -> usize {
+        self.seen.borrow().events.len()
+    }
+
+    /// True once the run has ended and its stream was closed in order.
+    pub fn ended(&self) -> bool {
+        self.seen.borrow().ended
+    }
+
     /// Streams opened so far.
     pub fn streams(&self) -> usize {
         self.seen.borrow().streams

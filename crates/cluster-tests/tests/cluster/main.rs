@@ -5,3 +5,4 @@ mod doors;
 mod drivers;
 mod outages;
 mod roles;
+mod storm;

@@ -1,6 +1,6 @@
 //! Roles that fail, budgets that trip, runs that are cancelled: what exists is returned, and the rest is said.
 
-use tree_agent_cluster_tests::{Cluster, History, Options, SOON, eventually};
+use tree_agent_cluster_tests::{Cluster, History, Options, SOON, Signal, eventually};
 use tree_agent_contract::event::BudgetExhausted;
 use tree_agent_contract::{Event, EventBody, NodeStatus, RunStatus};
 use tree_agent_proto::v1 as pb;
@@ -176,4 +176,17 @@ async fn a_run_is_cancelled_from_every_state() {
         let head = again.run.expect("the run").head_seq;
         assert_eq!(head as usize, history.events().len());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_executor_holds_nothing_up() {
+    let cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
+    cluster.executors[0].signal(Signal::Stop);
+    let budgets = pb::Budgets { call_timeout_ms: Some(1_000), max_attempts: Some(20), ..Default::default() };
+    let history = ended(&cluster, "scripted:fanout=4,depth=1", budgets).await;
+    history.assert_whole();
+    let slow = "retry:2/20 after timeout: no";
+    assert!(history.messages().iter().any(|m| m.starts_with(slow)), "{:?}", history.messages());
+    cluster.executors[0].signal(Signal::Continue);
+    eventually("it serves again", SOON, async || cluster.executors[0].serving().await).await;
 }
