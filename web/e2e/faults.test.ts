@@ -126,6 +126,8 @@ describe('floods', () => {
     await page.getByTestId('match-count').filter({ hasText: `${failed} matches` }).waitFor();
     await page.keyboard.press('n');
     await page.getByTestId('node-panel').getByText('the source could not be read').first().waitFor();
+    await page.getByTestId('node-panel').getByText('It was asked for').waitFor();
+    await page.getByTestId('node-panel').getByText('It is there').waitFor();
     await page.locator('[data-card][class*=selected]').waitFor();
     await close(page);
   });

@@ -26,6 +26,7 @@ export class MockGateway {
   readonly documents = new Map<string, string>();
   /** What every call answers instead; undefined: it works. */
   refuse: Code | undefined;
+  /** Streams that are open now. */
   streams = 0;
   /** Streams that were opened, by their after_seq. */
   readonly opened: number[] = [];
@@ -54,6 +55,10 @@ export class MockGateway {
   async listen(port = 0): Promise<string> {
     const rpc = connectNodeAdapter({ routes: (router) => this.#routes(router), connect: false, grpc: false, grpcWeb: true });
     this.#server = createServer((req, res) => {
+      if (req.url?.endsWith('/WatchRun')) {
+        this.streams += 1;
+        res.once('close', () => (this.streams -= 1));
+      }
       if (req.url?.startsWith('/treeagent.v1.')) rpc(req, res);
       else serveFile(req.url ?? '/', res);
     });
@@ -91,31 +96,26 @@ export class MockGateway {
   }
 
   async *#watch(log: Log, afterSeq: number, snapshot: boolean, signal: AbortSignal): AsyncGenerator<WatchRunResponse> {
-    this.streams += 1;
     this.opened.push(afterSeq);
     const say = (message: WatchRunResponse['message']): WatchRunResponse => create(WatchRunResponseSchema, { message });
     const generation = this.#cut;
-    try {
-      let seq = snapshot ? log.head : afterSeq;
-      if (snapshot) yield say({ case: 'snapshot', value: toWire(graphOf(log, seq).snapshot()) });
-      const head = log.head;
-      let caughtUp = false;
-      while (!signal.aborted) {
-        while (seq < log.head) yield say({ case: 'event', value: log.events[seq++]! });
-        if (!caughtUp && seq >= head) {
-          caughtUp = true;
-          yield say({ case: 'caughtUp', value: { $typeName: 'treeagent.v1.CaughtUp', seq: BigInt(seq) } });
-        }
-        if (this.#cut !== generation) throw new ConnectError('cut', Code.Unavailable);
-        const last = log.events.at(-1)!.body;
-        if (last.case === 'runStatus' && last.value.status >= RunStatus.COMPLETED) return;
-        await new Promise<void>((resolve) => {
-          this.#wake.push(resolve);
-          signal.addEventListener('abort', () => resolve(), { once: true });
-        });
+    let seq = snapshot ? log.head : afterSeq;
+    if (snapshot) yield say({ case: 'snapshot', value: toWire(graphOf(log, seq).snapshot()) });
+    const head = log.head;
+    let caughtUp = false;
+    while (!signal.aborted) {
+      while (seq < log.head) yield say({ case: 'event', value: log.events[seq++]! });
+      if (!caughtUp && seq >= head) {
+        caughtUp = true;
+        yield say({ case: 'caughtUp', value: { $typeName: 'treeagent.v1.CaughtUp', seq: BigInt(seq) } });
       }
-    } finally {
-      this.streams -= 1;
+      if (this.#cut !== generation) throw new ConnectError('cut', Code.Unavailable);
+      const last = log.events.at(-1)!.body;
+      if (last.case === 'runStatus' && last.value.status >= RunStatus.COMPLETED) return;
+      await new Promise<void>((resolve) => {
+        this.#wake.push(resolve);
+        signal.addEventListener('abort', () => resolve(), { once: true });
+      });
     }
   }
 

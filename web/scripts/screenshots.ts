@@ -1,6 +1,8 @@
 // Pictures of the UI by one command: `npm run screenshots` writes them to web/screenshots/.
 
-import { mkdirSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { launch } from '../e2e/browser';
 import { Gateway } from '../e2e/gateway';
@@ -8,7 +10,7 @@ import { bigLog, runId } from '../e2e/logs';
 import { MockGateway } from '../e2e/mock';
 
 const OUT = new URL('../screenshots/', import.meta.url);
-const NOTES = new URL('../../', import.meta.url).pathname;
+const ROOT = new URL('../../', import.meta.url).pathname;
 
 interface Picture {
   name: string;
@@ -35,12 +37,14 @@ const choose = (title: string | RegExp) => async (page: Page): Promise<void> => 
 
 export async function main(): Promise<void> {
   mkdirSync(OUT, { recursive: true });
+  const notes = mkdtempSync(join(tmpdir(), 'tree-agent-notes-'));
   const gateway = new Gateway();
   const mock = new MockGateway();
   const [browser, made] = await Promise.all([launch(), mock.listen()]);
   try {
     await gateway.start();
-    await gateway.cli('import', `${NOTES}docs`, '--project', 'Handbook');
+    for (const file of ['README.md', 'ARCHITECTURE.md', 'CHANGELOG.md', 'docs']) cpSync(join(ROOT, file), join(notes, file), { recursive: true });
+    await gateway.cli('import', notes, '--project', 'Handbook');
     const question = 'How does the system keep its promises when a driver dies in the middle of a run?';
     const offline = await gateway.run(question, 'offline', '--project', 'Handbook');
     const failing = await gateway.run('Survey the coast and lose one station', 'scripted:fanout=3,depth=2,tools=1,artifacts=document,fail=rejected,fail_titles=s1.s0');
@@ -49,7 +53,7 @@ export async function main(): Promise<void> {
     const run = (id: string, query = ''): string => `${gateway.url}/runs/${id}${query}`;
     mock.add(bigLog(runId(1), 1000, 6, 61));
     const pictures: Picture[] = [
-      { name: 'live', url: run(live), act: async (p) => p.waitForTimeout(2500) },
+      { name: 'live', url: run(live), options: { reducedMotion: 'no-preference' }, act: async (p) => p.waitForTimeout(2500) },
       { name: 'live-dark', url: run(live), options: { colorScheme: 'dark' }, act: choose(/^s0,/) },
       { name: 'light', url: run(offline), act: choose(/./) },
       { name: 'dark', url: run(offline, '?tab=scratchpad'), options: { colorScheme: 'dark' }, act: choose(/./) },
@@ -68,5 +72,6 @@ export async function main(): Promise<void> {
     await browser.close();
     await mock.close();
     await gateway.stop();
+    rmSync(notes, { recursive: true });
   }
 }

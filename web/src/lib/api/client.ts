@@ -62,6 +62,7 @@ function kindOf(code: Code): FailureKind {
     case Code.OutOfRange:
     case Code.AlreadyExists:
     case Code.FailedPrecondition:
+    case Code.Unimplemented:
       return 'invalid';
     default:
       return 'other';

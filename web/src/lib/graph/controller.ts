@@ -31,6 +31,8 @@ export interface GraphOptions {
   onframe: (cards: Item[]) => void;
   onviewport: (viewport: Viewport) => void;
   animate: () => boolean;
+  /** True while more nodes are to be expected. */
+  growing: () => boolean;
 }
 
 export class GraphController {
@@ -179,8 +181,10 @@ export class GraphController {
       camera.floor = this.#restore.floor;
       camera.tx = this.#restore.x - scene.x(at) * camera.kx;
       camera.ty = this.#restore.y - scene.target[at]! * camera.k;
-    } else if (scene.count < 4) {
-      camera.k = size.width < 700 ? 0.65 : 0.8;
+    } else if (this.#options.growing()) {
+      // The root in the corner: the tree grows to the right and downwards.
+      this.fit();
+      camera.k = Math.max(READABLE, Math.min(camera.k, size.width < 700 ? 0.65 : 0.8));
       camera.tx = 36;
       camera.ty = 36;
     } else {

@@ -140,7 +140,7 @@ function label(
   ctx.font = `${weight} 11px ${palette.font}`;
   ctx.textBaseline = 'middle';
   ctx.textAlign = 'left';
-  const room = Math.max(4, Math.ceil((item.width - (x - item.x)) / 4));
+  const room = Math.max(4, Math.ceil((item.width - (x - item.x)) / 3.5));
   ctx.fillText(text.slice(0, room), x, item.y + item.height / 2 + dy);
   ctx.restore();
 }
@@ -151,7 +151,7 @@ function drawBundle(ctx: CanvasRenderingContext2D, item: Item, scene: Scene, pal
   const faded = marks.matches !== undefined && !marks.matches.has(item.at);
   ctx.globalAlpha = faded ? 0.5 : 1;
   // A stack of sheets behind it says that there is more inside.
-  if (item.height > 12) {
+  if (item.height > 12 && item.height < 200) {
     ctx.fillStyle = palette.surface;
     ctx.strokeStyle = palette.edge;
     ctx.lineWidth = 1;
@@ -185,7 +185,7 @@ function drawBundle(ctx: CanvasRenderingContext2D, item: Item, scene: Scene, pal
   ctx.stroke();
   if (item.height >= 14) {
     const counts = STACK.filter((s) => s !== 5 && scene.tally(item.at, s) > 0)
-      .slice(0, 2)
+      .slice(0, 3)
       .map((s) => `${short(scene.tally(item.at, s))} ${NODE_LOOKS[NODE_STATUSES[s]!].label.toLowerCase()}`);
     const summary = [`${short(total)} nodes`, ...counts].join(' · ');
     const two = item.height > 40;

@@ -117,6 +117,14 @@ export class Scene {
     return first !== undefined && first < this.count && this.open[first] === 1;
   }
 
+  /** Children that are shown: all or none of those there are. */
+  openChildren(at: number): number {
+    const all = this.graph!.shape.children[at]!;
+    let n = all.length;
+    while (n > 0 && all[n - 1]! >= this.count) n -= 1;
+    return this.isParent(at) ? n : 0;
+  }
+
   hasChildren(at: number): boolean {
     const first = this.graph!.shape.children[at]![0];
     return first !== undefined && first < this.count;

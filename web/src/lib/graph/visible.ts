@@ -2,14 +2,16 @@
 
 import type { Camera, Size } from './camera';
 import type { Scene } from './scene';
-import { CARD_HEIGHT, CARD_WIDTH, GAP_Y } from './tidy';
+import { CARD_HEIGHT, CARD_WIDTH, COLUMN } from './tidy';
 
 /** From this zoom on nodes are real cards; below they are drawn. */
 export const CARD_ZOOM = 0.6;
-/** A subtree lower than this on the screen becomes one node. */
-const BUNDLE_PX = 26;
-/** Rows closer than this cannot be told apart: a family of leaves becomes one node. */
+/** Children that would be lower than this on the screen, their subtrees included, are shown as one node. */
+const BUNDLE_PX = 20;
+/** The same for leaves, which are but bars. */
 const ROW_PX = 7;
+/** A node with room below it is drawn so high even where its card would be a line. */
+const PARENT_PX = 24;
 
 export interface Item {
   at: number;
@@ -42,32 +44,37 @@ export function visible(scene: Scene, camera: Camera, size: Size): View {
   const links: Link[] = [];
   if (scene.count === 0 || scene.graph === undefined) return { items, links };
   const { children } = scene.graph.shape;
-  const rowPx = (CARD_HEIGHT + GAP_Y) * camera.k;
   const width = CARD_WIDTH * camera.kx;
-  const height = Math.max(CARD_HEIGHT * camera.k, 3);
-  const half = height / 2;
+  const leaf = Math.max(CARD_HEIGHT * camera.k, 3);
+  /** A bundle stretches over the column of the children that it hides. */
+  const wide = Math.min(280, (COLUMN + CARD_WIDTH) * camera.kx);
+  /** Room of a whole subtree, on the screen. */
+  const span = (at: number): number => camera.k * (scene.bottom[at]! - scene.top[at]!) + leaf;
+  const high = (at: number): number => (scene.hasChildren(at) ? Math.max(leaf, Math.min(PARENT_PX, span(at) / 2)) : leaf);
   const stack = [0];
   while (stack.length > 0) {
     const at = stack.pop()!;
     const y = camera.y(scene.y[at]!);
     const x = camera.x(scene.x(at));
+    const height = high(at);
     const first = Math.min(y, camera.y(scene.top[at]!));
     const last = Math.max(y, camera.y(scene.bottom[at]!)) + height;
     if (last < -40 || first > size.height + 40 || x > size.width) continue;
     const parent = scene.isParent(at);
-    const bundle =
-      scene.hasChildren(at) && (!parent || last - first < BUNDLE_PX || (rowPx < ROW_PX && scene.flat[at] === 1));
-    const tall = bundle && parent ? Math.max(last - first, Math.min(BUNDLE_PX, 14)) : height;
-    if (y + tall > -20 && y < size.height + 20 && x + width > 0) items.push({ at, x, y, width, height: tall, bundle });
-    if (bundle || !parent) continue;
-    const link: Link = { x1: x + width, y1: y + half, x2: x + width, ys: [], to: [] };
     const kids = children[at]!;
+    const small = parent && span(at) / scene.openChildren(at) < (scene.flat[at] === 1 ? ROW_PX : BUNDLE_PX) && camera.k < CARD_ZOOM;
+    const bundle = scene.hasChildren(at) && (!parent || small);
+    const tall = small ? Math.max(span(at) - 3, leaf) : height;
+    if (y + tall > -20 && y < size.height + 20 && x + width > 0) 
+      items.push({ at, x, y, width: small ? wide : width, height: tall, bundle });
+    if (bundle || !parent) continue;
+    const link: Link = { x1: x + width, y1: y + height / 2, x2: x + width, ys: [], to: [] };
     for (let c = kids.length - 1; c >= 0; c--) {
       const child = kids[c]!;
       if (child >= scene.count || scene.open[child] === 0) continue;
       stack.push(child);
       link.x2 = camera.x(scene.x(child));
-      const cy = camera.y(scene.y[child]!) + half;
+      const cy = camera.y(scene.y[child]!) + high(child) / 2;
       // Lines that end outside are kept only as far as they can be seen.
       if (cy < -2000 || (cy > size.height + 2000 && link.ys.length > 0)) continue;
       link.ys.push(cy);

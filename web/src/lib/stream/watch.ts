@@ -39,13 +39,16 @@ const SILENCE_MS = 25_000;
 const STALE_AFTER = 2;
 const FIRST_RETRY_MS = 300;
 const LAST_RETRY_MS = 10_000;
+/** Receiving may take so much of the main thread before others get their turn. */
+const SLICE_MS = 8;
 /** A tab that is looked away from for a moment keeps its stream. */
 const HIDDEN_MS = 5_000;
 
 export class RunStream {
   #abort: AbortController | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #silence: ReturnType<typeof setTimeout> | undefined;
+  #silence: ReturnType<typeof setInterval> | undefined;
+  #heard = 0;
   #hiding: ReturnType<typeof setTimeout> | undefined;
   #failures = 0;
   #begun = false;
@@ -78,7 +81,7 @@ export class RunStream {
 
   #stop(): void {
     clearTimeout(this.#timer);
-    clearTimeout(this.#silence);
+    clearInterval(this.#silence);
     this.#abort?.abort();
     this.#abort = undefined;
   }
@@ -104,10 +107,15 @@ export class RunStream {
     if (!this.#begun) this.#to.connection('connecting');
     try {
       this.#listen(abort);
+      let breathe = performance.now() + SLICE_MS;
       for await (const message of this.#open(BigInt(this.#to.seq()), !this.#begun, abort.signal)) {
         if (abort.signal.aborted) return;
-        this.#listen(abort);
+        this.#heard = performance.now();
         if (this.#receive(message)) break;
+        if (this.#heard < breathe) continue;
+        // Messages that have arrived together are handed over without a pause; a flood would leave no time for anything else.
+        await new Promise((resolve) => setTimeout(resolve));
+        breathe = performance.now() + SLICE_MS;
       }
       if (abort.signal.aborted) return;
       if (this.#to.finished()) this.#end();
@@ -118,14 +126,15 @@ export class RunStream {
     }
   }
 
-  /** Starts the silence watch anew. */
+  /** Watches for silence. */
   #listen(abort: AbortController): void {
-    clearTimeout(this.#silence);
-    this.#silence = setTimeout(() => {
-      if (this.#abort !== abort) return;
+    clearInterval(this.#silence);
+    this.#heard = performance.now();
+    this.#silence = setInterval(() => {
+      if (this.#abort !== abort || performance.now() - this.#heard < SILENCE_MS) return;
       this.#stop();
       this.#failed({ kind: 'offline', title: 'The gateway went silent', detail: 'no message for 25 seconds' });
-    }, SILENCE_MS);
+    }, SILENCE_MS / 10);
   }
 
   /** True when the server is about to close the stream. */
