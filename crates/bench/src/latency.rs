@@ -10,8 +10,8 @@ use tree_agent_proto::v1 as pb;
 
 use crate::cluster::{Cluster, median, quantile, report};
 
-/// Eight chains of work at a time; each call takes 170 ms, which gives about 500 events a second.
-const MODEL: &str = "scripted:fanout=8,depth=2,latency_ms=170,result_bytes=500";
+/// Each call takes 95 ms, which gives about 500 events a second.
+const MODEL: &str = "scripted:fanout=8,depth=2,latency_ms=95,result_bytes=500";
 
 pub(crate) async fn run(cluster: &Cluster, repeat: usize) -> anyhow::Result<()> {
     let budgets =

@@ -24,7 +24,7 @@ pub struct GraphSnapshot {
     pub nodes: Vec<GraphNode>,
 }
 
-/// One node of the tree.
+/// One node of the tree. What only some nodes have is boxed: drivers hold many nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GraphNode {
@@ -73,10 +73,10 @@ pub struct GraphNode {
     pub last_tool: Option<ToolActivity>,
     /// Its latest plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan: Option<GraphPlan>,
+    pub plan: Option<Box<GraphPlan>>,
     /// Its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result: Option<TreeAgentResult>,
+    pub result: Option<Box<TreeAgentResult>>,
     /// Its artifacts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<GraphArtifact>,

@@ -167,7 +167,7 @@ impl Run {
             title: node.title.clone(),
             status: node.status,
             partial: node.outcome == Some(Outcome::Partial),
-            result: node.result.clone(),
+            result: node.result.as_deref().cloned(),
             error: match node.status {
                 NodeStatus::Cancelled => node.message.clone(),
                 _ => node.error.clone(),

@@ -207,12 +207,12 @@ impl Graph {
                 node.ended_at = Some(event.timestamp);
             }
             EventBody::PlanCreated(e) => {
-                node.plan = Some(GraphPlan {
+                node.plan = Some(Box::new(GraphPlan {
                     plan_id: e.plan_id,
                     version: e.version,
                     summary: e.summary.clone().unwrap_or_default(),
                     bands: Vec::new(),
-                });
+                }));
             }
             EventBody::PlanBandCreated(e) => {
                 let plan = node.plan.as_mut().ok_or_else(|| unknown(format!("plan {}", e.plan_id)))?;
@@ -255,7 +255,7 @@ impl Graph {
                 is_primary: e.is_primary,
                 json_payload: e.json_payload.clone(),
             }),
-            EventBody::NodeResult(e) => node.result = Some(e.result.clone()),
+            EventBody::NodeResult(e) => node.result = Some(Box::new(e.result.clone())),
             EventBody::UsageRecorded(e) => {
                 node.usage.input_tokens += e.input_tokens;
                 node.usage.output_tokens += e.output_tokens;

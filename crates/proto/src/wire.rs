@@ -99,6 +99,16 @@ impl<T: Wire> Wire for Option<T> {
     }
 }
 
+impl<T: Wire> Wire for Box<T> {
+    type Pb = T::Pb;
+    fn to_wire(&self) -> Self::Pb {
+        self.as_ref().to_wire()
+    }
+    fn from_wire(pb: Self::Pb) -> Result<Self, FieldError> {
+        T::from_wire(pb).map(Box::new)
+    }
+}
+
 impl Wire for Timestamp {
     type Pb = prost_types::Timestamp;
     fn to_wire(&self) -> Self::Pb {
