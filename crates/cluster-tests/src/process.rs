@@ -1,7 +1,7 @@
 //! One service process, which cannot outlive the test.
 
 use std::fs::OpenOptions;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -80,7 +80,8 @@ impl Process {
 
     /// Starts it, again after it ended. Its address stays.
     pub fn start(&mut self) {
-        // `$0` is the log, the rest the service. The watcher ends with the code of the service.
+        // `$0` is the log, the rest the service. The watcher ends with the code of the service. Unless it is told to
+        // keep the log, the test is over, or has been killed: the log goes, and with the last one its folder.
         const SCRIPT: &str = r#"
             "$@" </dev/null >>"$0" 2>&1 &
             service=$!
@@ -88,6 +89,9 @@ impl Process {
             read -r word
             kill -KILL "$service" 2>/dev/null
             wait "$service"
+            code=$?
+            [ "$word" = keep ] || { rm -f "$0"; rmdir "${0%/*}" 2>/dev/null; }
+            exit "$code"
         "#;
         assert!(self.running.is_none(), "{} runs", self.name);
         let mut command = Command::new("/bin/sh");
@@ -167,7 +171,10 @@ impl Process {
             std::thread::sleep(Duration::from_millis(10));
         }
         let mut running = self.running.take().expect("it ran");
-        drop(running.pipe.take());
+        if let Some(mut pipe) = running.pipe.take() {
+            // A watcher that is gone has nothing to keep.
+            let _ = pipe.write_all(b"keep\n");
+        }
         running.watcher.wait().ok().and_then(|status| status.code()).unwrap_or(-1)
     }
 
