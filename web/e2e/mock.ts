@@ -10,7 +10,7 @@ import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { RunStatus, Scope, Strategy } from '../src/gen/treeagent/v1/common_pb';
 import { DocumentService } from '../src/gen/treeagent/v1/document_service_pb';
 import { ProjectService } from '../src/gen/treeagent/v1/project_service_pb';
-import { RunSchema, RunService, type WatchRunResponse, WatchRunResponseSchema } from '../src/gen/treeagent/v1/run_service_pb';
+import { type Graph, RunSchema, RunService, type WatchRunResponse, WatchRunResponseSchema } from '../src/gen/treeagent/v1/run_service_pb';
 import { Projection } from '../src/lib/projection/projection';
 import type { Log } from './logs';
 import { toWire } from './to-wire';
@@ -100,7 +100,7 @@ export class MockGateway {
     const say = (message: WatchRunResponse['message']): WatchRunResponse => create(WatchRunResponseSchema, { message });
     const generation = this.#cut;
     let seq = snapshot ? log.head : afterSeq;
-    if (snapshot) yield say({ case: 'snapshot', value: toWire(graphOf(log, seq).snapshot()) });
+    if (snapshot) yield say({ case: 'snapshot', value: snapshotOf(log, seq) });
     const head = log.head;
     let caughtUp = false;
     while (!signal.aborted) {
@@ -112,10 +112,7 @@ export class MockGateway {
       if (this.#cut !== generation) throw new ConnectError('cut', Code.Unavailable);
       const last = log.events.at(-1)!.body;
       if (last.case === 'runStatus' && last.value.status >= RunStatus.COMPLETED) return;
-      await new Promise<void>((resolve) => {
-        this.#wake.push(resolve);
-        signal.addEventListener('abort', () => resolve(), { once: true });
-      });
+      await new Promise<void>((resolve) => this.#wake.push(resolve));
     }
   }
 
@@ -144,6 +141,13 @@ export class MockGateway {
 }
 
 const cache = new WeakMap<Log, Projection>();
+const snapshots = new WeakMap<Log, Graph>();
+
+function snapshotOf(log: Log, seq: number): Graph {
+  let graph = snapshots.get(log);
+  if (graph === undefined || Number(graph.seq) !== seq) snapshots.set(log, (graph = toWire(graphOf(log, seq).snapshot())));
+  return graph;
+}
 
 function graphOf(log: Log, seq: number): Projection {
   let graph = cache.get(log);

@@ -109,9 +109,9 @@ describe('filters and rows', () => {
 
   it('lead to every match and tell what is folded away', () => {
     const rows = treeRows(wide, new Set(), new Set([777]));
-    expect(rows.map((r) => [r.node.id, r.faded])).toEqual([['n0', true], ['n7', true], ['n77', true], ['n777', false]]);
+    expect(rows.map((r) => [r.id, r.faded])).toEqual([['n0', true], ['n7', true], ['n77', true], ['n777', false]]);
     const folded = treeRows(wide, new Set(['n7']), undefined);
-    expect(folded.find((r) => r.node.id === 'n7')).toMatchObject({ expanded: false, failedBelow: 1, place: 7, siblings: 10 });
+    expect(folded.find((r) => r.id === 'n7')).toMatchObject({ expanded: false, failedBelow: 1, place: 7, siblings: 10 });
     expect(folded).toHaveLength(1111 - 110);
   });
 });

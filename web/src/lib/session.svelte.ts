@@ -16,6 +16,11 @@ import { RunStream, type Connection } from './stream/watch';
 /** Main-thread time that applying events may take of one frame. */
 const FRAME_BUDGET_MS = 10;
 const PAGE = 1000;
+/** From so many nodes on what is shown changes at most this often: drawing costs more than applying then. */
+const LARGE = 2000;
+const LARGE_EVERY_MS = 80;
+/** The past is read only once the present is on the screen. */
+const BACKFILL_AFTER_MS = 250;
 
 export class RunSession {
   readonly runId: string;
@@ -40,6 +45,7 @@ export class RunSession {
   #stream: RunStream | undefined;
   #queue: Event[] = [];
   #frame = 0;
+  #applied = -Infinity;
   #closed = new AbortController();
 
   constructor(runId: string, at?: number) {
@@ -133,7 +139,8 @@ export class RunSession {
     this.#queue = [];
     this.#sawHead(this.#live.seq);
     this.version += 1;
-    void this.#backfill(this.history);
+    const { history } = this;
+    setTimeout(() => void this.#backfill(history), this.at === undefined ? BACKFILL_AFTER_MS : 0);
   }
 
   #sawHead(seq: number): void {
@@ -169,9 +176,13 @@ export class RunSession {
     if (this.#frame === 0) this.#frame = requestAnimationFrame(this.#applyFrame);
   }
 
-  readonly #applyFrame = (): void => {
+  readonly #applyFrame = (now: number): void => {
     this.#frame = 0;
-    this.#drain(FRAME_BUDGET_MS);
+    const pace = (this.#live?.nodes.length ?? 0) < LARGE ? 0 : LARGE_EVERY_MS;
+    if (now - this.#applied >= pace) {
+      this.#applied = now;
+      this.#drain(FRAME_BUDGET_MS);
+    }
     if (this.#queue.length > 0) this.#frame = requestAnimationFrame(this.#applyFrame);
   };
 

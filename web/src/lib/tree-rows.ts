@@ -1,10 +1,12 @@
 // The open part of the tree as rows, in the order in which one reads a tree.
 
-import type { GraphNode } from './projection/model';
 import type { Projection } from './projection/projection';
 
 export interface TreeRow {
-  node: GraphNode;
+  /** Position of the node. */
+  at: number;
+  id: string;
+  parentId: string | undefined;
   /** 1-based place among its siblings. */
   place: number;
   siblings: number;
@@ -16,6 +18,12 @@ export interface TreeRow {
   failedBelow: number;
 }
 
+/** What the rows depend on; the contents of the nodes are not part of it, so most events leave the rows as they are. */
+export function rowsKey(graph: Projection, collapsed: ReadonlySet<string>, matches: ReadonlySet<number> | undefined): unknown[] {
+  const failed = collapsed.size > 0 ? graph.stats.byStatus.failed : 0;
+  return [graph.shape, graph.nodes.length, collapsed, matches, failed];
+}
+
 /** With a filter only matches and the way to them are rows. */
 export function treeRows(
   graph: Projection,
@@ -25,21 +33,23 @@ export function treeRows(
   const { nodes, shape } = graph;
   if (nodes.length === 0) return [];
   const keep = matches === undefined ? undefined : leading(matches, shape.parents);
-  const failed = failuresBelow(graph);
+  const failed = collapsed.size > 0 ? failuresBelow(graph) : undefined;
   const rows: TreeRow[] = [];
   const stack: { at: number; place: number; siblings: number }[] = [{ at: 0, place: 1, siblings: 1 }];
   while (stack.length > 0) {
     const { at, place, siblings } = stack.pop()!;
-    const node = nodes[at]!;
+    const id = shape.ids[at]!;
     const all = graph.childrenOf(at);
     const kids = keep === undefined ? all : all.filter((c) => keep.has(c));
-    const expanded = kids.length === 0 ? undefined : !collapsed.has(node.id) || keep !== undefined;
+    const expanded = kids.length === 0 ? undefined : !collapsed.has(id) || keep !== undefined;
     const row: TreeRow = {
-      node,
+      at,
+      id,
+      parentId: shape.ids[shape.parents[at]!],
       place,
       siblings,
       faded: matches !== undefined && !matches.has(at),
-      failedBelow: expanded === false ? failed[at]! : 0,
+      failedBelow: expanded === false ? (failed?.[at] ?? 0) : 0,
     };
     if (expanded !== undefined) row.expanded = expanded;
     if (keep === undefined || keep.has(at)) rows.push(row);

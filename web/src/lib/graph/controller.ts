@@ -161,7 +161,7 @@ export class GraphController {
   #placed(ys: Float64Array): void {
     const { scene } = this;
     const first = !this.#ready;
-    scene.place(ys, this.#anchor(), !first && this.#options.animate() && ys.length < 20_000, performance.now());
+    scene.place(ys, this.#anchor(), !first && this.#options.animate() && ys.length < 20_000, performance.now(), this.camera.k);
     this.#ready = true;
     if (first && this.size.width > 0) this.#home();
     if (this.#reveal !== undefined) {
@@ -200,6 +200,7 @@ export class GraphController {
 
   readonly #draw = (now: number): void => {
     this.#frame = 0;
+    const begun = performance.now();
     const { scene, camera, size } = this;
     if (size.width === 0 || scene.graph === undefined) return;
     const moving = scene.step(now);
@@ -209,6 +210,6 @@ export class GraphController {
     const cards = camera.k >= CARD_ZOOM ? this.#view.items.slice(0, MOST_CARDS).filter((i) => !i.bundle || !scene.isParent(i.at)) : [];
     this.#options.onframe(cards);
     if (moving) this.redraw();
-    probe('painted', scene.graph.seq, performance.now() - now);
+    probe('painted', scene.graph.seq, performance.now() - begun);
   };
 }

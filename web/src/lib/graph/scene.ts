@@ -153,8 +153,9 @@ export class Scene {
   }
 
   /** Takes a layout; the anchor keeps its place, and everything else moves to its own. */
-  place(ys: Float64Array, anchor: number, animate: boolean, now: number): void {
+  place(ys: Float64Array, anchor: number, animate: boolean, now: number, k = 1): void {
     const asked = this.#asked;
+    let farthest = 0;
     let shift = 0;
     for (let s = 0; s < asked.length; s++) {
       if (asked[s] === anchor && this.placed[anchor] === 1) shift = this.target[anchor]! - ys[s]!;
@@ -167,11 +168,13 @@ export class Scene {
       const parent = this.graph!.shape.parents[i]!;
       // A new node comes out of its parent.
       this.#from[i] = fresh && parent >= 0 ? this.y[parent]! : this.y[i]!;
+      farthest = Math.max(farthest, Math.abs(this.target[i]! - this.#from[i]!));
     }
     this.#extents();
-    this.#moving = animate;
+    // What cannot be seen to move need not be moved in steps.
+    this.#moving = animate && farthest * k > 1;
     this.#moveBegan = now;
-    if (!animate) this.y.set(this.target);
+    if (!this.#moving) this.y.set(this.target);
   }
 
   /** Moves everything on to where it is at `now`. Returns true while there is more to move. */
