@@ -11,7 +11,7 @@ REPLICAS ?= 1
 PROFILE ?= release
 export REPLICAS PROFILE
 
-.PHONY: help setup demo dev web cluster cluster-down bench test lint fmt
+.PHONY: help setup demo dev web web-test web-screenshots web-bench cluster cluster-down bench test lint fmt
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -27,6 +27,19 @@ dev: web ## the server and the web UI in one process, http://127.0.0.1:7400
 
 web: ## build the web UI, which the next build of the server takes in
 	@if [ -f web/package.json ]; then scripts/setup --web && npm --prefix web run --silent build; fi
+	@# Cargo does not see that a folder has appeared: without this a server that was built before the UI stays without it.
+	@touch services/event-gateway/src/web.rs
+
+web-test: web ## the web UI in Chromium against a real gateway
+	@cargo build --quiet --package tree-agent-cli
+	@scripts/chromium npm --prefix web run --silent e2e
+
+web-screenshots: web ## pictures of the web UI, into web/screenshots/
+	@cargo build --quiet --package tree-agent-cli
+	@scripts/chromium npm --prefix web run --silent screenshots
+
+web-bench: web ## the figures of the web UI in Chromium against a replayed log
+	@scripts/chromium npm --prefix web run --silent bench
 
 cluster: ## Postgres, Redis and the four services on loopback: REPLICAS=n PROFILE=release|dev
 	@scripts/cluster up

@@ -169,7 +169,7 @@ describe('time', () => {
     await until(() => page.locator('[role=treeitem]').count(), (n) => n >= 2, 'it has begun');
     await page.keyboard.press('[');
     const seq = await shownSeq(page);
-    const then = await treeOf(page);
+    const then = await until(() => treeOf(page), (t) => Object.keys(t).length > 0, 'the past is loaded');
     await ended(page);
     expect(await shownSeq(page)).toBe(seq);
     expect(await treeOf(page)).toEqual(then);

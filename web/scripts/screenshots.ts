@@ -43,9 +43,9 @@ export async function main(): Promise<void> {
   const [browser, made] = await Promise.all([launch(), mock.listen()]);
   try {
     await gateway.start();
-    for (const file of ['README.md', 'ARCHITECTURE.md', 'CHANGELOG.md', 'docs']) cpSync(join(ROOT, file), join(notes, file), { recursive: true });
+    for (const file of ['README.md', 'ARCHITECTURE.md', 'CHANGELOG.md', 'docs', 'deploy/README.md']) cpSync(join(ROOT, file), join(notes, file), { recursive: true });
     await gateway.cli('import', notes, '--project', 'Handbook');
-    const question = 'How does the system keep its promises when a driver dies in the middle of a run?';
+    const question = 'What do the log, the lease and the gateway promise, and how are events named?';
     const offline = await gateway.run(question, 'offline', '--project', 'Handbook');
     const failing = await gateway.run('Survey the coast and lose one station', 'scripted:fanout=3,depth=2,tools=1,artifacts=document,fail=rejected,fail_titles=s1.s0');
     const live = await gateway.run('Compare how five cities prepare for heat', 'scripted:fanout=4,depth=2,latency_ms=2600,tools=2');
@@ -55,12 +55,12 @@ export async function main(): Promise<void> {
     const pictures: Picture[] = [
       { name: 'live', url: run(live), options: { reducedMotion: 'no-preference' }, act: async (p) => p.waitForTimeout(2500) },
       { name: 'live-dark', url: run(live), options: { colorScheme: 'dark' }, act: choose(/^s0,/) },
-      { name: 'light', url: run(offline), act: choose(/./) },
+      { name: 'light', url: run(offline) },
       { name: 'dark', url: run(offline, '?tab=scratchpad'), options: { colorScheme: 'dark' }, act: choose(/./) },
       { name: 'failure', url: run(failing), act: async (p) => (await p.keyboard.press('f'), await p.keyboard.press('n')) },
       { name: 'time-travel', url: run(failing, '?seq=90&side=events') },
-      { name: 'nodes-1000', url: `${made}/runs/${runId(1)}` },
-      { name: 'nodes-1000-dark', url: `${made}/runs/${runId(1)}`, options: { colorScheme: 'dark' } },
+      { name: 'nodes-1000', url: `${made}/runs/${runId(1)}`, act: async (p) => p.keyboard.press('0') },
+      { name: 'nodes-1000-dark', url: `${made}/runs/${runId(1)}`, options: { colorScheme: 'dark' }, act: async (p) => p.getByRole('button', { name: 'Zoom in' }).click({ clickCount: 8 }) },
       { name: 'narrow', url: run(failing), options: { viewport: { width: 360, height: 740 } } },
       { name: 'narrow-node', url: run(failing), options: { viewport: { width: 360, height: 740 } }, act: choose(/^s1.s0,/) },
       { name: 'runs', url: `${gateway.url}/runs` },

@@ -45,7 +45,7 @@ export class GraphController {
   #frame = 0;
   #ready = false;
   #restore: Viewport | undefined;
-  #reveal: string | undefined;
+  #reveal: { id: string; near: boolean } | undefined;
   readonly #layouter: Layouter;
   readonly #options: GraphOptions;
   readonly #ctx: CanvasRenderingContext2D;
@@ -113,7 +113,7 @@ export class GraphController {
     const at = this.scene.graph?.position(id) ?? -1;
     if (at < 0 || this.scene.open[at] !== 1) return;
     if (this.scene.placed[at] !== 1) {
-      this.#reveal = id;
+      this.#reveal = { id, near };
       return;
     }
     const { camera, size, scene } = this;
@@ -165,9 +165,9 @@ export class GraphController {
     this.#ready = true;
     if (first && this.size.width > 0) this.#home();
     if (this.#reveal !== undefined) {
-      const id = this.#reveal;
+      const { id, near } = this.#reveal;
       this.#reveal = undefined;
-      this.reveal(id, false);
+      this.reveal(id, near);
     }
     this.redraw();
   }
@@ -181,7 +181,7 @@ export class GraphController {
       camera.floor = this.#restore.floor;
       camera.tx = this.#restore.x - scene.x(at) * camera.kx;
       camera.ty = this.#restore.y - scene.target[at]! * camera.k;
-    } else if (this.#options.growing()) {
+    } else if (scene.count < 60 && this.#options.growing()) {
       // The root in the corner: the tree grows to the right and downwards.
       this.fit();
       camera.k = Math.max(READABLE, Math.min(camera.k, size.width < 700 ? 0.65 : 0.8));
