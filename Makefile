@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 # Variables that users set, such as `make demo DIR=~/notes OBJECTIVE='What did we decide?'`.
 DIR ?= .
-OBJECTIVE ?= How does tree-agent make sure that no event is lost and no finished work is done twice?
+OBJECTIVE ?= Compare what happens when Postgres is down with what happens when Redis is down, and list the limits of a run
 REPLICAS ?= 1
 PROFILE ?= release
 export REPLICAS PROFILE
