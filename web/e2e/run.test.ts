@@ -120,6 +120,17 @@ describe('the node panel', () => {
     await close(page);
   });
 
+  it('shows the scratchpad as it is written', async () => {
+    const run = await gateway.run('Write as you go', 'scripted:fanout=2,depth=1,latency_ms=1500');
+    const page = await open(browser, `${gateway.url}/runs/${run}?tab=scratchpad`);
+    await treeItem(page, 'Write as you go').click();
+    const pad = page.getByTestId('scratchpad');
+    await pad.getByText('scripted: planned').waitFor();
+    expect(await pad.getByText('scripted: aggregated').count()).toBe(0);
+    await pad.getByText('scripted: aggregated').waitFor();
+    await close(page);
+  });
+
   it('shows why a node failed, and the run reads as partial', async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`);
     await ended(page);
@@ -130,6 +141,9 @@ describe('the node panel', () => {
     await page.getByTestId('node-panel').getByRole('heading', { name: 's1.s0' }).waitFor();
     await page.getByTestId('node-panel').getByRole('alert').waitFor();
     expect(page.url()).toContain('show=failed');
+    await page.reload();
+    await page.getByTestId('match-count').filter({ hasText: '1 match' }).waitFor();
+    await page.getByTestId('node-panel').getByRole('heading', { name: 's1.s0' }).waitFor();
     await close(page);
   });
 });
@@ -142,6 +156,7 @@ describe('time', () => {
     for (const seq of [10, Math.floor(head / 2), head - 3]) {
       await page.getByLabel('Event of the run').fill(String(seq));
       await until(() => shownSeq(page), (s) => s === seq, 'the slider moves');
+      await until(() => treeOf(page), (t) => Object.keys(t).length > 0, 'the past is loaded');
       expect(await treeOf(page)).toEqual(statuses(await graphAt(done, seq)));
     }
     await page.locator('body').click({ position: { x: 2, y: 2 } });

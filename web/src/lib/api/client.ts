@@ -71,9 +71,9 @@ function kindOf(code: Code): FailureKind {
 
 export function failure(error: unknown): Failure {
   const e = ConnectError.from(error);
-  // A fetch that reaches nothing, and an answer cut short, are both the connection's fault.
-  const unreachable = e.cause instanceof TypeError || (e.code === Code.Unknown && !(e.cause instanceof ConnectError));
-  const kind = unreachable && !(error instanceof ConnectError && e.cause === undefined) ? 'offline' : kindOf(e.code);
+  // A fetch that reaches nothing, or an answer that is cut short, has no code of the server's but a cause of the browser's.
+  const lost = e.code === Code.Unknown && e.cause !== undefined;
+  const kind = lost ? 'offline' : kindOf(e.code);
   const field = /^([a-z_]+(?:\.[a-z_]+)*)\b/.exec(e.rawMessage)?.[1];
   return { kind, title: TITLES[kind], detail: e.rawMessage, ...(kind === 'invalid' && field ? { field } : {}) };
 }
