@@ -1,9 +1,10 @@
 //! The event contract.
 
+use tree_agent_contract::Event;
 use tree_agent_contract::error::FieldError;
 use tree_agent_contract::event::*;
-use tree_agent_contract::{Event, RunSpec};
 
+use crate::run::spec;
 use crate::v1 as pb;
 use crate::wire::{Wire, missing, wire_message, within};
 
@@ -61,14 +62,7 @@ impl Wire for RunCreated {
 
     fn from_wire(pb: pb::RunCreated) -> Result<Self, FieldError> {
         Ok(Self {
-            spec: RunSpec {
-                objective: pb.objective,
-                strategy: Wire::from_wire(pb.strategy).map_err(|e| within("strategy", e))?,
-                context: Wire::from_wire(pb.context.unwrap_or_default()).map_err(|e| within("context", e))?,
-                budgets: Wire::from_wire(pb.budgets.unwrap_or_default()).map_err(|e| within("budgets", e))?,
-                model: pb.model,
-                user_id: pb.user_id,
-            },
+            spec: spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?,
             root_node_id: Wire::from_wire(pb.root_node_id).map_err(|e| within("root_node_id", e))?,
             schema_version: pb.schema_version,
         })

@@ -74,6 +74,25 @@ budgets!(
     max_tokens, max_cost_micros, max_tool_calls
 );
 
+/// What was asked for, as runs and their first events carry it.
+pub(crate) fn spec(
+    objective: String,
+    strategy: i32,
+    context: Option<pb::RunContext>,
+    budgets: Option<pb::Budgets>,
+    model: String,
+    user_id: String,
+) -> Result<RunSpec, FieldError> {
+    Ok(RunSpec {
+        objective: Wire::from_wire(objective)?,
+        strategy: Wire::from_wire(strategy).map_err(|e| within("strategy", e))?,
+        context: Wire::from_wire(context.unwrap_or_default()).map_err(|e| within("context", e))?,
+        budgets: Wire::from_wire(budgets.unwrap_or_default()).map_err(|e| within("budgets", e))?,
+        model: Wire::from_wire(model)?,
+        user_id: Wire::from_wire(user_id)?,
+    })
+}
+
 impl Wire for RunSummary {
     type Pb = pb::Run;
 
@@ -103,14 +122,7 @@ impl Wire for RunSummary {
         };
         Ok(Self {
             run_id: Wire::from_wire(pb.run_id).map_err(|e| within("run_id", e))?,
-            spec: RunSpec {
-                objective: pb.objective,
-                strategy: Wire::from_wire(pb.strategy).map_err(|e| within("strategy", e))?,
-                context: Wire::from_wire(pb.context.unwrap_or_default()).map_err(|e| within("context", e))?,
-                budgets: Wire::from_wire(pb.budgets.unwrap_or_default()).map_err(|e| within("budgets", e))?,
-                model: pb.model,
-                user_id: pb.user_id,
-            },
+            spec: spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?,
             status: Wire::from_wire(pb.status).map_err(|e| within("status", e))?,
             partial: pb.partial,
             root_node_id: Wire::from_wire(pb.root_node_id).map_err(|e| within("root_node_id", e))?,
