@@ -21,8 +21,10 @@ fn log(path: &Path) -> Vec<Event> {
 
 /// Every recorded log and the graphs recorded for it: at the head, and at the seq in the name.
 fn recorded() -> Vec<(PathBuf, Vec<PathBuf>)> {
-    let mut names: Vec<PathBuf> =
-        std::fs::read_dir(fixtures()).expect("the fixtures are there").map(|e| e.expect("readable").path()).collect();
+    let mut names: Vec<PathBuf> = std::fs::read_dir(fixtures())
+        .expect("the fixtures are there")
+        .map(|e| e.expect("readable").path())
+        .collect();
     names.sort();
     let logs = names.iter().filter(|p| p.extension().is_some_and(|e| e == "jsonl"));
     logs.map(|log| {
@@ -46,7 +48,9 @@ fn recorded_logs_give_the_recorded_graphs() {
         for expected in graphs {
             let snapshot: GraphSnapshot = serde_json::from_str(&read(&expected)).expect("a recorded graph");
             let mut graph = Graph::new(snapshot.run_id);
-            log.iter().take(snapshot.seq as usize).for_each(|e| graph.apply(e).expect("a recorded log applies"));
+            log.iter()
+                .take(snapshot.seq as usize)
+                .for_each(|e| graph.apply(e).expect("a recorded log applies"));
             assert_eq!(graph.snapshot(), snapshot, "{}", expected.display());
         }
     }
