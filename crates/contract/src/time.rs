@@ -35,8 +35,10 @@ impl Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A time that the calendar cannot hold is shown as its nearest end: showing must never fail.
+        let micros = self.0.clamp(-62_135_596_800_000_000, 253_402_300_799_999_999);
         let at =
-            OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0) * 1_000).map_err(|_| fmt::Error)?;
+            OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000).map_err(|_| fmt::Error)?;
         write!(
             f,
             "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z",
@@ -68,6 +70,12 @@ impl<'de> Deserialize<'de> for Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn any_time_can_be_shown() {
+        assert_eq!(Timestamp(i64::MAX).to_string(), "9999-12-31T23:59:59.999999Z");
+        assert_eq!(Timestamp(i64::MIN).to_string(), "0001-01-01T00:00:00.000000Z");
+    }
 
     #[test]
     fn json_is_rfc3339_and_round_trips() {

@@ -1,10 +1,12 @@
 //! Group commit: while one append is in flight, the next batch fills.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -166,9 +168,14 @@ impl Lane {
     async fn append_until_known(&self, appends: &[RunAppend]) -> Result<Vec<AppendOutcome>, StoreError> {
         let mut wait = Duration::from_millis(20);
         loop {
-            let error = match EventLog::append(&*self.store, appends.to_vec()).await {
-                Err(error) if error.is_transient() => error,
-                known => return known,
+            // A row that cannot even be encoded must end its own run, not the lane that every run needs.
+            let append = AssertUnwindSafe(EventLog::append(&*self.store, appends.to_vec())).catch_unwind();
+            let error = match append.await {
+                Ok(Err(error)) if error.is_transient() => error,
+                Ok(known) => return known,
+                Err(_) => {
+                    return Err(StoreError::Broken { message: "the append panicked".into(), source: None });
+                }
             };
             tracing::warn!(error = %error, runs = appends.len(), "append failed; repeating it");
             self.stats.repeats.fetch_add(1, Ordering::Relaxed);

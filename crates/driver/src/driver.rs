@@ -71,10 +71,13 @@ pub struct Driver {
     stats: Arc<DriverStats>,
 }
 
+/// The longest that a run rests that could not be driven.
+const LONGEST_REST: Duration = Duration::from_secs(300);
+
 /// A run that is being driven.
 struct Active {
     claim: Claim,
-    mailbox: mpsc::Sender<Message>,
+    orders: mpsc::Sender<Message>,
     pulse: Pulse,
     abort: tokio::task::AbortHandle,
 }
@@ -85,6 +88,8 @@ type Tasks = JoinSet<Result<Ended, TaskError>>;
 struct Fleet {
     active: HashMap<RunId, Active>,
     by_task: HashMap<Id, RunId>,
+    /// How often each run could not be driven.
+    broken: HashMap<RunId, u32>,
     tasks: Tasks,
     shared: Arc<Shared>,
     stop: CancellationToken,
@@ -137,6 +142,7 @@ impl Driver {
         let mut fleet = Fleet {
             active: HashMap::new(),
             by_task: HashMap::new(),
+            broken: HashMap::new(),
             tasks: JoinSet::new(),
             shared,
             stop: stop.clone(),
@@ -208,8 +214,8 @@ impl Driver {
                 }
                 for (run, commands) in by_run {
                     if let Some(active) = fleet.active.get(&run) {
-                        // A full mailbox gets them at the next look.
-                        let _ = active.mailbox.try_send(Message::Commands(commands));
+                        // A task that is behind gets them at the next look.
+                        let _ = active.orders.try_send(Message::Commands(commands));
                     }
                 }
             }
@@ -225,9 +231,9 @@ impl Driver {
             if active.pulse.age() < self.config.lease {
                 held.push((*run, active.claim.epoch));
             } else {
-                tracing::error!(%run, age_ms = active.pulse.age().as_millis() as u64, "the run's task is stuck; its lease is not renewed");
+                tracing::error!(%run, age_ms = active.pulse.age().as_millis() as u64, "the run's task has not come round (is the store slow?); its lease is not renewed");
             }
-            let _ = active.mailbox.try_send(Message::Tick);
+            let _ = active.orders.try_send(Message::Tick);
         }
         if held.is_empty() {
             return;
@@ -257,15 +263,17 @@ impl Driver {
         let Some(run) = fleet.by_task.remove(&id) else { return };
         let Some(active) = fleet.active.remove(&run) else { return };
         match outcome {
-            Ok(Ok(Ended::Finished)) => drop(self.stats.finished.fetch_add(1, Ordering::Relaxed)),
+            Ok(Ok(Ended::Finished)) => {
+                fleet.broken.remove(&run);
+                self.stats.finished.fetch_add(1, Ordering::Relaxed);
+            }
             Ok(Ok(Ended::Lost)) => {
                 self.stats.lost.fetch_add(1, Ordering::Relaxed);
                 tracing::info!(%run, epoch = active.claim.epoch, "another driver owns the run");
             }
             Ok(Ok(Ended::Stopped)) => drop(self.store.release(&[(run, active.claim.epoch)]).await),
             Ok(Err(error)) => {
-                // The lease is left to expire: trying again at once would only spin.
-                self.stats.broken.fetch_add(1, Ordering::Relaxed);
+                self.rest(fleet, active.claim).await;
                 let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
                 tracing::error!(%run, error = %error, source, "the run cannot be driven now");
             }
@@ -274,10 +282,21 @@ impl Driver {
                 tracing::info!(%run, epoch = active.claim.epoch, "the lease was lost");
             }
             Err(error) => {
-                self.stats.broken.fetch_add(1, Ordering::Relaxed);
+                self.rest(fleet, active.claim).await;
                 tracing::error!(%run, error = %error, "the run's task panicked");
             }
         }
+    }
+
+    /// A run that cannot be driven now rests, longer each time: whoever claimed it next would make its role calls
+    /// again, and be refused again.
+    async fn rest(&self, fleet: &mut Fleet, claim: Claim) {
+        self.stats.broken.fetch_add(1, Ordering::Relaxed);
+        let times = fleet.broken.entry(claim.run_id).or_default();
+        *times += 1;
+        let rest = self.config.lease.saturating_mul(1 << (*times).min(16)).min(LONGEST_REST);
+        // When this fails too, the lease runs out by itself.
+        let _ = self.store.renew(&[(claim.run_id, claim.epoch)], rest).await;
     }
 
     /// Waits for every task to let go, then releases what was held.
@@ -319,18 +338,20 @@ impl Driver {
 impl Fleet {
     fn begin(&mut self, claim: Claim) {
         let (sender, mailbox) = mpsc::channel(1_024);
+        let (orders, ordered) = mpsc::channel(8);
         let pulse = Pulse::new(self.epoch);
         let task = RunTask {
             shared: self.shared.clone(),
             claim,
             mailbox,
-            sender: sender.clone(),
+            orders: ordered,
+            sender,
             pulse: pulse.clone(),
             stop: self.stop.clone(),
         };
         let abort = self.tasks.spawn(task.drive());
         self.by_task.insert(abort.id(), claim.run_id);
-        if let Some(old) = self.active.insert(claim.run_id, Active { claim, mailbox: sender, pulse, abort }) {
+        if let Some(old) = self.active.insert(claim.run_id, Active { claim, orders, pulse, abort }) {
             // Our own lease expired and we claimed the run again: the older task is fenced.
             old.abort.abort();
             self.by_task.remove(&old.abort.id());

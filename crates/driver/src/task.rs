@@ -31,7 +31,7 @@ pub(crate) enum Message {
     Update(CallKey, RoleUpdate),
     Ended(CallKey, Box<Result<CallOutput, RoleError>>),
     Commands(Vec<PendingCommand>),
-    /// Answered by doing nothing: it shows that the task is alive.
+    /// Time has passed, or somebody wants to see that the task is alive.
     Tick,
 }
 
@@ -91,7 +91,10 @@ impl Pulse {
 pub(crate) struct RunTask {
     pub(crate) shared: Arc<Shared>,
     pub(crate) claim: Claim,
+    /// What roles say.
     pub(crate) mailbox: mpsc::Receiver<Message>,
+    /// What users and the driver say: apart, so that a role that floods the mailbox cannot keep a cancellation out.
+    pub(crate) orders: mpsc::Receiver<Message>,
     pub(crate) sender: mpsc::Sender<Message>,
     pub(crate) pulse: Pulse,
     pub(crate) stop: CancellationToken,
@@ -145,6 +148,7 @@ impl RunTask {
             let first = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Ok(Ended::Stopped),
+                order = self.orders.recv() => order.unwrap_or(Message::Tick),
                 message = self.mailbox.recv() => message.unwrap_or(Message::Tick),
                 () = tokio::time::sleep(wake.unwrap_or(Duration::from_secs(3600))) => Message::Tick,
             };

@@ -7,9 +7,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use support::*;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use tree_agent_contract::event::EventBody;
+use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate, ScratchpadDelta};
 use tree_agent_contract::{NodeStatus, RunId, RunStatus};
-use tree_agent_engine::CallKind;
+use tree_agent_driver::{Driver, DriverConfig, Roles};
+use tree_agent_engine::{CallKind, CallOutput, RoleCall};
 use tree_agent_fanout::InProcessFanout;
 use tree_agent_fanout::{Fanout, Signal, Topic};
 use tree_agent_proto::{Wire, v1 as pb};
@@ -223,6 +227,43 @@ async fn cancel_ends_a_run_from_any_state() {
         assert!(store.commands(&[run]).await.expect("readable").is_empty(), "the command left the inbox");
         driver.stop().await;
     }
+}
+
+/// Says things without end, faster than they can be written.
+struct Flood;
+
+#[async_trait::async_trait]
+impl Roles for Flood {
+    async fn call(&self, _: RoleCall, updates: mpsc::Sender<RoleUpdate>) -> Result<CallOutput, RoleError> {
+        loop {
+            let delta = ScratchpadDelta { append_markdown: "more".into() };
+            if updates.send(RoleUpdate::Scratchpad(delta)).await.is_err() {
+                return Err(RoleError::new(RoleErrorKind::Internal, "nobody listens"));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_flooding_role_does_not_keep_a_cancellation_out() {
+    let (store, fanout) = world().await;
+    let run = create_run(&*store, 1).await;
+    let mut config = DriverConfig::new("a");
+    config.poll = Duration::from_millis(50);
+    let stop = CancellationToken::new();
+    let driver = Driver::new(store.clone(), fanout.clone(), Arc::new(Flood), config);
+    let task = tokio::spawn(driver.run(stop.clone()));
+    tokio::time::timeout(Duration::from_secs(30), async {
+        while store.run(run).await.expect("the run exists").head_seq < 2_000 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .expect("the flood is written");
+    cancel(&*store, &*fanout, run).await;
+    assert_eq!(ended(&*store, run).await.status, RunStatus::Cancelled);
+    stop.cancel();
+    task.await.expect("a driver ends cleanly");
 }
 
 #[tokio::test]

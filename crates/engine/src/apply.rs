@@ -4,7 +4,7 @@ use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged};
 use tree_agent_contract::{NodeStatus, RunStatus, Timestamp};
 
 use crate::call::CallKind;
-use crate::graph::ReplayError;
+use crate::graph::{ReplayError, grow_gently};
 use crate::run::{Control, Run};
 
 /// Milliseconds before the second attempt; doubled for each further one.
@@ -39,16 +39,20 @@ impl Run {
                         }
                     }
                 }
+                grow_gently(&mut self.control);
                 self.control.push(control);
             }
             EventBody::RunStatusChanged(e) if e.status == RunStatus::Running => {
                 self.started_at.get_or_insert(event.timestamp);
             }
-            EventBody::BudgetExhausted(e) => self.exhausted = Some(e.budget.clone()),
+            EventBody::BudgetExhausted(e) => {
+                self.exhausted = Some(e.budget.clone());
+                self.exhausted_at = Some(event.timestamp);
+            }
             EventBody::UsageRecorded(e) => {
-                self.totals.input_tokens += e.input_tokens;
-                self.totals.output_tokens += e.output_tokens;
-                self.totals.cost_micros += e.cost_micros;
+                self.totals.input_tokens = self.totals.input_tokens.saturating_add(e.input_tokens);
+                self.totals.output_tokens = self.totals.output_tokens.saturating_add(e.output_tokens);
+                self.totals.cost_micros = self.totals.cost_micros.saturating_add(e.cost_micros);
             }
             EventBody::ToolCallRequested(_) => self.totals.tool_calls += 1,
             _ => {}

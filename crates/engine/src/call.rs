@@ -23,7 +23,7 @@ pub struct CallKey {
     pub node_id: NodeId,
     /// The role.
     pub kind: CallKind,
-    /// How often the node has planned.
+    /// Grows with every plan and every request for another one.
     pub round: u32,
     /// 1 for the first attempt.
     pub attempt: u32,

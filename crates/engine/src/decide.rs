@@ -10,6 +10,9 @@ use crate::apply::backoff_ms;
 use crate::call::{CallKey, CallKind, CallOutput};
 use crate::run::Run;
 
+/// Milliseconds after which a run that is out of budget no longer waits for an aggregator that cannot be reached.
+const GRACE_MS: u64 = 10_000;
+
 /// What can happen to a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
@@ -215,6 +218,11 @@ impl Deciding<'_> {
             return self.cancel_node(at);
         }
         if error.kind == RoleErrorKind::Unreachable {
+            let out_of_budget = self.run.exhausted_at.is_some_and(|t| self.now.millis_since(t) >= GRACE_MS);
+            if out_of_budget {
+                self.run.unreachable.remove(&at);
+                return self.settle_without_aggregator(at, &error);
+            }
             return self.on_unreachable(at, error);
         }
         self.run.unreachable.remove(&at);
@@ -226,6 +234,9 @@ impl Deciding<'_> {
         }
         if key.kind == CallKind::Aggregate {
             return self.settle_without_aggregator(at, &error);
+        }
+        if self.keep_children(at, "replanFailed") {
+            return;
         }
         self.fail_node(at, cut(&error.to_string(), limits::TEXT_BYTES), error.retryable());
     }

@@ -12,8 +12,24 @@ impl Deciding<'_> {
         self.ended(at);
     }
 
+    /// Sends a node that was about to work again back to aggregating what its children completed before, partial,
+    /// rather than lose it. False when there is nothing to keep.
+    pub(crate) fn keep_children(&mut self, at: usize, guard: &str) -> bool {
+        let nodes = self.run.graph.nodes();
+        if !self.run.latest_children(at).any(|c| nodes[c].status == NodeStatus::Completed) {
+            return false;
+        }
+        self.run.in_flight.remove(&at);
+        self.run.unreachable.remove(&at);
+        self.status(at, NodeStatus::Aggregating, Some(format!("guard:{guard}")));
+        true
+    }
+
     /// Ends a node without a result because the run is out of budget.
     pub(crate) fn cancel_node(&mut self, at: usize) {
+        if self.keep_children(at, "budget") {
+            return;
+        }
         let message = self.run.exhausted.as_ref().map(|b| format!("budget:{b}"));
         self.status(at, NodeStatus::Cancelled, message);
         self.ended(at);
@@ -55,13 +71,21 @@ impl Deciding<'_> {
 
     /// Trips a budget when one is used up: no new node starts, and what exists is aggregated.
     pub(crate) fn check_budgets(&mut self) {
-        if self.run.exhausted.is_some() || self.run.graph.status() != RunStatus::Running {
+        if self.run.graph.status() != RunStatus::Running {
             return;
         }
         let budgets = &self.run.spec.budgets;
         let totals = &self.run.totals;
         let elapsed = self.run.started_at.map_or(0, |t| self.now.millis_since(t));
-        let tokens = totals.input_tokens + totals.output_tokens;
+        if self.run.exhausted.is_some() {
+            // Another budget left leaf work in flight alone; the wall clock does not.
+            if elapsed >= budgets.max_wall_clock_ms && !self.run.overtime {
+                self.run.overtime = true;
+                self.stop_starting(true);
+            }
+            return;
+        }
+        let tokens = totals.input_tokens.saturating_add(totals.output_tokens);
         let spent = [
             ("maxWallClockMs", Some(budgets.max_wall_clock_ms), elapsed),
             ("maxTokens", budgets.max_tokens, tokens),
@@ -73,7 +97,8 @@ impl Deciding<'_> {
         });
         if let Some((budget, limit, used)) = tripped {
             self.emit(0, BudgetExhausted { budget: budget.into(), limit, used });
-            self.stop_starting(budget == "maxWallClockMs");
+            self.run.overtime = budget == "maxWallClockMs";
+            self.stop_starting(self.run.overtime);
         }
     }
 

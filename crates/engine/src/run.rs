@@ -22,6 +22,7 @@ pub struct Run {
     pub(crate) planned_nodes: u32,
     /// The budget that ran out.
     pub(crate) exhausted: Option<String>,
+    pub(crate) exhausted_at: Option<Timestamp>,
     pub(crate) totals: Usage,
 
     // What follows is not in the log: it is gone with the driver, and rebuilt by its successor.
@@ -30,6 +31,8 @@ pub struct Run {
     pub(crate) ready: BTreeSet<usize>,
     /// Nodes whose role service could not be reached: how often in a row, and when to try again.
     pub(crate) unreachable: HashMap<usize, (u32, Timestamp)>,
+    /// The wall clock ran out, and leaf work in flight was stopped for it.
+    pub(crate) overtime: bool,
     stale: u64,
 }
 
@@ -57,6 +60,13 @@ pub(crate) struct Control {
     pub(crate) retry_at: Option<Timestamp>,
     /// A guard cut work off, so the result will be partial.
     pub(crate) cut: bool,
+}
+
+impl Control {
+    /// Tells the calls of a node apart that are made for different plans, or after different results.
+    fn round(&self) -> u32 {
+        self.plan_version + self.replans
+    }
 }
 
 /// Everything that comes from the log, for comparison.
@@ -103,10 +113,12 @@ impl Run {
             started_at: None,
             planned_nodes: 1,
             exhausted: None,
+            exhausted_at: None,
             totals: Usage::default(),
             in_flight: HashMap::new(),
             ready: BTreeSet::new(),
             unreachable: HashMap::new(),
+            overtime: false,
             stale: 0,
         })
     }
@@ -168,12 +180,8 @@ impl Run {
                 let control = &self.control[at];
                 let kind = control.needs?;
                 let attempt = control.attempt.max(1);
-                let key = CallKey {
-                    node_id: self.graph.nodes()[at].id,
-                    kind,
-                    round: control.plan_version,
-                    attempt,
-                };
+                let key =
+                    CallKey { node_id: self.graph.nodes()[at].id, kind, round: control.round(), attempt };
                 self.ready.remove(&at);
                 self.in_flight.insert(at, key);
                 let input = self.call_input(at, kind, attempt);
@@ -189,10 +197,8 @@ impl Run {
             return None;
         }
         let retries = self.ready.iter().filter_map(|&at| self.ready_at(at)).min();
-        let deadline = match self.exhausted {
-            None => self.started_at.map(|t| t.plus_millis(self.spec.budgets.max_wall_clock_ms)),
-            Some(_) => None,
-        };
+        let deadline = self.started_at.map(|t| t.plus_millis(self.spec.budgets.max_wall_clock_ms));
+        let deadline = deadline.filter(|_| !self.overtime);
         retries.into_iter().chain(deadline).min()
     }
 

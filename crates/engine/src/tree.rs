@@ -279,15 +279,15 @@ impl Deciding<'_> {
                 success_assessment: out.result.success_assessment.clone(),
             },
         );
-        if out.next.should_replan && self.run.exhausted.is_none() {
-            let control = &self.run.control[at];
-            let budgets = &self.run.spec.budgets;
-            if control.replans < budgets.max_replans_per_node {
+        if out.next.should_replan {
+            let exhausted = self.run.exhausted.is_some();
+            if !exhausted && self.run.control[at].replans < self.run.spec.budgets.max_replans_per_node {
                 let reason = out.next.replan_reason.unwrap_or_default();
                 self.emit(at, ReplanRequested { reason, based_on_child_ids: child_ids });
                 return self.status(at, NodeStatus::Planning, None);
             }
-            self.status(at, NodeStatus::Aggregating, Some("guard:maxReplansPerNode".into()));
+            let guard = if exhausted { "guard:budget" } else { "guard:maxReplansPerNode" };
+            self.status(at, NodeStatus::Aggregating, Some(guard.into()));
         }
         let evidence = out.result.success_assessment.as_ref().and_then(|a| a.notes.clone());
         self.return_result(at, out.artifacts, out.result);

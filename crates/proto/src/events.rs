@@ -212,6 +212,15 @@ mod tests {
     }
 
     #[test]
+    fn a_time_beyond_the_calendar_is_refused() {
+        let at = |seconds, nanos| Some(prost_types::Timestamp { seconds, nanos });
+        for started_at in [at(1_000_000_000_000, 0), at(i64::MAX, 0), at(0, -1), at(0, 1_000_000_000)] {
+            let call = pb::ToolCallRequested { started_at, ..Default::default() };
+            assert_eq!(ToolCallRequested::from_wire(call).unwrap_err().field, "started_at");
+        }
+    }
+
+    #[test]
     fn errors_name_the_path() {
         let plan = pb::PlannerOutput {
             mode: 2,

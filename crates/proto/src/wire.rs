@@ -72,7 +72,7 @@ impl Wire for StepId {
         self.as_str().to_owned()
     }
     fn from_wire(pb: String) -> Result<Self, FieldError> {
-        Ok(StepId::new(pb))
+        String::from_wire(pb).map(StepId::new)
     }
 }
 
@@ -118,11 +118,15 @@ impl Wire for Timestamp {
         }
     }
     fn from_wire(pb: Self::Pb) -> Result<Self, FieldError> {
-        pb.seconds
-            .checked_mul(1_000_000)
-            .and_then(|s| s.checked_add(i64::from(pb.nanos) / 1_000))
-            .map(Timestamp)
-            .ok_or_else(|| FieldError::new("", "is out of the range of timestamps"))
+        // The years 1 to 9999, as google.protobuf.Timestamp has it.
+        let good = (-62_135_596_800..=253_402_300_799).contains(&pb.seconds)
+            && (0..1_000_000_000).contains(&pb.nanos);
+        match good {
+            true => Ok(Timestamp(pb.seconds * 1_000_000 + i64::from(pb.nanos) / 1_000)),
+            false => {
+                Err(FieldError::new("", "is out of the range of timestamps, which are the years 1 to 9999"))
+            }
+        }
     }
 }
 

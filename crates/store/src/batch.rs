@@ -8,7 +8,7 @@ use tree_agent_contract::limits::DOCUMENT_BYTES;
 use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, Scope, Timestamp};
 
 use crate::error::StoreError;
-use crate::ports::{NewRun, RunAppend};
+use crate::ports::{NewRun, PendingCommand, RunAppend};
 use crate::text::tail;
 
 /// Says what is wrong with an append that no writer may make. Nothing of the whole call is written then.
@@ -148,6 +148,18 @@ impl DocumentWrites {
             }
         }
         merged
+    }
+}
+
+/// A command as it is stored. One that this version does not know stays in the inbox for a newer one, and must not keep
+/// the others from being heard.
+pub(crate) fn command(id: i64, run_id: RunId, text: &[u8]) -> Option<PendingCommand> {
+    match serde_json::from_slice(text) {
+        Ok(command) => Some(PendingCommand { id, run_id, command }),
+        Err(error) => {
+            tracing::warn!(id, %run_id, "a command cannot be read by this version: {error}");
+            None
+        }
     }
 }
 

@@ -82,7 +82,13 @@ pub async fn serve(
         async move { fanout.ping().await }
     });
     let server = Server::new(readiness).service(role).drain(config.drain).serve(listener, shutdown.clone());
-    let work = async { tokio::join!(server, driver.run(shutdown)).0 };
+    // Without its server nobody could see how the driver is: they end together.
+    let server = async {
+        let served = server.await;
+        shutdown.cancel();
+        served
+    };
+    let work = async { tokio::join!(server, driver.run(shutdown.clone())).0 };
     tokio::select! {
         served = work => Ok(served?),
         ((), ()) = async { tokio::join!(store_health, fanout_health) } => unreachable!("health is watched for ever"),

@@ -166,6 +166,15 @@ impl World {
         if root.status == NodeStatus::Completed {
             assert!(root.result.is_some(), "a completed root holds its result");
         }
+        // What was finished is returned: no node ends without a result while a step of its plans has one.
+        for node in graph.nodes() {
+            let lost = matches!(node.status, NodeStatus::Failed | NodeStatus::Cancelled) && !self.cancelled;
+            let finished = graph
+                .nodes()
+                .iter()
+                .any(|c| c.parent_id == Some(node.id) && c.status == NodeStatus::Completed);
+            assert!(!(lost && finished), "{} ended as {} with finished children", node.title, node.status);
+        }
     }
 }
 

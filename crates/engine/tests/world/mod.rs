@@ -24,6 +24,8 @@ pub(crate) struct WorldPlan {
     /// The user cancels after so many inputs; 0 for never.
     pub(crate) cancel_after: u16,
     pub(crate) fanout: u8,
+    /// No instance of this role can ever be reached.
+    pub(crate) gone: Option<CallKind>,
 }
 
 impl WorldPlan {
@@ -36,6 +38,7 @@ impl WorldPlan {
             crash_every: 0,
             cancel_after: 0,
             fanout,
+            gone: None,
         }
     }
 }
@@ -75,14 +78,19 @@ pub(crate) fn plans() -> impl Generator<Value = WorldPlan> {
         0u8..20,
         prop_oneof![3 => Just(0u16), 1 => 1u16..120],
         1u8..6,
+        prop_oneof![
+            9 => Just(None),
+            1 => prop::sample::select(vec![CallKind::Plan, CallKind::Execute, CallKind::Aggregate]).prop_map(Some)
+        ],
     )
-        .prop_map(|(budgets, dice, failures, crash_every, cancel_after, fanout)| WorldPlan {
+        .prop_map(|(budgets, dice, failures, crash_every, cancel_after, fanout, gone)| WorldPlan {
             budgets,
             dice,
             failures,
             crash_every,
             cancel_after,
             fanout,
+            gone,
         })
 }
 
@@ -138,6 +146,9 @@ impl World {
         }
         if self.plan.crash_every != 0 && inputs.is_multiple_of(u32::from(self.plan.crash_every) + 1) {
             self.crash();
+            if self.run.is_final() {
+                return;
+            }
         }
         for call in self.run.take_due(self.now, usize::MAX) {
             let name = (call.key.node_id, call.key.kind, call.key.round);
@@ -167,6 +178,8 @@ impl World {
     /// The driver dies: its calls are lost, and a successor replays the log.
     fn crash(&mut self) {
         self.calls.clear();
+        // A successor comes when the lease has run out.
+        self.now = self.now.plus_millis(5_000);
         self.run = Run::replay(self.run_id, &self.log).expect("the log replays after a crash");
         self.feed(Input::Claimed);
     }
@@ -184,6 +197,10 @@ impl World {
 
     fn answer(&mut self, call: RoleCall) {
         let key = call.key;
+        if self.plan.gone == Some(key.kind) {
+            return self
+                .feed(Input::Failed(key, RoleError::new(RoleErrorKind::Unreachable, "nobody is there")));
+        }
         if self.plan.failures > 0 && self.roll() < self.plan.failures {
             let kind = RoleErrorKind::ALL[usize::from(self.roll()) % RoleErrorKind::ALL.len()];
             return self.feed(Input::Failed(key, RoleError::new(kind, "bad luck")));

@@ -164,6 +164,7 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, StoreError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
+        Err(e) if e.is_panic() => Err(StoreError::broken("the store's work panicked", e)),
         Err(e) => Err(StoreError::unavailable("the store's work was interrupted", e)),
     }
 }

@@ -129,9 +129,7 @@ impl Runs for EmbeddedStore {
                     .map_err(map_error)?;
                 for row in rows {
                     let (id, text) = row.map_err(map_error)?;
-                    let command = serde_json::from_str(&text)
-                        .map_err(|e| StoreError::broken(format!("command {id} cannot be read"), e))?;
-                    commands.push(PendingCommand { id, run_id, command });
+                    commands.extend(crate::batch::command(id, run_id, text.as_bytes()));
                 }
             }
             commands.sort_unstable_by_key(|command| command.id);

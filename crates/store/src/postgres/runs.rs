@@ -116,15 +116,11 @@ impl Runs for PostgresStore {
                 &[&ids],
             )
             .await?;
-        rows.iter()
-            .map(|row| {
-                let id: i64 = row.get(0);
-                let command: Json = row.get(2);
-                let command = serde_json::from_slice(&command.0)
-                    .map_err(|e| StoreError::broken(format!("command {id} cannot be read"), e))?;
-                Ok(PendingCommand { id, run_id: RunId(row.get(1)), command })
-            })
-            .collect()
+        let readable = rows.iter().filter_map(|row| {
+            let command: Json = row.get(2);
+            crate::batch::command(row.get(0), RunId(row.get(1)), &command.0)
+        });
+        Ok(readable.collect())
     }
 }
 
