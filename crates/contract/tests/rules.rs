@@ -191,3 +191,21 @@ fn everything_wrong_with_a_run_is_reported_at_once() {
     let fields: Vec<_> = errors.iter().map(|e| e.field.as_str()).collect();
     assert_eq!(fields, ["objective", "context.project_ids", "budgets.max_nodes"]);
 }
+
+#[test]
+fn updates_have_limits() {
+    let call = |args: Value| {
+        RoleUpdate::ToolCallRequested(event::ToolCallRequested {
+            call_id: "t1".into(),
+            tool_name: "read_document".into(),
+            args: args.as_object().cloned(),
+            purpose: None,
+            phase: None,
+            started_at: None,
+        })
+    };
+    call(json!({"id": "x"})).validate().expect("a small call");
+    about(call(json!({"id": "x".repeat(limits::JSON_BYTES)})).validate(), "args");
+    let delta = ScratchpadDelta { append_markdown: "x".repeat(limits::DOCUMENT_BYTES + 1) };
+    about(RoleUpdate::Scratchpad(delta).validate(), "appendMarkdown");
+}

@@ -199,6 +199,7 @@ impl Exchange {
                 }
                 Some(Part::Update(update)) => {
                     let update = RoleUpdate::from_wire(update).map_err(|e| malformed("update", &e))?;
+                    update.validate().map_err(|e| invalid(&format!("an update is over the limits: {e}")))?;
                     // A mailbox that is full for longer than the deadline ends the call like any other delay.
                     let sent = timeout(
                         self.deadline.saturating_duration_since(Instant::now()),

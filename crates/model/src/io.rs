@@ -53,7 +53,7 @@ impl RoleIo {
         self.send(RoleUpdate::ToolCallRequested(ToolCallRequested {
             call_id: call_id.clone(),
             tool_name: name.to_owned(),
-            args: Some(args.clone()),
+            args: Some(shown(&args)),
             purpose: Some(purpose.to_owned()),
             phase: Some(self.phase.to_owned()),
             started_at: Some(now()),
@@ -86,4 +86,17 @@ impl RoleIo {
 fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// Arguments as events show them: long texts, such as the body of a new document, are cut, and it is said.
+fn shown(args: &Map<String, Value>) -> Map<String, Value> {
+    const SHOWN_BYTES: usize = 2_048;
+    let shown = |value: &Value| match value {
+        Value::String(text) if text.len() > SHOWN_BYTES => {
+            let beginning = &text[..text.floor_char_boundary(SHOWN_BYTES)];
+            Value::String(format!("{beginning}… ({} bytes)", text.len()))
+        }
+        other => other.clone(),
+    };
+    args.iter().map(|(name, value)| (name.clone(), shown(value))).collect()
 }

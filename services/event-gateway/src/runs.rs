@@ -24,6 +24,8 @@ use crate::gateway::{Gateway, from_wire, id, now, unimplemented_field};
 use crate::pages::{self, Pages};
 use crate::watch::service::decoded;
 
+/// Bytes after which a page ends, however few rows it has: with the row that passes it, it stays within a message.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Events that one `ListEvents` call looks at: with a filter that matches little, pages may be short.
 const SCAN: usize = 20_000;
 /// Events read from the log at a time.
@@ -104,7 +106,16 @@ impl RunService for Runs {
         })?;
         let query =
             RunQuery { statuses, project_id, objective_contains: request.objective_contains, before, limit };
-        let page = self.0.store.list_runs(query).await.map_err(|e| errors::store(&e))?;
+        let mut page = self.0.store.list_runs(query).await.map_err(|e| errors::store(&e))?;
+        let mut bytes = 0;
+        let fits = page.items.iter().take_while(|run| {
+            let before = bytes;
+            bytes += run.spec.objective.len();
+            before < PAGE_BYTES
+        });
+        let fits = fits.count();
+        page.more |= fits < page.items.len();
+        page.items.truncate(fits);
         let next_page_token = match page.items.last() {
             Some(last) if page.more => pages.token(&format!("{}:{}", last.created_at.micros(), last.run_id)),
             _ => String::new(),
@@ -271,7 +282,7 @@ impl Runs {
         limit: usize,
         filter: &EventFilter,
     ) -> Result<Scanned, Status> {
-        let (mut events, mut node_seen, mut looked_at) = (Vec::new(), false, 0);
+        let (mut events, mut bytes, mut node_seen, mut looked_at) = (Vec::new(), 0, false, 0);
         let filtered = filter.node.is_some() || !filter.types.is_empty();
         'scan: while seq < head && looked_at < SCAN {
             let page = if filtered { PAGE } else { limit };
@@ -280,7 +291,7 @@ impl Runs {
                 break;
             }
             for event in &read {
-                if events.len() == limit || event.seq > head {
+                if events.len() == limit || bytes >= PAGE_BYTES || event.seq > head {
                     break 'scan;
                 }
                 seq = event.seq;
@@ -289,7 +300,9 @@ impl Runs {
                 node_seen |= at_node;
                 let name = event.body.event_type();
                 if at_node && (filter.types.is_empty() || filter.types.iter().any(|t| t == name)) {
-                    events.push(event.to_wire());
+                    let event = event.to_wire();
+                    bytes += event.encoded_len();
+                    events.push(event);
                 }
             }
         }

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Checks, Invalid};
 use crate::event::{ToolCallRequested, ToolCallResult, UsageRecorded};
+use crate::limits;
 
 /// Text for the node's scratchpad, before the call has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,4 +28,38 @@ pub enum RoleUpdate {
     Usage(UsageRecorded),
     /// Nothing but a sign of life; not an event.
     Heartbeat,
+}
+
+impl RoleUpdate {
+    /// Checks the size of everything that would stand in an event or a document.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let mut c = Checks::default();
+        match self {
+            RoleUpdate::Scratchpad(delta) => {
+                c.at_most("appendMarkdown", &delta.append_markdown, limits::DOCUMENT_BYTES);
+            }
+            RoleUpdate::ToolCallRequested(call) => {
+                c.at_most("callId", &call.call_id, limits::LABEL_BYTES);
+                c.text("toolName", &call.tool_name, limits::LABEL_BYTES);
+                c.at_most("purpose", call.purpose.as_deref().unwrap_or_default(), limits::TEXT_BYTES);
+                c.at_most("phase", call.phase.as_deref().unwrap_or_default(), limits::LABEL_BYTES);
+                let args =
+                    call.args.as_ref().map(|a| serde_json::to_string(a).map_or(usize::MAX, |s| s.len()));
+                c.range("args", args.unwrap_or_default() as u64, 0..=limits::JSON_BYTES as u64);
+            }
+            RoleUpdate::ToolCallResult(result) => {
+                c.at_most("callId", &result.call_id, limits::LABEL_BYTES);
+                c.text("toolName", &result.tool_name, limits::LABEL_BYTES);
+                c.at_most("summary", result.summary.as_deref().unwrap_or_default(), limits::TEXT_BYTES);
+                c.at_most("error", result.error.as_deref().unwrap_or_default(), limits::TEXT_BYTES);
+                c.at_most("phase", result.phase.as_deref().unwrap_or_default(), limits::LABEL_BYTES);
+            }
+            RoleUpdate::Usage(usage) => {
+                c.at_most("model", &usage.model, limits::LABEL_BYTES);
+                c.at_most("purpose", &usage.purpose, limits::LABEL_BYTES);
+            }
+            RoleUpdate::Heartbeat => {}
+        }
+        c.finish()
+    }
 }
