@@ -4,6 +4,7 @@
 import { filterNodes, type Filter, type Quick } from './filter';
 import { router } from './router.svelte';
 import type { RunSession } from './session.svelte';
+import { Scratchpads } from './scratchpads.svelte';
 import { load, save } from './storage';
 
 export class RunState {
@@ -18,8 +19,7 @@ export class RunState {
   side = $state<'node' | 'events'>(router.get('side') === 'events' ? 'events' : 'node');
   /** A place that the graph should go to; a new object each time. */
   goal = $state.raw<{ id: string; near: boolean } | undefined>();
-  /** Bodies of scratchpads that were read, for the search. */
-  readonly scratchpads = new Map<string, string>();
+  readonly scratchpads = new Scratchpads();
 
   constructor(session: RunSession) {
     this.session = session;
@@ -33,7 +33,9 @@ export class RunState {
     const graph = this.session.graph;
     void this.session.version;
     if (graph === undefined || (this.filter.query === '' && this.filter.quick === 'all')) return undefined;
-    return filterNodes(graph.nodes, this.filter, this.scratchpads);
+    void this.scratchpads.version;
+    // Documents keep no older versions: in the past only the ends that events tell are searched.
+    return filterNodes(graph.nodes, this.filter, this.session.isLive ? this.scratchpads.bodies : undefined);
   });
 
   select(id: string | undefined): void {

@@ -1,0 +1,48 @@
+// Bodies of scratchpads for the search. Events tell the end of each; what is longer than that is read when somebody
+// searches, a few at a time, and again when it has grown.
+
+import { documents } from './api/client';
+import type { GraphNode } from './projection/model';
+
+/** Events carry at most 512 bytes of a scratchpad's end, which are at least 128 characters. */
+const MAY_BE_CUT = 128;
+const AT_A_TIME = 4;
+
+export class Scratchpads {
+  readonly bodies = new Map<string, string>();
+  /** Grows with every body that was read. */
+  version = $state(0);
+  /** The end that each scratchpad had when it was last asked for. */
+  readonly #asked = new Map<string, string>();
+  readonly #queue: string[] = [];
+  #reading = 0;
+
+  set(id: string, body: string): void {
+    this.bodies.set(id, body);
+    this.version += 1;
+  }
+
+  /** Reads what the search does not know yet of these nodes. */
+  read(nodes: readonly GraphNode[]): void {
+    for (const { scratchpadDocId: id, scratchpadTail: tail } of nodes) {
+      if (id === undefined || tail === undefined || tail.length < MAY_BE_CUT || this.#asked.get(id) === tail) continue;
+      this.#asked.set(id, tail);
+      this.#queue.push(id);
+    }
+    while (this.#reading < AT_A_TIME && this.#queue.length > 0) void this.#next();
+  }
+
+  async #next(): Promise<void> {
+    this.#reading += 1;
+    for (let id = this.#queue.shift(); id !== undefined; id = this.#queue.shift()) {
+      try {
+        const { document } = await documents.getDocument({ documentId: id });
+        this.set(id, document?.body ?? '');
+      } catch {
+        // Asked for again with the next change of the run or of the search.
+        this.#asked.delete(id);
+      }
+    }
+    this.#reading -= 1;
+  }
+}
