@@ -202,7 +202,8 @@ export class GraphController {
     this.#frame = 0;
     const begun = performance.now();
     const { scene, camera, size } = this;
-    if (size.width === 0 || scene.graph === undefined) return;
+    // Before the first layout nothing has a place, and where one looks is not settled.
+    if (size.width === 0 || scene.graph === undefined || !this.#ready) return;
     const moving = scene.step(now);
     this.#palette ??= readPalette(this.#options.host);
     this.#view = visible(scene, camera, size);
