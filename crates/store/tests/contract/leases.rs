@@ -75,8 +75,12 @@ pub async fn renewing_keeps_and_releasing_gives_back(f: Fixture) {
     let mut renewed = f.store.renew(&[held[0], held[1], (run_id(9), 1)], LONG).await.unwrap();
     renewed.sort_unstable();
     assert_eq!(renewed, [run_id(1), run_id(2)]);
-    tokio::time::sleep(SHORT * 2).await;
-    assert_eq!(f.store.claim("b", LONG, 2).await.unwrap(), []);
+    // A lease as short as the first ones, begun after them, runs out: by then they would have, had they not been renewed.
+    f.store.create_run(new_run(3)).await.unwrap();
+    assert_eq!(f.store.claim("a", SHORT, 3).await.unwrap().len(), 1);
+    let expired = eventually("the expiry", async || f.store.claim("b", LONG, 3).await.unwrap().pop()).await;
+    assert_eq!(expired.run_id, run_id(3));
+    assert_eq!(f.store.claim("b", LONG, 3).await.unwrap(), []);
     f.store.release(&[held[0], (run_id(9), 1)]).await.unwrap();
     assert_eq!(f.store.renew(&held[..1], LONG).await.unwrap(), [], "a released lease was renewed");
     let again = f.store.claim("b", LONG, 2).await.unwrap();
