@@ -12,6 +12,7 @@
 //! dependencies.
 
 mod apply;
+mod audit;
 mod call;
 mod decide;
 mod ending;
@@ -21,6 +22,7 @@ mod run;
 mod start;
 mod tree;
 
+pub use audit::{Audit, Violation};
 pub use call::{CallInput, CallKey, CallKind, CallOutput, RoleCall};
 pub use decide::{Decision, Input};
 pub use graph::{Graph, ReplayError};

@@ -1,0 +1,275 @@
+//! What must hold in every log, whatever plans, failures and crashes made it: read event by event, told as findings.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::{NodeId, NodeStatus, RunStatus, StepId, StepStatus};
+
+/// Something that a log may not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The event where it shows.
+    pub seq: u64,
+    /// What is wrong, in a sentence.
+    pub message: String,
+}
+
+/// Reads a log from its first event on and notes what breaks its invariants: nothing follows the end of a run; a
+/// node's result stands before its completion, and nothing of the node after its end; children end before their
+/// parent, with their hint, and before it aggregates; a band opens when the earlier ones have ended; a step's outcome
+/// is recorded once. That `seq` is contiguous and that events name what exists is checked by
+/// [`Run::replay`](crate::Run::replay).
+#[derive(Clone, Debug, Default)]
+pub struct Audit {
+    nodes: HashMap<NodeId, Seen>,
+    run_status: Option<RunStatus>,
+    violations: Vec<Violation>,
+}
+
+/// What is known of a node so far.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    parent: Option<NodeId>,
+    status: Option<NodeStatus>,
+    has_result: bool,
+    has_hint: bool,
+    children: Vec<NodeId>,
+    steps: BTreeMap<StepId, (u32, StepStatus)>,
+}
+
+impl Seen {
+    fn ended(&self) -> bool {
+        self.status.is_some_and(NodeStatus::is_final)
+    }
+}
+
+impl Audit {
+    /// An audit of an empty log.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What was found so far, in the order of the log.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// The findings of the whole log. An ended run must have ended all of its nodes; one that has not may stand
+    /// anywhere.
+    pub fn finish(self) -> Vec<Violation> {
+        self.violations
+    }
+
+    /// Reads the next event.
+    pub fn event(&mut self, event: &Event) {
+        if self.run_status.is_some_and(RunStatus::is_final) {
+            self.note(event, "stands after the end of the run");
+        }
+        self.check_envelope(event);
+        match &event.body {
+            EventBody::RunStatusChanged(e) => {
+                self.run_status = Some(e.status);
+                let open = self.nodes.values().filter(|n| !n.ended()).count();
+                if e.status.is_final() && open > 0 {
+                    self.note(event, format!("ends the run while {open} of its nodes have not ended"));
+                }
+            }
+            EventBody::NodeCreated(e) => self.created(event, e.parent_node_id, e.band_index),
+            EventBody::PlanCreated(_) => self.with(event, |seen| seen.steps.clear()),
+            EventBody::StepCreated(e) => {
+                let (step, band) = (e.step_id.clone(), e.band_index);
+                let mut twice = false;
+                self.with(event, |seen| {
+                    twice = seen.steps.insert(step, (band, StepStatus::Pending)).is_some();
+                });
+                if twice {
+                    self.note(event, format!("creates step {} again", e.step_id));
+                }
+            }
+            EventBody::StepStatusChanged(e) => {
+                let mut before = None;
+                self.with(event, |seen| {
+                    if let Some((_, status)) = seen.steps.get_mut(&e.step_id) {
+                        before = Some(std::mem::replace(status, e.status));
+                    }
+                });
+                if let Some(before) = before.filter(|s| s.is_final()) {
+                    let (step, status) = (&e.step_id, e.status);
+                    self.note(
+                        event,
+                        format!("makes step {step} {status}, whose outcome {before} was recorded"),
+                    );
+                }
+            }
+            EventBody::NodeStatusChanged(e) => {
+                if e.status == NodeStatus::Aggregating {
+                    self.check_children(event, "aggregates", true);
+                }
+                self.with(event, |seen| seen.status = Some(e.status));
+            }
+            EventBody::NodeResult(_) => self.with(event, |seen| seen.has_result = true),
+            EventBody::ParentHint(e) => {
+                let parent = self.nodes.get(&event.node_id).and_then(|n| n.parent);
+                if parent != Some(e.parent_node_id) {
+                    self.note(
+                        event,
+                        format!("hints to {}, which is not the node's parent", e.parent_node_id),
+                    );
+                }
+                self.with(event, |seen| seen.has_hint = true);
+            }
+            EventBody::NodeCompleted(_) => {
+                self.check_children(event, "completes", false);
+                if self.nodes.get(&event.node_id).is_some_and(|n| !n.has_result) {
+                    self.note(event, "completes a node that has no result");
+                }
+                self.with(event, |seen| seen.status = Some(NodeStatus::Completed));
+            }
+            EventBody::NodeFailed(_) => {
+                self.check_children(event, "fails", false);
+                self.with(event, |seen| seen.status = Some(NodeStatus::Failed));
+            }
+            _ => {}
+        }
+    }
+
+    /// Nothing is said of a node after its end, but of its steps and of the run; and the envelope names its parent.
+    fn check_envelope(&mut self, event: &Event) {
+        let Some(seen) = self.nodes.get(&event.node_id) else { return };
+        let of_the_run = matches!(
+            event.body,
+            EventBody::RunStatusChanged(_) | EventBody::StepStatusChanged(_) | EventBody::BudgetExhausted(_)
+        );
+        let (ended, parent) = (seen.ended() && !of_the_run, seen.parent);
+        if ended {
+            self.note(event, "stands after the end of its node");
+        }
+        if parent != event.parent_node_id {
+            self.note(event, "names another parent than its node was created with");
+        }
+    }
+
+    fn created(&mut self, event: &Event, parent: Option<NodeId>, band: Option<u32>) {
+        if let (Some(above), Some(band)) = (parent.and_then(|p| self.nodes.get(&p)), band) {
+            let open = above.steps.iter().find(|(_, (b, status))| *b < band && !status.is_final());
+            if let Some((step, (earlier, status))) = open {
+                let message = format!("opens band {band} while step {step} of band {earlier} is {status}");
+                self.note(event, message);
+            }
+        }
+        if let Some(above) = parent.and_then(|p| self.nodes.get_mut(&p)) {
+            above.children.push(event.node_id);
+        }
+        if self.nodes.insert(event.node_id, Seen { parent, ..Seen::default() }).is_some() {
+            self.note(event, "creates a node again");
+        }
+    }
+
+    /// Every child has ended; and, with `hints`, every completed one has told its parent what to read.
+    fn check_children(&mut self, event: &Event, what: &str, hints: bool) {
+        let Some(seen) = self.nodes.get(&event.node_id) else { return };
+        let children = seen.children.iter().filter_map(|id| Some((*id, self.nodes.get(id)?)));
+        let mut wrong = Vec::new();
+        for (id, child) in children {
+            if !child.ended() {
+                wrong.push(format!("{what} a node whose child {id} has not ended"));
+            } else if hints && child.status == Some(NodeStatus::Completed) && !child.has_hint {
+                wrong.push(format!("{what} a node whose completed child {id} gave no hint"));
+            }
+        }
+        for message in wrong {
+            self.note(event, message);
+        }
+    }
+
+    fn with(&mut self, event: &Event, change: impl FnOnce(&mut Seen)) {
+        if let Some(seen) = self.nodes.get_mut(&event.node_id) {
+            change(seen);
+        }
+    }
+
+    fn note(&mut self, event: &Event, message: impl std::fmt::Display) {
+        let message = format!("{} {message}", event.body.event_type());
+        self.violations.push(Violation { seq: event.seq, message });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tree_agent_contract::event::{NodeCompleted, NodeResult, NodeStatusChanged, RunStatusChanged};
+    use tree_agent_contract::{Outcome, ResultKind, Role, RunId, RunSpec, Timestamp, TreeAgentResult};
+
+    use super::*;
+    use crate::start;
+
+    fn log() -> Vec<Event> {
+        start(RunId(uuid::Uuid::from_u128(1)), RunSpec::new("o"), Timestamp(1)).events
+    }
+
+    fn then(log: &mut Vec<Event>, body: impl Into<EventBody>) {
+        let last = log.last().expect("a begun log").clone();
+        log.push(Event { seq: last.seq + 1, body: body.into(), ..last });
+    }
+
+    fn found(log: &[Event]) -> Vec<String> {
+        let mut audit = Audit::new();
+        log.iter().for_each(|event| audit.event(event));
+        audit.finish().into_iter().map(|v| format!("{}: {}", v.seq, v.message)).collect()
+    }
+
+    fn completed() -> NodeCompleted {
+        NodeCompleted { outcome: Outcome::Success, evidence: None, metrics: None }
+    }
+
+    fn result() -> NodeResult {
+        NodeResult {
+            result: TreeAgentResult {
+                kind: ResultKind::Json,
+                summary: String::new(),
+                success_assessment: None,
+                primary_artifact_id: None,
+                artifact_ids: Vec::new(),
+                document_ids: Vec::new(),
+                json_payload: None,
+                scratchpad_doc_id: None,
+                scratchpad_tail: None,
+            },
+        }
+    }
+
+    #[test]
+    fn what_may_be_is_not_noted() {
+        let mut log = log();
+        then(&mut log, result());
+        then(&mut log, completed());
+        then(&mut log, RunStatusChanged { status: RunStatus::Completed, reason: None, partial: false });
+        assert_eq!(found(&log), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_may_not_be_is_noted_with_its_event() {
+        let mut log = log();
+        then(&mut log, completed());
+        then(&mut log, result());
+        then(&mut log, RunStatusChanged { status: RunStatus::Completed, reason: None, partial: false });
+        then(
+            &mut log,
+            NodeStatusChanged {
+                status: NodeStatus::Executing,
+                role: Role::Executor,
+                message: None,
+                progress: None,
+                attempt: None,
+            },
+        );
+        assert_eq!(
+            found(&log),
+            [
+                "5: tree.node_completed completes a node that has no result",
+                "6: tree.node_result stands after the end of its node",
+                "8: tree.node_status stands after the end of the run",
+                "8: tree.node_status stands after the end of its node",
+            ]
+        );
+    }
+}
