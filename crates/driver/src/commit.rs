@@ -180,6 +180,7 @@ impl Lane {
             tracing::warn!(error = %error, runs = appends.len(), "append failed; repeating it");
             self.stats.repeats.fetch_add(1, Ordering::Relaxed);
             tokio::select! {
+                biased;
                 () = self.stop.cancelled() => return Err(error),
                 () = tokio::time::sleep(wait + wait.mul_f64(fastrand::f64() / 2.0)) => {}
             }

@@ -1,13 +1,13 @@
 //! Claiming, renewing, waking: which runs this driver drives.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{Id, JoinSet};
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::RunId;
 use tree_agent_fanout::{Fanout, Signal, Subscription, Topic};
@@ -86,10 +86,11 @@ type Tasks = JoinSet<Result<Ended, TaskError>>;
 
 /// What the loop holds.
 struct Fleet {
-    active: HashMap<RunId, Active>,
+    /// Ordered, like everything here that is gone through, so that the same events lead to the same calls.
+    active: BTreeMap<RunId, Active>,
     by_task: HashMap<Id, RunId>,
     /// How often each run could not be driven.
-    broken: HashMap<RunId, u32>,
+    broken: BTreeMap<RunId, u32>,
     tasks: Tasks,
     shared: Arc<Shared>,
     stop: CancellationToken,
@@ -140,9 +141,9 @@ impl Driver {
             stale_answers: AtomicU64::new(0),
         });
         let mut fleet = Fleet {
-            active: HashMap::new(),
+            active: BTreeMap::new(),
             by_task: HashMap::new(),
-            broken: HashMap::new(),
+            broken: BTreeMap::new(),
             tasks: JoinSet::new(),
             shared,
             stop: stop.clone(),
@@ -208,7 +209,7 @@ impl Driver {
         let runs: Vec<RunId> = fleet.active.keys().copied().collect();
         match self.store.commands(&runs).await {
             Ok(commands) => {
-                let mut by_run: HashMap<RunId, Vec<_>> = HashMap::new();
+                let mut by_run: BTreeMap<RunId, Vec<_>> = BTreeMap::new();
                 for command in commands {
                     by_run.entry(command.run_id).or_default().push(command);
                 }
@@ -376,7 +377,7 @@ impl Wakes {
                     None => self.subscription = None,
                 }
             }
-            tokio::time::sleep_until(self.retry_at.into()).await;
+            tokio::time::sleep_until(self.retry_at).await;
             self.retry_at = Instant::now() + Duration::from_secs(1);
             match self.fanout.subscribe(Topic::Wake).await {
                 Ok(subscription) => {

@@ -1,13 +1,14 @@
 //! One run, driven: inputs in, appends and role calls out.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prost::Message as _;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::Timestamp;
 use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate};
@@ -102,7 +103,7 @@ pub(crate) struct RunTask {
 
 /// Role calls in flight; dropping it cancels them all.
 #[derive(Default)]
-struct Calls(HashMap<CallKey, AbortHandle>);
+struct Calls(BTreeMap<CallKey, AbortHandle>);
 
 impl Drop for Calls {
     fn drop(&mut self) {

@@ -21,8 +21,9 @@ use crate::watch::{Start, WatchConfig, Watcher, Watches};
 /// Events read from the log at a time when it is replayed.
 const PAGE: usize = 1_000;
 
-/// The state behind all three services.
-pub(crate) struct Gateway {
+/// The state behind all three services: what [`serve`](crate::serve) puts on the wire. Callers in the same process watch runs
+/// through it without a socket.
+pub struct Gateway {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) fanout: Arc<dyn Fanout>,
     watches: Arc<Watches>,
@@ -32,8 +33,8 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// `drain` ends streams, `done` everything that runs in the background.
-    pub(crate) fn new(
+    /// `drain` ends streams, `done` everything that runs in the background. Must be called within a tokio runtime.
+    pub fn new(
         store: Arc<dyn Store>,
         fanout: Arc<dyn Fanout>,
         config: WatchConfig,
@@ -44,8 +45,8 @@ impl Gateway {
         Arc::new(Self { store, fanout, watches, config, drain })
     }
 
-    /// `WatchRun`, as framed bytes.
-    pub(crate) async fn watch(&self, request: pb::WatchRunRequest) -> Result<Messages, Status> {
+    /// `WatchRun`, as framed bytes: each message is a `WatchRunResponse` behind gRPC's prefix of five bytes.
+    pub async fn watch(&self, request: pb::WatchRunRequest) -> Result<Messages, Status> {
         let run = id(RunId::parse_field("run_id", &request.run_id))?;
         let summary = self.store.run(run).await.map_err(|e| errors::store(&e))?;
         let head = summary.head_seq;

@@ -26,8 +26,9 @@ use tree_agent_runtime::server::ServeError;
 use tree_agent_runtime::{Readiness, Server, limited, retry};
 use tree_agent_store::Store;
 
-use gateway::Gateway;
+pub use gateway::Gateway;
 pub use watch::WatchConfig;
+pub use watch::service::Messages;
 pub use web::Origins;
 
 /// The port when none is configured.

@@ -142,6 +142,7 @@ impl Window {
 /// reorders is mended from the log.
 pub(crate) async fn follow(hub: Arc<Hub>, watches: Arc<Watches>) {
     tokio::select! {
+        biased;
         () = watches.done.cancelled() => {}
         () = listen(&hub, &watches) => {}
     }
@@ -164,7 +165,24 @@ async fn listen(hub: &Hub, watches: &Watches) {
     let mut tick = tokio::time::interval((watches.config.linger / 4).max(Duration::from_millis(10)));
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
+        // In a fixed order, so that the same events lead to the same calls; what is always ready comes last.
         tokio::select! {
+            biased;
+            _ = tick.tick() => {
+                if hub.watchers() > 0 {
+                    idle_since = None;
+                } else if idle_since.get_or_insert_with(Instant::now).elapsed() >= watches.config.linger
+                    && watches.forget_if_idle(hub)
+                {
+                    return;
+                }
+            }
+            () = hub.bridge.notified() => {
+                catch_up(hub, watches).await;
+                if subscription.is_none() && confirming.is_none() {
+                    confirming = Some(subscribe(hub, watches).boxed());
+                }
+            }
             confirmed = pending(&mut confirming) => {
                 confirming = None;
                 subscription = confirmed;
@@ -176,21 +194,6 @@ async fn listen(hub: &Hub, watches: &Watches) {
                 Some(Signal::Missed) => catch_up(hub, watches).await,
                 None => subscription = None,
             },
-            () = hub.bridge.notified() => {
-                catch_up(hub, watches).await;
-                if subscription.is_none() && confirming.is_none() {
-                    confirming = Some(subscribe(hub, watches).boxed());
-                }
-            }
-            _ = tick.tick() => {
-                if hub.watchers() > 0 {
-                    idle_since = None;
-                } else if idle_since.get_or_insert_with(Instant::now).elapsed() >= watches.config.linger
-                    && watches.forget_if_idle(hub)
-                {
-                    return;
-                }
-            }
         }
     }
 }

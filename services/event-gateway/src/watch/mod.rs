@@ -11,7 +11,7 @@ mod hub;
 pub(crate) mod service;
 mod watcher;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ pub(crate) struct Watches {
     store: Arc<dyn Store>,
     fanout: Arc<dyn Fanout>,
     config: WatchConfig,
-    hubs: Mutex<HashMap<RunId, Arc<Hub>>>,
+    hubs: Mutex<BTreeMap<RunId, Arc<Hub>>>,
     /// Ends every hub.
     done: CancellationToken,
 }
@@ -104,7 +104,7 @@ impl Watches {
         idle
     }
 
-    fn hubs(&self) -> MutexGuard<'_, HashMap<RunId, Arc<Hub>>> {
+    fn hubs(&self) -> MutexGuard<'_, BTreeMap<RunId, Arc<Hub>>> {
         self.hubs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -112,6 +112,7 @@ impl Watches {
     async fn check_heads(self: Arc<Self>) {
         loop {
             tokio::select! {
+                biased;
                 () = self.done.cancelled() => return,
                 () = tokio::time::sleep(self.config.head_check) => {}
             }

@@ -25,7 +25,7 @@ use crate::gateway::Gateway;
 pub(crate) const PATH: &str = "/treeagent.v1.RunService/WatchRun";
 
 /// Messages of one stream, framed.
-pub(crate) type Messages = BoxStream<'static, Result<Bytes, Status>>;
+pub type Messages = BoxStream<'static, Result<Bytes, Status>>;
 
 /// Handles one call.
 pub(crate) async fn watch_run(

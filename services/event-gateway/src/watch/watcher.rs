@@ -176,9 +176,10 @@ impl Watcher {
         let beat_at = self.last_sent + self.heartbeat;
         let wake_at = [Some(beat_at), Some(self.close_at), self.retry_at].into_iter().flatten().min();
         tokio::select! {
+            biased;
+            () = self.drain.cancelled() => {}
             // Cannot fail: the feed keeps its hub alive.
             Ok(()) = self.feed.head.changed() => {}
-            () = self.drain.cancelled() => {}
             () = tokio::time::sleep_until(wake_at.unwrap_or(beat_at)) => {}
         }
         (Instant::now() >= beat_at && !self.drain.is_cancelled()).then(|| {
