@@ -1,3 +1,4 @@
-//! Builders, fakes and private servers for tests. Dev-dependency only.
+//! Builders, fakes, private servers and a hostile proxy for tests. Dev-dependency only.
 
+pub mod proxy;
 pub mod services;

@@ -1,0 +1,173 @@
+//! A TCP proxy on loopback that cuts, holds, delays, and loses replies, for tests of what a network does.
+//!
+//! It runs on a thread of its own, so that a test that blocks does not hold it up. What it does is switched while
+//! connections are open: [`Proxy::cut`], [`Proxy::hold`], [`Proxy::delay`], [`Proxy::heal`] concern every connection, the
+//! one-shot traps [`Proxy::lose_reply_to`], [`Proxy::freeze_on`] and [`Proxy::cut_after_reply_bytes`] the first one that
+//! walks into them.
+
+mod pipe;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+use tokio::sync::{oneshot, watch};
+
+/// What happens to every connection.
+#[derive(Clone, Debug, Default)]
+struct Weather {
+    /// Connections are reset, new ones too.
+    cut: bool,
+    /// Nothing passes; connections stay open and new ones are accepted.
+    hold: bool,
+    /// What either side sends arrives this much later.
+    delay: Duration,
+    /// Connections of an earlier generation are reset.
+    generation: u64,
+}
+
+/// What happens once, to the first connection that meets the condition.
+#[derive(Clone, Debug)]
+enum Trap {
+    /// A request that contains `request` passes; what the server answers is swallowed until it ends with
+    /// `reply_end`, then the connection is reset.
+    LoseReply { request: Vec<u8>, reply_end: Vec<u8> },
+    /// A request that contains `request` does not pass, nor does anything after it, and the connection stays open.
+    Freeze { request: Vec<u8> },
+    /// The connection is reset once the server has sent so many bytes over it from now on; the last ones are lost.
+    CutAfterReply { bytes: usize },
+}
+
+struct Shared {
+    upstream: SocketAddr,
+    weather: watch::Sender<Weather>,
+    traps: std::sync::Mutex<Vec<Trap>>,
+    sprung: watch::Sender<usize>,
+    open: watch::Sender<usize>,
+}
+
+impl Shared {
+    fn traps(&self) -> std::sync::MutexGuard<'_, Vec<Trap>> {
+        self.traps.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// A proxy in front of one server. Dropping it cuts every connection.
+pub struct Proxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    _stop: oneshot::Sender<()>,
+}
+
+impl std::fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Proxy").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl Proxy {
+    /// Listens on a free loopback port and passes everything on to `upstream`, which need not be there yet.
+    ///
+    /// # Errors
+    /// When there is no free port, or no thread.
+    pub fn start(upstream: SocketAddr) -> anyhow::Result<Self> {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).context("no free loopback port")?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            upstream,
+            weather: watch::Sender::default(),
+            traps: std::sync::Mutex::default(),
+            sprung: watch::Sender::new(0),
+            open: watch::Sender::new(0),
+        });
+        let (stop, stopped) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let serving = shared.clone();
+        std::thread::Builder::new().name("proxy".into()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = accept(listener, serving) => {}
+                    _ = stopped => {}
+                }
+            });
+        })?;
+        Ok(Self { address, shared, _stop: stop })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Resets every connection, and each new one at once.
+    pub fn cut(&self) {
+        self.shared.weather.send_modify(|weather| weather.cut = true);
+    }
+
+    /// Resets every connection; new ones work.
+    pub fn reset(&self) {
+        self.shared.weather.send_modify(|weather| weather.generation += 1);
+    }
+
+    /// Lets nothing pass any more: connections are half open, and neither side is told.
+    pub fn hold(&self) {
+        self.shared.weather.send_modify(|weather| weather.hold = true);
+    }
+
+    /// Everything arrives `delay` later.
+    pub fn delay(&self, delay: Duration) {
+        self.shared.weather.send_modify(|weather| weather.delay = delay);
+    }
+
+    /// Ends [`cut`](Self::cut), [`hold`](Self::hold), [`delay`](Self::delay) and all traps. Connections that a trap froze
+    /// are reset.
+    pub fn heal(&self) {
+        self.shared.traps().clear();
+        self.shared.weather.send_modify(|weather| {
+            *weather = Weather { generation: weather.generation, ..Weather::default() };
+        });
+    }
+
+    /// Once: lets a request that contains `request` pass, swallows the answer up to `reply_end`, and then resets the
+    /// connection. The server has done what it was asked; nobody learns of it.
+    pub fn lose_reply_to(&self, request: &[u8], reply_end: &[u8]) {
+        self.set(Trap::LoseReply { request: request.into(), reply_end: reply_end.into() });
+    }
+
+    /// Once: a request that contains `request` gets stuck, and its connection with it, while all others work.
+    pub fn freeze_on(&self, request: &[u8]) {
+        self.set(Trap::Freeze { request: request.into() });
+    }
+
+    /// Once: resets the next connection over which the server sends `bytes` bytes.
+    pub fn cut_after_reply_bytes(&self, bytes: usize) {
+        self.set(Trap::CutAfterReply { bytes });
+    }
+
+    fn set(&self, trap: Trap) {
+        self.shared.traps().push(trap);
+    }
+
+    /// How many traps something has walked into so far.
+    pub fn sprung(&self) -> usize {
+        *self.shared.sprung.borrow()
+    }
+
+    /// Connections that are open now.
+    pub fn open(&self) -> usize {
+        *self.shared.open.borrow()
+    }
+}
+
+async fn accept(listener: std::net::TcpListener, shared: Arc<Shared>) {
+    let Ok(listener) = TcpListener::from_std(listener) else { return };
+    while let Ok((client, _)) = listener.accept().await {
+        tokio::spawn(pipe::connection(client, shared.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests;
