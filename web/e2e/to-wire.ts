@@ -4,12 +4,13 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { NodeStatus, Outcome, Role, RunStatus } from '../src/gen/treeagent/v1/common_pb';
 import { GraphNodeSchema, GraphSchema, type Graph } from '../src/gen/treeagent/v1/run_service_pb';
-import type { GraphNode, GraphSnapshot } from '../src/lib/projection/model';
+import type { GraphNode, GraphSnapshot, Usage } from '../src/lib/projection/model';
 
 const value = <T>(words: Record<string, T | string>, word: string): T => words[word.toUpperCase()] as T;
 
+const usage = (u: Readonly<Usage>) => Object.fromEntries(Object.entries(u).map(([key, v]) => [key, BigInt(v)]));
+
 function node(n: GraphNode) {
-  const { usage } = n;
   return create(GraphNodeSchema, {
     id: n.id,
     ...(n.parentId === undefined ? {} : { parentId: n.parentId }),
@@ -28,12 +29,8 @@ function node(n: GraphNode) {
     ...(n.scratchpadTail === undefined ? {} : { scratchpadTail: n.scratchpadTail }),
     ...(n.lastTool === undefined ? {} : { lastTool: n.lastTool }),
     ...(n.result === undefined ? {} : { result: { summary: n.result.summary } }),
-    usage: {
-      inputTokens: BigInt(usage.inputTokens),
-      outputTokens: BigInt(usage.outputTokens),
-      costMicros: BigInt(usage.costMicros),
-      toolCalls: BigInt(usage.toolCalls),
-    },
+    usage: usage(n.usage),
+    subtreeUsage: usage(n.subtreeUsage),
     createdAt: timestampFromMs(n.createdAt),
     ...(n.startedAt === undefined ? {} : { startedAt: timestampFromMs(n.startedAt) }),
     ...(n.endedAt === undefined ? {} : { endedAt: timestampFromMs(n.endedAt) }),

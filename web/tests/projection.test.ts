@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { History } from '../src/lib/projection/history';
+import { NO_USAGE, plus } from '../src/lib/projection/model';
 import { Projection } from '../src/lib/projection/projection';
 import { Shape } from '../src/lib/projection/shape';
 import { fixtures } from './fixtures';
@@ -63,10 +64,12 @@ describe.each(all)('the log "$name"', ({ events, graphs }) => {
       const { stats } = graph;
       expect(stats.nodes).toBe(graph.nodes.length);
       expect(Object.values(stats.byStatus).reduce((a, b) => a + b, 0)).toBe(graph.nodes.length);
+      for (const [at, node] of graph.nodes.entries())
+        expect(node.subtreeUsage).toEqual(graph.childrenOf(at).reduce((sum, child) => plus(sum, graph.nodes[child]!.subtreeUsage), node.usage));
     }
     expect(graph.edges.length).toBe(graph.nodes.length - 1);
     expect(graph.activeNodeIds).toEqual([]);
-    expect(graph.stats.toolCalls).toBe(graph.nodes.reduce((n, node) => n + node.usage.toolCalls, 0));
+    expect(graph.stats.usage).toEqual(graph.nodes.reduce((sum, node) => plus(sum, node.usage), { ...NO_USAGE }));
     for (const [at, node] of graph.nodes.entries())
       for (const child of graph.childrenOf(at)) expect(graph.nodes[child]!.parentId).toBe(node.id);
   });

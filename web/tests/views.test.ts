@@ -10,7 +10,7 @@ import { shellWord } from '../src/lib/share';
 import { treeRows } from '../src/lib/tree-rows';
 import { clip, cost, duration } from '../src/lib/format';
 import { describe as describeEvent, EVENT_TYPES, eventType, typeOf } from '../src/lib/events';
-import type { GraphNode, NodeStatus } from '../src/lib/projection/model';
+import { NO_USAGE, type GraphNode, type NodeStatus } from '../src/lib/projection/model';
 import { fixtures } from './fixtures';
 
 function projection(parents: number[], status: (i: number) => NodeStatus = () => 'completed'): Projection {
@@ -27,7 +27,8 @@ function projection(parents: number[], status: (i: number) => NodeStatus = () =>
       role: 'executor',
       depth: depth[i]!,
       artifacts: [],
-      usage: { inputTokens: 0, outputTokens: 0, costMicros: 0, toolCalls: 0 },
+      usage: NO_USAGE,
+      subtreeUsage: NO_USAGE,
       createdAt: 0,
       ...(status(i) === 'failed' ? { error: 'the disk is full' } : {}),
     };

@@ -39,6 +39,33 @@ pub struct Budgets {
     pub max_tool_calls: Option<u64>,
 }
 
+/// What one role call may use of what is left of the run's budgets. None means no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Allowance {
+    /// Tokens in and out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Millionths of a US dollar.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_micros: Option<u64>,
+    /// Tool calls; 0 means that no tool may be offered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<u64>,
+}
+
+/// A budget of which little is left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetLeft {
+    /// Its key, such as `maxTokens`.
+    pub budget: String,
+    /// Its limit.
+    pub limit: u64,
+    /// What is left of it.
+    pub left: u64,
+}
+
 impl Default for Budgets {
     fn default() -> Self {
         Self {

@@ -368,6 +368,9 @@ payloads! {
         limit: u64,
         /// What was used when it tripped.
         used: u64,
+        /// What is kept of the rest for aggregating what exists; `used` and this make up the limit.
+        #[serde(default)]
+        reserved: u64,
     }
     /// Payload of `tree.guidance_added`.
     GuidanceAdded {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::event::UsageRecorded;
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
 use crate::result::{ArtifactType, TreeAgentResult};
 use crate::status::{NodeStatus, Outcome, Role, RunStatus, StepStatus};
@@ -80,9 +81,12 @@ pub struct GraphNode {
     /// Its artifacts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<GraphArtifact>,
-    /// Sums over its role calls.
+    /// Sums over its own role calls.
     #[serde(default)]
     pub usage: Usage,
+    /// Sums over the role calls of the node and of everything below it. The root's are those of the run.
+    #[serde(default)]
+    pub subtree_usage: Usage,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it first began to work.
@@ -177,16 +181,67 @@ pub struct GraphArtifact {
     pub json_payload: Option<Map<String, Value>>,
 }
 
-/// Sums over the role calls of one node.
+/// Sums over role calls: of one node, of a subtree, or of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct Usage {
     /// Tokens sent.
     pub input_tokens: u64,
     /// Tokens received.
     pub output_tokens: u64,
+    /// Sent tokens that the provider had cached; they are part of `input_tokens`.
+    pub cached_tokens: u64,
     /// Millionths of a US dollar.
     pub cost_micros: u64,
+    /// Calls of a model.
+    pub model_calls: u64,
+    /// Milliseconds of those calls together; calls side by side count each.
+    pub duration_ms: u64,
     /// Tool calls.
     pub tool_calls: u64,
+}
+
+impl Usage {
+    /// One tool call.
+    pub const TOOL_CALL: Self = Self {
+        input_tokens: 0,
+        output_tokens: 0,
+        cached_tokens: 0,
+        cost_micros: 0,
+        model_calls: 0,
+        duration_ms: 0,
+        tool_calls: 1,
+    };
+
+    /// One call of a model.
+    pub const fn of(call: &UsageRecorded) -> Self {
+        Self {
+            input_tokens: call.input_tokens,
+            output_tokens: call.output_tokens,
+            cached_tokens: call.cached_tokens,
+            cost_micros: call.cost_micros,
+            model_calls: 1,
+            duration_ms: call.duration_ms,
+            tool_calls: 0,
+        }
+    }
+
+    /// Tokens sent and received, which is what budgets count.
+    pub const fn tokens(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    /// The sum of both, field by field. The order of summands does not matter, also at the end of the range.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            cached_tokens: self.cached_tokens.saturating_add(other.cached_tokens),
+            cost_micros: self.cost_micros.saturating_add(other.cost_micros),
+            model_calls: self.model_calls.saturating_add(other.model_calls),
+            duration_ms: self.duration_ms.saturating_add(other.duration_ms),
+            tool_calls: self.tool_calls.saturating_add(other.tool_calls),
+        }
+    }
 }

@@ -20,7 +20,7 @@ pub mod run;
 pub mod status;
 pub mod time;
 
-pub use budget::Budgets;
+pub use budget::{Allowance, BudgetLeft, Budgets};
 pub use context::{RunContext, Scope};
 pub use document::{Document, DocumentKind, DocumentOp, DocumentProps, DocumentSummary, SearchHit};
 pub use error::{FieldError, Invalid};

@@ -34,5 +34,8 @@ pub const PAGE_DEFAULT: usize = 100;
 pub const PAGE_MAX: usize = 1_000;
 /// Projects that a run's context may name.
 pub const CONTEXT_PROJECTS: usize = 32;
+/// Tokens, millionths of a dollar or milliseconds that one model call may report: far more than any can use, and so
+/// little that the sums of a run stay exact wherever they are counted.
+pub const USAGE: u64 = 1_000_000_000_000;
 /// Bytes of a `request_id`.
 pub const REQUEST_ID_BYTES: usize = 128;

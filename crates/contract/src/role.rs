@@ -19,7 +19,7 @@ pub use update::{RoleUpdate, ScratchpadDelta};
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Budgets;
+use crate::budget::{Allowance, BudgetLeft, Budgets};
 use crate::context::RunContext;
 use crate::error::Checks;
 use crate::ids::{DocumentId, NodeId, RunId};
@@ -56,6 +56,12 @@ pub struct CallContext {
     pub scratchpad_tail: String,
     /// Place of the node among its siblings, over all bands; 0 for the root.
     pub sibling_index: u32,
+    /// What this call may use of what is left of the run's budgets. A role that reaches it answers with what it has.
+    #[serde(default)]
+    pub allowance: Allowance,
+    /// Set when a budget of the run is nearly used up: finish with as little further work as possible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish: Option<BudgetLeft>,
 }
 
 /// What a role writes to the node's scratchpad: required in every answer.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::Budgets;
 use crate::context::RunContext;
 use crate::error::{Checks, Invalid};
+use crate::graph::Usage;
 use crate::ids::{NodeId, RunId};
 use crate::limits;
 use crate::status::{RunStatus, named_enum};
@@ -97,6 +98,9 @@ pub struct RunSummary {
     pub head_seq: u64,
     /// Nodes created so far.
     pub node_count: u64,
+    /// Sums over all its role calls.
+    #[serde(default)]
+    pub usage: Usage,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

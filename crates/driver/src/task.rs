@@ -282,6 +282,7 @@ fn project(run: &Run, decision: &Decision) -> Projection {
         status: graph.status(),
         partial: graph.partial(),
         node_count: graph.nodes().len() as u64,
+        usage: graph.usage(),
         node: &|id| graph.node(id),
     };
     Projection::of(&decision.events, &state)

@@ -74,6 +74,8 @@ fn call(timeout_ms: u64) -> RoleCall {
         model: String::new(),
         scratchpad_tail: String::new(),
         sibling_index: 0,
+        allowance: Default::default(),
+        finish: None,
     };
     let input = PlanInput {
         call: context,

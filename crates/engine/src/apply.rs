@@ -49,12 +49,6 @@ impl Run {
                 self.exhausted = Some(e.budget.clone());
                 self.exhausted_at = Some(event.timestamp);
             }
-            EventBody::UsageRecorded(e) => {
-                self.totals.input_tokens = self.totals.input_tokens.saturating_add(e.input_tokens);
-                self.totals.output_tokens = self.totals.output_tokens.saturating_add(e.output_tokens);
-                self.totals.cost_micros = self.totals.cost_micros.saturating_add(e.cost_micros);
-            }
-            EventBody::ToolCallRequested(_) => self.totals.tool_calls += 1,
             _ => {}
         }
         if let Some(at) = self.graph.position(event.node_id) {

@@ -1,7 +1,7 @@
 //! Role calls: what is due, what it is told, what comes back.
 
 use tree_agent_contract::role::*;
-use tree_agent_contract::{NodeId, NodeStatus, Outcome};
+use tree_agent_contract::{Allowance, NodeId, NodeStatus, Outcome};
 
 use crate::run::Run;
 
@@ -115,6 +115,8 @@ impl Run {
             model: self.spec.model.clone(),
             scratchpad_tail: node.scratchpad_tail.clone().unwrap_or_default(),
             sibling_index,
+            allowance: Allowance::default(),
+            finish: None,
         }
     }
 

@@ -75,7 +75,7 @@ impl Deciding<'_> {
             return;
         }
         let budgets = &self.run.spec.budgets;
-        let totals = &self.run.totals;
+        let totals = self.run.graph.usage();
         let elapsed = self.run.started_at.map_or(0, |t| self.now.millis_since(t));
         if self.run.exhausted.is_some() {
             // Another budget left leaf work in flight alone; the wall clock does not.
@@ -85,7 +85,7 @@ impl Deciding<'_> {
             }
             return;
         }
-        let tokens = totals.input_tokens.saturating_add(totals.output_tokens);
+        let tokens = totals.tokens();
         let spent = [
             ("maxWallClockMs", Some(budgets.max_wall_clock_ms), elapsed),
             ("maxTokens", budgets.max_tokens, tokens),
@@ -96,7 +96,7 @@ impl Deciding<'_> {
             limit.filter(|&limit| used >= limit).map(|limit| (name, limit, used))
         });
         if let Some((budget, limit, used)) = tripped {
-            self.emit(0, BudgetExhausted { budget: budget.into(), limit, used });
+            self.emit(0, BudgetExhausted { budget: budget.into(), limit, used, reserved: 0 });
             self.run.overtime = budget == "maxWallClockMs";
             self.stop_starting(self.run.overtime);
         }

@@ -171,6 +171,7 @@ impl Graph {
                     result: None,
                     artifacts: Vec::new(),
                     usage: Usage::default(),
+                    subtree_usage: Usage::default(),
                     created_at: event.timestamp,
                     started_at: None,
                     ended_at: None,
@@ -257,18 +258,14 @@ impl Graph {
                 json_payload: e.json_payload.clone(),
             }),
             EventBody::NodeResult(e) => node.result = Some(Box::new(e.result.clone())),
-            EventBody::UsageRecorded(e) => {
-                node.usage.input_tokens = node.usage.input_tokens.saturating_add(e.input_tokens);
-                node.usage.output_tokens = node.usage.output_tokens.saturating_add(e.output_tokens);
-                node.usage.cost_micros = node.usage.cost_micros.saturating_add(e.cost_micros);
-            }
+            EventBody::UsageRecorded(e) => self.add_usage(at, Usage::of(e)),
             EventBody::ToolCallRequested(e) => {
-                node.usage.tool_calls += 1;
                 node.last_tool = Some(ToolActivity {
                     call_id: e.call_id.clone(),
                     tool_name: e.tool_name.clone(),
                     ok: None,
                 });
+                self.add_usage(at, Usage::TOOL_CALL);
             }
             EventBody::ToolCallResult(e) => {
                 node.last_tool = Some(ToolActivity {
@@ -292,6 +289,23 @@ impl Graph {
             | EventBody::RollupUpdated(_) => {}
         }
         Ok(())
+    }
+
+    /// Adds to the node's own sums and to those of every subtree that it is part of: as many steps as it is deep.
+    fn add_usage(&mut self, at: usize, usage: Usage) {
+        let node = &mut self.nodes[at];
+        node.usage = node.usage.plus(usage);
+        let mut above = Some(at);
+        while let Some(at) = above {
+            let node = &mut self.nodes[at];
+            node.subtree_usage = node.subtree_usage.plus(usage);
+            above = node.parent_id.and_then(|id| self.index.get(&id).copied());
+        }
+    }
+
+    /// Sums over every role call of the run.
+    pub fn usage(&self) -> Usage {
+        self.nodes.first().map(|root| root.subtree_usage).unwrap_or_default()
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::graph::Usage;
 use tree_agent_contract::{RunId, RunSpec, RunStatus, StepId, Timestamp};
 
 use crate::call::{CallKey, CallKind, RoleCall};
@@ -23,7 +22,6 @@ pub struct Run {
     /// The budget that ran out.
     pub(crate) exhausted: Option<String>,
     pub(crate) exhausted_at: Option<Timestamp>,
-    pub(crate) totals: Usage,
 
     // What follows is not in the log: it is gone with the driver, and rebuilt by its successor.
     pub(crate) in_flight: HashMap<usize, CallKey>,
@@ -78,7 +76,6 @@ struct State<'a> {
     started_at: Option<Timestamp>,
     planned_nodes: u32,
     exhausted: &'a Option<String>,
-    totals: Usage,
 }
 
 impl Run {
@@ -114,7 +111,6 @@ impl Run {
             planned_nodes: 1,
             exhausted: None,
             exhausted_at: None,
-            totals: Usage::default(),
             in_flight: HashMap::new(),
             ready: BTreeSet::new(),
             unreachable: HashMap::new(),
@@ -157,7 +153,6 @@ impl Run {
             started_at: self.started_at,
             planned_nodes: self.planned_nodes,
             exhausted: &self.exhausted,
-            totals: self.totals,
         };
         serde_json::to_vec(&state).unwrap_or_else(|e| unreachable!("the state always has a JSON form: {e}"))
     }

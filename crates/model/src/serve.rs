@@ -265,6 +265,8 @@ mod tests {
             model: String::new(),
             scratchpad_tail: String::new(),
             sibling_index: 0,
+            allowance: Default::default(),
+            finish: None,
         };
         let input = ExecuteInput { call, earlier: vec![] };
         let stream = server.call::<ExecuteInput>(Request::new(input.to_wire())).unwrap().into_inner();

@@ -141,6 +141,8 @@ impl Runner {
                 model: "offline".into(),
                 scratchpad_tail: String::new(),
                 sibling_index: 0,
+                allowance: Default::default(),
+                finish: None,
             };
             let mut tree = format!("{}- {}\n", "  ".repeat(depth as usize), step.title);
             if self.fail.is_some_and(|title| step.title.contains(title)) {
@@ -458,5 +460,7 @@ fn context(runner: &Runner, title: &str) -> CallContext {
         model: String::new(),
         scratchpad_tail: String::new(),
         sibling_index: 0,
+        allowance: Default::default(),
+        finish: None,
     }
 }

@@ -33,7 +33,7 @@ wire_message! {
     UsageRecorded => UsageRecorded {
         model, input_tokens, output_tokens, cached_tokens, cost_micros, duration_ms, purpose,
     }
-    BudgetExhausted => BudgetExhausted { budget, limit, used }
+    BudgetExhausted => BudgetExhausted { budget, limit, used, reserved }
     GuidanceAdded => GuidanceAdded { text, author }
     PlanEdited => PlanEdited { plan_id, version, summary, author }
     RunForked => RunForked { source_run_id, at_seq }
@@ -168,7 +168,7 @@ mod tests {
             "tree.node_aggregated": {"childIds":[id],"summary":"s","successAssessment":{"met":false}},
             "tree.replan_requested": {"reason":"r","basedOnChildIds":[id]},
             "tree.usage_recorded": {"model":"m","inputTokens":1,"outputTokens":2,"cachedTokens":3,"costMicros":4,"durationMs":5,"purpose":"plan"},
-            "tree.budget_exhausted": {"budget":"maxNodes","limit":3,"used":4},
+            "tree.budget_exhausted": {"budget":"maxNodes","limit":3,"used":2,"reserved":1},
             "tree.guidance_added": {"text":"t","author":"a"},
             "tree.plan_edited": {"planId":id,"version":2,"summary":"s","author":"a"},
             "tree.run_forked": {"sourceRunId":id,"atSeq":9},

@@ -2,6 +2,7 @@
 
 use tree_agent_contract::error::FieldError;
 use tree_agent_contract::role::*;
+use tree_agent_contract::{Allowance, BudgetLeft};
 
 use crate::v1 as pb;
 use crate::wire::{Wire, missing, wire_enum, wire_message, within};
@@ -16,8 +17,10 @@ wire_enum! {
 wire_message! {
     CallContext => CallContext {
         run_id, node_id, attempt, objective, title, reason, success_criteria, depth, budgets [required], context [required], model,
-        scratchpad_tail, sibling_index,
+        scratchpad_tail, sibling_index, allowance [required], finish,
     }
+    Allowance => Allowance { tokens, cost_micros, tool_calls }
+    BudgetLeft => BudgetLeft { budget, limit, left }
     ScratchpadDelta => ScratchpadDelta { append_markdown }
     ScratchpadDraft => ScratchpadDraft { append_markdown, tail_preview }
     ArtifactRef => ArtifactRef { label, title, document_id, is_primary }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentSummary, SearchHit};
 use tree_agent_contract::event::Event;
+use tree_agent_contract::graph::Usage;
 use tree_agent_contract::{
     ArtifactId, ArtifactType, DocumentId, NodeId, NodeStatus, PlanId, ProjectId, Role, RunContext, RunId,
     RunSpec, RunStatus, RunSummary, Timestamp,
@@ -57,7 +58,7 @@ pub struct RunAppend {
 /// Rows derived from the log by the engine; written with the events they come from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Projection {
-    /// The run's own row, when its status, partiality, error or node count changed.
+    /// The run's own row, when its status, partiality, error, node count or usage changed.
     pub run: Option<RunRow>,
     /// Nodes, inserted or replaced by id.
     pub nodes: Vec<NodeRow>,
@@ -78,6 +79,8 @@ pub struct RunRow {
     pub error: Option<String>,
     /// Nodes created so far.
     pub node_count: u64,
+    /// Sums over all its role calls.
+    pub usage: Usage,
 }
 
 /// A row of `tree_agent_nodes`.

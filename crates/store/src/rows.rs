@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::graph::{GraphNode, GraphPlan};
+use tree_agent_contract::graph::{GraphNode, GraphPlan, Usage};
 use tree_agent_contract::{NodeId, RunStatus, Timestamp};
 
 use crate::ports::{ArtifactRow, NodeRow, PlanRow, Projection, RunRow};
@@ -17,6 +17,8 @@ pub struct GraphState<'a> {
     pub partial: bool,
     /// Nodes in the graph.
     pub node_count: u64,
+    /// Sums over all role calls.
+    pub usage: Usage,
     /// Looks a node up.
     pub node: &'a dyn Fn(NodeId) -> Option<&'a GraphNode>,
 }
@@ -47,6 +49,7 @@ impl Projection {
                 | EventBody::ScratchpadLinked(_) => {
                     touched.insert(event.node_id);
                 }
+                EventBody::UsageRecorded(_) | EventBody::ToolCallRequested(_) => run_touched = true,
                 EventBody::PlanCreated(_) => {
                     planned.insert(event.node_id);
                 }
@@ -64,8 +67,13 @@ impl Projection {
             }
         }
         if run_touched {
-            let (status, partial, node_count) = (graph.status, graph.partial, graph.node_count);
-            projection.run = Some(RunRow { status, partial, error, node_count });
+            projection.run = Some(RunRow {
+                status: graph.status,
+                partial: graph.partial,
+                error,
+                node_count: graph.node_count,
+                usage: graph.usage,
+            });
         }
         projection.nodes =
             touched.iter().filter_map(|&id| (graph.node)(id)).map(|n| node_row(n, updated_at)).collect();

@@ -7,11 +7,15 @@ use crate::error::StoreError;
 /// The table in which the runner notes what it applied.
 pub(crate) const HISTORY_TABLE: &str = "refinery_schema_history";
 
-const POSTGRES: &[(&str, &str)] =
-    &[("V1__initial", include_str!("../../../migrations/postgres/V1__initial.sql"))];
+const POSTGRES: &[(&str, &str)] = &[
+    ("V1__initial", include_str!("../../../migrations/postgres/V1__initial.sql")),
+    ("V2__run_usage", include_str!("../../../migrations/postgres/V2__run_usage.sql")),
+];
 
-const EMBEDDED: &[(&str, &str)] =
-    &[("V1__initial", include_str!("../../../migrations/embedded/V1__initial.sql"))];
+const EMBEDDED: &[(&str, &str)] = &[
+    ("V1__initial", include_str!("../../../migrations/embedded/V1__initial.sql")),
+    ("V2__run_usage", include_str!("../../../migrations/embedded/V2__run_usage.sql")),
+];
 
 /// Which set of migrations.
 #[derive(Clone, Copy, Debug)]

@@ -31,6 +31,8 @@ fn input(model: &str) -> AggregateInput {
             model: model.into(),
             scratchpad_tail: String::new(),
             sibling_index: 0,
+            allowance: Default::default(),
+            finish: None,
         },
         plan_summary: "plan".into(),
         children: vec![ChildOutcome {

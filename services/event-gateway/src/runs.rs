@@ -203,6 +203,7 @@ fn first_rows(run: RunId, events: &[Event]) -> Result<Projection, Status> {
         status: graph.status(),
         partial: graph.partial(),
         node_count: graph.nodes().len() as u64,
+        usage: graph.usage(),
         node: &|id| graph.node(id),
     };
     Ok(Projection::of(events, &state))

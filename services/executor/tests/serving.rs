@@ -53,6 +53,8 @@ fn request(model: &str, change: impl FnOnce(&mut CallContext)) -> ExecuteRequest
         model: model.into(),
         scratchpad_tail: String::new(),
         sibling_index: 0,
+        allowance: Default::default(),
+        finish: None,
     };
     change(&mut call);
     ExecuteInput { call, earlier: vec![] }.to_wire()

@@ -24,8 +24,8 @@ export const BUDGET_FIELDS: BudgetField[] = [
   { key: 'maxParallelSteps', label: 'Steps at a time', hint: '4', least: 1, most: 256 },
   { key: 'maxReplansPerNode', label: 'Replans of a node', hint: '1', least: 0, most: 16 },
   { key: 'minutes', label: 'Minutes', hint: '30', least: 1, most: 43_200 },
-  { key: 'maxTokens', label: 'Tokens', hint: 'no limit', least: 1, most: 1e15 },
-  { key: 'dollars', label: 'US dollars', hint: 'no limit', least: 0.000001, most: 1e9 },
+  { key: 'maxTokens', label: 'Tokens', hint: 'no limit', least: 1, most: 1e12 },
+  { key: 'dollars', label: 'US dollars', hint: 'no limit', least: 0.000001, most: 1e6 },
   { key: 'maxToolCalls', label: 'Tool calls', hint: 'no limit', least: 1, most: 1e12 },
 ];
 

@@ -85,6 +85,7 @@ impl Fake {
             root_node_id: NodeId::root(run_id()),
             head_seq: graph.seq(),
             node_count: graph.nodes().len() as u64,
+            usage: graph.usage(),
             error: None,
             created_at: Timestamp::from_millis(0),
             updated_at: Timestamp::from_millis(0),

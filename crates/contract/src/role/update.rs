@@ -57,6 +57,15 @@ impl RoleUpdate {
             RoleUpdate::Usage(usage) => {
                 c.at_most("model", &usage.model, limits::LABEL_BYTES);
                 c.at_most("purpose", &usage.purpose, limits::LABEL_BYTES);
+                for (field, value) in [
+                    ("inputTokens", usage.input_tokens),
+                    ("outputTokens", usage.output_tokens),
+                    ("cachedTokens", usage.cached_tokens),
+                    ("costMicros", usage.cost_micros),
+                    ("durationMs", usage.duration_ms),
+                ] {
+                    c.range(field, value, 0..=limits::USAGE);
+                }
             }
             RoleUpdate::Heartbeat => {}
         }

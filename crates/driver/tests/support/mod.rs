@@ -139,6 +139,7 @@ pub(crate) async fn create_run(store: &dyn Store, depth: u32) -> RunId {
         status: graph.status(),
         partial: false,
         node_count: graph.nodes().len() as u64,
+        usage: graph.usage(),
         node: &|id| graph.node(id),
     };
     let projection = Projection::of(&decision.events, &state);

@@ -29,6 +29,8 @@ fn call(title: &str, depth: u32, attempt: u32) -> CallContext {
         model: String::new(),
         scratchpad_tail: String::new(),
         sibling_index: 0,
+        allowance: Default::default(),
+        finish: None,
     }
 }
 

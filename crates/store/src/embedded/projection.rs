@@ -12,13 +12,14 @@ pub(super) fn write(db: &Connection, run: RunId, projection: &Projection) -> Res
     if let Some(row) = &projection.run {
         execute(
             db,
-            "UPDATE tree_agent_runs SET status = ?2, partial = ?3, error = ?4, node_count = ?5 WHERE id = ?1",
+            "UPDATE tree_agent_runs SET status = ?2, partial = ?3, error = ?4, node_count = ?5, usage = ?6 WHERE id = ?1",
             params![
                 run.0,
                 row.status.as_str(),
                 row.partial,
                 row.error.as_deref().map(clean),
-                row.node_count as i64
+                row.node_count as i64,
+                json_text(&row.usage)?
             ],
         )?;
     }

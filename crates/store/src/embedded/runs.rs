@@ -14,7 +14,7 @@ use crate::ports::{Command, Created, NewRun, Page, PendingCommand, RunQuery, Run
 use crate::text::{clean, fold, json_text};
 
 const SUMMARY: &str = "SELECT id, spec, status, partial, root_node_id, head_seq, node_count, error, created_at, \
-                       updated_at FROM tree_agent_runs";
+                       updated_at, usage FROM tree_agent_runs";
 
 #[async_trait]
 impl Runs for EmbeddedStore {
@@ -178,6 +178,7 @@ fn summary(row: &Row<'_>) -> Result<RunSummary, StoreError> {
     let run_id = RunId(row.get(0).map_err(map_error)?);
     let spec: String = row.get(1).map_err(map_error)?;
     let status: String = row.get(2).map_err(map_error)?;
+    let usage: String = row.get(10).map_err(map_error)?;
     Ok(RunSummary {
         run_id,
         spec: parse_spec(run_id, &spec)?,
@@ -191,5 +192,7 @@ fn summary(row: &Row<'_>) -> Result<RunSummary, StoreError> {
         error: row.get(7).map_err(map_error)?,
         created_at: Timestamp(row.get(8).map_err(map_error)?),
         updated_at: Timestamp(row.get(9).map_err(map_error)?),
+        usage: serde_json::from_str(&usage)
+            .map_err(|e| StoreError::broken(format!("the usage of run {run_id} cannot be read"), e))?,
     })
 }

@@ -109,11 +109,11 @@ impl Builder {
         let mut types = vec!["uuid", "int8", "int8", "int8", "timestamptz"];
         let (mut names, mut set) = ("id, epoch, expected, head, at", "");
         if run_rows {
-            types.extend(["text", "bool", "text", "int8"]);
-            names = "id, epoch, expected, head, at, status, partial, error, node_count";
+            types.extend(["text", "bool", "text", "int8", "jsonb"]);
+            names = "id, epoch, expected, head, at, status, partial, error, node_count, usage";
             set = ", status = COALESCE(i.status, r.status), partial = COALESCE(i.partial, r.partial), \
                    error = CASE WHEN i.status IS NULL THEN r.error ELSE i.error END, \
-                   node_count = COALESCE(i.node_count, r.node_count)";
+                   node_count = COALESCE(i.node_count, r.node_count), usage = COALESCE(i.usage, r.usage)";
         }
         let rows = self.unnest(&types);
         self.sql.push_str(&format!(

@@ -44,7 +44,10 @@ macro_rules! columns {
 columns! {
     Heads { id: Uuid, epoch: i64, expected: i64, head: i64, at: Time, }
 
-    RunRows<'a> { status: Option<&'static str>, partial: Option<bool>, error: Option<Cow<'a, str>>, node_count: Option<i64>, }
+    RunRows<'a> {
+        status: Option<&'static str>, partial: Option<bool>, error: Option<Cow<'a, str>>, node_count: Option<i64>,
+        usage: Option<JsonText>,
+    }
 
     Events {
         run: Uuid, seq: i64, id: Uuid, node: Uuid, parent: Option<Uuid>, event_type: &'static str, payload: JsonText,
@@ -187,6 +190,7 @@ impl<'a> Columns<'a> {
         self.runs.partial.push(row.map(|r| r.partial));
         self.runs.error.push(row.and_then(|r| r.error.as_deref()).map(clean));
         self.runs.node_count.push(row.map(|r| r.node_count as i64));
+        self.runs.usage.push(row.map(|r| json(&r.usage)).transpose()?);
         for node in last_of_each(&projection.nodes, |n| n.id) {
             let columns = &mut self.nodes;
             columns.run.push(run.0);

@@ -17,7 +17,7 @@ use crate::ports::{Command, Created, NewRun, Page, PendingCommand, RunQuery, Run
 use crate::text::clean;
 
 const SUMMARY: &str = "SELECT id, spec, status, partial, root_node_id, head_seq, node_count, error, created_at, \
-                       updated_at FROM tree_agent_runs";
+                       updated_at, usage FROM tree_agent_runs";
 
 #[async_trait]
 impl Runs for PostgresStore {
@@ -187,5 +187,7 @@ fn summary(row: &Row) -> Result<RunSummary, StoreError> {
         error: row.get(7),
         created_at: row.get::<_, Time>(8).0,
         updated_at: row.get::<_, Time>(9).0,
+        usage: serde_json::from_slice(&row.get::<_, Json>(10).0)
+            .map_err(|e| StoreError::broken(format!("the usage of run {run_id} cannot be read"), e))?,
     })
 }

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tree_agent_contract::event::{GuidanceAdded, NodeCreated, RunCreated, SCHEMA_VERSION};
+use tree_agent_contract::graph::Usage;
 use tree_agent_contract::{Event, EventBody, NodeId, NodeStatus, Role, RunId, RunSpec, RunStatus, Timestamp};
 use tree_agent_store::embedded::EmbeddedStore;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
@@ -33,7 +34,7 @@ enum Raw {
 impl Fixture {
     pub async fn postgres() -> Self {
         let url = tokio::task::spawn_blocking(|| server().create_database()).await.unwrap().unwrap();
-        assert_eq!(PostgresStore::migrate(&url).await.unwrap(), 1);
+        assert!(PostgresStore::migrate(&url).await.unwrap() > 0);
         let store = PostgresStore::connect(&url, PoolConfig::default()).await.unwrap();
         Self { store: Arc::new(store), raw: Raw::Postgres(url) }
     }
@@ -159,7 +160,7 @@ pub fn append(run: RunId, epoch: u64, head: u64, n: u64) -> RunAppend {
 }
 
 pub fn run_row(status: RunStatus) -> RunRow {
-    RunRow { status, partial: false, error: None, node_count: 1 }
+    RunRow { status, partial: false, error: None, node_count: 1, usage: Usage::default() }
 }
 
 pub fn node_row(run: RunId, status: NodeStatus) -> NodeRow {

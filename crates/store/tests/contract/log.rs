@@ -1,6 +1,7 @@
 //! Append, fence, repeat, read.
 
 use tree_agent_contract::event::ReplanRequested;
+use tree_agent_contract::graph::Usage;
 use tree_agent_contract::{ArtifactId, ArtifactType, NodeStatus, PlanId, RunStatus, Timestamp};
 use tree_agent_store::{AppendOutcome, ArtifactRow, PlanRow, Projection, RunAppend, RunRow, StoreError};
 
@@ -192,6 +193,15 @@ pub async fn projection_rows_are_inserted_then_replaced(f: Fixture) {
         artifacts: vec![artifact.clone()],
     };
     assert_eq!(f.store.append(vec![first]).await.unwrap(), [AppendOutcome::Appended]);
+    let used = Usage {
+        input_tokens: 1,
+        output_tokens: 2,
+        cached_tokens: 3,
+        cost_micros: 4,
+        model_calls: 5,
+        duration_ms: 6,
+        tool_calls: 7,
+    };
     let mut ended = node_row(run, NodeStatus::Failed);
     (ended.started_at, ended.ended_at) = (Some(T0), Some(T0.plus_millis(5)));
     let second = RunAppend {
@@ -201,6 +211,7 @@ pub async fn projection_rows_are_inserted_then_replaced(f: Fixture) {
                 partial: true,
                 error: Some("no".into()),
                 node_count: 8,
+                usage: used,
             }),
             nodes: vec![ended],
             plans: Vec::new(),
@@ -213,6 +224,7 @@ pub async fn projection_rows_are_inserted_then_replaced(f: Fixture) {
     f.store.append(vec![append(run, claim.epoch, 4, 1)]).await.unwrap();
     let summary = f.store.run(run).await.unwrap();
     assert_eq!((summary.status, summary.partial, summary.node_count), (RunStatus::Failed, true, 8));
+    assert_eq!(summary.usage, used);
     assert_eq!((summary.error.as_deref(), summary.updated_at), (Some("no"), T0.plus_millis(5)));
     assert_eq!(f.rows("SELECT status, title, depth FROM tree_agent_nodes").await, ["failed|Root|0"]);
     assert_eq!(f.rows("SELECT version FROM tree_agent_plans ORDER BY version").await, ["1", "2"]);

@@ -1,6 +1,7 @@
 //! Creating, finding and steering runs.
 
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
+use tree_agent_contract::graph::Usage;
 use tree_agent_contract::limits::PAGE_MAX;
 use tree_agent_contract::{DocumentId, NodeId, ProjectId, RunContext, RunId, RunStatus, RunSummary};
 use tree_agent_store::{AppendOutcome, Command, Created, NewRun, PendingCommand, RunQuery, StoreError};
@@ -50,6 +51,7 @@ pub async fn creating_writes_the_run_with_its_events(f: Fixture) {
         root_node_id: NodeId::root(run.run_id),
         head_seq: 2,
         node_count: 1,
+        usage: Usage::default(),
         error: None,
         created_at: at,
         updated_at: at,

@@ -1,5 +1,6 @@
 //! Schema versions, and who may open what.
 
+use tree_agent_contract::graph::Usage;
 use tree_agent_store::embedded::EmbeddedStore;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
 use tree_agent_store::{Operations, Runs, StoreError};
@@ -24,7 +25,9 @@ async fn postgres_must_be_migrated_and_not_newer() {
     let (one, two) = tokio::join!(PostgresStore::migrate(&url), PostgresStore::migrate(&url));
     let mut applied = [one.unwrap(), two.unwrap()];
     applied.sort_unstable();
-    assert_eq!(applied, [0, 1]);
+    let all =
+        std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres")).unwrap().count();
+    assert_eq!(applied, [0, all]);
     PostgresStore::connect(&url, config).await.unwrap().ping().await.unwrap();
     let (client, connection) = deadpool_postgres::tokio_postgres::connect(&url, NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -78,6 +81,56 @@ async fn an_unusable_data_directory_is_named() {
     std::fs::write(data.join("tree-agent.db"), "no database ".repeat(1_000)).unwrap();
     let error = message(EmbeddedStore::open(&data).await.unwrap_err());
     assert!(error.contains(&data.display().to_string()), "{error}");
+}
+
+/// A run of the first schema that has used something, with its log.
+const USED: &str = r#"INSERT INTO tree_agent_events (run_id, seq, id, node_id, event_type, payload, created_at) VALUES
+    (ID, 1, ID, ID, 'tree.usage_recorded', '{"inputTokens": 10, "outputTokens": 2, "costMicros": 5, "durationMs": 7}', NOW),
+    (ID, 2, ID, ID, 'tree.usage_recorded', '{"inputTokens": 1, "outputTokens": 1, "cachedTokens": 1}', NOW),
+    (ID, 3, ID, ID, 'tree.tool_call_requested', '{"toolName": "x"}', NOW),
+    (ID, 4, ID, ID, 'tree.node_created', '{}', NOW)"#;
+
+fn used() -> Usage {
+    Usage {
+        input_tokens: 11,
+        output_tokens: 3,
+        cached_tokens: 1,
+        cost_micros: 5,
+        model_calls: 2,
+        duration_ms: 7,
+        tool_calls: 1,
+    }
+}
+
+#[tokio::test]
+async fn runs_of_the_first_schema_get_their_usage_from_their_logs() {
+    let insert = |id: &str, now: &str, projects: &str| {
+        let run = format!(
+            "INSERT INTO tree_agent_runs (id, objective, {projects}spec, strategy, scope, root_node_id, created_at, \
+             updated_at) VALUES (ID, 'o', {}'{{}}', 'tree', 'global', ID, NOW, NOW); {USED}",
+            if projects.is_empty() { "" } else { "'o', " }
+        );
+        run.replace("ID", id).replace("NOW", now)
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let db = rusqlite::Connection::open(folder.path().join("x.db")).unwrap();
+    db.execute_batch(include_str!("../../../../migrations/embedded/V1__initial.sql")).unwrap();
+    db.execute_batch(&insert("x'01'", "1", "objective_folded, ")).unwrap();
+    db.execute_batch(include_str!("../../../../migrations/embedded/V2__run_usage.sql")).unwrap();
+    let usage: String = db.query_row("SELECT usage FROM tree_agent_runs", [], |row| row.get(0)).unwrap();
+    assert_eq!(serde_json::from_str::<Usage>(&usage).unwrap(), used());
+
+    let url = server().create_database().unwrap();
+    let (client, connection) =
+        deadpool_postgres::tokio_postgres::connect(&url, deadpool_postgres::tokio_postgres::NoTls)
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(include_str!("../../../../migrations/postgres/V1__initial.sql")).await.unwrap();
+    client.batch_execute(&insert("'00000000-0000-0000-0000-000000000001'", "now()", "")).await.unwrap();
+    client.batch_execute(include_str!("../../../../migrations/postgres/V2__run_usage.sql")).await.unwrap();
+    let row = client.query_one("SELECT usage::text FROM tree_agent_runs", &[]).await.unwrap();
+    assert_eq!(serde_json::from_str::<Usage>(row.get(0)).unwrap(), used());
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ impl Log {
     /// Appends the run's last event.
     pub async fn finish(&mut self) {
         let status = RunStatus::Completed;
-        let row = RunRow { status, partial: false, error: None, node_count: 1 };
+        let row = RunRow { status, partial: false, error: None, node_count: 1, usage: Default::default() };
         let body = RunStatusChanged { status, reason: None, partial: false }.into();
         self.write(vec![body], Projection { run: Some(row), ..Projection::default() }).await;
     }

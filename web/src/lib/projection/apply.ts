@@ -1,7 +1,8 @@
 // What one event does to the node that it is about. Nodes are values: a change makes a new one.
 
 import type { Event, NodeCreated } from '../../gen/treeagent/v1/events_pb';
-import type { GraphNode, Plan, PlanStep } from './model';
+import { NO_USAGE } from './model';
+import type { GraphNode, Plan, PlanStep, Usage } from './model';
 import { artifact, nodeStatus, outcome, result, role, stepStatus, tidy, time } from './wire';
 
 /** An event that does not follow from the ones before it. */
@@ -23,7 +24,8 @@ export function createdNode(event: Event, e: NodeCreated): GraphNode {
     stepIndex: e.stepIndex,
     stepId: e.stepId,
     artifacts: [],
-    usage: { inputTokens: 0, outputTokens: 0, costMicros: 0, toolCalls: 0 },
+    usage: NO_USAGE,
+    subtreeUsage: NO_USAGE,
     createdAt: time(event.timestamp),
   });
 }
@@ -98,28 +100,37 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
       return { ...node, artifacts: [...node.artifacts, artifact(body.value)] };
     case 'nodeResult':
       return body.value.result === undefined ? node : { ...node, result: result(body.value.result) };
-    case 'usageRecorded': {
-      const { usage } = node;
-      return {
-        ...node,
-        usage: {
-          inputTokens: usage.inputTokens + Number(body.value.inputTokens),
-          outputTokens: usage.outputTokens + Number(body.value.outputTokens),
-          costMicros: usage.costMicros + Number(body.value.costMicros),
-          toolCalls: usage.toolCalls,
-        },
-      };
-    }
     case 'toolCallRequested':
       return {
         ...node,
-        usage: { ...node.usage, toolCalls: node.usage.toolCalls + 1 },
         lastTool: { callId: body.value.callId, toolName: body.value.toolName },
       };
     case 'toolCallResult':
       return { ...node, lastTool: { callId: body.value.callId, toolName: body.value.toolName, ok: body.value.ok } };
     default:
       return node;
+  }
+}
+
+/** What the event adds to the sums of its node and of every subtree that the node is part of. */
+export function usageOf(event: Event): Usage | undefined {
+  switch (event.body.case) {
+    case 'usageRecorded': {
+      const e = event.body.value;
+      return {
+        inputTokens: Number(e.inputTokens),
+        outputTokens: Number(e.outputTokens),
+        costMicros: Number(e.costMicros),
+        toolCalls: 0,
+        cachedTokens: Number(e.cachedTokens),
+        modelCalls: 1,
+        durationMs: Number(e.durationMs),
+      };
+    }
+    case 'toolCallRequested':
+      return { ...NO_USAGE, toolCalls: 1 };
+    default:
+      return undefined;
   }
 }
 

@@ -93,6 +93,23 @@ export interface Usage {
   /** Millionths of a US dollar. */
   costMicros: number;
   toolCalls: number;
+  /** Sent tokens that the provider had cached; they are part of `inputTokens`. */
+  cachedTokens: number;
+  /** Calls of a model. */
+  modelCalls: number;
+  /** Milliseconds of those calls together. */
+  durationMs: number;
+}
+
+export const USAGE_KEYS = ['inputTokens', 'outputTokens', 'costMicros', 'toolCalls', 'cachedTokens', 'modelCalls', 'durationMs'] as const satisfies readonly (keyof Usage)[];
+
+export const NO_USAGE: Readonly<Usage> = { inputTokens: 0, outputTokens: 0, costMicros: 0, toolCalls: 0, cachedTokens: 0, modelCalls: 0, durationMs: 0 };
+
+/** The sum of both, key by key. */
+export function plus(a: Readonly<Usage>, b: Readonly<Usage>): Usage {
+  const sum = { ...a };
+  for (const key of USAGE_KEYS) sum[key] += b[key];
+  return sum;
 }
 
 /** One node. Never changed in place: an event that changes it makes a new one, so states of the past stay valid. */
@@ -118,7 +135,10 @@ export interface GraphNode {
   readonly plan?: Plan;
   readonly result?: Result;
   readonly artifacts: Artifact[];
+  /** Sums over its own role calls. */
   readonly usage: Usage;
+  /** Sums over the role calls of the node and of everything below it. */
+  readonly subtreeUsage: Usage;
   /** Milliseconds since 1970, with microseconds as the fraction. */
   readonly createdAt: number;
   readonly startedAt?: number;

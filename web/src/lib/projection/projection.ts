@@ -1,9 +1,9 @@
 // The graph of one run, folded from its events one by one: the TypeScript twin of `crates/engine/src/graph.rs`.
 
 import type { Event } from '../../gen/treeagent/v1/events_pb';
-import { applyToNode, createdNode, ReplayError } from './apply';
-import { ACTIVE_STATUSES, NODE_STATUSES, statusIndex } from './model';
-import type { GraphNode, GraphSnapshot, NodeStatus, RunStatus } from './model';
+import { applyToNode, createdNode, ReplayError, usageOf } from './apply';
+import { ACTIVE_STATUSES, NO_USAGE, NODE_STATUSES, plus, statusIndex } from './model';
+import type { GraphNode, GraphSnapshot, NodeStatus, RunStatus, Usage } from './model';
 import { Shape } from './shape';
 import { runStatus } from './wire';
 
@@ -15,15 +15,10 @@ export interface Edge {
 export interface Stats {
   readonly nodes: number;
   readonly byStatus: Readonly<Record<NodeStatus, number>>;
-  readonly inputTokens: number;
-  readonly outputTokens: number;
-  readonly costMicros: number;
-  readonly toolCalls: number;
+  /** Sums over every role call of the run. */
+  readonly usage: Readonly<Usage>;
   readonly maxDepth: number;
 }
-
-type Total = 'inputTokens' | 'outputTokens' | 'costMicros' | 'toolCalls';
-const TOTALS: readonly Total[] = ['inputTokens', 'outputTokens', 'costMicros', 'toolCalls'];
 
 export class Projection {
   readonly runId: string;
@@ -33,7 +28,6 @@ export class Projection {
   #status: RunStatus = 'queued';
   #partial = false;
   #counts = new Int32Array(NODE_STATUSES.length);
-  #totals = { inputTokens: 0, outputTokens: 0, costMicros: 0, toolCalls: 0 };
   #maxDepth = 0;
 
   constructor(runId: string, shape = new Shape()) {
@@ -58,7 +52,6 @@ export class Projection {
     copy.#status = this.#status;
     copy.#partial = this.#partial;
     copy.#counts = this.#counts.slice();
-    copy.#totals = { ...this.#totals };
     copy.#maxDepth = this.#maxDepth;
     return copy;
   }
@@ -95,6 +88,8 @@ export class Projection {
         const before = this.#nodes[at]!;
         const after = applyToNode(before, event);
         if (after !== before) this.#replace(at, before, after);
+        const usage = usageOf(event);
+        if (usage !== undefined) this.#addUsage(at, usage);
       }
     }
   }
@@ -105,7 +100,6 @@ export class Projection {
     this.#nodes.push(node);
     this.#counts[statusIndex(node.status)]! += 1;
     this.#maxDepth = Math.max(this.#maxDepth, node.depth);
-    for (const key of TOTALS) this.#totals[key] += node.usage[key];
   }
 
   #replace(at: number, before: GraphNode, after: GraphNode): void {
@@ -114,10 +108,13 @@ export class Projection {
       this.#counts[statusIndex(before.status)]! -= 1;
       this.#counts[statusIndex(after.status)]! += 1;
     }
-    if (before.usage !== after.usage) {
-      for (const key of TOTALS)
-        this.#totals[key] += after.usage[key] - before.usage[key];
-    }
+  }
+
+  /** Adds to the node's own sums and to those of every subtree that it is part of: as many steps as it is deep. */
+  #addUsage(at: number, usage: Usage): void {
+    this.#nodes[at] = { ...this.#nodes[at]!, usage: plus(this.#nodes[at]!.usage, usage) };
+    for (let above = at; above >= 0; above = this.shape.parents[above]!)
+      this.#nodes[above] = { ...this.#nodes[above]!, subtreeUsage: plus(this.#nodes[above]!.subtreeUsage, usage) };
   }
 
   /** The last event that was applied; 0 for none. */
@@ -166,7 +163,7 @@ export class Projection {
 
   get stats(): Stats {
     const byStatus = Object.fromEntries(NODE_STATUSES.map((s, i) => [s, this.#counts[i]!])) as Record<NodeStatus, number>;
-    return { nodes: this.#nodes.length, byStatus, maxDepth: this.#maxDepth, ...this.#totals };
+    return { nodes: this.#nodes.length, byStatus, maxDepth: this.#maxDepth, usage: this.#nodes[0]?.subtreeUsage ?? NO_USAGE };
   }
 
   snapshot(): GraphSnapshot {

@@ -15,7 +15,7 @@ import {
   type TreeAgentResult,
 } from '../../gen/treeagent/v1/common_pb';
 import type { ArtifactCreated } from '../../gen/treeagent/v1/events_pb';
-import type { Graph, GraphArtifact, GraphNode as PbGraphNode, GraphPlan } from '../../gen/treeagent/v1/run_service_pb';
+import type { Graph, GraphArtifact, GraphNode as PbGraphNode, GraphPlan, Usage as PbUsage } from '../../gen/treeagent/v1/run_service_pb';
 import type {
   Artifact,
   GraphNode,
@@ -27,7 +27,9 @@ import type {
   Role,
   RunStatus,
   StepStatus,
+  Usage,
 } from './model';
+import { NO_USAGE, USAGE_KEYS } from './model';
 
 /** `NODE_STATUS_PLANNING` is kept as `PLANNING` by the generator; the contract says `planning`. */
 function word(enumeration: Record<number, string>, value: number): string {
@@ -101,6 +103,12 @@ function plan(p: GraphPlan): Plan {
   };
 }
 
+export function usage(u: PbUsage | undefined): Usage {
+  const all = { ...NO_USAGE };
+  if (u !== undefined) for (const key of USAGE_KEYS) all[key] = Number(u[key]);
+  return all;
+}
+
 function node(n: PbGraphNode): GraphNode {
   return tidy<GraphNode>({
     id: n.id,
@@ -125,12 +133,8 @@ function node(n: PbGraphNode): GraphNode {
     plan: n.plan && plan(n.plan),
     result: n.result && result(n.result),
     artifacts: n.artifacts.map(artifact),
-    usage: {
-      inputTokens: Number(n.usage?.inputTokens ?? 0n),
-      outputTokens: Number(n.usage?.outputTokens ?? 0n),
-      costMicros: Number(n.usage?.costMicros ?? 0n),
-      toolCalls: Number(n.usage?.toolCalls ?? 0n),
-    },
+    usage: usage(n.usage),
+    subtreeUsage: usage(n.subtreeUsage),
     createdAt: time(n.createdAt),
     startedAt: n.startedAt && time(n.startedAt),
     endedAt: n.endedAt && time(n.endedAt),
