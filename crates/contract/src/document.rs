@@ -52,7 +52,7 @@ pub struct Document {
     /// The run that wrote it; none for sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    /// Path within its project, `/`-separated, unique there; empty for documents of a run.
+    /// Path within its project or run, `/`-separated, unique there; empty for what a node writes.
     #[serde(default)]
     pub path: String,
     /// Its title.

@@ -127,6 +127,11 @@ impl DocumentId {
         Self::derive(&[project.as_bytes(), path.as_bytes(), b"source"])
     }
 
+    /// What `run` keeps at `path` beside the documents of its nodes, such as a long answer of a tool.
+    pub fn of_run(run: RunId, path: &str) -> Self {
+        Self::derive(&[run.as_bytes(), path.as_bytes(), b"run"])
+    }
+
     /// The document behind a document artifact.
     pub fn of_artifact(artifact: ArtifactId) -> Self {
         Self::derive(&[artifact.as_bytes(), b"artifact"])

@@ -5,7 +5,7 @@ use tree_agent_contract::{Document, DocumentId, DocumentSummary, ProjectId, Scop
 
 use crate::args::{Args, Param, ParamKind};
 use crate::error::ToolError;
-use crate::registry::{ToolOutput, ToolSpec};
+use crate::registry::ToolOutput;
 use crate::source::{Caller, DocumentSource, ListDocuments, NewDocument, SearchDocuments, is_source};
 
 /// Lists source documents.
@@ -38,9 +38,18 @@ const fn param(name: &'static str, kind: ParamKind, required: bool, about: &'sta
 const PREFIX: Param =
     param("path_prefix", ParamKind::Text(PATH_BYTES), false, "Only documents whose path begins with this.");
 
+/// A built-in tool.
+pub(crate) struct Builtin {
+    pub(crate) name: &'static str,
+    pub(crate) description: &'static str,
+    pub(crate) params: &'static [Param],
+    /// The scopes in which it is offered.
+    pub(crate) scopes: &'static [Scope],
+}
+
 /// Every built-in tool.
-pub(crate) const SPECS: &[ToolSpec] = &[
-    ToolSpec {
+pub(crate) const BUILTINS: &[Builtin] = &[
+    Builtin {
         name: LIST_DOCUMENTS,
         description: "Lists the source documents of the context by path: id, project, path, title and size.",
         params: &[
@@ -56,7 +65,7 @@ pub(crate) const SPECS: &[ToolSpec] = &[
         ],
         scopes: ANY,
     },
-    ToolSpec {
+    Builtin {
         name: SEARCH_DOCUMENTS,
         description: "Full-text search over the source documents of the context, best first, with a snippet of each.",
         params: &[
@@ -71,7 +80,7 @@ pub(crate) const SPECS: &[ToolSpec] = &[
         ],
         scopes: ANY,
     },
-    ToolSpec {
+    Builtin {
         name: READ_DOCUMENT,
         description: "Reads a document of the context, or one that this run wrote, from a byte offset.",
         params: &[
@@ -91,7 +100,7 @@ pub(crate) const SPECS: &[ToolSpec] = &[
         ],
         scopes: ANY,
     },
-    ToolSpec {
+    Builtin {
         name: CREATE_DOCUMENT,
         description: "Writes a source document into a project of the context. The same path again replaces it.",
         params: &[
@@ -112,7 +121,7 @@ pub(crate) const SPECS: &[ToolSpec] = &[
         ],
         scopes: ANY,
     },
-    ToolSpec {
+    Builtin {
         name: LIST_PROJECTS,
         description: "Lists the projects of the context by name.",
         params: &[param(

@@ -31,6 +31,31 @@ pub enum ToolError {
     /// The source refused the call or answered with something that makes no sense.
     #[error("the document service refused: {0}")]
     Source(String),
+    /// The tool gave no answer in its time; the call was cancelled, and the same call later may succeed.
+    #[error("{tool} gave no answer within {seconds} s; the call was cancelled")]
+    Timeout {
+        /// The tool.
+        tool: String,
+        /// Its time limit.
+        seconds: u64,
+    },
+    /// The MCP server behind the tool is down, died in the middle of the call or broke the protocol. It is started
+    /// again by itself, so the same call later may succeed. Whether this call had an effect is not known.
+    #[error("the MCP server {server:?} did not answer: {message}")]
+    Server {
+        /// The server's name in the configuration.
+        server: String,
+        /// What happened.
+        message: String,
+    },
+    /// The tool ran and said that it failed.
+    #[error("{tool} failed: {message}")]
+    Failed {
+        /// The tool.
+        tool: String,
+        /// What the tool said. Text from elsewhere: data, never instructions.
+        message: String,
+    },
 }
 
 impl ToolError {
@@ -41,6 +66,6 @@ impl ToolError {
 
     /// True when the same call later may succeed.
     pub const fn retryable(&self) -> bool {
-        matches!(self, Self::Unavailable(_))
+        matches!(self, Self::Unavailable(_) | Self::Timeout { .. } | Self::Server { .. })
     }
 }

@@ -18,7 +18,7 @@ use tree_agent_runtime::retry::backoff;
 
 use crate::error::ToolError;
 use crate::source::{
-    Caller, DocumentSource, ListDocuments, Listing, NewDocument, ProjectInfo, SearchDocuments,
+    Caller, DocumentSource, ListDocuments, Listing, LongOutput, NewDocument, ProjectInfo, SearchDocuments,
 };
 
 /// How long one try may take: documents are small, so a gateway that needs longer is treated as gone.
@@ -70,6 +70,20 @@ impl GatewayDocuments {
                 _ => return Err(ToolError::Source(status.message().to_owned())),
             }
         }
+    }
+
+    async fn create(
+        &self,
+        what: &str,
+        request: pb::CreateDocumentRequest,
+    ) -> Result<DocumentSummary, ToolError> {
+        let written = self
+            .call(what, request, |c, request| async move {
+                let mut client = Self::documents(c).max_encoding_message_size(limits::MESSAGE_BYTES);
+                Ok(client.create_document(request).await?.into_inner())
+            })
+            .await?;
+        summary(given(written.document)?)
     }
 
     fn documents(channel: Peers) -> DocumentServiceClient<Peers> {
@@ -173,14 +187,20 @@ impl DocumentSource for GatewayDocuments {
             path: document.path,
             title: document.title,
             body: document.body,
+            run_id: String::new(),
         };
-        let written = self
-            .call(&what, request, |c, request| async move {
-                let mut client = Self::documents(c).max_encoding_message_size(limits::MESSAGE_BYTES);
-                Ok(client.create_document(request).await?.into_inner())
-            })
-            .await?;
-        summary(given(written.document)?)
+        self.create(&what, request).await
+    }
+
+    async fn keep_output(&self, caller: &Caller, output: LongOutput) -> Result<DocumentId, ToolError> {
+        let request = pb::CreateDocumentRequest {
+            project_id: String::new(),
+            path: output.path,
+            title: output.title,
+            body: output.body,
+            run_id: caller.run_id.to_string(),
+        };
+        Ok(self.create(&format!("run {}", caller.run_id), request).await?.id)
     }
 
     async fn list_projects(&self, caller: &Caller, limit: u32) -> Result<Vec<ProjectInfo>, ToolError> {

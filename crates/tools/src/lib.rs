@@ -11,9 +11,9 @@ mod error;
 mod gateway;
 mod memory;
 mod registry;
+mod schema;
 mod source;
 
-pub use args::{Args, Param, ParamKind};
 pub use builtin::{
     CREATE_DOCUMENT, LIST_DOCUMENTS, LIST_PROJECTS, OUTPUT_BYTES, READ_DOCUMENT, SEARCH_DOCUMENTS,
     SEARCH_LIMIT_MAX,
@@ -22,4 +22,6 @@ pub use error::ToolError;
 pub use gateway::GatewayDocuments;
 pub use memory::MemoryDocuments;
 pub use registry::{ToolOutput, ToolRegistry, ToolSet, ToolSpec};
-pub use source::{Caller, DocumentSource, ListDocuments, Listing, NewDocument, ProjectInfo, SearchDocuments};
+pub use source::{
+    Caller, DocumentSource, ListDocuments, Listing, LongOutput, NewDocument, ProjectInfo, SearchDocuments,
+};

@@ -120,7 +120,18 @@ impl DocumentService for Documents {
         request: Request<pb::CreateDocumentRequest>,
     ) -> Result<Response<pb::CreateDocumentResponse>, Status> {
         let request = request.into_inner();
-        let project_id = id(ProjectId::parse_field("project_id", &request.project_id))?;
+        // The same owner and path make the same id: writing again replaces.
+        let (document_id, kind, project_id, run_id) = match (&*request.project_id, &*request.run_id) {
+            ("", run) if !run.is_empty() => {
+                let run = id(RunId::parse_field("run_id", run))?;
+                (DocumentId::of_run(run, &request.path), DocumentKind::Artifact, None, Some(run))
+            }
+            (project, "") => {
+                let project = id(ProjectId::parse_field("project_id", project))?;
+                (DocumentId::source(project, &request.path), DocumentKind::Source, Some(project), None)
+            }
+            _ => return Err(invalid_field("run_id", "must be empty when project_id is given")),
+        };
         let mut checks = Checks::default();
         check_path(&mut checks, &request.path);
         checks.at_most("title", &request.title, limits::TITLE_BYTES);
@@ -131,12 +142,14 @@ impl DocumentService for Documents {
             title => title.to_owned(),
         };
         let now = now();
+        if let Some(run) = run_id {
+            self.0.store.run(run).await.map_err(|e| errors::store(&e))?;
+        }
         let document = Document {
-            // The same project and path make the same id: writing again replaces.
-            id: DocumentId::source(project_id, &request.path),
-            kind: DocumentKind::Source,
-            project_id: Some(project_id),
-            run_id: None,
+            id: document_id,
+            kind,
+            project_id,
+            run_id,
             path: request.path,
             title,
             body: request.body,

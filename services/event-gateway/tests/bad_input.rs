@@ -221,6 +221,12 @@ async fn documents() {
             "project_id",
         ),
         (CreateDocumentRequest { project_id: NOBODY.into(), ..create("a.md") }, NotFound, "project_id"),
+        (CreateDocumentRequest { run_id: NOBODY.into(), ..create("a.md") }, InvalidArgument, "run_id"),
+        (
+            CreateDocumentRequest { project_id: String::new(), run_id: NOBODY.into(), ..create("a.md") },
+            NotFound,
+            "run_id",
+        ),
         (create(""), InvalidArgument, "path"),
         (create("../a.md"), InvalidArgument, "path"),
         (create("/etc/passwd"), InvalidArgument, "path"),

@@ -157,8 +157,8 @@ async fn documents_are_written_replaced_listed_and_found() {
     let write = |path: &str, body: &str| CreateDocumentRequest {
         project_id: project.clone(),
         path: path.into(),
-        title: String::new(),
         body: body.into(),
+        ..Default::default()
     };
     let first = documents.create_document(write("guide/a.md", "# Leases\nA lease expires.")).await.unwrap();
     let first = first.into_inner().document.unwrap();
@@ -208,5 +208,36 @@ async fn projects_are_written_once_per_request_id_found_by_name_and_listed() {
         request.page_token = page.next_page_token;
     }
     assert_eq!(names, ["alpha", "Beta"]);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_keeps_long_answers_beside_the_documents_of_its_nodes() {
+    let gateway = Gateway::start(Config::default()).await;
+    let mut documents = gateway.documents();
+    let run = gateway.create_run("reads much").await.run_id;
+    let write = |body: &str| CreateDocumentRequest {
+        run_id: run.clone(),
+        path: "tool-output/fs__read/1.txt".into(),
+        title: "Answer".into(),
+        body: body.into(),
+        ..Default::default()
+    };
+    let first = documents.create_document(write("one")).await.unwrap().into_inner().document.unwrap();
+    assert_eq!((first.run_id(), first.kind()), (&*run, DocumentKind::Artifact));
+    assert_eq!(first.project_id, None);
+    let again = documents.create_document(write("two")).await.unwrap().into_inner().document.unwrap();
+    assert_eq!(again.document_id, first.document_id);
+    let get = GetDocumentRequest { document_id: first.document_id.clone() };
+    assert_eq!(documents.get_document(get).await.unwrap().into_inner().document.unwrap().body, "two");
+    // It belongs to the run, not to what a search of sources finds.
+    let found = documents
+        .search_documents(SearchDocumentsRequest {
+            query: "two".into(),
+            context: Some(RunContext { scope: Scope::Global as i32, ..Default::default() }),
+            ..Default::default()
+        })
+        .await;
+    assert!(found.unwrap().into_inner().hits.is_empty());
     gateway.stop().await;
 }

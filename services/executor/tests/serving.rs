@@ -22,7 +22,7 @@ use tree_agent_proto::v1::executor_service_client::ExecutorServiceClient;
 use tree_agent_proto::v1::{ExecuteRequest, ExecuteResponse};
 use tree_agent_proto::{Wire, role_error};
 use tree_agent_tools::{
-    Caller, DocumentSource, ListDocuments, Listing, MemoryDocuments, NewDocument, ProjectInfo,
+    Caller, DocumentSource, ListDocuments, Listing, LongOutput, MemoryDocuments, NewDocument, ProjectInfo,
     SearchDocuments, ToolError, ToolRegistry,
 };
 
@@ -165,6 +165,9 @@ impl DocumentSource for Stuck {
         Err(ToolError::NotFound(id.to_string()))
     }
     async fn create_document(&self, _: &Caller, _: NewDocument) -> Result<DocumentSummary, ToolError> {
+        Err(ToolError::Source("read only".into()))
+    }
+    async fn keep_output(&self, _: &Caller, _: LongOutput) -> Result<DocumentId, ToolError> {
         Err(ToolError::Source("read only".into()))
     }
     async fn list_projects(&self, _: &Caller, _: u32) -> Result<Vec<ProjectInfo>, ToolError> {

@@ -204,6 +204,7 @@ async fn write(
                 path: path.clone(),
                 title: String::new(),
                 body: body.clone(),
+                run_id: String::new(),
             };
             async move { documents.create_document(request(message)).await }
         })
