@@ -3,7 +3,8 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    cancel, completions, dev, doc, events, graph, import, migrate, projects, run, runs, watch,
+    cancel, completions, dev, doc, events, graph, import, migrate, projects, rebuild, run, runs, verify,
+    watch,
 };
 use crate::exit;
 use crate::output::Format;
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Import(import::Import),
     Projects(projects::Projects),
     Migrate(migrate::Migrate),
+    Verify(verify::Verify),
+    Rebuild(rebuild::Rebuild),
     Completions(completions::Completions),
 }
 

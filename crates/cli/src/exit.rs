@@ -20,6 +20,8 @@ pub(crate) enum Exit {
     RunCancelled = 4,
     /// The server could not be reached, or the connection was lost for good.
     Disconnected = 5,
+    /// A log or what is derived from it is not what it must be.
+    Unsound = 6,
     /// Ctrl-C or SIGTERM: the command stopped, the run goes on.
     Interrupted = 130,
 }
@@ -33,6 +35,7 @@ Exit codes:
     3  the run failed
     4  the run was cancelled
     5  the server is unreachable, or the connection was lost for good
+    6  verify or rebuild found something that is not what it must be
   130  interrupted (Ctrl-C, SIGTERM); a watched run goes on";
 
 impl Exit {
@@ -65,6 +68,7 @@ mod tests {
             Exit::RunFailed,
             Exit::RunCancelled,
             Exit::Disconnected,
+            Exit::Unsound,
             Exit::Interrupted,
         ] {
             let code = (exit as u8).to_string();

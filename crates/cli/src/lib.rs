@@ -1,7 +1,7 @@
 //! The tree-agent command line.
 //!
-//! Each command is a file of [`commands`]. All but `dev`, `migrate` and `completions` are clients of a server;
-//! `run --local` and `dev` bring the server up inside this process ([`cluster`]) and are clients of that.
+//! Each command is a file of [`commands`]. All but `dev`, `completions` and those that work on a store
+//! (`migrate`, `verify`, `rebuild`) are clients of a server; `run --local` and `dev` bring the server up inside this process ([`cluster`]) and are clients of that.
 
 mod args;
 mod client;
@@ -76,6 +76,8 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
         Command::Import(import) => import.run(&context).await,
         Command::Projects(projects) => projects.run(&context).await,
         Command::Migrate(migrate) => migrate.run(&context).await,
+        Command::Verify(verify) => verify.run(&context).await,
+        Command::Rebuild(rebuild) => rebuild.run(&context).await,
         Command::Completions(completions) => completions.run(&context),
     }
 }

@@ -5,6 +5,7 @@
 //! no input can make a log unwritable and both stores hold the same.
 
 mod batch;
+mod cells;
 pub mod embedded;
 pub mod error;
 pub mod ports;
@@ -13,6 +14,7 @@ mod rows;
 mod schema;
 mod text;
 
+pub use cells::Row;
 pub use error::StoreError;
 pub use ports::*;
 pub use rows::GraphState;

@@ -12,6 +12,10 @@ use tree_agent_contract::{
     RunSpec, RunStatus, RunSummary, Timestamp,
 };
 
+mod operations;
+
+pub use operations::{Operations, Stored, StoredEvent, WholeProjection};
+
 use crate::error::StoreError;
 
 /// A whole store. Services hold an `Arc<dyn Store>`.
@@ -362,20 +366,4 @@ pub struct Project {
     pub document_count: u64,
     /// When it was created.
     pub created_at: Timestamp,
-}
-
-/// What operators need.
-#[async_trait]
-pub trait Operations: Send + Sync {
-    /// A cheap round trip to the store; an error when it cannot serve now.
-    async fn ping(&self) -> Result<(), StoreError>;
-
-    /// Replaces the projection rows of a run with `projection` (which must be complete), as long as the head is
-    /// still `head_seq`; false when it moved.
-    async fn replace_projection(
-        &self,
-        run: RunId,
-        head_seq: u64,
-        projection: Projection,
-    ) -> Result<bool, StoreError>;
 }

@@ -1,6 +1,6 @@
 //! From events to the rows they touch: the one place that says what the projection tables hold.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde_json::json;
 use tree_agent_contract::event::{Event, EventBody};
@@ -26,14 +26,13 @@ pub struct GraphState<'a> {
 impl Projection {
     /// The final rows of everything that `events` touch, read from the graph after them.
     pub fn of(events: &[Event], graph: &GraphState<'_>) -> Self {
-        let mut touched: BTreeSet<NodeId> = BTreeSet::new();
-        let mut planned: BTreeSet<NodeId> = BTreeSet::new();
+        // When each was last touched, so that rows do not depend on how events were grouped into appends.
+        let mut touched: BTreeMap<NodeId, Timestamp> = BTreeMap::new();
+        let mut planned: BTreeMap<NodeId, Timestamp> = BTreeMap::new();
         let mut projection = Self::default();
         let mut run_touched = false;
         let mut error = None;
-        let mut updated_at = Timestamp::default();
         for event in events {
-            updated_at = updated_at.max(event.timestamp);
             match &event.body {
                 EventBody::RunStatusChanged(e) => {
                     run_touched = true;
@@ -41,17 +40,17 @@ impl Projection {
                 }
                 EventBody::NodeCreated(_) => {
                     run_touched = true;
-                    touched.insert(event.node_id);
+                    touched.insert(event.node_id, event.timestamp);
                 }
                 EventBody::NodeStatusChanged(_)
                 | EventBody::NodeCompleted(_)
                 | EventBody::NodeFailed(_)
                 | EventBody::ScratchpadLinked(_) => {
-                    touched.insert(event.node_id);
+                    touched.insert(event.node_id, event.timestamp);
                 }
                 EventBody::UsageRecorded(_) | EventBody::ToolCallRequested(_) => run_touched = true,
-                EventBody::PlanCreated(_) => {
-                    planned.insert(event.node_id);
+                EventBody::PlanCreated(_) | EventBody::PlanBandCreated(_) | EventBody::StepCreated(_) => {
+                    planned.entry(event.node_id).or_insert(event.timestamp);
                 }
                 EventBody::ArtifactCreated(e) => projection.artifacts.push(ArtifactRow {
                     id: e.artifact_id,
@@ -76,11 +75,13 @@ impl Projection {
             });
         }
         projection.nodes =
-            touched.iter().filter_map(|&id| (graph.node)(id)).map(|n| node_row(n, updated_at)).collect();
+            touched.iter().filter_map(|(&id, &at)| (graph.node)(id).map(|node| node_row(node, at))).collect();
         projection.plans = planned
             .iter()
-            .filter_map(|&id| (graph.node)(id))
-            .filter_map(|node| node.plan.as_ref().map(|plan| plan_row(node, plan, updated_at)))
+            .filter_map(|(&id, &at)| {
+                let node = (graph.node)(id)?;
+                node.plan.as_ref().map(|plan| plan_row(node, plan, at))
+            })
             .collect();
         projection
     }

@@ -1,13 +1,19 @@
 //! What operators need, in SQLite.
 
 use async_trait::async_trait;
-use rusqlite::OptionalExtension;
-use tree_agent_contract::RunId;
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use tree_agent_contract::ids::EventId;
+use tree_agent_contract::{DocumentId, NodeId, RunId, Timestamp};
+use uuid::Uuid;
 
+use super::append::execute;
 use super::connection::map_error;
-use super::{EmbeddedStore, append, projection as rows};
+use super::{EmbeddedStore, projection as rows};
+use crate::batch::context_metrics;
+use crate::cells::{Kind, Row, TABLES, Table};
 use crate::error::StoreError;
-use crate::ports::{Operations, Projection};
+use crate::ports::{Operations, Stored, StoredEvent, WholeProjection};
+use crate::text::{clean, fold, json_text};
 
 #[async_trait]
 impl Operations for EmbeddedStore {
@@ -15,11 +21,53 @@ impl Operations for EmbeddedStore {
         self.query(|db| db.query_row("SELECT 1", [], |_| Ok(())).map_err(map_error)).await
     }
 
+    async fn run_ids(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.query(move |db| {
+            let sql = "SELECT id FROM tree_agent_runs WHERE ?1 IS NULL OR id > ?1 ORDER BY id LIMIT ?2";
+            let mut statement = db.prepare_cached(sql).map_err(map_error)?;
+            let ids =
+                statement.query_map(params![after.map(|run| run.0), limit], |row| Ok(RunId(row.get(0)?)));
+            ids.and_then(Iterator::collect).map_err(map_error)
+        })
+        .await
+    }
+
+    async fn stored(&self, run: RunId) -> Result<Stored, StoreError> {
+        self.query(move |db| {
+            // One read transaction sees one moment; it has nothing to commit.
+            let snapshot = db.unchecked_transaction().map_err(map_error)?;
+            stored(&snapshot, run)
+        })
+        .await
+    }
+
+    async fn stored_events(
+        &self,
+        run: RunId,
+        after_seq: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let after = i64::try_from(after_seq).unwrap_or(i64::MAX);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.query(move |db| {
+            let mut statement = db
+                .prepare_cached(
+                    "SELECT seq, id, node_id, parent_node_id, created_at, event_type, payload \
+                     FROM tree_agent_events WHERE run_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+                )
+                .map_err(map_error)?;
+            let events = statement.query_map(params![run.0, after, limit], stored_event);
+            events.and_then(Iterator::collect).map_err(map_error)
+        })
+        .await
+    }
+
     async fn replace_projection(
         &self,
         run: RunId,
         head_seq: u64,
-        projection: Projection,
+        whole: WholeProjection,
     ) -> Result<bool, StoreError> {
         self.write(move |tx| {
             let head = tx
@@ -33,11 +81,96 @@ impl Operations for EmbeddedStore {
                 return Ok(false);
             }
             for table in ["tree_agent_nodes", "tree_agent_plans", "tree_agent_artifacts"] {
-                append::execute(tx, &format!("DELETE FROM {table} WHERE run_id = ?1"), &[&run.0])?;
+                execute(tx, &format!("DELETE FROM {table} WHERE run_id = ?1"), &[&run.0])?;
             }
-            rows::write(tx, run, &projection)?;
+            replace_origin(tx, run, &whole)?;
+            rows::write(tx, run, &whole.rows)?;
             Ok(true)
         })
         .await
     }
+}
+
+fn stored_event(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredEvent> {
+    Ok(StoredEvent {
+        seq: row.get::<_, i64>(0)? as u64,
+        id: EventId(row.get(1)?),
+        node_id: NodeId(row.get(2)?),
+        parent_node_id: row.get::<_, Option<Uuid>>(3)?.map(NodeId),
+        timestamp: Timestamp(row.get(4)?),
+        event_type: row.get(5)?,
+        payload: row.get(6)?,
+    })
+}
+
+fn stored(db: &Connection, run: RunId) -> Result<Stored, StoreError> {
+    let head = db
+        .query_row("SELECT head_seq, epoch FROM tree_agent_runs WHERE id = ?1", [run.0], |row| {
+            Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64))
+        })
+        .optional()
+        .map_err(map_error)?;
+    let (head_seq, epoch) = head.ok_or_else(|| StoreError::not_found("run", run))?;
+    let (events, last_seq) = db
+        .query_row(
+            "SELECT count(*), COALESCE(max(seq), 0) FROM tree_agent_events WHERE run_id = ?1",
+            [run.0],
+            |row| Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64)),
+        )
+        .map_err(map_error)?;
+    let mut rows = Vec::new();
+    for table in TABLES {
+        let mut statement = db.prepare_cached(&select(table)).map_err(map_error)?;
+        let found = statement.query_map([run.0], |row| cells(table, row)).map_err(map_error)?;
+        for row in found {
+            rows.push(row.map_err(map_error)?);
+        }
+    }
+    let mut statement = db
+        .prepare_cached("SELECT id FROM onto_documents WHERE run_id = ?1 ORDER BY id")
+        .map_err(map_error)?;
+    let documents = statement.query_map([run.0], |row| Ok(DocumentId(row.get(0)?)));
+    let documents = documents.and_then(Iterator::collect).map_err(map_error)?;
+    Ok(Stored { head_seq, epoch, events, last_seq, rows, documents })
+}
+
+/// The rows of a run, every column as text.
+fn select(table: &Table) -> String {
+    let columns = table.columns.iter().map(|(name, kind)| match kind {
+        Kind::Uuid => format!("CASE WHEN {name} IS NULL THEN NULL ELSE lower(hex({name})) END"),
+        _ => format!("CAST({name} AS TEXT)"),
+    });
+    let columns: Vec<_> = columns.collect();
+    format!("SELECT id, {} FROM {} WHERE {} = ?1 ORDER BY id", columns.join(", "), table.name, table.run)
+}
+
+fn cells(table: &Table, row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
+    let cells: Vec<_> = (0..table.columns.len()).map(|i| row.get(i + 1)).collect::<Result<_, _>>()?;
+    Ok(table.row(row.get(0)?, cells))
+}
+
+/// The columns of the run's row that come from its first and its last event.
+fn replace_origin(tx: &Transaction<'_>, run: RunId, whole: &WholeProjection) -> Result<(), StoreError> {
+    let spec = &whole.spec;
+    execute(
+        tx,
+        "UPDATE tree_agent_runs SET user_id = ?2, objective = ?3, objective_folded = ?4, spec = ?5, strategy = ?6, \
+         scope = ?7, project_ids = ?8, metrics = ?9, root_node_id = ?10, created_at = ?11, updated_at = ?12 \
+         WHERE id = ?1",
+        params![
+            run.0,
+            clean(&spec.user_id),
+            clean(&spec.objective),
+            fold(&spec.objective),
+            json_text(spec)?,
+            spec.strategy.as_str(),
+            spec.context.scope.as_str(),
+            json_text(&spec.context.project_ids)?,
+            json_text(&context_metrics(spec, whole.created_at))?,
+            whole.root_node_id.0,
+            whole.created_at.micros(),
+            whole.updated_at.micros(),
+        ],
+    )
+    .map(drop)
 }

@@ -151,6 +151,12 @@ impl Connection {
         self.batch("BEGIN").await
     }
 
+    /// Begins a transaction that reads as of one moment and writes nothing.
+    pub(super) async fn begin_snapshot(&mut self) -> Result<(), StoreError> {
+        self.in_transaction = true;
+        self.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
+    }
+
     /// Ends the transaction: commits a success, rolls back a failure.
     pub(super) async fn end<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         let ended = self.batch(if result.is_ok() { "COMMIT" } else { "ROLLBACK" }).await;

@@ -1,14 +1,20 @@
 //! What operators need, on Postgres.
 
 use async_trait::async_trait;
-use tree_agent_contract::RunId;
+use deadpool_postgres::tokio_postgres::Row as PostgresRow;
+use tree_agent_contract::ids::EventId;
+use tree_agent_contract::{DocumentId, NodeId, RunId};
+use uuid::Uuid;
 
 use super::PostgresStore;
-use super::columns::Columns;
+use super::columns::{Columns, json};
 use super::connection::Connection;
-use super::types::Time;
+use super::types::{Json, Time};
+use crate::batch::context_metrics;
+use crate::cells::{Kind, Row, TABLES, Table};
 use crate::error::StoreError;
-use crate::ports::{Operations, Projection};
+use crate::ports::{Operations, Stored, StoredEvent, WholeProjection};
+use crate::text::clean;
 
 #[async_trait]
 impl Operations for PostgresStore {
@@ -16,30 +22,117 @@ impl Operations for PostgresStore {
         self.connection().await?.query("SELECT 1", &[]).await.map(drop)
     }
 
+    async fn run_ids(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        let mut connection = self.connection().await?;
+        let after = after.map(|run| run.0);
+        let rows = connection
+            .query(
+                "SELECT id FROM tree_agent_runs WHERE $1::uuid IS NULL OR id > $1 ORDER BY id LIMIT $2",
+                &[&after, &i64::try_from(limit).unwrap_or(i64::MAX)],
+            )
+            .await?;
+        Ok(rows.iter().map(|row| RunId(row.get(0))).collect())
+    }
+
+    async fn stored(&self, run: RunId) -> Result<Stored, StoreError> {
+        let mut connection = self.connection().await?;
+        connection.begin_snapshot().await?;
+        let stored = stored(&mut connection, run).await;
+        connection.end(stored).await
+    }
+
+    async fn stored_events(
+        &self,
+        run: RunId,
+        after_seq: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let mut connection = self.connection().await?;
+        let after = i64::try_from(after_seq).unwrap_or(i64::MAX);
+        let rows = connection
+            .query(
+                "SELECT seq, id, node_id, parent_node_id, created_at, event_type, payload FROM tree_agent_events \
+                 WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+                &[&run.0, &after, &i64::try_from(limit).unwrap_or(i64::MAX)],
+            )
+            .await?;
+        rows.iter().map(|row| stored_event(run, row)).collect()
+    }
+
     async fn replace_projection(
         &self,
         run: RunId,
         head_seq: u64,
-        projection: Projection,
+        whole: WholeProjection,
     ) -> Result<bool, StoreError> {
         let mut connection = self.connection().await?;
         connection.begin().await?;
-        let replaced = replace(&mut connection, run, head_seq, &projection).await;
+        let replaced = replace(&mut connection, run, head_seq, &whole).await;
         connection.end(replaced).await
     }
+}
+
+fn stored_event(run: RunId, row: &PostgresRow) -> Result<StoredEvent, StoreError> {
+    let seq = row.get::<_, i64>(0) as u64;
+    let payload: Json = row.get(6);
+    Ok(StoredEvent {
+        seq,
+        id: EventId(row.get(1)),
+        node_id: NodeId(row.get(2)),
+        parent_node_id: row.get::<_, Option<Uuid>>(3).map(NodeId),
+        timestamp: row.get::<_, Time>(4).0,
+        event_type: row.get(5),
+        payload: String::from_utf8(payload.0.into())
+            .map_err(|e| StoreError::broken(format!("event {seq} of run {run} cannot be read"), e))?,
+    })
+}
+
+async fn stored(connection: &mut Connection, run: RunId) -> Result<Stored, StoreError> {
+    let head = connection
+        .query_opt(
+            "SELECT r.head_seq, r.epoch, e.events, e.last_seq FROM tree_agent_runs r, \
+             (SELECT count(*) AS events, COALESCE(max(seq), 0) AS last_seq FROM tree_agent_events WHERE run_id = $1) e \
+             WHERE r.id = $1",
+            &[&run.0],
+        )
+        .await?
+        .ok_or_else(|| StoreError::not_found("run", run))?;
+    let count = |i: usize| head.get::<_, i64>(i) as u64;
+    let mut rows = Vec::new();
+    for table in TABLES {
+        for row in connection.query(&select(table), &[&run.0]).await? {
+            rows.push(cells(table, &row));
+        }
+    }
+    let sql = "SELECT id FROM onto_documents WHERE run_id = $1 ORDER BY id";
+    let documents = connection.query(sql, &[&run.0]).await?;
+    let documents = documents.iter().map(|row| DocumentId(row.get(0))).collect();
+    Ok(Stored { head_seq: count(0), epoch: count(1), events: count(2), last_seq: count(3), rows, documents })
+}
+
+/// The rows of a run, every column as text.
+fn select(table: &Table) -> String {
+    let columns = table.columns.iter().map(|(name, kind)| match kind {
+        Kind::Time => format!("(extract(epoch FROM {name}) * 1000000)::int8::text"),
+        Kind::Uuids => format!("to_jsonb({name})::text"),
+        _ => format!("{name}::text"),
+    });
+    let columns: Vec<_> = columns.collect();
+    format!("SELECT id, {} FROM {} WHERE {} = $1 ORDER BY id", columns.join(", "), table.name, table.run)
+}
+
+fn cells(table: &Table, row: &PostgresRow) -> Row {
+    table.row(row.get(0), (0..table.columns.len()).map(|i| row.get(i + 1)))
 }
 
 async fn replace(
     connection: &mut Connection,
     run: RunId,
     head_seq: u64,
-    projection: &Projection,
+    whole: &WholeProjection,
 ) -> Result<bool, StoreError> {
     let row = connection
-        .query_opt(
-            "SELECT epoch, head_seq, updated_at FROM tree_agent_runs WHERE id = $1 FOR UPDATE",
-            &[&run.0],
-        )
+        .query_opt("SELECT epoch, head_seq FROM tree_agent_runs WHERE id = $1 FOR UPDATE", &[&run.0])
         .await?
         .ok_or_else(|| StoreError::not_found("run", run))?;
     if row.get::<_, i64>(1) as u64 != head_seq {
@@ -48,9 +141,39 @@ async fn replace(
     for table in ["tree_agent_nodes", "tree_agent_plans", "tree_agent_artifacts"] {
         connection.query(&format!("DELETE FROM {table} WHERE run_id = $1"), &[&run.0]).await?;
     }
+    replace_origin(connection, run, whole).await?;
     // The append's own statement, without events and with the head staying where it is.
-    let columns = Columns::of_projection(run, row.get(0), (head_seq, row.get::<_, Time>(2).0), projection)?;
+    let columns = Columns::of_projection(run, row.get(0), (head_seq, whole.updated_at), &whole.rows)?;
     let shape = columns.shape();
     let moved = connection.query(shape.sql(), &columns.params(shape)).await?;
     Ok(moved.len() == 1)
+}
+
+/// The columns of the run's row that come from its first event.
+async fn replace_origin(
+    connection: &mut Connection,
+    run: RunId,
+    whole: &WholeProjection,
+) -> Result<(), StoreError> {
+    let spec = &whole.spec;
+    let projects: Vec<Uuid> = spec.context.project_ids.iter().map(|id| id.0).collect();
+    connection
+        .query(
+            "UPDATE tree_agent_runs SET user_id = $2, objective = $3, spec = $4, strategy = $5, scope = $6, \
+             project_ids = $7, metrics = $8, root_node_id = $9, created_at = $10 WHERE id = $1",
+            &[
+                &run.0,
+                &clean(&spec.user_id),
+                &clean(&spec.objective),
+                &json(spec)?,
+                &spec.strategy.as_str(),
+                &spec.context.scope.as_str(),
+                &projects,
+                &json(&context_metrics(spec, whole.created_at))?,
+                &whole.root_node_id.0,
+                &Time(whole.created_at),
+            ],
+        )
+        .await
+        .map(drop)
 }

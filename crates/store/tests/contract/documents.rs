@@ -2,13 +2,11 @@
 
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::limits::{DOCUMENT_BYTES, PAGE_MAX};
-use tree_agent_contract::{
-    DocumentId, NodeId, NodeStatus, ProjectId, RunContext, RunStatus, Scope, Timestamp,
-};
-use tree_agent_store::{AppendOutcome, DocumentQuery, Project, Projection, SearchQuery, StoreError};
+use tree_agent_contract::{DocumentId, NodeId, ProjectId, RunContext, Scope, Timestamp};
+use tree_agent_store::{AppendOutcome, DocumentQuery, Project, SearchQuery, StoreError};
 use uuid::Uuid;
 
-use crate::fixture::{Fixture, T0, append, node_row, run_id, run_row};
+use crate::fixture::{Fixture, T0, append, run_id};
 
 fn project_id(n: u128) -> ProjectId {
     ProjectId(Uuid::from_u128(0xaa00 + n))
@@ -234,23 +232,4 @@ pub async fn projects_have_unique_names_and_pages(f: Fixture) {
     assert_eq!(list("", "alphabet", 2).await, (vec!["beta".into(), "Ärger".into()], false));
     assert_eq!(list("ALPHA", "", 10).await.0, ["Alpha", "alphabet"]);
     assert_eq!(list("ärg", "", 10).await.0, ["Ärger"]);
-}
-
-pub async fn a_projection_is_replaced_while_the_head_stands(f: Fixture) {
-    let claim = f.claimed(1, "a").await;
-    let run = claim.run_id;
-    let mut node = node_row(run, NodeStatus::Completed);
-    node.title = "Rebuilt".into();
-    let projection =
-        Projection { run: Some(run_row(RunStatus::Completed)), nodes: vec![node], ..Projection::default() };
-    assert!(!f.store.replace_projection(run, 1, projection.clone()).await.unwrap());
-    assert_eq!(f.rows("SELECT title FROM tree_agent_nodes").await, ["Root"]);
-    assert!(f.store.replace_projection(run, 2, projection).await.unwrap());
-    assert_eq!(f.rows("SELECT title, status FROM tree_agent_nodes").await, ["Rebuilt|completed"]);
-    let summary = f.store.run(run).await.unwrap();
-    assert_eq!((summary.status, summary.head_seq), (RunStatus::Completed, 2));
-    assert!(f.store.replace_projection(run, 2, Projection::default()).await.unwrap());
-    assert_eq!(f.rows("SELECT count(*) FROM tree_agent_nodes").await, ["0"]);
-    let missing = f.store.replace_projection(run_id(9), 2, Projection::default()).await.unwrap_err();
-    assert!(matches!(missing, StoreError::NotFound { what: "run", .. }));
 }

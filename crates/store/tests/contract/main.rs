@@ -6,6 +6,7 @@ mod documents;
 mod fixture;
 mod leases;
 mod log;
+mod operations;
 mod runs;
 mod schema;
 
@@ -56,5 +57,8 @@ contract! {
     documents::search_stays_within_its_context,
     documents::odd_queries_and_odd_texts_are_no_errors,
     documents::projects_have_unique_names_and_pages,
-    documents::a_projection_is_replaced_while_the_head_stands,
+    operations::what_is_stored_can_be_seen_cell_by_cell,
+    operations::stored_events_are_not_interpreted,
+    operations::run_ids_page_upwards,
+    operations::a_projection_is_replaced_while_the_head_stands,
 }

@@ -1,0 +1,62 @@
+//! `verify`: is a log what it must be, and do the tables say what it says?
+
+use clap::Args;
+use serde_json::json;
+use tree_agent_maintenance::{Report, verify};
+
+use super::store::{RunArgs, StoreArgs, failed};
+use crate::Context;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::view::paint::count;
+
+/// Check the logs of runs and everything that is derived from them, beside running services
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    which: RunArgs,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl Verify {
+    pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
+        let store = self.store.open().await?;
+        let (mut unsound, mut runs) = (0, 0);
+        for run in self.which.ids(&*store).await? {
+            let report = verify(&*store, run).await.map_err(failed)?;
+            print(context, &report)?;
+            unsound += usize::from(!report.is_sound());
+            runs += 1;
+        }
+        if !context.out.is_jsonl() && runs != 1 {
+            context.out.line(format!("{} checked, {unsound} unsound", count(runs, "run")))?;
+        }
+        Ok(if unsound == 0 { Exit::Success } else { Exit::Unsound })
+    }
+}
+
+fn print(context: &Context, report: &Report) -> Result<(), CliError> {
+    let Report { run_id, head_seq, findings, more } = report;
+    if context.out.is_jsonl() {
+        let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
+        return context.out.json(&json!({
+            "runId": run_id, "seq": head_seq, "sound": report.is_sound(), "findings": findings, "more": more,
+            "canBeRebuilt": report.can_be_rebuilt(),
+        }));
+    }
+    if report.is_sound() {
+        return context.out.line(format!("run {run_id}: sound, {}", count(*head_seq as usize, "event")));
+    }
+    context.out.line(format!("run {run_id}: {} wrong", count(findings.len() + more, "thing")))?;
+    for finding in findings {
+        context.out.line(format!("  {finding}"))?;
+    }
+    if *more > 0 {
+        context.out.line(format!("  and {more} more"))?;
+    }
+    if report.can_be_rebuilt() {
+        context.out.note(format!("the log itself is sound: `tree-agent rebuild {run_id}` mends the rest"));
+    }
+    Ok(())
+}

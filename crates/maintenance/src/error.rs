@@ -1,0 +1,32 @@
+//! The one error type of this crate.
+
+use tree_agent_contract::RunId;
+use tree_agent_engine::ReplayError;
+use tree_agent_store::StoreError;
+
+/// Why a log could not be looked after.
+#[derive(Debug, thiserror::Error)]
+pub enum MaintenanceError {
+    /// The store could not do it.
+    #[error("the store could not be read or written")]
+    Store(#[from] StoreError),
+    /// The log is not one that a run can have written.
+    #[error("the log does not replay; `tree-agent verify` says where")]
+    Replay(#[from] ReplayError),
+    /// The run row and the log disagree about where the log ends.
+    #[error(
+        "run {run} names event {head_seq} as its last, but its log ends at event {last_seq}; restore it from a backup \
+         or an archive"
+    )]
+    Head {
+        /// The run.
+        run: RunId,
+        /// What the row says.
+        head_seq: u64,
+        /// What the log holds.
+        last_seq: u64,
+    },
+    /// The run was written to each time that it was looked at.
+    #[error("run {0} is being driven and moved on at every try; try again, or wait until it has ended")]
+    Moving(RunId),
+}

@@ -1,0 +1,132 @@
+//! From a whole log to everything that is derived from it.
+
+use std::collections::BTreeMap;
+
+use tree_agent_contract::event::Event;
+use tree_agent_contract::{ArtifactId, NodeId, PlanId, RunId, Timestamp};
+use tree_agent_engine::{ReplayError, Run};
+use tree_agent_store::{ArtifactRow, GraphState, NodeRow, PlanRow, Projection, RunRow, WholeProjection};
+
+/// Events whose rows are derived at once.
+const SEGMENT: usize = 1_000;
+
+/// Folds a log, event by event, into the rows that the store must hold for it.
+#[derive(Clone, Debug)]
+pub struct Fold {
+    run: Run,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    /// Applied to the run, their rows not derived yet.
+    segment: Vec<Event>,
+    row: Option<RunRow>,
+    nodes: BTreeMap<NodeId, NodeRow>,
+    plans: BTreeMap<PlanId, PlanRow>,
+    artifacts: BTreeMap<ArtifactId, ArtifactRow>,
+}
+
+impl Fold {
+    /// The fold of a log of which only the first event is known.
+    ///
+    /// # Errors
+    /// When that is not `tree.run_created` with seq 1.
+    pub fn begin(first: &Event) -> Result<Self, ReplayError> {
+        Ok(Self {
+            run: Run::begin(first)?,
+            created_at: first.timestamp,
+            updated_at: first.timestamp,
+            segment: Vec::new(),
+            row: None,
+            nodes: BTreeMap::new(),
+            plans: BTreeMap::new(),
+            artifacts: BTreeMap::new(),
+        })
+    }
+
+    /// Folds `events` into `fold`, which is begun when there is none yet.
+    ///
+    /// # Errors
+    /// When an event does not follow from those before it. The fold must be dropped then.
+    pub fn extend(fold: &mut Option<Self>, events: &[Event]) -> Result<(), ReplayError> {
+        for event in events {
+            match fold {
+                Some(fold) => fold.apply(event)?,
+                None => *fold = Some(Self::begin(event)?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Folds the next event.
+    ///
+    /// # Errors
+    /// As for [`extend`](Self::extend).
+    pub fn apply(&mut self, event: &Event) -> Result<(), ReplayError> {
+        use tree_agent_contract::EventBody::PlanCreated;
+        // A node shows its latest plan only: rows of the one before are derived while it still stands.
+        if self.segment.len() >= SEGMENT || matches!(&event.body, PlanCreated(e) if e.version > 1) {
+            self.derive();
+        }
+        self.run.apply(event)?;
+        self.updated_at = event.timestamp;
+        self.segment.push(event.clone());
+        Ok(())
+    }
+
+    /// The run.
+    pub fn run_id(&self) -> RunId {
+        self.run.graph().run_id()
+    }
+
+    /// The last event that was folded.
+    pub fn seq(&self) -> u64 {
+        self.run.graph().seq()
+    }
+
+    /// Everything that follows from the log so far.
+    pub fn whole(mut self) -> WholeProjection {
+        self.derive();
+        let graph = self.run.graph();
+        let row = self.row.unwrap_or(RunRow {
+            status: graph.status(),
+            partial: graph.partial(),
+            error: None,
+            node_count: graph.nodes().len() as u64,
+            usage: graph.usage(),
+        });
+        WholeProjection {
+            spec: self.run.spec().clone(),
+            root_node_id: NodeId::root(graph.run_id()),
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            rows: Projection {
+                run: Some(row),
+                nodes: self.nodes.into_values().collect(),
+                plans: self.plans.into_values().collect(),
+                artifacts: self.artifacts.into_values().collect(),
+            },
+        }
+    }
+
+    /// Merges the rows of the segment into those before, as the store's upserts do.
+    fn derive(&mut self) {
+        let graph = self.run.graph();
+        let state = GraphState {
+            status: graph.status(),
+            partial: graph.partial(),
+            node_count: graph.nodes().len() as u64,
+            usage: graph.usage(),
+            node: &|id| graph.node(id),
+        };
+        let Projection { run, nodes, plans, artifacts } = Projection::of(&self.segment, &state);
+        self.row = run.or(self.row.take());
+        self.nodes.extend(nodes.into_iter().map(|row| (row.id, row)));
+        for mut row in plans {
+            if let Some(before) = self.plans.get(&row.id) {
+                row.created_at = before.created_at;
+            }
+            self.plans.insert(row.id, row);
+        }
+        self.artifacts.extend(artifacts.into_iter().map(|row| (row.id, row)));
+        self.segment.clear();
+    }
+}

@@ -1,0 +1,15 @@
+//! What operators do to a log: [`verify`] it and [`rebuild`] its projections. Both work on any store, beside running
+//! services.
+
+mod error;
+mod fold;
+mod rebuild;
+mod verify;
+
+pub use error::MaintenanceError;
+pub use fold::Fold;
+pub use rebuild::{Rebuilt, rebuild};
+pub use verify::{Finding, Report, Subject, verify};
+
+/// Events of one page while a log is read.
+const PAGE: usize = 5_000;

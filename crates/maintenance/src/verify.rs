@@ -1,0 +1,271 @@
+//! Is a log what a log must be, and do the tables say what it says?
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::ids::EventId;
+use tree_agent_contract::{DocumentId, RunId};
+use tree_agent_engine::Audit;
+use tree_agent_store::{Row, Store, Stored, StoredEvent};
+
+use crate::{Fold, MaintenanceError, PAGE};
+
+/// Findings that are kept of one run; a log that is broken early is broken at every event.
+const FINDINGS: usize = 100;
+
+/// What was found about one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The run.
+    pub run_id: RunId,
+    /// The last event that was looked at.
+    pub head_seq: u64,
+    /// What is wrong, the log's own faults first; empty when nothing is.
+    pub findings: Vec<Finding>,
+    /// Findings beyond those kept.
+    pub more: usize,
+}
+
+impl Report {
+    /// True when nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    /// True when everything that is wrong can be mended by [`rebuild`](crate::rebuild).
+    pub fn can_be_rebuilt(&self) -> bool {
+        self.findings.iter().all(|finding| matches!(finding.subject, Subject::Row { .. }))
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Where.
+    pub subject: Subject,
+    /// What, in a sentence.
+    pub message: String,
+}
+
+/// What a finding is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The log as a whole.
+    Log,
+    /// An event of it.
+    Event(u64),
+    /// A row that is derived from it.
+    Row {
+        /// The table.
+        table: &'static str,
+        /// The row's id.
+        id: String,
+    },
+    /// A document that it names.
+    Document(DocumentId),
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.subject {
+            Subject::Log => write!(f, "log: {}", self.message),
+            Subject::Event(seq) => write!(f, "event {seq}: {}", self.message),
+            Subject::Row { table, id } => write!(f, "{table} {id}: {}", self.message),
+            Subject::Document(id) => write!(f, "document {id}: {}", self.message),
+        }
+    }
+}
+
+/// Checks one run as it stands at this moment: `seq` is contiguous and ends where the run row says; every event was
+/// written by a holder of the run's lease, whose epochs never decrease; the log replays and keeps the invariants of
+/// [`Audit`]; nodes, plans, artifacts and the run's own row say what follows from it; the documents that it names are
+/// there. A run may be driven meanwhile.
+///
+/// # Errors
+/// Only when the store cannot be read or the run does not exist; what is wrong with the run is in the report.
+pub async fn verify(store: &dyn Store, run: RunId) -> Result<Report, MaintenanceError> {
+    let stored = store.stored(run).await?;
+    let mut check = Check::new(run, &stored);
+    loop {
+        let left = stored.last_seq.saturating_sub(check.seq);
+        let want = usize::try_from(left).unwrap_or(PAGE).min(PAGE);
+        if want == 0 {
+            break;
+        }
+        let page = store.stored_events(run, check.seq, want).await?;
+        if page.is_empty() {
+            break;
+        }
+        for event in page {
+            check.event(event);
+        }
+    }
+    Ok(check.finish(&stored))
+}
+
+/// A check under way.
+struct Check {
+    run: RunId,
+    /// Epochs that writers can have had.
+    epochs: u64,
+    seq: u64,
+    epoch: u64,
+    /// None once the log cannot be followed any further.
+    replay: Option<Replay>,
+    documents: BTreeSet<DocumentId>,
+    findings: Vec<Finding>,
+}
+
+struct Replay {
+    fold: Option<Fold>,
+    audit: Audit,
+}
+
+impl Check {
+    fn new(run: RunId, stored: &Stored) -> Self {
+        let mut check = Self {
+            run,
+            epochs: stored.epoch,
+            seq: 0,
+            epoch: 0,
+            replay: Some(Replay { fold: None, audit: Audit::new() }),
+            documents: BTreeSet::new(),
+            findings: Vec::new(),
+        };
+        if stored.last_seq != stored.head_seq {
+            let message = format!(
+                "the run row names event {} as the last, but the log ends at event {}",
+                stored.head_seq, stored.last_seq
+            );
+            check.note(Subject::Log, message);
+        }
+        if stored.events == 0 {
+            check.note(Subject::Log, "there are no events");
+        }
+        check
+    }
+
+    fn note(&mut self, subject: Subject, message: impl Into<String>) {
+        self.findings.push(Finding { subject, message: message.into() });
+    }
+
+    fn event(&mut self, stored: StoredEvent) {
+        let seq = stored.seq;
+        if seq != self.seq + 1 {
+            let message = format!("follows event {}; the events between are missing", self.seq);
+            self.note(Subject::Event(seq), message);
+            self.replay = None;
+        }
+        self.seq = seq;
+        self.check_writer(&stored);
+        match EventBody::from_json(&stored.event_type, stored.payload.as_bytes()) {
+            Ok(body) => self.follow(&Event {
+                run_id: self.run,
+                seq,
+                node_id: stored.node_id,
+                parent_node_id: stored.parent_node_id,
+                timestamp: stored.timestamp,
+                body,
+            }),
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(|e| format!(": {e}")).unwrap_or_default();
+                self.note(Subject::Event(seq), format!("cannot be read: {error}{cause}"));
+                self.replay = None;
+            }
+        }
+    }
+
+    /// An event's id is derived from run, epoch and seq, which tells the epoch of its writer.
+    fn check_writer(&mut self, stored: &StoredEvent) {
+        let of = |epoch: &u64| EventId::of(self.run, *epoch, stored.seq) == stored.id;
+        if let Some(epoch) = (self.epoch..=self.epochs).find(of) {
+            self.epoch = epoch;
+        } else if let Some(epoch) = (0..self.epoch).find(of) {
+            let message = format!("was written in epoch {epoch}, after an event of epoch {}", self.epoch);
+            self.note(Subject::Event(stored.seq), message);
+        } else {
+            let message = format!("its id {} was made by no holder of the run's lease", stored.id);
+            self.note(Subject::Event(stored.seq), message);
+        }
+    }
+
+    fn follow(&mut self, event: &Event) {
+        match &event.body {
+            EventBody::ScratchpadLinked(e) => drop(self.documents.insert(e.scratchpad_doc_id)),
+            EventBody::ArtifactCreated(e) => self.documents.extend(e.document_id),
+            _ => {}
+        }
+        let Some(replay) = &mut self.replay else { return };
+        replay.audit.event(event);
+        if let Err(error) = Fold::extend(&mut replay.fold, std::slice::from_ref(event)) {
+            let audit = std::mem::take(&mut replay.audit);
+            self.replay = None;
+            self.audited(audit);
+            self.note(Subject::Event(event.seq), format!("does not follow: {error}"));
+        }
+    }
+
+    fn audited(&mut self, audit: Audit) {
+        for violation in audit.finish() {
+            self.note(Subject::Event(violation.seq), violation.message);
+        }
+    }
+
+    fn finish(mut self, stored: &Stored) -> Report {
+        if let Some(replay) = self.replay.take() {
+            self.audited(replay.audit);
+            if let Some(fold) = replay.fold {
+                self.findings.extend(differences(&stored.rows, &fold.whole().rows(self.run)));
+            }
+        }
+        let there: BTreeSet<_> = stored.documents.iter().copied().collect();
+        for missing in std::mem::take(&mut self.documents).difference(&there) {
+            self.note(Subject::Document(*missing), "the log names it, but it is not there");
+        }
+        let more = self.findings.len().saturating_sub(FINDINGS);
+        self.findings.truncate(FINDINGS);
+        Report { run_id: self.run, head_seq: self.seq, findings: self.findings, more }
+    }
+}
+
+/// What stands in the tables otherwise than it follows from the log.
+pub(crate) fn differences(stored: &[Row], derived: &[Row]) -> Vec<Finding> {
+    let by_id = |rows: &[Row]| -> BTreeMap<_, Row> {
+        rows.iter().map(|row| ((row.table, row.id), row.clone())).collect()
+    };
+    let (stored, derived) = (by_id(stored), by_id(derived));
+    let mut findings = Vec::new();
+    let mut note = |row: &Row, message: String| {
+        let subject = Subject::Row { table: row.table, id: row.id.to_string() };
+        findings.push(Finding { subject, message });
+    };
+    for (key, row) in &derived {
+        let Some(found) = stored.get(key) else {
+            note(row, "the row is missing".into());
+            continue;
+        };
+        for ((column, expected), (_, actual)) in row.cells.iter().zip(&found.cells) {
+            if expected != actual {
+                let message = format!("{column} is {}, the log says {}", shown(actual), shown(expected));
+                note(row, message);
+            }
+        }
+    }
+    for (_, row) in stored.iter().filter(|(key, _)| !derived.contains_key(*key)) {
+        note(row, "the log knows nothing of this row".into());
+    }
+    findings
+}
+
+/// A value as it is told: long ones cut.
+fn shown(value: &Option<String>) -> String {
+    const LENGTH: usize = 120;
+    match value {
+        None => "null".to_owned(),
+        Some(text) => match text.char_indices().nth(LENGTH) {
+            Some((at, _)) => format!("{:?}…", &text[..at]),
+            None => format!("{text:?}"),
+        },
+    }
+}

@@ -1,0 +1,177 @@
+//! A fresh store per test, recorded runs to put into it, and a way to damage it.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
+use tree_agent_contract::{DocumentId, Event, EventBody, RunId};
+use tree_agent_engine::Run;
+use tree_agent_maintenance::{Report, verify};
+use tree_agent_store::embedded::EmbeddedStore;
+use tree_agent_store::postgres::{PoolConfig, PostgresStore};
+use tree_agent_store::{AppendOutcome, Claim, Created, GraphState, NewRun, Projection, RunAppend, Store};
+use tree_agent_testkit::services::PrivatePostgres;
+
+/// Events that a run is created with.
+const FIRST: usize = 4;
+
+pub struct Fixture {
+    pub store: Arc<dyn Store>,
+    raw: Raw,
+}
+
+enum Raw {
+    Postgres(String),
+    Embedded(tempfile::TempDir),
+}
+
+impl Fixture {
+    pub async fn postgres() -> Self {
+        static SERVER: OnceLock<PrivatePostgres> = OnceLock::new();
+        let url = tokio::task::spawn_blocking(|| {
+            SERVER.get_or_init(|| PrivatePostgres::start().expect("a private Postgres")).create_database()
+        });
+        let url = url.await.unwrap().unwrap();
+        PostgresStore::migrate(&url).await.unwrap();
+        let store = PostgresStore::connect(&url, PoolConfig::default()).await.unwrap();
+        Self { store: Arc::new(store), raw: Raw::Postgres(url) }
+    }
+
+    pub async fn embedded() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(folder.path().join("data")).await.unwrap();
+        Self { store: Arc::new(store), raw: Raw::Embedded(folder) }
+    }
+
+    /// Runs statements that both databases understand behind the store's back. `{run}` in them is the id's literal.
+    pub async fn damage(&self, run: RunId, sql: &str) {
+        match &self.raw {
+            Raw::Postgres(url) => {
+                use deadpool_postgres::tokio_postgres::{NoTls, connect};
+                let (client, connection) = connect(url, NoTls).await.unwrap();
+                let connection = tokio::spawn(connection);
+                client.batch_execute(&sql.replace("{run}", &format!("'{run}'::uuid"))).await.unwrap();
+                drop(client);
+                connection.await.unwrap().unwrap();
+            }
+            Raw::Embedded(folder) => {
+                let db = rusqlite::Connection::open(folder.path().join("data/tree-agent.db")).unwrap();
+                let literal = format!("x'{}'", run.0.simple());
+                db.execute_batch(&sql.replace("{run}", &literal)).unwrap();
+            }
+        }
+    }
+
+    /// The same with a statement for each database.
+    pub async fn damage_either(&self, run: RunId, postgres: &str, embedded: &str) {
+        let sql = if matches!(self.raw, Raw::Postgres(_)) { postgres } else { embedded };
+        self.damage(run, sql).await;
+    }
+
+    /// Writes a recorded run, a few events at a time, and looks at it with `after` each time.
+    pub async fn write_with(&self, name: &str, mut after: impl AsyncFnMut(RunId)) -> RunId {
+        let log = recorded(name);
+        let (claim, mut run) = self.begin(&log).await;
+        for events in log[FIRST..].chunks(7) {
+            self.append(claim, &mut run, events).await;
+            after(claim.run_id).await;
+        }
+        claim.run_id
+    }
+
+    pub async fn write(&self, name: &str) -> RunId {
+        self.write_with(name, async |_| {}).await
+    }
+
+    /// Creates the run of `log` with its first events and claims it.
+    pub async fn begin(&self, log: &[Event]) -> (Claim, Run) {
+        let first = &log[..FIRST];
+        let run = Run::replay(first[0].run_id, first).unwrap();
+        let new = NewRun {
+            run_id: first[0].run_id,
+            spec: run.spec().clone(),
+            request_id: String::new(),
+            events: first.to_vec(),
+            projection: project(&run, first),
+            documents: documents(first),
+        };
+        assert_eq!(self.store.create_run(new).await.unwrap(), Created::New(first[0].run_id));
+        let claims = self.store.claim("test", Duration::from_secs(60), 10).await.unwrap();
+        let claim = claims.into_iter().find(|c| c.run_id == first[0].run_id).unwrap();
+        (claim, run)
+    }
+
+    pub async fn append(&self, claim: Claim, run: &mut Run, events: &[Event]) {
+        events.iter().for_each(|event| run.apply(event).unwrap());
+        let append = RunAppend {
+            run_id: claim.run_id,
+            epoch: claim.epoch,
+            expected_head: events[0].seq - 1,
+            events: events.to_vec(),
+            projection: project(run, events),
+            documents: documents(events),
+            handled_commands: Vec::new(),
+        };
+        assert_eq!(self.store.append(vec![append]).await.unwrap(), [AppendOutcome::Appended]);
+    }
+
+    pub async fn report(&self, run: RunId) -> Report {
+        verify(&*self.store, run).await.unwrap()
+    }
+
+    /// What is wrong with a run, as it is told.
+    pub async fn findings(&self, run: RunId) -> Vec<String> {
+        self.report(run).await.findings.iter().map(ToString::to_string).collect()
+    }
+}
+
+/// The recorded runs.
+pub const RECORDED: [&str; 4] = ["failures", "offline", "replan", "retries"];
+
+/// The log of a recorded run.
+pub fn recorded(name: &str) -> Vec<Event> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../web/fixtures/{name}.jsonl"));
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn project(run: &Run, events: &[Event]) -> Projection {
+    let graph = run.graph();
+    let state = GraphState {
+        status: graph.status(),
+        partial: graph.partial(),
+        node_count: graph.nodes().len() as u64,
+        usage: graph.usage(),
+        node: &|id| graph.node(id),
+    };
+    Projection::of(events, &state)
+}
+
+/// The documents that events name.
+fn documents(events: &[Event]) -> Vec<DocumentOp> {
+    let named = events.iter().filter_map(|event| {
+        let (id, kind) = match &event.body {
+            EventBody::ScratchpadLinked(e) => (e.scratchpad_doc_id, DocumentKind::Scratchpad),
+            EventBody::ArtifactCreated(e) => (e.document_id?, DocumentKind::Artifact),
+            _ => return None,
+        };
+        Some(DocumentOp::Create(document(event, id, kind)))
+    });
+    named.collect()
+}
+
+fn document(event: &Event, id: DocumentId, kind: DocumentKind) -> Document {
+    Document {
+        id,
+        kind,
+        project_id: None,
+        run_id: Some(event.run_id),
+        path: String::new(),
+        title: format!("Document of event {}", event.seq),
+        body: format!("# Body\n\nof *{id}* — ü\u{1F333}\r\n"),
+        props: DocumentProps { tree_agent_node_id: Some(event.node_id), ..DocumentProps::default() },
+        created_at: event.timestamp,
+        updated_at: event.timestamp,
+    }
+}

@@ -1,0 +1,39 @@
+//! Verifying and rebuilding, on both stores, with the logs that the web UI and the engine are tested with.
+
+#![allow(missing_docs, unreachable_pub)]
+
+mod fixture;
+mod rebuild;
+mod verify;
+
+/// Makes a test per adapter of each `async fn name(fixture: Fixture)`.
+macro_rules! contract {
+    ($($module:ident::$name:ident),* $(,)?) => {
+        mod postgres {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$module::$name(super::fixture::Fixture::postgres().await).await;
+            }
+        )*}
+        mod embedded {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$module::$name(super::fixture::Fixture::embedded().await).await;
+            }
+        )*}
+    };
+}
+
+contract! {
+    verify::recorded_runs_are_sound,
+    verify::a_run_is_sound_after_every_append,
+    verify::every_kind_of_wrong_row_is_told,
+    verify::a_hole_in_the_log_is_told,
+    verify::an_event_of_another_writer_is_told,
+    verify::an_event_that_breaks_an_invariant_is_told,
+    verify::a_missing_document_is_told,
+    verify::an_unknown_run_is_an_error,
+    rebuild::everything_derived_is_mended,
+    rebuild::a_broken_log_is_left_alone,
+    rebuild::a_run_that_is_driven_is_rebuilt_beside_it,
+}

@@ -1,0 +1,124 @@
+//! What is sound is called sound, and what is wrong is told where it is.
+
+use tree_agent_contract::{NodeId, RunId};
+use tree_agent_maintenance::{MaintenanceError, verify};
+use tree_agent_store::StoreError;
+use uuid::Uuid;
+
+use crate::fixture::{Fixture, RECORDED};
+
+pub async fn recorded_runs_are_sound(f: Fixture) {
+    for name in RECORDED {
+        let run = f.write(name).await;
+        assert_eq!(f.findings(run).await, Vec::<String>::new(), "{name}");
+        let report = f.report(run).await;
+        assert!(report.is_sound() && report.head_seq > 40, "{report:?}");
+    }
+}
+
+pub async fn a_run_is_sound_after_every_append(f: Fixture) {
+    f.write_with("replan", async |run| assert_eq!(f.findings(run).await, Vec::<String>::new())).await;
+}
+
+pub async fn every_kind_of_wrong_row_is_told(f: Fixture) {
+    let run = f.write("replan").await;
+    let root = NodeId::root(run);
+    f.damage(
+        run,
+        "UPDATE tree_agent_runs SET status = 'running', node_count = 99, objective = 'other', metrics = '{}'; \
+         UPDATE tree_agent_nodes SET title = 'Wrong', depth = 7, ended_at = NULL WHERE parent_node_id IS NULL; \
+         UPDATE tree_agent_plans SET plan_json = '{\"summary\": 1}' WHERE version = 1; \
+         DELETE FROM tree_agent_plans WHERE version = 2; \
+         INSERT INTO tree_agent_plans SELECT run_id, run_id, node_id, 9, plan_json, created_at \
+             FROM tree_agent_plans WHERE version = 1;",
+    )
+    .await;
+    let report = f.report(run).await;
+    assert!(!report.is_sound() && report.can_be_rebuilt());
+    let found = f.findings(run).await.join("\n");
+    for expected in [
+        format!("tree_agent_runs {run}: status is \"running\", the log says \"completed\""),
+        format!("tree_agent_runs {run}: node_count is \"99\", the log says "),
+        format!("tree_agent_runs {run}: objective is \"other\", the log says "),
+        format!("tree_agent_runs {run}: metrics is \"{{}}\", the log says "),
+        format!("tree_agent_nodes {root}: title is \"Wrong\", the log says "),
+        format!("tree_agent_nodes {root}: depth is \"7\", the log says \"0\""),
+        format!("tree_agent_nodes {root}: ended_at is null, the log says "),
+        "plan_json is \"{\\\"summary\\\":1}\", the log says ".into(),
+        "the row is missing".into(),
+        format!("tree_agent_plans {}: the log knows nothing of this row", run.0),
+    ] {
+        assert!(found.contains(&expected), "{expected}\nis not in\n{found}");
+    }
+    let run = f.write("offline").await;
+    f.damage(run, "UPDATE tree_agent_artifacts SET is_primary = NOT is_primary WHERE run_id = {run}").await;
+    let found = f.findings(run).await;
+    assert!(!found.is_empty());
+    assert!(
+        found.iter().all(|f| f.starts_with("tree_agent_artifacts ") && f.contains("is_primary is ")),
+        "{found:?}"
+    );
+}
+
+pub async fn a_hole_in_the_log_is_told(f: Fixture) {
+    let run = f.write("retries").await;
+    f.damage(run, "DELETE FROM tree_agent_events WHERE seq IN (10, 11)").await;
+    assert_eq!(f.findings(run).await, ["event 12: follows event 9; the events between are missing"]);
+    let head = f.report(run).await.head_seq;
+    f.damage(run, &format!("DELETE FROM tree_agent_events WHERE seq = {head}")).await;
+    let found = f.findings(run).await;
+    let expected =
+        format!("log: the run row names event {head} as the last, but the log ends at event {}", head - 1);
+    assert!(found.contains(&expected), "{found:?}");
+    assert!(!f.report(run).await.can_be_rebuilt());
+    f.damage(run, "DELETE FROM tree_agent_events").await;
+    assert!(f.findings(run).await.contains(&"log: there are no events".to_owned()));
+}
+
+pub async fn an_event_of_another_writer_is_told(f: Fixture) {
+    let run = f.write("retries").await;
+    f.damage(run, "UPDATE tree_agent_events SET id = {run} WHERE seq = 6").await;
+    let expected = format!("event 6: its id {} was made by no holder of the run's lease", run.0);
+    assert_eq!(f.findings(run).await, [expected]);
+    // As if the event were the first writer's, who was fenced when event 5 was written.
+    let id = tree_agent_contract::ids::EventId::of(run, 0, 6).0;
+    let literal = format!("UPDATE tree_agent_events SET id = '{id}' WHERE seq = 6");
+    let blob = format!("UPDATE tree_agent_events SET id = x'{}' WHERE seq = 6", id.simple());
+    f.damage_either(run, &literal, &blob).await;
+    assert_eq!(f.findings(run).await, ["event 6: was written in epoch 0, after an event of epoch 1"]);
+}
+
+pub async fn an_event_that_breaks_an_invariant_is_told(f: Fixture) {
+    let run = f.write("retries").await;
+    // The root's result is gone: something harmless stands in its place.
+    f.damage(
+        run,
+        "UPDATE tree_agent_events SET event_type = 'tree.guidance_added', payload = '{\"text\": \"\"}' \
+         WHERE event_type = 'tree.node_result' AND parent_node_id IS NULL",
+    )
+    .await;
+    let found = f.findings(run).await;
+    assert!(found.iter().any(|f| f.ends_with("completes a node that has no result")), "{found:?}");
+    f.damage(run, "UPDATE tree_agent_events SET event_type = 'tree.nonsense' WHERE seq = 8").await;
+    let found = f.findings(run).await;
+    assert_eq!(
+        found,
+        [
+            "event 8: cannot be read: unknown event type \"tree.nonsense\"; this log was written by a newer version"
+        ]
+    );
+}
+
+pub async fn a_missing_document_is_told(f: Fixture) {
+    let run = f.write("retries").await;
+    f.damage(run, "DELETE FROM onto_documents WHERE run_id = {run}").await;
+    let found = f.findings(run).await;
+    assert!(!found.is_empty());
+    assert!(found.iter().all(|f| f.starts_with("document ") && f.ends_with("is not there")), "{found:?}");
+    assert!(!f.report(run).await.can_be_rebuilt());
+}
+
+pub async fn an_unknown_run_is_an_error(f: Fixture) {
+    let error = verify(&*f.store, RunId(Uuid::from_u128(5))).await.unwrap_err();
+    assert!(matches!(error, MaintenanceError::Store(StoreError::NotFound { what: "run", .. })), "{error:?}");
+}

@@ -1,0 +1,91 @@
+//! What operators need: to look at what is stored as it is, and to mend what can be derived.
+
+use async_trait::async_trait;
+use tree_agent_contract::ids::EventId;
+use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, Timestamp};
+
+use super::Projection;
+use crate::cells::Row;
+use crate::error::StoreError;
+
+/// What operators need.
+#[async_trait]
+pub trait Operations: Send + Sync {
+    /// A cheap round trip to the store; an error when it cannot serve now.
+    async fn ping(&self) -> Result<(), StoreError>;
+
+    /// Ids of runs after `after` (none: from the first), ascending, at most `limit`.
+    async fn run_ids(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
+
+    /// Everything that is stored of a run beside its events, read at one moment and not interpreted, so that rows
+    /// which nobody could have written can be seen.
+    async fn stored(&self, run: RunId) -> Result<Stored, StoreError>;
+
+    /// Events with `seq > after_seq` as they are stored, in order, at most `limit`.
+    async fn stored_events(
+        &self,
+        run: RunId,
+        after_seq: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError>;
+
+    /// Replaces every derived row and column of a run by `whole`, as long as the head is still `head_seq`; false when
+    /// it moved.
+    async fn replace_projection(
+        &self,
+        run: RunId,
+        head_seq: u64,
+        whole: WholeProjection,
+    ) -> Result<bool, StoreError>;
+}
+
+/// What is stored of a run beside its events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The head that the run row names.
+    pub head_seq: u64,
+    /// The epoch that the run row names.
+    pub epoch: u64,
+    /// Events in the log.
+    pub events: u64,
+    /// Seq of the last of them; 0 for none.
+    pub last_seq: u64,
+    /// The run's own row, then its nodes, plans and artifacts, each by id.
+    pub rows: Vec<Row>,
+    /// Its documents, by id.
+    pub documents: Vec<DocumentId>,
+}
+
+/// An event as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredEvent {
+    /// Its place.
+    pub seq: u64,
+    /// Its id, derived from run, epoch and seq by its writer.
+    pub id: EventId,
+    /// Its node.
+    pub node_id: NodeId,
+    /// The parent of that node.
+    pub parent_node_id: Option<NodeId>,
+    /// Its time.
+    pub timestamp: Timestamp,
+    /// Its type, such as `tree.node_created`.
+    pub event_type: String,
+    /// Its payload as JSON text.
+    pub payload: String,
+}
+
+/// Everything that can be derived from the whole log of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WholeProjection {
+    /// What was asked for.
+    pub spec: RunSpec,
+    /// The root of the tree.
+    pub root_node_id: NodeId,
+    /// Time of the first event.
+    pub created_at: Timestamp,
+    /// Time of the last event.
+    pub updated_at: Timestamp,
+    /// All rows; each node, plan and artifact once, and the run's own row.
+    pub rows: Projection,
+}

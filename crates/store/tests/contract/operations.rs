@@ -1,0 +1,88 @@
+//! What operators see and mend.
+
+use tree_agent_contract::{NodeId, NodeStatus, RunStatus};
+use tree_agent_store::{Projection, StoreError, WholeProjection};
+
+use crate::fixture::{Fixture, T0, append, event, new_run, node_row, run_id, run_row};
+
+fn whole(n: u128, status: RunStatus) -> WholeProjection {
+    let run = new_run(n);
+    let at = run.events[0].timestamp;
+    WholeProjection {
+        root_node_id: NodeId::root(run.run_id),
+        spec: run.spec,
+        created_at: at,
+        updated_at: at,
+        rows: Projection {
+            run: Some(run_row(status)),
+            nodes: vec![node_row(run.run_id, NodeStatus::Planning)],
+            ..Projection::default()
+        },
+    }
+}
+
+pub async fn what_is_stored_can_be_seen_cell_by_cell(f: Fixture) {
+    f.claimed(1, "a").await;
+    let stored = f.store.stored(run_id(1)).await.unwrap();
+    assert_eq!((stored.head_seq, stored.epoch, stored.events, stored.last_seq), (2, 1, 2, 2));
+    assert_eq!(stored.rows, whole(1, RunStatus::Queued).rows(run_id(1)));
+    f.rows("UPDATE tree_agent_nodes SET status = 'nonsense', started_at = NULL").await;
+    let stored = f.store.stored(run_id(1)).await.unwrap();
+    assert!(stored.rows[1].cells.contains(&("status", Some("nonsense".into()))), "{:?}", stored.rows);
+    let missing = f.store.stored(run_id(9)).await.unwrap_err();
+    assert!(matches!(missing, StoreError::NotFound { what: "run", .. }));
+}
+
+pub async fn stored_events_are_not_interpreted(f: Fixture) {
+    let claim = f.claimed(1, "a").await;
+    let run = claim.run_id;
+    f.store.append(vec![append(run, claim.epoch, 2, 3)]).await.unwrap();
+    f.rows("UPDATE tree_agent_events SET event_type = 'nonsense' WHERE seq = 4").await;
+    let events = f.store.stored_events(run, 3, 10).await.unwrap();
+    assert_eq!(events.iter().map(|e| e.seq).collect::<Vec<_>>(), [4, 5]);
+    assert_eq!(events[0].event_type, "nonsense");
+    assert_eq!(events[1].event_type, "tree.guidance_added");
+    assert_eq!(events[1].timestamp, T0.plus_millis(5));
+    assert!(events[1].payload.contains("\"e1\""), "{}", events[1].payload);
+    let last = event(
+        run,
+        5,
+        T0,
+        tree_agent_contract::event::GuidanceAdded { text: "e1".into(), author: String::new() },
+    );
+    assert_eq!(events[1].node_id, last.node_id);
+    assert_eq!(f.store.stored_events(run, 0, 1).await.unwrap().len(), 1);
+}
+
+pub async fn run_ids_page_upwards(f: Fixture) {
+    for n in [3, 1, 2] {
+        f.store.create_run(new_run(n)).await.unwrap();
+    }
+    assert_eq!(f.store.run_ids(None, 2).await.unwrap(), [run_id(1), run_id(2)]);
+    assert_eq!(f.store.run_ids(Some(run_id(2)), 2).await.unwrap(), [run_id(3)]);
+    assert_eq!(f.store.run_ids(Some(run_id(3)), 2).await.unwrap(), []);
+}
+
+pub async fn a_projection_is_replaced_while_the_head_stands(f: Fixture) {
+    let claim = f.claimed(1, "a").await;
+    let run = claim.run_id;
+    let mut mended = whole(1, RunStatus::Completed);
+    mended.rows.nodes[0].title = "Rebuilt".into();
+    assert!(!f.store.replace_projection(run, 1, mended.clone()).await.unwrap());
+    assert_eq!(f.rows("SELECT title FROM tree_agent_nodes").await, ["Root"]);
+    f.rows(
+        "UPDATE tree_agent_runs SET spec = '{}', objective = 'x', root_node_id = id, partial = NOT partial",
+    )
+    .await;
+    assert!(f.store.replace_projection(run, 2, mended.clone()).await.unwrap());
+    assert_eq!(f.rows("SELECT title FROM tree_agent_nodes").await, ["Rebuilt"]);
+    assert_eq!(f.store.stored(run).await.unwrap().rows, mended.rows(run));
+    let summary = f.store.run(run).await.unwrap();
+    assert_eq!((summary.status, summary.head_seq), (RunStatus::Completed, 2));
+    assert_eq!(summary.spec, mended.spec);
+    mended.rows = Projection::default();
+    assert!(f.store.replace_projection(run, 2, mended.clone()).await.unwrap());
+    assert_eq!(f.rows("SELECT count(*) FROM tree_agent_nodes").await, ["0"]);
+    let missing = f.store.replace_projection(run_id(9), 2, mended).await.unwrap_err();
+    assert!(matches!(missing, StoreError::NotFound { what: "run", .. }));
+}
