@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tree_agent_driver::DriverConfig;
 use tree_agent_fanout::{Fanout, InProcessFanout};
-use tree_agent_model::RoleArgs;
+use tree_agent_model::{RoleArgs, RoleConfig, ToolsArgs};
 use tree_agent_planner::Peers;
 use tree_agent_runtime::config::Problems;
 use tree_agent_runtime::listen::bind;
@@ -26,12 +26,14 @@ use crate::error::CliError;
 /// How long open calls get to end. What is cut off is in the log up to its last event, and goes on at the next start.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// Where an embedded cluster keeps its data, and the model it uses when a run names none.
+/// Where an embedded cluster keeps its data, and the tools that its executor gets.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Embedded {
     /// Where the embedded store keeps its data [default: tree-agent in the user's data folder]
     #[arg(long, value_name = "DIR", env = "TREE_AGENT_DATA_DIR")]
     data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tools: ToolsArgs,
 }
 
 impl Embedded {
@@ -58,7 +60,16 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// Starts on `listen` with the data in `data_dir`. A conflict over either is an error that says what to do.
-    pub(crate) async fn start(listen: SocketAddr, data_dir: &Path, model: &str) -> Result<Self, CliError> {
+    pub(crate) async fn start(
+        listen: SocketAddr,
+        data_dir: &Path,
+        model: &str,
+        tools: &ToolsArgs,
+    ) -> Result<Self, CliError> {
+        // Before anything is bound.
+        let mut problems = Problems::default();
+        let servers = tools.check(&mut problems);
+        problems.finish().map_err(|e| CliError::Usage(e.to_string()))?;
         let door = bind(listen).await.map_err(|e| CliError::Usage(chain(&e)))?;
         let address = door.local_addr()?;
         let store: Arc<dyn Store> =
@@ -77,7 +88,8 @@ impl Cluster {
             peers: Peers { planners, executors, aggregators },
             drain: DRAIN,
         };
-        let executor_config = tree_agent_executor::Config { role: role.clone(), drain: DRAIN };
+        let executor_role = RoleConfig { servers, ..role.clone() };
+        let executor_config = tree_agent_executor::Config { role: executor_role, drain: DRAIN };
         let aggregator_config = tree_agent_aggregator::Config { role, drain: DRAIN };
         let gateway_config = tree_agent_event_gateway::Config { drain: DRAIN, ..Default::default() };
 

@@ -16,7 +16,7 @@ use tree_agent_contract::role::{
     AggregateInput, AggregatorOutput, ExecuteInput, ExecutorOutput, PlanInput, PlannerOutput, RoleError,
 };
 
-pub use config::{RoleArgs, RoleConfig};
+pub use config::{RoleArgs, RoleConfig, ToolsArgs};
 pub use io::RoleIo;
 pub use offline::Offline;
 pub use scripted::{Artifacts, Fault, Script, Scripted};

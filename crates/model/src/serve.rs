@@ -124,6 +124,7 @@ impl RoleServer {
         let caller = Caller { run_id: call.run_id, context: call.context.clone() };
         let (io, updates) = RoleIo::new(self.tools.tool_set(caller), I::PHASE);
         let work = async move {
+            io.tools().ready().await;
             // The guard keeps a panic of a model from taking the connection of other calls with it.
             let answer = AssertUnwindSafe(input.answer(model.as_ref(), &io)).catch_unwind().await;
             let output = answer.unwrap_or_else(|_| {

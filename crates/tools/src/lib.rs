@@ -1,4 +1,4 @@
-//! Built-in tools behind one registry, filtered by the context of the run.
+//! Built-in tools and those of MCP servers behind one registry, filtered by the context of the run.
 //!
 //! Role services know nothing of a database. They read and write documents through the port [`DocumentSource`],
 //! whose gRPC implementation is [`GatewayDocuments`]. A role gets a [`ToolSet`]: the tools that its run's context
@@ -9,6 +9,7 @@ mod args;
 mod builtin;
 mod error;
 mod gateway;
+mod mcp;
 mod memory;
 mod registry;
 mod schema;
@@ -20,6 +21,7 @@ pub use builtin::{
 };
 pub use error::ToolError;
 pub use gateway::GatewayDocuments;
+pub use mcp::{McpConfig, McpServers};
 pub use memory::MemoryDocuments;
 pub use registry::{ToolOutput, ToolRegistry, ToolSet, ToolSpec};
 pub use source::{

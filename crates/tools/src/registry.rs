@@ -8,6 +8,7 @@ use tree_agent_contract::{RunContext, Scope};
 use crate::args::{self, Args};
 use crate::builtin::{self, BUILTINS};
 use crate::error::ToolError;
+use crate::mcp::{McpServers, McpTool, Server};
 use crate::schema::Schema;
 use crate::source::{Caller, DocumentSource};
 
@@ -17,10 +18,13 @@ pub struct ToolSpec {
     name: String,
     description: String,
     schema: Schema,
-    scopes: Vec<Scope>,
 }
 
 impl ToolSpec {
+    pub(crate) fn new(name: String, description: String, schema: Schema) -> Self {
+        Self { name, description, schema }
+    }
+
     /// Its name in calls and events: at most 64 letters, digits, `_` and `-`.
     pub fn name(&self) -> &str {
         &self.name
@@ -47,31 +51,52 @@ pub struct ToolOutput {
     pub summary: String,
 }
 
-/// Every tool: the built-in ones over one source of documents.
+/// Every tool: the built-in ones over one source of documents, and those of MCP servers.
 #[derive(Clone)]
 pub struct ToolRegistry {
     source: Arc<dyn DocumentSource>,
-    builtins: Arc<[Arc<ToolSpec>]>,
+    builtins: Arc<[(Arc<ToolSpec>, &'static [Scope])]>,
+    servers: McpServers,
+}
+
+/// A tool that a context offers, and who answers for it.
+struct Offered {
+    spec: Arc<ToolSpec>,
+    server: Option<(Arc<Server>, Arc<McpTool>)>,
 }
 
 impl ToolRegistry {
     /// The built-in tools over `source`.
     pub fn new(source: Arc<dyn DocumentSource>) -> Self {
         let builtins = BUILTINS.iter().map(|tool| {
-            Arc::new(ToolSpec {
-                name: tool.name.to_owned(),
-                description: tool.description.to_owned(),
-                schema: Schema::new(args::schema(tool.params))
-                    .expect("the schemas of built-in tools compile"),
-                scopes: tool.scopes.to_vec(),
-            })
+            let schema =
+                Schema::new(args::schema(tool.params)).expect("the schemas of built-in tools compile");
+            let spec = ToolSpec::new(tool.name.to_owned(), tool.description.to_owned(), schema);
+            (Arc::new(spec), tool.scopes)
         });
-        Self { source, builtins: builtins.collect() }
+        Self { source, builtins: builtins.collect(), servers: McpServers::default() }
     }
 
-    /// The tools that `context` offers now: `list_projects` only where there is more than one project to see.
+    /// Adds the tools of `servers`.
+    #[must_use]
+    pub fn with_servers(mut self, servers: McpServers) -> Self {
+        self.servers = servers;
+        self
+    }
+
+    /// The tools that `context` offers now: `list_projects` only where there is more than one project to see, those of
+    /// an MCP server as its configuration says.
     pub fn specs(&self, context: &RunContext) -> Vec<Arc<ToolSpec>> {
-        self.builtins.iter().filter(|spec| spec.scopes.contains(&context.scope)).cloned().collect()
+        self.offered(context).into_iter().map(|tool| tool.spec).collect()
+    }
+
+    fn offered(&self, context: &RunContext) -> Vec<Offered> {
+        let builtins = self.builtins.iter().filter(|(_, scopes)| scopes.contains(&context.scope));
+        let builtins = builtins.map(|(spec, _)| Offered { spec: spec.clone(), server: None });
+        let foreign = self.servers.tools(context).into_iter();
+        let foreign =
+            foreign.map(|(server, tool)| Offered { spec: tool.spec.clone(), server: Some((server, tool)) });
+        builtins.chain(foreign).collect()
     }
 
     /// The tools of one run.
@@ -88,8 +113,10 @@ pub struct ToolSet {
 }
 
 impl ToolSet {
-    /// Waits until it is known which tools there are; at once when all of them are built in.
-    pub async fn ready(&self) {}
+    /// Waits until it is known which tools there are: until every MCP server has answered, or failed to, once.
+    pub async fn ready(&self) {
+        self.registry.servers.ready().await;
+    }
 
     /// What the run's context offers now. The names are unique.
     pub fn specs(&self) -> Vec<Arc<ToolSpec>> {
@@ -99,14 +126,19 @@ impl ToolSet {
     /// Checks the arguments against the tool's schema and calls the tool `name`. A `null` for an argument that may be
     /// left out counts as left out.
     pub async fn call(&self, name: &str, args: &Map<String, Value>) -> Result<ToolOutput, ToolError> {
-        let specs = self.specs();
-        let Some(spec) = specs.iter().find(|spec| spec.name == name) else {
-            let names: Vec<_> = specs.iter().map(|spec| spec.name()).collect();
+        let mut offered = self.registry.offered(&self.caller.context);
+        let Some(at) = offered.iter().position(|tool| tool.spec.name == name) else {
+            let names: Vec<_> = offered.iter().map(|tool| tool.spec.name()).collect();
             return Err(ToolError::UnknownTool { name: name.to_owned(), available: names.join(", ") });
         };
+        let Offered { spec, server } = offered.swap_remove(at);
         let args = without_nulls(args, spec.schema());
         spec.schema.check(name, &args)?;
-        builtin::call(self.registry.source.as_ref(), &self.caller, name, Args(&args)).await
+        let source = self.registry.source.as_ref();
+        match server {
+            None => builtin::call(source, &self.caller, name, Args(&args)).await,
+            Some((server, tool)) => server.call(source, &self.caller, &tool, args).await,
+        }
     }
 }
 

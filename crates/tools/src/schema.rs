@@ -44,7 +44,8 @@ impl Schema {
     /// Checks arguments; the error names the first that is wrong, and tells of the others.
     pub(crate) fn check(&self, tool: &str, args: &Map<String, Value>) -> Result<(), ToolError> {
         let instance = Value::Object(args.clone());
-        let mut problems = self.validator.iter_errors(&instance).take(PROBLEMS).map(|e| self.problem(&e));
+        let mut problems =
+            self.validator.iter_errors(&instance).take(PROBLEMS).map(|e| self.problem(&instance, &e));
         let Some((field, mut message)) = problems.next() else { return Ok(()) };
         for (other, text) in problems {
             message.push_str(&format!("; {other:?} {text}"));
@@ -53,7 +54,7 @@ impl Schema {
     }
 
     /// The argument that an error is about, and what is wrong with it.
-    fn problem(&self, error: &ValidationError<'_>) -> (String, String) {
+    fn problem(&self, instance: &Value, error: &ValidationError<'_>) -> (String, String) {
         let path = error.instance_path().to_string();
         let within = path.trim_start_matches('/').replace('/', ".");
         let join = |name: &str| if within.is_empty() { name.to_owned() } else { format!("{within}.{name}") };
@@ -65,14 +66,23 @@ impl Schema {
             ValidationErrorKind::AdditionalProperties { unexpected }
             | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
                 let name = unexpected.first().map(String::as_str).unwrap_or_default();
-                let known = self.value.get("properties").and_then(Value::as_object);
-                let known: Vec<&str> =
-                    known.into_iter().flatten().map(|(name, _)| name.as_str()).take(32).collect();
-                (join(name), cut(&format!("is unknown; known are [{}]", known.join(", "))))
+                (join(name), self.unknown())
+            }
+            // Where nothing may be given, the library does not say which of the things given is meant.
+            ValidationErrorKind::FalseSchema => {
+                let given = instance.pointer(&path).and_then(Value::as_object);
+                let name = given.and_then(|object| object.keys().next());
+                (join(name.map(String::as_str).unwrap_or_default()), self.unknown())
             }
             // The value may be as long as a document: it is not repeated.
             _ => (within, cut(&error.masked_with("the value").to_string())),
         }
+    }
+
+    fn unknown(&self) -> String {
+        let known = self.value.get("properties").and_then(Value::as_object);
+        let known: Vec<&str> = known.into_iter().flatten().map(|(name, _)| name.as_str()).take(32).collect();
+        cut(&format!("is unknown; known are [{}]", known.join(", ")))
     }
 
     fn about(&self, name: &str) -> String {
@@ -115,6 +125,8 @@ mod tests {
         assert!(message.contains("a, c"), "{message}");
         let (_, both) = named(schema, json!({"a": {"b": []}, "c": "z", "e": 1})).unwrap();
         assert!(both.contains("\"c\"") || both.contains("\"e\""), "both are told: {both}");
+        let nothing = json!({"type": "object", "additionalProperties": false});
+        assert_eq!(named(nothing, json!({"x": 1})).unwrap().0, "x");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use tree_agent_executor::{Config, DEFAULT_PORT, serve};
-use tree_agent_model::RoleArgs;
+use tree_agent_model::{RoleArgs, RoleConfig, ToolsArgs};
 use tree_agent_runtime::config::{ListenArgs, LogArgs, Problems};
 use tree_agent_runtime::{listen, shutdown, telemetry};
 
@@ -16,6 +16,8 @@ struct Args {
     log: LogArgs,
     #[command(flatten)]
     role: RoleArgs,
+    #[command(flatten)]
+    tools: ToolsArgs,
 }
 
 #[tokio::main]
@@ -24,7 +26,9 @@ async fn main() -> anyhow::Result<()> {
     let mut problems = Problems::default();
     let address = args.listen.address(DEFAULT_PORT, &mut problems);
     let format = args.log.format(&mut problems);
-    let config = Config { role: args.role.check(&mut problems), drain: args.listen.drain(&mut problems) };
+    let servers = args.tools.check(&mut problems);
+    let role = RoleConfig { servers, ..args.role.check(&mut problems) };
+    let config = Config { role, drain: args.listen.drain(&mut problems) };
     problems.finish()?;
     let _telemetry = telemetry::init("executor", &args.log.filter, format)?;
     let listener = listen::bind(address).await?;

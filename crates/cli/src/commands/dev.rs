@@ -39,7 +39,7 @@ impl Dev {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let interrupt = shutdown::signal()?;
         let data_dir = self.embedded.data_dir()?;
-        let mut cluster = Cluster::start(self.listen, &data_dir, &self.model).await?;
+        let mut cluster = Cluster::start(self.listen, &data_dir, &self.model, &self.embedded.tools).await?;
         let server = cluster.url();
         // What is announced has been seen to work.
         tokio::select! {

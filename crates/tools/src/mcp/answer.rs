@@ -1,0 +1,86 @@
+//! What a tool answered, as text; what is too long is kept as a document.
+
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde_json::{Value, json};
+use tree_agent_contract::limits::DOCUMENT_BYTES;
+use uuid::Uuid;
+
+use crate::registry::ToolOutput;
+use crate::source::{Caller, DocumentSource, LongOutput};
+
+/// The text of an answer. What is not text is named, not repeated.
+pub(super) fn text(result: CallToolResult) -> String {
+    let mut parts = Vec::new();
+    for block in result.content {
+        parts.push(match block {
+            ContentBlock::Text(text) => text.text,
+            ContentBlock::Image(image) => left_out("image", &image.mime_type, image.data.len()),
+            ContentBlock::Audio(audio) => left_out("audio", &audio.mime_type, audio.data.len()),
+            ContentBlock::Resource(embedded) => match embedded.resource {
+                ResourceContents::TextResourceContents { uri, text, .. } => format!("[{uri}]\n{text}"),
+                ResourceContents::BlobResourceContents { uri, blob, .. } => {
+                    left_out("blob", &uri, blob.len())
+                }
+                _ => "[a resource of an unknown kind, left out]".to_owned(),
+            },
+            ContentBlock::ResourceLink(link) => format!("[{}]({})", link.name, link.uri),
+            _ => "[content of an unknown kind, left out]".to_owned(),
+        });
+    }
+    match result.structured_content {
+        // Servers repeat it as text for clients that know text only.
+        Some(value) if parts.is_empty() => value.to_string(),
+        _ => parts.join("\n"),
+    }
+}
+
+fn left_out(what: &str, kind: &str, bytes: usize) -> String {
+    format!("[{what} {kind}, {bytes} bytes in base64, left out]")
+}
+
+/// An answer of at most `limit` bytes, and a document with the whole when there is more.
+pub(super) async fn bounded(
+    source: &dyn DocumentSource,
+    caller: &Caller,
+    tool: &str,
+    text: String,
+    limit: usize,
+) -> ToolOutput {
+    let bytes = text.len();
+    if bytes <= limit {
+        return ToolOutput { summary: format!("{bytes} bytes of text"), value: json!({ "text": text }) };
+    }
+    let shown = text[..text.floor_char_boundary(limit)].to_owned();
+    let mut body = text;
+    body.truncate(body.floor_char_boundary(DOCUMENT_BYTES));
+    let kept = body.len();
+    // The same answer again is the same document.
+    let hash = Uuid::new_v5(&Uuid::NAMESPACE_OID, body.as_bytes());
+    let output = LongOutput {
+        path: format!("tool-output/{tool}/{hash}.txt"),
+        title: format!("Answer of {tool}"),
+        body,
+    };
+    let (summary, rest) = match source.keep_output(caller, output).await {
+        Ok(id) => {
+            let lost =
+                if kept < bytes { format!("; the document holds the first {kept}") } else { String::new() };
+            let note = format!(
+                "The text is cut after {} of {bytes} bytes{lost}. Read on with read_document and this offset.",
+                shown.len()
+            );
+            let summary = format!("{bytes} bytes of text, kept as document {id}");
+            (summary, json!({ "documentId": id, "offset": shown.len(), "bytes": bytes, "note": note }))
+        }
+        // What was found is worth more than nothing.
+        Err(error) => {
+            let note = format!("The text is cut after {} of {bytes} bytes: {error}", shown.len());
+            (format!("{bytes} bytes of text, cut: {error}"), json!({ "bytes": bytes, "note": note }))
+        }
+    };
+    let mut value = json!({ "text": shown });
+    if let Value::Object(value) = &mut value {
+        value.insert("cut".to_owned(), rest);
+    }
+    ToolOutput { value, summary }
+}

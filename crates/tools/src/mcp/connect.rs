@@ -1,0 +1,145 @@
+//! A connection to a server: a child process or streamable HTTP, and the handshake.
+
+use std::pin::Pin;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use rmcp::model::{ClientCapabilities, ClientConfig, Implementation};
+use rmcp::service::{NotificationContext, RunningService};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::{ClientHandler, RoleClient, ServiceExt};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::sync::Notify;
+
+use super::config::TransportConfig;
+
+/// Bytes of one message from a server. A longer one is dropped, so that its call runs into its time limit.
+const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
+/// Bytes that a child process may write without a single call being answered.
+const FLOOD_BYTES: u64 = 32 * 1024 * 1024;
+/// Variables that every child process gets, if they are set: where programs are, and how text looks.
+const PASSED: &[&str] = &["PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"];
+
+/// A connection that answered the handshake.
+pub(super) struct Connection {
+    pub(super) service: RunningService<RoleClient, Handler>,
+    pub(super) gauge: Arc<Gauge>,
+    /// Killed when it is dropped.
+    pub(super) child: Option<Child>,
+}
+
+/// What a server may say to us besides answers: that its tools have changed. It is refused everything else.
+pub(super) struct Handler {
+    changed: Arc<Notify>,
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        let ours = Implementation::new("tree-agent", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), ours)
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+}
+
+/// Connects and shakes hands. `changed` is told when the server's tools change.
+pub(super) async fn connect(
+    name: &str,
+    config: &TransportConfig,
+    changed: Arc<Notify>,
+) -> Result<Connection, String> {
+    let gauge = Arc::<Gauge>::default();
+    let handler = Handler { changed };
+    match config {
+        TransportConfig::Stdio { program, args, env, cwd } => {
+            let mut command = Command::new(program);
+            command.args(args).env_clear().kill_on_drop(true);
+            command.envs(PASSED.iter().filter_map(|name| Some((name, std::env::var_os(name)?)))).envs(env);
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            if let Some(cwd) = cwd {
+                command.current_dir(cwd);
+            }
+            let mut child =
+                command.spawn().map_err(|error| format!("{program:?} cannot be started: {error}"))?;
+            let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+                return Err("the child process has no pipes".into());
+            };
+            if let Some(stderr) = child.stderr.take() {
+                tokio::spawn(log(name.to_owned(), stderr));
+            }
+            let stdout = Gauged { inner: stdout, gauge: gauge.clone() };
+            let transport = AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MESSAGE_BYTES);
+            let service = handler.serve(transport).await.map_err(|error| brief(&error))?;
+            Ok(Connection { service, gauge, child: Some(child) })
+        }
+        TransportConfig::Http { url, headers } => {
+            let mut config = StreamableHttpClientTransportConfig::with_uri(url.to_string());
+            config.custom_headers = headers.iter().cloned().collect();
+            config.max_sse_event_size = MESSAGE_BYTES;
+            let transport = StreamableHttpClientTransport::from_config(config);
+            let service = handler.serve(transport).await.map_err(|error| brief(&error))?;
+            Ok(Connection { service, gauge, child: None })
+        }
+    }
+}
+
+/// An error of the library in a line that is not longer than anybody wants to read.
+pub(super) fn brief(error: &dyn std::error::Error) -> String {
+    const BYTES: usize = 400;
+    let text = error.to_string();
+    text[..text.floor_char_boundary(BYTES)].lines().collect::<Vec<_>>().join(" ")
+}
+
+/// Bytes that a child process has written since a call was answered.
+#[derive(Default)]
+pub(super) struct Gauge(AtomicU64);
+
+impl Gauge {
+    /// A call was answered.
+    pub(super) fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// True once the process has written so much that it was cut off.
+    pub(super) fn flooded(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > FLOOD_BYTES
+    }
+}
+
+/// The output of a child process, which ends when it floods.
+struct Gauged<R> {
+    inner: R,
+    gauge: Arc<Gauge>,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Gauged<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        if self.gauge.flooded() {
+            return Poll::Ready(Ok(()));
+        }
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.inner).poll_read(cx, buffer);
+        self.gauge.0.fetch_add((buffer.filled().len() - before) as u64, Ordering::Relaxed);
+        read
+    }
+}
+
+/// Drains what a child process says on stderr, a piece at a time, into our own log. It may hold anything, so it is
+/// seen at level debug only, and is never part of an error that a role or an event shows.
+async fn log(server: String, mut stderr: ChildStderr) {
+    let mut piece = [0; 2_048];
+    while let Ok(read @ 1..) = stderr.read(&mut piece).await {
+        tracing::debug!(server, "stderr: {}", String::from_utf8_lossy(&piece[..read]).trim_end());
+    }
+}
