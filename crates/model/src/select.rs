@@ -20,6 +20,11 @@ impl Models {
         Ok(Self { default: find(default)? })
     }
 
+    /// The built-in models, with one of the caller's own for calls that name none.
+    pub fn with_default(default: Arc<dyn RoleModel>) -> Self {
+        Self { default }
+    }
+
     /// The model called `name`; the default for the empty name. An unknown name or a malformed script is
     /// [`RoleErrorKind::Rejected`].
     pub fn resolve(&self, name: &str) -> Result<Arc<dyn RoleModel>, RoleError> {

@@ -1,4 +1,4 @@
-//! The executor over real loopback gRPC: what its callers rely on.
+//! What callers of the executor rely on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ use tree_agent_tools::{
     SearchDocuments, ToolError, ToolRegistry,
 };
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Serves an executor over `source` and returns a client of it.
 async fn client(source: Arc<dyn DocumentSource>) -> ExecutorServiceClient<Channel> {
@@ -37,7 +37,7 @@ async fn client(source: Arc<dyn DocumentSource>) -> ExecutorServiceClient<Channe
     ExecutorServiceClient::connect(url).await.unwrap()
 }
 
-fn request(model: &str, change: impl FnOnce(&mut CallContext)) -> ExecuteRequest {
+pub(crate) fn request(model: &str, change: impl FnOnce(&mut CallContext)) -> ExecuteRequest {
     let run_id = RunId(uuid::Uuid::from_u128(5));
     let mut call = CallContext {
         run_id,
@@ -61,7 +61,9 @@ fn request(model: &str, change: impl FnOnce(&mut CallContext)) -> ExecuteRequest
 }
 
 /// Reads a stream to its end: the updates, then the output or the failure.
-async fn read(mut stream: Streaming<ExecuteResponse>) -> (Vec<RoleUpdate>, Result<ExecutorOutput, Status>) {
+pub(crate) async fn read(
+    mut stream: Streaming<ExecuteResponse>,
+) -> (Vec<RoleUpdate>, Result<ExecutorOutput, Status>) {
     let mut updates = Vec::new();
     loop {
         match timeout(PATIENCE, stream.next()).await.expect("the stream stalled") {

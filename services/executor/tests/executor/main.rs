@@ -1,0 +1,4 @@
+//! The executor over real loopback gRPC.
+
+mod mcp;
+mod serving;
