@@ -52,6 +52,11 @@ export class Gateway {
     await gone;
   }
 
+  /** Forgets everything that was kept; the next start is a first one. */
+  async wipe(): Promise<void> {
+    await rm(this.#data, { recursive: true, force: true });
+  }
+
   async stop(): Promise<void> {
     await this.kill();
     if (this.#data !== '') await rm(this.#data, { recursive: true, force: true });

@@ -47,3 +47,19 @@ export async function treeOf(page: Page): Promise<Record<string, string>> {
     Object.fromEntries(items.map((i) => [i.getAttribute('data-node-id')!, i.getAttribute('data-status')!])),
   );
 }
+
+/** Once the page has drawn twice: what it was going to do about the last input is done. */
+export const drawn = (page: Page): Promise<void> =>
+  page.evaluate(() => new Promise<void>((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve()))));
+
+/** What `ask` gives once it gives the same three times in a row. */
+export async function settled<T>(ask: () => Promise<T>): Promise<T> {
+  let same = 0;
+  let last = await ask();
+  await until(ask, (value) => {
+    same = value === last ? same + 1 : 0;
+    last = value;
+    return same >= 3;
+  }, 'it settles');
+  return last;
+}

@@ -4,7 +4,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { Gateway } from './gateway';
-import { close, connection, open, shownSeq, treeItem, treeOf, until } from './page';
+import { close, connection, drawn, open, shownSeq, treeItem, treeOf, until } from './page';
 
 const gateway = new Gateway();
 let browser: Browser;
@@ -69,7 +69,6 @@ describe('the graph', () => {
     const graph = page.getByTestId('graph');
     expect(await treeItem(page, /^s1,/).first().getAttribute('aria-expanded')).toBe('false');
     await page.getByText('1 failed', { exact: true }).waitFor();
-    await page.waitForTimeout(400);
     const box = async () => page.locator('[data-card][class*=selected]').boundingBox();
     const [k, place] = [await graph.getAttribute('data-k'), await box()];
     await page.reload();
@@ -250,7 +249,8 @@ describe('access', () => {
     await page.getByTestId('event-rows').waitFor();
     for (const path of [`/runs/${done}`, '/runs', '/runs?new=1']) {
       await page.goto(gateway.url + path);
-      await page.waitForTimeout(300);
+      await page.getByRole('button').first().waitFor();
+      await drawn(page);
       expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
     }
     await close(page);

@@ -1,0 +1,123 @@
+// What is hard on the page, against a real gateway: hostile documents, a flood of events, a run that is deleted while
+// it is watched, text that stands far back in a scratchpad.
+
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { launch } from './browser';
+import { Gateway } from './gateway';
+import { close, connection, drawn, open, shownSeq, treeItem, until } from './page';
+
+const gateway = new Gateway();
+let browser: Browser;
+let docs: string;
+
+const EVIL = '<img src=x onerror="globalThis.hacked=1"><script>globalThis.hacked=1</script>';
+const LONG = `${'very long tides '.repeat(640)}end`;
+
+beforeAll(async () => {
+  docs = await mkdtemp(join(tmpdir(), 'tree-agent-hostile-'));
+  await writeFile(join(docs, 'a.md'), `# Tides ${EVIL}\n\nTides follow the moon. ${EVIL} [run the tides](javascript:globalThis.hacked=1)\n`);
+  await writeFile(join(docs, 'b.md'), '# שלום עולם, the tides from the right\n\nTides rise twice a day.\n');
+  await writeFile(join(docs, 'c.md'), `# ${LONG}\n\nTides fall twice a day, ${EVIL}\n`);
+  [browser] = await Promise.all([launch(), gateway.start()]);
+});
+afterAll(async () => {
+  await browser?.close();
+  await gateway.stop();
+  await rm(docs, { recursive: true, force: true });
+});
+
+const ended = (run: string): Promise<{ status: string; seq: number; nodes: { id: string; title: string; status: string }[] }> =>
+  until(async () => JSON.parse(await gateway.cli('graph', run, '--format', 'json')), (g) => g.status === 'completed', 'the run ends', 240_000);
+
+describe('hostile text', () => {
+  it('is shown and never run: in titles, tool calls, results, scratchpads, documents and the event log', async () => {
+    await gateway.cli('import', docs, '--project', 'Hostile');
+    const run = await gateway.run(`What do the tides do? ${EVIL} ${LONG}`, 'offline', '--project', 'Hostile');
+    const graph = await ended(run);
+    const root = graph.nodes[0]!.id;
+    const page = await open(browser, `${gateway.url}/runs/${run}?node=${root}`);
+    await connection(page, 'ended');
+    for (const tab of ['Overview', 'Plan', 'Scratchpad', 'Timeline', 'Tools', 'Result']) {
+      await page.getByRole('tab', { name: tab }).click();
+      await page.getByRole('tab', { name: tab, selected: true }).waitFor();
+    }
+    await page.getByTestId('node-panel').getByRole('button', { name: 'Read' }).first().click();
+    await page.getByTestId('node-panel').getByText('onerror=').first().waitFor();
+    await page.keyboard.press('e');
+    await page.getByTestId('event-rows').locator('.event').first().waitFor();
+    await page.getByTestId('event-rows').getByText('onerror=').first().waitFor();
+    await drawn(page);
+    expect(await page.evaluate(() => 'hacked' in globalThis)).toBe(false);
+    expect(await page.locator('img[src=x]').count()).toBe(0);
+    expect(await page.locator('a[href^="javascript:"]').count()).toBe(0);
+    await close(page);
+  });
+
+  it('cannot be run: the gateway forbids inline script', async () => {
+    const policy = (await fetch(gateway.url)).headers.get('content-security-policy');
+    expect(policy).toContain("script-src 'self'");
+    expect(policy).not.toMatch(/script-src[^;]*unsafe-inline/);
+    const page = await open(browser, `${gateway.url}/runs`);
+    const ran = await page.evaluate(() => {
+      const script = document.createElement('script');
+      script.textContent = 'globalThis.inline = 1';
+      document.body.append(script);
+      return 'inline' in globalThis;
+    });
+    expect(ran).toBe(false);
+    page.problems.length = 0; // the refusal itself is logged as an error
+    await close(page);
+  });
+});
+
+describe('a flood', () => {
+  it('of more than 100,000 events at once arrives whole, in few elements, and can be worked with', async () => {
+    const wide = ['--max-nodes', '20000', '--max-steps-per-band', '64', '--max-children-per-node', '64', '--max-parallel-steps', '64'];
+    const run = await gateway.run('Flood the page', 'scripted:fanout=21,depth=3', ...wide);
+    const graph = await ended(run);
+    expect(graph.seq).toBeGreaterThan(100_000);
+    const page = await open(browser, `${gateway.url}/runs/${run}?side=events`);
+    await until(() => shownSeq(page), (seq) => seq === graph.seq, 'everything arrives', 120_000);
+    await connection(page, 'ended');
+    expect(await page.getByTestId('event-rows').getAttribute('data-count')).toBe(String(graph.seq));
+    expect(await page.evaluate(() => document.querySelectorAll('*').length)).toBeLessThan(5000);
+    await page.locator('header').getByText(graph.nodes.length.toLocaleString('en'), { exact: true }).waitFor();
+    const leaf = graph.nodes.at(-1)!;
+    await page.goto(`${gateway.url}/runs/${run}?node=${leaf.id}`);
+    await page.locator(`[data-panel-node="${leaf.id}"]`).getByRole('heading', { name: leaf.title, exact: true }).waitFor({ timeout: 120_000 });
+    await close(page);
+  }, 400_000);
+});
+
+describe('a search', () => {
+  it('finds text that only stands far back in a scratchpad', async () => {
+    const run = await gateway.run('What do the tides do all day?', 'offline', '--project', 'Hostile');
+    await ended(run);
+    const page = await open(browser, `${gateway.url}/runs/${run}`);
+    await connection(page, 'ended');
+    await page.keyboard.press('/');
+    await page.keyboard.type('**Plan.**');
+    await page.getByTestId('match-count').filter({ hasText: /^[1-9]\d* match/ }).waitFor();
+    await close(page);
+  });
+});
+
+describe('a run that is deleted', () => {
+  it('while it is watched is said, and what is on the screen stays', async () => {
+    const run = await gateway.run('Deleted soon', 'scripted:fanout=2,depth=1,latency_ms=60000');
+    const page = await open(browser, `${gateway.url}/runs/${run}`);
+    await connection(page, 'live');
+    await treeItem(page, /Deleted soon/).waitFor();
+    await gateway.kill();
+    await gateway.wipe();
+    await gateway.start();
+    await connection(page, 'failed');
+    await page.getByTestId('connection').getByText('the run no longer exists').waitFor();
+    await treeItem(page, /Deleted soon/).waitFor();
+    await close(page);
+  });
+});
