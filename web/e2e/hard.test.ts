@@ -83,7 +83,7 @@ describe('a flood', () => {
     const page = await open(browser, `${gateway.url}/runs/${run}?side=events`);
     await until(() => shownSeq(page), (seq) => seq === graph.seq, 'everything arrives', 120_000);
     await connection(page, 'ended');
-    expect(await page.getByTestId('event-rows').getAttribute('data-count')).toBe(String(graph.seq));
+    await until(() => page.getByTestId('event-rows').getAttribute('data-count'), (n) => n === String(graph.seq), 'every event is listed', 120_000);
     expect(await page.evaluate(() => document.querySelectorAll('*').length)).toBeLessThan(5000);
     await page.locator('header').getByText(graph.nodes.length.toLocaleString('en'), { exact: true }).waitFor();
     const leaf = graph.nodes.at(-1)!;

@@ -21,8 +21,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Times that a call which is safe to repeat is made before its failure counts.
 const ATTEMPTS: u32 = 4;
-/// Bytes of one answer. The graph of a large run is one message, and we asked for it.
-const ANSWER_BYTES: usize = 64 * limits::MESSAGE_BYTES;
+/// Bytes of one answer. The graph of a large run is one message, and so is the snapshot that a watch begins with.
+const ANSWER_BYTES: usize = 2 * limits::GRAPH_BYTES;
 
 /// A connection to a server. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! How failures of the store look to clients.
 
 use tonic::{Code, Status};
-use tree_agent_contract::FieldError;
+use tree_agent_contract::{FieldError, limits};
 use tree_agent_engine::ReplayError;
 use tree_agent_runtime::errors::{chain, field, status};
 use tree_agent_store::StoreError;
@@ -36,6 +36,15 @@ pub(crate) fn already_exists(name: &str, message: impl Into<String>) -> Status {
 pub(crate) fn beyond_head(name: &str, seq: u64, head: u64) -> Status {
     let message = format!("is {seq}, beyond the head of the run's log, which is {head}");
     field(Code::OutOfRange, "BEYOND_HEAD", &FieldError::new(name, message))
+}
+
+/// `OUT_OF_RANGE` for a graph of more bytes than an answer may have.
+pub(crate) fn graph_too_large(bytes: usize) -> Status {
+    let message = format!(
+        "the graph takes {bytes} bytes, more than the {} of an answer; ask for an earlier at_seq, page the log with ListEvents, or watch the run",
+        limits::GRAPH_BYTES
+    );
+    field(Code::OutOfRange, "GRAPH_TOO_LARGE", &FieldError::new("at_seq", message))
 }
 
 /// A log that does not replay: a defect, or a log that was changed by hand.

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tree_agent_contract::limits;
 use tree_agent_fanout::Fanout;
 use tree_agent_proto::v1::document_service_server::DocumentServiceServer;
 use tree_agent_proto::v1::project_service_server::ProjectServiceServer;
@@ -89,7 +90,10 @@ pub async fn serve(
     Server::new(readiness)
         .drain(config.drain)
         .http1()
-        .service(limited!(RunServiceServer::new(runs::Runs(gateway.clone()))))
+        .service(
+            limited!(RunServiceServer::new(runs::Runs(gateway.clone())))
+                .max_encoding_message_size(limits::GRAPH_BYTES),
+        )
         .service(limited!(DocumentServiceServer::new(documents::Documents(gateway.clone()))))
         .service(limited!(ProjectServiceServer::new(projects::Projects(gateway.clone()))))
         .serve_wrapped(listener, shutdown, |routes| web::door(routes, gateway, &config.origins))

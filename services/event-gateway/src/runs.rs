@@ -171,7 +171,12 @@ impl RunService for Runs {
         if at_seq > head {
             return Err(errors::beyond_head("at_seq", at_seq, head));
         }
-        Ok(Response::new(pb::GetGraphResponse { graph: Some(self.0.graph(run, at_seq).await?) }))
+        let answer = pb::GetGraphResponse { graph: Some(self.0.graph(run, at_seq).await?) };
+        let bytes = answer.encoded_len();
+        if bytes > limits::GRAPH_BYTES {
+            return Err(errors::graph_too_large(bytes));
+        }
+        Ok(Response::new(answer))
     }
 
     async fn cancel_run(
