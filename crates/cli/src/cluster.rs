@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tree_agent_driver::DriverConfig;
 use tree_agent_fanout::{Fanout, InProcessFanout};
-use tree_agent_model::{RoleArgs, RoleConfig, ToolsArgs};
+use tree_agent_model::{LlmArgs, RoleArgs, RoleConfig, ToolsArgs};
 use tree_agent_planner::Peers;
 use tree_agent_runtime::config::Problems;
 use tree_agent_runtime::listen::bind;
@@ -33,7 +33,9 @@ pub(crate) struct Embedded {
     #[arg(long, value_name = "DIR", env = "TREE_AGENT_DATA_DIR")]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) tools: ToolsArgs,
+    tools: ToolsArgs,
+    #[command(flatten)]
+    llm: LlmArgs,
 }
 
 impl Embedded {
@@ -53,23 +55,32 @@ impl Embedded {
 
 /// The four services at work.
 pub(crate) struct Cluster {
+    /// The model of runs that name none.
+    pub(crate) model: String,
     address: SocketAddr,
     shutdown: CancellationToken,
     services: JoinSet<Result<(), CliError>>,
 }
 
 impl Cluster {
-    /// Starts on `listen` with the data in `data_dir`. A conflict over either is an error that says what to do.
+    /// Starts on `listen` with the data in `data_dir`; `model` is for runs that name none. A conflict over either is an error that says what to do.
     pub(crate) async fn start(
         listen: SocketAddr,
         data_dir: &Path,
         model: &str,
-        tools: &ToolsArgs,
+        embedded: &Embedded,
     ) -> Result<Self, CliError> {
         // Before anything is bound.
         let mut problems = Problems::default();
-        let servers = tools.check(&mut problems);
+        let servers = embedded.tools.check(&mut problems);
+        let role = RoleArgs {
+            gateway: "http://127.0.0.1:7400".to_owned(),
+            model: model.to_owned(),
+            llm: embedded.llm.clone(),
+        };
+        let role = role.check(&mut problems);
         problems.finish().map_err(|e| CliError::Usage(e.to_string()))?;
+        role.check_keys().await.map_err(|e| CliError::Usage(e.message))?;
         let door = bind(listen).await.map_err(|e| CliError::Usage(chain(&e)))?;
         let address = door.local_addr()?;
         let store: Arc<dyn Store> =
@@ -79,9 +90,10 @@ impl Cluster {
         let (executor, executors) = role_listener().await?;
         let (aggregator, aggregators) = role_listener().await?;
 
-        let mut problems = Problems::default();
-        let role = RoleArgs { gateway: url(address), model: model.to_owned() }.check(&mut problems);
-        problems.finish().map_err(|e| CliError::Usage(e.to_string()))?;
+        let gateway = url(address);
+        let gateways = vec![gateway.parse().map_err(|e| CliError::Other(format!("{gateway} is not a URL: {e}")))?];
+        let role = RoleConfig { gateways, ..role };
+        let model = role.default_model().to_owned();
         let planner_config = tree_agent_planner::Config {
             role: role.clone(),
             driver: DriverConfig::new(format!("embedded-{}", std::process::id())),
@@ -115,7 +127,7 @@ impl Cluster {
             let served = tree_agent_planner::serve(planner_config, store, fanout, planner, stop).await;
             served.map_err(|e| stopped("planner", &e))
         });
-        Ok(Self { address, shutdown, services })
+        Ok(Self { model, address, shutdown, services })
     }
 
     /// What clients on this machine use as `--server`.

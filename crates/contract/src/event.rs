@@ -305,6 +305,10 @@ payloads! {
         /// True for the artifact to read first.
         #[serde(default)]
         is_primary: bool,
+        /// The beginning of the document, at most [`SNIPPET_BYTES`](crate::limits::SNIPPET_BYTES): what a parent is
+        /// shown of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        snippet: Option<String>,
     }
     /// Payload of `tree.node_result`.
     NodeResult {

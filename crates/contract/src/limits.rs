@@ -26,6 +26,8 @@ pub const DOCUMENT_BYTES: usize = 1024 * 1024;
 pub const JSON_BYTES: usize = 256 * 1024;
 /// Bytes of a scratchpad's `tailPreview`; longer ones are cut from the front.
 pub const TAIL_PREVIEW_BYTES: usize = 512;
+/// Bytes of a document's beginning that its event carries.
+pub const SNIPPET_BYTES: usize = 600;
 /// Bytes of one gRPC message in either direction, but for an answer that holds a graph.
 pub const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 /// Bytes of an answer that holds a graph: some 300,000 nodes. A node of a run without text of note takes 880 bytes.

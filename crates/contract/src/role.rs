@@ -94,6 +94,12 @@ pub struct ArtifactRef {
     pub document_id: Option<DocumentId>,
     /// True for the one to read first.
     pub is_primary: bool,
+    /// The beginning of the document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snippet: Option<String>,
+    /// True when its node told the parent to read it.
+    #[serde(default)]
+    pub hinted: bool,
 }
 
 named_enum! {

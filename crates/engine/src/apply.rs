@@ -5,7 +5,7 @@ use tree_agent_contract::{NodeStatus, RunStatus, Timestamp};
 
 use crate::call::CallKind;
 use crate::graph::{ReplayError, grow_gently};
-use crate::run::{Control, Run};
+use crate::run::{Control, Run, ShownArtifact};
 
 /// Milliseconds before the second attempt; doubled for each further one.
 const RETRY_BASE_MS: u64 = 200;
@@ -75,6 +75,16 @@ impl Run {
                     p.bands.iter().find(|b| b.steps.iter().any(|s| s.step_id == e.step_id)).map(|b| b.index)
                 });
                 self.control[at].band = self.control[at].band.max(band);
+            }
+            EventBody::ArtifactCreated(e) => self.control[at].shown.push(ShownArtifact {
+                id: e.artifact_id,
+                snippet: e.snippet.clone(),
+                hinted: false,
+            }),
+            EventBody::ParentHint(e) => {
+                for artifact in &mut self.control[at].shown {
+                    artifact.hinted |= e.artifact_ids.contains(&artifact.id);
+                }
             }
             EventBody::ReplanRequested(e) => {
                 self.control[at].replans += 1;

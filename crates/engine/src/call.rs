@@ -177,11 +177,16 @@ impl Run {
             artifacts: node
                 .artifacts
                 .iter()
-                .map(|a| ArtifactRef {
-                    label: a.label.clone(),
-                    title: a.title.clone(),
-                    document_id: a.document_id,
-                    is_primary: a.is_primary,
+                .map(|a| {
+                    let shown = self.control[at].shown.iter().find(|s| s.id == a.artifact_id);
+                    ArtifactRef {
+                        label: a.label.clone(),
+                        title: a.title.clone(),
+                        document_id: a.document_id,
+                        is_primary: a.is_primary,
+                        snippet: shown.and_then(|s| s.snippet.clone()),
+                        hinted: shown.is_some_and(|s| s.hinted),
+                    }
                 })
                 .collect(),
         }

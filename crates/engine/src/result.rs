@@ -40,6 +40,11 @@ impl Deciding<'_> {
         let mut hinted = (Vec::new(), Vec::new());
         for artifact in artifacts {
             let id = ArtifactId::of(node_id, round, &artifact.label);
+            let snippet = artifact
+                .document_markdown
+                .as_deref()
+                .filter(|_| artifact.r#type == DraftType::Document)
+                .map(|body| cut(body, limits::SNIPPET_BYTES));
             let is_primary = primary.as_deref() == Some(artifact.label.as_str());
             let (artifact_type, document_id) = match artifact.r#type {
                 DraftType::Document => (ArtifactType::Document, Some(DocumentId::of_artifact(id))),
@@ -83,6 +88,7 @@ impl Deciding<'_> {
                     title: artifact.title,
                     json_payload: artifact.json_payload.filter(|_| artifact_type == ArtifactType::Json),
                     is_primary,
+                    snippet,
                 },
             );
         }

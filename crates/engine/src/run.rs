@@ -58,6 +58,17 @@ pub(crate) struct Control {
     pub(crate) retry_at: Option<Timestamp>,
     /// A guard cut work off, so the result will be partial.
     pub(crate) cut: bool,
+    /// What parents and later siblings are shown of the node's artifacts beyond the graph.
+    pub(crate) shown: Vec<ShownArtifact>,
+}
+
+/// What roles are told of an artifact beside what the graph holds.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ShownArtifact {
+    pub(crate) id: tree_agent_contract::ArtifactId,
+    pub(crate) snippet: Option<String>,
+    /// Its node told the parent to read it.
+    pub(crate) hinted: bool,
 }
 
 impl Control {

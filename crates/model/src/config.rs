@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use http::Uri;
+use tree_agent_contract::role::RoleError;
 use tree_agent_runtime::config::Problems;
 use tree_agent_tools::{GatewayDocuments, McpConfig, McpServers, ToolRegistry};
 
+use crate::llm::{LanguageModels, LlmArgs};
 use crate::select::Models;
 use crate::serve::RoleServer;
 
@@ -16,20 +18,33 @@ pub struct RoleArgs {
     /// URLs of event-gateways, separated by commas: where tools find documents.
     #[arg(long, env = "TREE_AGENT_GATEWAY", value_name = "URLS", default_value = "http://127.0.0.1:7400")]
     pub gateway: String,
-    /// The model for runs that name none: offline, or scripted:key=value,…
-    #[arg(long, env = "TREE_AGENT_MODEL", value_name = "MODEL", default_value = "offline")]
+    /// The model for runs that name none: offline, llm, provider:model, or scripted:key=value,… [default: llm when a
+    /// language model is set, else offline]
+    #[arg(
+        long,
+        env = "TREE_AGENT_MODEL",
+        value_name = "MODEL",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub model: String,
+    /// The language models.
+    #[command(flatten)]
+    pub llm: LlmArgs,
 }
 
 impl RoleArgs {
     /// Checks the arguments; what is wrong is noted in `problems`.
     pub fn check(&self, problems: &mut Problems) -> RoleConfig {
-        if let Err(error) = Models::new(&self.model) {
-            problems.add("TREE_AGENT_MODEL", error.message);
+        let language = LanguageModels::new(&self.llm.check(problems));
+        let models = Models::with_language_models(&self.model, language.clone());
+        if let Err(error) = &models {
+            problems.add("TREE_AGENT_MODEL", &error.message);
         }
         RoleConfig {
             gateways: problems.urls("TREE_AGENT_GATEWAY", &self.gateway),
             model: self.model.clone(),
+            language,
             servers: McpConfig::default(),
         }
     }
@@ -61,17 +76,34 @@ impl ToolsArgs {
 pub struct RoleConfig {
     /// The event-gateways: where tools find documents.
     pub gateways: Vec<Uri>,
-    /// The model for runs that name none.
+    /// The model for runs that name none; empty for `llm` or `offline`, whichever there is.
     pub model: String,
     /// The MCP servers whose tools the role gets.
     pub servers: McpConfig,
+    /// The language models.
+    pub language: LanguageModels,
 }
 
 impl RoleConfig {
+    /// The name of the model that runs use which name none.
+    pub fn default_model(&self) -> &str {
+        match self.model.trim() {
+            "" if self.language.are_set() => "llm",
+            "" => "offline",
+            name => name,
+        }
+    }
+
+    /// Fails when a provider refuses its key, so that this is known before a run starts. Takes up to ten seconds for
+    /// a provider that cannot be reached, which is no failure.
+    pub async fn check_keys(&self) -> Result<(), RoleError> {
+        self.language.check_keys().await
+    }
+
     /// A server of the built-in models with tools over the gateways. Connects lazily, so it succeeds while no gateway
     /// is up; fails only for an unknown model. Must be called in a runtime.
-    pub fn server(&self) -> Result<RoleServer, tree_agent_contract::role::RoleError> {
-        let models = Models::new(&self.model)?;
+    pub fn server(&self) -> Result<RoleServer, RoleError> {
+        let models = Models::with_language_models(&self.model, self.language.clone())?;
         let tools = ToolRegistry::new(Arc::new(GatewayDocuments::connect_lazy(&self.gateways)));
         Ok(RoleServer::new(models, tools.with_servers(McpServers::start(self.servers.clone()))))
     }

@@ -1,11 +1,12 @@
 //! What answers for a role: the [`RoleModel`]s, how one is chosen by name, and how a call of one is streamed.
 //!
-//! Two models need nothing at all: `offline` is rule-based, works on real documents and is labelled as what it is;
+//! Language models are asked through [`LanguageModels`]. Two models need nothing at all: `offline` is rule-based, works on real documents and is labelled as what it is;
 //! `scripted` follows a script given in its name, for benchmarks and fault tests. [`Models`] finds a model by name,
 //! and [`RoleServer`] turns its calls into the streams of the role services.
 
 mod config;
 mod io;
+mod llm;
 mod offline;
 mod scripted;
 mod select;
@@ -18,6 +19,7 @@ use tree_agent_contract::role::{
 
 pub use config::{RoleArgs, RoleConfig, ToolsArgs};
 pub use io::RoleIo;
+pub use llm::{ContextTokens, LanguageModels, LlmArgs, LlmConfig, ModelName, Profile, ProviderKind};
 pub use offline::Offline;
 pub use scripted::{Artifacts, Fault, Script, Scripted};
 pub use select::Models;

@@ -24,7 +24,7 @@ wire_message! {
     ScratchpadLinked => ScratchpadLinked { scratchpad_doc_id }
     ScratchpadUpdated => ScratchpadUpdated { scratchpad_doc_id, tail_preview, updated_at [required] }
     ArtifactCreated => ArtifactCreated {
-        artifact_id, artifact_type, document_id, label, title, json_payload, is_primary,
+        artifact_id, artifact_type, document_id, label, title, json_payload, is_primary, snippet,
     }
     NodeResult => NodeResult { result [required] }
     ParentHint => ParentHint { parent_node_id, hint_type, artifact_ids, document_ids }
@@ -162,7 +162,7 @@ mod tests {
             "tree.node_delegated": {"childNodeId":id,"stepId":"a"},
             "tree.scratchpad_linked": {"scratchpadDocId":id},
             "tree.scratchpad_updated": {"scratchpadDocId":id,"tailPreview":"t","updatedAt":at},
-            "tree.artifact_created": {"artifactId":id,"artifactType":"json","documentId":id,"label":"l","title":"t","jsonPayload":{"a":{"b":1}},"isPrimary":true},
+            "tree.artifact_created": {"artifactId":id,"artifactType":"json","documentId":id,"label":"l","title":"t","jsonPayload":{"a":{"b":1}},"isPrimary":true,"snippet":"b"},
             "tree.node_result": {"result":{"kind":"hybrid","summary":"s","successAssessment":{"met":true,"notes":"n"},"primaryArtifactId":id,"artifactIds":[id],"documentIds":[id],"jsonPayload":{"x":1},"scratchpadDocId":id,"scratchpadTail":"t"}},
             "tree.parent_hint": {"parentNodeId":id,"hintType":"read_json","artifactIds":[id],"documentIds":[id]},
             "tree.node_aggregated": {"childIds":[id],"summary":"s","successAssessment":{"met":false}},

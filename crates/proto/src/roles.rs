@@ -23,7 +23,7 @@ wire_message! {
     BudgetLeft => BudgetLeft { budget, limit, left }
     ScratchpadDelta => ScratchpadDelta { append_markdown }
     ScratchpadDraft => ScratchpadDraft { append_markdown, tail_preview }
-    ArtifactRef => ArtifactRef { label, title, document_id, is_primary }
+    ArtifactRef => ArtifactRef { label, title, document_id, is_primary, snippet, hinted }
     ChildOutcome => ChildOutcome { node_id, step_id, title, status, partial, result, error, artifacts }
 
     PlanInput => PlanRequest { call [required], existing_plan_summary, replan_reason, prior_steps }

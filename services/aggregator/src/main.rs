@@ -1,5 +1,6 @@
 //! The aggregator service.
 
+use anyhow::Context as _;
 use clap::Parser;
 use tree_agent_aggregator::{Config, DEFAULT_PORT, serve};
 use tree_agent_model::RoleArgs;
@@ -27,9 +28,10 @@ async fn main() -> anyhow::Result<()> {
     let config = Config { role: args.role.check(&mut problems), drain: args.listen.drain(&mut problems) };
     problems.finish()?;
     let _telemetry = telemetry::init("aggregator", &args.log.filter, format)?;
+    config.role.check_keys().await.context("a language model cannot be used")?;
     let listener = listen::bind(address).await?;
     let shutdown = shutdown::signal()?;
-    tracing::info!(address = %listener.local_addr()?, model = config.role.model, "aggregator is ready");
+    tracing::info!(address = %listener.local_addr()?, model = config.role.default_model(), "aggregator is ready");
     serve(config, listener, shutdown).await?;
     Ok(())
 }

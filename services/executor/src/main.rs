@@ -1,5 +1,6 @@
 //! The executor service.
 
+use anyhow::Context as _;
 use clap::Parser;
 use tree_agent_executor::{Config, DEFAULT_PORT, serve};
 use tree_agent_model::{RoleArgs, RoleConfig, ToolsArgs};
@@ -31,9 +32,10 @@ async fn main() -> anyhow::Result<()> {
     let config = Config { role, drain: args.listen.drain(&mut problems) };
     problems.finish()?;
     let _telemetry = telemetry::init("executor", &args.log.filter, format)?;
+    config.role.check_keys().await.context("a language model cannot be used")?;
     let listener = listen::bind(address).await?;
     let shutdown = shutdown::signal()?;
-    tracing::info!(address = %listener.local_addr()?, model = config.role.model, "executor is ready");
+    tracing::info!(address = %listener.local_addr()?, model = config.role.default_model(), "executor is ready");
     serve(config, listener, shutdown).await?;
     Ok(())
 }

@@ -47,6 +47,7 @@ async fn main() -> anyhow::Result<()> {
     };
     problems.finish()?;
     let _telemetry = telemetry::init("planner", &args.log.filter, format)?;
+    config.role.check_keys().await.context("a language model cannot be used")?;
     let listener = listen::bind(address).await?;
     let shutdown = shutdown::signal()?;
     let readiness = Readiness::new();
@@ -60,7 +61,7 @@ async fn main() -> anyhow::Result<()> {
     let store = store.context("TREE_AGENT_DATABASE_URL cannot be used")?;
     let fanout =
         RedisFanout::connect(&storage.redis_url).await.context("TREE_AGENT_REDIS_URL cannot be used")?;
-    tracing::info!(address = %listener.local_addr()?, model = config.role.model, owner = config.driver.owner, "planner is ready");
+    tracing::info!(address = %listener.local_addr()?, model = config.role.default_model(), owner = config.driver.owner, "planner is ready");
     serve(config, Arc::new(store), Arc::new(fanout), listener, shutdown).await?;
     Ok(())
 }

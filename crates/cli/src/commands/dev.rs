@@ -18,8 +18,15 @@ pub(crate) struct Dev {
     /// Address to listen on; port 0 takes any free one
     #[arg(long, value_name = "ADDR", env = "TREE_AGENT_LISTEN", default_value = "127.0.0.1:7400")]
     listen: SocketAddr,
-    /// The model for runs that name none: offline, or scripted:key=value,…
-    #[arg(long, value_name = "MODEL", env = "TREE_AGENT_MODEL", default_value = "offline")]
+    /// The model for runs that name none: offline, llm, provider:model, or scripted:key=value,… [default: llm when a
+    /// language model is set, else offline]
+    #[arg(
+        long,
+        value_name = "MODEL",
+        env = "TREE_AGENT_MODEL",
+        default_value = "",
+        hide_default_value = true
+    )]
     model: String,
     #[command(flatten)]
     embedded: Embedded,
@@ -39,7 +46,7 @@ impl Dev {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let interrupt = shutdown::signal()?;
         let data_dir = self.embedded.data_dir()?;
-        let mut cluster = Cluster::start(self.listen, &data_dir, &self.model, &self.embedded.tools).await?;
+        let mut cluster = Cluster::start(self.listen, &data_dir, &self.model, &self.embedded).await?;
         let server = cluster.url();
         // What is announced has been seen to work.
         tokio::select! {
@@ -50,7 +57,7 @@ impl Dev {
             ui: format!("{server}/"),
             server,
             data_dir: data_dir.display().to_string(),
-            model: self.model.clone(),
+            model: cluster.model.clone(),
         };
         self.announce(context, &ready)?;
         tokio::select! {
@@ -69,7 +76,7 @@ impl Dev {
         if out.is_jsonl() {
             return out.json(ready);
         }
-        let note = if self.model == "offline" { " (rule-based, no language model)" } else { "" };
+        let note = if ready.model == "offline" { " (rule-based, no language model)" } else { "" };
         out.line("tree-agent is ready")?;
         out.line(format!("  UI     {}", ready.ui))?;
         out.line(format!("  gRPC   {}", ready.server))?;

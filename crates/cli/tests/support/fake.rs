@@ -140,6 +140,7 @@ pub(crate) fn log(status: RunStatus, partial: bool) -> Vec<Event> {
             title: Some("Synthesis".into()),
             json_payload: None,
             is_primary: true,
+            snippet: None,
         }
         .into(),
         NodeResult {

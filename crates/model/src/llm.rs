@@ -1,0 +1,202 @@
+//! Language models: the roles played by whatever `TREE_AGENT_MODEL_*` names.
+//!
+//! A call assembles its prompt within a budget of tokens (`context`, `prompt`), asks a provider through its gate
+//! (`provider`, `gate`), runs the tools that the model asks for (`toolbox`), reads the answer and has it repaired
+//! (`json`, `reply`, `ask`), and says what it cost (`prices`). Text is shown while it is generated (`stream`).
+
+mod ask;
+mod context;
+mod failure;
+mod gate;
+mod history;
+mod json;
+mod prices;
+mod prompt;
+mod provider;
+mod reply;
+mod secret;
+mod settings;
+mod stream;
+mod tokens;
+mod toolbox;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use tree_agent_contract::role::{
+    AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PlanInput, PlannerOutput,
+    RoleError, RoleErrorKind,
+};
+
+use crate::RoleModel;
+use crate::io::RoleIo;
+use ask::Call;
+use failure::{Failure, FailureKind};
+use provider::Provider;
+use reply::{AggregatorReply, Bounds, ExecutorReply, PlannerReply};
+
+pub use settings::{ContextTokens, LlmArgs, LlmConfig, ModelName, Profile, ProviderKind};
+
+/// What every call of a service shares: one gate for each provider.
+struct Shared {
+    config: LlmConfig,
+    /// Made when they are first needed: a service without language models needs no certificates.
+    providers: Mutex<BTreeMap<ProviderKind, Arc<Provider>>>,
+}
+
+impl Shared {
+    fn provider(&self, kind: ProviderKind) -> Result<Arc<Provider>, Failure> {
+        let mut providers = self.providers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(provider) = providers.get(&kind) {
+            return Ok(provider.clone());
+        }
+        let provider = Arc::new(Provider::new(kind, &self.config.addresses[&kind], &self.config.tuning)?);
+        providers.insert(kind, provider.clone());
+        Ok(provider)
+    }
+}
+
+/// The language models of a service.
+#[derive(Clone)]
+pub struct LanguageModels(Arc<Shared>);
+
+impl std::fmt::Debug for LanguageModels {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("LanguageModels").field(&self.0.config).finish()
+    }
+}
+
+impl LanguageModels {
+    /// The models that `config` names. Nothing is connected before the first call.
+    pub fn new(config: &LlmConfig) -> Self {
+        Self(Arc::new(Shared { config: config.clone(), providers: Mutex::default() }))
+    }
+
+    /// Whether runs that name no model use these.
+    pub fn are_set(&self) -> bool {
+        self.0.config.is_set()
+    }
+
+    /// Asks every provider that is named whether it takes its key. Only a definite no is an error: a provider that
+    /// cannot be reached now may be back when it is needed.
+    pub async fn check_keys(&self) -> Result<(), RoleError> {
+        let mut kinds: Vec<ProviderKind> = self.0.config.named().iter().map(|name| name.provider).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        for kind in kinds {
+            match self.0.provider(kind)?.list().await {
+                Err(failure) if failure.kind == FailureKind::Key => return Err(failure.into()),
+                Err(failure) => tracing::warn!("the key could not be checked: {}", failure.message),
+                Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The model called `name`: `llm` for the profiles, one profile, or `provider:model`. `None` when the name is of
+    /// another family; an error when the model cannot be used as things are set.
+    pub(crate) fn find(&self, name: &str) -> Option<Result<Llm, RoleError>> {
+        let config = &self.0.config;
+        let choice = match name {
+            "llm" => Choice::Profiles,
+            name => match (Profile::named(name), name.split_once(':')) {
+                (Some(profile), _) => Choice::Profile(profile),
+                (None, Some(("openai" | "anthropic" | "gemini", _))) => match ModelName::parse(name) {
+                    Ok(model) => Choice::Model(model),
+                    Err(message) => return Some(Err(RoleError::new(RoleErrorKind::Rejected, message))),
+                },
+                _ => return None,
+            },
+        };
+        let usable = match &choice {
+            Choice::Model(model) => config.usable(model),
+            _ if config.is_set() => Ok(()),
+            _ => Err(RoleError::new(
+                RoleErrorKind::Rejected,
+                format!(
+                    "model {name:?} needs a language model; set TREE_AGENT_MODEL_FAST, _BALANCED or _POWERFUL to \
+                     provider:model, or TREE_AGENT_MODEL_BASE_URL, where the role services run"
+                ),
+            )),
+        };
+        Some(usable.map(|()| Llm { shared: self.0.clone(), choice }))
+    }
+}
+
+/// Which model plays a role.
+#[derive(Clone, Debug)]
+enum Choice {
+    /// The profile of the role.
+    Profiles,
+    Profile(Profile),
+    Model(ModelName),
+}
+
+/// The roles, played by language models.
+pub(crate) struct Llm {
+    shared: Arc<Shared>,
+    choice: Choice,
+}
+
+impl Llm {
+    fn call<'a>(
+        &'a self,
+        io: &'a RoleIo,
+        call: &CallContext,
+        purpose: &'static str,
+        profile: Profile,
+        budget: usize,
+    ) -> Result<Call<'a>, RoleError> {
+        let config = &self.shared.config;
+        let model = match &self.choice {
+            Choice::Profiles => config.of_profile(profile),
+            Choice::Profile(profile) => config.of_profile(*profile),
+            Choice::Model(model) => Some(model),
+        };
+        let model = model.cloned().ok_or_else(|| {
+            RoleError::new(RoleErrorKind::Rejected, "no language model is set; set TREE_AGENT_MODEL_BALANCED")
+        })?;
+        let budgets = &call.budgets;
+        let bounds = Bounds {
+            bands: budgets.max_bands_per_plan,
+            steps: budgets.max_steps_per_band.min(budgets.max_children_per_node),
+            output_tokens: config.tuning.max_output_tokens,
+        };
+        Ok(Call { shared: &self.shared, io, purpose, model, budget, bounds, tools: Vec::new() })
+    }
+}
+
+#[async_trait]
+impl RoleModel for Llm {
+    async fn plan(&self, input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput, RoleError> {
+        let profile = if input.call.depth == 0 { Profile::Powerful } else { Profile::Balanced };
+        let budget = self.shared.config.tuning.context.planner;
+        let call = self.call(io, &input.call, "plan", profile, budget)?;
+        let answer =
+            call.ask::<PlannerReply>(input, |schema, _, cutter| context::planner(input, schema, cutter));
+        Ok(answer.await?.0)
+    }
+
+    async fn execute(&self, input: &ExecuteInput, io: &RoleIo) -> Result<ExecutorOutput, RoleError> {
+        let budget = self.shared.config.tuning.context.executor;
+        let mut call = self.call(io, &input.call, "execute", Profile::Fast, budget)?;
+        if self.shared.config.tuning.tool_rounds > 0 {
+            call.tools = toolbox::offered(io);
+        }
+        let answer = call.ask::<ExecutorReply>(input, |schema, tools, cutter| {
+            context::executor(input, tools, schema, cutter)
+        });
+        let (mut output, actions) = answer.await?;
+        output.actions.splice(0..0, actions);
+        Ok(output)
+    }
+
+    async fn aggregate(&self, input: &AggregateInput, io: &RoleIo) -> Result<AggregatorOutput, RoleError> {
+        let budget = self.shared.config.tuning.context.aggregator;
+        let call = self.call(io, &input.call, "aggregate", Profile::Balanced, budget)?;
+        let answer = call
+            .ask::<AggregatorReply>(input, |schema, _, cutter| context::aggregator(input, schema, cutter));
+        Ok(answer.await?.0)
+    }
+}

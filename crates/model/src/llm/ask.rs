@@ -1,0 +1,249 @@
+//! One role call: ask, run the tools that are asked for, read the answer, have it repaired, fall back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use genai::chat::{ChatMessage, ChatRequest, StopReason, Tool};
+use tree_agent_contract::event::UsageRecorded;
+use tree_agent_contract::role::{Action, RoleError, RoleErrorKind};
+
+use super::context::{Cutter, assemble};
+use super::failure::{Failure, FailureKind};
+use super::history::History;
+use super::prompt::{Prompt, Repair};
+use super::provider::{Provider, Question, Turn};
+use super::reply::{Bounds, Reply};
+use super::settings::ModelName;
+use super::stream::Scribe;
+use super::{Shared, json, prices, tokens, toolbox};
+use crate::io::RoleIo;
+
+/// Follow-ups that quote the errors of an answer, before the call counts as failed.
+const REPAIRS: u32 = 2;
+
+/// What stays the same during one call.
+pub(super) struct Call<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) io: &'a RoleIo,
+    /// `plan`, `execute` or `aggregate`: the purpose in usage events.
+    pub(super) purpose: &'static str,
+    pub(super) model: ModelName,
+    /// Tokens of the prompt.
+    pub(super) budget: usize,
+    pub(super) bounds: Bounds,
+    /// What the model may call, and in how many rounds.
+    pub(super) tools: Vec<Tool>,
+}
+
+/// The model that is asked now.
+struct Target {
+    provider: Arc<Provider>,
+    name: ModelName,
+    /// What it is called at its provider.
+    model: String,
+}
+
+/// What one call has come to so far.
+struct Progress<'a> {
+    scribe: Scribe<'a>,
+    history: History,
+    budget: usize,
+    rounds: u32,
+    repairs: u32,
+    shortened: bool,
+    actions: Vec<Action>,
+}
+
+impl<'a> Call<'a> {
+    /// Asks until there is an answer that keeps to the contract. `render` makes the prompt: with the schema when the
+    /// model is not held to it otherwise, and knowing whether there are tools. Returns the tool calls as actions, too.
+    pub(super) async fn ask<R: Reply>(
+        &self,
+        input: &R::Input,
+        render: impl Fn(Option<&str>, bool, &mut Cutter) -> Result<Prompt, RoleError>,
+    ) -> Result<(R::Output, Vec<Action>), RoleError> {
+        let mut fallback = self.shared.config.fallback.clone().filter(|name| *name != self.model);
+        let mut progress = Progress {
+            scribe: Scribe::new(self.io),
+            history: History::default(),
+            budget: self.budget,
+            rounds: 0,
+            repairs: 0,
+            shortened: false,
+            actions: Vec::new(),
+        };
+        let mut name = self.model.clone();
+        loop {
+            let failure = match self.target(&name).await {
+                Ok(target) => match self.with::<R>(&target, input, &render, &mut progress).await? {
+                    Ok(output) => return Ok((output, progress.actions)),
+                    Err(failure) => failure,
+                },
+                Err(failure) => failure,
+            };
+            match fallback.take().filter(|_| failure.another_may_help()) {
+                Some(next) => {
+                    tracing::warn!(model = %name, fallback = %next, "fell back: {}", failure.message);
+                    let remark =
+                        format!("{name} is not available, {next} is asked instead: {}", failure.message);
+                    progress.scribe.remark(&remark).await;
+                    name = next;
+                }
+                None => return Err(failure.into()),
+            }
+        }
+    }
+
+    async fn target(&self, name: &ModelName) -> Result<Target, Failure> {
+        let provider = self.shared.provider(name.provider)?;
+        let model = provider.model(name).await?;
+        Ok(Target { provider, model, name: name.clone() })
+    }
+
+    /// Asks one model. The outer error ends the call; the inner one is for the caller to decide.
+    async fn with<R: Reply>(
+        &self,
+        target: &Target,
+        input: &R::Input,
+        render: &impl Fn(Option<&str>, bool, &mut Cutter) -> Result<Prompt, RoleError>,
+        progress: &mut Progress<'a>,
+    ) -> Result<Result<R::Output, Failure>, RoleError> {
+        let Target { provider, model, .. } = target;
+        loop {
+            let has_tools = !self.tools.is_empty() && provider.able(model, FailureKind::Tools);
+            let rounds = self.shared.config.tuning.tool_rounds;
+            let may_call_tools = has_tools && progress.rounds < rounds && progress.repairs == 0;
+            let able = provider.able(model, FailureKind::Schema);
+            let schema = match provider.compatible() {
+                true => R::schema().bounded(self.bounds),
+                false => R::schema().plain(),
+            };
+            // Where the schema cannot be demanded from the first answer on, it stands in the prompt.
+            let demanded = able && (!has_tools || provider.schema_with_tools());
+            let written = (!demanded).then(|| schema.to_string());
+            let prompt = assemble(progress.budget, |cutter| render(written.as_deref(), has_tools, cutter))?;
+            progress.history.shorten(progress.budget);
+            let mut messages = vec![ChatMessage::user(prompt.user.clone())];
+            messages.extend(progress.history.messages());
+            let mut request = ChatRequest::from_messages(messages).with_system(prompt.system.clone());
+            // Providers want to see the tools that an earlier message calls.
+            if may_call_tools || progress.history.has_tool_calls() {
+                request = request.with_tools(self.tools.clone());
+            }
+            let offered = request.tools.is_some();
+            let question = Question {
+                model,
+                request,
+                schema: (able && (!may_call_tools || provider.schema_with_tools())).then_some(schema),
+                may_call_tools,
+                max_output_tokens: self.bounds.output_tokens,
+            };
+            let demands = question.schema.is_some();
+            let turn = match provider.ask(&question, &mut progress.scribe).await {
+                Ok(turn) => turn,
+                Err(failure) => match failure.kind {
+                    FailureKind::Schema if demands => {
+                        tracing::info!(%model, "no schemas there; it stands in the prompt: {}", failure.message);
+                        provider.note_unable(model, FailureKind::Schema);
+                        continue;
+                    }
+                    FailureKind::Tools if offered && !progress.history.has_tool_calls() => {
+                        tracing::info!(%model, "no tools there: {}", failure.message);
+                        provider.note_unable(model, FailureKind::Tools);
+                        continue;
+                    }
+                    FailureKind::TooLong if !progress.shortened => {
+                        progress.shortened = true;
+                        progress.budget /= 2;
+                        continue;
+                    }
+                    _ => return Ok(Err(failure)),
+                },
+            };
+            self.record(target, &prompt, &turn, progress).await;
+            if may_call_tools && !turn.tool_calls.is_empty() {
+                progress.rounds += 1;
+                let outcomes = toolbox::run(self.io, &turn.tool_calls, progress.budget).await;
+                progress.actions.extend(outcomes.iter().map(toolbox::Outcome::action));
+                progress.history.called(turn.content, outcomes);
+                continue;
+            }
+            let errors = match json::object(&turn.text) {
+                Ok(object) => match R::read(object, input, progress.scribe.wrote()) {
+                    Ok(output) => return Ok(Ok(output)),
+                    Err(errors) => errors,
+                },
+                Err(error) => vec![error],
+            };
+            self.repair(target, &turn, errors, written.as_deref(), progress)?;
+        }
+    }
+
+    /// Prepares the follow-up to an answer that cannot be used; an error when there were enough of them.
+    fn repair(
+        &self,
+        target: &Target,
+        turn: &Turn,
+        mut errors: Vec<String>,
+        schema: Option<&str>,
+        progress: &mut Progress<'a>,
+    ) -> Result<(), RoleError> {
+        match &turn.stop {
+            Some(StopReason::ContentFilter(_)) => {
+                errors.insert(0, "a content filter ended the answer".into())
+            }
+            _ if !turn.tool_calls.is_empty() => {
+                errors.insert(0, "no more tools can be called: answer with what you know".into());
+            }
+            _ => {}
+        }
+        if progress.repairs == REPAIRS {
+            let what = errors.join("; ");
+            let what = &what[..what.floor_char_boundary(1_000.min(what.len()))];
+            let name = &target.name;
+            let message = format!("{name} gave no usable answer in {} tries: {what}", REPAIRS + 1);
+            return Err(RoleError::new(RoleErrorKind::InvalidOutput, target.provider.redact(&message)));
+        }
+        progress.repairs += 1;
+        let cut = matches!(turn.stop, Some(StopReason::MaxTokens(_)));
+        let repair = Repair { errors: &errors, cut, limit: self.bounds.output_tokens, schema };
+        progress.history.answered(&turn.text, repair.render()?);
+        // What the next answer says was mostly said by this one.
+        if progress.scribe.wrote() {
+            progress.scribe.silence();
+        }
+        Ok(())
+    }
+
+    /// Says what the answer cost.
+    async fn record(&self, target: &Target, prompt: &Prompt, turn: &Turn, progress: &Progress<'a>) {
+        let mut purpose = self.purpose.to_owned();
+        if progress.repairs > 0 {
+            purpose.push_str(&format!(" (repair {})", progress.repairs));
+        } else if progress.rounds > 0 {
+            purpose.push_str(&format!(" (after {} rounds of tools)", progress.rounds));
+        }
+        let (input, output, cached) = turn.tokens.unwrap_or_else(|| {
+            purpose.push_str(", tokens estimated");
+            let history = progress.history.texts().map(|text| tokens::count(text)).sum::<usize>();
+            let input = tokens::count(&prompt.system) + tokens::count(&prompt.user) + history;
+            (input as u64, tokens::count(&turn.text) as u64, 0)
+        });
+        let model = ModelName { model: target.model.clone(), ..target.name.clone() }.to_string();
+        let cost = match target.provider.compatible() {
+            // Whatever it is called, it is not the model that the price is for.
+            true => prices::unknown(&format!("{model} at {}", target.provider.shown())),
+            false => prices::cost_micros(&model, input, cached, output),
+        };
+        let usage = UsageRecorded {
+            model,
+            input_tokens: input,
+            output_tokens: output,
+            cached_tokens: cached,
+            cost_micros: cost.unwrap_or_default(),
+            duration_ms: turn.took.max(Duration::from_millis(1)).as_millis() as u64,
+            purpose,
+        };
+        self.io.usage(usage).await;
+    }
+}

@@ -1,0 +1,126 @@
+//! What a role sees: assembled from its input within a budget of tokens. The oldest text of the scratchpad goes
+//! first, then what children returned beyond their summaries, then the summaries; what was left out is said.
+
+mod views;
+
+use tree_agent_contract::role::RoleError;
+
+use super::prompt::Prompt;
+use super::tokens;
+
+pub(super) use views::{aggregator, executor, planner};
+
+/// Bytes that each kind of text may have.
+#[derive(Clone, Copy, Debug)]
+struct Caps {
+    scratchpad: usize,
+    json: usize,
+    snippet: usize,
+    summary: usize,
+    /// The node's own task: shortened only when nothing else helps.
+    own: usize,
+}
+
+/// Cuts texts to their caps, and remembers what it left out.
+pub(super) struct Cutter {
+    caps: Caps,
+    /// For each kind: texts that were cut, and bytes that were left out.
+    out: Vec<(&'static str, usize, usize)>,
+    /// Bytes of scratchpad before any cut.
+    scratchpad: usize,
+}
+
+impl Cutter {
+    fn new(caps: Caps) -> Self {
+        Self { caps, out: Vec::new(), scratchpad: 0 }
+    }
+
+    fn note(&mut self, what: &'static str, bytes: usize) {
+        match self.out.iter_mut().find(|(kind, ..)| *kind == what) {
+            Some((_, texts, total)) => {
+                *texts += 1;
+                *total += bytes;
+            }
+            None => self.out.push((what, 1, bytes)),
+        }
+    }
+
+    /// The beginning of `text`.
+    fn head(&mut self, what: &'static str, text: &str, cap: usize) -> String {
+        if text.len() <= cap {
+            return text.to_owned();
+        }
+        let to = text.floor_char_boundary(cap);
+        self.note(what, text.len() - to);
+        if to == 0 { String::new() } else { format!("{} […]", &text[..to]) }
+    }
+
+    pub(super) fn scratchpad(&mut self, text: &str) -> String {
+        self.scratchpad = text.len();
+        if text.len() <= self.caps.scratchpad {
+            return text.to_owned();
+        }
+        let from = text.ceil_char_boundary(text.len() - self.caps.scratchpad);
+        self.note("the oldest text of the scratchpad", from);
+        if from == text.len() { String::new() } else { format!("[…] {}", &text[from..]) }
+    }
+
+    pub(super) fn json(&mut self, text: &str) -> String {
+        self.head("data that steps returned", text, self.caps.json)
+    }
+
+    pub(super) fn snippet(&mut self, text: &str) -> String {
+        self.head("beginnings of documents", text, self.caps.snippet)
+    }
+
+    pub(super) fn summary(&mut self, text: &str) -> String {
+        self.head("summaries of steps", text, self.caps.summary)
+    }
+
+    pub(super) fn own(&mut self, text: &str) -> String {
+        self.head("the description of the task", text, self.caps.own)
+    }
+
+    /// What was left out so far, in words.
+    pub(super) fn left_out(&self) -> Vec<String> {
+        let word = |n: usize| if n == 1 { "text" } else { "texts" };
+        self.out.iter().map(|&(what, n, bytes)| format!("{what}: {bytes} bytes of {n} {}", word(n))).collect()
+    }
+}
+
+/// Renders a prompt that has at most `budget` tokens, or is as short as it can be made.
+pub(super) fn assemble(
+    budget: usize,
+    render: impl Fn(&mut Cutter) -> Result<Prompt, RoleError>,
+) -> Result<Prompt, RoleError> {
+    /// What the statement of what was left out needs.
+    const STATEMENT: usize = 120;
+    const ALL: usize = usize::MAX;
+    let mut caps = Caps { scratchpad: ALL, json: ALL, snippet: ALL, summary: ALL, own: ALL };
+    let mut cutter = Cutter::new(caps);
+    let mut prompt = render(&mut cutter)?;
+    if tokens::fit(&[&prompt.system, &prompt.user], budget) {
+        return Ok(prompt);
+    }
+    let size = tokens::count(&prompt.system) + tokens::count(&prompt.user);
+    let bytes = prompt.system.len() + prompt.user.len();
+    let excess = (size - budget + STATEMENT) * bytes / size.max(1);
+    let scratchpad = cutter.scratchpad.saturating_sub(excess);
+    let ladder: [(fn(&mut Caps) -> &mut usize, &[usize]); 5] = [
+        (|c| &mut c.scratchpad, &[scratchpad, 0]),
+        (|c| &mut c.json, &[4_000, 1_000, 200, 0]),
+        (|c| &mut c.snippet, &[200, 0]),
+        (|c| &mut c.summary, &[2_000, 600, 200, 80]),
+        (|c| &mut c.own, &[4_000, 1_000, 300]),
+    ];
+    for (of, sizes) in ladder {
+        for &size in sizes {
+            *of(&mut caps) = size;
+            prompt = render(&mut Cutter::new(caps))?;
+            if tokens::fit(&[&prompt.system, &prompt.user], budget) {
+                return Ok(prompt);
+            }
+        }
+    }
+    Ok(prompt)
+}

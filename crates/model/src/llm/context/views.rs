@@ -1,0 +1,229 @@
+//! The inputs of the roles as their prompts show them.
+
+use serde::Serialize;
+use tree_agent_contract::role::{
+    AggregateInput, ArtifactRef, CallContext, ChildOutcome, ExecuteInput, PlanInput, RoleError,
+};
+
+use super::super::prompt::{Prompt, Template, render};
+use super::Cutter;
+
+#[derive(Serialize)]
+struct Call {
+    objective: String,
+    title: String,
+    reason: String,
+    criteria: Vec<String>,
+    depth: u32,
+}
+
+impl Call {
+    fn of(call: &CallContext, cutter: &mut Cutter) -> Self {
+        Self {
+            objective: cutter.own(&call.objective),
+            title: cutter.own(&call.title),
+            reason: cutter.own(&call.reason),
+            criteria: call.success_criteria.iter().map(|c| cutter.own(c)).collect(),
+            depth: call.depth,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Limits {
+    max_depth: u32,
+    max_bands_per_plan: u32,
+    max_steps_per_band: u32,
+    max_children_per_node: u32,
+    max_parallel_steps: u32,
+    minutes: u64,
+}
+
+#[derive(Serialize)]
+struct Step {
+    id: String,
+    title: String,
+    status: &'static str,
+    summary: String,
+}
+
+#[derive(Serialize)]
+struct PlannerView {
+    call: Call,
+    budgets: Limits,
+    leaf_children: bool,
+    scratchpad: String,
+    existing_plan: String,
+    steps: Vec<Step>,
+    replan_reason: String,
+    left_out: Vec<String>,
+}
+
+/// The planner's prompt.
+pub(in crate::llm) fn planner(
+    input: &PlanInput,
+    schema: Option<&str>,
+    cutter: &mut Cutter,
+) -> Result<Prompt, RoleError> {
+    let budgets = &input.call.budgets;
+    let steps = input.prior_steps.iter().map(|step| Step {
+        id: step.id.as_str().to_owned(),
+        title: step.title.clone(),
+        status: step.status.as_str(),
+        summary: cutter.summary(&step.summary),
+    });
+    let steps = steps.collect();
+    let mut view = PlannerView {
+        steps,
+        call: Call::of(&input.call, cutter),
+        budgets: Limits {
+            max_depth: budgets.max_depth,
+            max_bands_per_plan: budgets.max_bands_per_plan,
+            max_steps_per_band: budgets.max_steps_per_band,
+            max_children_per_node: budgets.max_children_per_node,
+            max_parallel_steps: budgets.max_parallel_steps,
+            minutes: budgets.max_wall_clock_ms.div_ceil(60_000),
+        },
+        leaf_children: input.call.depth + 1 >= budgets.max_depth,
+        scratchpad: cutter.scratchpad(&input.call.scratchpad_tail),
+        existing_plan: cutter.summary(&input.existing_plan_summary),
+        replan_reason: cutter.own(&input.replan_reason),
+        left_out: Vec::new(),
+    };
+    view.left_out = cutter.left_out();
+    render(Template::TreePlanner, schema, &view)
+}
+
+#[derive(Serialize)]
+struct Child {
+    title: String,
+    status: &'static str,
+    partial: bool,
+    summary: String,
+    assessment: String,
+    error: String,
+    json: String,
+    artifacts: Vec<Artifact>,
+}
+
+#[derive(Serialize)]
+struct Artifact {
+    label: String,
+    line: String,
+    snippet: String,
+}
+
+impl Child {
+    fn of(child: &ChildOutcome, cutter: &mut Cutter) -> Self {
+        let result = child.result.as_ref();
+        let assessment = result.and_then(|r| r.success_assessment.as_ref()).map(|a| {
+            let met = if a.met { "the success criteria are met" } else { "the success criteria are not met" };
+            a.notes.as_ref().map_or_else(|| met.to_owned(), |notes| format!("{met}; {}", one_line(notes)))
+        });
+        let payload = result.and_then(|r| r.json_payload.as_ref());
+        let json = payload.and_then(|p| serde_json::to_string(p).ok()).unwrap_or_default();
+        Self {
+            title: one_line(&child.title),
+            status: child.status.as_str(),
+            partial: child.partial,
+            summary: cutter.summary(result.map_or("", |r| r.summary.as_str())),
+            assessment: cutter.summary(&assessment.unwrap_or_default()),
+            error: cutter.summary(child.error.as_deref().unwrap_or_default()),
+            json: cutter.json(&json),
+            artifacts: child.artifacts.iter().map(|artifact| Artifact::of(artifact, cutter)).collect(),
+        }
+    }
+}
+
+impl Artifact {
+    fn of(artifact: &ArtifactRef, cutter: &mut Cutter) -> Self {
+        let what = match artifact.document_id {
+            Some(id) => format!("document \"{}\", document_id {id}", one_line(&artifact.title)),
+            None => "data".to_owned(),
+        };
+        let marks = match (artifact.is_primary, artifact.hinted) {
+            (true, true) => " (primary; its worker says: read it)",
+            (true, false) => " (primary)",
+            (false, true) => " (its worker says: read it)",
+            (false, false) => "",
+        };
+        Self {
+            line: format!("[{}] {what}{marks}", one_line(&artifact.label)),
+            label: artifact.label.clone(),
+            snippet: cutter.snippet(artifact.snippet.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+/// Titles come from models too: on one line they cannot pass for a section of the prompt.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[derive(Serialize)]
+struct ExecutorView {
+    call: Call,
+    tools: bool,
+    deliverable: &'static str,
+    scratchpad: String,
+    earlier: Vec<Child>,
+    left_out: Vec<String>,
+}
+
+/// The executor's prompt. `tools`: whether it is offered any.
+pub(in crate::llm) fn executor(
+    input: &ExecuteInput,
+    tools: bool,
+    schema: Option<&str>,
+    cutter: &mut Cutter,
+) -> Result<Prompt, RoleError> {
+    let mut view = ExecutorView {
+        call: Call::of(&input.call, cutter),
+        tools,
+        deliverable: deliverable(&input.call),
+        scratchpad: cutter.scratchpad(&input.call.scratchpad_tail),
+        earlier: input.earlier.iter().map(|child| Child::of(child, cutter)).collect(),
+        left_out: Vec::new(),
+    };
+    view.left_out = cutter.left_out();
+    render(Template::TreeExecutor, schema, &view)
+}
+
+/// What the success criteria ask for: a document unless they speak of data.
+fn deliverable(call: &CallContext) -> &'static str {
+    let criteria = call.success_criteria.join(" ").to_lowercase();
+    let document = ["document", "report", "markdown", "text", "both"].iter().any(|w| criteria.contains(w));
+    match (criteria.contains("json") || criteria.contains("data"), document) {
+        (true, true) => "a document in Markdown and data (JSON)",
+        (true, false) => "data (JSON)",
+        (false, _) => "a document in Markdown",
+    }
+}
+
+#[derive(Serialize)]
+struct AggregatorView {
+    call: Call,
+    plan: String,
+    exhausted: Option<String>,
+    scratchpad: String,
+    children: Vec<Child>,
+    left_out: Vec<String>,
+}
+
+/// The aggregator's prompt.
+pub(in crate::llm) fn aggregator(
+    input: &AggregateInput,
+    schema: Option<&str>,
+    cutter: &mut Cutter,
+) -> Result<Prompt, RoleError> {
+    let mut view = AggregatorView {
+        call: Call::of(&input.call, cutter),
+        plan: cutter.summary(&input.plan_summary),
+        exhausted: input.exhausted_budget.clone(),
+        scratchpad: cutter.scratchpad(&input.call.scratchpad_tail),
+        children: input.children.iter().map(|child| Child::of(child, cutter)).collect(),
+        left_out: Vec::new(),
+    };
+    view.left_out = cutter.left_out();
+    render(Template::TreeAggregator, schema, &view)
+}

@@ -1,0 +1,230 @@
+//! What can go wrong with a request, told apart by what helps.
+
+use std::time::Duration;
+
+use genai::webc;
+use tree_agent_contract::role::{RoleError, RoleErrorKind};
+
+use super::provider::Provider;
+
+/// Why a request brought no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum FailureKind {
+    /// The key was refused.
+    Key,
+    /// The model does not exist there.
+    NoModel,
+    /// Too many requests.
+    Overloaded,
+    /// The provider broke.
+    Server,
+    /// Nobody answers at the address.
+    Unreachable,
+    /// The circuit is open: the provider is not even asked.
+    Open,
+    /// Silence in the middle.
+    Stalled,
+    /// The answer broke off.
+    Broken,
+    /// The provider cannot hold an answer to a schema, or not to this one.
+    Schema,
+    /// The model cannot call tools.
+    Tools,
+    /// The prompt is longer than the model can read.
+    TooLong,
+    /// Anything else that the provider refuses.
+    Refused,
+}
+
+/// A request that brought no answer. The message holds no key.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    pub(super) kind: FailureKind,
+    pub(super) message: String,
+    /// What the provider says about when to come back.
+    pub(super) retry_after: Option<Duration>,
+}
+
+impl Failure {
+    pub(super) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), retry_after: None }
+    }
+
+    /// True when the same request may succeed a little later.
+    pub(super) const fn transient(&self) -> bool {
+        use FailureKind as K;
+        matches!(self.kind, K::Overloaded | K::Server | K::Unreachable | K::Stalled | K::Broken)
+    }
+
+    /// True when another model may do better. A refused key is for its owner to put right, not to be worked round.
+    pub(super) const fn another_may_help(&self) -> bool {
+        self.transient() || matches!(self.kind, FailureKind::Open)
+    }
+}
+
+impl From<Failure> for RoleError {
+    fn from(failure: Failure) -> Self {
+        use FailureKind as K;
+        let kind = match failure.kind {
+            K::Key | K::NoModel | K::Schema | K::Tools | K::TooLong | K::Refused => RoleErrorKind::Rejected,
+            K::Overloaded | K::Server => RoleErrorKind::Overloaded,
+            K::Unreachable | K::Open => RoleErrorKind::Unreachable,
+            K::Stalled => RoleErrorKind::Timeout,
+            K::Broken => RoleErrorKind::Internal,
+        };
+        RoleError::new(kind, failure.message)
+    }
+}
+
+/// Tells what an error of the client library means.
+pub(super) fn classify(error: &genai::Error, provider: &Provider) -> Failure {
+    if let genai::Error::WebStream { error, .. } = error {
+        if let Some(inner) = error.downcast_ref::<genai::Error>() {
+            return classify(inner, provider);
+        }
+        if let Some(inner) = error.downcast_ref::<reqwest::Error>() {
+            return connection(inner, provider);
+        }
+        return Failure::new(FailureKind::Broken, format!("the answer of {} broke off", provider.shown()));
+    }
+    if let genai::Error::WebModelCall { webc_error: webc::Error::Reqwest(inner), .. } = error {
+        return connection(inner, provider);
+    }
+    let body = match error {
+        genai::Error::HttpError { body, .. } => body.clone(),
+        genai::Error::WebModelCall { webc_error: webc::Error::ResponseFailedStatus { body, .. }, .. } => {
+            body.clone()
+        }
+        genai::Error::ChatResponse { body, .. } => body.to_string(),
+        genai::Error::StreamParse { .. } => {
+            let message = format!("{} sent something that is no event of an answer", provider.shown());
+            return Failure::new(FailureKind::Broken, message);
+        }
+        // The others concern the request itself; their text may quote it, so it is cut and cleaned like a body.
+        other => return provider.refusal(None, &other.to_string()),
+    };
+    let mut failure = provider.refusal(error.status().map(|s| s.as_u16()), &body);
+    failure.retry_after = error.headers().and_then(retry_after);
+    failure
+}
+
+fn connection(error: &reqwest::Error, provider: &Provider) -> Failure {
+    let (kind, what) = if error.is_connect() || error.is_timeout() {
+        (FailureKind::Unreachable, "cannot be reached")
+    } else {
+        (FailureKind::Broken, "broke the connection off")
+    };
+    // The text of the error names the URL and nothing of the headers; the cause is what helps.
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    Failure::new(kind, provider.redact(&format!("{} {what}: {cause}", provider.shown())))
+}
+
+/// The kind of a refusal, by its HTTP status and the words of its body. Providers agree on the status of little else
+/// than keys and load, so the words decide between the kinds of bad request.
+pub(super) fn kind_of(status: Option<u16>, body: &str) -> FailureKind {
+    let body = body.to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| body.contains(word));
+    if says(&["api_key_invalid", "api key not valid", "invalid_api_key", "authentication_error"]) {
+        return FailureKind::Key;
+    }
+    match status {
+        Some(401 | 403) => FailureKind::Key,
+        Some(429 | 529) => FailureKind::Overloaded,
+        Some(408) => FailureKind::Server,
+        _ if says(&[
+            "context length",
+            "context_length",
+            "context size",
+            "context window",
+            "context_size",
+            "maximum context",
+            "prompt is too long",
+            "too many tokens",
+            "input token count",
+            "reduce the length",
+        ]) =>
+        {
+            FailureKind::TooLong
+        }
+        None if says(&["overloaded", "rate_limit", "rate limit", "resource_exhausted"]) => {
+            FailureKind::Overloaded
+        }
+        Some(500..) | None if !says(&["invalid_request_error"]) => FailureKind::Server,
+        _ if says(&[
+            "response_format",
+            "json_schema",
+            "output_config",
+            "output_format",
+            "responsejsonschema",
+            "responsemimetype",
+            "response mime type",
+            "structured output",
+            "schema",
+            "grammar",
+        ]) =>
+        {
+            FailureKind::Schema
+        }
+        _ if says(&["tool", "function call"]) => FailureKind::Tools,
+        Some(404) => FailureKind::NoModel,
+        _ => FailureKind::Refused,
+    }
+}
+
+/// `retry-after` in seconds, or `retry-after-ms`. Dates are ignored: they would need a clock that agrees.
+fn retry_after(headers: &reqwest::header::HeaderMap) -> Option<Duration> {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
+    let seconds = number("retry-after-ms").map(|ms| ms / 1_000.0).or_else(|| number("retry-after"))?;
+    Duration::try_from_secs_f64(seconds.max(0.0)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_apart() {
+        use FailureKind as K;
+        for (status, body, kind) in [
+            (401, "{}", K::Key),
+            (
+                400,
+                r#"{"error":{"status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}"#,
+                K::Key,
+            ),
+            (429, "slow down", K::Overloaded),
+            (529, "overloaded_error", K::Overloaded),
+            (500, "oops", K::Server),
+            (503, "schema service is down", K::Server),
+            (400, r#"{"error":{"code":"context_length_exceeded"}}"#, K::TooLong),
+            (400, "the request exceeds the available context size", K::TooLong),
+            (400, "prompt is too long: 210000 tokens > 200000 maximum", K::TooLong),
+            (400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported", K::Schema),
+            (422, "unknown field output_config", K::Schema),
+            (400, "registry.ollama.ai/library/x does not support tools", K::Tools),
+            (404, "model not found", K::NoModel),
+            (400, "temperature must be below 2", K::Refused),
+        ] {
+            assert_eq!(kind_of(Some(status), body), kind, "{status} {body}");
+        }
+        assert_eq!(kind_of(None, r#"{"type":"overloaded_error"}"#), K::Overloaded);
+        assert_eq!(kind_of(None, r#"{"message":"boom"}"#), K::Server);
+    }
+
+    #[test]
+    fn retry_after_is_read_in_both_forms() {
+        let headers = |name: &'static str, value: &'static str| {
+            reqwest::header::HeaderMap::from_iter([(
+                reqwest::header::HeaderName::from_static(name),
+                reqwest::header::HeaderValue::from_static(value),
+            )])
+        };
+        assert_eq!(retry_after(&headers("retry-after", "2")), Some(Duration::from_secs(2)));
+        assert_eq!(retry_after(&headers("retry-after-ms", "250")), Some(Duration::from_millis(250)));
+        assert_eq!(retry_after(&headers("retry-after", "-3")), Some(Duration::ZERO));
+        assert_eq!(retry_after(&headers("retry-after", "Fri, 31 Dec 1999 23:59:59 GMT")), None);
+    }
+}

@@ -1,0 +1,210 @@
+//! What stands between the roles and one provider: so many requests at a time, and a circuit that opens when nothing
+//! comes back.
+//!
+//! | circuit | event | next |
+//! | --- | --- | --- |
+//! | closed | so many failures in a row, or a long Retry-After | open |
+//! | open | its time is over | one request may try |
+//! | trying | it succeeds | closed |
+//! | trying | it fails | open again |
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
+
+use super::failure::{Failure, FailureKind};
+use super::settings::Tuning;
+
+/// The gate of one provider.
+pub(super) struct Gate {
+    permits: Semaphore,
+    circuit: Mutex<Circuit>,
+    failures_to_open: u32,
+    open_for: Duration,
+}
+
+#[derive(Default)]
+struct Circuit {
+    /// Failures in a row.
+    failures: u32,
+    open_until: Option<Instant>,
+    /// A request tries whether the provider is back.
+    trying: bool,
+    /// The failure that opened it.
+    why: String,
+}
+
+/// Leave to make one request. Dropping it without a verdict, as a cancelled call does, lets the next one try.
+pub(super) struct Admission<'a> {
+    gate: &'a Gate,
+    trying: bool,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Gate {
+    pub(super) fn new(tuning: &Tuning) -> Self {
+        Self {
+            permits: Semaphore::new(tuning.concurrency),
+            circuit: Mutex::default(),
+            failures_to_open: tuning.circuit_failures,
+            open_for: tuning.circuit_open,
+        }
+    }
+
+    /// Waits for a free place; refused while the circuit is open.
+    pub(super) async fn admit(&self) -> Result<Admission<'_>, Failure> {
+        self.check()?;
+        let permit = self.permits.acquire().await.expect("the semaphore is never closed");
+        // The circuit may have opened while this request waited for its place.
+        let trying = self.check_and_try()?;
+        Ok(Admission { gate: self, trying, _permit: permit })
+    }
+
+    fn circuit(&self) -> MutexGuard<'_, Circuit> {
+        self.circuit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        let circuit = self.circuit();
+        match circuit.open_until {
+            Some(until) if circuit.trying || Instant::now() < until => Err(open(&circuit, until)),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_and_try(&self) -> Result<bool, Failure> {
+        let mut circuit = self.circuit();
+        match circuit.open_until {
+            Some(until) if circuit.trying || Instant::now() < until => Err(open(&circuit, until)),
+            Some(_) => {
+                circuit.trying = true;
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+}
+
+fn open(circuit: &Circuit, until: Instant) -> Failure {
+    let seconds = until.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
+    let message = format!("the circuit is open for {seconds} s more after: {}", circuit.why);
+    Failure::new(FailureKind::Open, message)
+}
+
+impl Admission<'_> {
+    /// The provider answered.
+    pub(super) fn succeeded(mut self) {
+        self.trying = false;
+        *self.gate.circuit() = Circuit::default();
+    }
+
+    /// The provider failed in a way that tells about its health.
+    pub(super) fn failed(mut self, failure: &Failure) {
+        let mut circuit = self.gate.circuit();
+        circuit.failures = circuit.failures.saturating_add(1);
+        let asked = failure.retry_after.filter(|&wait| wait > self.gate.open_for);
+        if self.trying || circuit.failures >= self.gate.failures_to_open || asked.is_some() {
+            if circuit.open_until.is_none() {
+                tracing::warn!(failures = circuit.failures, "circuit opened: {}", failure.message);
+            }
+            circuit.open_until = Some(Instant::now() + asked.unwrap_or(self.gate.open_for));
+            circuit.why.clone_from(&failure.message);
+        }
+        circuit.trying = false;
+        drop(circuit);
+        self.trying = false;
+    }
+}
+
+impl Drop for Admission<'_> {
+    fn drop(&mut self) {
+        if self.trying {
+            self.gate.circuit().trying = false;
+        }
+    }
+}
+
+/// The wait before try number `next` (2 for the second): exponential, with jitter so that callers spread.
+pub(super) fn backoff(base: Duration, next: u32) -> Duration {
+    const LONGEST: Duration = Duration::from_secs(20);
+    let full = base.saturating_mul(1 << next.saturating_sub(2).min(16)).min(LONGEST);
+    full.mul_f64(0.5 + fastrand::f64() / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use tree_agent_runtime::config::Problems;
+
+    use super::super::settings::LlmArgs;
+    use super::*;
+
+    fn gate() -> Gate {
+        let args = LlmArgs {
+            model_circuit_failures: "2".into(),
+            model_circuit_seconds: "30".into(),
+            model_concurrency: "2".into(),
+            ..LlmArgs::default()
+        };
+        Gate::new(&args.check_with(&mut Problems::default(), &|_| None).tuning)
+    }
+
+    fn broken() -> Failure {
+        Failure::new(FailureKind::Server, "HTTP 500")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_circuit_opens_tries_and_closes() {
+        let gate = gate();
+        gate.admit().await.unwrap().failed(&broken());
+        gate.admit().await.unwrap().failed(&broken());
+        let refused = gate.admit().await.err().expect("the circuit is open");
+        assert_eq!(refused.kind, FailureKind::Open);
+        assert!(refused.message.contains("HTTP 500"), "{}", refused.message);
+
+        tokio::time::advance(Duration::from_secs(31)).await;
+        let trying = gate.admit().await.expect("one may try");
+        assert!(gate.admit().await.is_err(), "only one may try");
+        // Cancelled without a verdict: the next one may try.
+        drop(trying);
+        gate.admit().await.expect("the next may try").failed(&broken());
+        assert!(gate.admit().await.is_err(), "it opened again");
+
+        tokio::time::advance(Duration::from_secs(31)).await;
+        gate.admit().await.unwrap().succeeded();
+        gate.admit().await.unwrap().failed(&broken());
+        assert!(gate.admit().await.is_ok(), "failures are counted from the start");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_retry_after_opens_the_circuit_for_that_long() {
+        let gate = gate();
+        let busy = Failure { retry_after: Some(Duration::from_secs(300)), ..broken() };
+        gate.admit().await.unwrap().failed(&busy);
+        tokio::time::advance(Duration::from_secs(299)).await;
+        assert!(gate.admit().await.is_err());
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert!(gate.admit().await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_so_many_requests_are_made_at_a_time() {
+        let gate = gate();
+        let (_a, b) = (gate.admit().await.unwrap(), gate.admit().await.unwrap());
+        let waits = tokio::time::timeout(Duration::from_secs(1), gate.admit()).await;
+        assert!(waits.is_err(), "the third waits");
+        drop(b);
+        assert!(gate.admit().await.is_ok());
+    }
+
+    #[test]
+    fn waits_grow_and_differ() {
+        let base = Duration::from_millis(500);
+        for next in 2..12 {
+            let full = base.saturating_mul(1 << (next - 2)).min(Duration::from_secs(20));
+            let wait = backoff(base, next);
+            assert!(wait >= full / 2 && wait <= full, "{next}: {wait:?}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What was said in one call after the prompt, in a form that can still be shortened.
+
+use genai::chat::{ChatMessage, MessageContent, ToolResponse};
+
+use super::toolbox::Outcome;
+
+/// Bytes of an answer that a repair is about which the model is shown again.
+const QUOTED_ANSWER: usize = 6_000;
+/// Bytes to which old tool output is cut.
+const SHORT: usize = 300;
+
+/// Turns after the prompt.
+#[derive(Default)]
+pub(super) struct History(Vec<Past>);
+
+enum Past {
+    /// The model called tools, and this is what they returned.
+    Tools(MessageContent, Vec<Outcome>),
+    /// An answer, and what it was told about it.
+    Answer(String, String),
+}
+
+impl History {
+    /// The model called tools.
+    pub(super) fn called(&mut self, content: MessageContent, outcomes: Vec<Outcome>) {
+        self.0.push(Past::Tools(content, outcomes));
+    }
+
+    /// The model answered, and is told `reply`. Of several failed answers only the last is kept: it was about all
+    /// that was wrong.
+    pub(super) fn answered(&mut self, text: &str, reply: String) {
+        if matches!(self.0.last(), Some(Past::Answer(..))) {
+            self.0.pop();
+        }
+        let text = text.trim();
+        let shown = match text.floor_char_boundary(QUOTED_ANSWER.min(text.len())) {
+            // Some providers refuse empty messages.
+            0 => "(nothing)".to_owned(),
+            to if to < text.len() => format!("{} […]", &text[..to]),
+            _ => text.to_owned(),
+        };
+        self.0.push(Past::Answer(shown, reply));
+    }
+
+    pub(super) fn has_tool_calls(&self) -> bool {
+        self.0.iter().any(|past| matches!(past, Past::Tools(..)))
+    }
+
+    /// Every text in it, to be counted.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flat_map(|past| match past {
+            Past::Tools(_, outcomes) => outcomes.iter().map(|o| o.text.as_str()).collect::<Vec<_>>(),
+            Past::Answer(text, reply) => vec![text.as_str(), reply.as_str()],
+        })
+    }
+
+    /// Cuts tool output, the oldest first, until all of it has at most about `budget` tokens.
+    pub(super) fn shorten(&mut self, budget: usize) {
+        // Four bytes a token, as text has on average: the prompt itself is counted exactly, and leaves room.
+        let budget = budget.saturating_mul(4);
+        let mut bytes: usize = self.texts().map(str::len).sum();
+        for past in &mut self.0 {
+            let Past::Tools(_, outcomes) = past else { continue };
+            for outcome in outcomes {
+                if bytes <= budget {
+                    return;
+                }
+                let before = outcome.text.len();
+                outcome.shorten(SHORT);
+                bytes -= before - outcome.text.len().min(before);
+            }
+        }
+    }
+
+    /// As messages of a request.
+    pub(super) fn messages(&self) -> Vec<ChatMessage> {
+        let mut messages = Vec::new();
+        for past in &self.0 {
+            match past {
+                Past::Tools(content, outcomes) => {
+                    messages.push(ChatMessage::assistant(content.clone()));
+                    let responses: Vec<ToolResponse> = outcomes.iter().map(Outcome::response).collect();
+                    messages.push(ChatMessage::tool(MessageContent::from_tool_responses(responses)));
+                }
+                Past::Answer(text, reply) => {
+                    messages.push(ChatMessage::assistant(text.clone()));
+                    messages.push(ChatMessage::user(reply.clone()));
+                }
+            }
+        }
+        messages
+    }
+}

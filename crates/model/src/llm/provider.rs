@@ -1,0 +1,301 @@
+//! One provider: how it is asked, and what becomes of its answers.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use genai::adapter::AdapterKind;
+use genai::chat::{
+    ChatOptions, ChatRequest, ChatStreamEvent, JsonSpec, MessageContent, StopReason, ToolCall, ToolChoice,
+};
+use genai::resolver::{AuthData, Endpoint};
+use genai::{Client, ModelIden, ServiceTarget};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::failure::{Failure, FailureKind, classify, kind_of};
+use super::gate::{Gate, backoff};
+use super::settings::{Address, ModelName, ProviderKind, Tuning};
+use super::stream::Scribe;
+
+/// Bytes of a refusal that an error quotes.
+const QUOTED: usize = 300;
+
+/// One provider, shared by every call that uses it.
+pub(super) struct Provider {
+    kind: ProviderKind,
+    address: Address,
+    http: reqwest::Client,
+    client: Client,
+    gate: Gate,
+    stall: Duration,
+    tries: u32,
+    backoff: Duration,
+    /// The model that is asked when none was named.
+    first: OnceLock<String>,
+    /// What models of this provider were found unable to do.
+    unable: Mutex<HashSet<(String, FailureKind)>>,
+}
+
+/// One request.
+pub(super) struct Question<'a> {
+    pub(super) model: &'a str,
+    pub(super) request: ChatRequest,
+    /// The schema that the answer must keep to.
+    pub(super) schema: Option<Value>,
+    /// Whether the tools of the request may be called in this answer.
+    pub(super) may_call_tools: bool,
+    pub(super) max_output_tokens: u32,
+}
+
+/// One answer.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    pub(super) text: String,
+    pub(super) tool_calls: Vec<ToolCall>,
+    /// All of it, as the provider wants it back in the next request.
+    pub(super) content: MessageContent,
+    pub(super) stop: Option<StopReason>,
+    /// Tokens in, out, and of those in how many came from a cache; none when the provider does not say.
+    pub(super) tokens: Option<(u64, u64, u64)>,
+    pub(super) took: Duration,
+}
+
+impl Provider {
+    pub(super) fn new(kind: ProviderKind, address: &Address, tuning: &Tuning) -> Result<Self, Failure> {
+        // Only the first call in a process has an effect; somebody else's choice is as good.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let mut http = reqwest::Client::builder().connect_timeout(Duration::from_secs(10)).tcp_nodelay(true);
+        if local(&address.url) {
+            http = http.no_proxy();
+        }
+        let unusable = |error: &dyn std::fmt::Display| {
+            let message = format!("no client for {} can be made: {error}", address.url);
+            Failure::new(FailureKind::Refused, message)
+        };
+        let http = http.build().map_err(|e| unusable(&e))?;
+        let client = Client::builder().with_reqwest(http.clone()).build().map_err(|e| unusable(&e))?;
+        Ok(Self {
+            kind,
+            address: address.clone(),
+            http,
+            client,
+            gate: Gate::new(tuning),
+            stall: tuning.stall,
+            tries: tuning.tries,
+            backoff: tuning.backoff,
+            first: OnceLock::new(),
+            unable: Mutex::default(),
+        })
+    }
+
+    /// The provider as errors name it.
+    pub(super) fn shown(&self) -> String {
+        format!("{} at {}", self.kind.as_str(), self.address.url)
+    }
+
+    /// Not the provider's own service.
+    pub(super) const fn compatible(&self) -> bool {
+        self.address.compatible
+    }
+
+    /// Whether a schema can be demanded while tools may be called. Gemini refuses it, and of the servers that only
+    /// speak the protocol some would then never call a tool.
+    pub(super) const fn schema_with_tools(&self) -> bool {
+        !self.address.compatible && !matches!(self.kind, ProviderKind::Gemini)
+    }
+
+    /// `text` without the key.
+    pub(super) fn redact(&self, text: &str) -> String {
+        self.address.key.as_ref().map_or_else(|| text.to_owned(), |key| key.redact(text))
+    }
+
+    /// True unless `model` was found unable to do what `kind` is about.
+    pub(super) fn able(&self, model: &str, kind: FailureKind) -> bool {
+        let unable = self.unable.lock().unwrap_or_else(PoisonError::into_inner);
+        !unable.contains(&(model.to_owned(), kind))
+    }
+
+    /// Remembers what `model` cannot do, so that it is not asked for it again.
+    pub(super) fn note_unable(&self, model: &str, kind: FailureKind) {
+        self.unable.lock().unwrap_or_else(PoisonError::into_inner).insert((model.to_owned(), kind));
+    }
+
+    /// The failure that a refusal with `status` and `body` means.
+    pub(super) fn refusal(&self, status: Option<u16>, body: &str) -> Failure {
+        let kind = kind_of(status, body);
+        let status = status.map_or_else(String::new, |s| format!(" (HTTP {s})"));
+        let shown = self.shown();
+        let message = match kind {
+            // Nothing of the body is quoted: some providers answer with the key that they refuse.
+            FailureKind::Key => {
+                let variable = self.kind.key_variable();
+                let set = if self.address.key.is_some() { "was refused" } else { "is not set" };
+                format!("{shown} asks for a valid key{status}: {variable} {set}; check it and restart")
+            }
+            _ => {
+                let line = body.split_whitespace().collect::<Vec<_>>().join(" ");
+                let cut = line.floor_char_boundary(QUOTED.min(line.len()));
+                format!("{shown} refused the request{status}: {}", self.redact(&line[..cut]))
+            }
+        };
+        Failure::new(kind, message)
+    }
+
+    /// The model that `name` means; for an empty one the first that the server lists.
+    pub(super) async fn model(&self, name: &ModelName) -> Result<String, Failure> {
+        if !name.model.is_empty() {
+            return Ok(name.model.clone());
+        }
+        if let Some(first) = self.first.get() {
+            return Ok(first.clone());
+        }
+        let list = self.list().await?;
+        let id = list["data"][0]["id"].as_str().or_else(|| list["models"][0]["name"].as_str());
+        let id = id.ok_or_else(|| {
+            let message = format!("{} lists no model; set TREE_AGENT_MODEL_BALANCED", self.shown());
+            Failure::new(FailureKind::NoModel, message)
+        })?;
+        Ok(self.first.get_or_init(|| id.to_owned()).clone())
+    }
+
+    /// The models that the provider lists: the cheapest request that tells whether the key is right.
+    pub(super) async fn list(&self) -> Result<Value, Failure> {
+        let mut request =
+            self.http.get(format!("{}models", self.address.url)).timeout(Duration::from_secs(10));
+        if let Some(key) = &self.address.key {
+            let key = key.expose();
+            request = match self.kind {
+                ProviderKind::OpenAi => request.bearer_auth(key),
+                ProviderKind::Anthropic => {
+                    request.header("x-api-key", key).header("anthropic-version", "2023-06-01")
+                }
+                ProviderKind::Gemini => request.header("x-goog-api-key", key),
+            };
+        }
+        // Without the URL, the text of the error cannot hold anything of the request.
+        let unreachable = |error: reqwest::Error| {
+            let message = format!("{} cannot be reached: {}", self.shown(), error.without_url());
+            Failure::new(FailureKind::Unreachable, self.redact(&message))
+        };
+        let response = request.send().await.map_err(unreachable)?;
+        let status = response.status();
+        let body = response.text().await.map_err(unreachable)?;
+        if !status.is_success() {
+            return Err(self.refusal(Some(status.as_u16()), &body));
+        }
+        Ok(serde_json::from_str(&body).unwrap_or_default())
+    }
+
+    /// Asks until there is an answer, the tries are used up, or the failure is one that time does not mend. Text is
+    /// handed to `scribe` as it arrives.
+    pub(super) async fn ask(
+        &self,
+        question: &Question<'_>,
+        scribe: &mut Scribe<'_>,
+    ) -> Result<Turn, Failure> {
+        let mut tries = 0;
+        loop {
+            let admission = self.gate.admit().await?;
+            scribe.begin();
+            let failure = match self.once(question, scribe).await {
+                Ok(turn) => {
+                    admission.succeeded();
+                    return Ok(turn);
+                }
+                Err(failure) => failure,
+            };
+            tries += 1;
+            if !failure.transient() {
+                // It answered, if only to refuse.
+                admission.succeeded();
+                return Err(failure);
+            }
+            admission.failed(&failure);
+            if tries >= self.tries {
+                return Err(failure);
+            }
+            let pause = backoff(self.backoff, tries + 1);
+            tokio::time::sleep(failure.retry_after.map_or(pause, |asked| asked.max(pause / 2))).await;
+        }
+    }
+
+    async fn once(&self, question: &Question<'_>, scribe: &mut Scribe<'_>) -> Result<Turn, Failure> {
+        let begun = Instant::now();
+        let mut options = ChatOptions::default()
+            .with_max_tokens(question.max_output_tokens)
+            .with_capture_usage(true)
+            .with_capture_content(true)
+            .with_capture_tool_calls(true);
+        if let Some(schema) = &question.schema {
+            options = options.with_response_format(JsonSpec::new("answer", schema.clone()));
+        }
+        if question.request.tools.is_some() && !question.may_call_tools {
+            options = options.with_tool_choice(ToolChoice::None);
+        }
+        let target = ServiceTarget {
+            endpoint: Endpoint::from_owned(self.address.url.as_str()),
+            // A server of one's own ignores the key, but the protocol wants one.
+            auth: AuthData::from_single(self.address.key.as_ref().map_or("none", |key| key.expose())),
+            model: ModelIden::new(adapter(self.kind), question.model),
+        };
+        let opened = self.client.exec_chat_stream(target, question.request.clone(), Some(&options)).await;
+        let mut stream = opened.map_err(|e| classify(&e, self))?.stream;
+        let mut turn = Turn::default();
+        loop {
+            let event = match timeout(self.stall, stream.next()).await {
+                Err(_) => {
+                    let message = format!("{} sent nothing for {} s", self.shown(), self.stall.as_secs_f64());
+                    return Err(Failure::new(FailureKind::Stalled, message));
+                }
+                Ok(None) => {
+                    let message = format!("{} ended its answer in the middle", self.shown());
+                    return Err(Failure::new(FailureKind::Broken, message));
+                }
+                Ok(Some(event)) => event.map_err(|e| classify(&e, self))?,
+            };
+            match event {
+                ChatStreamEvent::Chunk(chunk) => {
+                    scribe.write(&chunk.content).await;
+                    turn.text.push_str(&chunk.content);
+                }
+                ChatStreamEvent::End(end) => {
+                    turn.tokens = end.captured_usage.as_ref().and_then(tokens);
+                    turn.stop = end.captured_stop_reason;
+                    turn.content = end.captured_content.unwrap_or_default();
+                    turn.tool_calls = turn.content.tool_calls().into_iter().cloned().collect();
+                    turn.took = begun.elapsed();
+                    scribe.end().await;
+                    return Ok(turn);
+                }
+                // Thoughts are the model's own; they are neither kept nor shown.
+                _ => {}
+            }
+        }
+    }
+}
+
+fn tokens(usage: &genai::chat::Usage) -> Option<(u64, u64, u64)> {
+    let count = |n: Option<i32>| n.and_then(|n| u64::try_from(n).ok());
+    let (input, output) = (count(usage.prompt_tokens)?, count(usage.completion_tokens)?);
+    let cached =
+        usage.prompt_tokens_details.as_ref().and_then(|d| count(d.cached_tokens)).unwrap_or_default();
+    Some((input, output, cached.min(input)))
+}
+
+const fn adapter(kind: ProviderKind) -> AdapterKind {
+    match kind {
+        ProviderKind::OpenAi => AdapterKind::OpenAI,
+        ProviderKind::Anthropic => AdapterKind::Anthropic,
+        ProviderKind::Gemini => AdapterKind::Gemini,
+    }
+}
+
+/// True for servers on this machine, which no proxy reaches.
+fn local(url: &str) -> bool {
+    let host =
+        url.parse::<http::Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
+    let host = host.trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}

@@ -1,0 +1,56 @@
+//! The executor's answer.
+
+use std::sync::LazyLock;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tree_agent_contract::role::{Action, ActionKind, ExecuteInput, ExecutorOutput};
+
+use super::planner::Notes;
+use super::returned::{ArtifactReply, ResultReply, returned, tidy};
+use super::schema::Schema;
+use super::{Reply, contract_errors, line, read_as};
+
+/// What you made and found.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(in crate::llm) struct ExecutorReply {
+    scratchpad: Notes,
+    #[schemars(length(min = 1, max = 4))]
+    artifacts: Vec<ArtifactReply>,
+    result: ResultReply,
+}
+
+static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::of::<ExecutorReply>);
+
+impl Reply for ExecutorReply {
+    type Input = ExecuteInput;
+    type Output = ExecutorOutput;
+
+    fn schema() -> &'static Schema {
+        &SCHEMA
+    }
+
+    fn read(
+        mut object: Map<String, Value>,
+        input: &ExecuteInput,
+        shown: bool,
+    ) -> Result<ExecutorOutput, Vec<String>> {
+        tidy(&mut object);
+        let reply: Self = read_as(Value::Object(object), &SCHEMA)?;
+        let notes = reply.scratchpad.text();
+        let (artifacts, result) =
+            returned(reply.artifacts, reply.result, &input.call.title, |summary| format!("{summary}\n"));
+        let analysis = Action {
+            kind: ActionKind::Analysis,
+            note: line(if notes.trim().is_empty() { &result.summary } else { &notes }, 1_000),
+            tool_name: None,
+            tool_args: None,
+        };
+        let scratchpad =
+            reply.scratchpad.with(shown, &format!("**Result:** {}", line(&result.summary, 1_000)));
+        let output = ExecutorOutput { actions: vec![analysis], artifacts, result, scratchpad };
+        output.validate().map_err(|invalid| contract_errors(&invalid))?;
+        Ok(output)
+    }
+}

@@ -1,0 +1,212 @@
+//! What executor and aggregator return alike: artifacts, and a result that points to them.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tree_agent_contract::role::{ArtifactDraft, DraftType, ParentHintDraft, ResultDraft};
+use tree_agent_contract::{HintType, ResultKind, SuccessAssessment, limits};
+
+use super::{cut, line};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum ArtifactReply {
+    Document(DocumentReply),
+    Json(JsonReply),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+enum DocumentTag {
+    #[serde(rename = "document")]
+    Document,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+enum JsonTag {
+    #[serde(rename = "json")]
+    Json,
+}
+
+/// A document.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code, reason = "the tag is a constant")]
+pub(super) struct DocumentReply {
+    r#type: DocumentTag,
+    /// A short name, unique in your answer.
+    #[schemars(length(min = 1, max = 40))]
+    label: String,
+    #[schemars(length(min = 1, max = 120))]
+    title: String,
+    /// The whole document in Markdown.
+    #[schemars(length(min = 1, max = 1900))]
+    document_markdown: String,
+    /// True for the one to read first.
+    is_primary: Option<bool>,
+}
+
+/// Data.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code, reason = "the tag is a constant")]
+pub(super) struct JsonReply {
+    r#type: JsonTag,
+    /// A short name, unique in your answer.
+    #[schemars(length(min = 1, max = 40))]
+    label: String,
+    #[schemars(length(min = 1, max = 12))]
+    json_payload: Vec<Pair>,
+    is_primary: Option<bool>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Pair {
+    #[schemars(length(min = 1, max = 60))]
+    key: String,
+    /// The value: text, or a number, list or object written as JSON.
+    #[schemars(length(max = 300))]
+    value: String,
+}
+
+/// What your parent is told.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ResultReply {
+    /// The answer itself in a few sentences.
+    #[schemars(length(min = 1, max = 800))]
+    pub(super) summary: String,
+    pub(super) success_assessment: Assessment,
+    /// Label of the artifact to read first.
+    primary_artifact_label: Option<String>,
+    parent_hint: Option<Hint>,
+}
+
+/// Your judgement by the success criteria.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Assessment {
+    /// Whether they are met.
+    met: bool,
+    /// What is missing.
+    notes: Option<String>,
+}
+
+/// What your parent should read.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Hint {
+    hint_type: Option<HintKind>,
+    /// Labels of artifacts of this answer.
+    artifact_labels: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum HintKind {
+    ReadDocuments,
+    ReadJson,
+}
+
+/// Puts what models commonly write instead into the asked form, before the schema is looked at.
+pub(super) fn tidy(object: &mut Map<String, Value>) {
+    let Some(Value::Array(artifacts)) = object.get_mut("artifacts") else {
+        object.entry("artifacts").or_insert_with(|| json!([]));
+        return;
+    };
+    for artifact in artifacts {
+        if let Some(payload) = artifact.get_mut("jsonPayload")
+            && let Value::Object(map) = payload
+        {
+            // A plain object is what the contract wants in the end.
+            let pairs: Vec<Value> = map
+                .iter()
+                .map(|(key, value)| {
+                    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                    json!({"key": key, "value": text})
+                })
+                .collect();
+            *payload = Value::Array(pairs);
+        }
+    }
+}
+
+/// The artifacts and the result. An answer without any artifact gets a document of its `spare` text, so that there is
+/// something to read; labels are left as they are, for the contract to judge.
+pub(super) fn returned(
+    artifacts: Vec<ArtifactReply>,
+    result: ResultReply,
+    title: &str,
+    spare: impl FnOnce(&str) -> String,
+) -> (Vec<ArtifactDraft>, ResultDraft) {
+    let mut drafts: Vec<ArtifactDraft> = artifacts.into_iter().map(draft).collect();
+    let summary = cut(&result.summary, limits::TEXT_BYTES);
+    if drafts.is_empty() {
+        drafts.push(ArtifactDraft {
+            r#type: DraftType::Document,
+            label: "result".to_owned(),
+            title: Some(line(title, 200)),
+            document_markdown: Some(cut(&spare(&summary), limits::DOCUMENT_BYTES)),
+            json_payload: None,
+            is_primary: true,
+        });
+    }
+    let has = |wanted| drafts.iter().any(|a| a.r#type == wanted);
+    let kind = match (has(DraftType::Document), has(DraftType::Json)) {
+        (true, true) => ResultKind::Hybrid,
+        (true, false) => ResultKind::Document,
+        (false, _) => ResultKind::Json,
+    };
+    let derived = if has(DraftType::Document) { HintType::ReadDocuments } else { HintType::ReadJson };
+    let labels = || drafts.iter().map(|a| a.label.clone()).collect::<Vec<_>>();
+    let (hint_type, artifact_labels) = match result.parent_hint {
+        Some(hint) if !hint.artifact_labels.is_empty() => {
+            let given = hint.hint_type.map(|kind| match kind {
+                HintKind::ReadDocuments => HintType::ReadDocuments,
+                HintKind::ReadJson => HintType::ReadJson,
+            });
+            (given.unwrap_or(derived), hint.artifact_labels)
+        }
+        _ => (derived, labels()),
+    };
+    let assessment = SuccessAssessment {
+        met: result.success_assessment.met,
+        notes: result.success_assessment.notes.map(|notes| cut(&notes, limits::TEXT_BYTES)),
+    };
+    let primary = result.primary_artifact_label.filter(|label| !label.trim().is_empty());
+    let result = ResultDraft {
+        kind,
+        summary,
+        success_assessment: Some(assessment),
+        primary_artifact_label: primary,
+        parent_hint: ParentHintDraft { hint_type, artifact_labels },
+    };
+    (drafts, result)
+}
+
+fn draft(reply: ArtifactReply) -> ArtifactDraft {
+    match reply {
+        ArtifactReply::Document(document) => ArtifactDraft {
+            r#type: DraftType::Document,
+            label: cut(&document.label, limits::LABEL_BYTES),
+            title: Some(line(&document.title, limits::TITLE_BYTES)),
+            document_markdown: Some(cut(&document.document_markdown, limits::DOCUMENT_BYTES)),
+            json_payload: None,
+            is_primary: document.is_primary.unwrap_or(false),
+        },
+        ArtifactReply::Json(data) => {
+            let value = |text: &str| match serde_json::from_str(text) {
+                // A text that happens to be JSON is meant as such; any other is a text.
+                Ok(value @ (Value::Number(_) | Value::Bool(_) | Value::Array(_) | Value::Object(_))) => value,
+                _ => Value::String(text.to_owned()),
+            };
+            let payload = data.json_payload.iter().map(|pair| (pair.key.clone(), value(&pair.value)));
+            ArtifactDraft {
+                r#type: DraftType::Json,
+                label: cut(&data.label, limits::LABEL_BYTES),
+                title: None,
+                document_markdown: None,
+                json_payload: Some(payload.collect()),
+                is_primary: data.is_primary.unwrap_or(false),
+            }
+        }
+    }
+}

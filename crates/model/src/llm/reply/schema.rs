@@ -1,0 +1,113 @@
+//! The JSON schema of a type, in the forms in which it is used.
+
+use jsonschema::Validator;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+
+/// Bytes of one quoted error at the most.
+const ERROR_BYTES: usize = 240;
+
+/// The schema of an answer.
+pub(in crate::llm) struct Schema {
+    /// With every bound.
+    bounded: Value,
+    /// Without bounds on lengths: providers that promise to keep to a schema refuse them, and an answer that is a
+    /// little long is no wrong answer.
+    plain: Value,
+    validator: Validator,
+}
+
+/// Bounds that depend on the call.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::llm) struct Bounds {
+    /// Bands of a plan.
+    pub(in crate::llm) bands: u32,
+    /// Steps of a band.
+    pub(in crate::llm) steps: u32,
+    /// Tokens of the answer.
+    pub(in crate::llm) output_tokens: u32,
+}
+
+impl Schema {
+    pub(super) fn of<T: JsonSchema>() -> Self {
+        let settings = SchemaSettings::draft2020_12().with(|s| {
+            s.meta_schema = None;
+            s.inline_subschemas = true;
+        });
+        let mut bounded = Value::from(settings.into_generator().into_root_schema_for::<T>());
+        walk(&mut bounded, &mut |object| {
+            // Names of Rust types mean nothing to a model, nor do formats such as uint32.
+            if object.get("title").is_some_and(Value::is_string) {
+                object.remove("title");
+            }
+            object.remove("format");
+        });
+        let mut plain = bounded.clone();
+        walk(&mut plain, &mut |object| {
+            for bound in ["maxLength", "minLength", "maxItems", "minItems"] {
+                if object.get(bound).is_some_and(Value::is_number) {
+                    object.remove(bound);
+                }
+            }
+        });
+        let validator = jsonschema::validator_for(&plain).expect("a schema that was derived is valid");
+        Self { bounded, plain, validator }
+    }
+
+    /// What is wrong with `value`, at most `most` things.
+    pub(super) fn errors(&self, value: &Value, most: usize) -> Vec<String> {
+        let error = |error: jsonschema::ValidationError<'_>| {
+            let path = error.instance_path().to_string();
+            let at = if path.is_empty() { "the answer".to_owned() } else { path };
+            format!("{at}: {}", super::line(&error.to_string(), ERROR_BYTES))
+        };
+        self.validator.iter_errors(value).take(most).map(error).collect()
+    }
+
+    /// The schema for providers that hold their models to it.
+    pub(in crate::llm) fn plain(&self) -> Value {
+        self.plain.clone()
+    }
+
+    /// The schema for any other server, whose models may be weak: bounds on everything, since without them small
+    /// models write until their answer is cut, and nothing that may be left out.
+    pub(in crate::llm) fn bounded(&self, bounds: Bounds) -> Value {
+        /// Servers that compile schemas to grammars refuse longer repetitions.
+        const LONGEST_REPETITION: u64 = 1_900;
+        let mut schema = self.bounded.clone();
+        walk(&mut schema, &mut |object| {
+            if let Some(Value::Array(required)) = object.get("required").cloned()
+                && let Some(Value::Object(properties)) = object.get_mut("properties")
+            {
+                properties.retain(|name, _| required.iter().any(|r| r == name));
+                let mut bound = |name: &str, key: &str, most: u64| {
+                    if let Some(Value::Object(property)) = properties.get_mut(name) {
+                        property.insert(key.to_owned(), json!(most));
+                    }
+                };
+                bound("bands", "maxItems", u64::from(bounds.bands));
+                bound("steps", "maxItems", u64::from(bounds.steps));
+                // A token is about four characters, and the document is one part of the answer.
+                bound("documentMarkdown", "maxLength", u64::from(bounds.output_tokens) * 2);
+            }
+            // The bounds on arrays of objects multiply; what is left of the answer bounds them as well.
+            if object.get("maxLength").and_then(Value::as_u64).is_some_and(|n| n > LONGEST_REPETITION) {
+                object.remove("maxLength");
+            }
+        });
+        schema
+    }
+}
+
+/// Calls `each` for every object of `value`, the outer before the inner.
+fn walk(value: &mut Value, each: &mut dyn FnMut(&mut serde_json::Map<String, Value>)) {
+    match value {
+        Value::Object(object) => {
+            each(object);
+            object.values_mut().for_each(|value| walk(value, each));
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| walk(value, each)),
+        _ => {}
+    }
+}

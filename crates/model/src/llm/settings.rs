@@ -1,0 +1,477 @@
+//! The settings of the language models: what the command line and the environment say, checked.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tree_agent_contract::role::{RoleError, RoleErrorKind};
+use tree_agent_runtime::config::Problems;
+
+use super::secret::Secret;
+
+/// Settings of the language models. Keys are read from the environment only, where no process list shows them.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Language models")]
+pub struct LlmArgs {
+    /// The model for small work (executors), such as openai:gpt-4.1-mini.
+    #[arg(long, env = "TREE_AGENT_MODEL_FAST", value_name = "PROVIDER:MODEL", default_value = "")]
+    pub model_fast: String,
+    /// The model for planners and aggregators, such as anthropic:claude-sonnet-4-5.
+    #[arg(long, env = "TREE_AGENT_MODEL_BALANCED", value_name = "PROVIDER:MODEL", default_value = "")]
+    pub model_balanced: String,
+    /// The model for the planner of the root, such as gemini:gemini-2.5-pro.
+    #[arg(long, env = "TREE_AGENT_MODEL_POWERFUL", value_name = "PROVIDER:MODEL", default_value = "")]
+    pub model_powerful: String,
+    /// The model that is asked when another one cannot be had.
+    #[arg(long, env = "TREE_AGENT_MODEL_FALLBACK", value_name = "PROVIDER:MODEL", default_value = "")]
+    pub model_fallback: String,
+    /// Where openai: models are served: any OpenAI-compatible server, such as http://127.0.0.1:11434/v1.
+    #[arg(long, env = "TREE_AGENT_MODEL_BASE_URL", value_name = "URL", default_value = "")]
+    pub model_base_url: String,
+    /// Where anthropic: models are served, when not by Anthropic.
+    #[arg(long, env = "ANTHROPIC_BASE_URL", value_name = "URL", default_value = "")]
+    pub anthropic_base_url: String,
+    /// Where gemini: models are served, when not by Google.
+    #[arg(long, env = "GOOGLE_GEMINI_BASE_URL", value_name = "URL", default_value = "")]
+    pub gemini_base_url: String,
+    /// Tokens of a prompt: one number, or planner=N,executor=N,aggregator=N.
+    #[arg(long, env = "TREE_AGENT_MODEL_CONTEXT_TOKENS", value_name = "N", default_value = "24000")]
+    pub model_context_tokens: String,
+    /// Tokens of an answer at the most.
+    #[arg(long, env = "TREE_AGENT_MODEL_MAX_OUTPUT_TOKENS", value_name = "N", default_value = "8192")]
+    pub model_max_output_tokens: String,
+    /// Rounds of tool calls in one executor call; 0 offers no tools.
+    #[arg(long, env = "TREE_AGENT_MODEL_TOOL_ROUNDS", value_name = "N", default_value = "8")]
+    pub model_tool_rounds: String,
+    /// Requests to one provider at the same time.
+    #[arg(long, env = "TREE_AGENT_MODEL_CONCURRENCY", value_name = "N", default_value = "8")]
+    pub model_concurrency: String,
+    /// Seconds of silence after which a request counts as stalled.
+    #[arg(long, env = "TREE_AGENT_MODEL_STALL_SECONDS", value_name = "SECONDS", default_value = "90")]
+    pub model_stall_seconds: String,
+    /// Times that a request is made before its failure counts.
+    #[arg(long, env = "TREE_AGENT_MODEL_TRIES", value_name = "N", default_value = "4")]
+    pub model_tries: String,
+    /// Milliseconds before the second try; doubled for each further one, with jitter.
+    #[arg(long, env = "TREE_AGENT_MODEL_BACKOFF_MS", value_name = "MS", default_value = "500")]
+    pub model_backoff_ms: String,
+    /// Failures in a row after which a provider is left alone for a while.
+    #[arg(long, env = "TREE_AGENT_MODEL_CIRCUIT_FAILURES", value_name = "N", default_value = "5")]
+    pub model_circuit_failures: String,
+    /// Seconds for which it is left alone.
+    #[arg(long, env = "TREE_AGENT_MODEL_CIRCUIT_SECONDS", value_name = "SECONDS", default_value = "30")]
+    pub model_circuit_seconds: String,
+}
+
+impl Default for LlmArgs {
+    /// What the command line says when nothing is set.
+    fn default() -> Self {
+        let unset = String::new;
+        Self {
+            model_fast: unset(),
+            model_balanced: unset(),
+            model_powerful: unset(),
+            model_fallback: unset(),
+            model_base_url: unset(),
+            anthropic_base_url: unset(),
+            gemini_base_url: unset(),
+            model_context_tokens: "24000".into(),
+            model_max_output_tokens: "8192".into(),
+            model_tool_rounds: "8".into(),
+            model_concurrency: "8".into(),
+            model_stall_seconds: "90".into(),
+            model_tries: "4".into(),
+            model_backoff_ms: "500".into(),
+            model_circuit_failures: "5".into(),
+            model_circuit_seconds: "30".into(),
+        }
+    }
+}
+
+/// A company, or a protocol, that serves models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProviderKind {
+    /// OpenAI, and everything that speaks its chat completions.
+    OpenAi,
+    /// Anthropic.
+    Anthropic,
+    /// Google Gemini.
+    Gemini,
+}
+
+impl ProviderKind {
+    const ALL: [Self; 3] = [Self::OpenAi, Self::Anthropic, Self::Gemini];
+
+    /// The name in `provider:model`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    /// The environment variable that holds the key.
+    pub const fn key_variable(self) -> &'static str {
+        match self {
+            Self::OpenAi => "OPENAI_API_KEY",
+            Self::Anthropic => "ANTHROPIC_API_KEY",
+            Self::Gemini => "GEMINI_API_KEY",
+        }
+    }
+
+    const fn own_url(self) -> &'static str {
+        match self {
+            Self::OpenAi => "https://api.openai.com/v1/",
+            Self::Anthropic => "https://api.anthropic.com/v1/",
+            Self::Gemini => "https://generativelanguage.googleapis.com/v1beta/",
+        }
+    }
+}
+
+/// `provider:model`. An empty model means the first one that the server lists.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ModelName {
+    /// Who serves it.
+    pub provider: ProviderKind,
+    /// What it is called there.
+    pub model: String,
+}
+
+impl std::fmt::Display for ModelName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.provider.as_str(), if self.model.is_empty() { "first" } else { &self.model })
+    }
+}
+
+impl ModelName {
+    /// Reads `provider:model`; the error says what would be right.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let expected = "write provider:model, with openai, anthropic or gemini as the provider";
+        let (provider, model) =
+            text.trim().split_once(':').ok_or_else(|| format!("{text:?} names no provider; {expected}"))?;
+        let provider = ProviderKind::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == provider.trim())
+            .ok_or_else(|| format!("{text:?}: the provider is unknown; {expected}"))?;
+        let model = model.trim();
+        if model.is_empty() || model.len() > 200 || model.chars().any(char::is_whitespace) {
+            return Err(format!("{text:?} names no model; {expected}"));
+        }
+        Ok(Self { provider, model: model.to_owned() })
+    }
+}
+
+/// How much a model is expected to be able to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// Small work.
+    Fast,
+    /// Planning and aggregating.
+    Balanced,
+    /// The plan of the root.
+    Powerful,
+}
+
+impl Profile {
+    /// The profile called `name`.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "fast" => Some(Self::Fast),
+            "balanced" => Some(Self::Balanced),
+            "powerful" => Some(Self::Powerful),
+            _ => None,
+        }
+    }
+
+    /// Itself, then what stands in for it: the next stronger, before the weaker.
+    const fn nearest(self) -> [usize; 3] {
+        match self {
+            Self::Fast => [0, 1, 2],
+            Self::Balanced => [1, 2, 0],
+            Self::Powerful => [2, 1, 0],
+        }
+    }
+}
+
+/// Tokens that a prompt may have, by role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextTokens {
+    /// The planner's.
+    pub planner: usize,
+    /// The executor's, tool output included.
+    pub executor: usize,
+    /// The aggregator's.
+    pub aggregator: usize,
+}
+
+/// Limits and patience.
+#[derive(Clone, Debug)]
+pub(super) struct Tuning {
+    pub(super) context: ContextTokens,
+    pub(super) max_output_tokens: u32,
+    pub(super) tool_rounds: u32,
+    pub(super) concurrency: usize,
+    pub(super) stall: Duration,
+    pub(super) tries: u32,
+    pub(super) backoff: Duration,
+    pub(super) circuit_failures: u32,
+    pub(super) circuit_open: Duration,
+}
+
+/// Where a provider is reached, and with what key.
+#[derive(Clone, Debug)]
+pub(super) struct Address {
+    /// Ends with `/`.
+    pub(super) url: String,
+    pub(super) key: Option<Secret>,
+    /// Not the provider's own service: neither its prices nor its guarantees hold.
+    pub(super) compatible: bool,
+}
+
+/// The language models that may be used, checked. Holds the keys and never shows them.
+#[derive(Clone, Debug)]
+pub struct LlmConfig {
+    profiles: [Option<ModelName>; 3],
+    pub(super) fallback: Option<ModelName>,
+    pub(super) addresses: BTreeMap<ProviderKind, Address>,
+    pub(super) tuning: Tuning,
+}
+
+impl LlmArgs {
+    /// Checks the settings; keys come from the environment. What is wrong is noted in `problems`.
+    pub fn check(&self, problems: &mut Problems) -> LlmConfig {
+        self.check_with(problems, &|name| std::env::var(name).ok())
+    }
+
+    /// Like [`LlmArgs::check`], with `variable` in place of the environment.
+    pub fn check_with(
+        &self,
+        problems: &mut Problems,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> LlmConfig {
+        let urls = [
+            (ProviderKind::OpenAi, "TREE_AGENT_MODEL_BASE_URL", &self.model_base_url),
+            (ProviderKind::Anthropic, "ANTHROPIC_BASE_URL", &self.anthropic_base_url),
+            (ProviderKind::Gemini, "GOOGLE_GEMINI_BASE_URL", &self.gemini_base_url),
+        ];
+        let mut addresses = BTreeMap::new();
+        for (kind, name, text) in urls {
+            let url = match text.trim() {
+                "" => kind.own_url().to_owned(),
+                text => base_url(text, kind).unwrap_or_else(|message| {
+                    problems.add(name, message);
+                    kind.own_url().to_owned()
+                }),
+            };
+            let key =
+                variable(kind.key_variable()).map(|key| key.trim().to_owned()).filter(|k| !k.is_empty());
+            if key.as_deref().is_some_and(|key| !key.chars().all(|c| c.is_ascii_graphic())) {
+                problems.add(kind.key_variable(), "holds characters that no key has; copy the key again");
+            }
+            let compatible = url != kind.own_url();
+            addresses.insert(kind, Address { url, key: key.map(Secret::new), compatible });
+        }
+        let mut config = LlmConfig {
+            profiles: [None, None, None],
+            fallback: None,
+            addresses,
+            tuning: self.tuning(problems),
+        };
+        let mut named = |name: &str, text: &str| {
+            if text.trim().is_empty() {
+                return None;
+            }
+            let model = ModelName::parse(text).map_err(|message| problems.add(name, message)).ok()?;
+            if let Some(variable) = config.missing_key(model.provider) {
+                problems.add(variable, format_args!("is not set; {name} names {model}"));
+            }
+            Some(model)
+        };
+        let profiles = [
+            named("TREE_AGENT_MODEL_FAST", &self.model_fast),
+            named("TREE_AGENT_MODEL_BALANCED", &self.model_balanced),
+            named("TREE_AGENT_MODEL_POWERFUL", &self.model_powerful),
+        ];
+        let fallback = named("TREE_AGENT_MODEL_FALLBACK", &self.model_fallback);
+        config.profiles = profiles;
+        config.fallback = fallback;
+        if config.profiles.iter().all(Option::is_none) && !self.model_base_url.trim().is_empty() {
+            // Only where the models are is known: whatever is served there first is meant.
+            config.profiles[1] = Some(ModelName { provider: ProviderKind::OpenAi, model: String::new() });
+        }
+        config
+    }
+
+    fn tuning(&self, problems: &mut Problems) -> Tuning {
+        let mut number = |name: &str, text: &str, range| problems.number(name, text, range);
+        let max_output_tokens =
+            number("TREE_AGENT_MODEL_MAX_OUTPUT_TOKENS", &self.model_max_output_tokens, 128..=1_000_000);
+        let tool_rounds = number("TREE_AGENT_MODEL_TOOL_ROUNDS", &self.model_tool_rounds, 0..=64);
+        let concurrency = number("TREE_AGENT_MODEL_CONCURRENCY", &self.model_concurrency, 1..=1_000);
+        let stall = number("TREE_AGENT_MODEL_STALL_SECONDS", &self.model_stall_seconds, 1..=3_600);
+        let tries = number("TREE_AGENT_MODEL_TRIES", &self.model_tries, 1..=20);
+        let backoff = number("TREE_AGENT_MODEL_BACKOFF_MS", &self.model_backoff_ms, 1..=60_000);
+        let failures = number("TREE_AGENT_MODEL_CIRCUIT_FAILURES", &self.model_circuit_failures, 1..=1_000);
+        let open = number("TREE_AGENT_MODEL_CIRCUIT_SECONDS", &self.model_circuit_seconds, 1..=3_600);
+        Tuning {
+            context: context_tokens(&self.model_context_tokens, problems),
+            max_output_tokens: max_output_tokens as u32,
+            tool_rounds: tool_rounds as u32,
+            concurrency: concurrency as usize,
+            stall: Duration::from_secs(stall),
+            tries: tries as u32,
+            backoff: Duration::from_millis(backoff),
+            circuit_failures: failures as u32,
+            circuit_open: Duration::from_secs(open),
+        }
+    }
+}
+
+impl LlmConfig {
+    /// True when a model is set, so that runs that name none use it.
+    pub fn is_set(&self) -> bool {
+        self.profiles.iter().any(Option::is_some)
+    }
+
+    /// The model of `profile`, or what stands in for it.
+    pub fn of_profile(&self, profile: Profile) -> Option<&ModelName> {
+        profile.nearest().into_iter().find_map(|at| self.profiles[at].as_ref())
+    }
+
+    /// Every model that is set, each once.
+    pub(super) fn named(&self) -> Vec<&ModelName> {
+        let mut all: Vec<&ModelName> = Vec::new();
+        for name in self.profiles.iter().flatten().chain(&self.fallback) {
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
+        all
+    }
+
+    /// The variable that should hold a key and does not. A server of one's own needs none.
+    fn missing_key(&self, kind: ProviderKind) -> Option<&'static str> {
+        let address = &self.addresses[&kind];
+        (address.key.is_none() && !address.compatible).then(|| kind.key_variable())
+    }
+
+    /// An error unless `model` can be asked for with the keys that are there.
+    pub(super) fn usable(&self, model: &ModelName) -> Result<(), RoleError> {
+        match self.missing_key(model.provider) {
+            None => Ok(()),
+            Some(variable) => Err(RoleError::new(
+                RoleErrorKind::Rejected,
+                format!("model {model} needs a key; set {variable} where the role services run"),
+            )),
+        }
+    }
+}
+
+/// A base URL that ends with `/`. Without a path the usual one of the protocol is meant.
+fn base_url(text: &str, kind: ProviderKind) -> Result<String, String> {
+    let wrong = || "is not a URL such as http://127.0.0.1:8080/v1".to_owned();
+    let uri: http::Uri = text.parse().map_err(|_| wrong())?;
+    if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none() {
+        return Err(wrong());
+    }
+    if uri.authority().is_some_and(|a| a.as_str().contains('@')) || uri.query().is_some() {
+        return Err(format!("holds a user or a query; put the key into {}", kind.key_variable()));
+    }
+    let text = text.trim_end_matches('/');
+    let usual = if kind == ProviderKind::Gemini { "v1beta/" } else { "v1/" };
+    Ok(if uri.path() == "/" { format!("{text}/{usual}") } else { format!("{text}/") })
+}
+
+fn context_tokens(text: &str, problems: &mut Problems) -> ContextTokens {
+    const NAME: &str = "TREE_AGENT_MODEL_CONTEXT_TOKENS";
+    let range = 500..=10_000_000;
+    if !text.contains('=') {
+        let n = problems.number(NAME, text, range) as usize;
+        return ContextTokens { planner: n, executor: n, aggregator: n };
+    }
+    let mut tokens = ContextTokens { planner: 24_000, executor: 24_000, aggregator: 24_000 };
+    for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+        let (role, n) = pair.split_once('=').unwrap_or((pair, ""));
+        let n = problems.number(NAME, n, range.clone()) as usize;
+        match role.trim() {
+            "planner" => tokens.planner = n,
+            "executor" => tokens.executor = n,
+            "aggregator" => tokens.aggregator = n,
+            other => problems.add(NAME, format_args!("{other:?} is none of planner, executor, aggregator")),
+        }
+    }
+    tokens
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(args: &LlmArgs, keys: &[(&str, &str)]) -> Result<LlmConfig, String> {
+        let mut problems = Problems::default();
+        let config = args.check_with(&mut problems, &|name| {
+            keys.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        });
+        problems.finish().map(|()| config).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn profiles_stand_in_for_each_other() {
+        let args = LlmArgs { model_balanced: "openai:b".into(), ..LlmArgs::default() };
+        let config = check(&args, &[("OPENAI_API_KEY", "k")]).unwrap();
+        for profile in [Profile::Fast, Profile::Balanced, Profile::Powerful] {
+            assert_eq!(config.of_profile(profile).unwrap().model, "b");
+        }
+        let args = LlmArgs { model_fast: "openai:f".into(), model_powerful: "gemini:p".into(), ..args };
+        let config = check(&args, &[("OPENAI_API_KEY", "k"), ("GEMINI_API_KEY", "k")]).unwrap();
+        assert_eq!(config.of_profile(Profile::Powerful).unwrap().provider, ProviderKind::Gemini);
+        assert_eq!(config.of_profile(Profile::Fast).unwrap().model, "f");
+        assert!(!check(&LlmArgs::default(), &[]).unwrap().is_set());
+    }
+
+    #[test]
+    fn a_base_url_alone_is_enough() {
+        let args = LlmArgs { model_base_url: "http://127.0.0.1:8080".into(), ..LlmArgs::default() };
+        let config = check(&args, &[]).unwrap();
+        assert!(config.is_set());
+        assert_eq!(config.addresses[&ProviderKind::OpenAi].url, "http://127.0.0.1:8080/v1/");
+        assert!(config.usable(config.of_profile(Profile::Fast).unwrap()).is_ok());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_variable() {
+        let keys = [("ANTHROPIC_API_KEY", "sk-secret-key with a space")];
+        let args = LlmArgs {
+            model_fast: "openai:x".into(),
+            model_balanced: "mistral:x".into(),
+            model_powerful: "claude".into(),
+            model_base_url: "ftp://nowhere".into(),
+            anthropic_base_url: "http://user:pass@host/".into(),
+            model_context_tokens: "planner=9000,cook=1000".into(),
+            model_tries: "0".into(),
+            ..LlmArgs::default()
+        };
+        let text = check(&args, &keys).unwrap_err();
+        for part in [
+            "OPENAI_API_KEY: is not set; TREE_AGENT_MODEL_FAST names openai:x",
+            "TREE_AGENT_MODEL_BALANCED: \"mistral:x\": the provider is unknown",
+            "TREE_AGENT_MODEL_POWERFUL: \"claude\" names no provider",
+            "TREE_AGENT_MODEL_BASE_URL: is not a URL",
+            "ANTHROPIC_BASE_URL: holds a user",
+            "ANTHROPIC_API_KEY: holds characters",
+            "TREE_AGENT_MODEL_CONTEXT_TOKENS: \"cook\"",
+            "TREE_AGENT_MODEL_TRIES: \"0\"",
+        ] {
+            assert!(text.contains(part), "{part} is missing in {text}");
+        }
+        assert!(!text.contains("secret"), "{text}");
+        assert!(!text.contains("pass"), "{text}");
+    }
+
+    #[test]
+    fn a_configuration_does_not_show_its_keys() {
+        let args = LlmArgs { model_fast: "openai:x".into(), ..LlmArgs::default() };
+        let config = check(&args, &[("OPENAI_API_KEY", "sk-very-secret")]).unwrap();
+        assert!(!format!("{config:?}").contains("very-secret"));
+    }
+}
