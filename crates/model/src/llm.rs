@@ -182,7 +182,7 @@ impl RoleModel for Llm {
         let budget = self.shared.config.tuning.context.executor;
         let mut call = self.call(io, &input.call, "execute", Profile::Fast, budget)?;
         if self.shared.config.tuning.tool_rounds > 0 {
-            call.tools = toolbox::offered(io);
+            call.tools = toolbox::offered(io).await;
         }
         let answer = call.ask::<ExecutorReply>(input, |schema, tools, cutter| {
             context::executor(input, tools, schema, cutter)

@@ -16,10 +16,14 @@ const ARGUMENTS: usize = 128 * 1024;
 const NAME: usize = 64;
 
 /// The tools that the run's context offers.
-pub(super) fn offered(io: &RoleIo) -> Vec<Tool> {
+pub(super) async fn offered(io: &RoleIo) -> Vec<Tool> {
+    io.tools().ready().await;
     io.tools()
         .specs()
-        .map(|spec| Tool::new(spec.name).with_description(spec.description).with_schema(spec.schema()))
+        .iter()
+        .map(|spec| {
+            Tool::new(spec.name()).with_description(spec.description()).with_schema(spec.schema().clone())
+        })
         .collect()
 }
 
