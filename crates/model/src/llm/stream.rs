@@ -3,9 +3,6 @@
 //! Answers are JSON, which nobody wants to watch. [`Readable`] follows the JSON as it arrives and lets through the
 //! texts that are meant for people; prose outside of JSON is let through as it is.
 
-use std::iter::Peekable;
-use std::str::Chars;
-
 use crate::io::RoleIo;
 
 /// Keys whose texts are shown while they arrive.
@@ -72,6 +69,8 @@ struct Readable {
     shown: bool,
     /// JSON has begun.
     json: bool,
+    /// Backticks in a row: three are a fence.
+    ticks: u8,
     /// The hexadecimal digits of an escape so far.
     hex: String,
     /// The first half of a surrogate pair.
@@ -90,10 +89,9 @@ enum State {
 impl Readable {
     fn feed(&mut self, chunk: &str) -> String {
         let mut out = String::new();
-        let mut chars = chunk.chars().peekable();
-        while let Some(c) = chars.next() {
+        for c in chunk.chars() {
             match self.state {
-                State::Outside => self.outside(c, &mut out, &mut chars),
+                State::Outside => self.outside(c, &mut out),
                 State::Text => match c {
                     '"' => {
                         self.state = State::Outside;
@@ -130,12 +128,12 @@ impl Readable {
         out
     }
 
-    fn outside(&mut self, c: char, out: &mut String, chars: &mut Peekable<Chars<'_>>) {
+    fn outside(&mut self, c: char, out: &mut String) {
         if !self.json {
             // A fence or a brace begins the JSON; what stands before it is prose.
-            if c == '{' || c == '`' && chars.peek() == Some(&'`') {
-                self.json = true;
-            } else {
+            self.ticks = if c == '`' { self.ticks + 1 } else { 0 };
+            self.json = c == '{' || self.ticks == 3;
+            if !self.json {
                 out.push(c);
             }
             return;
