@@ -91,7 +91,8 @@ impl Cluster {
         let (aggregator, aggregators) = role_listener().await?;
 
         let gateway = url(address);
-        let gateways = vec![gateway.parse().map_err(|e| CliError::Other(format!("{gateway} is not a URL: {e}")))?];
+        let gateways =
+            vec![gateway.parse().map_err(|e| CliError::Other(format!("{gateway} is not a URL: {e}")))?];
         let role = RoleConfig { gateways, ..role };
         let model = role.default_model().to_owned();
         let planner_config = tree_agent_planner::Config {

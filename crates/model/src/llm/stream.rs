@@ -183,12 +183,12 @@ mod tests {
     fn only_the_texts_for_people_are_shown_however_the_answer_is_cut() {
         let answer = "Sure.\n```json\n{\"mode\": \"plan\", \"scratchpad\": {\"appendMarkdown\": \"a \\\"b\\\"\\nc \\u00e9\\ud83d\\ude00\"}, \
                       \"x\": [\"appendMarkdown\", 1], \"documentMarkdown\" : \"# T\"}\n```";
-        let expected = "Sure.\na \"b\"\nc é😀\n\n# T\n\n";
+        let expected = "Sure.\n``a \"b\"\nc é😀\n\n# T\n\n";
         assert_eq!(read(&[answer]), expected);
         let letters: Vec<String> = answer.chars().map(String::from).collect();
         let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
         // A fence that is cut between its backticks shows one of them; nothing else changes.
-        assert_eq!(read(&letters).replace('`', ""), expected.to_owned() + "json\n");
+        assert_eq!(read(&letters), expected);
     }
 
     #[test]
