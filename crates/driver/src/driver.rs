@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::RunId;
+use tree_agent_contract::{RunId, Timestamp};
 use tree_agent_fanout::{Fanout, Signal, Subscription, Topic};
 use tree_agent_store::{Claim, Store};
 
@@ -91,6 +91,8 @@ struct Fleet {
     by_task: HashMap<Id, RunId>,
     /// How often each run could not be driven.
     broken: BTreeMap<RunId, u32>,
+    /// Runs to be released at the next look.
+    given_up: Vec<(RunId, u64)>,
     tasks: Tasks,
     shared: Arc<Shared>,
     stop: CancellationToken,
@@ -144,6 +146,7 @@ impl Driver {
             active: BTreeMap::new(),
             by_task: HashMap::new(),
             broken: BTreeMap::new(),
+            given_up: Vec::new(),
             tasks: JoinSet::new(),
             shared,
             stop: stop.clone(),
@@ -175,6 +178,7 @@ impl Driver {
                     }
                 }
                 _ = poll.tick() => {
+                    self.give_back(fleet).await;
                     self.claim(fleet).await;
                     self.fetch_commands(fleet).await;
                 }
@@ -183,6 +187,16 @@ impl Driver {
                     self.fetch_commands(fleet).await;
                 }
             }
+        }
+    }
+
+    /// Releases, all at once, what could not be driven for want of the store. When that fails too, the leases run out.
+    async fn give_back(&self, fleet: &mut Fleet) {
+        let given_up = std::mem::take(&mut fleet.given_up);
+        if !given_up.is_empty()
+            && let Err(error) = self.store.release(&given_up).await
+        {
+            tracing::warn!(error = %error, "cannot give runs back; their leases expire");
         }
     }
 
@@ -273,6 +287,11 @@ impl Driver {
                 tracing::info!(%run, epoch = active.claim.epoch, "another driver owns the run");
             }
             Ok(Ok(Ended::Stopped)) => drop(self.store.release(&[(run, active.claim.epoch)]).await),
+            // Nothing is wrong with the run: whoever reaches the store goes on with it at once.
+            Ok(Err(TaskError::Store(error))) if error.is_transient() => {
+                fleet.given_up.push((run, active.claim.epoch));
+                tracing::warn!(%run, error = %error, "the run is given back: the store cannot be reached");
+            }
             Ok(Err(error)) => {
                 self.rest(fleet, active.claim).await;
                 let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
@@ -302,7 +321,8 @@ impl Driver {
 
     /// Waits for every task to let go, then releases what was held.
     async fn hand_back(&self, mut fleet: Fleet) {
-        let held: Vec<_> = fleet.active.iter().map(|(run, active)| (*run, active.claim.epoch)).collect();
+        let mut held = std::mem::take(&mut fleet.given_up);
+        held.extend(fleet.active.iter().map(|(run, active)| (*run, active.claim.epoch)));
         let finish = async { while fleet.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(Duration::from_secs(2), finish).await.is_err() {
             tracing::warn!("some runs did not let go in time; their leases expire");
@@ -349,6 +369,8 @@ impl Fleet {
             sender,
             pulse: pulse.clone(),
             stop: self.stop.clone(),
+            logged: Timestamp::default(),
+            behind: 0,
         };
         let abort = self.tasks.spawn(task.drive());
         self.by_task.insert(abort.id(), claim.run_id);

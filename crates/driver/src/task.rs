@@ -99,6 +99,10 @@ pub(crate) struct RunTask {
     pub(crate) sender: mpsc::Sender<Message>,
     pub(crate) pulse: Pulse,
     pub(crate) stop: CancellationToken,
+    /// Time of the last event that was replayed.
+    pub(crate) logged: Timestamp,
+    /// Microseconds by which the clock is behind the log.
+    pub(crate) behind: i64,
 }
 
 /// Role calls in flight; dropping it cancels them all.
@@ -117,6 +121,9 @@ impl RunTask {
         let Some(mut run) = self.replay().await? else { return Ok(Ended::Lost) };
         let mut calls = Calls::default();
         let mut last = Timestamp::default();
+        // The driver before may have had a clock that is ahead: time goes on from where the log stands, or retries and
+        // deadlines would wait for this clock to catch up.
+        self.behind = self.logged.micros().saturating_sub(self.shared.clock.now().micros()).max(0);
         // What the user said before anybody drove the run comes first: a cancelled run makes no calls.
         let pending = self.shared.store.commands(&[self.claim.run_id]).await.map_err(Arc::new)?;
         let mut decision = run.handle(Input::Claimed, self.now(&mut last));
@@ -166,9 +173,9 @@ impl RunTask {
         }
     }
 
-    /// The clock, never backwards within this task.
+    /// The clock, never backwards within this task, nor behind what it replayed.
     fn now(&self, last: &mut Timestamp) -> Timestamp {
-        *last = self.shared.clock.now().max(*last);
+        *last = Timestamp(self.shared.clock.now().micros().saturating_add(self.behind)).max(*last);
         *last
     }
 
@@ -211,19 +218,21 @@ impl RunTask {
     }
 
     /// Replays the log; `None` when it grew after the claim, so that somebody else must own the run.
-    async fn replay(&self) -> Result<Option<Run>, TaskError> {
-        let store: &dyn EventLog = &*self.shared.store;
+    async fn replay(&mut self) -> Result<Option<Run>, TaskError> {
         let mut run: Option<Run> = None;
         loop {
             let after = run.as_ref().map_or(0, |r| r.graph().seq());
             if after == self.claim.head_seq {
                 return Ok(run);
             }
-            let page = store.read(self.claim.run_id, after, REPLAY_PAGE).await.map_err(Arc::new)?;
+            let page = EventLog::read(&*self.shared.store, self.claim.run_id, after, REPLAY_PAGE)
+                .await
+                .map_err(Arc::new)?;
             if page.is_empty() || page.last().is_some_and(|e| e.seq > self.claim.head_seq) {
                 return Ok(None);
             }
             for event in &page {
+                self.logged = self.logged.max(event.timestamp);
                 match &mut run {
                     Some(run) => run.apply(event)?,
                     None => run = Some(Run::begin(event)?),

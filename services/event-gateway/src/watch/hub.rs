@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tree_agent_contract::RunId;
 use tree_agent_fanout::{Signal, Subscription, Topic};
 use tree_agent_store::StoreError;
 
 use super::frame::{self, Frame};
+use super::head::{Head, Reader};
 use super::{WatchConfig, Watches};
 
 /// Events read from the log at a time.
@@ -26,7 +27,7 @@ const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) struct Hub {
     pub(crate) run: RunId,
     window: Mutex<Window>,
-    head: watch::Sender<u64>,
+    head: Head,
     bridge: Notify,
 }
 
@@ -56,21 +57,21 @@ impl Hub {
             max_events: config.window_events,
             max_bytes: config.window_bytes,
         };
-        Self { run, window: Mutex::new(window), head: watch::Sender::new(0), bridge: Notify::new() }
+        Self { run, window: Mutex::new(window), head: Head::new(), bridge: Notify::new() }
     }
 
     /// A watcher's view of the head.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+    pub(crate) fn subscribe(&self) -> Reader {
         self.head.subscribe()
     }
 
     pub(crate) fn watchers(&self) -> usize {
-        self.head.receiver_count()
+        self.head.readers()
     }
 
     /// The last event that the hub knows of.
     pub(crate) fn head(&self) -> u64 {
-        *self.head.borrow()
+        self.head.get()
     }
 
     /// Asks for the log to be read: it has more than the hub.
@@ -118,7 +119,7 @@ impl Hub {
         }
         // After the window holds them: whoever is woken finds them there.
         if head != before {
-            self.head.send_replace(head);
+            self.head.set(head);
         }
         whole
     }
@@ -226,7 +227,7 @@ async fn hear(subscription: &mut Option<Subscription>) -> Option<Signal> {
 async fn begin(hub: &Hub, watches: &Watches) -> Result<(), StoreError> {
     let heads = watches.store.heads(&[hub.run]).await?;
     if let Some((_, head)) = heads.first() {
-        hub.head.send_replace(*head);
+        hub.head.set(*head);
     }
     Ok(())
 }

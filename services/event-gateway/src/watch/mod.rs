@@ -7,6 +7,7 @@
 //! [`service`] puts the shared bytes on the wire as they are.
 
 mod frame;
+mod head;
 mod hub;
 pub(crate) mod service;
 mod watcher;
@@ -15,12 +16,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::RunId;
 use tree_agent_fanout::Fanout;
 use tree_agent_store::Store;
 
+use head::Reader;
 use hub::Hub;
 pub(crate) use watcher::{Start, Watcher};
 
@@ -57,7 +58,7 @@ impl Default for WatchConfig {
 /// A position in a run's log that a watcher waits on, and the recent events behind it.
 pub(crate) struct Feed {
     hub: Arc<Hub>,
-    head: watch::Receiver<u64>,
+    head: Reader,
 }
 
 /// The hubs of all watched runs.

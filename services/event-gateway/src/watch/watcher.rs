@@ -138,7 +138,7 @@ impl Watcher {
     /// Takes the next events from the window, or from the log when the window does not reach back far enough.
     async fn fill(&mut self) -> Result<(), Status> {
         // Before looking, so that a change in between is not missed.
-        self.feed.head.borrow_and_update();
+        self.feed.head.mark_seen();
         match self.feed.hub.after(self.cursor) {
             Taken::Frames(frames) => self.ready.extend(frames),
             Taken::Nothing if self.cursor >= self.head => {}
@@ -178,8 +178,7 @@ impl Watcher {
         tokio::select! {
             biased;
             () = self.drain.cancelled() => {}
-            // Cannot fail: the feed keeps its hub alive.
-            Ok(()) = self.feed.head.changed() => {}
+            () = self.feed.head.changed() => {}
             () = tokio::time::sleep_until(wake_at.unwrap_or(beat_at)) => {}
         }
         (Instant::now() >= beat_at && !self.drain.is_cancelled()).then(|| {
