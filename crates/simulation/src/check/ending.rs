@@ -1,0 +1,117 @@
+//! What must hold when a world has come to rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tree_agent_contract::event::EventBody;
+use tree_agent_contract::{DocumentId, RunId, RunStatus, Timestamp};
+use tree_agent_engine::Graph;
+use tree_agent_store::{GraphState, PlanRow, Projection};
+
+use super::View;
+use crate::store::{Model, StoredRun};
+use crate::world::{World, run_name};
+
+/// Checks every run, row, document and view.
+pub(crate) fn check_ending(world: &World, views: &[View]) -> Vec<String> {
+    let mut found = Vec::new();
+    let model = world.model();
+    let checks = world.checks();
+    let quiet = world.plan.faults.is_empty();
+    for (id, run) in &model.runs {
+        let name = run_name(*id);
+        let mut note = |text: String| found.push(format!("{name}: {text}"));
+        if !run.row.status.is_final() {
+            note(format!("has not ended: {} at event {}", run.row.status, run.head()));
+        }
+        if checks.log.of(*id).map(|log| &log.events) != Some(&run.log) {
+            note("the log changed after it was written".into());
+        }
+        check_rows(*id, run, &mut note);
+        check_documents(&model, run, &mut note);
+        if quiet && run.row.status != RunStatus::Completed {
+            note(format!("ended as {} though nothing went wrong", run.row.status));
+        }
+        if quiet && run.log.iter().any(|(epoch, _)| *epoch > 1) {
+            note("changed hands though nothing went wrong".into());
+        }
+    }
+    for view in views {
+        let head = model.runs.get(&view.run).map_or(0, StoredRun::head);
+        if !view.ended || view.cursor != head {
+            let (who, cursor) = (&view.who, view.cursor);
+            found.push(format!("{}: {who} ended at {cursor} of {head}", run_name(view.run)));
+        }
+    }
+    found
+}
+
+/// The rows are those that the whole log gives.
+fn check_rows(id: RunId, run: &StoredRun, note: &mut impl FnMut(String)) {
+    let mut graph = Graph::new(id);
+    let events: Vec<_> = run.log.iter().map(|(_, event)| event.clone()).collect();
+    if !events.iter().all(|event| graph.apply(event).is_ok()) {
+        return note("the log does not replay".into());
+    }
+    let state = GraphState {
+        status: graph.status(),
+        partial: graph.partial(),
+        node_count: graph.nodes().len() as u64,
+        usage: graph.usage(),
+        node: &|id| graph.node(id),
+    };
+    let rebuilt = Projection::of(&events, &state);
+    if rebuilt.run.as_ref() != Some(&run.row) {
+        note(format!("its row is {:?}, the log gives {:?}", run.row, rebuilt.run));
+    }
+    let given: BTreeMap<_, _> = rebuilt.nodes.iter().map(|row| (row.id, row)).collect();
+    for id in given.keys().chain(run.nodes.keys()).collect::<BTreeSet<_>>() {
+        let (kept, given) = (run.nodes.get(id), given.get(id).copied());
+        if kept != given {
+            note(format!("the row of node {id} is {kept:?}, the log gives {given:?}"));
+        }
+    }
+    // Only the latest plan of a node can be told from the graph.
+    for row in &rebuilt.plans {
+        let timeless = |row: &PlanRow| PlanRow { created_at: Timestamp::default(), ..row.clone() };
+        if run.plans.get(&row.id).map(timeless) != Some(timeless(row)) {
+            note(format!("the row of plan {} is not what the log gives", row.id));
+        }
+    }
+    let given: BTreeSet<_> = rebuilt.artifacts.iter().map(|row| row.id).collect();
+    let kept: BTreeSet<_> = run.artifacts.keys().copied().collect();
+    if given != kept {
+        note(format!("has {} artifacts, the log gives {}", kept.len(), given.len()));
+    }
+}
+
+/// Every line that roles wrote stands in its scratchpad once: one per `tree.scratchpad_updated`, and the last tells how it ends.
+fn check_documents(model: &Model, run: &StoredRun, note: &mut impl FnMut(String)) {
+    let mut pads: BTreeMap<DocumentId, (usize, &str)> = BTreeMap::new();
+    for (_, event) in &run.log {
+        match &event.body {
+            EventBody::ScratchpadUpdated(e) => {
+                let pad = pads.entry(e.scratchpad_doc_id).or_default();
+                *pad = (pad.0 + 1, e.tail_preview.as_str());
+            }
+            EventBody::ArtifactCreated(e)
+                if e.document_id.is_some_and(|id| !model.documents.contains_key(&id)) =>
+            {
+                note(format!("artifact {} has no document", e.artifact_id));
+            }
+            _ => {}
+        }
+    }
+    for (id, (lines, tail)) in pads {
+        let Some(document) = model.documents.get(&id) else {
+            note(format!("scratchpad {id} does not exist"));
+            continue;
+        };
+        let written: Vec<&str> = document.body.lines().collect();
+        let distinct: BTreeSet<&&str> = written.iter().collect();
+        if written.len() != lines || distinct.len() != lines || !document.body.ends_with(tail) {
+            let text =
+                format!("has {} lines, {} distinct; the log says {lines}", written.len(), distinct.len());
+            note(format!("scratchpad {id} {text}"));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The log as it grows, against what the port promises: kept apart from the store, which may be flawed.
+
+use std::collections::BTreeMap;
+
+use tree_agent_contract::{Event, RunId, Timestamp};
+use tree_agent_engine::{Audit, Graph};
+use tree_agent_store::Claim;
+
+use crate::world::run_name;
+
+/// Every log, as far as it was written.
+#[derive(Default)]
+pub(crate) struct Logs(BTreeMap<RunId, Log>);
+
+pub(crate) struct Log {
+    /// Each event with the epoch that it was written in.
+    pub(crate) events: Vec<(u64, Event)>,
+    graph: Graph,
+    audit: Audit,
+    noted: usize,
+    /// The epoch of the last claim.
+    epoch: u64,
+    /// The end of the lease by the store's clock; none when nobody holds it.
+    held_until: Option<Timestamp>,
+}
+
+impl Logs {
+    pub(crate) fn of(&self, run: RunId) -> Option<&Log> {
+        self.0.get(&run)
+    }
+
+    fn entry(&mut self, run: RunId) -> &mut Log {
+        self.0.entry(run).or_insert_with(|| Log {
+            events: Vec::new(),
+            graph: Graph::new(run),
+            audit: Audit::new(),
+            noted: 0,
+            epoch: 0,
+            held_until: None,
+        })
+    }
+
+    /// Events were written: seq is contiguous from 1, epochs never decrease, and what an old epoch writes is nothing.
+    pub(crate) fn wrote(&mut self, run: RunId, new: &[(u64, Event)]) -> Vec<String> {
+        let name = run_name(run);
+        let log = self.entry(run);
+        let mut found = Vec::new();
+        for (epoch, event) in new {
+            let expected = log.events.len() as u64 + 1;
+            if event.seq != expected {
+                found.push(format!("{name}: event {} was written where {expected} belongs", event.seq));
+            }
+            if *epoch != log.epoch {
+                let text =
+                    format!("{name}: event {expected} is of epoch {epoch}, the run is in {}", log.epoch);
+                found.push(text);
+            }
+            if let Err(error) = log.graph.apply(event) {
+                found.push(format!("{name}: the log does not replay: {error}"));
+            }
+            log.audit.event(event);
+            log.events.push((*epoch, event.clone()));
+        }
+        for violation in &log.audit.violations()[log.noted..] {
+            found.push(format!("{name}: event {} {}", violation.seq, violation.message));
+        }
+        log.noted = log.audit.violations().len();
+        found
+    }
+
+    /// A claim was granted at `now` until `until`: a later epoch, and not before the last lease had ended.
+    pub(crate) fn claimed(&mut self, claim: &Claim, now: Timestamp, until: Timestamp) -> Option<String> {
+        let log = self.entry(claim.run_id);
+        let early = log.held_until.is_some_and(|end| now < end);
+        let again = claim.epoch <= log.epoch;
+        let (before, head) = (log.epoch, log.events.len() as u64);
+        (log.epoch, log.held_until) = (claim.epoch.max(log.epoch), Some(until));
+        let name = run_name(claim.run_id);
+        match () {
+            () if again => Some(format!("{name}: claimed with epoch {} after epoch {before}", claim.epoch)),
+            () if early => Some(format!("{name}: claimed before the lease of epoch {before} had ended")),
+            () if claim.head_seq != head => {
+                Some(format!("{name}: claimed at head {}, not {head}", claim.head_seq))
+            }
+            () => None,
+        }
+    }
+
+    pub(crate) fn renewed(&mut self, run: RunId, until: Timestamp) {
+        self.entry(run).held_until = Some(until);
+    }
+
+    pub(crate) fn released(&mut self, run: RunId, epoch: u64) {
+        let log = self.entry(run);
+        if log.epoch == epoch {
+            log.held_until = None;
+        }
+    }
+}

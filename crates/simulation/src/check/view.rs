@@ -1,0 +1,113 @@
+//! What one subscriber sees: an exact prefix of the log without gaps, and one `caught_up` per stream.
+
+use tree_agent_contract::event::EventBody;
+use tree_agent_contract::{RunId, RunStatus};
+use tree_agent_engine::Graph;
+use tree_agent_proto::v1::watch_run_response::Message;
+use tree_agent_proto::{Wire, v1 as pb};
+
+use super::log::Logs;
+
+/// One subscriber of one run, over all of its streams.
+pub(crate) struct View {
+    pub(crate) who: String,
+    pub(crate) run: RunId,
+    /// The last event that it has.
+    pub(crate) cursor: u64,
+    /// The run's last event has been seen.
+    pub(crate) ended: bool,
+    /// Of the open stream: the head when it began, and where `caught_up` was said.
+    began_at: u64,
+    caught_up: Option<u64>,
+    hinted: bool,
+}
+
+impl View {
+    pub(crate) fn new(who: String, run: RunId) -> Self {
+        Self { who, run, cursor: 0, ended: false, began_at: 0, caught_up: None, hinted: false }
+    }
+
+    /// A stream begins while the log ends at `head`.
+    pub(crate) fn begin(&mut self, head: u64) {
+        (self.began_at, self.caught_up, self.hinted) = (head, None, false);
+    }
+
+    /// A message has arrived.
+    pub(crate) fn hear(&mut self, message: Message, logs: &Logs) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.hinted {
+            found.push("something followed the resume hint".to_owned());
+        }
+        match message {
+            Message::Event(event) => self.event(&event, logs, &mut found),
+            Message::Snapshot(graph) => self.snapshot(&graph, logs, &mut found),
+            Message::CaughtUp(at) => {
+                if let Some(before) = self.caught_up.replace(at.seq) {
+                    found.push(format!("caught_up was said at {before} and again at {}", at.seq));
+                }
+                if at.seq != self.cursor || at.seq < self.began_at {
+                    let (cursor, began) = (self.cursor, self.began_at);
+                    found
+                        .push(format!("caught_up says {}, at event {cursor}, begun at head {began}", at.seq));
+                }
+            }
+            Message::Heartbeat(beat) => {
+                let head = logs.of(self.run).map_or(0, |log| log.events.len() as u64);
+                if beat.head_seq < self.cursor || beat.head_seq > head {
+                    found.push(format!("a heartbeat says head {}, the log has {head}", beat.head_seq));
+                }
+            }
+            Message::ResumeHint(hint) => {
+                self.hinted = true;
+                if hint.after_seq != self.cursor {
+                    found.push(format!("the resume hint says {}, not {}", hint.after_seq, self.cursor));
+                }
+            }
+        }
+        let (who, run) = (&self.who, crate::world::run_name(self.run));
+        found.into_iter().map(|text| format!("{who} of {run}: {text}")).collect()
+    }
+
+    fn event(&mut self, event: &pb::Event, logs: &Logs, found: &mut Vec<String>) {
+        if event.seq != self.cursor + 1 {
+            found.push(format!("event {} came after event {}", event.seq, self.cursor));
+        }
+        let stored = event.seq.checked_sub(1).and_then(|at| logs.of(self.run)?.events.get(at as usize));
+        match stored {
+            None => found.push(format!("event {} is not in the log", event.seq)),
+            Some((_, stored)) if stored.to_wire() != *event => {
+                found.push(format!("event {} is not the one in the log", event.seq));
+            }
+            Some((_, stored)) => {
+                self.ended |= matches!(&stored.body, EventBody::RunStatusChanged(e) if e.status.is_final());
+            }
+        }
+        self.cursor = event.seq;
+    }
+
+    fn snapshot(&mut self, graph: &pb::Graph, logs: &Logs, found: &mut Vec<String>) {
+        let mut replayed = Graph::new(self.run);
+        let log = logs.of(self.run).map(|log| log.events.as_slice()).unwrap_or_default();
+        let all = log.iter().take(graph.seq as usize).all(|(_, event)| replayed.apply(event).is_ok());
+        if !all || replayed.snapshot().to_wire() != *graph {
+            found.push(format!("the snapshot at {} is not what the log says", graph.seq));
+        }
+        if graph.seq < self.cursor {
+            found.push(format!("the snapshot is at {}, behind event {}", graph.seq, self.cursor));
+        }
+        self.cursor = graph.seq;
+        self.ended |= RunStatus::is_final(replayed.status());
+    }
+
+    /// The stream has ended of itself.
+    pub(crate) fn end(&self) -> Option<String> {
+        let (who, run) = (&self.who, crate::world::run_name(self.run));
+        if self.hinted {
+            return None;
+        }
+        if !self.ended {
+            return Some(format!("{who} of {run}: the stream ended at {} without a hint", self.cursor));
+        }
+        self.caught_up.is_none().then(|| format!("{who} of {run}: the stream ended without caught_up"))
+    }
+}

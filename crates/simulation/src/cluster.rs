@@ -1,0 +1,317 @@
+//! The processes of a world, and what happens to them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tree_agent_contract::{RunId, RunSpec};
+use tree_agent_driver::{Driver, DriverConfig};
+use tree_agent_engine::{Graph, start};
+use tree_agent_event_gateway::{Gateway, WatchConfig};
+use tree_agent_fanout::{Fanout, Topic};
+use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_store::{Command, GraphState, NewRun, Projection};
+
+use crate::client::{Door, Doors};
+use crate::fanout::SimFanout;
+use crate::node::{Node, NodeClock};
+use crate::plan::Fault;
+use crate::roles::SimRoles;
+use crate::store::{SimStore, create};
+use crate::world::{World, run_name};
+
+/// Beyond the lease, until somebody else must have taken a run over.
+const TAKEOVER: Duration = Duration::from_secs(2);
+/// How far clocks can be off, in seconds.
+const CLOCKS_OFF: u64 = 600;
+
+/// All processes.
+pub(crate) struct Cluster {
+    world: Arc<World>,
+    drivers: Vec<DriverSlot>,
+    gateways: Vec<GatewaySlot>,
+    pub(crate) doors: Doors,
+    /// Runs that nobody drives though somebody could: their epoch, and since when.
+    orphans: BTreeMap<RunId, (u64, Instant)>,
+    fanout_was_down: bool,
+}
+
+struct DriverSlot {
+    lives: u32,
+    clock_off: i64,
+    node: Arc<Node>,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+    back_at: Option<Instant>,
+}
+
+struct GatewaySlot {
+    lives: u32,
+    door: Door,
+    back_at: Option<Instant>,
+}
+
+impl Cluster {
+    pub(crate) fn start(world: &Arc<World>) -> Self {
+        let drivers = (0..world.plan.drivers)
+            .map(|place| {
+                let off = match world.plan.has(Fault::Clocks) {
+                    true => world.dice.within(0..=2 * CLOCKS_OFF) as i64 - CLOCKS_OFF as i64,
+                    false => 0,
+                };
+                start_driver(world, place, 1, off * 1_000_000)
+            })
+            .collect();
+        let gateways = (0..world.plan.gateways).map(|place| start_gateway(world, place, 1)).collect();
+        let mut cluster = Self {
+            world: world.clone(),
+            drivers,
+            gateways,
+            doors: Doors::default(),
+            orphans: BTreeMap::new(),
+            fanout_was_down: false,
+        };
+        cluster.open_doors();
+        cluster
+    }
+
+    /// Creates a run as a gateway does: written, then published.
+    pub(crate) async fn create_run(&self, run_id: RunId) {
+        let mut spec = RunSpec::new(format!("objective of {}", run_name(run_id)));
+        spec.budgets.max_depth = 2;
+        spec.budgets.max_nodes = 14;
+        spec.budgets.max_wall_clock_ms = 60_000;
+        spec.budgets.call_timeout_ms = 4_000;
+        let started = start(run_id, spec.clone(), self.world.now());
+        let mut graph = Graph::new(run_id);
+        started.events.iter().for_each(|event| graph.apply(event).expect("the first events apply"));
+        let state = GraphState {
+            status: graph.status(),
+            partial: false,
+            node_count: graph.nodes().len() as u64,
+            usage: graph.usage(),
+            node: &|id| graph.node(id),
+        };
+        let projection = Projection::of(&started.events, &state);
+        let batch = pb::EventBatch { events: started.events.to_wire() };
+        let (events, documents) = (started.events, started.documents);
+        let run = NewRun { run_id, spec, request_id: String::new(), events, projection, documents };
+        create(&self.world, &mut self.world.model(), run).expect("a fresh run can be created");
+        let hint = prost::Message::encode_to_vec(&batch).into();
+        self.tell(vec![(Topic::Run(run_id), hint), (Topic::Wake, bytes::Bytes::new())]).await;
+    }
+
+    async fn tell(&self, messages: Vec<(Topic, bytes::Bytes)>) {
+        let node = Node::new("user".into(), self.world.clone(), 0);
+        let _ = SimFanout { node }.publish(messages).await;
+    }
+
+    /// One thing that can go wrong goes wrong.
+    pub(crate) async fn trouble(&mut self) {
+        let world = self.world.clone();
+        let dice = &world.dice;
+        let enabled: Vec<Fault> = world.plan.faults.iter().copied().collect();
+        let Some(fault) = dice.pick(&enabled) else { return };
+        let place = dice.within(0..=self.drivers.len() as u64 - 1) as usize;
+        let door = dice.within(0..=self.gateways.len() as u64 - 1) as usize;
+        let lease = world.plan.lease.as_millis() as u64;
+        match fault {
+            Fault::KillDriver => self.drivers[place].node.kill("at some moment"),
+            Fault::KillAtPoint => world.kill_after_points(dice.within(0..=40)),
+            Fault::StopDriver => {
+                world.note(&self.drivers[place].node.name, format_args!("is told to stop"));
+                self.drivers[place].stop.cancel();
+            }
+            Fault::FreezeDriver => self.drivers[place].node.freeze(dice.millis(lease / 2..=3 * lease)),
+            Fault::WedgeDriver => self.drivers[place].node.wedge(dice.millis(lease..=4 * lease)),
+            Fault::KillGateway => self.gateways[door].door.node.kill("at some moment"),
+            Fault::DrainGateway => {
+                world.note(&self.gateways[door].door.node.name, format_args!("drains"));
+                self.gateways[door].door.drain.cancel();
+            }
+            Fault::CutStore => {
+                let node = match dice.chance(70) {
+                    true => &self.drivers[place].node,
+                    false => &self.gateways[door].door.node,
+                };
+                node.cut(dice.millis(100..=2 * lease));
+            }
+            Fault::StoreDown => {
+                let time = dice.millis(100..=2 * lease);
+                world.note("store", format_args!("down for {} ms", time.as_millis()));
+                world.store_down_for(time);
+            }
+            Fault::DeafFanout => {
+                world.note("fanout", format_args!("goes deaf"));
+                world.topics.deafen(dice.millis(500..=8_000));
+            }
+            Fault::FanoutDown => {
+                world.note("fanout", format_args!("is gone"));
+                world.fanout_down_for(dice.millis(100..=6_000));
+                world.topics.lose();
+                self.fanout_was_down = true;
+            }
+            Fault::Cancel if dice.chance(15) => {
+                let runs: Vec<RunId> = world.model().runs.keys().copied().collect();
+                if let Some(run) = dice.pick(&runs) {
+                    world.note("user", format_args!("cancels {}", run_name(*run)));
+                    let _ = world.model().send_command(*run, Command::Cancel { reason: "enough".into() });
+                    self.tell(vec![(Topic::Wake, bytes::Bytes::new())]).await;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Everything is mended, and everybody is back.
+    pub(crate) fn heal(&mut self) {
+        self.world.note("world", format_args!("heals"));
+        self.world.heal();
+        self.world.topics.restore();
+        self.drivers.iter_mut().for_each(|slot| {
+            slot.node.heal();
+            slot.back_at = slot.back_at.map(|_| Instant::now());
+        });
+        self.gateways.iter_mut().for_each(|slot| {
+            slot.door.node.heal();
+            slot.back_at = slot.back_at.map(|_| Instant::now());
+        });
+        self.tend();
+    }
+
+    /// Notices who is gone, and starts them again after a while.
+    pub(crate) fn tend(&mut self) {
+        let (world, now) = (self.world.clone(), Instant::now());
+        if self.fanout_was_down && !world.fanout_is_down() {
+            self.fanout_was_down = false;
+            world.note("fanout", format_args!("is back"));
+            world.topics.restore();
+        }
+        let back = || now + if world.healed() { Duration::ZERO } else { world.dice.millis(200..=6_000) };
+        for (place, slot) in self.drivers.iter_mut().enumerate() {
+            if slot.task.is_finished() && now >= *slot.back_at.get_or_insert_with(back) {
+                *slot = start_driver(&world, place, slot.lives + 1, slot.clock_off);
+            }
+        }
+        let mut changed = false;
+        for (place, slot) in self.gateways.iter_mut().enumerate() {
+            let gone = slot.door.node.is_gone();
+            if !gone && slot.door.drain.is_cancelled() {
+                // Its streams have a moment to end well.
+                match slot.back_at {
+                    None => slot.back_at = Some(now + Duration::from_millis(500)),
+                    Some(at) if now >= at => {
+                        slot.door.node.kill("after its drain");
+                        slot.back_at = None;
+                    }
+                    Some(_) => {}
+                }
+                changed = true;
+            } else if gone {
+                changed = true;
+                if now >= *slot.back_at.get_or_insert_with(back) {
+                    *slot = start_gateway(&world, place, slot.lives + 1);
+                }
+            }
+        }
+        if changed {
+            self.open_doors();
+        }
+    }
+
+    fn open_doors(&mut self) {
+        let open = self.gateways.iter().map(|slot| &slot.door);
+        self.doors.set(open.filter(|d| !d.node.is_gone() && !d.drain.is_cancelled()).cloned().collect());
+    }
+
+    /// No run waits for longer than its lease and two seconds while somebody could drive it.
+    pub(crate) fn check_takeover(&mut self) {
+        let world = self.world.clone();
+        let uncertain = world.plan.erratic_store() && !world.healed();
+        if uncertain || world.plan.has(Fault::FewPlaces) {
+            return self.orphans.clear();
+        }
+        let (now, lease) = (Instant::now(), world.plan.lease);
+        let mut late = Vec::new();
+        for (id, run) in &world.model().runs {
+            let holder = self.drivers.iter().find(|d| Some(&d.node.name) == run.owner.as_ref());
+            let stuck = holder.is_none_or(|d| d.node.is_gone() || d.node.is_stuck());
+            let hung = holder.is_some_and(|d| d.node.hangs_since(*id).is_some());
+            let others = self.drivers.iter().filter(|d| !d.stop.is_cancelled() && d.node.is_healthy());
+            let able = others.filter(|d| Some(&d.node.name) != run.owner.as_ref()).count() > 0;
+            if run.row.status.is_final() || !(stuck || hung) || !able || world.store_is_down() {
+                self.orphans.remove(id);
+                continue;
+            }
+            let since = self.orphans.entry(*id).or_insert((run.epoch, now));
+            if since.0 != run.epoch {
+                *since = (run.epoch, now);
+            }
+            // A wedged task is given a lease to come round, then its lease runs out.
+            let bound = TAKEOVER + if stuck { lease } else { 2 * lease };
+            if now - since.1 > bound {
+                late.push(format!("{}: nobody took it over within {} ms", run_name(*id), bound.as_millis()));
+                since.1 = now + Duration::from_secs(86_400);
+            }
+        }
+        late.into_iter().for_each(|text| world.violation(text));
+    }
+
+    /// Ends every driver as SIGTERM does.
+    pub(crate) async fn stop(self) {
+        for slot in &self.drivers {
+            slot.stop.cancel();
+        }
+        for slot in self.drivers {
+            let name = slot.node.name.clone();
+            match tokio::time::timeout(Duration::from_secs(15), slot.task).await {
+                Ok(Err(error)) if error.is_panic() => self.world.violation(format!("{name} panicked")),
+                Ok(_) => {}
+                Err(_) => self.world.violation(format!("{name} does not stop")),
+            }
+        }
+        self.gateways.iter().for_each(|slot| slot.door.node.kill("at the end"));
+    }
+}
+
+fn start_driver(world: &Arc<World>, place: usize, lives: u32, clock_off: i64) -> DriverSlot {
+    let node = Node::new(format!("driver{}.{lives}", place + 1), world.clone(), clock_off);
+    world.note(&node.name, format_args!("starts"));
+    let mut config = DriverConfig::new(node.name.clone());
+    config.lease = world.plan.lease;
+    if world.plan.has(Fault::FewPlaces) {
+        config.max_runs = 1;
+    }
+    let driver = Driver::new(
+        Arc::new(SimStore::of(node.clone())),
+        Arc::new(SimFanout { node: node.clone() }),
+        Arc::new(SimRoles { node: node.clone() }),
+        config,
+    );
+    let driver = driver.with_clock(Arc::new(NodeClock(node.clone())));
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(driver.run(stop.clone()));
+    node.runs_in(task.abort_handle());
+    DriverSlot { lives, clock_off, node, stop, task, back_at: None }
+}
+
+fn start_gateway(world: &Arc<World>, place: usize, lives: u32) -> GatewaySlot {
+    let node = Node::new(format!("gateway{}.{lives}", place + 1), world.clone(), 0);
+    world.note(&node.name, format_args!("starts"));
+    let mut config = WatchConfig { stream_age: Duration::from_secs(20), ..WatchConfig::default() };
+    if world.plan.has(Fault::SmallWindow) {
+        config.window_events = 8;
+    }
+    let drain = CancellationToken::new();
+    let gateway = Gateway::new(
+        Arc::new(SimStore::of(node.clone())),
+        Arc::new(SimFanout { node: node.clone() }),
+        config,
+        drain.clone(),
+        node.gone.clone(),
+    );
+    GatewaySlot { lives, door: Door { node, gateway, drain }, back_at: None }
+}

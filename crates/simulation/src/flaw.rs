@@ -1,0 +1,42 @@
+//! Worlds that are broken on purpose: a checker that cannot fail is worthless.
+
+/// A defect that a store or a gateway might have. The checker must report each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// An append is written whatever epoch and head it expects.
+    NoFence,
+    /// An append is fenced by its epoch alone, so that a repeated one is written again.
+    NoHeadInFence,
+    /// A repeated append is recognised by its seq alone: another driver's events pass for the writer's own.
+    DedupeBySeq,
+    /// An append is sometimes confirmed without being written.
+    LostWrite,
+    /// The documents of a repeated append are written again.
+    DocumentsTwice,
+    /// The rows of an append are sometimes not written.
+    LostRows,
+    /// A claim keeps the epoch.
+    SameEpoch,
+    /// Leases end by the clock of whoever claims.
+    CallersClock,
+    /// Leases of drivers that vanished never end.
+    EternalLease,
+    /// A stream is fed by fan-out alone, without looking at the log for what was lost.
+    TrustedFanout,
+}
+
+impl Flaw {
+    /// All of them.
+    pub const ALL: &[Flaw] = &[
+        Flaw::NoFence,
+        Flaw::NoHeadInFence,
+        Flaw::DedupeBySeq,
+        Flaw::LostWrite,
+        Flaw::DocumentsTwice,
+        Flaw::LostRows,
+        Flaw::SameEpoch,
+        Flaw::CallersClock,
+        Flaw::EternalLease,
+        Flaw::TrustedFanout,
+    ];
+}

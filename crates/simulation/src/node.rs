@@ -1,0 +1,159 @@
+//! A process of the simulated world: what can cut it off, freeze it, or end it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tree_agent_contract::{RunId, Timestamp};
+use tree_agent_driver::Clock;
+
+use crate::world::World;
+
+/// One life of one process. A process that is started again is another node.
+pub(crate) struct Node {
+    /// Unique, such as `driver1.2` for the second life of the first driver.
+    pub(crate) name: String,
+    pub(crate) world: Arc<World>,
+    /// Microseconds that its clock is off.
+    pub(crate) clock_off: i64,
+    /// Cancelled when the process has vanished.
+    pub(crate) gone: CancellationToken,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    task: Option<AbortHandle>,
+    frozen_until: Option<Instant>,
+    wedged_until: Option<Instant>,
+    cut_until: Option<Instant>,
+    /// Runs whose tasks hang, and since when.
+    hung: BTreeMap<RunId, Instant>,
+}
+
+impl Node {
+    pub(crate) fn new(name: String, world: Arc<World>, clock_off: i64) -> Arc<Self> {
+        Arc::new(Self { name, world, clock_off, gone: CancellationToken::new(), state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The task to end when the process vanishes.
+    pub(crate) fn runs_in(&self, task: AbortHandle) {
+        self.state().task = Some(task);
+    }
+
+    /// Ends the process as SIGKILL does: nothing of it runs on, and what it had not yet sent is never sent.
+    pub(crate) fn kill(&self, why: &str) {
+        if self.is_gone() {
+            return;
+        }
+        self.world.note(&self.name, format_args!("killed {why}"));
+        self.gone.cancel();
+        if let Some(task) = self.state().task.take() {
+            task.abort();
+        }
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.is_cancelled()
+    }
+
+    pub(crate) fn freeze(&self, time: Duration) {
+        self.world.note(&self.name, format_args!("stands still for {} ms", time.as_millis()));
+        self.state().frozen_until = Some(Instant::now() + time);
+    }
+
+    pub(crate) fn wedge(&self, time: Duration) {
+        self.world.note(&self.name, format_args!("appends and reads hang for {} ms", time.as_millis()));
+        self.state().wedged_until = Some(Instant::now() + time);
+    }
+
+    pub(crate) fn cut(&self, time: Duration) {
+        self.world.note(&self.name, format_args!("cut off from the store for {} ms", time.as_millis()));
+        self.state().cut_until = Some(Instant::now() + time);
+    }
+
+    /// Mends everything but death.
+    pub(crate) fn heal(&self) {
+        let now = Instant::now();
+        let state = &mut *self.state();
+        for until in [&mut state.frozen_until, &mut state.wedged_until, &mut state.cut_until] {
+            *until = until.map(|at| at.min(now));
+        }
+    }
+
+    pub(crate) fn is_cut(&self) -> bool {
+        is_on(self.state().cut_until)
+    }
+
+    /// True when nothing is in the way of its work.
+    pub(crate) fn is_healthy(&self) -> bool {
+        let state = self.state();
+        !self.is_gone()
+            && [state.frozen_until, state.wedged_until, state.cut_until]
+                .into_iter()
+                .all(|until| !is_on(until))
+    }
+
+    /// True when it stands still or cannot reach the store.
+    pub(crate) fn is_stuck(&self) -> bool {
+        let state = self.state();
+        is_on(state.frozen_until) || is_on(state.cut_until)
+    }
+
+    /// Since when the task of `run` hangs.
+    pub(crate) fn hangs_since(&self, run: RunId) -> Option<Instant> {
+        self.state().hung.get(&run).copied()
+    }
+
+    /// Lets the process go on: not while it stands still, and never once it is gone.
+    pub(crate) async fn pass(&self) {
+        loop {
+            if self.is_gone() {
+                std::future::pending::<()>().await;
+            }
+            // A heal can come before the end.
+            let until = self.state().frozen_until.filter(|at| Instant::now() < *at);
+            let Some(until) = until else { return };
+            tokio::time::sleep_until(until.min(Instant::now() + Duration::from_millis(200))).await;
+        }
+    }
+
+    /// Where the tasks of `runs` hang while the process is wedged.
+    pub(crate) async fn pass_wedge(&self, runs: &[RunId]) {
+        while is_on(self.state().wedged_until) {
+            for run in runs {
+                self.state().hung.entry(*run).or_insert_with(Instant::now);
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        self.state().hung.retain(|run, _| !runs.contains(run));
+    }
+
+    /// A labelled point: the process may vanish exactly here.
+    pub(crate) async fn point(&self, label: &str) {
+        if self.name.starts_with("driver") && self.world.dies_here() {
+            self.kill(label);
+        }
+        self.pass().await;
+    }
+}
+
+fn is_on(until: Option<Instant>) -> bool {
+    until.is_some_and(|at| Instant::now() < at)
+}
+
+/// The clock of a process: the world's, and what it is off.
+pub(crate) struct NodeClock(pub(crate) Arc<Node>);
+
+impl Clock for NodeClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.world.now().micros() + self.0.clock_off)
+    }
+}

@@ -1,0 +1,142 @@
+//! What a seed makes of a world: who lives in it, and which faults can happen.
+//!
+//! Every seed enables its own few faults (swarm testing, Groce et al., ISSTA 2012): a world in which everything fails
+//! at once hides what two faults do together.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::dice::Dice;
+
+macro_rules! faults {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Something that can go wrong.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Fault { $($(#[$doc])* $name,)* }
+
+        impl Fault {
+            /// All of them.
+            pub const ALL: &[Fault] = &[$(Fault::$name,)*];
+        }
+    };
+}
+
+faults! {
+    /// A driver vanishes at some moment, and comes back later.
+    KillDriver,
+    /// A driver vanishes between two of its steps: before or after a write, a claim, a publish, a role call.
+    KillAtPoint,
+    /// A driver is told to stop, and started again.
+    StopDriver,
+    /// A driver stands still for longer than its lease (SIGSTOP), then goes on.
+    FreezeDriver,
+    /// The appends and reads of a driver hang while its claims and renewals work.
+    WedgeDriver,
+    /// A gateway vanishes with its streams, and comes back later.
+    KillGateway,
+    /// A gateway drains, and comes back later.
+    DrainGateway,
+    /// One process cannot reach the store.
+    CutStore,
+    /// Nobody can reach the store.
+    StoreDown,
+    /// Calls to the store fail without effect.
+    RefusedStore,
+    /// Calls to the store take effect and fail.
+    LostReplies,
+    /// Calls to the store fail, and take effect later.
+    LateRequests,
+    /// The store takes up to seconds.
+    SlowStore,
+    /// Hints are lost.
+    LostHints,
+    /// Hints arrive twice.
+    DoubledHints,
+    /// Hints overtake each other.
+    ReorderedHints,
+    /// Fan-out goes deaf: everything seems to work, nothing arrives.
+    DeafFanout,
+    /// Fan-out is gone, then back.
+    FanoutDown,
+    /// Role calls fail, or break their contract.
+    FailedCalls,
+    /// Answers of roles are lost.
+    LostAnswers,
+    /// A role cannot be reached.
+    UnreachableRoles,
+    /// Answers of roles are late, by more than a lease.
+    SlowRoles,
+    /// Roles send many updates.
+    ChattyRoles,
+    /// The clocks of drivers are up to ten minutes off.
+    Clocks,
+    /// A user cancels a run.
+    Cancel,
+    /// Subscribers read slowly.
+    SlowReaders,
+    /// Subscribers lose their connection and resume.
+    Disconnects,
+    /// Subscribers begin with a snapshot.
+    Snapshots,
+    /// Gateways remember only a few events.
+    SmallWindow,
+    /// Drivers take only one run at a time.
+    FewPlaces,
+}
+
+/// One world.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where it came from.
+    pub seed: u64,
+    /// The faults that can happen in it.
+    pub faults: BTreeSet<Fault>,
+    /// Drivers.
+    pub drivers: usize,
+    /// Gateways.
+    pub gateways: usize,
+    /// Runs.
+    pub runs: usize,
+    /// Subscribers of each run.
+    pub subscribers: usize,
+    /// How long a lease lasts.
+    pub lease: Duration,
+    /// How long faults happen; afterwards everything heals.
+    pub trouble: Duration,
+}
+
+impl Plan {
+    /// The world of `seed`. Every sixteenth is without faults, every sixteenth with all of them.
+    pub fn of(seed: u64) -> Self {
+        let dice = Dice::new(seed ^ 0x5eed_0f57_a710_0001);
+        let faults = match seed % 16 {
+            0 => BTreeSet::new(),
+            15 => Fault::ALL.iter().copied().collect(),
+            _ => {
+                let percent = dice.within(8..=45);
+                Fault::ALL.iter().copied().filter(|_| dice.chance(percent)).collect()
+            }
+        };
+        Self {
+            seed,
+            faults,
+            drivers: dice.within(1..=3) as usize,
+            gateways: dice.within(1..=2) as usize,
+            runs: dice.within(1..=2) as usize,
+            subscribers: dice.within(1..=2) as usize,
+            lease: dice.millis(2_000..=5_000),
+            trouble: dice.millis(4_000..=25_000),
+        }
+    }
+
+    /// True when `fault` can happen.
+    pub fn has(&self, fault: Fault) -> bool {
+        self.faults.contains(&fault)
+    }
+
+    /// True when calls to the store can fail or linger by chance, so that no bound holds before the world has healed.
+    pub(crate) fn erratic_store(&self) -> bool {
+        use Fault::{LateRequests, LostReplies, RefusedStore, SlowStore};
+        [RefusedStore, LostReplies, LateRequests, SlowStore].into_iter().any(|fault| self.has(fault))
+    }
+}

@@ -1,0 +1,212 @@
+//! The role port: roles that plan small random trees, and answer late, wrongly, or never.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+use tree_agent_contract::event::{ToolCallRequested, UsageRecorded};
+use tree_agent_contract::role::*;
+use tree_agent_contract::{HintType, ResultKind, StepId};
+use tree_agent_driver::Roles;
+use tree_agent_engine::{CallInput, CallOutput, RoleCall};
+
+use crate::node::Node;
+use crate::plan::Fault;
+use crate::world::{node_name, run_name};
+
+/// Roles as one driver reaches them. No two answers are alike, as with a language model: what a second call of the same
+/// step returned can be told from the first.
+pub(crate) struct SimRoles {
+    pub(crate) node: Arc<Node>,
+}
+
+#[async_trait]
+impl Roles for SimRoles {
+    async fn call(&self, call: RoleCall, updates: mpsc::Sender<RoleUpdate>) -> Result<CallOutput, RoleError> {
+        let (node, world) = (&self.node, &self.node.world);
+        node.point("call").await;
+        let context = context(&call.input);
+        let key = call.key;
+        let name = format!("{} {:?}", node_name(key.node_id), key.kind);
+        world.note(
+            &node.name,
+            format_args!(
+                "calls {} {name} round {} attempt {}",
+                run_name(context.run_id),
+                key.round,
+                key.attempt
+            ),
+        );
+        let (number, problems) = world.checks().role_called(&node.name, context.run_id, &key);
+        problems.into_iter().for_each(|problem| world.violation(problem));
+        let patience = Duration::from_millis(call.timeout_ms);
+        let answer = tokio::time::timeout(patience, self.answer(number, &call, updates)).await;
+        let answer =
+            answer.unwrap_or_else(|_| Err(RoleError::new(RoleErrorKind::Timeout, "no answer in time")));
+        node.point("answer").await;
+        world.note(
+            &node.name,
+            format_args!(
+                "hears {name}: {}",
+                answer.as_ref().map_or_else(|e| e.to_string(), |_| "done".into())
+            ),
+        );
+        answer
+    }
+}
+
+impl SimRoles {
+    async fn answer(
+        &self,
+        number: u64,
+        call: &RoleCall,
+        updates: mpsc::Sender<RoleUpdate>,
+    ) -> Result<CallOutput, RoleError> {
+        let world = &self.node.world;
+        let dice = &world.dice;
+        if world.on(Fault::UnreachableRoles) && dice.chance(20) {
+            tokio::time::sleep(dice.millis(1..=50)).await;
+            return Err(RoleError::new(RoleErrorKind::Unreachable, "no role service answers"));
+        }
+        tokio::time::sleep(dice.millis(1..=200)).await;
+        let count = match world.on(Fault::ChattyRoles) && dice.chance(20) {
+            true => dice.within(20..=90),
+            false => dice.within(0..=2),
+        };
+        for i in 0..count {
+            let update = match i % 3 {
+                0 => {
+                    RoleUpdate::Scratchpad(ScratchpadDelta { append_markdown: format!("note {number}.{i}") })
+                }
+                1 => RoleUpdate::ToolCallRequested(ToolCallRequested {
+                    call_id: format!("t{i}"),
+                    tool_name: "search".into(),
+                    args: None,
+                    purpose: None,
+                    phase: None,
+                    started_at: None,
+                }),
+                _ => RoleUpdate::Usage(UsageRecorded {
+                    model: "simulated".into(),
+                    input_tokens: 1,
+                    output_tokens: 1,
+                    cached_tokens: 0,
+                    cost_micros: 1,
+                    duration_ms: 1,
+                    purpose: "execute".into(),
+                }),
+            };
+            let _ = updates.send(update).await;
+        }
+        if world.on(Fault::LostAnswers) && dice.chance(10) {
+            std::future::pending::<()>().await;
+        }
+        let late = match world.on(Fault::SlowRoles) && dice.chance(15) {
+            true => dice.millis(2_000..=9_000),
+            false => dice.millis(1..=400),
+        };
+        tokio::time::sleep(late).await;
+        if world.on(Fault::FailedCalls) && dice.chance(20) {
+            let kinds = RoleErrorKind::ALL;
+            let kind = dice.pick(kinds).copied().unwrap_or(RoleErrorKind::Internal);
+            return Err(RoleError::new(kind, format!("failure {number}")));
+        }
+        let garbage = world.on(Fault::FailedCalls) && dice.chance(5);
+        let mut output = match &call.input {
+            CallInput::Plan(input) => CallOutput::Plan(self.plan(number, input)),
+            CallInput::Execute(_) => CallOutput::Execute(executed(number)),
+            CallInput::Aggregate(_) => CallOutput::Aggregate(self.aggregated(number)),
+        };
+        if garbage && let CallOutput::Plan(plan) = &mut output {
+            plan.scratchpad.append_markdown.clear();
+        }
+        Ok(output)
+    }
+
+    fn plan(&self, number: u64, input: &PlanInput) -> PlannerOutput {
+        let dice = &self.node.world.dice;
+        let delegate = input.call.depth == 0 || dice.chance(35);
+        let bands = dice.within(1..=2);
+        let plan = delegate.then(|| PlanDraft {
+            summary: format!("plan {number}"),
+            bands: (0..bands)
+                .map(|band| BandDraft {
+                    index: band as u32,
+                    goal: format!("band {band}"),
+                    parallelizable: dice.chance(75),
+                    steps: (0..dice.within(1..=3))
+                        .map(|step| StepDraft {
+                            id: StepId::new(format!("c{number}b{band}s{step}")),
+                            title: format!("step {band}.{step} of {number}"),
+                            reason: "needed".into(),
+                            success_criteria: vec!["done".into()],
+                            step_index: step as u32,
+                        })
+                        .collect(),
+                })
+                .collect(),
+        });
+        PlannerOutput {
+            mode: if delegate { PlannerMode::Plan } else { PlannerMode::Execute },
+            mode_reason: "because".into(),
+            leaf_decision: None,
+            plan,
+            scratchpad: pad(number),
+        }
+    }
+
+    fn aggregated(&self, number: u64) -> AggregatorOutput {
+        let should_replan = self.node.world.dice.chance(15);
+        let ExecutorOutput { artifacts, result, scratchpad, .. } = executed(number);
+        AggregatorOutput {
+            synthesis: Synthesis { summary: format!("all of {number}"), key_findings: vec![], gaps: vec![] },
+            artifacts,
+            result,
+            next: AggregatorNext {
+                should_replan,
+                replan_reason: should_replan.then(|| "more is needed".into()),
+            },
+            scratchpad,
+        }
+    }
+}
+
+/// What a call says of its node.
+fn context(input: &CallInput) -> &CallContext {
+    match input {
+        CallInput::Plan(input) => &input.call,
+        CallInput::Execute(input) => &input.call,
+        CallInput::Aggregate(input) => &input.call,
+    }
+}
+
+/// One line, so that the lines of a scratchpad can be counted.
+fn pad(number: u64) -> ScratchpadDraft {
+    ScratchpadDraft { append_markdown: format!("answer {number}"), tail_preview: String::new() }
+}
+
+fn executed(number: u64) -> ExecutorOutput {
+    ExecutorOutput {
+        actions: vec![],
+        artifacts: vec![ArtifactDraft {
+            r#type: DraftType::Document,
+            label: "findings".into(),
+            title: Some(format!("Findings {number}")),
+            document_markdown: Some(format!("Found by call {number}.")),
+            json_payload: None,
+            is_primary: true,
+        }],
+        result: ResultDraft {
+            kind: ResultKind::Document,
+            summary: format!("did {number}"),
+            success_assessment: None,
+            primary_artifact_label: None,
+            parent_hint: ParentHintDraft {
+                hint_type: HintType::ReadDocuments,
+                artifact_labels: vec!["findings".into()],
+            },
+        },
+        scratchpad: pad(number),
+    }
+}

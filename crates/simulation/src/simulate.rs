@@ -1,0 +1,149 @@
+//! One world, from its seed to its end.
+
+use std::cell::Cell;
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tree_agent_contract::RunId;
+use uuid::Uuid;
+
+use crate::check::{View, check_ending};
+use crate::client;
+use crate::cluster::Cluster;
+use crate::flaw::Flaw;
+use crate::plan::Plan;
+use crate::world::World;
+
+/// How often the world is looked after.
+const TICK: Duration = Duration::from_millis(50);
+/// How long after the world has healed every run must have ended and every subscriber must have it all. A run may take
+/// its wall clock of 60 s, and three calls of an aggregator on each of three levels.
+const REST: Duration = Duration::from_secs(120);
+
+/// What became of a world.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What its seed made of it.
+    pub plan: Plan,
+    /// What may not happen and happened.
+    pub violations: Vec<String>,
+    /// What happened, a line each: simulated seconds, who, what.
+    pub trace: String,
+    /// How long it lasted, in its own time.
+    pub simulated: Duration,
+    /// Events written.
+    pub events: u64,
+    /// Role calls made.
+    pub calls: u64,
+}
+
+/// The command that replays one seed with its trace.
+pub fn replay_command(seed: u64) -> String {
+    format!("TREE_AGENT_SEED={seed} cargo test -p tree-agent-simulation one_seed -- --nocapture")
+}
+
+thread_local! {
+    static PANICS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Runs the world of `seed` to its end, perhaps with a flaw.
+pub fn simulate(seed: u64, flaw: Option<Flaw>) -> Outcome {
+    count_panics();
+    PANICS.set(0);
+    // Jitter in the production code comes from here.
+    fastrand::seed(seed);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without I/O can always be built");
+    let mut outcome = runtime.block_on(run(Plan::of(seed), flaw));
+    let panics = PANICS.get();
+    if panics > 0 {
+        outcome.violations.push(format!("{panics} panics"));
+    }
+    outcome
+}
+
+/// A panic within a task is caught by the runtime; it is counted all the same.
+fn count_panics() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            PANICS.set(PANICS.get() + 1);
+            before(info);
+        }));
+    });
+}
+
+async fn run(plan: Plan, flaw: Option<Flaw>) -> Outcome {
+    let began = Instant::now();
+    let world = World::new(plan, flaw);
+    let mut cluster = Cluster::start(&world);
+    let runs: Vec<RunId> = (1..=world.plan.runs as u128)
+        .map(|n| RunId(Uuid::from_u128(u128::from(world.plan.seed) << 8 | n)))
+        .collect();
+    let mut views = Vec::new();
+    for run in &runs {
+        for n in 1..=world.plan.subscribers {
+            let view = View::new(format!("client{n}"), *run);
+            views.push(tokio::spawn(client::watch(world.clone(), cluster.doors.clone(), view)));
+        }
+    }
+    let mut to_create = runs;
+    let mut trouble_at = began + world.dice.millis(100..=1_500);
+    let healthy_at = began + world.plan.trouble;
+    let mut create_at = began;
+    loop {
+        let now = Instant::now();
+        if now >= create_at && !to_create.is_empty() {
+            cluster.create_run(to_create.remove(0)).await;
+            create_at = now + world.dice.millis(0..=4_000);
+        }
+        let ended = to_create.is_empty() && views.iter().all(tokio::task::JoinHandle::is_finished);
+        if ended || now >= healthy_at + REST {
+            break;
+        }
+        if world.healed() {
+        } else if now >= healthy_at {
+            cluster.heal();
+        } else if now >= trouble_at {
+            cluster.trouble().await;
+            trouble_at = now + world.dice.millis(50..=1_500);
+        }
+        cluster.tend();
+        cluster.check_takeover();
+        tokio::time::sleep(TICK).await;
+    }
+    let mut seen = Vec::new();
+    for view in views {
+        let who = view.abort_handle();
+        who.abort();
+        match view.await {
+            Ok(view) => seen.push(view),
+            Err(_) => world.violation("a subscriber has not seen the end of its run".into()),
+        }
+    }
+    // Requests that are still on their way arrive, and change nothing.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    cluster.stop().await;
+    for text in check_ending(&world, &seen) {
+        world.violation(text);
+    }
+    finish(&world, began)
+}
+
+fn finish(world: &Arc<World>, began: Instant) -> Outcome {
+    let events = world.model().runs.values().map(|run| run.head()).sum();
+    let mut checks = world.checks();
+    Outcome {
+        plan: world.plan.clone(),
+        violations: std::mem::take(&mut checks.violations),
+        calls: checks.calls.made(),
+        trace: world.take_trace(),
+        simulated: began.elapsed(),
+        events,
+    }
+}

@@ -1,0 +1,355 @@
+//! What the simulated store holds, and what each call does to it: plain data and plain functions. It shares no code with
+//! the real adapters, and passes their contract suite (`tests/simulation`), so that what holds here holds there.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tree_agent_contract::document::{Document, DocumentOp};
+use tree_agent_contract::graph::Usage;
+use tree_agent_contract::limits::DOCUMENT_BYTES;
+use tree_agent_contract::{
+    ArtifactId, DocumentId, Event, EventBody, NodeId, PlanId, RunId, RunSpec, RunStatus, RunSummary,
+    Timestamp,
+};
+use tree_agent_store::{
+    AppendOutcome, ArtifactRow, Claim, Command, Created, NewRun, NodeRow, PendingCommand, PlanRow,
+    Projection, RunAppend, RunRow, StoreError,
+};
+
+use crate::flaw::Flaw;
+
+/// Everything that is stored.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    /// The runs.
+    pub runs: BTreeMap<RunId, StoredRun>,
+    /// The documents of runs.
+    pub documents: BTreeMap<DocumentId, Document>,
+    /// Commands in order, with their run; answered ones are gone.
+    pub commands: BTreeMap<i64, (RunId, Command)>,
+    last_command: i64,
+    flaw: Option<Flaw>,
+    appends: u64,
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct StoredRun {
+    /// What was asked for.
+    pub spec: RunSpec,
+    /// Under which request.
+    pub request_id: String,
+    /// The root of its tree.
+    pub root: NodeId,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When its last event was written.
+    pub updated_at: Timestamp,
+    /// The epoch of the last claim.
+    pub epoch: u64,
+    /// Who claimed it last; none once it was given back.
+    pub owner: Option<String>,
+    /// The end of the lease, by the store's clock.
+    pub lease_until: Option<Timestamp>,
+    /// The log: each event with the epoch that it was written in.
+    pub log: Vec<(u64, Event)>,
+    /// Its row.
+    pub row: RunRow,
+    /// Its nodes.
+    pub nodes: BTreeMap<NodeId, NodeRow>,
+    /// Its plans.
+    pub plans: BTreeMap<PlanId, PlanRow>,
+    /// Its artifacts.
+    pub artifacts: BTreeMap<ArtifactId, ArtifactRow>,
+}
+
+impl StoredRun {
+    /// The seq of the last event.
+    pub fn head(&self) -> u64 {
+        self.log.len() as u64
+    }
+
+    fn project(&mut self, rows: Projection) {
+        if let Some(row) = rows.run {
+            self.row = row;
+        }
+        for mut node in rows.nodes {
+            // What a node was created with stays.
+            if let Some(old) = self.nodes.get(&node.id) {
+                node = NodeRow {
+                    status: node.status,
+                    role_state: node.role_state,
+                    scratchpad_doc_id: node.scratchpad_doc_id,
+                    started_at: node.started_at,
+                    ended_at: node.ended_at,
+                    updated_at: node.updated_at,
+                    ..old.clone()
+                };
+            }
+            self.nodes.insert(node.id, node);
+        }
+        for mut plan in rows.plans {
+            if let Some(old) = self.plans.get(&plan.id) {
+                plan.created_at = old.created_at;
+            }
+            self.plans.insert(plan.id, plan);
+        }
+        for mut artifact in rows.artifacts {
+            if let Some(old) = self.artifacts.get(&artifact.id) {
+                artifact.created_at = old.created_at;
+            }
+            self.artifacts.insert(artifact.id, artifact);
+        }
+    }
+}
+
+impl Model {
+    /// An empty store, perhaps with a flaw.
+    pub fn new(flaw: Option<Flaw>) -> Self {
+        Self { flaw, ..Self::default() }
+    }
+
+    fn has(&self, flaw: Flaw) -> bool {
+        self.flaw == Some(flaw)
+    }
+
+    pub(crate) fn stored(&self, run: RunId) -> Result<&StoredRun, StoreError> {
+        self.runs.get(&run).ok_or_else(|| StoreError::not_found("run", run))
+    }
+
+    /// [`EventLog::append`](tree_agent_store::EventLog::append).
+    pub fn append(&mut self, appends: Vec<RunAppend>) -> Result<Vec<AppendOutcome>, StoreError> {
+        for (i, append) in appends.iter().enumerate() {
+            let twice = appends[..i].iter().any(|other| other.run_id == append.run_id);
+            let contiguous = append
+                .events
+                .iter()
+                .zip(append.expected_head + 1..)
+                .all(|(event, seq)| (event.run_id, event.seq) == (append.run_id, seq));
+            if twice || !contiguous || append.events.is_empty() {
+                return Err(StoreError::Conflict(format!(
+                    "the append to run {} is malformed",
+                    append.run_id
+                )));
+            }
+        }
+        Ok(appends.into_iter().map(|append| self.append_one(append)).collect())
+    }
+
+    fn append_one(&mut self, append: RunAppend) -> AppendOutcome {
+        self.appends += 1;
+        let (no_fence, by_epoch) = (self.has(Flaw::NoFence), self.has(Flaw::NoHeadInFence));
+        let Some(run) = self.runs.get(&append.run_id) else { return AppendOutcome::Fenced };
+        let fits = run.epoch == append.epoch && run.head() == append.expected_head;
+        if !(fits || no_fence || by_epoch && run.epoch == append.epoch) {
+            if !self.was_written(run, &append) {
+                return AppendOutcome::Fenced;
+            }
+            if self.has(Flaw::DocumentsTwice) {
+                self.write_documents(append.documents);
+            }
+            return AppendOutcome::Appended;
+        }
+        if self.has(Flaw::LostWrite) && self.appends.is_multiple_of(7) {
+            return AppendOutcome::Appended;
+        }
+        let lost_rows = self.has(Flaw::LostRows) && self.appends.is_multiple_of(5);
+        let Some(run) = self.runs.get_mut(&append.run_id) else { return AppendOutcome::Fenced };
+        run.updated_at = append.events.last().map_or(run.updated_at, |event| event.timestamp);
+        run.log.extend(append.events.into_iter().map(|event| (append.epoch, event)));
+        if !lost_rows {
+            run.project(append.projection);
+        }
+        for id in append.handled_commands {
+            if self.commands.get(&id).is_some_and(|(run, _)| *run == append.run_id) {
+                self.commands.remove(&id);
+            }
+        }
+        self.write_documents(append.documents);
+        AppendOutcome::Appended
+    }
+
+    /// True when an earlier try of this very append was written, and no other driver has come since.
+    fn was_written(&self, run: &StoredRun, append: &RunAppend) -> bool {
+        if self.has(Flaw::DedupeBySeq) {
+            return run.head() >= append.expected_head + append.events.len() as u64;
+        }
+        let stored = run.log.iter().skip(append.expected_head as usize).take(append.events.len());
+        let ours = append.events.iter().map(|event| (append.epoch, event));
+        run.epoch == append.epoch && stored.map(|(epoch, event)| (*epoch, event)).eq(ours)
+    }
+
+    fn write_documents(&mut self, ops: Vec<DocumentOp>) {
+        for op in ops {
+            match op {
+                DocumentOp::Create(document) => {
+                    self.documents.insert(document.id, document);
+                }
+                DocumentOp::Append { id, text, at } => {
+                    if let Some(document) = self.documents.get_mut(&id) {
+                        document.body.push_str(&text);
+                        document.updated_at = at;
+                        let mut from = document.body.len().saturating_sub(DOCUMENT_BYTES);
+                        while !document.body.is_char_boundary(from) {
+                            from += 1;
+                        }
+                        document.body.drain(..from);
+                    }
+                }
+            }
+        }
+    }
+
+    /// [`EventLog::read`](tree_agent_store::EventLog::read).
+    pub fn read(&self, run: RunId, after_seq: u64, limit: usize) -> Vec<Event> {
+        let Some(run) = self.runs.get(&run) else { return Vec::new() };
+        let after = usize::try_from(after_seq).unwrap_or(usize::MAX);
+        run.log.iter().skip(after).take(limit).map(|(_, event)| event.clone()).collect()
+    }
+
+    /// [`Leases::claim`](tree_agent_store::Leases::claim) at `now`.
+    pub fn claim(&mut self, owner: &str, now: Timestamp, ttl: Duration, limit: usize) -> Vec<Claim> {
+        let (same_epoch, eternal) = (self.has(Flaw::SameEpoch), self.has(Flaw::EternalLease));
+        let mut free: Vec<(Timestamp, RunId)> = self
+            .runs
+            .iter()
+            .filter(|(_, run)| !run.row.status.is_final())
+            .filter(|(_, run)| run.lease_until.is_none_or(|until| until < now && !eternal))
+            .map(|(id, run)| (run.created_at, *id))
+            .collect();
+        free.sort_unstable();
+        free.truncate(limit);
+        free.into_iter()
+            .filter_map(|(_, run_id)| {
+                let run = self.runs.get_mut(&run_id)?;
+                run.epoch += u64::from(!same_epoch || run.epoch == 0);
+                run.owner = Some(owner.to_owned());
+                run.lease_until = Some(end(now, ttl));
+                Some(Claim { run_id, epoch: run.epoch, head_seq: run.head() })
+            })
+            .collect()
+    }
+
+    /// [`Leases::renew`](tree_agent_store::Leases::renew) at `now`.
+    pub fn renew(&mut self, held: &[(RunId, u64)], now: Timestamp, ttl: Duration) -> Vec<RunId> {
+        let mut kept = Vec::new();
+        for (id, epoch) in held {
+            if let Some(run) = self.runs.get_mut(id)
+                && run.epoch == *epoch
+                && run.owner.is_some()
+            {
+                run.lease_until = Some(end(now, ttl));
+                kept.push(*id);
+            }
+        }
+        kept
+    }
+
+    /// [`Leases::release`](tree_agent_store::Leases::release).
+    pub fn release(&mut self, held: &[(RunId, u64)]) {
+        for (id, epoch) in held {
+            if let Some(run) = self.runs.get_mut(id)
+                && run.epoch == *epoch
+            {
+                (run.owner, run.lease_until) = (None, None);
+            }
+        }
+    }
+
+    /// [`Runs::create_run`](tree_agent_store::Runs::create_run).
+    pub fn create_run(&mut self, new: NewRun) -> Result<Created, StoreError> {
+        let same_request = |run: &StoredRun| {
+            !new.request_id.is_empty()
+                && (&run.request_id, &run.spec.user_id) == (&new.request_id, &new.spec.user_id)
+        };
+        let existing = self
+            .runs
+            .get_key_value(&new.run_id)
+            .or_else(|| self.runs.iter().find(|(_, run)| same_request(run)));
+        if let Some((id, run)) = existing {
+            return match run.spec == new.spec {
+                true => Ok(Created::Existing(*id)),
+                false => Err(StoreError::Conflict(format!(
+                    "run {id} of request {:?} has another spec",
+                    new.request_id
+                ))),
+            };
+        }
+        let Some(first) = new.events.first() else {
+            return Err(StoreError::Conflict(format!("run {} has no first event", new.run_id)));
+        };
+        let root = new.events.iter().find_map(|event| match &event.body {
+            EventBody::RunCreated(created) => Some(created.root_node_id),
+            _ => None,
+        });
+        let mut run = StoredRun {
+            spec: new.spec,
+            request_id: new.request_id,
+            root: root.unwrap_or_else(|| NodeId::root(new.run_id)),
+            created_at: first.timestamp,
+            updated_at: first.timestamp,
+            epoch: 0,
+            owner: None,
+            lease_until: None,
+            log: Vec::new(),
+            row: RunRow {
+                status: RunStatus::Queued,
+                partial: false,
+                error: None,
+                node_count: 0,
+                usage: Usage::default(),
+            },
+            nodes: BTreeMap::new(),
+            plans: BTreeMap::new(),
+            artifacts: BTreeMap::new(),
+        };
+        run.updated_at = new.events.last().map_or(run.created_at, |event| event.timestamp);
+        run.log = new.events.into_iter().map(|event| (0, event)).collect();
+        run.project(new.projection);
+        self.runs.insert(new.run_id, run);
+        self.write_documents(new.documents);
+        Ok(Created::New(new.run_id))
+    }
+
+    /// [`Runs::run`](tree_agent_store::Runs::run).
+    pub fn summary(&self, id: RunId) -> Result<RunSummary, StoreError> {
+        let run = self.stored(id)?;
+        Ok(RunSummary {
+            run_id: id,
+            spec: run.spec.clone(),
+            status: run.row.status,
+            partial: run.row.partial,
+            root_node_id: run.root,
+            head_seq: run.head(),
+            node_count: run.row.node_count,
+            usage: run.row.usage,
+            error: run.row.error.clone(),
+            created_at: run.created_at,
+            updated_at: run.updated_at,
+        })
+    }
+
+    /// [`Runs::send_command`](tree_agent_store::Runs::send_command).
+    pub fn send_command(&mut self, run: RunId, command: Command) -> Result<i64, StoreError> {
+        self.stored(run)?;
+        self.last_command += 1;
+        self.commands.insert(self.last_command, (run, command));
+        Ok(self.last_command)
+    }
+
+    /// [`Runs::commands`](tree_agent_store::Runs::commands).
+    pub fn pending(&self, runs: &[RunId]) -> Vec<PendingCommand> {
+        let wanted = self.commands.iter().filter(|(_, (run, _))| runs.contains(run));
+        wanted
+            .map(|(id, (run_id, command))| PendingCommand {
+                id: *id,
+                run_id: *run_id,
+                command: command.clone(),
+            })
+            .collect()
+    }
+}
+
+fn end(now: Timestamp, ttl: Duration) -> Timestamp {
+    Timestamp(now.micros().saturating_add(i64::try_from(ttl.as_micros()).unwrap_or(i64::MAX)))
+}

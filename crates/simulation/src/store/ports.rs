@@ -1,0 +1,208 @@
+//! The ports, each a call over the network.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tree_agent_contract::document::{Document, DocumentSummary, SearchHit};
+use tree_agent_contract::{DocumentId, Event, ProjectId, RunId, RunSummary};
+use tree_agent_store::*;
+
+use super::{Model, SimStore};
+use crate::world::{World, run_name};
+
+#[async_trait]
+impl EventLog for SimStore {
+    async fn append(&self, appends: Vec<RunAppend>) -> Result<Vec<AppendOutcome>, StoreError> {
+        let runs: Vec<RunId> = appends.iter().map(|append| append.run_id).collect();
+        let (world, who) = (self.node.world.clone(), self.node.name.clone());
+        self.call("append", &runs, move |model, _| {
+            let parts: Vec<_> =
+                appends.iter().map(|a| (a.run_id, a.epoch, a.expected_head, a.events.len())).collect();
+            let before: Vec<u64> =
+                parts.iter().map(|p| model.runs.get(&p.0).map_or(0, |run| run.head())).collect();
+            let outcomes = model.append(appends)?;
+            for (((run, epoch, head, events), outcome), before) in
+                parts.into_iter().zip(&outcomes).zip(before)
+            {
+                let name = run_name(run);
+                world.note(
+                    &who,
+                    format_args!("append {name} epoch {epoch} after {head}: {events} {outcome:?}"),
+                );
+                let log = model.runs.get(&run).map(|run| run.log.as_slice()).unwrap_or_default();
+                let problems = world.checks().log.wrote(run, &log[(before as usize).min(log.len())..]);
+                problems.into_iter().for_each(|problem| world.violation(problem));
+            }
+            Ok(outcomes)
+        })
+        .await
+    }
+
+    async fn read(&self, run: RunId, after_seq: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        self.call("read", &[run], move |model, _| Ok(model.read(run, after_seq, limit))).await
+    }
+
+    async fn heads(&self, runs: &[RunId]) -> Result<Vec<(RunId, u64)>, StoreError> {
+        let runs = runs.to_vec();
+        self.call("heads", &[], move |model, _| {
+            Ok(runs.iter().filter_map(|id| Some((*id, model.runs.get(id)?.head()))).collect())
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Leases for SimStore {
+    async fn claim(&self, owner: &str, ttl: Duration, limit: usize) -> Result<Vec<Claim>, StoreError> {
+        let (world, store, owner) = (self.node.world.clone(), self.clone(), owner.to_owned());
+        let claims = self
+            .call("claim", &[], move |model, now| {
+                let claims = model.claim(&owner, store.lease_clock(now), ttl, limit);
+                for claim in &claims {
+                    let (name, epoch) = (run_name(claim.run_id), claim.epoch);
+                    world.note(&owner, format_args!("claims {name} epoch {epoch} head {}", claim.head_seq));
+                    let problem =
+                        world.checks().log.claimed(claim, now, now.plus_millis(ttl.as_millis() as u64));
+                    problem.into_iter().for_each(|problem| world.violation(problem));
+                }
+                Ok(claims)
+            })
+            .await?;
+        // From here on the driver knows.
+        let mut checks = self.node.world.checks();
+        claims.iter().for_each(|claim| checks.calls.claimed(&self.node.name, claim));
+        Ok(claims)
+    }
+
+    async fn renew(&self, held: &[(RunId, u64)], ttl: Duration) -> Result<Vec<RunId>, StoreError> {
+        let (world, store, held) = (self.node.world.clone(), self.clone(), held.to_vec());
+        self.call("renew", &[], move |model, now| {
+            let kept = model.renew(&held, store.lease_clock(now), ttl);
+            let until = now.plus_millis(ttl.as_millis() as u64);
+            kept.iter().for_each(|run| world.checks().log.renewed(*run, until));
+            if ttl > world.plan.lease {
+                world.note(
+                    &store.node.name,
+                    format_args!("rests {} run(s) {} ms", kept.len(), ttl.as_millis()),
+                );
+            }
+            Ok(kept)
+        })
+        .await
+    }
+
+    async fn release(&self, held: &[(RunId, u64)]) -> Result<(), StoreError> {
+        let (world, who, held) = (self.node.world.clone(), self.node.name.clone(), held.to_vec());
+        self.call("release", &[], move |model, _| {
+            for (run, epoch) in &held {
+                world.note(&who, format_args!("releases {} epoch {epoch}", run_name(*run)));
+                world.checks().log.released(*run, *epoch);
+            }
+            model.release(&held);
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Creates a run, and tells the checks.
+pub(crate) fn create(world: &World, model: &mut Model, run: NewRun) -> Result<Created, StoreError> {
+    let (id, created) = (run.run_id, model.create_run(run)?);
+    if created == Created::New(id) {
+        world.note("user", format_args!("creates {}", run_name(id)));
+        let log = model.runs.get(&id).map(|run| run.log.as_slice()).unwrap_or_default();
+        let problems = world.checks().log.wrote(id, log);
+        problems.into_iter().for_each(|problem| world.violation(problem));
+    }
+    Ok(created)
+}
+
+#[async_trait]
+impl Runs for SimStore {
+    async fn create_run(&self, run: NewRun) -> Result<Created, StoreError> {
+        let world = self.node.world.clone();
+        self.call("create", &[], move |model, _| create(&world, model, run)).await
+    }
+
+    async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
+        self.call("run", &[], move |model, _| model.summary(run)).await
+    }
+
+    async fn list_runs(&self, _: RunQuery) -> Result<Page<RunSummary>, StoreError> {
+        Err(absent("lists"))
+    }
+
+    async fn send_command(&self, run: RunId, command: Command) -> Result<i64, StoreError> {
+        self.call("command", &[], move |model, _| model.send_command(run, command)).await
+    }
+
+    async fn commands(&self, runs: &[RunId]) -> Result<Vec<PendingCommand>, StoreError> {
+        let runs = runs.to_vec();
+        self.call("commands", &[], move |model, _| Ok(model.pending(&runs))).await
+    }
+}
+
+#[async_trait]
+impl Documents for SimStore {
+    async fn document(&self, id: DocumentId) -> Result<Document, StoreError> {
+        self.call("document", &[], move |model, _| {
+            model.documents.get(&id).cloned().ok_or_else(|| StoreError::not_found("document", id))
+        })
+        .await
+    }
+
+    async fn list_documents(&self, _: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError> {
+        Err(absent("lists"))
+    }
+
+    async fn search_documents(&self, _: SearchQuery) -> Result<Vec<SearchHit>, StoreError> {
+        Err(absent("search"))
+    }
+
+    async fn put_document(&self, _: Document) -> Result<(), StoreError> {
+        Err(absent("sources"))
+    }
+}
+
+#[async_trait]
+impl Projects for SimStore {
+    async fn create_project(&self, _: Project) -> Result<(), StoreError> {
+        Err(absent("projects"))
+    }
+
+    async fn project(&self, id: ProjectId) -> Result<Project, StoreError> {
+        Err(StoreError::not_found("project", id))
+    }
+
+    async fn list_projects(&self, _: &str, _: &str, _: usize) -> Result<Page<Project>, StoreError> {
+        Err(absent("projects"))
+    }
+}
+
+#[async_trait]
+impl Operations for SimStore {
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.call("ping", &[], |_, _| Ok(())).await
+    }
+
+    async fn run_ids(&self, _: Option<RunId>, _: usize) -> Result<Vec<RunId>, StoreError> {
+        Err(absent("operators"))
+    }
+
+    async fn stored(&self, _: RunId) -> Result<Stored, StoreError> {
+        Err(absent("operators"))
+    }
+
+    async fn stored_events(&self, _: RunId, _: u64, _: usize) -> Result<Vec<StoredEvent>, StoreError> {
+        Err(absent("operators"))
+    }
+
+    async fn replace_projection(&self, _: RunId, _: u64, _: WholeProjection) -> Result<bool, StoreError> {
+        Err(absent("operators"))
+    }
+}
+
+/// The simulated world has no such thing, and nothing in it asks for one.
+fn absent(what: &str) -> StoreError {
+    StoreError::Broken { message: format!("the simulated store has no {what}"), source: None }
+}

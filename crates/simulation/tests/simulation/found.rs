@@ -1,0 +1,20 @@
+//! Seeds that once broke a promise, and what was wrong.
+
+use tree_agent_simulation::{replay_command, simulate};
+
+fn holds(seed: u64) {
+    let violations = simulate(seed, None).violations;
+    assert!(violations.is_empty(), "{}\n{}", violations.join("\n"), replay_command(seed));
+}
+
+/// A driver whose clock was ahead logged a retry; its successor's clock was behind, and the retry waited for minutes.
+#[test]
+fn a_retry_does_not_wait_for_a_clock_to_catch_up() {
+    [351, 376].into_iter().for_each(holds);
+}
+
+/// Each read that found the store unreachable made its run rest twice as long as the one before, store or no store.
+#[test]
+fn a_run_does_not_rest_because_the_store_was_away() {
+    [121, 204].into_iter().for_each(holds);
+}

@@ -1,0 +1,95 @@
+//! Every seed keeps every promise, and gives the same trace twice.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use tree_agent_simulation::{Outcome, replay_command, simulate};
+
+/// Seeds of one test run, unless `TREE_AGENT_SEEDS` says otherwise.
+const SEEDS: u64 = 2_000;
+/// Seeds that are run twice.
+const TWICE: u64 = 64;
+
+fn variable(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a whole number, not {text:?}")))
+}
+
+/// Runs `work` for each seed on every core and returns what it found, by seed.
+fn for_each_seed(seeds: u64, work: impl Fn(u64) -> Vec<String> + Sync) -> Vec<(u64, Vec<String>)> {
+    let (next, found) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds {
+                        return;
+                    }
+                    let problems = work(seed);
+                    if !problems.is_empty() {
+                        found.lock().expect("no panic while locked").push((seed, problems));
+                    }
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().expect("no panic while locked");
+    found.sort();
+    found
+}
+
+fn fail(found: &[(u64, Vec<String>)]) {
+    let mut text = String::new();
+    for (seed, problems) in found.iter().take(10) {
+        text += &format!("\nseed {seed}: {}\n    {}\n", problems.join("\n    "), replay_command(*seed));
+    }
+    assert!(found.is_empty(), "{} seeds broke a promise:\n{text}", found.len());
+}
+
+#[test]
+fn every_seed_keeps_every_promise() {
+    let seeds = variable("TREE_AGENT_SEEDS").unwrap_or(SEEDS);
+    let (events, calls, began) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now());
+    let found = for_each_seed(seeds, |seed| {
+        let Outcome { violations, events: written, calls: made, .. } = simulate(seed, None);
+        events.fetch_add(written, Ordering::Relaxed);
+        calls.fetch_add(made, Ordering::Relaxed);
+        violations
+    });
+    let took = began.elapsed().as_secs_f64();
+    eprintln!(
+        "{seeds} seeds in {took:.1} s ({:.0}/s): {} events, {} role calls",
+        seeds as f64 / took,
+        events.into_inner(),
+        calls.into_inner()
+    );
+    fail(&found);
+}
+
+#[test]
+fn the_same_seed_twice_gives_the_same_trace() {
+    let found = for_each_seed(TWICE, |seed| {
+        let (first, second) = (simulate(seed, None).trace, simulate(seed, None).trace);
+        let differs = first.lines().zip(second.lines()).find(|(a, b)| a != b);
+        match differs {
+            Some((a, b)) => vec![format!("the traces differ: {a:?} and {b:?}")],
+            None if first != second => vec!["one trace is longer".into()],
+            None => vec![],
+        }
+    });
+    fail(&found);
+}
+
+/// Replays the seed that `TREE_AGENT_SEED` names, with its trace.
+#[test]
+fn one_seed() {
+    let seed = variable("TREE_AGENT_SEED").unwrap_or(0);
+    let outcome = simulate(seed, None);
+    if variable("TREE_AGENT_SEED").is_some() {
+        eprintln!("{}\n{:?}", outcome.trace, outcome.plan);
+    }
+    assert!(!outcome.trace.is_empty());
+    assert!(outcome.violations.is_empty(), "{}", outcome.violations.join("\n"));
+}
