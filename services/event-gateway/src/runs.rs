@@ -8,8 +8,8 @@ use prost::Message;
 use tonic::{Request, Response, Status};
 use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::{
-    Event, EventBody, FieldError, NodeId, ProjectId, RunId, RunSpec, RunStatus, RunSummary, Strategy,
-    Timestamp, limits,
+    DocumentId, Event, EventBody, FieldError, NodeId, ProjectId, RunId, RunSpec, RunStatus, RunSummary,
+    Strategy, Timestamp, limits,
 };
 use tree_agent_engine::Graph;
 use tree_agent_fanout::Topic;
@@ -37,6 +37,17 @@ pub(crate) struct Runs(pub(crate) Arc<Gateway>);
 impl Runs {
     async fn run(&self, run: RunId) -> Result<RunSummary, Status> {
         self.0.store.run(run).await.map_err(|e| errors::store(&e))
+    }
+
+    /// `NOT_FOUND` for a node that the run does not have. Every node has its scratchpad from its first event on, so
+    /// there is no need to read the log to its end.
+    async fn require_node(&self, run: RunId, node: NodeId) -> Result<(), Status> {
+        let unknown = || errors::not_found("node_id", format!("node {node} does not exist in run {run}"));
+        match self.0.store.document(DocumentId::scratchpad(node)).await {
+            Ok(document) if document.run_id == Some(run) => Ok(()),
+            Ok(_) | Err(StoreError::NotFound { .. }) => Err(unknown()),
+            Err(error) => Err(errors::store(&error)),
+        }
     }
 }
 
@@ -151,9 +162,8 @@ impl RunService for Runs {
         }
         let begin = cursor.unwrap_or(request.after_seq);
         let page = self.scan(run, begin, head_seq, limit, &filter).await?;
-        // Every node is in the log of its run from its first event on.
-        if let (Some(node), true) = (filter.node, begin == 0 && page.seq >= head_seq && !page.node_seen) {
-            return Err(errors::not_found("node_id", format!("node {node} does not exist in run {run}")));
+        if let (Some(node), true) = (filter.node, cursor.is_none() && page.events.is_empty()) {
+            self.require_node(run, node).await?;
         }
         let next_page_token =
             if page.seq < head_seq { pages.token(&page.seq.to_string()) } else { String::new() };
@@ -274,8 +284,6 @@ struct Scanned {
     events: Vec<pb::Event>,
     /// The last event that was looked at.
     seq: u64,
-    /// True when the filter's node occurred, whatever the type.
-    node_seen: bool,
 }
 
 impl Runs {
@@ -288,7 +296,7 @@ impl Runs {
         limit: usize,
         filter: &EventFilter,
     ) -> Result<Scanned, Status> {
-        let (mut events, mut bytes, mut node_seen, mut looked_at) = (Vec::new(), 0, false, 0);
+        let (mut events, mut bytes, mut looked_at) = (Vec::new(), 0, 0);
         let filtered = filter.node.is_some() || !filter.types.is_empty();
         'scan: while seq < head && looked_at < SCAN {
             let page = if filtered { PAGE } else { limit };
@@ -303,7 +311,6 @@ impl Runs {
                 seq = event.seq;
                 looked_at += 1;
                 let at_node = filter.node.is_none_or(|node| node == event.node_id);
-                node_seen |= at_node;
                 let name = event.body.event_type();
                 if at_node && (filter.types.is_empty() || filter.types.iter().any(|t| t == name)) {
                     let event = event.to_wire();
@@ -312,6 +319,6 @@ impl Runs {
                 }
             }
         }
-        Ok(Scanned { events, seq, node_seen })
+        Ok(Scanned { events, seq })
     }
 }

@@ -276,6 +276,30 @@ async fn documents() {
 }
 
 #[tokio::test]
+async fn a_node_of_another_run_in_a_log_longer_than_one_look() {
+    let gateway = Gateway::start(Config::default()).await;
+    let (run, other) = (gateway.create_run("long").await, gateway.create_run("other").await);
+    let mut log = gateway.drive(&run).await;
+    for _ in 0..21 {
+        log.append(1_000, 0).await;
+    }
+    let events = |node_id: &str, types: &[&str]| ListEventsRequest {
+        run_id: run.run_id.clone(),
+        node_id: node_id.into(),
+        types: types.iter().map(|&t| t.into()).collect(),
+        ..Default::default()
+    };
+    let mut runs = gateway.runs();
+    for stranger in [NOBODY, &other.root_node_id] {
+        is(runs.list_events(events(stranger, &[])).await.unwrap_err(), NotFound, "node_id");
+    }
+    // A node that is there, of whose events none matches: an empty page and a way on.
+    let page = runs.list_events(events(&run.root_node_id, &["tree.node_failed"])).await.unwrap().into_inner();
+    assert!(page.events.is_empty() && !page.next_page_token.is_empty());
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_message_over_the_size_limit() {
     let gateway = Gateway::start(Config::default()).await;
     let body = "b".repeat(9 * 1024 * 1024);
