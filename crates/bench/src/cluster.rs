@@ -26,6 +26,13 @@ pub(crate) struct Totals {
     pub(crate) events: u64,
 }
 
+/// What [`Cluster::complete`] gives: the sums, and one of the runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Completed {
+    pub(crate) totals: Totals,
+    pub(crate) run_id: String,
+}
+
 impl Cluster {
     /// The cluster that the environment names.
     pub(crate) async fn from_env() -> anyhow::Result<Self> {
@@ -64,6 +71,39 @@ impl Cluster {
         self.client().get_run(request).await?.into_inner().run.context("a run")
     }
 
+    /// A run that stays where it is: its root's only call never answers.
+    pub(crate) async fn quiet_run(&self) -> anyhow::Result<pb::Run> {
+        let budgets = Budgets { max_depth: 0, ..Budgets::default() };
+        let mut run = self.create("scripted:depth=0,fail=hang", &budgets).await?;
+        let patience = Instant::now() + Duration::from_secs(30);
+        loop {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let now = self.get(&run.run_id).await?;
+            if now.status() == pb::RunStatus::Running && now.head_seq == run.head_seq {
+                return Ok(now);
+            }
+            ensure!(Instant::now() < patience, "run {} does not come to rest", run.run_id);
+            run = now;
+        }
+    }
+
+    /// Cancels a run.
+    pub(crate) async fn cancel(&self, run_id: &str) -> anyhow::Result<()> {
+        let request = pb::CancelRunRequest { run_id: run_id.to_owned(), reason: "measured".into() };
+        self.client().cancel_run(request).await?;
+        Ok(())
+    }
+
+    /// Waits until every run has ended.
+    pub(crate) async fn quiet(&self) -> anyhow::Result<()> {
+        let patience = Instant::now() + Duration::from_secs(60);
+        while !self.live().await?.is_empty() {
+            ensure!(Instant::now() < patience, "the runs were not cancelled");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+
     /// Ids of the runs that have not ended.
     pub(crate) async fn live(&self) -> anyhow::Result<Vec<String>> {
         let statuses = [RunStatus::Queued, RunStatus::Running].map(|s| s.to_wire()).to_vec();
@@ -80,7 +120,7 @@ impl Cluster {
         budgets: &Budgets,
         count: usize,
         parallel: usize,
-    ) -> anyhow::Result<Totals> {
+    ) -> anyhow::Result<Completed> {
         let mut made: Vec<String> = Vec::with_capacity(count);
         let mut open: Vec<String> = Vec::new();
         let patience = Instant::now() + Duration::from_secs(300);
@@ -107,7 +147,7 @@ impl Cluster {
             totals.nodes += run.node_count;
             totals.events += run.head_seq;
         }
-        Ok(totals)
+        Ok(Completed { totals, run_id: made.pop().context("at least one run")? })
     }
 
     /// Processor seconds of each part since it began, its ended children included.
@@ -116,6 +156,26 @@ impl Cluster {
             .iter()
             .map(|(&part, pids)| (part, pids.iter().map(|&pid| with_children(pid)).sum()))
             .collect()
+    }
+
+    /// Planner processes.
+    pub(crate) fn planners(&self) -> usize {
+        self.pids["PLANNER"].len()
+    }
+
+    /// Ends the planner that holds leases as `owner`, without warning.
+    pub(crate) fn kill_planner(&self, owner: &str) -> anyhow::Result<()> {
+        let pid = owner.split('-').nth(1).and_then(|pid| pid.parse::<u32>().ok());
+        let pid = pid.filter(|pid| self.pids["PLANNER"].contains(pid));
+        let pid = pid.with_context(|| format!("{owner} is no planner of this cluster"))?;
+        let status = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status()?;
+        ensure!(status.success(), "planner {pid} could not be killed");
+        Ok(())
+    }
+
+    /// Bytes of memory that the gateways hold.
+    pub(crate) fn gateway_memory(&self) -> u64 {
+        self.pids["GATEWAY"].iter().map(|&pid| resident(pid)).sum()
     }
 
     /// Bytes of memory that the planners hold.

@@ -5,12 +5,36 @@ use serde_json::json;
 use tree_agent_contract::Budgets;
 use tree_agent_proto::v1 as pb;
 
-use crate::cluster::{Cluster, report};
+use crate::cluster::{Cluster, median, report};
 
 /// 1 + 96 + 96 × 96 nodes, somewhat more than 100,000 events.
 const MODEL: &str = "scripted:fanout=96,depth=2,result_bytes=100";
 
-pub(crate) async fn run(cluster: &Cluster) -> anyhow::Result<()> {
+/// Where in the log an event's cost is looked at.
+const WINDOWS: [(&str, usize, usize); 3] =
+    [("1k", 100, 1_000), ("10k", 9_000, 10_000), ("100k", 90_000, 100_000)];
+
+/// Returns one of the runs, which has ended.
+pub(crate) async fn run(cluster: &Cluster, repeat: usize) -> anyhow::Result<String> {
+    let mut costs = [const { Vec::new() }; WINDOWS.len()];
+    let mut last = String::new();
+    let mut events = 0;
+    for _ in 0..repeat {
+        let (run_id, times) = grow(cluster).await?;
+        (last, events) = (run_id, times.len());
+        for ((_, from, to), costs) in WINDOWS.iter().zip(&mut costs) {
+            costs.push((times[*to] - times[*from]) / (to - from) as f64);
+        }
+    }
+    for ((name, from, to), costs) in WINDOWS.into_iter().zip(costs) {
+        let more = json!({"window": format!("{from} to {to}"), "events": events, "repeat": repeat});
+        report(&format!("growth/{name}"), median(costs), "µs/event", more);
+    }
+    Ok(last)
+}
+
+/// Grows one run to its end and returns the times of its events, in microseconds.
+async fn grow(cluster: &Cluster) -> anyhow::Result<(String, Vec<f64>)> {
     let budgets = Budgets {
         max_depth: 2,
         max_steps_per_band: 96,
@@ -19,12 +43,9 @@ pub(crate) async fn run(cluster: &Cluster) -> anyhow::Result<()> {
         max_nodes: 100_000,
         ..Budgets::default()
     };
-    let run = cluster.create(MODEL, &budgets).await?;
-    let mut stream = cluster
-        .client()
-        .watch_run(pb::WatchRunRequest { run_id: run.run_id, after_seq: 0, snapshot: false })
-        .await?
-        .into_inner();
+    let run_id = cluster.create(MODEL, &budgets).await?.run_id;
+    let request = pb::WatchRunRequest { run_id: run_id.clone(), after_seq: 0, snapshot: false };
+    let mut stream = cluster.client().watch_run(request).await?.into_inner();
     let mut times = Vec::new();
     while let Some(message) = stream.message().await? {
         if let Some(pb::watch_run_response::Message::Event(event)) = message.message {
@@ -33,14 +54,5 @@ pub(crate) async fn run(cluster: &Cluster) -> anyhow::Result<()> {
         }
     }
     ensure!(times.len() > 100_000, "the run has only {} events", times.len());
-    for (name, from, to) in [("1k", 100, 1_000), ("10k", 9_000, 10_000), ("100k", 90_000, 100_000)] {
-        let each = (times[to] - times[from]) / (to - from) as f64;
-        report(
-            &format!("growth/{name}"),
-            each,
-            "µs/event",
-            json!({"window": [from, to], "events": times.len()}),
-        );
-    }
-    Ok(())
+    Ok((run_id, times))
 }

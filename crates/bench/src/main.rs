@@ -4,9 +4,14 @@
 //! that `make cluster` writes to `target/cluster/env`.
 
 mod cluster;
+mod fanout;
 mod growth;
+mod idle;
 mod latency;
 mod memory;
+mod raw;
+mod resume;
+mod takeover;
 mod throughput;
 
 use clap::Parser;
@@ -14,42 +19,62 @@ use clap::Parser;
 /// Which benchmark to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Bench {
-    /// Nodes, events and CPU of one run and of fifty.
+    /// Nodes, events and CPU of one run and of fifty, beside raw inserts.
     Throughput,
     /// From decision to client at 500 events a second.
     Latency,
     /// Memory of the driver for each live node.
     Memory,
-    /// Cost of an event as one run grows to 100,000.
+    /// Cost of an event as one run grows to 100,000, and how fast that log is read again.
     Growth,
+    /// `WatchRun` clients beside plain Redis subscribers.
+    Fanout,
+    /// Memory of the gateway for each idle subscriber.
+    Idle,
+    /// `kill -9` of one of two planners with 1,000 live runs. Only when named: it needs `REPLICAS=2`.
+    Takeover,
 }
 
 /// Benchmarks of a running cluster.
 #[derive(Parser)]
 struct Args {
-    /// Benchmarks to run, one after the other; all when none is named.
+    /// Benchmarks to run, one after the other; all but takeover when none is named.
     benches: Vec<Bench>,
     /// Repetitions; the median is reported.
     #[arg(long, default_value_t = 5)]
     repeat: usize,
+    /// Short and small, to see that everything works; the figures mean little.
+    #[arg(long)]
+    quick: bool,
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let args = Args::parse();
+    let Args { benches, repeat, quick } = Args::parse();
+    let repeat = if quick { 1 } else { repeat.max(1) };
     let cluster = cluster::Cluster::from_env().await?;
-    let wanted = |bench| args.benches.is_empty() || args.benches.contains(&bench);
+    let wanted = |bench| benches.contains(&bench) || (benches.is_empty() && bench != Bench::Takeover);
     if wanted(Bench::Throughput) {
-        throughput::run(&cluster, args.repeat).await?;
+        throughput::run(&cluster, repeat, quick).await?;
     }
     if wanted(Bench::Latency) {
-        latency::run(&cluster, args.repeat).await?;
+        latency::run(&cluster, repeat).await?;
+    }
+    if wanted(Bench::Fanout) {
+        fanout::run(&cluster, repeat, quick).await?;
+    }
+    if wanted(Bench::Idle) {
+        idle::run(&cluster, quick).await?;
     }
     if wanted(Bench::Memory) {
-        memory::run(&cluster).await?;
+        memory::run(&cluster, repeat).await?;
     }
     if wanted(Bench::Growth) {
-        growth::run(&cluster).await?;
+        let grown = growth::run(&cluster, repeat).await?;
+        resume::run(&cluster, &grown, repeat).await?;
+    }
+    if wanted(Bench::Takeover) {
+        takeover::run(&cluster, quick).await?;
     }
     Ok(())
 }

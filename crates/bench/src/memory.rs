@@ -5,33 +5,31 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 use serde_json::json;
 use tree_agent_contract::Budgets;
-use tree_agent_proto::v1 as pb;
 
-use crate::cluster::{Cluster, report};
+use crate::cluster::{Cluster, median, report};
 
 /// Runs of 65 nodes of which one is at work and never answers, so that the calls of all runs fit a driver's limit.
 const MODEL: &str = "scripted:fanout=64,depth=1,fail=hang";
-const RUNS: usize = 200;
+const RUNS: usize = 80;
 const NODES_PER_RUN: u64 = 65;
 
-/// Two sets of runs, one after the other; what the second adds is reported. The first pays for what only grows once:
-/// buffers, and memory that the allocator keeps from the burst of creating them.
-pub(crate) async fn run(cluster: &Cluster) -> anyhow::Result<()> {
+/// Sets of runs, one after the other; what each after the first adds is reported. The first pays for what only grows
+/// once: buffers, and memory that the allocator keeps from the burst of creating them.
+pub(crate) async fn run(cluster: &Cluster, repeat: usize) -> anyhow::Result<()> {
     let mut runs = start_runs(cluster).await?;
-    let before = cluster.planner_memory();
-    runs.extend(start_runs(cluster).await?);
-    let grown = cluster.planner_memory().saturating_sub(before);
-    let nodes = RUNS as u64 * NODES_PER_RUN;
-    report("driver/memory", grown as f64 / nodes as f64, "bytes/live node", json!({"live_nodes": 2 * nodes}));
-    for run_id in runs {
-        cluster.client().cancel_run(pb::CancelRunRequest { run_id, reason: "measured".into() }).await?;
+    let mut each = Vec::new();
+    for _ in 0..repeat {
+        let before = cluster.planner_memory();
+        runs.extend(start_runs(cluster).await?);
+        let grown = cluster.planner_memory().saturating_sub(before);
+        each.push(grown as f64 / (RUNS as u64 * NODES_PER_RUN) as f64);
     }
-    let patience = Instant::now() + Duration::from_secs(60);
-    while !cluster.live().await?.is_empty() {
-        ensure!(Instant::now() < patience, "the runs were not cancelled");
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    let live = runs.len() as u64 * NODES_PER_RUN;
+    report("driver/memory", median(each), "bytes/live node", json!({"live_nodes": live, "repeat": repeat}));
+    for run in &runs {
+        cluster.cancel(run).await?;
     }
-    Ok(())
+    cluster.quiet().await
 }
 
 /// Makes the runs and waits until all of their nodes are live.

@@ -1,6 +1,7 @@
 //! The graph projection: what viewers see, folded from events one by one.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::graph::{
@@ -41,6 +42,27 @@ pub enum ReplayError {
     },
 }
 
+/// Hashes an id to its last eight bytes. Ids are derived by SHA-1 within this project, so nothing needs to be mixed and
+/// nobody can choose them to collide.
+#[derive(Clone, Copy, Debug, Default)]
+struct LastBytes(u64);
+
+type ByItself = BuildHasherDefault<LastBytes>;
+
+impl Hasher for LastBytes {
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(last) = bytes.last_chunk() {
+            self.0 = u64::from_le_bytes(*last);
+        }
+    }
+
+    fn write_usize(&mut self, _length: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// The tree of one run. Nodes are kept in order of creation, so a child always stands after its parent.
 #[derive(Clone, Debug)]
 pub struct Graph {
@@ -49,7 +71,7 @@ pub struct Graph {
     status: RunStatus,
     partial: bool,
     nodes: Vec<GraphNode>,
-    index: HashMap<NodeId, usize>,
+    index: HashMap<NodeId, usize, ByItself>,
 }
 
 impl Graph {
@@ -61,7 +83,7 @@ impl Graph {
             status: RunStatus::Queued,
             partial: false,
             nodes: Vec::new(),
-            index: HashMap::new(),
+            index: HashMap::default(),
         }
     }
 

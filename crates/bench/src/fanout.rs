@@ -1,0 +1,222 @@
+//! Fan-out of one run's events: `WatchRun` clients beside plain Redis subscribers of the same publications.
+//!
+//! Both are measured with the same publisher, the same Redis and the same messages of 512 bytes, in turn, each client
+//! on a TCP connection of its own. Clients do the least that a client can do: they count whole messages (and, where
+//! delays are measured, decode them). The run is a real one that hangs; its log gets none of these events, so what is
+//! measured is the way from a publication to a client and nothing else. The publisher never is further ahead of the
+//! slowest client than a window, so that nothing is lost or cut off on either side.
+
+mod broker;
+mod grpc;
+mod message;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use serde_json::json;
+
+pub(crate) use grpc::{Connection, Messages};
+
+use crate::cluster::{Cluster, median, quantile, report};
+use broker::Publisher;
+use message::Maker;
+
+/// Publications that may be on their way to the slowest client. The gateway's buffer behind Redis holds 128.
+const AHEAD: u64 = 96;
+/// Publications of one round trip to Redis.
+const CHUNK: u64 = 16;
+/// Events of one publication when a driver is busy, about.
+const BATCH: u64 = 16;
+
+/// What every client of a measurement shares.
+#[derive(Default)]
+struct Board {
+    /// Events heard, per client.
+    heard: Vec<AtomicU64>,
+    /// Delays in microseconds are noted while this is set.
+    timing: AtomicBool,
+    delays: std::sync::Mutex<Vec<f64>>,
+}
+
+impl Board {
+    fn new(clients: usize) -> Arc<Self> {
+        Arc::new(Self { heard: (0..clients).map(|_| AtomicU64::new(0)).collect(), ..Self::default() })
+    }
+
+    /// Events that every client has heard.
+    fn slowest(&self) -> u64 {
+        self.heard.iter().map(|n| n.load(Ordering::Relaxed)).min().unwrap_or_default()
+    }
+
+    async fn reached(&self, events: u64) -> anyhow::Result<()> {
+        let patience = Instant::now() + Duration::from_secs(30);
+        while self.slowest() < events {
+            ensure!(Instant::now() < patience, "a client heard {} of {events} events", self.slowest());
+            tokio::time::sleep(Duration::from_micros(200)).await;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) async fn run(cluster: &Cluster, repeat: usize, quick: bool) -> anyhow::Result<()> {
+    let time = Duration::from_millis(if quick { 500 } else { 1_500 });
+    let seconds = if quick { 1.0 } else { 3.0 };
+    for clients in if quick { [20, 100] } else { [100, 1_000] } {
+        let run = cluster.quiet_run().await?;
+        let maker = Maker::new(&run.run_id)?;
+        let mut publisher = Publisher::connect().await?;
+        let mut ours = Side::new(maker.topic.clone(), clients, run.head_seq);
+        let watching = watchers(&run.run_id, run.head_seq, &ours.board).await?;
+        // Another topic, of the same length, that gateways do not hear.
+        let mut plain = Side::new(maker.topic.replace(":run:", ":RAW:"), clients, 0);
+        let listening = broker::subscribers(&plain.topic, &maker, &plain.board).await?;
+        for batch in [1, BATCH] {
+            let (mut values, mut baselines) = (Vec::new(), Vec::new());
+            for _ in 0..repeat {
+                values.push(ours.flood(&mut publisher, &maker, batch, time).await?);
+                // Plain subscribers hear each event as a message of its own.
+                baselines.push(plain.flood(&mut publisher, &maker, 1, time).await?);
+            }
+            let (value, baseline) = (median(values), median(baselines));
+            let more = json!({
+                "baseline": baseline.round(), "ratio": round(value / baseline), "repeat": repeat,
+                "events_per_publication": batch,
+            });
+            report(
+                &format!("fan-out to {clients}, {batch} a publication"),
+                value.round(),
+                "deliveries/s",
+                more,
+            );
+        }
+        let rate = 20_000.0 / clients as f64;
+        ours.steady(&mut publisher, &maker, rate, seconds).await?;
+        plain.steady(&mut publisher, &maker, rate, seconds).await?;
+        let (ours, plain) = (ours.delays(), plain.delays());
+        for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
+            let (value, baseline) = (quantile(&ours, share), quantile(&plain, share));
+            let more = json!({
+                "baseline": round(baseline), "ratio": round(value / baseline), "deliveries_per_second": 20_000,
+            });
+            report(&format!("fan-out to {clients}, delay {name}"), value, "ms", more);
+        }
+        watching.abort_all();
+        listening.abort_all();
+        drop((watching, listening));
+        cluster.cancel(&run.run_id).await?;
+    }
+    Ok(())
+}
+
+/// One way from the publisher to its clients.
+struct Side {
+    topic: String,
+    board: Arc<Board>,
+    /// The last event that was published.
+    seq: u64,
+}
+
+impl Side {
+    fn new(topic: String, clients: usize, seq: u64) -> Self {
+        Self { topic, board: Board::new(clients), seq }
+    }
+
+    /// Publishes as fast as the slowest client takes it, for `time`. Returns deliveries per second.
+    async fn flood(
+        &mut self,
+        publisher: &mut Publisher,
+        maker: &Maker,
+        batch: u64,
+        time: Duration,
+    ) -> anyhow::Result<f64> {
+        let heard = self.board.slowest();
+        let begun = Instant::now();
+        let mut sent = 0;
+        while begun.elapsed() < time {
+            let publications: Vec<_> = (0..CHUNK).map(|i| maker.batch(self.seq + i * batch, batch)).collect();
+            publisher.publish(&self.topic, &publications).await?;
+            self.seq += CHUNK * batch;
+            sent += CHUNK * batch;
+            self.board.reached(heard + sent.saturating_sub((AHEAD - CHUNK) * batch)).await?;
+        }
+        self.board.reached(heard + sent).await?;
+        let deliveries = sent * self.board.heard.len() as u64;
+        Ok(deliveries as f64 / begun.elapsed().as_secs_f64())
+    }
+
+    /// Publishes `rate` single events a second, evenly, and notes when each client has them.
+    async fn steady(
+        &mut self,
+        publisher: &mut Publisher,
+        maker: &Maker,
+        rate: f64,
+        seconds: f64,
+    ) -> anyhow::Result<()> {
+        let heard = self.board.slowest();
+        self.board.timing.store(true, Ordering::Relaxed);
+        let count = (rate * seconds) as u64;
+        let mut tick = tokio::time::interval(Duration::from_secs_f64(1.0 / rate));
+        for _ in 0..count {
+            tick.tick().await;
+            publisher.publish(&self.topic, &[maker.batch(self.seq, 1)]).await?;
+            self.seq += 1;
+        }
+        self.board.reached(heard + count).await.context("at a steady rate")
+    }
+
+    /// The delays in milliseconds that were noted, ascending.
+    fn delays(&self) -> Vec<f64> {
+        let delays = self.board.delays.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut delays = delays.clone();
+        delays.sort_by(f64::total_cmp);
+        delays
+    }
+}
+
+fn round(ratio: f64) -> f64 {
+    (ratio * 1e3).round() / 1e3
+}
+
+/// Clients that end with their measurement.
+struct Handles(Vec<tokio::task::JoinHandle<()>>);
+
+impl Handles {
+    fn abort_all(&self) {
+        self.0.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+/// Opens a stream per client and waits until each has caught up.
+async fn watchers(run_id: &str, head: u64, board: &Arc<Board>) -> anyhow::Result<Handles> {
+    let mut tasks = Vec::new();
+    for client in 0..board.heard.len() {
+        let connection = Connection::open().await?;
+        let mut messages = connection.watch(run_id, head).await?;
+        ensure!(
+            messages.next_kind().await? == Some(message::CAUGHT_UP),
+            "a stream does not begin at the head"
+        );
+        let board = board.clone();
+        tasks.push(tokio::spawn(async move {
+            let _open = connection;
+            // A stream that ends shows as a client that hears no more.
+            while let Ok(Some(kind)) = messages.next_kind().await {
+                if kind == message::EVENT {
+                    board.heard[client].fetch_add(1, Ordering::Relaxed);
+                    if board.timing.load(Ordering::Relaxed) {
+                        board.note(message::delay_of_response(messages.body()));
+                    }
+                }
+            }
+        }));
+    }
+    Ok(Handles(tasks))
+}
+
+impl Board {
+    fn note(&self, delay: Option<f64>) {
+        self.delays.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend(delay);
+    }
+}
