@@ -55,7 +55,7 @@ export const drawn = (page: Page): Promise<void> =>
 /** What `ask` gives once it gives the same three times in a row. */
 export async function settled<T>(ask: () => Promise<T>): Promise<T> {
   let same = 0;
-  let last = await ask();
+  let last: T = await ask();
   await until(ask, (value) => {
     same = value === last ? same + 1 : 0;
     last = value;

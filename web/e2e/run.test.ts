@@ -83,6 +83,28 @@ describe('the graph', () => {
   });
 });
 
+describe('a card', () => {
+  it('says title, state, role, band and the running tool, and its border tells planning from doing', async () => {
+    const run = await gateway.run('Show the work', 'scripted:fanout=2,depth=1,latency_ms=2000,tools=1');
+    const page = await open(browser, `${gateway.url}/runs/${run}`);
+    const border = (card: ReturnType<Page['locator']>) => card.evaluate((e) => getComputedStyle(e).borderTopStyle);
+    const root = page.locator('[data-card][data-status=planning]').first();
+    await root.getByText('Show the work').waitFor();
+    await root.getByText('Planning').waitFor();
+    await root.getByText('P', { exact: true }).waitFor();
+    expect(await border(root)).toBe('dashed');
+    const step = page.locator('[data-card][data-status=executing]').first();
+    await step.getByText('TOOL: list_documents [OK]').waitFor();
+    await step.getByText('Executing').waitFor();
+    await step.getByText('E', { exact: true }).waitFor();
+    await step.getByText('B1', { exact: true }).waitFor();
+    await step.locator('svg').first().waitFor();
+    expect(await border(step)).toBe('solid');
+    await ended(page);
+    await close(page);
+  });
+});
+
 describe('the node panel', () => {
   it('tells everything about a node, and copies it in four forms', async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`);
@@ -298,6 +320,16 @@ describe('trouble', () => {
     }
     const page = await open(browser, `${gateway.url}/runs/${done}?node=01a2013c-5e45-71b4-a4c0-000000000000`);
     await page.getByText('This node is not here').waitFor();
+    await close(page);
+  });
+
+  it('reads as failed, with the reason, when the root failed', async () => {
+    const run = await gateway.run('Fail at once', 'scripted:fail=rejected,fail_role=any,depth=0');
+    const page = await open(browser, `${gateway.url}/runs/${run}`);
+    await ended(page);
+    await page.locator('header').getByText('Failed', { exact: true }).first().waitFor();
+    await page.getByRole('alert').filter({ hasText: 'rejected' }).first().waitFor();
+    await page.locator('[data-card][data-status=failed]').waitFor();
     await close(page);
   });
 
