@@ -3,6 +3,7 @@
 use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged};
 use tree_agent_contract::{NodeStatus, RunStatus, Timestamp};
 
+use crate::budget::{Amounts, TOOL_CALLS};
 use crate::call::CallKind;
 use crate::graph::{ReplayError, grow_gently};
 use crate::run::{Control, Run, ShownArtifact};
@@ -60,11 +61,20 @@ impl Run {
     fn apply_to_control(&mut self, at: usize, event: &Event) {
         match &event.body {
             EventBody::NodeStatusChanged(e) => self.apply_status(at, e, event.timestamp),
-            EventBody::NodeCompleted(_) | EventBody::NodeFailed(_) => self.settle(at),
+            EventBody::NodeCompleted(_) => self.settle(at, true),
+            EventBody::NodeFailed(_) => self.settle(at, false),
             EventBody::PlanCreated(e) => {
-                self.control[at].plan_version = e.version;
-                self.control[at].band = None;
+                let control = &mut self.control[at];
+                control.plan_version = e.version;
+                control.band = None;
+                self.ledger.owed += u32::from(!std::mem::replace(&mut control.owes, true));
             }
+            EventBody::UsageRecorded(e) => {
+                let spent = &mut self.control[at].spent;
+                spent[0] = spent[0].saturating_add(e.input_tokens).saturating_add(e.output_tokens);
+                spent[1] = spent[1].saturating_add(e.cost_micros);
+            }
+            EventBody::ToolCallRequested(_) => self.control[at].spent[TOOL_CALLS] += 1,
             EventBody::StepCreated(e) => {
                 let reused = self.reusable_child(at, &e.step_id).is_some();
                 self.planned_nodes += u32::from(!reused);
@@ -96,13 +106,9 @@ impl Run {
 
     fn apply_status(&mut self, at: usize, e: &NodeStatusChanged, now: Timestamp) {
         if e.status.is_final() {
-            return self.settle(at);
+            return self.settle(at, false);
         }
-        let control = &mut self.control[at];
-        if let Some(guard) = e.message.as_deref().and_then(|m| m.strip_prefix("guard:")) {
-            // A node that may not go deeper does its own work; every other guard cuts work off.
-            control.cut |= guard != "maxDepth";
-        }
+        let control = &self.control[at];
         let needs = match e.status {
             NodeStatus::Planning => Some(CallKind::Plan),
             NodeStatus::Executing => Some(CallKind::Execute),
@@ -111,8 +117,17 @@ impl Run {
             NodeStatus::Blocked => control.needs,
             _ => None,
         };
+        let attempt = if needs.is_some() { e.attempt.unwrap_or(1) } else { 0 };
+        if (needs, attempt) != (control.needs, control.attempt) || e.status == NodeStatus::Blocked {
+            self.call_ended(at, needs != control.needs);
+        }
+        let control = &mut self.control[at];
+        if let Some(guard) = e.message.as_deref().and_then(|m| m.strip_prefix("guard:")) {
+            // A node that may not go deeper does its own work; every other guard cuts work off.
+            control.cut |= guard != "maxDepth";
+        }
         control.needs = needs;
-        control.attempt = if needs.is_some() { e.attempt.unwrap_or(1) } else { 0 };
+        control.attempt = attempt;
         control.retry_at = match (e.status, e.attempt) {
             (NodeStatus::Waiting, Some(attempt)) => {
                 Some(now.plus_millis(backoff_ms(attempt.saturating_sub(1), at)))
@@ -127,11 +142,24 @@ impl Run {
         }
     }
 
+    /// The role call that the node needed is over: how much it used is known. One that was never made says nothing.
+    fn call_ended(&mut self, at: usize, answered: bool) {
+        let spent = std::mem::take(&mut self.control[at].spent);
+        if let Some(kind) = self.control[at].needs
+            && (answered || spent != Amounts::default())
+        {
+            self.ledger.ended(kind, spent);
+        }
+    }
+
     /// The node has ended: nothing is due for it any more.
-    fn settle(&mut self, at: usize) {
-        self.control[at].needs = None;
-        self.control[at].attempt = 0;
-        self.control[at].retry_at = None;
+    fn settle(&mut self, at: usize, answered: bool) {
+        self.call_ended(at, answered);
+        let control = &mut self.control[at];
+        control.needs = None;
+        control.attempt = 0;
+        control.retry_at = None;
+        self.ledger.owed -= u32::from(std::mem::take(&mut control.owes));
         self.ready.remove(&at);
         self.in_flight.remove(&at);
         self.unreachable.remove(&at);

@@ -1,8 +1,9 @@
 //! Role calls: what is due, what it is told, what comes back.
 
 use tree_agent_contract::role::*;
-use tree_agent_contract::{Allowance, NodeId, NodeStatus, Outcome};
+use tree_agent_contract::{Allowance, NodeId, NodeStatus, Outcome, Timestamp};
 
+use crate::budget::Amounts;
 use crate::run::Run;
 
 /// Which role is called.
@@ -75,8 +76,17 @@ impl CallOutput {
 
 impl Run {
     /// What the role at `at` is told, assembled from the state alone.
-    pub(crate) fn call_input(&self, at: usize, kind: CallKind, attempt: u32) -> CallInput {
-        let call = self.call_context(at, attempt);
+    pub(crate) fn call_input(
+        &self,
+        at: usize,
+        kind: CallKind,
+        attempt: u32,
+        allotted: Amounts,
+        now: Timestamp,
+    ) -> CallInput {
+        let mut call = self.call_context(at, attempt);
+        call.allowance = self.allowance(allotted);
+        call.finish = self.finish(kind, now);
         match kind {
             CallKind::Plan => CallInput::Plan(Box::new(PlanInput {
                 call,

@@ -7,11 +7,12 @@ use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate};
 use tree_agent_contract::{DocumentId, NodeStatus, Role, RunStatus, Timestamp};
 
 use crate::apply::backoff_ms;
+use crate::budget::TOOL_CALLS;
 use crate::call::{CallKey, CallKind, CallOutput};
 use crate::run::Run;
 
 /// Milliseconds after which a run that is out of budget no longer waits for an aggregator that cannot be reached.
-const GRACE_MS: u64 = 10_000;
+pub(crate) const GRACE_MS: u64 = 10_000;
 
 /// What can happen to a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -170,6 +171,10 @@ impl Deciding<'_> {
         self.show_retry_at_work(at, key.kind);
         match update {
             RoleUpdate::Scratchpad(delta) => self.append_scratchpad(at, &delta.append_markdown),
+            RoleUpdate::ToolCallRequested(_) if self.tools_spent(at) => {
+                let message = "asked for more tool calls than it may make; a role must keep to its allowance";
+                self.on_failure(at, key, RoleError::new(RoleErrorKind::InvalidOutput, message));
+            }
             RoleUpdate::ToolCallRequested(mut call) => {
                 call.call_id = tool_call_id(&key, &call.call_id);
                 self.emit(at, call);
@@ -181,6 +186,12 @@ impl Deciding<'_> {
             RoleUpdate::Usage(usage) => self.emit(at, usage),
             RoleUpdate::Heartbeat => {}
         }
+    }
+
+    /// True when the call in flight has made every tool call that it may make.
+    fn tools_spent(&self, at: usize) -> bool {
+        let flight = self.run.in_flight.get(&at);
+        flight.is_some_and(|flight| flight.left(self.run.control[at].spent)[TOOL_CALLS] == 0)
     }
 
     /// A retried call shows as `waiting` until its role gives a first sign of life.

@@ -69,42 +69,9 @@ impl Deciding<'_> {
         self.emit(0, RunStatusChanged { status: RunStatus::Cancelled, reason, partial: false });
     }
 
-    /// Trips a budget when one is used up: no new node starts, and what exists is aggregated.
-    pub(crate) fn check_budgets(&mut self) {
-        if self.run.graph.status() != RunStatus::Running {
-            return;
-        }
-        let budgets = &self.run.spec.budgets;
-        let totals = self.run.graph.usage();
-        let elapsed = self.run.started_at.map_or(0, |t| self.now.millis_since(t));
-        if self.run.exhausted.is_some() {
-            // Another budget left leaf work in flight alone; the wall clock does not.
-            if elapsed >= budgets.max_wall_clock_ms && !self.run.overtime {
-                self.run.overtime = true;
-                self.stop_starting(true);
-            }
-            return;
-        }
-        let tokens = totals.tokens();
-        let spent = [
-            ("maxWallClockMs", Some(budgets.max_wall_clock_ms), elapsed),
-            ("maxTokens", budgets.max_tokens, tokens),
-            ("maxCostMicros", budgets.max_cost_micros, totals.cost_micros),
-            ("maxToolCalls", budgets.max_tool_calls, totals.tool_calls),
-        ];
-        let tripped = spent.into_iter().find_map(|(name, limit, used)| {
-            limit.filter(|&limit| used >= limit).map(|limit| (name, limit, used))
-        });
-        if let Some((budget, limit, used)) = tripped {
-            self.emit(0, BudgetExhausted { budget: budget.into(), limit, used, reserved: 0 });
-            self.run.overtime = budget == "maxWallClockMs";
-            self.stop_starting(self.run.overtime);
-        }
-    }
-
     /// Cancels what has not begun, and with `at_work` also leaf work in flight; aggregators go on. Deepest first, so
     /// that every parent sees its children ended.
-    fn stop_starting(&mut self, at_work: bool) {
+    pub(crate) fn stop_starting(&mut self, at_work: bool) {
         for at in (0..self.run.control.len()).rev() {
             let node = &self.run.graph.nodes()[at];
             if node.status.is_final() || self.run.is_final() {

@@ -6,6 +6,7 @@ use serde::Serialize;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::{RunId, RunSpec, RunStatus, StepId, Timestamp};
 
+use crate::budget::{Amounts, Ledger};
 use crate::call::{CallKey, CallKind, RoleCall};
 use crate::graph::{Graph, ReplayError};
 
@@ -22,9 +23,11 @@ pub struct Run {
     /// The budget that ran out.
     pub(crate) exhausted: Option<String>,
     pub(crate) exhausted_at: Option<Timestamp>,
+    /// What calls needed so far.
+    pub(crate) ledger: Ledger,
 
     // What follows is not in the log: it is gone with the driver, and rebuilt by its successor.
-    pub(crate) in_flight: HashMap<usize, CallKey>,
+    pub(crate) in_flight: HashMap<usize, Flight>,
     /// Nodes that need a call which is not in flight.
     pub(crate) ready: BTreeSet<usize>,
     /// Nodes whose role service could not be reached: how often in a row, and when to try again.
@@ -32,6 +35,25 @@ pub struct Run {
     /// The wall clock ran out, and leaf work in flight was stopped for it.
     pub(crate) overtime: bool,
     stale: u64,
+    /// When the calls that are due were last asked for: what was ready then and was not made did not fit the budgets.
+    asked_at: Option<Timestamp>,
+}
+
+/// A call in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flight {
+    pub(crate) key: CallKey,
+    /// What it may use.
+    pub(crate) allotted: Amounts,
+    /// What the log had on this attempt before the call was made: a driver that is gone made it before.
+    before: Amounts,
+}
+
+impl Flight {
+    /// What the call may still use.
+    pub(crate) fn left(&self, spent: Amounts) -> Amounts {
+        std::array::from_fn(|m| self.allotted[m].saturating_sub(spent[m].saturating_sub(self.before[m])))
+    }
 }
 
 /// What decisions about one node need beside its [`GraphNode`](tree_agent_contract::graph::GraphNode).
@@ -60,6 +82,10 @@ pub(crate) struct Control {
     pub(crate) cut: bool,
     /// What parents and later siblings are shown of the node's artifacts beyond the graph.
     pub(crate) shown: Vec<ShownArtifact>,
+    /// What the role call that the node needs has used so far.
+    pub(crate) spent: Amounts,
+    /// The node has a plan and has not ended: an aggregator is needed yet.
+    pub(crate) owes: bool,
 }
 
 /// What roles are told of an artifact beside what the graph holds.
@@ -87,6 +113,7 @@ struct State<'a> {
     started_at: Option<Timestamp>,
     planned_nodes: u32,
     exhausted: &'a Option<String>,
+    ledger: &'a Ledger,
 }
 
 impl Run {
@@ -122,11 +149,13 @@ impl Run {
             planned_nodes: 1,
             exhausted: None,
             exhausted_at: None,
+            ledger: Ledger::default(),
             in_flight: HashMap::new(),
             ready: BTreeSet::new(),
             unreachable: HashMap::new(),
             overtime: false,
             stale: 0,
+            asked_at: None,
         })
     }
 
@@ -138,6 +167,11 @@ impl Run {
     /// What was asked for.
     pub fn spec(&self) -> &RunSpec {
         &self.spec
+    }
+
+    /// The budget that is used up, when one is.
+    pub fn exhausted_budget(&self) -> Option<&str> {
+        self.exhausted.as_deref()
     }
 
     /// True when nothing will follow.
@@ -152,7 +186,7 @@ impl Run {
 
     /// True while the call is in flight.
     pub fn is_in_flight(&self, key: &CallKey) -> bool {
-        self.graph.position(key.node_id).and_then(|at| self.in_flight.get(&at)) == Some(key)
+        self.graph.position(key.node_id).and_then(|at| self.in_flight.get(&at)).is_some_and(|f| f.key == *key)
     }
 
     /// The state as bytes. Two runs with the same log have the same bytes; what is in flight is not part of them.
@@ -164,6 +198,7 @@ impl Run {
             started_at: self.started_at,
             planned_nodes: self.planned_nodes,
             exhausted: &self.exhausted,
+            ledger: &self.ledger,
         };
         serde_json::to_vec(&state).unwrap_or_else(|e| unreachable!("the state always has a JSON form: {e}"))
     }
@@ -174,26 +209,32 @@ impl Run {
         if self.graph.status() != RunStatus::Running {
             return Vec::new();
         }
-        let due: Vec<usize> = self
-            .ready
-            .iter()
-            .copied()
-            .filter(|&at| self.ready_at(at).is_none_or(|t| t <= now))
-            .take(limit)
-            .collect();
-        due.into_iter()
-            .filter_map(|at| {
-                let control = &self.control[at];
-                let kind = control.needs?;
-                let attempt = control.attempt.max(1);
-                let key =
-                    CallKey { node_id: self.graph.nodes()[at].id, kind, round: control.round(), attempt };
-                self.ready.remove(&at);
-                self.in_flight.insert(at, key);
-                let input = self.call_input(at, kind, attempt);
-                Some(RoleCall { key, input, timeout_ms: self.spec.budgets.call_timeout_ms })
-            })
-            .collect()
+        let due: Vec<usize> =
+            self.ready.iter().copied().filter(|&at| self.ready_at(at).is_none_or(|t| t <= now)).collect();
+        let mut purse = self.purse(due.len());
+        let mut calls = Vec::new();
+        for at in due {
+            if calls.len() == limit {
+                return calls;
+            }
+            let Some(kind) = self.control[at].needs else { continue };
+            if let Some(allotted) = purse.allot(self, at, kind) {
+                calls.push(self.begin_call(at, kind, allotted, now));
+            }
+        }
+        self.asked_at = Some(now);
+        calls
+    }
+
+    fn begin_call(&mut self, at: usize, kind: CallKind, allotted: Amounts, now: Timestamp) -> RoleCall {
+        let control = &self.control[at];
+        let attempt = control.attempt.max(1);
+        let key = CallKey { node_id: self.graph.nodes()[at].id, kind, round: control.round(), attempt };
+        self.ready.remove(&at);
+        self.in_flight.insert(at, Flight { key, allotted, before: control.spent });
+        let left = self.deadlines().map_or(u64::MAX, |(_, last)| last.millis_since(now));
+        let timeout_ms = self.spec.budgets.call_timeout_ms.min(left.max(1));
+        RoleCall { key, input: self.call_input(at, kind, attempt, allotted, now), timeout_ms }
     }
 
     /// When [`Run::take_due`] or [`Input::Tick`](crate::Input::Tick) may next have something to do without anything
@@ -202,9 +243,9 @@ impl Run {
         if self.is_final() {
             return None;
         }
-        let retries = self.ready.iter().filter_map(|&at| self.ready_at(at)).min();
-        let deadline = self.started_at.map(|t| t.plus_millis(self.spec.budgets.max_wall_clock_ms));
-        let deadline = deadline.filter(|_| !self.overtime);
+        let times = self.ready.iter().filter_map(|&at| self.ready_at(at));
+        let retries = times.filter(|t| self.asked_at.is_none_or(|asked| *t > asked)).min();
+        let deadline = self.deadlines().map(|(end, last)| if self.overtime { last } else { end });
         retries.into_iter().chain(deadline).min()
     }
 
@@ -215,7 +256,10 @@ impl Run {
 
     /// The place of the node whose call `key` names, if that call is in flight; else counts a stale answer.
     pub(crate) fn in_flight_at(&mut self, key: &CallKey) -> Option<usize> {
-        let at = self.graph.position(key.node_id).filter(|at| self.in_flight.get(at) == Some(key));
+        let at = self
+            .graph
+            .position(key.node_id)
+            .filter(|at| self.in_flight.get(at).is_some_and(|f| f.key == *key));
         self.stale += u64::from(at.is_none());
         at
     }

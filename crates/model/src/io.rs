@@ -1,6 +1,6 @@
 //! What a model does besides answering: updates while it works, and tools.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
@@ -16,7 +16,9 @@ pub struct RoleIo {
     updates: mpsc::Sender<RoleUpdate>,
     tools: ToolSet,
     phase: &'static str,
-    calls: AtomicU32,
+    calls: AtomicU64,
+    /// Tool calls that may be made; none for no limit.
+    allowed: Option<u64>,
 }
 
 impl RoleIo {
@@ -24,7 +26,24 @@ impl RoleIo {
     pub fn new(tools: ToolSet, phase: &'static str) -> (Self, mpsc::Receiver<RoleUpdate>) {
         const UPDATES_IN_FLIGHT: usize = 32;
         let (updates, receiver) = mpsc::channel(UPDATES_IN_FLIGHT);
-        (Self { updates, tools, phase, calls: AtomicU32::new(0) }, receiver)
+        (Self { updates, tools, phase, calls: AtomicU64::new(0), allowed: None }, receiver)
+    }
+
+    /// The same for a call that may make so many tool calls; none means no limit.
+    #[must_use]
+    pub fn allowing(mut self, tool_calls: Option<u64>) -> Self {
+        self.allowed = tool_calls;
+        self
+    }
+
+    /// Tool calls that may still be made; none means no limit. At 0 no tool needs to be offered.
+    pub fn tool_calls_left(&self) -> Option<u64> {
+        self.allowed.map(|most| most.saturating_sub(self.calls.load(Ordering::Relaxed)))
+    }
+
+    /// True when a tool call was refused because none was left: the answer is made of less than was wanted.
+    pub fn ran_out_of_tool_calls(&self) -> bool {
+        self.allowed.is_some_and(|most| self.calls.load(Ordering::Relaxed) > most)
     }
 
     /// The tools that the run's context offers.
@@ -42,14 +61,18 @@ impl RoleIo {
         self.send(RoleUpdate::Usage(usage)).await;
     }
 
-    /// Calls a tool, and says so before and after. Calls are named `t1`, `t2`, … in the order in which they are made.
+    /// Calls a tool, and says so before and after; not when no call is left ([`ToolError::Budget`]). Calls are named `t1`, `t2`, … in the order in which they are made.
     pub async fn call_tool(
         &self,
         name: &str,
         args: Map<String, Value>,
         purpose: &str,
     ) -> Result<Value, ToolError> {
-        let call_id = format!("t{}", self.calls.fetch_add(1, Ordering::Relaxed) + 1);
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(most) = self.allowed.filter(|most| number > *most) {
+            return Err(ToolError::Budget(most));
+        }
+        let call_id = format!("t{number}");
         self.send(RoleUpdate::ToolCallRequested(ToolCallRequested {
             call_id: call_id.clone(),
             tool_name: name.to_owned(),

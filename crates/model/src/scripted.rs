@@ -16,7 +16,7 @@ use tree_agent_contract::role::{
     ResultDraft, RoleError, RoleErrorKind, ScratchpadDraft, StepDraft, Synthesis,
 };
 use tree_agent_contract::{HintType, ResultKind, StepId, SuccessAssessment};
-use tree_agent_tools::LIST_DOCUMENTS;
+use tree_agent_tools::{LIST_DOCUMENTS, ToolError};
 
 pub use script::{Artifacts, Fault, Script};
 
@@ -42,9 +42,14 @@ impl Scripted {
     async fn begin(&self, phase: &'static str, call: &CallContext, io: &RoleIo) -> Result<bool, RoleError> {
         let script = &self.script;
         for _ in 0..script.tools {
-            io.call_tool(LIST_DOCUMENTS, Map::new(), "scripted call").await.map_err(|e| {
-                RoleError::new(RoleErrorKind::Internal, format!("the scripted tool call failed: {e}"))
-            })?;
+            match io.call_tool(LIST_DOCUMENTS, Map::new(), "scripted call").await {
+                Ok(_) => {}
+                Err(ToolError::Budget(_)) => break,
+                Err(e) => {
+                    let message = format!("the scripted tool call failed: {e}");
+                    return Err(RoleError::new(RoleErrorKind::Internal, message));
+                }
+            }
         }
         if script.latency_ms > 0 {
             tokio::time::sleep(Duration::from_millis(script.latency_ms)).await;

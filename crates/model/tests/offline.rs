@@ -41,6 +41,8 @@ struct Runner {
     context: RunContext,
     objective: String,
     budgets: Budgets,
+    /// What each role call may make of them.
+    tool_calls: Option<u64>,
     fail: Option<&'static str>,
 }
 
@@ -69,13 +71,15 @@ impl Runner {
             context: RunContext::project(project),
             objective: objective.into(),
             budgets: Budgets::default(),
+            tool_calls: None,
             fail: None,
         }
     }
 
     fn io(&self, phase: &'static str) -> (RoleIo, mpsc::Receiver<RoleUpdate>) {
         let caller = Caller { run_id: self.run, context: self.context.clone() };
-        RoleIo::new(self.tools.tool_set(caller), phase)
+        let (io, updates) = RoleIo::new(self.tools.tool_set(caller), phase);
+        (io.allowing(self.tool_calls), updates)
     }
 
     /// Makes a call while its updates are read; says how many tool calls it made.
@@ -394,6 +398,24 @@ async fn a_large_context_is_searched_and_not_read_whole() {
     let done = runner.run().await;
     assert!(done.document.contains("- “The tidal range is 1.4 metres at springs."), "{}", done.document);
     assert!(done.calls < 100, "{} tool calls", done.calls);
+}
+
+#[tokio::test]
+async fn without_tool_calls_left_what_was_read_is_the_answer_and_it_is_said() {
+    let leaf = |runner: &Runner| ExecuteInput { call: context(runner, "storm"), earlier: vec![] };
+    let mut runner = Runner::new("storm", 1);
+    let input = leaf(&runner);
+    let (whole, calls) = runner.call("execute", async |io| Offline.execute(&input, io).await).await;
+    assert!(calls > 2, "{calls}");
+    assert!(!whole.artifacts[0].document_markdown.as_ref().unwrap().contains("used up"));
+    for allowed in [0, 2] {
+        runner.tool_calls = Some(allowed);
+        let (output, calls) = runner.call("execute", async |io| Offline.execute(&input, io).await).await;
+        assert_eq!(calls as u64, allowed);
+        assert!(output.artifacts[0].document_markdown.as_ref().unwrap().contains("Not everything was read"));
+        let notes = output.result.success_assessment.unwrap().notes.unwrap();
+        assert!(notes.contains("used up"), "{notes}");
+    }
 }
 
 #[tokio::test]

@@ -48,6 +48,9 @@ pub enum ToolError {
         /// What happened.
         message: String,
     },
+    /// The role call has made every tool call that it may make. The tool was not called.
+    #[error("no tool call is left: this step may make {0}; answer with what is there")]
+    Budget(u64),
     /// The tool ran and said that it failed.
     #[error("{tool} failed: {message}")]
     Failed {

@@ -23,6 +23,7 @@ impl World {
         assert_eq!(audit.finish(), [], "the invariants of a log");
         self.check_limits();
         self.check_labels();
+        self.check_usage();
     }
 
     /// No guard is exceeded, and only a budget or the user cancels a node.

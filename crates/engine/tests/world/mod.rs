@@ -1,9 +1,11 @@
 //! A simulated world round one run: roles that answer late, wrongly or not at all, and drivers that crash.
 
 mod check;
+mod meters;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use meters::Meters;
 use proptest::prelude::{Just, any, prop, prop_oneof};
 use proptest::strategy::Strategy as Generator;
 use tree_agent_contract::event::Event;
@@ -26,6 +28,8 @@ pub(crate) struct WorldPlan {
     pub(crate) fanout: u8,
     /// No instance of this role can ever be reached.
     pub(crate) gone: Option<CallKind>,
+    /// Roles use at most what they are allowed; else as much as they like.
+    pub(crate) obedient: bool,
 }
 
 impl WorldPlan {
@@ -39,6 +43,7 @@ impl WorldPlan {
             cancel_after: 0,
             fanout,
             gone: None,
+            obedient: true,
         }
     }
 }
@@ -53,11 +58,11 @@ pub(crate) fn plans() -> impl Generator<Value = WorldPlan> {
         1u32..4,
         1u32..40,
         1u32..4,
-        prop::option::of(1u64..40),
+        (prop::option::of(1u64..40), prop::option::of(1u64..60_000), prop::option::of(1u64..3_000)),
         any::<bool>(),
     )
         .prop_map(
-            |(depth, bands, steps, children, replans, parallel, nodes, attempts, tools, hurried)| Budgets {
+            |(depth, bands, steps, children, replans, parallel, nodes, attempts, metered, hurried)| Budgets {
                 max_depth: depth,
                 max_bands_per_plan: bands,
                 max_steps_per_band: steps,
@@ -66,7 +71,9 @@ pub(crate) fn plans() -> impl Generator<Value = WorldPlan> {
                 max_parallel_steps: parallel,
                 max_nodes: nodes,
                 max_attempts: attempts,
-                max_tool_calls: tools,
+                max_tool_calls: metered.0,
+                max_tokens: metered.1,
+                max_cost_micros: metered.2,
                 max_wall_clock_ms: if hurried { 3_000 } else { 1_800_000 },
                 ..Budgets::default()
             },
@@ -82,8 +89,9 @@ pub(crate) fn plans() -> impl Generator<Value = WorldPlan> {
             9 => Just(None),
             1 => prop::sample::select(vec![CallKind::Plan, CallKind::Execute, CallKind::Aggregate]).prop_map(Some)
         ],
+        any::<bool>(),
     )
-        .prop_map(|(budgets, dice, failures, crash_every, cancel_after, fanout, gone)| WorldPlan {
+        .prop_map(|(budgets, dice, failures, crash_every, cancel_after, fanout, gone, obedient)| WorldPlan {
             budgets,
             dice,
             failures,
@@ -91,6 +99,7 @@ pub(crate) fn plans() -> impl Generator<Value = WorldPlan> {
             cancel_after,
             fanout,
             gone,
+            obedient,
         })
 }
 
@@ -107,6 +116,7 @@ pub(crate) struct World {
     accepted: BTreeSet<(NodeId, CallKind, u32)>,
     replans_asked: BTreeMap<NodeId, u32>,
     cancelled: bool,
+    meters: Meters,
 }
 
 impl World {
@@ -128,6 +138,7 @@ impl World {
             accepted: BTreeSet::new(),
             replans_asked: BTreeMap::new(),
             cancelled: false,
+            meters: Meters::default(),
         };
         world.feed(Input::Claimed);
         let mut inputs = 0u32;
@@ -150,9 +161,11 @@ impl World {
                 return;
             }
         }
+        self.meters.retain(&self.run);
         for call in self.run.take_due(self.now, usize::MAX) {
             let name = (call.key.node_id, call.key.kind, call.key.round);
             assert!(!self.accepted.contains(&name), "finished work is done again: {:?}", call.key);
+            self.meters.begin(&self.run, &call, self.now);
             let delay = u64::from(self.roll()) * 4;
             assert!(
                 self.calls.insert(call.key, (self.now.plus_millis(delay), call)).is_none(),
@@ -178,6 +191,7 @@ impl World {
     /// The driver dies: its calls are lost, and a successor replays the log.
     fn crash(&mut self) {
         self.calls.clear();
+        self.meters.crash();
         // A successor comes when the lease has run out.
         self.now = self.now.plus_millis(5_000);
         self.run = Run::replay(self.run_id, &self.log).expect("the log replays after a crash");
@@ -187,6 +201,49 @@ impl World {
     fn feed(&mut self, input: Input) {
         let decision = self.run.handle(input, self.now);
         self.log.extend(decision.events);
+    }
+
+    /// The role has used something, before it answers or fails.
+    fn use_up(&mut self, call: &RoleCall) {
+        let allowance = self.meters.allowance(&call.key);
+        for round in 0..self.roll() % 3 {
+            let tokens = 1 + u64::from(self.roll()) * 40;
+            let cost = u64::from(self.roll()) * 2;
+            let left = |limit: Option<u64>, used: u64| limit.map_or(u64::MAX, |l| l.saturating_sub(used));
+            let spent = self.meters.spent(&call.key);
+            let (most, dear) = (left(allowance.tokens, spent[0]), left(allowance.cost_micros, spent[1]));
+            let usage = event::UsageRecorded {
+                model: "made up".into(),
+                input_tokens: if self.plan.obedient { tokens.min(most) } else { tokens },
+                output_tokens: 0,
+                cached_tokens: 0,
+                cost_micros: if self.plan.obedient { cost.min(dear) } else { cost },
+                duration_ms: 3,
+                purpose: String::new(),
+            };
+            self.meters.used(&self.run, &call.key, [usage.input_tokens, usage.cost_micros, 0]);
+            self.feed(Input::Update(call.key, RoleUpdate::Usage(usage)));
+            let may = left(allowance.tool_calls, self.meters.spent(&call.key)[2]) > 0;
+            if self.run.is_in_flight(&call.key) && self.roll() < 64 && (may || !self.plan.obedient) {
+                let tool = event::ToolCallRequested {
+                    call_id: format!("t{round}"),
+                    tool_name: "list_documents".into(),
+                    args: None,
+                    purpose: None,
+                    phase: None,
+                    started_at: None,
+                };
+                self.meters.used(&self.run, &call.key, [0, 0, u64::from(may)]);
+                self.feed(Input::Update(call.key, RoleUpdate::ToolCallRequested(tool)));
+                assert!(
+                    may || !self.run.is_in_flight(&call.key),
+                    "a role that takes more tools than it may failed"
+                );
+            }
+            if !self.run.is_in_flight(&call.key) {
+                return;
+            }
+        }
     }
 
     fn roll(&mut self) -> u8 {
@@ -200,6 +257,10 @@ impl World {
         if self.plan.gone == Some(key.kind) {
             return self
                 .feed(Input::Failed(key, RoleError::new(RoleErrorKind::Unreachable, "nobody is there")));
+        }
+        self.use_up(&call);
+        if !self.run.is_in_flight(&key) {
+            return;
         }
         if self.plan.failures > 0 && self.roll() < self.plan.failures {
             let kind = RoleErrorKind::ALL[usize::from(self.roll()) % RoleErrorKind::ALL.len()];
@@ -215,20 +276,6 @@ impl World {
                 scratchpad: ScratchpadDraft::default(),
             };
             return self.feed(Input::Output(key, CallOutput::Plan(garbage)));
-        }
-        if self.roll() < 64 {
-            let call = event::ToolCallRequested {
-                call_id: "t1".into(),
-                tool_name: "list_documents".into(),
-                args: None,
-                purpose: None,
-                phase: None,
-                started_at: None,
-            };
-            self.feed(Input::Update(key, RoleUpdate::ToolCallRequested(call)));
-            if !self.run.is_in_flight(&key) {
-                return;
-            }
         }
         let output = match call.input {
             CallInput::Plan(input) => CallOutput::Plan(self.plan_output(&input)),

@@ -87,6 +87,9 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     if let Some(budget) = &input.exhausted_budget {
         gaps.insert(0, format!("The run ended early because its budget {budget} was used up."));
     }
+    if io.ran_out_of_tool_calls() {
+        gaps.insert(0, "What some steps returned was not read: the run's tool calls are used up.".to_owned());
+    }
     if gaps.len() > GAPS {
         let more = gaps.split_off(GAPS).len();
         gaps.push(format!("And {}.", count(more, "further gap")));
@@ -194,7 +197,7 @@ async fn returned(child: &ChildOutcome, io: &RoleIo) -> Result<Vec<(Passage, u64
     for &id in &result.document_ids {
         match corpus::read(io, id, "to read what a step returned").await {
             Ok(body) => passages.extend(document::passages(&body).into_iter().map(|p| (p, 1))),
-            Err(ToolError::NotFound(_)) => {}
+            Err(ToolError::NotFound(_) | ToolError::Budget(_)) => {}
             Err(error) => return Err(failed(error)),
         }
     }

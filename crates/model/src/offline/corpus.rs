@@ -84,7 +84,11 @@ async fn list(io: &RoleIo, prefix: &str, purpose: &str) -> Result<(Vec<Entry>, b
     if !prefix.is_empty() {
         args.insert("path_prefix".to_owned(), prefix.into());
     }
-    let page = io.call_tool(LIST_DOCUMENTS, args, purpose).await.map_err(failed)?;
+    let page = match io.call_tool(LIST_DOCUMENTS, args, purpose).await {
+        Ok(page) => page,
+        Err(ToolError::Budget(_)) => return Ok((Vec::new(), false)),
+        Err(error) => return Err(failed(error)),
+    };
     let more = page["nextPageToken"].as_str().is_some_and(|token| !token.is_empty());
     Ok((entries(&page["documents"]), more))
 }
@@ -96,10 +100,12 @@ async fn search(io: &RoleIo, terms: &[Term]) -> Result<Vec<Entry>, RoleError> {
     for query in std::iter::once(together.clone()).chain(alone).filter(|q| !q.is_empty()) {
         let args =
             Map::from_iter([("query".to_owned(), json!(query)), ("limit".to_owned(), json!(CANDIDATES))]);
-        let hits = io
-            .call_tool(SEARCH_DOCUMENTS, args, &format!("to find documents about {query}"))
-            .await
-            .map_err(failed)?;
+        let purpose = format!("to find documents about {query}");
+        let hits = match io.call_tool(SEARCH_DOCUMENTS, args, &purpose).await {
+            Ok(hits) => hits,
+            Err(ToolError::Budget(_)) => break,
+            Err(error) => return Err(failed(error)),
+        };
         for entry in entries(&hits["hits"]) {
             if found.len() < CANDIDATES && !found.contains(&entry) {
                 found.push(entry);
@@ -135,6 +141,8 @@ async fn read_all(io: &RoleIo, mut entries: Vec<Entry>) -> Result<Vec<Doc>, Role
             Ok(body) => docs.push(Doc { id: entry.id, path: entry.path, body }),
             // Deleted since it was listed.
             Err(ToolError::NotFound(_)) => {}
+            // What was read is worth more than nothing.
+            Err(ToolError::Budget(_)) => break,
             Err(error) => return Err(failed(error)),
         }
     }

@@ -36,7 +36,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
     } else {
         if brief.reads.is_empty() && notes.telling.is_empty() && !notes.absent.is_empty() {
             // Its planner has looked: there is nothing to be found.
-            return Ok(answer(heading(call), &brief, &terms, &notes.absent, Vec::new(), 0));
+            return Ok(answer(heading(call), &brief, &terms, &notes.absent, Vec::new(), 0, false));
         }
         // The planner of this very node leaves what it found in the scratchpad.
         let paths = if brief.reads.is_empty() { &notes.reads } else { &brief.reads };
@@ -57,7 +57,8 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         }
     };
     let chosen = choose(ranked, terms.len());
-    Ok(answer(heading(call), &brief, &terms, &absent, chosen, read))
+    let unread = io.ran_out_of_tool_calls();
+    Ok(answer(heading(call), &brief, &terms, &absent, chosen, read, unread))
 }
 
 /// What the steps before found that mentions both things.
@@ -102,6 +103,7 @@ fn answer(
     absent: &[String],
     chosen: Vec<Ranked>,
     read: usize,
+    unread: bool,
 ) -> ExecutorOutput {
     let looked = match &brief.compares {
         Some(_) => "what earlier steps quoted".to_owned(),
@@ -150,6 +152,11 @@ fn answer(
             nothing
         }
     };
+    if unread {
+        gaps.push(
+            "Not everything was read: the tool calls that this step could make are used up.".to_owned(),
+        );
+    }
     let remark = document::remark(chosen.first(), &shown, absent).filter(|_| brief.compares.is_none());
     let markdown = Document { title: &title, remark, sections, by_parts: false, gaps: &gaps }.markdown();
     let notes = (!gaps.is_empty()).then(|| short(&gaps.join(" "), 2_000));
