@@ -346,12 +346,26 @@ impl Operations for Unreliable {
         self.check()?;
         self.inner.ping().await
     }
+    async fn run_ids(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.inner.run_ids(after, limit).await
+    }
+    async fn stored(&self, run: RunId) -> Result<Stored, StoreError> {
+        self.inner.stored(run).await
+    }
+    async fn stored_events(
+        &self,
+        run: RunId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        self.inner.stored_events(run, after, limit).await
+    }
     async fn replace_projection(
         &self,
         run: RunId,
         head: u64,
-        projection: Projection,
+        whole: WholeProjection,
     ) -> Result<bool, StoreError> {
-        self.inner.replace_projection(run, head, projection).await
+        self.inner.replace_projection(run, head, whole).await
     }
 }
