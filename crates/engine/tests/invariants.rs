@@ -1,6 +1,7 @@
 //! Random worlds: plans, outcomes, failures, delays and driver crashes are drawn by proptest, and the invariants of
 //! the design are checked on the log that results.
 
+mod examples;
 mod world;
 
 use proptest::prelude::*;

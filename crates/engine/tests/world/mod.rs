@@ -357,11 +357,11 @@ impl World {
     }
 }
 
-fn notes() -> ScratchpadDraft {
+pub(crate) fn notes() -> ScratchpadDraft {
     ScratchpadDraft { append_markdown: "- noted".into(), tail_preview: "noted".into() }
 }
 
-fn executor_output(title: &str) -> ExecutorOutput {
+pub(crate) fn executor_output(title: &str) -> ExecutorOutput {
     ExecutorOutput {
         actions: vec![],
         artifacts: vec![ArtifactDraft {

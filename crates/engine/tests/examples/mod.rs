@@ -1,0 +1,295 @@
+//! Single cases, step by step: what budgets and obstacles look like in a log.
+
+use tree_agent_contract::event::*;
+use tree_agent_contract::role::*;
+use tree_agent_contract::*;
+use tree_agent_engine::{CallInput, CallKind, CallOutput, Input, RoleCall, Run, start};
+
+use crate::world::{executor_output, notes};
+
+/// A run that is driven by hand.
+struct Hand {
+    run: Run,
+    log: Vec<Event>,
+    now: Timestamp,
+}
+
+impl Hand {
+    fn new(budgets: Budgets) -> Self {
+        let id = RunId(uuid::Uuid::from_u128(7));
+        let mut spec = RunSpec::new("find out");
+        spec.budgets = budgets;
+        let now = Timestamp::from_millis(1_000);
+        let log = start(id, spec, now).events;
+        let run = Run::replay(id, &log).expect("a fresh log replays");
+        let mut hand = Self { run, log, now };
+        hand.feed(Input::Claimed);
+        hand
+    }
+
+    fn feed(&mut self, input: Input) {
+        let decision = self.run.handle(input, self.now);
+        self.log.extend(decision.events);
+    }
+
+    fn due(&mut self) -> Vec<RoleCall> {
+        self.run.take_due(self.now, usize::MAX)
+    }
+
+    /// The one call that is due.
+    fn only(&mut self) -> RoleCall {
+        let due = self.due();
+        let [call] = &due[..] else { panic!("{} calls are due", due.len()) };
+        call.clone()
+    }
+
+    fn later(&mut self, ms: u64) {
+        self.now = self.now.plus_millis(ms);
+        self.feed(Input::Tick);
+    }
+
+    fn uses(&mut self, call: &RoleCall, tokens: u64) {
+        let usage = UsageRecorded {
+            model: "m".into(),
+            input_tokens: tokens,
+            output_tokens: 0,
+            cached_tokens: 0,
+            cost_micros: 0,
+            duration_ms: 1,
+            purpose: "test".into(),
+        };
+        self.feed(Input::Update(call.key, RoleUpdate::Usage(usage)));
+    }
+
+    fn plans(&mut self, call: &RoleCall, steps: u32, parallelizable: bool) {
+        let steps = (0..steps).map(|step_index| StepDraft {
+            id: StepId::new(format!("s{step_index}")),
+            title: format!("step {step_index}"),
+            reason: "needed".into(),
+            success_criteria: vec![],
+            step_index,
+        });
+        let band = BandDraft { index: 0, goal: "all".into(), parallelizable, steps: steps.collect() };
+        let plan = PlanDraft { summary: "a plan".into(), bands: vec![band] };
+        self.answers_plan(call, PlannerMode::Plan, Some(plan));
+    }
+
+    fn answers_plan(&mut self, call: &RoleCall, mode: PlannerMode, plan: Option<PlanDraft>) {
+        let output = PlannerOutput {
+            mode,
+            mode_reason: "because".into(),
+            leaf_decision: None,
+            plan,
+            scratchpad: notes(),
+        };
+        self.feed(Input::Output(call.key, CallOutput::Plan(output)));
+    }
+
+    fn executes(&mut self, call: &RoleCall) {
+        self.feed(Input::Output(call.key, CallOutput::Execute(executor_output("x"))));
+    }
+
+    fn aggregates(&mut self, call: &RoleCall) {
+        let executed = executor_output("all");
+        let output = AggregatorOutput {
+            synthesis: Synthesis { summary: "together".into(), key_findings: vec![], gaps: vec![] },
+            artifacts: executed.artifacts,
+            result: executed.result,
+            next: AggregatorNext::default(),
+            scratchpad: notes(),
+        };
+        self.feed(Input::Output(call.key, CallOutput::Aggregate(output)));
+    }
+
+    fn exhausted(&self) -> Vec<&BudgetExhausted> {
+        let budget = |e| match e {
+            &EventBody::BudgetExhausted(ref budget) => Some(budget),
+            _ => None,
+        };
+        self.log.iter().filter_map(|e| budget(&e.body)).collect()
+    }
+
+    fn messages(&self) -> Vec<&str> {
+        let message = |e| match e {
+            &EventBody::NodeStatusChanged(ref status) => status.message.as_deref(),
+            _ => None,
+        };
+        self.log.iter().filter_map(|e| message(&e.body)).collect()
+    }
+
+    fn ending(&self) -> &RunStatusChanged {
+        match &self.log.last().expect("a log").body {
+            EventBody::RunStatusChanged(ending) => ending,
+            other => panic!("the run goes on: {}", other.event_type()),
+        }
+    }
+}
+
+fn context(call: &RoleCall) -> &CallContext {
+    match &call.input {
+        CallInput::Plan(input) => &input.call,
+        CallInput::Execute(input) => &input.call,
+        CallInput::Aggregate(input) => &input.call,
+    }
+}
+
+/// One level below the root, so that steps are executed without a planner of their own.
+fn flat() -> Budgets {
+    Budgets { max_depth: 1, ..Budgets::default() }
+}
+
+#[test]
+fn a_trivial_objective_ends_as_one_executed_node() {
+    let mut hand = Hand::new(Budgets::default());
+    let plan = hand.only();
+    hand.answers_plan(&plan, PlannerMode::Execute, None);
+    let execute = hand.only();
+    hand.executes(&execute);
+    assert_eq!(hand.run.graph().nodes().len(), 1);
+    assert_eq!((hand.ending().status, hand.ending().partial), (RunStatus::Completed, false));
+}
+
+#[test]
+fn a_spent_budget_leaves_enough_to_aggregate_what_exists() {
+    let mut hand = Hand::new(Budgets { max_tokens: Some(10_000), max_parallel_steps: 1, ..flat() });
+    let plan = hand.only();
+    assert_eq!(context(&plan).allowance, Allowance { tokens: Some(10_000), ..Allowance::default() });
+    assert_eq!(context(&plan).finish, None);
+    hand.uses(&plan, 1_000);
+    hand.plans(&plan, 4, false);
+    for (used_before, told) in [(1_000, None), (4_700, None), (8_400, Some(1_600))] {
+        let execute = hand.only();
+        assert_eq!(hand.run.graph().usage().tokens(), used_before);
+        let finish = context(&execute).finish.clone();
+        let expected = told.map(|left| BudgetLeft { budget: "maxTokens".into(), limit: 10_000, left });
+        assert_eq!(finish, expected, "from 80 % on roles are told to finish");
+        // An aggregator has not been seen: an eighth of the limit is kept for it.
+        assert_eq!(context(&execute).allowance.tokens, Some(10_000 - used_before - 1_250));
+        if used_before == 8_400 {
+            hand.uses(&execute, 350);
+            hand.executes(&execute);
+            break;
+        }
+        hand.uses(&execute, 3_700);
+        hand.executes(&execute);
+    }
+    // 8,750 are used and 1,250 kept: the fourth step does not start, and the aggregator gets what was kept.
+    let [budget] = hand.exhausted()[..] else { panic!("said once") };
+    let expected =
+        BudgetExhausted { budget: "maxTokens".into(), limit: 10_000, used: 8_750, reserved: 1_250 };
+    assert_eq!(budget, &expected);
+    let aggregate = hand.only();
+    assert_eq!(aggregate.key.kind, CallKind::Aggregate);
+    assert_eq!(context(&aggregate).allowance.tokens, Some(1_250));
+    let CallInput::Aggregate(input) = &aggregate.input else { unreachable!() };
+    assert_eq!(input.exhausted_budget.as_deref(), Some("maxTokens"));
+    assert_eq!(input.children.iter().filter(|c| c.status == NodeStatus::Completed).count(), 3);
+    hand.uses(&aggregate, 1_250);
+    hand.aggregates(&aggregate);
+    assert_eq!((hand.ending().status, hand.ending().partial), (RunStatus::Completed, true));
+    assert!(hand.ending().reason.as_deref().unwrap_or_default().contains("maxTokens"), "{:?}", hand.ending());
+    assert_eq!(hand.run.graph().usage().tokens(), 10_000);
+}
+
+#[test]
+fn without_anything_left_results_are_returned_as_they_are() {
+    let mut hand = Hand::new(Budgets { max_tokens: Some(10_000), ..flat() });
+    let plan = hand.only();
+    hand.plans(&plan, 2, true);
+    let due = hand.due();
+    assert_eq!(due.len(), 2);
+    hand.uses(&due[0], 100);
+    hand.executes(&due[0]);
+    // Far more than it may: that is what one call in flight can do.
+    hand.uses(&due[1], 20_000);
+    hand.executes(&due[1]);
+    assert_eq!(hand.due(), [], "no role is called any more");
+    assert_eq!((hand.ending().status, hand.ending().partial), (RunStatus::Completed, true));
+    let root = &hand.run.graph().nodes()[0];
+    let result = root.result.as_ref().expect("a result");
+    assert!(
+        result.summary.contains("maxTokens is used up") && result.summary.contains("step 1"),
+        "{result:?}"
+    );
+    assert_eq!(result.document_ids.len(), 2, "nothing that was finished is lost");
+}
+
+#[test]
+fn calls_side_by_side_share_what_is_left_and_the_rest_waits() {
+    let mut hand = Hand::new(Budgets { max_tool_calls: Some(20), ..flat() });
+    let plan = hand.only();
+    hand.plans(&plan, 4, true);
+    let due = hand.due();
+    let allowed: u64 = due.iter().map(|c| context(c).allowance.tool_calls.unwrap()).sum();
+    assert!(due.len() == 4 && allowed <= 20, "{} calls may make {allowed} tool calls", due.len());
+    let tool = |i: u64| ToolCallRequested {
+        call_id: format!("t{i}"),
+        tool_name: "look".into(),
+        args: None,
+        purpose: None,
+        phase: None,
+        started_at: None,
+    };
+    let most = context(&due[0]).allowance.tool_calls.unwrap();
+    for i in 0..most {
+        hand.feed(Input::Update(due[0].key, RoleUpdate::ToolCallRequested(tool(i))));
+        assert!(hand.run.is_in_flight(&due[0].key));
+    }
+    // One more breaks the contract: the call has failed, and the tool call is not in the log.
+    hand.feed(Input::Update(due[0].key, RoleUpdate::ToolCallRequested(tool(most))));
+    assert!(!hand.run.is_in_flight(&due[0].key));
+    assert_eq!(hand.run.graph().usage().tool_calls, most);
+    assert!(hand.messages().iter().any(|m| m.contains("keep to its allowance")), "{:?}", hand.messages());
+}
+
+#[test]
+fn an_open_circuit_is_said_and_the_run_goes_on_when_it_closes() {
+    let mut hand = Hand::new(Budgets::default());
+    let plan = hand.only();
+    let why = "the circuit of provider openai is open after 5 failures; next try in 10 s";
+    hand.feed(Input::Failed(plan.key, RoleError::new(RoleErrorKind::Unreachable, why)));
+    let root = &hand.run.graph().nodes()[0];
+    assert_eq!(
+        (root.status, root.message.as_deref()),
+        (NodeStatus::Blocked, Some(&*format!("blocked:{why}")))
+    );
+    // It is tried again for as long as the run lasts, without counting as an attempt and without more events.
+    let events = hand.log.len();
+    for _ in 0..20 {
+        hand.now = hand.run.next_wakeup().expect("a time to try again");
+        hand.feed(Input::Tick);
+        let again = hand.only();
+        assert_eq!((again.key.attempt, again.key.kind), (1, CallKind::Plan));
+        hand.feed(Input::Failed(again.key, RoleError::new(RoleErrorKind::Unreachable, why)));
+    }
+    assert_eq!(hand.log.len(), events, "said once");
+    hand.later(10_000);
+    let plan = hand.only();
+    hand.feed(Input::Update(
+        plan.key,
+        RoleUpdate::Scratchpad(ScratchpadDelta { append_markdown: "x".into() }),
+    ));
+    assert_eq!(hand.run.graph().nodes()[0].status, NodeStatus::Planning, "it is at work again");
+    hand.answers_plan(&plan, PlannerMode::Execute, None);
+    let execute = hand.only();
+    hand.executes(&execute);
+    assert_eq!((hand.ending().status, hand.ending().partial), (RunStatus::Completed, false));
+}
+
+#[test]
+fn after_the_wall_clock_aggregators_get_a_bounded_time() {
+    let mut hand = Hand::new(Budgets { max_wall_clock_ms: 100_000, ..flat() });
+    let plan = hand.only();
+    hand.plans(&plan, 2, true);
+    let due = hand.due();
+    hand.executes(&due[0]);
+    hand.later(100_000);
+    let [budget] = hand.exhausted()[..] else { panic!("said once") };
+    assert_eq!((budget.budget.as_str(), budget.used), ("maxWallClockMs", 100_000));
+    assert!(!hand.run.is_in_flight(&due[1].key), "leaf work is stopped");
+    let aggregate = hand.only();
+    assert_eq!(aggregate.timeout_ms, 20_000, "a fifth of the limit");
+    hand.later(20_000);
+    assert_eq!((hand.ending().status, hand.ending().partial), (RunStatus::Completed, true));
+    assert!(hand.run.graph().nodes()[0].result.is_some(), "what was finished is returned");
+}
