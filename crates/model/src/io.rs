@@ -5,9 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
-use tree_agent_contract::Timestamp;
 use tree_agent_contract::event::{ToolCallRequested, ToolCallResult, UsageRecorded};
 use tree_agent_contract::role::{RoleUpdate, ScratchpadDelta};
+use tree_agent_contract::{Allowance, Timestamp};
 use tree_agent_tools::{ToolError, ToolSet};
 
 /// The outside of one role call. Updates go to a bounded channel: a model that writes faster than its caller reads
@@ -17,8 +17,9 @@ pub struct RoleIo {
     tools: ToolSet,
     phase: &'static str,
     calls: AtomicU64,
-    /// Tool calls that may be made; none for no limit.
-    allowed: Option<u64>,
+    allowance: Allowance,
+    tokens: AtomicU64,
+    cost_micros: AtomicU64,
 }
 
 impl RoleIo {
@@ -26,24 +27,40 @@ impl RoleIo {
     pub fn new(tools: ToolSet, phase: &'static str) -> (Self, mpsc::Receiver<RoleUpdate>) {
         const UPDATES_IN_FLIGHT: usize = 32;
         let (updates, receiver) = mpsc::channel(UPDATES_IN_FLIGHT);
-        (Self { updates, tools, phase, calls: AtomicU64::new(0), allowed: None }, receiver)
+        (
+            Self {
+                updates,
+                tools,
+                phase,
+                calls: AtomicU64::new(0),
+                allowance: Allowance::default(),
+                tokens: AtomicU64::new(0),
+                cost_micros: AtomicU64::new(0),
+            },
+            receiver,
+        )
     }
 
-    /// The same for a call that may make so many tool calls; none means no limit.
+    /// The same for a call that may use so much.
     #[must_use]
-    pub fn allowing(mut self, tool_calls: Option<u64>) -> Self {
-        self.allowed = tool_calls;
+    pub fn allowing(mut self, allowance: Allowance) -> Self {
+        self.allowance = allowance;
         self
     }
 
-    /// Tool calls that may still be made; none means no limit. At 0 no tool needs to be offered.
-    pub fn tool_calls_left(&self) -> Option<u64> {
-        self.allowed.map(|most| most.saturating_sub(self.calls.load(Ordering::Relaxed)))
+    /// True while the call may use more of everything: further tools can be offered. At the end of its allowance a
+    /// role answers with what it has.
+    pub fn may_go_on(&self) -> bool {
+        let below =
+            |most: Option<u64>, used: &AtomicU64| most.is_none_or(|m| used.load(Ordering::Relaxed) < m);
+        below(self.allowance.tokens, &self.tokens)
+            && below(self.allowance.cost_micros, &self.cost_micros)
+            && below(self.allowance.tool_calls, &self.calls)
     }
 
     /// True when a tool call was refused because none was left: the answer is made of less than was wanted.
     pub fn ran_out_of_tool_calls(&self) -> bool {
-        self.allowed.is_some_and(|most| self.calls.load(Ordering::Relaxed) > most)
+        self.allowance.tool_calls.is_some_and(|most| self.calls.load(Ordering::Relaxed) > most)
     }
 
     /// The tools that the run's context offers.
@@ -58,6 +75,8 @@ impl RoleIo {
 
     /// Reports tokens, money and time that the call used.
     pub async fn usage(&self, usage: UsageRecorded) {
+        self.tokens.fetch_add(usage.input_tokens.saturating_add(usage.output_tokens), Ordering::Relaxed);
+        self.cost_micros.fetch_add(usage.cost_micros, Ordering::Relaxed);
         self.send(RoleUpdate::Usage(usage)).await;
     }
 
@@ -69,7 +88,7 @@ impl RoleIo {
         purpose: &str,
     ) -> Result<Value, ToolError> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        if let Some(most) = self.allowed.filter(|most| number > *most) {
+        if let Some(most) = self.allowance.tool_calls.filter(|most| number > *most) {
             return Err(ToolError::Budget(most));
         }
         let call_id = format!("t{number}");
@@ -122,4 +141,52 @@ fn shown(args: &Map<String, Value>) -> Map<String, Value> {
         other => other.clone(),
     };
     args.iter().map(|(name, value)| (name.clone(), shown(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tree_agent_contract::{RunContext, RunId};
+    use tree_agent_tools::{Caller, MemoryDocuments, ToolRegistry};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_goes_on_until_it_has_used_what_it_may() {
+        let tools = ToolRegistry::new(Arc::new(MemoryDocuments::default()));
+        let begun = |allowance| {
+            let caller = Caller { run_id: RunId(uuid::Uuid::from_u128(1)), context: RunContext::default() };
+            let (io, updates) = RoleIo::new(tools.tool_set(caller), "execute");
+            (io.allowing(allowance), updates)
+        };
+        let usage = UsageRecorded {
+            model: "m".into(),
+            input_tokens: 6,
+            output_tokens: 4,
+            cached_tokens: 0,
+            cost_micros: 10,
+            duration_ms: 1,
+            purpose: "execute".into(),
+        };
+        for (allowance, enough) in [
+            (Allowance::default(), true),
+            (Allowance { tokens: Some(11), ..Allowance::default() }, true),
+            (Allowance { tokens: Some(10), ..Allowance::default() }, false),
+            (Allowance { cost_micros: Some(10), ..Allowance::default() }, false),
+            (Allowance { tool_calls: Some(1), ..Allowance::default() }, false),
+        ] {
+            let (io, _updates) = begun(allowance);
+            assert!(io.may_go_on());
+            io.usage(usage.clone()).await;
+            let _ = io.call_tool("list_documents", Map::new(), "to see").await;
+            assert_eq!(io.may_go_on(), enough, "{allowance:?}");
+        }
+        let (io, mut updates) = begun(Allowance { tool_calls: Some(0), ..Allowance::default() });
+        assert!(!io.may_go_on() && !io.ran_out_of_tool_calls());
+        let refused = io.call_tool("list_documents", Map::new(), "to see").await;
+        assert_eq!(refused, Err(ToolError::Budget(0)));
+        assert!(io.ran_out_of_tool_calls());
+        assert!(updates.try_recv().is_err(), "a call that was not made is not told");
+    }
 }

@@ -123,7 +123,7 @@ impl RoleServer {
         let model = self.models.resolve(&call.model).map_err(|e| role_status(&e))?;
         let caller = Caller { run_id: call.run_id, context: call.context.clone() };
         let (io, updates) = RoleIo::new(self.tools.tool_set(caller), I::PHASE);
-        let io = io.allowing(call.allowance.tool_calls);
+        let io = io.allowing(call.allowance);
         let work = async move {
             io.tools().ready().await;
             // The guard keeps a panic of a model from taking the connection of other calls with it.

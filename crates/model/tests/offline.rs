@@ -9,7 +9,8 @@ use futures::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
 use tree_agent_contract::role::*;
 use tree_agent_contract::{
-    ArtifactId, Budgets, DocumentId, NodeId, NodeStatus, ProjectId, RunContext, RunId, TreeAgentResult,
+    Allowance, ArtifactId, Budgets, DocumentId, NodeId, NodeStatus, ProjectId, RunContext, RunId,
+    TreeAgentResult,
 };
 use tree_agent_model::{Offline, RoleIo, RoleModel};
 use tree_agent_tools::{Caller, MemoryDocuments, ToolRegistry};
@@ -79,7 +80,7 @@ impl Runner {
     fn io(&self, phase: &'static str) -> (RoleIo, mpsc::Receiver<RoleUpdate>) {
         let caller = Caller { run_id: self.run, context: self.context.clone() };
         let (io, updates) = RoleIo::new(self.tools.tool_set(caller), phase);
-        (io.allowing(self.tool_calls), updates)
+        (io.allowing(Allowance { tool_calls: self.tool_calls, ..Allowance::default() }), updates)
     }
 
     /// Makes a call while its updates are read; says how many tool calls it made.

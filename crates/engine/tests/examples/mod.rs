@@ -103,7 +103,7 @@ impl Hand {
 
     fn exhausted(&self) -> Vec<&BudgetExhausted> {
         let budget = |e| match e {
-            &EventBody::BudgetExhausted(ref budget) => Some(budget),
+            EventBody::BudgetExhausted(budget) => Some(budget),
             _ => None,
         };
         self.log.iter().filter_map(|e| budget(&e.body)).collect()
@@ -111,7 +111,7 @@ impl Hand {
 
     fn messages(&self) -> Vec<&str> {
         let message = |e| match e {
-            &EventBody::NodeStatusChanged(ref status) => status.message.as_deref(),
+            EventBody::NodeStatusChanged(status) => status.message.as_deref(),
             _ => None,
         };
         self.log.iter().filter_map(|e| message(&e.body)).collect()

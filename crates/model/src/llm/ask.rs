@@ -112,7 +112,8 @@ impl<'a> Call<'a> {
         loop {
             let has_tools = !self.tools.is_empty() && provider.able(model, FailureKind::Tools);
             let rounds = self.shared.config.tuning.tool_rounds;
-            let may_call_tools = has_tools && progress.rounds < rounds && progress.repairs == 0;
+            let may_call_tools =
+                has_tools && progress.rounds < rounds && progress.repairs == 0 && self.io.may_go_on();
             let able = provider.able(model, FailureKind::Schema);
             let schema = match provider.compatible() {
                 true => R::schema().bounded(self.bounds),

@@ -15,6 +15,8 @@ struct Call {
     reason: String,
     criteria: Vec<String>,
     depth: u32,
+    /// What is left of a budget that is nearly used up, in words.
+    finish: Option<String>,
 }
 
 impl Call {
@@ -25,6 +27,7 @@ impl Call {
             reason: cutter.own(&call.reason),
             criteria: call.success_criteria.iter().map(|c| cutter.own(c)).collect(),
             depth: call.depth,
+            finish: call.finish.as_ref().map(|f| format!("{} of {} ({})", f.left, f.limit, f.budget)),
         }
     }
 }
