@@ -102,19 +102,19 @@ impl Hand {
     }
 
     fn exhausted(&self) -> Vec<&BudgetExhausted> {
-        let budget = |e| match e {
+        let budgets = self.log.iter().filter_map(|e| match &e.body {
             EventBody::BudgetExhausted(budget) => Some(budget),
             _ => None,
-        };
-        self.log.iter().filter_map(|e| budget(&e.body)).collect()
+        });
+        budgets.collect()
     }
 
     fn messages(&self) -> Vec<&str> {
-        let message = |e| match e {
+        let messages = self.log.iter().filter_map(|e| match &e.body {
             EventBody::NodeStatusChanged(status) => status.message.as_deref(),
             _ => None,
-        };
-        self.log.iter().filter_map(|e| message(&e.body)).collect()
+        });
+        messages.collect()
     }
 
     fn ending(&self) -> &RunStatusChanged {
