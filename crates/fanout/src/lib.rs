@@ -1,11 +1,15 @@
 //! Fan-out: how drivers tell gateways and each other that there is something new.
 //!
 //! Everything sent here is a hint. A message may be lost, doubled or reordered; whoever listens checks against
-//! the log. Two adapters implement [`Fanout`]: Redis pub/sub and in-process.
+//! the log. Three adapters implement [`Fanout`]: Redis pub/sub, sharded pub/sub of a Redis Cluster, and in-process.
+//! [`connect`] chooses between the first two by the URL.
 
 mod in_process;
 mod redis_adapter;
+mod redis_cluster;
 mod topics;
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,6 +17,7 @@ use tree_agent_contract::{NodeId, RunId};
 
 pub use in_process::InProcessFanout;
 pub use redis_adapter::RedisFanout;
+pub use redis_cluster::RedisClusterFanout;
 
 /// A topic's name is public: `tree-agent:run:<id>` and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -94,6 +99,19 @@ pub trait Fanout: Send + Sync {
 
     /// A round trip to the broker; an error when hints do not flow now.
     async fn ping(&self) -> Result<(), FanoutError>;
+}
+
+/// The fan-out over what `url` names: one Redis server (`redis://…`) or a Redis Cluster (`redis-cluster://…`, with
+/// sharded pub/sub). When it cannot be reached now, it is tried again in the background for as long as it takes.
+///
+/// # Errors
+/// Only for a malformed URL.
+pub async fn connect(url: &str) -> Result<Arc<dyn Fanout>, FanoutError> {
+    if url.starts_with("redis-cluster:") {
+        Ok(Arc::new(RedisClusterFanout::connect(url).await?))
+    } else {
+        Ok(Arc::new(RedisFanout::connect(url).await?))
+    }
 }
 
 /// One listener.

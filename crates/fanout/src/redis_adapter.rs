@@ -267,22 +267,26 @@ async fn keep_checking(mut manager: ConnectionManager, state: Arc<State>) {
     }
 }
 
-/// What the broker sends of its own accord.
-fn receive(topics: &Topics, state: &State, push: PushInfo) {
-    let mut data = push.data.into_iter();
-    let topic = |value: Option<Value>| match value {
+/// The topic that a push names.
+pub(crate) fn topic_of(value: Option<Value>) -> Option<Topic> {
+    match value {
         Some(Value::BulkString(name)) => std::str::from_utf8(&name).ok()?.parse::<Topic>().ok(),
         Some(Value::SimpleString(name)) => name.parse().ok(),
         _ => None,
-    };
+    }
+}
+
+/// What the broker sends of its own accord.
+fn receive(topics: &Topics, state: &State, push: PushInfo) {
+    let mut data = push.data.into_iter();
     match push.kind {
         PushKind::Message => {
-            if let (Some(topic), Some(Value::BulkString(message))) = (topic(data.next()), data.next()) {
+            if let (Some(topic), Some(Value::BulkString(message))) = (topic_of(data.next()), data.next()) {
                 topics.deliver(topic, Signal::Message(Bytes::from(message)));
             }
         }
         PushKind::Subscribe => {
-            if let Some(topic) = topic(data.next()) {
+            if let Some(topic) = topic_of(data.next()) {
                 topics.confirmed(topic);
             }
         }

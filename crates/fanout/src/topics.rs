@@ -68,6 +68,18 @@ impl Topics {
         self.map().values_mut().for_each(|entry| entry.lost = true);
     }
 
+    /// The broker no longer delivers one topic. One that was left on purpose is gone by now.
+    pub(crate) fn lost_one(&self, topic: Topic) {
+        if let Some(entry) = self.map().get_mut(&topic) {
+            entry.lost = true;
+        }
+    }
+
+    /// Topics that the broker has not confirmed since they were lost.
+    pub(crate) fn lost_ones(&self) -> Vec<Topic> {
+        self.map().iter().filter(|(_, entry)| entry.lost).map(|(topic, _)| *topic).collect()
+    }
+
     /// The broker has confirmed the topic: whoever listened before looks at the log for what was missed.
     pub(crate) fn confirmed(&self, topic: Topic) {
         if let Some(entry) = self.map().get_mut(&topic)

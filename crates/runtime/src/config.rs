@@ -66,7 +66,8 @@ pub struct StorageArgs {
     /// Connections to Postgres at the most.
     #[arg(long, env = "TREE_AGENT_DATABASE_CONNECTIONS", value_name = "N", default_value = "8")]
     pub database_connections: String,
-    /// The Redis server, such as redis://host:6379.
+    /// The Redis server, such as redis://host:6379, or nodes of a Redis Cluster, such as
+    /// redis-cluster://host:6379,host2:6379.
     #[arg(
         long,
         env = "TREE_AGENT_REDIS_URL",

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Parser;
 use tree_agent_event_gateway::{Config, DEFAULT_PORT, Origins, WatchConfig, serve};
-use tree_agent_fanout::RedisFanout;
 use tree_agent_runtime::config::{ListenArgs, LogArgs, Problems, StorageArgs};
 use tree_agent_runtime::server::while_starting;
 use tree_agent_runtime::{Readiness, listen, retry, shutdown, telemetry};
@@ -52,8 +51,9 @@ async fn main() -> anyhow::Result<()> {
     let _telemetry = telemetry::init("event-gateway", &args.log.filter, format)?;
     let listener = listen::bind(address).await?;
     let shutdown = shutdown::signal()?;
-    let fanout =
-        RedisFanout::connect(&storage.redis_url).await.context("TREE_AGENT_REDIS_URL cannot be used")?;
+    let fanout = tree_agent_fanout::connect(&storage.redis_url)
+        .await
+        .context("TREE_AGENT_REDIS_URL cannot be used")?;
     let readiness = Readiness::new();
     let pool = PoolConfig { max_connections: storage.database_connections, ..PoolConfig::default() };
     let connecting = retry::until_connected(&readiness, "store", StoreError::is_transient, async || {
@@ -64,6 +64,6 @@ async fn main() -> anyhow::Result<()> {
     };
     let store = store.context("TREE_AGENT_DATABASE_URL cannot be used")?;
     tracing::info!(address = %listener.local_addr()?, "event-gateway is ready");
-    serve(config, Arc::new(store), Arc::new(fanout), listener, shutdown).await?;
+    serve(config, Arc::new(store), fanout, listener, shutdown).await?;
     Ok(())
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Parser;
-use tree_agent_fanout::RedisFanout;
 use tree_agent_model::RoleArgs;
 use tree_agent_planner::config::DriverArgs;
 use tree_agent_planner::{Config, DEFAULT_PORT, serve};
@@ -59,9 +58,10 @@ async fn main() -> anyhow::Result<()> {
         return Ok(());
     };
     let store = store.context("TREE_AGENT_DATABASE_URL cannot be used")?;
-    let fanout =
-        RedisFanout::connect(&storage.redis_url).await.context("TREE_AGENT_REDIS_URL cannot be used")?;
+    let fanout = tree_agent_fanout::connect(&storage.redis_url)
+        .await
+        .context("TREE_AGENT_REDIS_URL cannot be used")?;
     tracing::info!(address = %listener.local_addr()?, model = config.role.default_model(), owner = config.driver.owner, "planner is ready");
-    serve(config, Arc::new(store), Arc::new(fanout), listener, shutdown).await?;
+    serve(config, Arc::new(store), fanout, listener, shutdown).await?;
     Ok(())
 }

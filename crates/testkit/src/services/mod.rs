@@ -5,7 +5,9 @@
 
 mod postgres;
 mod redis;
+mod redis_cluster;
 mod watched;
 
 pub use postgres::PrivatePostgres;
 pub use redis::PrivateRedis;
+pub use redis_cluster::PrivateRedisCluster;

@@ -1,6 +1,8 @@
-//! The promises of fan-out, held to by both adapters.
+//! The promises of fan-out, held to by every adapter.
 
 #![allow(missing_docs)]
+
+mod cluster;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tree_agent_contract::{NodeId, RunId};
 use tree_agent_fanout::{Fanout, InProcessFanout, RedisFanout, Signal, Subscription, Topic};
-use tree_agent_testkit::services::PrivateRedis;
+use tree_agent_testkit::services::{PrivateRedis, PrivateRedisCluster};
 
 const RUN: Topic = Topic::Run(RunId(uuid::Uuid::from_u128(1)));
 const NODE: Topic = Topic::Node(NodeId(uuid::Uuid::from_u128(1)));
@@ -25,7 +27,14 @@ macro_rules! contract {
             #[tokio::test]
             async fn $name() {
                 let server = super::PrivateRedis::start().unwrap();
-                super::$name(std::sync::Arc::new(super::RedisFanout::connect(&server.url()).await.unwrap())).await;
+                super::$name(tree_agent_fanout::connect(&server.url()).await.unwrap()).await;
+            }
+        )*}
+        mod redis_cluster {$(
+            #[tokio::test]
+            async fn $name() {
+                let servers = super::PrivateRedisCluster::start().unwrap();
+                super::$name(tree_agent_fanout::connect(&servers.url()).await.unwrap()).await;
             }
         )*}
     };

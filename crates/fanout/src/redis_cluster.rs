@@ -1,0 +1,347 @@
+//! Fan-out over a Redis Cluster, by sharded pub/sub (Redis 7): a topic lives on the node that owns its slot, so that
+//! messages do not go to every node.
+//!
+//! The client follows the cluster's layout by itself once a command is redirected. What it does not do is noticed
+//! here: a slot that moves away unsubscribes its topics, and a node that dies takes its subscriptions along. Either
+//! marks topics as lost, and lost topics are subscribed to again, wherever they are now, until that is confirmed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::StreamExt;
+use redis::cluster::ClusterClient;
+use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo, SingleNodeRoutingInfo};
+use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisResult};
+use tokio::sync::{Mutex, Notify, watch};
+use tokio::task::JoinHandle;
+
+use crate::redis_adapter::topic_of;
+use crate::topics::Topics;
+use crate::{Fanout, FanoutError, Signal, Subscription, Topic};
+
+/// How long publications may take. Longer, and the log is the faster way.
+const PUBLISH: Duration = Duration::from_millis(200);
+/// How long a subscription or a ping may take.
+const REQUEST: Duration = Duration::from_secs(1);
+/// How long to wait at the start for a cluster that is there.
+const FIRST: Duration = Duration::from_secs(1);
+/// How often an idle connection is checked.
+const CHECK: Duration = Duration::from_secs(5);
+/// How soon a connection in doubt, or a lost topic, is looked at again.
+const AGAIN: Duration = Duration::from_millis(100);
+/// Topics that are subscribed to at the same time after an outage.
+const AT_ONCE: usize = 64;
+
+/// Fan-out over a Redis Cluster. Clones share its connections.
+#[derive(Clone)]
+pub struct RedisClusterFanout {
+    shared: Arc<Shared>,
+    _tasks: Arc<Tasks>,
+}
+
+struct Shared {
+    /// None until a node was reached.
+    publishing: watch::Receiver<Option<ClusterConnection>>,
+    listening: watch::Receiver<Option<ClusterConnection>>,
+    topics: Arc<Topics>,
+    state: Arc<State>,
+    /// Held while the broker is told of a topic, so that joining and leaving never overtake each other.
+    gate: Mutex<()>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Some node answered when last asked.
+    up: AtomicBool,
+    /// Something went wrong: look now.
+    doubt: Notify,
+}
+
+/// Background work that ends with the fan-out.
+struct Tasks(Vec<JoinHandle<()>>);
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl RedisClusterFanout {
+    /// A fan-out over the cluster of which `url` (`redis-cluster://host:6379,host2:6379`) names some nodes. When none of
+    /// them can be reached now, they are tried again in the background for as long as it takes.
+    ///
+    /// # Errors
+    /// Only for a malformed URL.
+    pub async fn connect(url: &str) -> Result<Self, FanoutError> {
+        let nodes = nodes(url)?;
+        let topics = Arc::new(Topics::default());
+        let state = Arc::new(State::default());
+        let (set_publishing, publishing) = watch::channel(None);
+        let (set_listening, listening) = watch::channel(None);
+        let pushes = (topics.clone(), state.clone());
+        let listener = client(&nodes, Some(pushes))?;
+        let publisher = client(&nodes, None)?;
+        let shared = Arc::new(Shared { publishing, listening, topics, state, gate: Mutex::new(()) });
+        let keeper = shared.clone();
+        let tasks = vec![
+            tokio::spawn(async move {
+                set_publishing.send_replace(Some(reach(&publisher).await));
+                // Receivers see a closed channel as one that changes no more.
+                std::future::pending::<()>().await;
+            }),
+            tokio::spawn(async move {
+                set_listening.send_replace(Some(reach(&listener).await));
+                keeper.keep().await;
+            }),
+        ];
+        if tokio::time::timeout(FIRST, shared.first_contact()).await.is_err() {
+            tracing::warn!("the Redis Cluster cannot be reached; watchers read the log until it can");
+        }
+        Ok(Self { shared, _tasks: Arc::new(Tasks(tasks)) })
+    }
+}
+
+/// The nodes that a URL names, with its user and password.
+fn nodes(url: &str) -> Result<Vec<ConnectionInfo>, FanoutError> {
+    let malformed = |cause: Option<redis::RedisError>| FanoutError {
+        message: "the Redis URL is malformed; expected redis-cluster://user:password@host:6379,host2:6379"
+            .into(),
+        source: cause.map(Into::into),
+    };
+    let rest = url.strip_prefix("redis-cluster://").ok_or_else(|| malformed(None))?;
+    let (user, hosts) = rest.rsplit_once('@').map_or((String::new(), rest), |(u, h)| (format!("{u}@"), h));
+    hosts
+        .trim_end_matches('/')
+        .split(',')
+        .map(|host| format!("redis://{user}{host}").into_connection_info().map_err(|e| malformed(Some(e))))
+        .collect()
+}
+
+fn client(
+    nodes: &[ConnectionInfo],
+    pushes: Option<(Arc<Topics>, Arc<State>)>,
+) -> Result<ClusterClient, FanoutError> {
+    let mut builder = ClusterClient::builder(nodes.to_vec())
+        .use_protocol(ProtocolVersion::RESP3)
+        .connection_timeout(REQUEST)
+        .response_timeout(REQUEST)
+        .min_retry_wait(10)
+        .max_retry_wait(200);
+    if let Some((topics, state)) = pushes {
+        builder = builder.push_sender(move |push: PushInfo| -> Result<(), FanoutError> {
+            receive(&topics, &state, push);
+            Ok(())
+        });
+    }
+    builder.build().map_err(|e| FanoutError::caused("the Redis Cluster cannot be used", e))
+}
+
+/// Connects, for as long as it takes.
+async fn reach(client: &ClusterClient) -> ClusterConnection {
+    loop {
+        match client.get_async_connection().await {
+            Ok(connection) => return connection,
+            Err(error) => {
+                tracing::debug!(%error, "no node of the Redis Cluster answers");
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Fanout for RedisClusterFanout {
+    async fn publish(&self, messages: Vec<(Topic, Bytes)>) -> Result<(), FanoutError> {
+        if messages.is_empty() {
+            return Ok(());
+        }
+        let connection = self.shared.ready(&self.shared.publishing, "publish")?;
+        // A pipeline goes to one node, so each topic has its own; within a topic the order is kept.
+        let mut pipelines: HashMap<Topic, redis::Pipeline> = HashMap::new();
+        for (topic, message) in &messages {
+            let pipeline = pipelines.entry(*topic).or_default();
+            pipeline.cmd("SPUBLISH").arg(topic.to_string()).arg(&message[..]).ignore();
+        }
+        let sent = pipelines.into_values().map(|pipeline| {
+            let mut connection = connection.clone();
+            async move { pipeline.query_async::<()>(&mut connection).await }
+        });
+        // All are tried, also when one node is away.
+        let sent = async {
+            let outcomes = futures::future::join_all(sent).await;
+            outcomes.into_iter().collect::<RedisResult<()>>()
+        };
+        self.shared.limited("publish", PUBLISH, sent).await
+    }
+
+    async fn subscribe(&self, topic: Topic) -> Result<Subscription, FanoutError> {
+        // On a task of its own: a caller that goes away must not leave a topic half joined.
+        let shared = self.shared.clone();
+        match tokio::spawn(async move { shared.subscribe(topic).await }).await {
+            Ok(result) => result,
+            Err(e) => Err(FanoutError::caused("the subscription was interrupted", e)),
+        }
+    }
+
+    async fn ping(&self) -> Result<(), FanoutError> {
+        for link in [&self.shared.publishing, &self.shared.listening] {
+            let mut connection = self.shared.ready(link, "ping")?;
+            let masters = (MultipleNodeRoutingInfo::AllMasters, Some(ResponsePolicy::AllSucceeded));
+            let ping = connection.route_command(redis::cmd("PING"), RoutingInfo::MultiNode(masters));
+            self.shared.limited("ping", REQUEST, async { ping.await.map(drop) }).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    async fn first_contact(&self) {
+        for link in [&self.publishing, &self.listening] {
+            // Both stay open for as long as the fan-out.
+            let _ = link.clone().wait_for(Option::is_some).await;
+        }
+        while !self.state.up.load(Ordering::Acquire) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// The connection, unless no node answers now.
+    fn ready(
+        &self,
+        link: &watch::Receiver<Option<ClusterConnection>>,
+        what: &str,
+    ) -> Result<ClusterConnection, FanoutError> {
+        let connection = link.borrow().clone().filter(|_| self.state.up.load(Ordering::Acquire));
+        connection
+            .ok_or_else(|| FanoutError::new(format!("{what} failed, the Redis Cluster cannot be reached")))
+    }
+
+    async fn limited(
+        &self,
+        what: &str,
+        limit: Duration,
+        call: impl Future<Output = RedisResult<()>>,
+    ) -> Result<(), FanoutError> {
+        let failed = match tokio::time::timeout(limit, call).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(e)) => FanoutError::caused(format!("{what} failed"), e),
+            Err(e) => FanoutError::caused(format!("{what} took longer than {limit:?}"), e),
+        };
+        self.state.doubt.notify_one();
+        Err(failed)
+    }
+
+    async fn subscribe(self: Arc<Self>, topic: Topic) -> Result<Subscription, FanoutError> {
+        let _gate = tokio::time::timeout(REQUEST, self.gate.lock())
+            .await
+            .map_err(|e| FanoutError::caused("Redis is slow to confirm subscriptions", e))?;
+        let mut connection = self.ready(&self.listening, "subscribe")?;
+        let (receiver, first) = self.topics.listen(topic);
+        // From here on the guard leaves again, also after an error.
+        let subscription = Subscription::new(receiver, Listener { shared: self.clone(), topic });
+        if first {
+            self.limited("subscribe", REQUEST, connection.ssubscribe(topic.to_string())).await?;
+        }
+        Ok(subscription)
+    }
+
+    /// Tells the broker that nobody listens to the topic any more, unless somebody does again.
+    async fn unsubscribe(&self, topic: Topic) {
+        let _gate = self.gate.lock().await;
+        if self.topics.forget(topic)
+            && let Ok(mut connection) = self.ready(&self.listening, "unsubscribe")
+            && let Err(error) =
+                self.limited("unsubscribe", REQUEST, connection.sunsubscribe(topic.to_string())).await
+        {
+            tracing::debug!(%topic, %error, "unsubscribing failed");
+        }
+    }
+
+    /// Keeps the state true and the topics subscribed to.
+    async fn keep(&self) {
+        loop {
+            let Some(mut connection) = self.listening.borrow().clone() else { return };
+            let random = RoutingInfo::SingleNode(SingleNodeRoutingInfo::Random);
+            let ping = connection.route_command(redis::cmd("PING"), random);
+            let up = tokio::time::timeout(REQUEST, ping).await.is_ok_and(|answer| answer.is_ok());
+            if self.state.up.swap(up, Ordering::AcqRel) != up {
+                tracing::info!(up, "connection to the Redis Cluster");
+            }
+            let mended = up && self.mend(&connection).await;
+            let wait = if mended { CHECK } else { AGAIN };
+            let _ = tokio::time::timeout(wait, self.state.doubt.notified()).await;
+        }
+    }
+
+    /// Subscribes to lost topics again; true when none is left.
+    async fn mend(&self, connection: &ClusterConnection) -> bool {
+        let lost = self.topics.lost_ones();
+        let confirmed = futures::stream::iter(lost.iter().copied())
+            .map(|topic| {
+                let mut connection = connection.clone();
+                async move {
+                    let subscribe = connection.ssubscribe(topic.to_string());
+                    let done =
+                        tokio::time::timeout(REQUEST, subscribe).await.is_ok_and(|answer| answer.is_ok());
+                    if done {
+                        self.topics.confirmed(topic);
+                    }
+                    done
+                }
+            })
+            .buffer_unordered(AT_ONCE)
+            .filter(|done| std::future::ready(*done))
+            .count()
+            .await;
+        confirmed == lost.len()
+    }
+}
+
+/// Leaves when it is dropped.
+struct Listener {
+    shared: Arc<Shared>,
+    topic: Topic,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let (shared, topic) = (self.shared.clone(), self.topic);
+        if shared.topics.leave(topic)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move { shared.unsubscribe(topic).await });
+        }
+    }
+}
+
+/// What the nodes send of their own accord.
+fn receive(topics: &Topics, state: &State, push: PushInfo) {
+    let mut data = push.data.into_iter();
+    match push.kind {
+        PushKind::SMessage => {
+            if let (Some(topic), Some(redis::Value::BulkString(message))) =
+                (topic_of(data.next()), data.next())
+            {
+                topics.deliver(topic, Signal::Message(Bytes::from(message)));
+            }
+        }
+        // Ours, or the node's, whose slot moved away.
+        PushKind::SUnsubscribe => {
+            if let Some(topic) = topic_of(data.next()) {
+                topics.lost_one(topic);
+                state.doubt.notify_one();
+            }
+        }
+        // Which node it was is not told.
+        PushKind::Disconnection => {
+            topics.lost();
+            state.doubt.notify_one();
+        }
+        _ => {}
+    }
+}
