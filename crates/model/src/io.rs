@@ -51,11 +51,12 @@ impl RoleIo {
     /// True while the call may use more of everything: further tools can be offered. At the end of its allowance a
     /// role answers with what it has.
     pub fn may_go_on(&self) -> bool {
-        let below =
-            |most: Option<u64>, used: &AtomicU64| most.is_none_or(|m| used.load(Ordering::Relaxed) < m);
-        below(self.allowance.tokens, &self.tokens)
-            && below(self.allowance.cost_micros, &self.cost_micros)
-            && below(self.allowance.tool_calls, &self.calls)
+        self.may_ask() && below(self.allowance.tool_calls, &self.calls)
+    }
+
+    /// True while the call may use more tokens and money, whatever is left of tool calls.
+    pub fn may_ask(&self) -> bool {
+        below(self.allowance.tokens, &self.tokens) && below(self.allowance.cost_micros, &self.cost_micros)
     }
 
     /// True when a tool call was refused because none was left: the answer is made of less than was wanted.
@@ -123,6 +124,10 @@ impl RoleIo {
         // An error means that nobody listens any more: the call's future is dropped next.
         let _ = self.updates.send(update).await;
     }
+}
+
+fn below(most: Option<u64>, used: &AtomicU64) -> bool {
+    most.is_none_or(|most| used.load(Ordering::Relaxed) < most)
 }
 
 fn now() -> Timestamp {

@@ -181,7 +181,7 @@ impl RoleModel for Llm {
     async fn execute(&self, input: &ExecuteInput, io: &RoleIo) -> Result<ExecutorOutput, RoleError> {
         let budget = self.shared.config.tuning.context.executor;
         let mut call = self.call(io, &input.call, "execute", Profile::Fast, budget)?;
-        if self.shared.config.tuning.tool_rounds > 0 {
+        if self.shared.config.tuning.tool_rounds > 0 && io.may_go_on() {
             call.tools = toolbox::offered(io).await;
         }
         let answer = call.ask::<ExecutorReply>(input, |schema, tools, cutter| {

@@ -31,7 +31,7 @@ pub(super) struct Call<'a> {
     /// Tokens of the prompt.
     pub(super) budget: usize,
     pub(super) bounds: Bounds,
-    /// What the model may call, and in how many rounds.
+    /// What the model may call.
     pub(super) tools: Vec<Tool>,
 }
 
@@ -110,6 +110,11 @@ impl<'a> Call<'a> {
     ) -> Result<Result<R::Output, Failure>, RoleError> {
         let Target { provider, model, .. } = target;
         loop {
+            if progress.repairs > 0 && !self.io.may_ask() {
+                let message =
+                    "what was left of maxTokens or maxCostMicros is used up, and no answer was usable";
+                return Err(RoleError::new(RoleErrorKind::Rejected, message));
+            }
             let has_tools = !self.tools.is_empty() && provider.able(model, FailureKind::Tools);
             let rounds = self.shared.config.tuning.tool_rounds;
             let may_call_tools =
@@ -226,7 +231,7 @@ impl<'a> Call<'a> {
         }
         let (input, output, cached) = turn.tokens.unwrap_or_else(|| {
             purpose.push_str(", tokens estimated");
-            let history = progress.history.texts().map(|text| tokens::count(text)).sum::<usize>();
+            let history = progress.history.texts().map(tokens::count).sum::<usize>();
             let input = tokens::count(&prompt.system) + tokens::count(&prompt.user) + history;
             (input as u64, tokens::count(&turn.text) as u64, 0)
         });

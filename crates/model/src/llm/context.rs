@@ -21,6 +21,9 @@ struct Caps {
     own: usize,
 }
 
+/// One of the caps.
+type Cap = fn(&mut Caps) -> &mut usize;
+
 /// Cuts texts to their caps, and remembers what it left out.
 pub(super) struct Cutter {
     caps: Caps,
@@ -106,7 +109,7 @@ pub(super) fn assemble(
     let bytes = prompt.system.len() + prompt.user.len();
     let excess = (size - budget + STATEMENT) * bytes / size.max(1);
     let scratchpad = cutter.scratchpad.saturating_sub(excess);
-    let ladder: [(fn(&mut Caps) -> &mut usize, &[usize]); 5] = [
+    let ladder: [(Cap, &[usize]); 5] = [
         (|c| &mut c.scratchpad, &[scratchpad, 0]),
         (|c| &mut c.json, &[4_000, 1_000, 200, 0]),
         (|c| &mut c.snippet, &[200, 0]),

@@ -14,15 +14,15 @@ pub(super) struct Prompt {
     pub(super) user: String,
 }
 
-/// The roles that have prompts of their own.
+/// The roles of the strategy `tree`: each has a prompt of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Template {
-    /// The planner of the strategy `tree`.
-    TreePlanner,
-    /// Its executor.
-    TreeExecutor,
-    /// Its aggregator.
-    TreeAggregator,
+    /// The planner.
+    Planner,
+    /// The executor.
+    Executor,
+    /// The aggregator.
+    Aggregator,
 }
 
 /// Between the two parts of a file.
@@ -33,9 +33,9 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
     env.set_undefined_behavior(UndefinedBehavior::SemiStrict);
     env.add_filter("data", data);
     let files = [
-        ("planner", include_str!("../../prompts/tree/planner.md")),
-        ("executor", include_str!("../../prompts/tree/executor.md")),
-        ("aggregator", include_str!("../../prompts/tree/aggregator.md")),
+        ("planner", include_str!("../../prompts/tree/planner.md.j2")),
+        ("executor", include_str!("../../prompts/tree/executor.md.j2")),
+        ("aggregator", include_str!("../../prompts/tree/aggregator.md.j2")),
     ];
     let mut add = |name: String, text: &'static str| {
         env.add_template_owned(name, text).expect("every template is rendered by a test");
@@ -45,8 +45,8 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         add(format!("{name}.system"), system.trim_end());
         add(format!("{name}.user"), user);
     }
-    add("rules".to_owned(), include_str!("../../prompts/rules.md").trim_end());
-    add("repair".to_owned(), include_str!("../../prompts/repair.md").trim_end());
+    add("rules".to_owned(), include_str!("../../prompts/rules.md.j2").trim_end());
+    add("repair".to_owned(), include_str!("../../prompts/repair.md.j2").trim_end());
     env
 });
 
@@ -73,9 +73,9 @@ pub(super) fn render(
     values: &impl Serialize,
 ) -> Result<Prompt, RoleError> {
     let name = match template {
-        Template::TreePlanner => "planner",
-        Template::TreeExecutor => "executor",
-        Template::TreeAggregator => "aggregator",
+        Template::Planner => "planner",
+        Template::Executor => "executor",
+        Template::Aggregator => "aggregator",
     };
     #[derive(Serialize)]
     struct Schema<'a> {

@@ -65,7 +65,7 @@ impl Outcome {
 }
 
 /// Runs the calls side by side, the answers in their order. A call that cannot be made is answered with an error that
-/// the model can act on. An output has at most a quarter of `budget` tokens.
+/// the model can act on. An output has at most about a quarter of `budget` tokens.
 pub(super) async fn run(io: &RoleIo, calls: &[ToolCall], budget: usize) -> Vec<Outcome> {
     join_all(calls.iter().enumerate().map(|(i, call)| one(io, call, i < AT_ONCE, budget))).await
 }

@@ -94,7 +94,7 @@ pub(in crate::llm) fn planner(
         left_out: Vec::new(),
     };
     view.left_out = cutter.left_out();
-    render(Template::TreePlanner, schema, &view)
+    render(Template::Planner, schema, &view)
 }
 
 #[derive(Serialize)]
@@ -189,7 +189,7 @@ pub(in crate::llm) fn executor(
         left_out: Vec::new(),
     };
     view.left_out = cutter.left_out();
-    render(Template::TreeExecutor, schema, &view)
+    render(Template::Executor, schema, &view)
 }
 
 /// What the success criteria ask for: a document unless they speak of data.
@@ -228,5 +228,5 @@ pub(in crate::llm) fn aggregator(
         left_out: Vec::new(),
     };
     view.left_out = cutter.left_out();
-    render(Template::TreeAggregator, schema, &view)
+    render(Template::Aggregator, schema, &view)
 }

@@ -1,0 +1,190 @@
+//! Everything that models and their servers do wrong: mended where it can be, a typed failure where not, and never
+//! the loss of what was finished.
+
+use serde_json::{Value, json};
+use tree_agent_contract::role::*;
+use tree_agent_model::LlmArgs;
+
+use crate::provider::{Answer, Provider, status, text};
+use crate::support::*;
+
+fn two_steps() -> Value {
+    plan(&[band(&[step("a", "Part a"), step("b", "Part b")])])
+}
+
+/// Plans with `first` and then a good answer; what the follow-up said.
+async fn repaired(first: Answer, good: Value) -> (Came<PlannerOutput>, String) {
+    let provider = Provider::new(vec![first, text(&good)]).await;
+    let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+    assert_eq!(came.output().mode, PlannerMode::Plan);
+    assert_eq!(came.purposes(), ["plan", "plan (repair 1)"]);
+    let asked = provider.asked();
+    assert_eq!(asked.len(), 2);
+    (came, asked[1].last())
+}
+
+#[tokio::test]
+async fn invalid_json_is_repaired() {
+    let (_, said) = repaired(Answer::Text("{'mode': plan}".into(), "stop"), two_steps()).await;
+    assert!(said.contains("the JSON cannot be read"), "{said}");
+}
+
+#[tokio::test]
+async fn fences_prose_and_trailing_commas_need_no_repair() {
+    let answer = two_steps().to_string().replace("]}]}", "],}],}");
+    let answer = format!("Sure! Here is the plan:\n```json\n{answer}\n```\nGood luck.");
+    let provider = Provider::new(vec![Answer::Text(answer, "stop")]).await;
+    let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+    assert_eq!(came.output().mode, PlannerMode::Plan);
+    assert_eq!(provider.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn cut_json_is_repaired_and_not_guessed() {
+    let whole = two_steps().to_string();
+    let cut = whole[..whole.len() * 2 / 3].to_owned();
+    let (_, said) = repaired(Answer::Text(cut, "length"), two_steps()).await;
+    assert!(said.contains("the JSON is cut") && said.contains("limit of 8192 tokens"), "{said}");
+}
+
+#[tokio::test]
+async fn the_wrong_schema_is_repaired_with_the_errors_quoted() {
+    let mut wrong = two_steps();
+    wrong["decision"]["plan"]["bands"][0]["steps"][0]["title"] = json!(7);
+    wrong["decision"]["plan"]["summary"] = Value::Null;
+    let (_, said) = repaired(text(&wrong), two_steps()).await;
+    assert!(said.contains("/plan/bands/0/steps/0/title") && said.contains("/plan/summary"), "{said}");
+    let (_, said) = repaired(text(&json!({"answer": 42})), two_steps()).await;
+    assert!(said.contains("mode: is missing"), "{said}");
+}
+
+#[tokio::test]
+async fn bands_out_of_order_are_put_in_order_or_sent_back() {
+    let mut swapped = plan(&[band(&[step("b", "Second")]), band(&[step("a", "First")])]);
+    swapped["decision"]["plan"]["bands"][0]["index"] = json!(1);
+    swapped["decision"]["plan"]["bands"][1]["index"] = json!(0);
+    let provider = Provider::new(vec![text(&swapped)]).await;
+    let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+    let bands = &came.output().plan.as_ref().unwrap().bands;
+    assert_eq!((bands[0].index, bands[0].steps[0].title.as_str()), (0, "First"));
+
+    swapped["decision"]["plan"]["bands"][1]["index"] = json!(1);
+    let (_, said) = repaired(text(&swapped), two_steps()).await;
+    assert!(said.contains("plan.bands: number all of them"), "{said}");
+}
+
+#[tokio::test]
+async fn duplicate_step_ids_are_told_apart_and_it_is_said() {
+    let answer = plan(&[band(&[step("s", "Part a"), step("s", "Part b")]), band(&[step(" ", "Part c")])]);
+    let provider = Provider::new(vec![text(&answer)]).await;
+    let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+    let bands = &came.output().plan.as_ref().unwrap().bands;
+    let ids: Vec<&str> = bands.iter().flat_map(|b| &b.steps).map(|s| s.id.as_str()).collect();
+    assert_eq!(ids, ["s", "s-2", "s3"]);
+    assert!(came.output().scratchpad.append_markdown.contains("\"s\" was taken"));
+}
+
+/// The engine cuts them to the run's budget and says so (`guard:maxStepsPerBand`).
+#[tokio::test]
+async fn fifty_steps_are_a_plan() {
+    let steps: Vec<Value> = (0..50).map(|n| step(&format!("s{n}"), &format!("Part {n}"))).collect();
+    let provider = Provider::new(vec![text(&plan(&[band(&steps)]))]).await;
+    let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+    assert_eq!(came.output().plan.as_ref().unwrap().bands[0].steps.len(), 50);
+    let steps: Vec<Value> = (0..500).map(|n| step(&format!("s{n}"), &"long ".repeat(300))).collect();
+    let provider = Provider::new(vec![text(&plan(&[band(&steps)]))]).await;
+    let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+    assert_eq!(came.output().plan.as_ref().unwrap().bands[0].steps.len(), 256);
+    assert!(came.output().scratchpad.append_markdown.contains("256 were taken"));
+}
+
+#[tokio::test]
+async fn labels_that_do_not_exist_are_repaired() {
+    let mut wrong = executed();
+    wrong["result"]["primaryArtifactLabel"] = json!("ansver");
+    wrong["result"]["parentHint"] = json!({"hintType": "read_documents", "artifactLabels": ["nothing"]});
+    let provider = Provider::new(vec![text(&wrong), text(&executed())]).await;
+    let args = LlmArgs { model_tool_rounds: "0".into(), ..served_by(&provider) };
+    let came = Service::new(&args).execute(&execute_input("Tides?")).await;
+    assert_eq!(came.output().artifacts.len(), 2);
+    let said = provider.asked()[1].last();
+    assert!(said.contains("\"ansver\" is no artifact") && said.contains("artifactLabels[0]"), "{said}");
+}
+
+#[tokio::test]
+async fn refusals_and_empty_answers_are_a_typed_failure_after_two_repairs() {
+    let sorry = Answer::Text("I'm sorry, but I can't help with that.".into(), "stop");
+    for (answer, telling) in [
+        (sorry, "I'm sorry"),
+        (Answer::Text(String::new(), "stop"), "the answer was empty"),
+        (Answer::Text(String::new(), "content_filter"), "a content filter ended the answer"),
+    ] {
+        let provider = Provider::always(answer).await;
+        let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+        assert_eq!(came.error().kind, RoleErrorKind::InvalidOutput);
+        assert!(came.error().message.contains(telling), "{}", came.error());
+        assert_eq!(provider.asked().len(), 3, "the answer and two repairs");
+        assert_eq!(came.purposes(), ["plan", "plan (repair 1)", "plan (repair 2)"]);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_stalls_or_breaks_is_asked_again() {
+    for bad in [Answer::Stall("{\"decision\": {\"mo"), Answer::Break("{\"decision\": {\"mo")] {
+        let provider = Provider::new(vec![bad, text(&two_steps())]).await;
+        let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+        assert_eq!(came.output().mode, PlannerMode::Plan);
+        assert_eq!(came.purposes(), ["plan"], "it is the same request, not a repair");
+    }
+    let provider = Provider::always(Answer::Stall("")).await;
+    let args = LlmArgs { model_tries: "1".into(), ..served_by(&provider) };
+    let came = Service::new(&args).plan(&plan_input("Compare the parts")).await;
+    assert_eq!(came.error().kind, RoleErrorKind::Timeout);
+    assert!(came.error().message.contains("sent nothing for 1 s"), "{}", came.error());
+}
+
+#[tokio::test]
+async fn where_schemas_are_unsupported_the_prompt_holds_the_schema() {
+    let body = r#"{"error":{"message":"Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."}}"#;
+    let provider = Provider::new(vec![status(400, body), text(&two_steps()), text(&direct())]).await;
+    let service = Service::new(&served_by(&provider));
+    let came = service.plan(&plan_input("Compare the parts")).await;
+    assert_eq!(came.output().mode, PlannerMode::Plan);
+    assert_eq!(came.purposes(), ["plan"]);
+    service.plan(&plan_input("Again")).await.output();
+    let asked = provider.asked();
+    assert!(asked[0].body.get("response_format").is_some());
+    assert!(!asked[0].said().contains("The schema of your answer"));
+    for later in &asked[1..] {
+        assert!(later.body.get("response_format").is_none(), "it is not tried again");
+        assert!(later.said().contains("The schema of your answer") && later.said().contains("modeReason"));
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_too_long_is_shortened_once() {
+    let long =
+        status(400, r#"{"error":{"code":"context_length_exceeded","message":"maximum context length"}}"#);
+    let provider = Provider::new(vec![long.clone(), text(&two_steps())]).await;
+    let mut input = plan_input("Compare the parts");
+    input.call.scratchpad_tail = "old notes ".repeat(3_000);
+    let args = LlmArgs { model_context_tokens: "8000".into(), ..served_by(&provider) };
+    Service::new(&args).plan(&input).await.output();
+    let asked = provider.asked();
+    assert!(asked[1].said().len() < asked[0].said().len(), "it is shorter");
+    assert!(asked[1].said().contains("Left out of this prompt"), "and says so");
+    assert!(asked[1].said().contains("the oldest text of the scratchpad"));
+
+    let provider = Provider::always(long).await;
+    let came = Service::new(&served_by(&provider)).plan(&input).await;
+    assert_eq!(came.error().kind, RoleErrorKind::Rejected);
+    assert_eq!(provider.asked().len(), 2, "shortened once, no more");
+}
+
+#[tokio::test]
+async fn what_a_failed_call_had_used_is_still_counted() {
+    let provider = Provider::always(Answer::Text("no".into(), "stop")).await;
+    let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+    assert!(came.output.is_err());
+    assert_eq!(came.usage.iter().map(|u| u.input_tokens).sum::<u64>(), 3_000);
+}

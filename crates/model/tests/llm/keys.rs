@@ -1,0 +1,82 @@
+//! Keys: what is said when one is missing or wrong, and that none is ever shown.
+
+use tree_agent_contract::role::RoleErrorKind;
+use tree_agent_model::{LanguageModels, LlmArgs, Models};
+use tree_agent_runtime::config::Problems;
+
+use crate::provider::{Answer, Provider, status};
+use crate::support::*;
+
+/// A refusal that quotes the key, as some providers send it.
+fn refused() -> Answer {
+    status(
+        401,
+        &format!(
+            "{{\"error\":{{\"message\":\"Incorrect API key provided: {KEY}\",\"code\":\"invalid_api_key\"}}}}"
+        ),
+    )
+}
+
+#[tokio::test]
+async fn a_key_that_is_refused_is_known_before_a_run_starts() {
+    let provider = Provider::new(Vec::new()).await;
+    let models = language(&served_by(&provider));
+    models.check_keys().await.expect("the list of models is given");
+    provider.models(status(503, "busy"));
+    models.check_keys().await.expect("a provider that is down now may be back later");
+    provider.models(refused());
+    let error = models.check_keys().await.unwrap_err();
+    assert_eq!(error.kind, RoleErrorKind::Rejected);
+    assert!(error.message.contains("OPENAI_API_KEY was refused"), "{error}");
+    assert!(!error.message.contains("0123456789"), "{error}");
+    assert!(provider.asked().is_empty(), "nothing was generated");
+}
+
+#[tokio::test]
+async fn a_key_that_is_refused_later_fails_the_call_at_once_and_is_not_shown() {
+    for args in [served_by, anthropic] {
+        let provider = Provider::always(refused()).await;
+        let came = Service::new(&args(&provider)).plan(&plan_input("Compare")).await;
+        assert_eq!(came.error().kind, RoleErrorKind::Rejected, "it is not retried");
+        assert!(came.error().message.contains("_API_KEY was refused"), "{}", came.error());
+        assert_eq!(provider.asked().len(), 1);
+        assert!(!format!("{came:?}").contains("0123456789"));
+    }
+}
+
+#[tokio::test]
+async fn a_missing_key_is_named_with_its_variable() {
+    let mut problems = Problems::default();
+    let args = LlmArgs { model_fast: "anthropic:claude-haiku-4-5".into(), ..LlmArgs::default() };
+    let config = args.check_with(&mut problems, &|_| None);
+    let text = problems.finish().unwrap_err().to_string();
+    assert!(text.contains("ANTHROPIC_API_KEY: is not set"), "{text}");
+    // A run that names such a model is refused before anything is asked.
+    let models = Models::with_language_models("offline", LanguageModels::new(&config)).unwrap();
+    let error = models.resolve("gemini:gemini-2.5-flash").map(|_| ()).unwrap_err();
+    assert_eq!(error.kind, RoleErrorKind::Rejected);
+    assert!(error.message.contains("set GEMINI_API_KEY"), "{error}");
+}
+
+#[tokio::test]
+async fn no_key_reaches_an_error_an_event_or_the_prompt() {
+    let echo = format!("your request with Bearer {KEY} was odd, and {}… too", &KEY[..20]);
+    let bodies = [
+        status(400, &echo),
+        status(500, &echo),
+        Answer::Status(429, vec![("retry-after", "0".into())], echo),
+    ];
+    for bad in bodies {
+        let provider = Provider::always(bad).await;
+        let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare")).await;
+        assert!(came.output.is_err());
+        assert!(!format!("{came:?}").contains("0123456789"), "{came:?}");
+        for asked in provider.asked() {
+            assert!(!asked.said().contains("0123456789"));
+        }
+    }
+    // Nor does it when the model itself repeats it.
+    let provider = Provider::always(Answer::Text(format!("I know {KEY}"), "stop")).await;
+    let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare")).await;
+    assert!(!came.error().message.contains("0123456789"), "{}", came.error());
+}

@@ -1,0 +1,12 @@
+//! The language models against servers in this process that speak the providers' protocols: chat completions of
+//! OpenAI and messages of Anthropic, with streams of the shapes that those providers send.
+
+mod bad_input;
+mod budget;
+mod keys;
+mod prompts;
+mod provider;
+mod resilience;
+mod roles;
+mod support;
+mod tools;

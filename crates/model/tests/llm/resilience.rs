@@ -1,0 +1,102 @@
+//! Providers that are busy, broken or gone.
+
+use std::time::{Duration, Instant};
+
+use tree_agent_contract::role::{PlannerMode, RoleErrorKind};
+use tree_agent_model::LlmArgs;
+
+use crate::provider::{Answer, Provider, status, text};
+use crate::support::*;
+
+fn busy(after: &str) -> Answer {
+    Answer::Status(429, vec![("retry-after", after.to_owned())], "slow down".into())
+}
+
+#[tokio::test]
+async fn busy_and_broken_providers_are_asked_again() {
+    let provider = Provider::new(vec![busy("0.3"), status(503, "oops"), text(&direct())]).await;
+    let begun = Instant::now();
+    let came = Service::new(&served_by(&provider)).plan(&plan_input("What is it?")).await;
+    assert_eq!(came.output().mode, PlannerMode::Execute);
+    assert!(begun.elapsed() >= Duration::from_millis(300), "Retry-After was kept");
+    assert_eq!(provider.asked().len(), 3);
+}
+
+#[tokio::test]
+async fn a_provider_that_stays_busy_is_overloaded() {
+    let provider = Provider::always(busy("0")).await;
+    let came = Service::new(&served_by(&provider)).plan(&plan_input("What is it?")).await;
+    assert_eq!(came.error().kind, RoleErrorKind::Overloaded);
+    assert_eq!(provider.asked().len(), 3, "as often as is set");
+}
+
+#[tokio::test]
+async fn the_circuit_opens_and_the_node_is_blocked_until_it_closes() {
+    let provider = Provider::always(status(500, "oops")).await;
+    let args = LlmArgs {
+        model_circuit_failures: "3".into(),
+        model_circuit_seconds: "1".into(),
+        ..served_by(&provider)
+    };
+    let service = Service::new(&args);
+    let first = service.plan(&plan_input("What is it?")).await;
+    assert_eq!(first.error().kind, RoleErrorKind::Overloaded);
+    let second = service.plan(&plan_input("What is it?")).await;
+    // The engine shows a node as blocked for this kind, and makes the call again without counting an attempt.
+    assert_eq!(second.error().kind, RoleErrorKind::Unreachable);
+    assert!(second.error().message.contains("the circuit is open"), "{}", second.error());
+    assert_eq!(provider.asked().len(), 3, "an open circuit asks nobody");
+
+    provider.then(vec![text(&direct())]);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        match service.plan(&plan_input("What is it?")).await.output {
+            Ok(output) => break assert_eq!(output.mode, PlannerMode::Execute),
+            Err(error) => assert!(Instant::now() < deadline, "it did not close: {error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn nobody_at_the_address_is_unreachable() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    drop(listener);
+    let args = LlmArgs { model_balanced: "openai:m".into(), model_base_url: url, ..quick() };
+    let came = Service::new(&args).plan(&plan_input("What is it?")).await;
+    assert_eq!(came.error().kind, RoleErrorKind::Unreachable);
+    assert!(came.error().message.contains("cannot be reached"), "{}", came.error());
+}
+
+#[tokio::test]
+async fn another_model_is_asked_when_one_is_set() {
+    let broken = Provider::always(status(500, "oops")).await;
+    let spare = Provider::new(vec![text(&direct())]).await;
+    let args = LlmArgs {
+        model_fallback: "anthropic:claude-spare".into(),
+        anthropic_base_url: spare.url.clone(),
+        ..served_by(&broken)
+    };
+    let came = Service::new(&args).plan(&plan_input("What is it?")).await;
+    assert_eq!(came.output().mode, PlannerMode::Execute);
+    assert_eq!(came.usage[0].model, "anthropic:claude-spare");
+    assert!(came.scratchpad.contains("anthropic:claude-spare is asked instead"), "{}", came.scratchpad);
+
+    // A refused key is for its owner to put right.
+    let refusing = Provider::always(status(401, "no")).await;
+    let args = LlmArgs { model_base_url: refusing.url.clone(), ..args };
+    let came = Service::new(&args).plan(&plan_input("What is it?")).await;
+    assert_eq!(came.error().kind, RoleErrorKind::Rejected);
+}
+
+#[tokio::test]
+async fn only_so_many_requests_are_made_at_a_time() {
+    let provider = Provider::always(text(&direct())).await;
+    let args = LlmArgs { model_concurrency: "2".into(), ..served_by(&provider) };
+    let service = Service::new(&args);
+    let input = plan_input("What is it?");
+    let calls = futures::future::join_all((0..8).map(|_| service.plan(&input))).await;
+    assert!(calls.iter().all(|came| came.output.is_ok()));
+    assert_eq!(provider.most_at_once(), 2);
+}

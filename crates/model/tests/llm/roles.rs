@@ -1,0 +1,186 @@
+//! Answers as they should be: read, streamed, counted, and turned into what the contract wants.
+
+use serde_json::{Value, json};
+use tree_agent_contract::role::*;
+use tree_agent_contract::{HintType, ResultKind};
+
+use crate::provider::{Answer, Provider, text};
+use crate::support::*;
+
+fn two_steps() -> Value {
+    plan(&[band(&[step("a", "Part a"), step("b", "Part b")])])
+}
+
+#[tokio::test]
+async fn a_plan_is_read_shown_while_it_is_written_and_counted() {
+    let provider = Provider::new(vec![text(&two_steps())]).await;
+    let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+    let plan = came.output().plan.as_ref().expect("a plan");
+    assert_eq!(
+        plan.bands[0].steps.iter().map(|s| s.title.as_str()).collect::<Vec<_>>(),
+        ["Part a", "Part b"]
+    );
+
+    assert!(came.scratchpad.contains("Two parts, side by side."), "{}", came.scratchpad);
+    assert!(came.pieces > 2, "it arrived in {} pieces", came.pieces);
+    let rest = &came.output().scratchpad.append_markdown;
+    assert!(!rest.contains("Two parts"), "what was shown is not written again: {rest}");
+    assert!(rest.contains("2 steps"), "{rest}");
+
+    let usage = &came.usage[0];
+    assert_eq!((usage.input_tokens, usage.output_tokens, usage.cached_tokens), (1_000, 50, 400));
+    assert_eq!((usage.model.as_str(), usage.purpose.as_str()), ("openai:test-model", "plan"));
+    assert!(usage.duration_ms > 0);
+
+    let asked = &provider.asked()[0];
+    let format = &asked.body["response_format"];
+    assert_eq!(format["type"], "json_schema");
+    let union = &format["json_schema"]["schema"]["properties"]["decision"]["anyOf"];
+    for (branch, mode) in [(0, "execute"), (1, "plan")] {
+        let properties = union[branch]["properties"].as_object().expect("properties");
+        assert_eq!(properties.keys().next().map(String::as_str), Some("mode"), "the mode comes first");
+        assert!(properties["mode"].to_string().contains(mode));
+    }
+    assert!(format.to_string().contains("maxLength"), "a server of one's own gets bounds");
+    assert_eq!(asked.headers["authorization"], format!("Bearer {KEY}"));
+}
+
+#[tokio::test]
+async fn anthropic_is_asked_in_its_own_words() {
+    let provider = Provider::new(vec![text(&two_steps()), text(&executed()), text(&aggregated())]).await;
+    let service = Service::new(&anthropic(&provider));
+    let planned = service.plan(&plan_input("Compare the parts")).await;
+    assert_eq!(planned.output().mode, PlannerMode::Plan);
+    let usage = &planned.usage[0];
+    assert_eq!((usage.input_tokens, usage.output_tokens, usage.cached_tokens), (1_000, 50, 400));
+    assert_eq!(service.execute(&execute_input("Tides?")).await.output().artifacts.len(), 2);
+    let input = AggregateInput {
+        call: call("Tides?"),
+        plan_summary: String::new(),
+        children: Vec::new(),
+        exhausted_budget: None,
+    };
+    assert_eq!(service.aggregate(&input).await.output().synthesis.key_findings, ["noon"]);
+    for asked in provider.asked() {
+        assert_eq!(asked.headers["x-api-key"], KEY);
+        if asked.body.get("tools").is_some() {
+            continue;
+        }
+        assert_eq!(asked.body["output_config"]["format"]["type"], "json_schema", "{}", asked.said());
+    }
+}
+
+#[tokio::test]
+async fn an_executors_answer_becomes_artifacts_and_a_hint() {
+    let provider = Provider::new(vec![text(&executed())]).await;
+    let args = tree_agent_model::LlmArgs { model_tool_rounds: "0".into(), ..served_by(&provider) };
+    let came = Service::new(&args).execute(&execute_input("When is high water?")).await;
+    let output = came.output();
+    assert_eq!(output.result.kind, ResultKind::Hybrid);
+    assert_eq!(output.result.parent_hint.hint_type, HintType::ReadDocuments);
+    assert_eq!(output.result.parent_hint.artifact_labels, ["answer", "times"]);
+    assert_eq!(
+        Value::from(output.artifacts[1].json_payload.clone().unwrap()),
+        json!({"high": 12, "unit": "h"})
+    );
+    assert!(came.scratchpad.contains("# Tides\n\nNoon."), "the document is seen while it is written");
+    assert!(provider.asked()[0].body.get("tools").is_none());
+}
+
+#[tokio::test]
+async fn an_aggregator_without_artifacts_still_returns_a_document() {
+    let mut answer = aggregated();
+    answer["artifacts"] = json!([]);
+    answer["next"] = json!({"shouldReplan": true, "replanReason": "the tables of May are missing"});
+    let provider = Provider::new(vec![text(&answer)]).await;
+    let input = AggregateInput {
+        call: call("Tides?"),
+        plan_summary: "Both parts.".into(),
+        children: Vec::new(),
+        exhausted_budget: None,
+    };
+    let came = Service::new(&served_by(&provider)).aggregate(&input).await;
+    let document = came.output().artifacts[0].document_markdown.as_deref().unwrap();
+    assert!(document.contains("High water is at noon.") && document.contains("- noon"), "{document}");
+    assert_eq!(came.output().next.replan_reason.as_deref(), Some("the tables of May are missing"));
+}
+
+#[tokio::test]
+async fn roles_use_the_model_of_their_profile() {
+    let provider = Provider::new(Vec::new()).await;
+    let args = tree_agent_model::LlmArgs {
+        model_fast: "openai:small".into(),
+        model_balanced: "openai:middle".into(),
+        model_powerful: "openai:large".into(),
+        ..served_by(&provider)
+    };
+    let service = Service::new(&args);
+    provider.then(vec![text(&direct()), text(&direct()), text(&executed())]);
+    service.plan(&plan_input("root")).await.output();
+    let mut deeper = plan_input("below");
+    deeper.call.depth = 1;
+    service.plan(&deeper).await.output();
+    service.execute(&execute_input("leaf")).await.output();
+    let models: Vec<Value> = provider.asked().iter().map(|asked| asked.body["model"].clone()).collect();
+    assert_eq!(models, ["large", "middle", "small"]);
+}
+
+#[tokio::test]
+async fn where_only_an_address_is_known_its_first_model_is_used() {
+    let provider = Provider::new(vec![text(&direct())]).await;
+    let args = tree_agent_model::LlmArgs { model_base_url: provider.url.clone(), ..quick() };
+    let came = Service::new(&args).plan(&plan_input("What is high water?")).await;
+    assert_eq!(came.usage[0].model, "openai:first-model");
+    assert_eq!(provider.asked()[0].body["model"], "first-model");
+}
+
+/// Proportionality: a trivial objective ends as one executed node.
+#[tokio::test]
+async fn a_plan_that_is_no_plan_is_executed() {
+    let mut small = two_steps();
+    small["decision"]["leafDecision"] =
+        json!({"canExecuteDirectly": true, "complexity": "low", "blockers": []});
+    for (answer, why) in [
+        (plan(&[]), "The plan was empty"),
+        (plan(&[band(&[])]), "The plan was empty"),
+        (
+            json!({"mode": "plan", "modeReason": "Hm.", "scratchpad": {"appendMarkdown": "x"}, "plan": null}),
+            "empty",
+        ),
+        (plan(&[band(&[step("a", "Say what two and two is")])]), "a plan of one step is the task itself"),
+        (small, "small enough for one worker"),
+        (direct(), "One look is enough"),
+    ] {
+        let provider = Provider::new(vec![text(&answer)]).await;
+        let came = Service::new(&served_by(&provider)).plan(&plan_input("What is two and two?")).await;
+        assert_eq!(came.output().mode, PlannerMode::Execute, "{answer}");
+        assert!(came.output().mode_reason.contains(why), "{}", came.output().mode_reason);
+        assert!(came.output().scratchpad.append_markdown.contains("Executes directly"));
+        assert!(provider.asked()[0].said().contains("unless splitting clearly helps"));
+    }
+}
+
+#[tokio::test]
+async fn a_replan_may_keep_one_step() {
+    let mut input = plan_input("Compare the parts");
+    input.replan_reason = "part b is missing".into();
+    input.prior_steps = vec![PriorStep {
+        id: tree_agent_contract::StepId::new("a"),
+        title: "Part a".into(),
+        status: tree_agent_contract::StepStatus::Completed,
+        summary: "done".into(),
+    }];
+    let provider = Provider::new(vec![text(&plan(&[band(&[step("a", "Something new")])]))]).await;
+    let came = Service::new(&served_by(&provider)).plan(&input).await;
+    let steps = &came.output().plan.as_ref().expect("a plan").bands[0].steps;
+    assert_eq!(steps[0].id.as_str(), "a-2", "an id of an earlier step is not used for another one");
+}
+
+#[tokio::test]
+async fn a_provider_that_says_nothing_of_tokens_is_estimated() {
+    let provider = Provider::new(vec![Answer::NoUsage(direct().to_string())]).await;
+    let came = Service::new(&served_by(&provider)).plan(&plan_input("What is two and two?")).await;
+    let usage = &came.usage[0];
+    assert!(usage.input_tokens > 300 && usage.output_tokens > 20, "{usage:?}");
+    assert_eq!(usage.purpose, "plan, tokens estimated");
+}
