@@ -73,17 +73,12 @@ impl Committer {
         let stats = Arc::new(CommitStats::default());
         let receiver = Arc::new(Mutex::new(receiver));
         tasks.spawn(publisher(fanout, to_publish));
+        let (locked, set_aside) = mpsc::unbounded_channel();
+        let lane = Lane { store, config, stats: stats.clone(), receiver, publish, locked, stop };
         for _ in 0..config.lanes.max(1) {
-            let lane = Lane {
-                store: store.clone(),
-                config,
-                stats: stats.clone(),
-                receiver: receiver.clone(),
-                publish: publish.clone(),
-                stop: stop.clone(),
-            };
-            tasks.spawn(lane.run());
+            tasks.spawn(lane.clone().run());
         }
+        tasks.spawn(lane.wait_for_locks(set_aside));
         Self { queue, stats }
     }
 
@@ -102,12 +97,15 @@ impl Committer {
     }
 }
 
+#[derive(Clone)]
 struct Lane {
     store: Arc<dyn Store>,
     config: CommitConfig,
     stats: Arc<CommitStats>,
     receiver: Arc<Mutex<mpsc::Receiver<Pending>>>,
     publish: mpsc::Sender<Vec<(Topic, Bytes)>>,
+    /// Appends of runs whose rows another client of the database holds locked.
+    locked: mpsc::UnboundedSender<Pending>,
     stop: CancellationToken,
 }
 
@@ -145,22 +143,50 @@ impl Lane {
         }
         match self.append_until_known(&appends).await {
             Ok(outcomes) => self.settle(&appends, waiting, outcomes).await,
-            Err(error) if appends.len() == 1 || error.is_transient() => {
+            Err(error) if error.is_transient() && !error.is_locked() => {
                 let error = Arc::new(error);
                 for (_, done) in waiting {
                     let _ = done.send(Err(error.clone()));
                 }
             }
             // One run's part cannot be written: the others must not suffer for it.
-            Err(_) => {
+            Err(error) => {
+                let alone = appends.len() == 1;
                 for (append, (message, done)) in appends.into_iter().zip(waiting) {
-                    let one = [append];
-                    match self.append_until_known(&one).await {
-                        Ok(outcomes) => self.settle(&one, vec![(message, done)], outcomes).await,
-                        Err(error) => drop(done.send(Err(Arc::new(error)))),
+                    let pending = Pending { append, message, done };
+                    match &error {
+                        error if alone && error.is_locked() => drop(self.locked.send(pending)),
+                        _ => self.write_one(pending).await,
                     }
                 }
             }
+        }
+    }
+
+    async fn write_one(&self, pending: Pending) {
+        let Pending { append, message, done } = pending;
+        let one = [append];
+        match self.append_until_known(&one).await {
+            Ok(outcomes) => self.settle(&one, vec![(message, done)], outcomes).await,
+            Err(error) if error.is_locked() => {
+                let [append] = one;
+                let _ = self.locked.send(Pending { append, message, done });
+            }
+            Err(error) => drop(done.send(Err(Arc::new(error)))),
+        }
+    }
+
+    /// Tries again and again, one after the other, what was set aside: a lock that somebody forgot must not keep the
+    /// lanes from the runs that are not concerned.
+    async fn wait_for_locks(self, mut set_aside: mpsc::UnboundedReceiver<Pending>) {
+        while let Some(pending) = set_aside.recv().await {
+            if pending.done.is_closed() {
+                continue;
+            }
+            let run = pending.append.run_id;
+            tracing::warn!(%run, "another client of the database holds the run's row locked; its append waits");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            self.write_one(pending).await;
         }
     }
 
@@ -171,7 +197,7 @@ impl Lane {
             // A row that cannot even be encoded must end its own run, not the lane that every run needs.
             let append = AssertUnwindSafe(EventLog::append(&*self.store, appends.to_vec())).catch_unwind();
             let error = match append.await {
-                Ok(Err(error)) if error.is_transient() => error,
+                Ok(Err(error)) if error.is_transient() && !error.is_locked() => error,
                 Ok(known) => return known,
                 Err(_) => {
                     return Err(StoreError::Broken { message: "the append panicked".into(), source: None });

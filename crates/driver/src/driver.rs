@@ -153,9 +153,10 @@ impl Driver {
             epoch: Instant::now(),
         };
         self.drive(&mut fleet, &stop).await;
+        let shared = fleet.shared.clone();
         self.hand_back(fleet).await;
         helpers.shutdown().await;
-        self.say_goodbye(&commits);
+        self.say_goodbye(&commits, &shared.stale_answers);
     }
 
     async fn drive(&self, fleet: &mut Fleet, stop: &CancellationToken) {
@@ -340,7 +341,7 @@ impl Driver {
         }
     }
 
-    fn say_goodbye(&self, commits: &CommitStats) {
+    fn say_goodbye(&self, commits: &CommitStats, stale_answers: &AtomicU64) {
         let count = |n: &AtomicU64| n.load(Ordering::Relaxed);
         tracing::info!(
             claimed = count(&self.stats.claimed),
@@ -351,6 +352,7 @@ impl Driver {
             events = count(&commits.events),
             repeats = count(&commits.repeats),
             fenced = count(&commits.fenced),
+            stale_answers = count(stale_answers),
             "driver stopped"
         );
     }

@@ -27,13 +27,31 @@ use crate::request::RequestLayer;
 
 /// How long open calls get to end when nothing else was configured.
 pub const DRAIN: Duration = Duration::from_secs(10);
-/// Streams that one client connection may have open.
-const STREAMS_PER_CONNECTION: u32 = 4_096;
 /// Room for what a client sends on one stream, and on a whole connection: a slow stream must not starve others.
 const STREAM_WINDOW: u32 = 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
-/// A connection is pinged after this silence, and closed when it does not answer.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// What a client's connection may do.
+#[derive(Clone, Copy, Debug)]
+pub struct Connections {
+    /// Streams that it may have open; a client waits with further ones. Default 4,096.
+    pub streams: u32,
+    /// Silence after which it is pinged. Default 30 s.
+    pub keep_alive: Duration,
+    /// How long the answer to a ping may take before the connection is cut, and with it every stream of a client that
+    /// is gone or takes nothing any more. Default 20 s.
+    pub keep_alive_timeout: Duration,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self {
+            streams: 4_096,
+            keep_alive: Duration::from_secs(30),
+            keep_alive_timeout: Duration::from_secs(20),
+        }
+    }
+}
 
 /// Sets the message size limit of the public contract on a generated server:
 /// `limited!(PlannerServiceServer::new(planner))`.
@@ -69,13 +87,20 @@ pub struct Server {
     routes: Routes,
     readiness: Readiness,
     drain: Duration,
+    connections: Connections,
     http1: bool,
 }
 
 impl Server {
     /// A server whose health is that of `readiness`.
     pub fn new(readiness: Readiness) -> Self {
-        Self { routes: Routes::default(), readiness, drain: DRAIN, http1: false }
+        Self {
+            routes: Routes::default(),
+            readiness,
+            drain: DRAIN,
+            connections: Connections::default(),
+            http1: false,
+        }
     }
 
     /// Adds a service. Wrap generated servers in [`limited!`](crate::limited).
@@ -94,6 +119,13 @@ impl Server {
     #[must_use]
     pub fn drain(mut self, drain: Duration) -> Self {
         self.drain = drain;
+        self
+    }
+
+    /// Other limits for connections than the defaults.
+    #[must_use]
+    pub fn connections(mut self, connections: Connections) -> Self {
+        self.connections = connections;
         self
     }
 
@@ -136,10 +168,11 @@ impl Server {
         let stop = shutdown.clone();
         let server = tonic::transport::Server::builder()
             .accept_http1(self.http1)
-            .max_concurrent_streams(STREAMS_PER_CONNECTION)
+            .max_concurrent_streams(self.connections.streams)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .http2_keepalive_interval(Some(KEEP_ALIVE))
+            .http2_keepalive_interval(Some(self.connections.keep_alive))
+            .http2_keepalive_timeout(Some(self.connections.keep_alive_timeout))
             .layer(RequestLayer)
             .serve_with_incoming_shutdown(wrap(routes).prepare(), incoming, stop.cancelled_owned());
         let (readiness, drain) = (self.readiness, self.drain);

@@ -37,6 +37,11 @@ pub enum StoreError {
     },
 }
 
+/// The cause of [`StoreError::Unavailable`] when another client holds a lock for too long.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct LockHeld(pub(crate) String);
+
 impl StoreError {
     /// `what` with `id` does not exist.
     pub fn not_found(what: &'static str, id: impl ToString) -> Self {
@@ -79,6 +84,12 @@ impl StoreError {
     pub(crate) fn path_taken(project: Option<ProjectId>, path: &str) -> Self {
         let project = project.map_or_else(String::new, |id| format!(" in project {id}"));
         Self::Conflict(format!("another document has the path {path:?}{project}; choose another path"))
+    }
+
+    /// True when another client of the database holds a row locked that the call needs: calls that need other rows work.
+    /// Nothing was written.
+    pub fn is_locked(&self) -> bool {
+        matches!(self, Self::Unavailable { source: Some(source), .. } if source.is::<LockHeld>())
     }
 
     /// True when the same call may work later.

@@ -23,7 +23,7 @@ use tree_agent_fanout::Fanout;
 use tree_agent_proto::v1::document_service_server::DocumentServiceServer;
 use tree_agent_proto::v1::project_service_server::ProjectServiceServer;
 use tree_agent_proto::v1::run_service_server::RunServiceServer;
-use tree_agent_runtime::server::ServeError;
+use tree_agent_runtime::server::{Connections, ServeError};
 use tree_agent_runtime::{Readiness, Server, limited, retry};
 use tree_agent_store::Store;
 
@@ -42,6 +42,8 @@ pub struct Config {
     pub watch: WatchConfig,
     /// How long open calls get to end after shutdown.
     pub drain: Duration,
+    /// What a client's connection may do.
+    pub connections: Connections,
     /// Which web pages, beside our own, may call from a browser.
     pub origins: Origins,
     /// How often store and fan-out are asked whether they work.
@@ -53,6 +55,7 @@ impl Default for Config {
         Self {
             watch: WatchConfig::default(),
             drain: tree_agent_runtime::server::DRAIN,
+            connections: Connections::default(),
             origins: Origins::Loopback,
             health_check: Duration::from_secs(2),
         }
@@ -89,6 +92,7 @@ pub async fn serve(
     let gateway = Gateway::new(store, fanout, config.watch, shutdown.clone(), done);
     Server::new(readiness)
         .drain(config.drain)
+        .connections(config.connections)
         .http1()
         .service(
             limited!(RunServiceServer::new(runs::Runs(gateway.clone())))

@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::Parser;
 use tree_agent_event_gateway::{Config, DEFAULT_PORT, Origins, WatchConfig, serve};
 use tree_agent_runtime::config::{ListenArgs, LogArgs, Problems, StorageArgs};
-use tree_agent_runtime::server::while_starting;
+use tree_agent_runtime::server::{Connections, while_starting};
 use tree_agent_runtime::{Readiness, listen, retry, shutdown, telemetry};
 use tree_agent_store::StoreError;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
@@ -28,6 +28,28 @@ struct Args {
     /// Seconds after which a stream is closed with a resume hint, so that load can move to other gateways.
     #[arg(long, env = "TREE_AGENT_STREAM_AGE_SECONDS", value_name = "SECONDS", default_value = "3600")]
     stream_age_seconds: String,
+    /// Streams that one client connection may have open; a client waits with further ones.
+    #[arg(long, env = "TREE_AGENT_STREAMS_PER_CONNECTION", value_name = "N", default_value = "4096")]
+    streams_per_connection: String,
+    /// Seconds of silence after which a client connection is pinged.
+    #[arg(long, env = "TREE_AGENT_KEEPALIVE_SECONDS", value_name = "SECONDS", default_value = "30")]
+    keepalive_seconds: String,
+    /// Seconds that the answer to a ping may take before the connection is cut.
+    #[arg(long, env = "TREE_AGENT_KEEPALIVE_TIMEOUT_SECONDS", value_name = "SECONDS", default_value = "20")]
+    keepalive_timeout_seconds: String,
+}
+
+impl Args {
+    fn connections(&self, problems: &mut Problems) -> Connections {
+        let streams = "TREE_AGENT_STREAMS_PER_CONNECTION";
+        let streams = problems.number(streams, &self.streams_per_connection, 1..=1_000_000);
+        let timeout = "TREE_AGENT_KEEPALIVE_TIMEOUT_SECONDS";
+        Connections {
+            streams: u32::try_from(streams).unwrap_or(u32::MAX),
+            keep_alive: problems.seconds("TREE_AGENT_KEEPALIVE_SECONDS", &self.keepalive_seconds, 1..=3_600),
+            keep_alive_timeout: problems.seconds(timeout, &self.keepalive_timeout_seconds, 1..=3_600),
+        }
+    }
 }
 
 #[tokio::main]
@@ -44,6 +66,7 @@ async fn main() -> anyhow::Result<()> {
     let config = Config {
         watch: WatchConfig { stream_age, ..WatchConfig::default() },
         drain: args.listen.drain(&mut problems),
+        connections: args.connections(&mut problems),
         origins: origins.unwrap_or(Origins::Loopback),
         ..Config::default()
     };

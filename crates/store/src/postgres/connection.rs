@@ -8,7 +8,7 @@ use deadpool_postgres::tokio_postgres::types::ToSql;
 use deadpool_postgres::tokio_postgres::{self, NoTls, Row, Statement};
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 
-use crate::error::StoreError;
+use crate::error::{LockHeld, StoreError};
 
 /// Limits of the connection pool.
 #[derive(Clone, Copy, Debug)]
@@ -17,8 +17,13 @@ pub struct PoolConfig {
     pub max_connections: usize,
     /// How long to wait for a connection, new or free. Default 5 s.
     pub connect_timeout: Duration,
-    /// How long one call may take before its connection is given up. Default 30 s.
+    /// How long one call may take before its connection is given up, and the server ends it too. Default 30 s.
     pub request_timeout: Duration,
+    /// How long to wait for a row that another client holds locked. Default 1 s.
+    pub lock_timeout: Duration,
+    /// How long a transaction of ours may idle before the server ends it: a process that froze within one must not
+    /// keep rows locked. Default 10 s.
+    pub idle_timeout: Duration,
 }
 
 impl Default for PoolConfig {
@@ -27,6 +32,8 @@ impl Default for PoolConfig {
             max_connections: 8,
             connect_timeout: Duration::from_secs(5),
             request_timeout: Duration::from_secs(30),
+            lock_timeout: Duration::from_secs(1),
+            idle_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -65,7 +72,16 @@ pub(super) struct Connections {
 
 impl Connections {
     pub(super) fn new(url: &str, config: PoolConfig) -> Result<Self, StoreError> {
-        let postgres = parse(url, config.connect_timeout)?;
+        let mut postgres = parse(url, config.connect_timeout)?;
+        let limits = [
+            ("statement_timeout", config.request_timeout),
+            ("lock_timeout", config.lock_timeout),
+            ("idle_in_transaction_session_timeout", config.idle_timeout),
+        ];
+        let limits = limits.map(|(name, limit)| format!("-c {name}={}", limit.as_millis().max(1)));
+        // What the URL says comes last, and counts.
+        let theirs = postgres.get_options().unwrap_or_default();
+        postgres.options(format!("{} {theirs}", limits.join(" ")));
         let manager =
             Manager::from_config(postgres, NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
         let pool = Pool::builder(manager)
@@ -222,6 +238,8 @@ pub(super) fn map_error(error: tokio_postgres::Error) -> StoreError {
         )
     } else if *code == SqlState::UNIQUE_VIOLATION {
         StoreError::Conflict(message)
+    } else if *code == SqlState::LOCK_NOT_AVAILABLE {
+        StoreError::unavailable("another client of the database holds a row locked", LockHeld(message))
     } else if transient {
         StoreError::unavailable("Postgres could not serve the call now", error)
     } else {

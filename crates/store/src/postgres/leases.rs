@@ -10,6 +10,10 @@ use super::{PostgresStore, micros};
 use crate::error::StoreError;
 use crate::ports::{Claim, Leases};
 
+/// How often a renewal looks again for rows that were locked, most likely by an append of the same driver.
+const LOCKED_ROUNDS: u32 = 5;
+const LOCKED_PAUSE: Duration = Duration::from_millis(10);
+
 #[async_trait]
 impl Leases for PostgresStore {
     async fn claim(&self, owner: &str, ttl: Duration, limit: usize) -> Result<Vec<Claim>, StoreError> {
@@ -39,21 +43,42 @@ impl Leases for PostgresStore {
     }
 
     async fn renew(&self, held: &[(RunId, u64)], ttl: Duration) -> Result<Vec<RunId>, StoreError> {
-        let (ids, epochs) = arrays(held);
         let mut connection = self.connection().await?;
-        // Locked in the order of the ids, as appends lock them. A lease that ran out and that nobody took is still
-        // held; one that was released is not.
-        let rows = connection
-            .query(
-                "WITH held AS (SELECT r.id FROM tree_agent_runs r \
+        let mut kept = Vec::with_capacity(held.len());
+        let mut left = held.to_vec();
+        for round in 0..LOCKED_ROUNDS {
+            if round > 0 {
+                tokio::time::sleep(LOCKED_PAUSE).await;
+            }
+            let (ids, epochs) = arrays(&left);
+            // A lease that ran out and that nobody took is still held; one that was released is not. A row that is
+            // locked is passed over, lest somebody who holds one keeps the leases of all others from being renewed.
+            let rows = connection
+                .query(
+                    "WITH held AS (SELECT r.id FROM tree_agent_runs r \
+                         JOIN unnest($1::uuid[], $2::int8[]) AS h(id, epoch) ON r.id = h.id AND r.epoch = h.epoch \
+                         WHERE r.lease_owner IS NOT NULL ORDER BY r.id FOR UPDATE OF r SKIP LOCKED), \
+                     renewed AS (UPDATE tree_agent_runs r \
+                         SET lease_expires_at = now() + $3 * interval '1 microsecond' \
+                         FROM held WHERE r.id = held.id RETURNING r.id) \
+                     SELECT r.id, n.id IS NOT NULL FROM tree_agent_runs r \
                      JOIN unnest($1::uuid[], $2::int8[]) AS h(id, epoch) ON r.id = h.id AND r.epoch = h.epoch \
-                     WHERE r.lease_owner IS NOT NULL ORDER BY r.id FOR UPDATE OF r) \
-                 UPDATE tree_agent_runs r SET lease_expires_at = now() + $3 * interval '1 microsecond' \
-                 FROM held WHERE r.id = held.id RETURNING r.id",
-                &[&ids, &epochs, &(micros(ttl) as f64)],
-            )
-            .await?;
-        Ok(rows.iter().map(|row| RunId(row.get(0))).collect())
+                     LEFT JOIN renewed n ON n.id = r.id WHERE r.lease_owner IS NOT NULL",
+                    &[&ids, &epochs, &(micros(ttl) as f64)],
+                )
+                .await?;
+            let done: Vec<Uuid> = rows.iter().filter(|row| row.get(1)).map(|row| row.get(0)).collect();
+            kept.extend(done.iter().copied().map(RunId));
+            let locked: Vec<Uuid> =
+                rows.iter().filter(|row| !row.get::<_, bool>(1)).map(|row| row.get(0)).collect();
+            left.retain(|(run, _)| locked.contains(&run.0));
+            if left.is_empty() {
+                return Ok(kept);
+            }
+        }
+        // Still ours, as far as anybody can tell: their next append, or the next renewal, tells.
+        kept.extend(left.into_iter().map(|(run, _)| run));
+        Ok(kept)
     }
 
     async fn release(&self, held: &[(RunId, u64)]) -> Result<(), StoreError> {

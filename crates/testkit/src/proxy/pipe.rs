@@ -77,8 +77,7 @@ async fn requests(
     let mut buffer = vec![0; 64 * 1024];
     // The end of what has passed, so that a request is found that came in two pieces.
     let mut seen: Vec<u8> = Vec::new();
-    loop {
-        let Ok(n @ 1..) = from.read(&mut buffer).await else { break };
+    while let Ok(n @ 1..) = from.read(&mut buffer).await {
         pass(&mut weather).await;
         seen.extend_from_slice(&buffer[..n]);
         if *fate.borrow() == Fate::Passing
@@ -127,8 +126,7 @@ async fn replies(
     let mut weather = shared.weather.subscribe();
     let mut buffer = vec![0; 64 * 1024];
     let mut swallowed: Vec<u8> = Vec::new();
-    loop {
-        let Ok(n @ 1..) = from.read(&mut buffer).await else { break };
+    while let Ok(n @ 1..) = from.read(&mut buffer).await {
         pass(&mut weather).await;
         let now = fate.borrow().clone();
         match now {

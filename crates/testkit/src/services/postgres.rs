@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use tempfile::TempDir;
 
 use super::watched::{Account, Watched, find_in_path, free_port};
@@ -19,6 +19,7 @@ pub struct PrivatePostgres {
     port: u16,
     fsync: bool,
     account: Option<Account>,
+    small_disk: Option<u64>,
     server: Option<Watched>,
     databases: AtomicU32,
 }
@@ -29,7 +30,17 @@ impl PrivatePostgres {
     /// # Errors
     /// When Postgres is not installed or does not start; the message says what to do.
     pub fn start() -> anyhow::Result<Self> {
-        Self::start_with(false)
+        Self::start_with(false, None)
+    }
+
+    /// Starts a server for tests whose databases are on a disk of `bytes` bytes of their own, a tmpfs that only the server
+    /// and [`disk`](Self::disk) see; the write-ahead log is not on it. Needs root, for the mount; what is on it is gone when
+    /// the server stops.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start), and when nothing may be mounted.
+    pub fn start_with_small_disk(bytes: u64) -> anyhow::Result<Self> {
+        Self::start_with(false, Some(bytes))
     }
 
     /// Starts a server that waits for the disk at each commit, as benchmarks and crash tests need it.
@@ -37,10 +48,10 @@ impl PrivatePostgres {
     /// # Errors
     /// As for [`start`](Self::start).
     pub fn start_durable() -> anyhow::Result<Self> {
-        Self::start_with(true)
+        Self::start_with(true, None)
     }
 
-    fn start_with(fsync: bool) -> anyhow::Result<Self> {
+    fn start_with(fsync: bool, small_disk: Option<u64>) -> anyhow::Result<Self> {
         let bin = find_bin()?;
         let account = server_account()?;
         let folder = tempfile::Builder::new().prefix("tree-agent-pg-").tempdir()?;
@@ -60,10 +71,27 @@ impl PrivatePostgres {
             port: free_port()?,
             fsync,
             account,
+            small_disk,
             server: None,
             databases: AtomicU32::new(0),
         };
+        if small_disk.is_some() {
+            let account = account.context("a small disk can be mounted only by root")?;
+            std::fs::create_dir(server.folder.path().join("disk"))?;
+            std::os::unix::fs::chown(
+                server.folder.path().join("disk"),
+                Some(account.uid),
+                Some(account.gid),
+            )?;
+        }
         server.start_again()?;
+        if let Some(disk) = server.disk() {
+            let account = server.account.context("checked above")?;
+            std::fs::create_dir(disk.join("tables"))?;
+            std::os::unix::fs::chown(disk.join("tables"), Some(account.uid), Some(account.gid))?;
+            let place = server.folder.path().join("disk/tables");
+            server.psql(&format!("CREATE TABLESPACE small LOCATION '{}'", place.display()))?;
+        }
         Ok(server)
     }
 
@@ -85,8 +113,14 @@ impl PrivatePostgres {
             args.extend(["-c".to_owned(), setting.to_owned()]);
         }
         // INT is Postgres' fast shutdown: it does not wait for clients.
-        let mut server =
-            Watched::start(&self.bin.join("postgres"), &args, "INT", &log, folder, self.account)?;
+        let (program, args, account) = match (self.small_disk, self.account) {
+            (Some(bytes), Some(account)) => {
+                let args = self.behind_small_disk(bytes, account, args);
+                (PathBuf::from("unshare"), args, None)
+            }
+            _ => (self.bin.join("postgres"), args, self.account),
+        };
+        let mut server = Watched::start(&program, &args, "INT", &log, folder, account)?;
         let pg_isready = self.bin.join("pg_isready");
         let port = self.port.to_string();
         server.wait_until("Postgres", &log, || {
@@ -97,6 +131,43 @@ impl PrivatePostgres {
         })?;
         self.server = Some(server);
         Ok(())
+    }
+
+    /// The command, after `unshare`, that mounts the disk in a namespace of the server's own, gives root up, and becomes
+    /// the server: nothing is left mounted, however it ends.
+    fn behind_small_disk(&self, bytes: u64, account: Account, args: Vec<String>) -> Vec<String> {
+        const SCRIPT: &str = r#"
+            set -e
+            disk=$0; size=$1; uid=$2; gid=$3; shift 3
+            mount -t tmpfs -o "size=$size,uid=$uid,gid=$gid,mode=700" tree-agent-test "$disk"
+            exec setpriv --reuid "$uid" --regid "$gid" --clear-groups "$@"
+        "#;
+        let disk = self.folder.path().join("disk").display().to_string();
+        let program = self.bin.join("postgres").display().to_string();
+        let (bytes, uid, gid) = (bytes.to_string(), account.uid.to_string(), account.gid.to_string());
+        let shell = ["--mount", "/bin/sh", "-c", SCRIPT, &disk, &bytes, &uid, &gid, &program];
+        shell.map(str::to_owned).into_iter().chain(args).collect()
+    }
+
+    /// The folder of the small disk as this process sees it, if the server has one and runs.
+    pub fn disk(&self) -> Option<PathBuf> {
+        let (pid, _) = self.pid().zip(self.small_disk)?;
+        let folder = self.folder.path().join("disk");
+        Some(Path::new("/proc").join(pid.to_string()).join("root").join(folder.strip_prefix("/").ok()?))
+    }
+
+    fn psql(&self, command: &str) -> anyhow::Result<()> {
+        let output = Command::new(self.bin.join("psql"))
+            .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-c", command, &self.url()])
+            .output()
+            .context("psql cannot be started")?;
+        ensure!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    }
+
+    /// Where the server listens.
+    pub fn address(&self) -> std::net::SocketAddr {
+        ([127, 0, 0, 1], self.port).into()
     }
 
     /// Stops the server; its data stays until it is dropped.
@@ -120,13 +191,8 @@ impl PrivatePostgres {
     /// When the server does not run.
     pub fn create_database(&self) -> anyhow::Result<String> {
         let name = format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed));
-        let output = Command::new(self.bin.join("createdb"))
-            .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "ta", &name])
-            .output()
-            .context("createdb cannot be started")?;
-        if !output.status.success() {
-            bail!("createdb failed: {}", String::from_utf8_lossy(&output.stderr));
-        }
+        let place = if self.small_disk.is_some() { " TABLESPACE small" } else { "" };
+        self.psql(&format!("CREATE DATABASE {name}{place}"))?;
         Ok(self.url_of(&name))
     }
 

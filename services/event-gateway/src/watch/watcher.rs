@@ -20,6 +20,8 @@ use crate::errors;
 
 /// Events read from the log at a time.
 const PAGE: usize = 128;
+/// Bytes of events that a client may have waiting for it, beyond a first one: what it keeps alive while it stalls.
+const READY_BYTES: usize = 256 * 1024;
 
 /// Where a stream begins.
 pub(crate) struct Start {
@@ -140,11 +142,21 @@ impl Watcher {
         // Before looking, so that a change in between is not missed.
         self.feed.head.mark_seen();
         match self.feed.hub.after(self.cursor) {
-            Taken::Frames(frames) => self.ready.extend(frames),
+            Taken::Frames(frames) => self.make_ready(frames),
             Taken::Nothing if self.cursor >= self.head => {}
             Taken::Older | Taken::Nothing => return self.read().await,
         }
         Ok(())
+    }
+
+    /// Keeps as many of `frames` as a client may have waiting. The others are looked up again when it has taken these.
+    fn make_ready(&mut self, frames: impl IntoIterator<Item = Frame>) {
+        let mut bytes = 0;
+        self.ready.extend(frames.into_iter().take_while(|frame| {
+            let fits = bytes == 0 || bytes + frame.bytes.len() <= READY_BYTES;
+            bytes += frame.bytes.len();
+            fits
+        }));
     }
 
     /// Reads on from the log. While the store is down the stream stays, and the read is repeated.
@@ -156,7 +168,7 @@ impl Watcher {
             Ok(events) if !events.is_empty() => {
                 self.failures = 0;
                 self.retry_at = None;
-                self.ready.extend(events.iter().map(Frame::of));
+                self.make_ready(events.iter().map(Frame::of));
                 return Ok(());
             }
             // The head says that there is more: whatever answers lags behind.
