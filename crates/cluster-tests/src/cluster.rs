@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tree_agent_contract::ids::EventId;
 use tree_agent_contract::{DocumentId, limits};
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
 use tree_agent_proto::v1::run_service_client::RunServiceClient;
 use tree_agent_runtime::channel::{self, Peers};
+use tree_agent_testkit::proxy::Proxy;
 use tree_agent_testkit::services::{PrivatePostgres, PrivateRedis};
 
 use crate::{Follower, Process, SOON, eventually, program};
@@ -29,11 +31,28 @@ pub struct Options {
     pub postgres: bool,
     /// Whether Redis runs when the services start. Default true.
     pub redis: bool,
+    /// Whether the drivers reach Postgres through [`Cluster::to_postgres`]. Default false.
+    pub postgres_proxy: bool,
+    /// Whether the drivers reach the executors through [`Cluster::to_executors`]. Default false.
+    pub executor_proxy: bool,
+    /// Bytes of the disk on which the tables are. Default: the machine's.
+    pub small_disk: Option<u64>,
+    /// More settings: the beginning of the names of processes, a variable, its value.
+    pub settings: Vec<(&'static str, &'static str, String)>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { replicas: 1, lease: Duration::from_secs(2), postgres: true, redis: true }
+        Self {
+            replicas: 1,
+            lease: Duration::from_secs(2),
+            postgres: true,
+            redis: true,
+            postgres_proxy: false,
+            executor_proxy: false,
+            small_disk: None,
+            settings: Vec::new(),
+        }
     }
 }
 
@@ -54,6 +73,8 @@ pub struct Cluster {
     pub redis: PrivateRedis,
     /// The migrated database.
     pub database_url: String,
+    to_postgres: Option<Proxy>,
+    to_executors: Vec<Proxy>,
     folder: TempDir,
     _room: SemaphorePermit<'static>,
 }
@@ -65,7 +86,11 @@ impl Cluster {
     /// When it does not become healthy; the ends of its logs are printed.
     pub async fn start(options: Options) -> Self {
         let room = ROOM.acquire().await.expect("never closed");
-        let postgres = PrivatePostgres::start().expect("Postgres starts");
+        let postgres = match options.small_disk {
+            Some(bytes) => PrivatePostgres::start_with_small_disk(bytes),
+            None => PrivatePostgres::start(),
+        };
+        let postgres = postgres.expect("Postgres starts");
         let redis = if options.redis { PrivateRedis::start() } else { PrivateRedis::reserve() };
         let database_url = postgres.create_database().expect("a database");
         let folder = tempfile::Builder::new().prefix("tree-agent-cluster-").tempdir().expect("a folder");
@@ -76,6 +101,8 @@ impl Cluster {
             aggregators: Vec::new(),
             redis: redis.expect("Redis starts"),
             database_url,
+            to_postgres: None,
+            to_executors: Vec::new(),
             folder,
             _room: room,
             postgres,
@@ -117,9 +144,21 @@ impl Cluster {
             ("TREE_AGENT_DATABASE_URL", self.database_url.clone()),
             ("TREE_AGENT_REDIS_URL", self.redis.url()),
         ];
+        let proxy = |address: &SocketAddr| Proxy::start(*address).expect("a proxy starts");
+        self.to_postgres = options.postgres_proxy.then(|| proxy(&self.postgres.address()));
+        self.to_executors = executors.iter().filter(|_| options.executor_proxy).map(proxy).collect();
+        let executors_seen: Vec<SocketAddr> = match &self.to_executors[..] {
+            [] => executors.clone(),
+            proxies => proxies.iter().map(Proxy::address).collect(),
+        };
+        let mut database = self.database_url.clone();
+        if let Some(proxy) = &self.to_postgres {
+            database = database.replace(&self.postgres.address().to_string(), &proxy.address().to_string());
+        }
         let driver = [
+            ("TREE_AGENT_DATABASE_URL", database),
             ("TREE_AGENT_PLANNERS", urls(&planners)),
-            ("TREE_AGENT_EXECUTORS", urls(&executors)),
+            ("TREE_AGENT_EXECUTORS", urls(&executors_seen)),
             ("TREE_AGENT_AGGREGATORS", urls(&aggregators)),
             ("TREE_AGENT_LEASE_MS", options.lease.as_millis().to_string()),
         ];
@@ -134,7 +173,13 @@ impl Cluster {
             let process = |(i, address)| {
                 let label = format!("{name}-{}", i + 1);
                 let log = self.folder.path().join(format!("{label}.log"));
-                Process::new(label, &format!("tree-agent-{name}"), address, log, settings.clone())
+                let mut settings = settings.clone();
+                for (whose, name, value) in &options.settings {
+                    if label.starts_with(whose) {
+                        settings.push(((*name).to_owned(), value.clone()));
+                    }
+                }
+                Process::new(label, &format!("tree-agent-{name}"), address, log, settings)
             };
             addresses.into_iter().enumerate().map(process).collect()
         };
@@ -166,6 +211,19 @@ impl Cluster {
         [&mut self.gateways, &mut self.planners, &mut self.executors, &mut self.aggregators]
             .into_iter()
             .flatten()
+    }
+
+    /// The proxy between drivers and Postgres.
+    ///
+    /// # Panics
+    /// Without [`Options::postgres_proxy`].
+    pub fn to_postgres(&self) -> &Proxy {
+        self.to_postgres.as_ref().expect("the cluster has this proxy")
+    }
+
+    /// The proxies between drivers and executors, one for each executor.
+    pub fn to_executors(&self) -> &[Proxy] {
+        &self.to_executors
     }
 
     /// URLs of the gateways.
@@ -243,15 +301,47 @@ impl Cluster {
         }
     }
 
-    /// Which planner holds the lease of `run` now, whether or not it is still alive.
-    pub async fn lease_of(&self, run: &str) -> Option<usize> {
+    /// A connection of the test's own to the database. It ends when it is dropped.
+    ///
+    /// # Panics
+    /// When Postgres does not answer.
+    pub async fn sql(&self) -> tokio_postgres::Client {
         let (client, connection) = tokio_postgres::connect(&self.database_url, tokio_postgres::NoTls)
             .await
             .expect("Postgres answers");
-        let connection = tokio::spawn(connection);
+        tokio::spawn(connection);
+        client
+    }
+
+    /// How often `run` was claimed so far.
+    pub async fn epoch_of(&self, run: &str) -> u64 {
+        let query = "SELECT epoch FROM tree_agent_runs WHERE id::text = $1";
+        let row = self.sql().await.query_one(query, &[&run]).await.expect("the run exists");
+        row.get::<_, i64>(0) as u64
+    }
+
+    /// For each event of `run`, in order, the epoch that wrote it, of those up to the run's present one.
+    ///
+    /// # Panics
+    /// When an event was written under none of them.
+    pub async fn writers_of(&self, run: &str) -> Vec<u64> {
+        let now = self.epoch_of(run).await;
+        let query = "SELECT id FROM tree_agent_events WHERE run_id::text = $1 ORDER BY seq";
+        let rows = self.sql().await.query(query, &[&run]).await.expect("the log is readable");
+        let run = run.parse().expect("an id");
+        let writer = |(seq, row): (u64, &tokio_postgres::Row)| {
+            let id: uuid::Uuid = row.get(0);
+            let epoch = (0..=now).find(|&epoch| EventId::of(run, epoch, seq).0 == id);
+            epoch.unwrap_or_else(|| panic!("event {seq} was written under no epoch up to {now}"))
+        };
+        (1..).zip(&rows).map(writer).collect()
+    }
+
+    /// Which planner holds the lease of `run` now, whether or not it is still alive.
+    pub async fn lease_of(&self, run: &str) -> Option<usize> {
         let query = "SELECT lease_owner FROM tree_agent_runs WHERE id::text = $1";
-        let owner: Option<String> = client.query_one(query, &[&run]).await.expect("the run exists").get(0);
-        connection.abort();
+        let row = self.sql().await.query_one(query, &[&run]).await.expect("the run exists");
+        let owner: Option<String> = row.get(0);
         // planner-<process id>-<random>
         let pid: u32 = owner?.split('-').nth(1)?.parse().ok()?;
         self.planners.iter().position(|planner| planner.has_pid(pid))

@@ -8,18 +8,22 @@
 //! The service programs are those beside the test's own, so they must be built: `cargo test --workspace` does.
 
 mod cluster;
+mod crowd;
 mod follow;
 mod history;
 mod process;
 mod programs;
+mod relay;
 
 use std::time::Duration;
 
 pub use cluster::{Cluster, Options};
+pub use crowd::{Crowd, Watched};
 pub use follow::Follower;
 pub use history::History;
 pub use process::{Process, Signal};
 pub use programs::program;
+pub use relay::HostileRelay;
 
 /// How long a condition may take that becomes true at once when nothing is broken, on a machine with much to do.
 pub const SOON: Duration = Duration::from_secs(60);

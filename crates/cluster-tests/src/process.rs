@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -120,6 +120,30 @@ impl Process {
     /// Its URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From its next start on it is the program in `folder`, of another build.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn take_from(&mut self, folder: &Path) {
+        let name = self.program.file_name().expect("a program has a name");
+        let program = folder.join(name);
+        assert!(program.is_file(), "{} does not exist", program.display());
+        self.program = program;
+    }
+
+    /// Bytes of memory that it has resident.
+    pub fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        kib.expect("a process that runs has memory") * 1024
     }
 
     /// Its process id.

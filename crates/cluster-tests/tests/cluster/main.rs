@@ -1,8 +1,5 @@
 //! The whole cluster, as its users and its failures meet it.
 
 mod answers;
-mod doors;
-mod drivers;
-mod outages;
+mod faults;
 mod roles;
-mod storm;

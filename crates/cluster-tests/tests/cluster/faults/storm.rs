@@ -59,7 +59,7 @@ fn progress(followers: &[Follower]) -> (usize, bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_run_is_lost_in_a_storm() {
+async fn f02_no_run_is_lost_in_a_storm() {
     let mut cluster =
         Cluster::start(Options { replicas: 2, lease: Duration::from_secs(1), ..Options::default() }).await;
     // Killed roles cost attempts; how many is not the point here.
@@ -92,7 +92,7 @@ async fn no_run_is_lost_in_a_storm() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rolling_restart_costs_no_attempt() {
+async fn f10_a_rolling_restart_costs_no_attempt() {
     let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
     let run = cluster.create("scripted:fanout=4,bands=3,depth=2,latency_ms=200").await;
     let mut follower = cluster.follow(&run);

@@ -1,21 +1,13 @@
 //! Postgres and Redis that are not there, and that go away.
 
-use std::time::Duration;
-
 use tonic::Code;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tree_agent_cluster_tests::{Cluster, Options, SOON, Signal, eventually};
-use tree_agent_contract::{Event, EventBody};
 use tree_agent_proto::v1 as pb;
 
-/// How far a watcher may fall behind without Redis. The promise is about a second; the rest is for a busy machine.
-const BEHIND: Duration = Duration::from_secs(4);
+use super::{BEHIND, completed};
 
 const MODEL: &str = "scripted:fanout=3,depth=2,latency_ms=150";
-
-fn completed(events: &[Event]) -> usize {
-    events.iter().filter(|e| matches!(e.body, EventBody::NodeCompleted(_))).count()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn services_wait_for_postgres_and_say_so() {
@@ -40,30 +32,61 @@ async fn services_wait_for_postgres_and_say_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_survive_a_crash_of_postgres() {
+async fn f04_postgres_crashes_during_claims_and_appends() {
     let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
     let mut followers = Vec::new();
-    for _ in 0..3 {
-        let run = cluster.create(MODEL).await;
-        followers.push(cluster.follow(&run));
+    for crash in 0..3 {
+        // New runs are being claimed, older ones appended to.
+        for n in 0..3 {
+            let run = create_though_it_crashes(&cluster, &format!("{crash}-{n}")).await;
+            followers.push(cluster.follow(&run));
+        }
+        if crash > 0 {
+            let newest = followers.len() - 1;
+            followers[newest].until("the newest run has begun", |events| events.len() > 4).await;
+        }
+        Signal::Quit.send(cluster.postgres.pid().expect("it runs"));
+        cluster.postgres.stop();
+        eventually("the gateway's health turns red", SOON, async || {
+            cluster.gateways[0].health("").await == Some(ServingStatus::NotServing)
+        })
+        .await;
+        cluster.postgres.start_again().expect("Postgres starts");
     }
-    followers[0].until("leaves are done", |events| completed(events) >= 2).await;
-    let pid = cluster.postgres.pid().expect("it runs");
-    Signal::Quit.send(pid);
-    cluster.postgres.stop();
-    eventually("the gateway's health turns red", SOON, async || {
-        cluster.gateways[0].health("").await == Some(ServingStatus::NotServing)
-    })
-    .await;
-    cluster.postgres.start_again().expect("Postgres starts");
-    for mut follower in followers {
+    for follower in &mut followers {
         follower.end().await.assert_whole();
     }
     cluster.healthy().await;
+    let sql = cluster.sql().await;
+    let count = async |query: &str| -> i64 { sql.query_one(query, &[]).await.expect("a count").get(0) };
+    assert_eq!(count("SELECT count(*) FROM tree_agent_runs").await, followers.len() as i64);
+    let stranded = "SELECT count(*) FROM tree_agent_runs WHERE status <> 'completed'";
+    assert_eq!(count(stranded).await, 0, "runs are stranded");
+    let heads = "SELECT sum(head_seq)::int8 FROM tree_agent_runs";
+    let events = followers.iter().map(|follower| follower.count() as i64).sum::<i64>();
+    assert_eq!(count(heads).await, events, "watchers saw every event");
+    assert_eq!(count("SELECT count(*) FROM tree_agent_events").await, events);
+}
+
+/// Creates a run, with the same request id until it works: an answer that was lost must not make a second run.
+async fn create_though_it_crashes(cluster: &Cluster, id: &str) -> String {
+    let request = pb::CreateRunRequest {
+        objective: "What does a cluster do?".into(),
+        model: MODEL.into(),
+        request_id: format!("crash-{id}"),
+        ..Default::default()
+    };
+    let mut created = None;
+    eventually("a run is created", SOON, async || {
+        created = cluster.runs().create_run(request.clone()).await.ok();
+        created.is_some()
+    })
+    .await;
+    created.expect("it was").into_inner().run.expect("an answer holds the run").run_id
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_redis_watchers_fall_behind_by_a_second_and_runs_go_on() {
+async fn f06_without_redis_watchers_fall_behind_by_a_second_and_runs_go_on() {
     let mut cluster = Cluster::start(Options { redis: false, ..Options::default() }).await;
     let fanout = async |cluster: &Cluster| cluster.gateways[0].health("fanout").await;
     eventually("the missing Redis is said", SOON, async || {

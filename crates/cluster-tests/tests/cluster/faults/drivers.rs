@@ -6,6 +6,8 @@ use tree_agent_cluster_tests::{Cluster, History, Options, SOON, Signal, eventual
 use tree_agent_contract::{Event, EventBody, NodeStatus, RunStatus};
 use tree_agent_proto::v1 as pb;
 
+use super::completed;
+
 /// 13 nodes, 9 of them leaves; about a second without faults.
 const MODEL: &str = "scripted:fanout=3,depth=2,latency_ms=120,artifacts=document";
 /// Plans, executions and aggregations of it.
@@ -13,10 +15,6 @@ const CALLS: [usize; 3] = [13, 9, 4];
 
 /// Whether a log so far has reached some position.
 type Reached = fn(&[Event]) -> bool;
-
-fn completed(events: &[Event]) -> usize {
-    events.iter().filter(|e| matches!(e.body, EventBody::NodeCompleted(_))).count()
-}
 
 fn aggregating_root(events: &[Event]) -> bool {
     events.iter().any(|e| {
@@ -40,7 +38,7 @@ fn in_flight(history: &History, head: u64) -> [usize; 3] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_planner_costs_only_the_calls_in_flight() {
+async fn f02_a_killed_planner_costs_only_the_calls_in_flight() {
     let options = Options { replicas: 2, ..Options::default() };
     let lease = options.lease;
     let mut cluster = Cluster::start(options).await;
@@ -94,7 +92,7 @@ async fn a_killed_planner_costs_only_the_calls_in_flight() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leaving_planner_hands_its_runs_over_at_once() {
+async fn f10_a_leaving_planner_hands_its_runs_over_at_once() {
     let options = Options { replicas: 2, lease: Duration::from_secs(60), ..Options::default() };
     let mut cluster = Cluster::start(options).await;
     let run = cluster.create(MODEL).await;
@@ -111,7 +109,7 @@ async fn a_leaving_planner_hands_its_runs_over_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_planner_that_wakes_writes_nothing() {
+async fn f01_a_frozen_driver_that_wakes_appends_nothing() {
     let cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
     let run = cluster.create(MODEL).await;
     let mut follower = cluster.follow(&run);
@@ -119,12 +117,17 @@ async fn a_frozen_planner_that_wakes_writes_nothing() {
     let driver = cluster.driver_of(&run).await;
     let frozen = &cluster.planners[driver];
     frozen.signal(Signal::Stop);
+    // What it had written or was writing when it froze is in the log once the row can be locked for a claim.
     eventually("another planner takes over", SOON, async || cluster.lease_of(&run).await != Some(driver))
         .await;
     frozen.signal(Signal::Continue);
     let history = follower.end().await;
     history.assert_whole();
     assert_eq!(history.nodes(), 13);
+    let writers = cluster.writers_of(&run).await;
+    assert!(writers.is_sorted(), "an old epoch appended after a new one: {writers:?}");
+    assert_eq!(writers.len(), history.events().len());
+    assert!(writers.contains(&1) && writers.last() >= Some(&2), "{writers:?}");
     eventually("the woken planner notices", SOON, async || {
         let log = frozen.log();
         log.contains("another driver owns the run") || log.contains("the lease was lost")
@@ -134,7 +137,7 @@ async fn a_frozen_planner_that_wakes_writes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_executors_and_aggregators_cost_nothing_but_time() {
+async fn f02_killed_executors_and_aggregators_cost_nothing_but_time() {
     let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
     let run = cluster.create(MODEL).await;
     let mut follower = cluster.follow(&run);
@@ -182,7 +185,7 @@ async fn a_run_is_cancelled_before_anybody_drives_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn real_work_survives_its_planners() {
+async fn f02_real_work_survives_its_planners() {
     let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../model/tests/corpus");
     let output = cluster.cli("import --project corpus", |command| command.arg(corpus));

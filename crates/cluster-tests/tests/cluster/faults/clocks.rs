@@ -1,0 +1,85 @@
+//! Clocks that tell different times: leases are the database's business, and runs go on at their own pace.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+use tree_agent_cluster_tests::{Cluster, Options};
+use tree_agent_contract::Event;
+
+use super::completed;
+
+/// What the clocks are off, in each direction.
+const OFF: Duration = Duration::from_secs(600);
+
+/// The library of Debian's package faketime.
+fn faketime() -> PathBuf {
+    let libraries = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let mut found = libraries.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
+    found.find(|file| file.is_file()).expect("faketime is installed; run scripts/setup")
+}
+
+/// Settings that move a process's clock of day. The clock that measures durations stays true.
+fn off_by(whose: &'static str, offset: &str) -> [(&'static str, &'static str, String); 4] {
+    [
+        (whose, "LD_PRELOAD", faketime().display().to_string()),
+        (whose, "FAKETIME", offset.to_owned()),
+        (whose, "FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+        (whose, "DONT_FAKE_MONOTONIC", "1".to_owned()),
+    ]
+}
+
+/// How many events carry a time that is about [`OFF`] ahead of ours, and how many as much behind.
+fn off(events: &[Event]) -> (usize, usize) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+    let now = i64::try_from(now.as_micros()).expect("before the year 294,000");
+    let half = i64::try_from(OFF.as_micros() / 2).expect("small");
+    let count = |test: &dyn Fn(i64) -> bool| events.iter().filter(|e| test(e.timestamp.0)).count();
+    (count(&|t| t > now + half), count(&|t| t < now - half))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f05_clocks_ten_minutes_off_cause_no_takeover_and_no_second_writer() {
+    let lease = Duration::from_secs(1);
+    let settings = [
+        off_by("planner-1", "+600s"),
+        off_by("planner-2", "-600s"),
+        off_by("event-gateway-1", "-600s"),
+        off_by("executor-1", "+600s"),
+        off_by("aggregator-2", "-600s"),
+    ];
+    let settings = settings.into_iter().flatten().collect();
+    let mut cluster = Cluster::start(Options { replicas: 2, lease, settings, ..Options::default() }).await;
+    // Every executor fails once, so that retries are due at times that the log says.
+    let model = "scripted:fanout=3,depth=2,bands=2,latency_ms=200,fail=overloaded,fail_attempts=1";
+    let mut met = (0, 0);
+    for first in 0..4 {
+        // Alone at first, so that both planners get to be the one that is killed.
+        let other = 1 - first % 2;
+        cluster.planners[other].kill();
+        let run = cluster.create(model).await;
+        let mut follower = cluster.follow(&run);
+        follower.until("the run is driven", |events| events.len() > 10).await;
+        cluster.planners[other].start();
+        cluster.healthy().await;
+        // For several leases the other planner could take the run, if it judged leases by its own clock.
+        follower.until("leaves are done", |events| completed(events) >= 6).await;
+        let driver = cluster.driver_of(&run).await;
+        assert_eq!((driver, cluster.epoch_of(&run).await), (1 - other, 1), "an early takeover");
+        cluster.planners[driver].kill();
+        let killed = Instant::now();
+        assert_eq!(cluster.driver_of(&run).await, other);
+        let waited = killed.elapsed();
+        assert!(waited < lease + Duration::from_secs(2), "taken over only after {waited:?}");
+        let history = follower.end().await;
+        history.assert_whole();
+        let writers = cluster.writers_of(&run).await;
+        assert!(writers.is_sorted(), "two writers: {writers:?}");
+        let (ahead, behind) = off(history.events());
+        met = (met.0 + ahead, met.1 + behind);
+        let times: Vec<_> = history.events()[4..].iter().map(|event| event.timestamp).collect();
+        assert!(times.is_sorted(), "the run's own time went backwards");
+        cluster.planners[driver].start();
+        cluster.healthy().await;
+    }
+    assert!(met.0 > 0 && met.1 > 0, "the clocks were not off: {met:?}");
+}

@@ -1,0 +1,45 @@
+//! What a cluster survives. The number in a test's name is that of the fault:
+//!
+//! | number | fault |
+//! | --- | --- |
+//! | `f01` | a driver frozen beyond its lease that wakes again |
+//! | `f02` | `kill -9` of any service, at labelled points and under load |
+//! | `f03` | the reply to a commit is lost |
+//! | `f04` | Postgres crashes during claims and appends |
+//! | `f05` | clocks that are ten minutes off |
+//! | `f06` | Redis gone, back, emptied; messages dropped, doubled, reordered, garbled |
+//! | `f07` | 2,000 subscriptions that race appends |
+//! | `f08` | readers that stall, on a connection shared with others, and connections that are half open |
+//! | `f09` | a gateway killed with 2,000 subscribers |
+//! | `f10` | a rolling restart, old and new programs mixed |
+//! | `f11` | a driver's task wedged while the process is well |
+//! | `f12` | answers of roles lost, doubled, or late |
+//! | `f13` | a run of 100,000 events whose driver dies |
+//! | `f14` | a full disk, and rows locked by a client that does nothing |
+//! | `f15` | all of it for an hour (`make soak`) |
+//!
+//! `make test-faults` runs them all, `make test-faults FAULT=f03` those of one number. Those marked as long are not part of
+//! `make test`.
+
+mod answers;
+mod clocks;
+mod commits;
+mod doors;
+mod drivers;
+mod outages;
+mod redis;
+mod releases;
+mod storm;
+mod watchers;
+
+use std::time::Duration;
+
+use tree_agent_contract::{Event, EventBody};
+
+/// How far a watcher may fall behind without Redis. The promise is about a second; the rest is for a busy machine.
+const BEHIND: Duration = Duration::from_secs(4);
+
+/// Nodes that have completed in a log so far.
+fn completed(events: &[Event]) -> usize {
+    events.iter().filter(|e| matches!(e.body, EventBody::NodeCompleted(_))).count()
+}

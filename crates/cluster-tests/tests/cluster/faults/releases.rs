@@ -1,0 +1,80 @@
+//! Programs of different builds side by side.
+
+use std::path::PathBuf;
+
+use tree_agent_cluster_tests::{Cluster, Options, SOON};
+use tree_agent_proto::v1 as pb;
+
+use super::completed;
+
+/// A folder with the programs of an older build, when the caller has one (`make test-faults OLD=<git revision>`). Without
+/// it, the second half of the cluster is the same build, and only the order of events is tested.
+fn older() -> Option<PathBuf> {
+    std::env::var_os("OLD_PROGRAMS").map(PathBuf::from)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f10_old_and_new_programs_work_side_by_side() {
+    let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
+    let old = older();
+    let folder =
+        old.clone().unwrap_or_else(|| tree_agent_cluster_tests::program("tree-agent").with_file_name(""));
+    eprintln!(
+        "the older programs are {}",
+        old.map_or("of the same build".into(), |f| f.display().to_string())
+    );
+    // All old, then new ones one after the other, while a run goes on.
+    for group in 0..4 {
+        for replica in 0..2 {
+            let process = &mut group_mut(&mut cluster, group)[replica];
+            process.terminate(SOON);
+            process.take_from(&folder);
+            process.start();
+        }
+    }
+    cluster.healthy().await;
+    let run = cluster.create("scripted:fanout=4,bands=3,depth=2,latency_ms=200").await;
+    let mut follower = cluster.follow(&run);
+    let new = tree_agent_cluster_tests::program("tree-agent").with_file_name("");
+    for step in 0..8 {
+        follower.until("the run goes on", |events| events.len() > 40 + 60 * step).await;
+        assert!(!follower.ended(), "the run ended before the restarts did");
+        let process = &mut group_mut(&mut cluster, step % 4)[step / 4];
+        assert_eq!(process.terminate(SOON), 0);
+        process.take_from(&new);
+        process.start();
+        cluster.healthy().await;
+    }
+    follower.end().await.assert_whole();
+    assert_eq!(follower.broken(), 0, "a watcher was cut off without a hint");
+}
+
+fn group_mut(cluster: &mut Cluster, group: usize) -> &mut Vec<tree_agent_cluster_tests::Process> {
+    match group {
+        0 => &mut cluster.planners,
+        1 => &mut cluster.executors,
+        2 => &mut cluster.aggregators,
+        _ => &mut cluster.gateways,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f10_what_a_newer_program_adds_is_carried_along() {
+    let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
+    let run = cluster.create("scripted:fanout=3,depth=2,latency_ms=300").await;
+    let mut follower = cluster.follow(&run);
+    follower.until("a leaf is done", |events| completed(events) >= 1).await;
+    let driver = cluster.driver_of(&run).await;
+    cluster.planners[driver].kill();
+    // Everything so far as a newer writer might have written it: with a field that nobody here knows.
+    let add = "UPDATE tree_agent_events SET payload = payload || '{\"ofTheFuture\": {\"x\": [1]}}' WHERE run_id::text = $1";
+    let changed = cluster.sql().await.execute(add, &[&run]).await.expect("changed");
+    assert!(changed > 10);
+    // The successor replays it, and watchers read it from the log.
+    let history = follower.end().await;
+    history.assert_whole();
+    assert_eq!(cluster.follow(&run).end().await.events(), history.events());
+    let graph = cluster.runs().get_graph(pb::GetGraphRequest { run_id: run, ..Default::default() }).await;
+    let graph = graph.expect("a graph").into_inner().graph.expect("an answer holds the graph");
+    assert_eq!(graph.nodes.len(), 13);
+}

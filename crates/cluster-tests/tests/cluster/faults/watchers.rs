@@ -1,0 +1,175 @@
+//! Many watchers, slow watchers, and watchers whose gateway dies.
+
+use std::time::{Duration, Instant};
+
+use tonic::Streaming;
+use tonic::transport::Endpoint;
+use tree_agent_cluster_tests::{Cluster, Crowd, Follower, Options, SOON, Watched, eventually};
+use tree_agent_proto::v1 as pb;
+use tree_agent_proto::v1::run_service_client::RunServiceClient;
+use tree_agent_proto::v1::watch_run_response::Message;
+use tree_agent_testkit::proxy::Proxy;
+
+const WATCHERS: usize = 2_000;
+/// For as many watchers as that, on a machine with much to do.
+const LATE: Duration = Duration::from_secs(120);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f07_two_thousand_subscriptions_race_appends() {
+    let cluster = Cluster::start(Options::default()).await;
+    let run = cluster.create("scripted:fanout=4,bands=3,depth=1,latency_ms=1000").await;
+    let mut follower = cluster.follow(&run);
+    let mut crowds = Vec::new();
+    // Waves that begin while events come in, at the beginning, anywhere, and at the very head.
+    for wave in 0..4 {
+        let head = follower.until("events", |events| events.len() > 10 + 8 * wave).await as u64;
+        let begin = |n: usize| match n % 3 {
+            0 => 0,
+            1 => fastrand::u64(0..=head),
+            _ => head,
+        };
+        crowds.push(Crowd::start(&run, &cluster.doors(), WATCHERS / 4, begin));
+    }
+    assert!(!follower.ended(), "the run ended before everybody had come");
+    let history = follower.end().await;
+    let end = history.events().len() as u64;
+    let mut raced = 0;
+    for crowd in crowds {
+        for watched in crowd.end(LATE).await {
+            assert_eq!((watched.seq, watched.events), (end, end - watched.after_seq), "{watched:?}");
+            assert_eq!((watched.streams, watched.caught_up), (1, 1), "{watched:?}");
+            raced += 1;
+        }
+    }
+    assert_eq!(raced, WATCHERS);
+}
+
+/// A connection of its own, with room for many streams that nobody reads.
+async fn roomy(url: &str) -> RunServiceClient<tonic::transport::Channel> {
+    const STREAM: u32 = 64 * 1024;
+    let endpoint = Endpoint::from_shared(url.to_owned()).expect("a URL");
+    let endpoint = endpoint.initial_stream_window_size(STREAM).initial_connection_window_size(32 * STREAM);
+    RunServiceClient::new(endpoint.connect().await.expect("the gateway answers"))
+}
+
+/// Reads a stream to its end and returns the last seq.
+async fn read_on(stream: &mut Streaming<pb::WatchRunResponse>, mut seq: u64) -> u64 {
+    loop {
+        let message = tokio::time::timeout(SOON, stream.message()).await.expect("not stuck");
+        match message.expect("the stream is not cut") {
+            Some(pb::WatchRunResponse { message: Some(Message::Event(event)) }) => {
+                assert_eq!(event.seq, seq + 1);
+                seq = event.seq;
+            }
+            Some(_) => {}
+            None => return seq,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f08_stalled_readers_hold_neither_others_nor_memory() {
+    const STALLED: usize = 16;
+    let cluster = Cluster::start(Options::default()).await;
+    let run = cluster.create("scripted:fanout=4,depth=3,latency_ms=100,result_bytes=16000").await;
+    let request = || pb::WatchRunRequest { run_id: run.clone(), after_seq: 0, snapshot: false };
+    let mut shared = roomy(&cluster.doors()[0]).await;
+    let mut stalled = Vec::new();
+    for _ in 0..STALLED {
+        stalled.push(shared.watch_run(request()).await.expect("a stream").into_inner());
+    }
+    let before = cluster.gateways[0].memory();
+    let mut neighbours = Vec::new();
+    for _ in 0..4 {
+        let mut stream = shared.watch_run(request()).await.expect("a stream").into_inner();
+        neighbours.push(tokio::spawn(async move {
+            let end = read_on(&mut stream, 0).await;
+            (end, Instant::now())
+        }));
+    }
+    let mut alone = cluster.follow(&run);
+    let history = alone.end().await;
+    let ended = Instant::now();
+    history.assert_whole();
+    let end = history.events().len() as u64;
+    for neighbour in neighbours {
+        let (seq, at) = neighbour.await.expect("a neighbour of stalled streams reads on");
+        assert_eq!(seq, end);
+        let later = at.saturating_duration_since(ended);
+        assert!(
+            later < Duration::from_secs(5),
+            "{later:?} later than a watcher with a connection of its own"
+        );
+    }
+    let bytes = cluster.gateways[0].memory().saturating_sub(before);
+    eprintln!("{STALLED} stalled streams of {end} events: {} KiB more in the gateway", bytes / 1024);
+    // Each may have its window on the way, one page of events in hand, and no more.
+    assert!(bytes < 48 * 1024 * 1024, "{bytes} bytes");
+    for mut stream in stalled {
+        assert_eq!(read_on(&mut stream, 0).await, end, "a stalled stream goes on by itself");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f08_half_open_connections_are_given_up_and_their_watchers_resume() {
+    let settings = vec![
+        ("event-gateway", "TREE_AGENT_KEEPALIVE_SECONDS", "1".to_owned()),
+        ("event-gateway", "TREE_AGENT_KEEPALIVE_TIMEOUT_SECONDS", "1".to_owned()),
+    ];
+    let cluster = Cluster::start(Options { settings, ..Options::default() }).await;
+    let proxy = Proxy::start(cluster.gateways[0].address()).expect("a proxy starts");
+    // Long enough for the connection to be given up in the middle of it.
+    let run = cluster.create("scripted:fanout=2,bands=3,depth=1,latency_ms=2000").await;
+    let mut far = Follower::new(&run, &[format!("http://{}", proxy.address())]);
+    let mut near = cluster.follow(&run);
+    far.until("events come through", |events| events.len() > 4).await;
+    let streams = || cluster.gateways[0].log().matches("RunService/WatchRun\" code=\"CANCELLED\"").count();
+    proxy.hold();
+    eventually("the gateway gives the connection up", SOON, async || streams() > 0).await;
+    near.until("others go on meanwhile", |events| events.len() > 20).await;
+    proxy.reset();
+    proxy.heal();
+    let history = far.end().await;
+    history.assert_whole();
+    assert!(far.broken() >= 1 && far.streams() >= 2);
+    assert_eq!(near.end().await.events(), history.events());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f09_two_thousand_watchers_of_a_killed_gateway_resume_on_the_other() {
+    let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
+    let run = cluster.create("scripted:fanout=4,bands=3,depth=1,latency_ms=4000").await;
+    let mut follower = Follower::new(&run, &cluster.doors()[1..]);
+    follower.until("events", |events| events.len() > 10).await;
+    let crowd = Crowd::start(&run, &cluster.doors(), WATCHERS, |_| 0);
+    eventually("everybody watches", LATE, async || crowd.caught_up() == WATCHERS).await;
+    let sql = cluster.sql().await;
+    let transactions = async || -> i64 {
+        let query = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
+        sql.query_one(query, &[]).await.expect("statistics").get(0)
+    };
+    let before = transactions().await;
+    cluster.gateways[0].kill();
+    let killed = Instant::now();
+    eventually("everybody has moved", LATE, async || crowd.moved() == WATCHERS).await;
+    let moved = killed.elapsed();
+    let history = follower.end().await;
+    history.assert_whole();
+    let end = history.events().len() as u64;
+    for watched in crowd.end(LATE).await {
+        let Watched { seq, events, streams, caught_up_at_last, .. } = watched;
+        assert_eq!((seq, events, streams, caught_up_at_last), (end, end, 2, 1), "{watched:?}");
+    }
+    // A backend tells what it did when it ends, at the latest.
+    cluster.gateways[1].terminate(SOON);
+    for planner in &mut cluster.planners {
+        planner.terminate(SOON);
+    }
+    let after = transactions().await;
+    let spent = after - before;
+    eprintln!(
+        "{WATCHERS} watchers resumed within {moved:?}; Postgres made {spent} transactions in all meanwhile"
+    );
+    // A look at the run and a page of its log for each, and what the run itself takes.
+    assert!(spent < 3 * WATCHERS as i64, "{spent} transactions for {WATCHERS} watchers");
+}
