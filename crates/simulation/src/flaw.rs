@@ -39,4 +39,20 @@ impl Flaw {
         Flaw::EternalLease,
         Flaw::TrustedFanout,
     ];
+
+    /// A part of what the check says that is meant for it.
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Flaw::NoFence => "is of epoch",
+            Flaw::NoHeadInFence => "was written where",
+            Flaw::DedupeBySeq => "though the log says",
+            Flaw::LostWrite => "is not in the log",
+            Flaw::DocumentsTwice => "scratchpad",
+            Flaw::LostRows => "the log gives",
+            Flaw::SameEpoch => "claimed with epoch",
+            Flaw::CallersClock => "before the lease",
+            Flaw::EternalLease => "nobody took it over",
+            Flaw::TrustedFanout => "came after event",
+        }
+    }
 }

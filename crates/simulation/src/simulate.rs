@@ -102,6 +102,10 @@ async fn run(plan: Plan, flaw: Option<Flaw>) -> Outcome {
             cluster.create_run(to_create.remove(0)).await;
             create_at = now + world.dice.millis(0..=4_000);
         }
+        // What a flaw leads to afterwards is of no interest.
+        if flaw.is_some_and(|flaw| world.checks().shows(flaw)) {
+            return finish(&world, began);
+        }
         let ended = to_create.is_empty() && views.iter().all(tokio::task::JoinHandle::is_finished);
         if ended || now >= healthy_at + REST {
             break;

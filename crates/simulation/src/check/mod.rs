@@ -13,6 +13,8 @@ pub(crate) use ending::check_ending;
 pub(crate) use log::Logs;
 pub(crate) use view::View;
 
+use crate::flaw::Flaw;
+
 /// All checks of a world.
 #[derive(Default)]
 pub(crate) struct Checks {
@@ -22,7 +24,15 @@ pub(crate) struct Checks {
     pub(crate) calls: Calls,
 }
 
+/// So much may go wrong in a flawed world before it is given up.
+const ENOUGH: usize = 200;
+
 impl Checks {
+    /// True when the check that is meant for `flaw` has spoken, or too many others have.
+    pub(crate) fn shows(&self, flaw: Flaw) -> bool {
+        self.violations.len() > ENOUGH || self.violations.iter().any(|text| text.contains(flaw.sign()))
+    }
+
     /// A driver makes a role call: its number, and what is wrong with it.
     pub(crate) fn role_called(&mut self, driver: &str, run: RunId, key: &CallKey) -> (u64, Vec<String>) {
         self.calls.called(driver, run, key, &self.log)

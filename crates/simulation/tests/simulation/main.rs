@@ -2,5 +2,6 @@
 
 #![allow(missing_docs, unreachable_pub)]
 
+mod flaws;
 mod found;
 mod seeds;

@@ -1,0 +1,45 @@
+//! Worlds that are broken on purpose are found out, each by the check that is meant for it.
+
+use std::collections::BTreeMap;
+
+use tree_agent_simulation::{Flaw, simulate};
+
+/// Seeds after which a flaw that was not found counts as not found at all.
+const PATIENCE: u64 = 200;
+
+fn is_found(flaw: Flaw) {
+    let mut others = BTreeMap::new();
+    for seed in 0..PATIENCE {
+        let violations = simulate(seed, Some(flaw)).violations;
+        if let Some(found) = violations.iter().find(|text| text.contains(flaw.sign())) {
+            eprintln!("{flaw:?} is found by seed {seed}: {found}");
+            return;
+        }
+        others.extend(violations.into_iter().next().map(|text| (seed, text)));
+    }
+    panic!("{PATIENCE} worlds with {flaw:?} and no check said {:?}, but: {others:#?}", flaw.sign());
+}
+
+macro_rules! flaws {
+    ($($name:ident: $flaw:ident,)*) => {
+        $(#[test] fn $name() { is_found(Flaw::$flaw); })*
+
+        #[test]
+        fn every_flaw_has_a_test() {
+            assert_eq!(Flaw::ALL, [$(Flaw::$flaw,)*]);
+        }
+    };
+}
+
+flaws! {
+    a_missing_fence_is_found: NoFence,
+    a_fence_without_the_head_is_found: NoHeadInFence,
+    events_taken_for_ones_own_are_found: DedupeBySeq,
+    a_lost_write_is_found: LostWrite,
+    documents_written_twice_are_found: DocumentsTwice,
+    lost_rows_are_found: LostRows,
+    an_epoch_given_twice_is_found: SameEpoch,
+    leases_by_the_callers_clock_are_found: CallersClock,
+    a_lease_without_an_end_is_found: EternalLease,
+    a_trusted_fan_out_is_found: TrustedFanout,
+}
