@@ -170,7 +170,11 @@ impl Deciding<'_> {
     fn on_update(&mut self, at: usize, key: CallKey, update: RoleUpdate) {
         self.show_retry_at_work(at, key.kind);
         match update {
-            RoleUpdate::Scratchpad(delta) => self.append_scratchpad(at, &delta.append_markdown),
+            RoleUpdate::Scratchpad(delta) => {
+                // Pieces of one call stand together as they came; another call begins a line of its own.
+                let begins = self.run.writing.insert(at, key) != Some(key);
+                self.write_scratchpad(at, delta.append_markdown, begins);
+            }
             RoleUpdate::ToolCallRequested(_) if self.tools_spent(at) => {
                 let message = "asked for more tool calls than it may make; a role must keep to its allowance";
                 self.on_failure(at, key, RoleError::new(RoleErrorKind::InvalidOutput, message));
@@ -266,18 +270,27 @@ impl Deciding<'_> {
         self.run.ready.insert(at);
     }
 
-    /// Appends to the node's scratchpad; the event carries its new end.
+    /// Appends a note of whole lines to the node's scratchpad.
     pub(crate) fn append_scratchpad(&mut self, at: usize, markdown: &str) {
-        if markdown.is_empty() {
+        let mut text = markdown.to_owned();
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        self.write_scratchpad(at, text, true);
+    }
+
+    /// Adds `text` to the end of the node's scratchpad, on a line of its own if it `begins` one; the event carries the
+    /// new end.
+    fn write_scratchpad(&mut self, at: usize, mut text: String, begins: bool) {
+        if text.is_empty() {
             return;
         }
         let node = &self.run.graph.nodes()[at];
         let id = node.scratchpad_doc_id.unwrap_or_else(|| DocumentId::scratchpad(node.id));
-        let mut text = markdown.to_owned();
-        if !text.ends_with('\n') {
-            text.push('\n');
-        }
         let before = node.scratchpad_tail.as_deref().unwrap_or_default();
+        if begins && !before.is_empty() && !before.ends_with('\n') {
+            text.insert(0, '\n');
+        }
         let tail_preview = if text.len() >= limits::TAIL_PREVIEW_BYTES {
             tail(&text).to_owned()
         } else {

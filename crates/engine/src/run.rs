@@ -32,6 +32,8 @@ pub struct Run {
     pub(crate) ready: BTreeSet<usize>,
     /// Nodes whose role service could not be reached: how often in a row, and when to try again.
     pub(crate) unreachable: HashMap<usize, (u32, Timestamp)>,
+    /// The call that last wrote to a node's scratchpad while it was at work.
+    pub(crate) writing: HashMap<usize, CallKey>,
     /// The wall clock ran out, and leaf work in flight was stopped for it.
     pub(crate) overtime: bool,
     stale: u64,
@@ -153,6 +155,7 @@ impl Run {
             in_flight: HashMap::new(),
             ready: BTreeSet::new(),
             unreachable: HashMap::new(),
+            writing: HashMap::new(),
             overtime: false,
             stale: 0,
             asked_at: None,

@@ -1,5 +1,7 @@
 //! What a model does besides answering: updates while it works, and tools.
 
+mod updates;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,6 +11,8 @@ use tree_agent_contract::event::{ToolCallRequested, ToolCallResult, UsageRecorde
 use tree_agent_contract::role::{RoleUpdate, ScratchpadDelta};
 use tree_agent_contract::{Allowance, Timestamp};
 use tree_agent_tools::{ToolError, ToolSet};
+
+pub(crate) use updates::Updates;
 
 /// The outside of one role call. Updates go to a bounded channel: a model that writes faster than its caller reads
 /// waits. When the caller is gone they are dropped, as the call itself is about to be.
@@ -69,7 +73,8 @@ impl RoleIo {
         &self.tools
     }
 
-    /// Adds Markdown to the node's scratchpad before the call has ended.
+    /// Adds text to the node's scratchpad before the call has ended: as often and in as small pieces as it comes. What
+    /// comes within half a second goes out together, in order with the tool calls.
     pub async fn scratchpad(&self, append_markdown: impl Into<String>) {
         self.send(RoleUpdate::Scratchpad(ScratchpadDelta { append_markdown: append_markdown.into() })).await;
     }

@@ -51,8 +51,13 @@ impl Scripted {
                 }
             }
         }
-        if script.latency_ms > 0 {
-            tokio::time::sleep(Duration::from_millis(script.latency_ms)).await;
+        let latency = Duration::from_millis(script.latency_ms);
+        for n in 1..=script.notes {
+            tokio::time::sleep(latency / script.notes).await;
+            io.scratchpad(format!("note {n}, ")).await;
+        }
+        if script.notes == 0 && script.latency_ms > 0 {
+            tokio::time::sleep(latency).await;
         }
         match script.fault_of(phase, &call.title, call.attempt) {
             None => Ok(false),

@@ -11,7 +11,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream};
-use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
@@ -25,7 +24,7 @@ use tree_agent_proto::{Wire, role_status};
 use tree_agent_tools::{Caller, ToolRegistry};
 
 use crate::RoleModel;
-use crate::io::RoleIo;
+use crate::io::{RoleIo, Updates};
 use crate::select::Models;
 
 /// A silent call says this often that it is alive.
@@ -136,7 +135,7 @@ impl RoleServer {
         };
         Ok(Response::new(CallStream {
             state: State::Working(work.boxed()),
-            updates,
+            updates: Updates::new(updates),
             limit,
             deadline: Box::pin(sleep_until(Instant::now() + limit)),
             heartbeat: Box::pin(sleep_until(Instant::now() + HEARTBEAT)),
@@ -154,7 +153,7 @@ enum State<O> {
 /// A call in flight: updates, then exactly one output or a typed error. Dropping it cancels the work.
 pub struct CallStream<I: RoleInput> {
     state: State<<I::Output as Wire>::Pb>,
-    updates: mpsc::Receiver<RoleUpdate>,
+    updates: Updates,
     limit: Duration,
     deadline: Pin<Box<Sleep>>,
     heartbeat: Pin<Box<Sleep>>,
@@ -177,12 +176,17 @@ impl<I: RoleInput> Stream for CallStream<I> {
             this.state = State::Answered(answer);
         }
         // After the poll, so that what the work has just said goes out at once and before its answer.
-        if let Poll::Ready(Some(update)) = this.updates.poll_recv(cx) {
+        let ended = matches!(this.state, State::Answered(_));
+        if let Poll::Ready(Some(update)) = this.updates.poll_next(cx, ended) {
             return Poll::Ready(Some(Ok(this.say(&update))));
         }
         if matches!(this.state, State::Working(_)) && this.deadline.as_mut().poll(cx).is_ready() {
             let message = format!("no answer within {} ms; the work was dropped", this.limit.as_millis());
             this.state = State::Answered(Err(RoleError::new(RoleErrorKind::Timeout, message)));
+            // What it has written by then is not lost.
+            if let Poll::Ready(Some(update)) = this.updates.poll_next(cx, true) {
+                return Poll::Ready(Some(Ok(this.say(&update))));
+            }
         }
         match std::mem::replace(&mut this.state, State::Ended) {
             State::Answered(Ok(output)) => Poll::Ready(Some(Ok(I::output(output)))),

@@ -291,6 +291,11 @@ pub trait Documents: Send + Sync {
     /// The document, or [`StoreError::NotFound`].
     async fn document(&self, id: DocumentId) -> Result<Document, StoreError>;
 
+    /// The text of a document from byte `from` on, or [`StoreError::NotFound`]. Bytes are counted from the first that
+    /// the document ever had, also after its body has lost its beginning to the limit, so that whoever follows a
+    /// document that grows gets each byte once.
+    async fn document_tail(&self, id: DocumentId, from: u64) -> Result<DocumentTail, StoreError>;
+
     /// A page of documents, by path, then id.
     async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError>;
 
@@ -302,6 +307,18 @@ pub trait Documents: Send + Sync {
     /// project and path but another id is [`StoreError::Conflict`]; an unknown project is
     /// [`StoreError::NotFound`].
     async fn put_document(&self, document: Document) -> Result<(), StoreError>;
+}
+
+/// The end of a document's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentTail {
+    /// Where `bytes` begin: at what was asked for, or behind it when the text there is no longer kept.
+    pub start: u64,
+    /// Where the text ends.
+    pub end: u64,
+    /// UTF-8, from `start` to `end`; empty when `start` is at or beyond the end. Begins within a character when `start`
+    /// does.
+    pub bytes: Vec<u8>,
 }
 
 /// Which documents to list.

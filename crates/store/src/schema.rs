@@ -10,11 +10,13 @@ pub(crate) const HISTORY_TABLE: &str = "refinery_schema_history";
 const POSTGRES: &[(&str, &str)] = &[
     ("V1__initial", include_str!("../../../migrations/postgres/V1__initial.sql")),
     ("V2__run_usage", include_str!("../../../migrations/postgres/V2__run_usage.sql")),
+    ("V3__document_offsets", include_str!("../../../migrations/postgres/V3__document_offsets.sql")),
 ];
 
 const EMBEDDED: &[(&str, &str)] = &[
     ("V1__initial", include_str!("../../../migrations/embedded/V1__initial.sql")),
     ("V2__run_usage", include_str!("../../../migrations/embedded/V2__run_usage.sql")),
+    ("V3__document_offsets", include_str!("../../../migrations/embedded/V3__document_offsets.sql")),
 ];
 
 /// Which set of migrations.

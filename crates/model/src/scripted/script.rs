@@ -16,6 +16,7 @@ use tree_agent_contract::role::{RoleError, RoleErrorKind};
 /// | `latency_ms` | 0 to 86400000 (0) | milliseconds that every call takes |
 /// | `result_bytes` | 1 to 262144 (500) | bytes of a result's text; at most 16384 without artifacts |
 /// | `artifacts` | `none`, `json`, `document` (`none`) | where that text stands: in the summary, or in an artifact |
+/// | `notes` | 0 to 10000 (0) | pieces of text (`note 1, `, …) that every call writes while its latency passes |
 /// | `tools` | 0 to 1000 (0) | calls of `list_documents` that every call makes |
 /// | `fail` | `internal`, `rejected`, `overloaded`, `timeout`, `unreachable`, `invalid_output`, `hang`, `garbage` (none; `internal` when another `fail_` key is set) | what the chosen calls do: end with this failure, never answer, or answer against the contract |
 /// | `fail_role` | `plan`, `execute`, `aggregate`, `any` (`execute`) | chooses calls of this role |
@@ -37,6 +38,8 @@ pub struct Script {
     pub result_bytes: usize,
     /// Where that text stands.
     pub artifacts: Artifacts,
+    /// Pieces of text that every call streams.
+    pub notes: u32,
     /// Tool calls of every call.
     pub tools: u32,
     /// What the chosen calls do.
@@ -84,6 +87,7 @@ impl Default for Script {
             latency_ms: 0,
             result_bytes: 500,
             artifacts: Artifacts::None,
+            notes: 0,
             tools: 0,
             fail: None,
             fail_role: Some("execute".to_owned()),
@@ -139,6 +143,7 @@ impl FromStr for Script {
                         _ => return Err(wrong(key, format!("is {value:?}; use none, json or document"))),
                     }
                 }
+                "notes" => script.notes = number(key, value, 0, 10_000)?,
                 "tools" => script.tools = number(key, value, 0, 1_000)?,
                 "fail" => {
                     script.fail = Some(match value {

@@ -13,7 +13,7 @@ use super::append::execute;
 use super::connection::map_error;
 use crate::batch::DocumentWrites;
 use crate::error::StoreError;
-use crate::ports::{DocumentQuery, Documents, Page, SearchQuery};
+use crate::ports::{DocumentQuery, DocumentTail, Documents, Page, SearchQuery};
 use crate::text::{clean, query_words, snippet, tail};
 
 /// The columns that [`summary`] reads, in its order.
@@ -45,6 +45,26 @@ impl Documents for EmbeddedStore {
                 created_at,
                 updated_at: head.updated_at,
             })
+        })
+        .await
+    }
+
+    async fn document_tail(&self, id: DocumentId, from: u64) -> Result<DocumentTail, StoreError> {
+        // Far beyond every document, and far from what would overflow.
+        let wanted = i64::try_from(from).unwrap_or(i64::MAX).min(i64::MAX / 2);
+        self.query(move |db| {
+            let row = db
+                .prepare_cached(
+                    "SELECT max(dropped_bytes, ?2), dropped_bytes + octet_length(body), \
+                     substr(CAST(body AS BLOB), max(?2 - dropped_bytes, 0) + 1) FROM onto_documents WHERE id = ?1",
+                )
+                .and_then(|mut statement| {
+                    let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get(2)?));
+                    statement.query_row(params![id.0, wanted], read).optional()
+                })
+                .map_err(map_error)?;
+            let (start, end, bytes) = row.ok_or_else(|| StoreError::not_found("document", id))?;
+            Ok(DocumentTail { start: start as u64, end: end as u64, bytes })
         })
         .await
     }
@@ -133,10 +153,11 @@ pub(super) fn write(db: &Connection, writes: DocumentWrites) -> Result<(), Store
             .map_err(map_error)?;
         let Some((row, mut body)) = found else { continue };
         body.push_str(&clean(text));
+        let kept = tail(&body, DOCUMENT_BYTES);
         execute(
             db,
-            "UPDATE onto_documents SET body = ?2, updated_at = ?3 WHERE row = ?1",
-            params![row, tail(&body, DOCUMENT_BYTES), at.micros()],
+            "UPDATE onto_documents SET body = ?2, updated_at = ?3, dropped_bytes = dropped_bytes + ?4 WHERE row = ?1",
+            params![row, kept, at.micros(), (body.len() - kept.len()) as i64],
         )?;
         index(db, row)?;
     }
@@ -149,7 +170,8 @@ fn put(db: &Connection, document: &Document, also: &str) -> Result<(), StoreErro
         .prepare_cached(&format!(
             "INSERT INTO onto_documents (id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (id) DO UPDATE SET {also}\
-             title = excluded.title, body = excluded.body, props = excluded.props, updated_at = excluded.updated_at \
+             title = excluded.title, body = excluded.body, props = excluded.props, updated_at = excluded.updated_at, \
+             dropped_bytes = 0 \
              RETURNING row"
         ))
         .and_then(|mut statement| {

@@ -154,7 +154,7 @@ impl Builder {
              FROM {rows} AS i(writer, id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at) \
              WHERE i.writer = ANY (ARRAY(SELECT id FROM moved)) \
              ON CONFLICT (id) DO UPDATE SET title = EXCLUDED.title, body = EXCLUDED.body, props = EXCLUDED.props, \
-             updated_at = EXCLUDED.updated_at)"
+             updated_at = EXCLUDED.updated_at, dropped_bytes = 0)"
         ));
     }
 
@@ -164,7 +164,10 @@ impl Builder {
         self.sql.push_str(&format!(
             ", appends AS (UPDATE onto_documents d SET updated_at = i.at, \
              body = CASE WHEN octet_length(d.body) + octet_length(i.body) <= {max} THEN d.body || i.body \
-             ELSE tree_agent_tail(d.body || i.body, {max}) END \
+             ELSE tree_agent_tail(d.body || i.body, {max}) END, \
+             dropped_bytes = CASE WHEN octet_length(d.body) + octet_length(i.body) <= {max} THEN d.dropped_bytes \
+             ELSE d.dropped_bytes + octet_length(d.body) + octet_length(i.body) \
+             - octet_length(tree_agent_tail(d.body || i.body, {max})) END \
              FROM {rows} AS i(writer, id, body, at) \
              WHERE d.id = i.id AND i.writer = ANY (ARRAY(SELECT id FROM moved)))"
         ));

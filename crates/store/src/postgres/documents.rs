@@ -12,7 +12,7 @@ use super::columns::{cleaned, json};
 use super::connection::Connection;
 use super::types::{Json, Time};
 use crate::error::StoreError;
-use crate::ports::{DocumentQuery, Documents, Page, SearchQuery};
+use crate::ports::{DocumentQuery, DocumentTail, Documents, Page, SearchQuery};
 use crate::text::{clean, query_words, snippet};
 
 /// The columns that [`summary`] reads, in its order.
@@ -39,6 +39,23 @@ impl Documents for PostgresStore {
             created_at: row.get::<_, Time>(10).0,
             updated_at: head.updated_at,
         })
+    }
+
+    async fn document_tail(&self, id: DocumentId, from: u64) -> Result<DocumentTail, StoreError> {
+        let wanted = i64::try_from(from).unwrap_or(i64::MAX);
+        let mut connection = self.connection().await?;
+        let row = connection
+            .query_opt(
+                "SELECT greatest(dropped_bytes, $2), dropped_bytes + octet_length(body), \
+                 CASE WHEN $2 >= dropped_bytes + octet_length(body) THEN ''::bytea \
+                 ELSE substring(convert_to(body, 'UTF8') FROM greatest($2 - dropped_bytes, 0)::int4 + 1) END \
+                 FROM onto_documents WHERE id = $1",
+                &[&id.0, &wanted],
+            )
+            .await?;
+        let row = row.ok_or_else(|| StoreError::not_found("document", id))?;
+        let (start, end): (i64, i64) = (row.get(0), row.get(1));
+        Ok(DocumentTail { start: start as u64, end: end as u64, bytes: row.get(2) })
     }
 
     async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError> {
@@ -109,7 +126,7 @@ impl Documents for PostgresStore {
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO UPDATE SET \
                  type_key = EXCLUDED.type_key, project_id = EXCLUDED.project_id, run_id = EXCLUDED.run_id, \
                  path = EXCLUDED.path, title = EXCLUDED.title, body = EXCLUDED.body, props = EXCLUDED.props, \
-                 updated_at = EXCLUDED.updated_at",
+                 updated_at = EXCLUDED.updated_at, dropped_bytes = 0",
                 &[
                     &document.id.0,
                     &document.kind.as_str(),

@@ -98,9 +98,52 @@ pub async fn documents_of_appends_grow_and_keep_their_end(f: Fixture) {
     let mut write = append(claim.run_id, claim.epoch, 5, 1);
     write.documents = vec![grow("end", 13)];
     f.store.append(vec![write]).await.unwrap();
+    let whole = "# Notes\none\ntwo\nthree\nfour\n".len() + DOCUMENT_BYTES + 1 + "end".len();
+    let tail = f.store.document_tail(id, whole as u64 - 4).await.unwrap();
+    assert_eq!((tail.start, tail.end, &*tail.bytes), (whole as u64 - 4, whole as u64, b"xend".as_slice()));
     let body = f.store.document(id).await.unwrap().body;
     // The first of these writes cut within a character, the second between two.
     assert!(body == format!("{}xend", "é".repeat(DOCUMENT_BYTES / 2 - 2)), "{} bytes", body.len());
+}
+
+pub async fn the_tail_of_a_document_begins_where_it_is_asked_for(f: Fixture) {
+    let claim = f.claimed(1, "a").await;
+    let id = DocumentId(Uuid::from_u128(5));
+    let pad = Document {
+        kind: DocumentKind::Scratchpad,
+        project_id: None,
+        run_id: Some(claim.run_id),
+        ..source(5, 1, "", "Scratchpad", "héllo\n")
+    };
+    let mut write = append(claim.run_id, claim.epoch, 2, 1);
+    write.documents = vec![DocumentOp::Create(pad)];
+    f.store.append(vec![write]).await.unwrap();
+    let tail = async |from: u64| {
+        let tail = f.store.document_tail(id, from).await.unwrap();
+        assert_eq!(tail.bytes.len() as u64, tail.end.saturating_sub(tail.start));
+        (tail.start, tail.end, tail.bytes)
+    };
+    assert_eq!(tail(0).await, (0, 7, "héllo\n".as_bytes().to_vec()));
+    assert_eq!(tail(2).await, (2, 7, "héllo\n".as_bytes()[2..].to_vec()), "also within a character");
+    assert_eq!(tail(7).await, (7, 7, vec![]));
+    assert_eq!(tail(u64::MAX).await.1, 7);
+    // Followed from where it ended, whatever is written: each byte once, and what is no longer kept is skipped.
+    let (mut head, mut seen, mut at) = (3, String::from("héllo\n"), 7);
+    for text in ["a".to_owned(), "ü\0".into(), "b".repeat(DOCUMENT_BYTES - 3), "ccc".into(), "d".into()] {
+        let mut write = append(claim.run_id, claim.epoch, head, 1);
+        write.documents = vec![DocumentOp::Append { id, text: text.clone(), at: Timestamp(9) }];
+        assert_eq!(f.store.append(vec![write]).await.unwrap(), [AppendOutcome::Appended]);
+        head += 1;
+        let (start, end, bytes) = tail(at).await;
+        assert_eq!(start, at, "{}", text.len());
+        seen.push_str(std::str::from_utf8(&bytes).unwrap());
+        at = end;
+    }
+    let body = f.store.document(id).await.unwrap().body;
+    assert!(seen.ends_with(&body) && seen.len() as u64 == at && body.len() <= DOCUMENT_BYTES);
+    assert_eq!(tail(0).await, (at - body.len() as u64, at, body.clone().into_bytes()));
+    let missing = f.store.document_tail(DocumentId(Uuid::from_u128(6)), 0).await.unwrap_err();
+    assert!(matches!(missing, StoreError::NotFound { what: "document", .. }));
 }
 
 pub async fn listing_pages_by_path_and_filters(f: Fixture) {
