@@ -62,6 +62,13 @@ impl Output {
         Ok(io::stdout().lock().write_all(line.as_bytes())?)
     }
 
+    /// Prints text for people on stdout as it is, at once.
+    pub(crate) fn text(&self, text: impl AsRef<str>) -> Result<(), CliError> {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_ref().as_bytes())?;
+        Ok(out.flush()?)
+    }
+
     /// Prints one JSON object as a line on stdout.
     pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), CliError> {
         let text = serde_json::to_string(value)

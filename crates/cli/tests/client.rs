@@ -181,6 +181,21 @@ async fn the_reading_commands_print_their_shapes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_document_is_followed_through_breaks_and_hints() {
+    let (_, url) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
+    let id = document_id().to_string();
+    let output = tree_agent(&url, &["doc", &id, "--follow"]).await;
+    assert_eq!((code(&output), &*stdout(&output)), (0, "# Because\n"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("connection lost"), "{}", stderr(&output));
+    let output = tree_agent(&url, &["doc", &id, "--follow", "--after-bytes", "4", "-o", "jsonl"]).await;
+    let pieces = lines(&output);
+    assert_eq!((&pieces[0]["offset"], &pieces[0]["text"]), (&4.into(), &"cause\n".into()));
+    let other = "0190b6f1-8d3e-7cc4-a1c7-000000000000";
+    assert_eq!(code(&tree_agent(&url, &["doc", other, "--follow"]).await), 2);
+    assert_eq!(code(&tree_agent(&url, &["doc", &id, "--after-bytes", "4"]).await), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn completions_need_no_server() {
     for shell in ["bash", "zsh", "fish"] {
         let output = tree_agent("http://127.0.0.1:1", &["completions", shell]).await;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::stream::BoxStream;
 use tonic::{Request, Response, Status};
 use tree_agent_contract::error::Checks;
 use tree_agent_contract::{
@@ -38,6 +39,15 @@ impl DocumentService for Documents {
                 body: document.body,
             }),
         }))
+    }
+
+    type WatchDocumentStream = BoxStream<'static, Result<pb::WatchDocumentResponse, Status>>;
+
+    async fn watch_document(
+        &self,
+        request: Request<pb::WatchDocumentRequest>,
+    ) -> Result<Response<Self::WatchDocumentStream>, Status> {
+        Ok(Response::new(self.0.watch_document(request.into_inner()).await?))
     }
 
     async fn list_documents(
@@ -191,7 +201,7 @@ fn default_title(path: &str, body: &str) -> String {
     title[..title.floor_char_boundary(limits::TITLE_BYTES)].to_owned()
 }
 
-fn summary(document: &Document) -> DocumentSummary {
+pub(crate) fn summary(document: &Document) -> DocumentSummary {
     DocumentSummary {
         id: document.id,
         kind: document.kind,
@@ -205,7 +215,7 @@ fn summary(document: &Document) -> DocumentSummary {
     }
 }
 
-fn summary_to_wire(summary: &DocumentSummary) -> pb::DocumentSummary {
+pub(crate) fn summary_to_wire(summary: &DocumentSummary) -> pb::DocumentSummary {
     pb::DocumentSummary {
         document_id: summary.id.to_wire(),
         kind: summary.kind.to_wire(),

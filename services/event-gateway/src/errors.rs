@@ -47,6 +47,12 @@ pub(crate) fn graph_too_large(bytes: usize) -> Status {
     field(Code::OutOfRange, "GRAPH_TOO_LARGE", &FieldError::new("at_seq", message))
 }
 
+/// `OUT_OF_RANGE` for a position in `name` beyond the end of a document.
+pub(crate) fn beyond_end(name: &str, position: u64, end: u64) -> Status {
+    let message = format!("is {position}, beyond the end of the document, which is {end}");
+    field(Code::OutOfRange, "BEYOND_END", &FieldError::new(name, message))
+}
+
 /// A log that does not replay: a defect, or a log that was changed by hand.
 pub(crate) fn replay(error: &ReplayError) -> Status {
     tracing::error!("{}", chain(error));

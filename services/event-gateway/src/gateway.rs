@@ -5,18 +5,20 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
-use tree_agent_contract::{FieldError, ProjectId, RunId, Timestamp};
+use tree_agent_contract::{DocumentId, DocumentKind, FieldError, ProjectId, RunId, Timestamp};
 use tree_agent_engine::Graph;
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_proto::{Wire, v1 as pb};
-use tree_agent_runtime::errors::invalid;
+use tree_agent_runtime::errors::{invalid, invalid_field};
 use tree_agent_store::{Store, StoreError};
 
+use crate::documents::{summary, summary_to_wire};
 use crate::errors;
 use crate::watch::service::Messages;
-use crate::watch::{Start, WatchConfig, Watcher, Watches};
+use crate::watch::{DocumentStart, DocumentWatcher, Start, WatchConfig, Watcher, Watches};
 
 /// Events read from the log at a time when it is replayed.
 const PAGE: usize = 1_000;
@@ -63,6 +65,41 @@ impl Gateway {
         };
         let feed = self.watches.follow(run);
         let watcher = Watcher::new(start, feed, self.store.clone(), &self.config, self.drain.clone());
+        let messages = futures::stream::unfold(watcher, async |mut watcher| {
+            let message = watcher.next().await?;
+            Some((message, watcher))
+        });
+        Ok(messages.boxed())
+    }
+
+    /// `WatchDocument`.
+    pub(crate) async fn watch_document(
+        &self,
+        request: pb::WatchDocumentRequest,
+    ) -> Result<BoxStream<'static, Result<pb::WatchDocumentResponse, Status>>, Status> {
+        let document_id = id(DocumentId::parse_field("document_id", &request.document_id))?;
+        let document = self.store.document(document_id).await.map_err(|e| errors::store(&e))?;
+        let summary = summary_to_wire(&summary(&document));
+        let after_bytes = request.after_bytes;
+        let follow = document.run_id.filter(|_| document.kind == DocumentKind::Scratchpad);
+        let followed = match follow {
+            None => None,
+            Some(run) => {
+                // Before the text is read: what is appended after that is heard.
+                let feed = self.watches.follow(run);
+                let run = self.store.run(run).await.map_err(|e| errors::store(&e))?;
+                (!run.status.is_final()).then_some((feed, run.run_id, run.head_seq))
+            }
+        };
+        let tail = self.store.document_tail(document_id, after_bytes).await.map_err(|e| errors::store(&e))?;
+        if after_bytes > tail.end {
+            return Err(errors::beyond_end("after_bytes", after_bytes, tail.end));
+        }
+        if tail.bytes.first().is_some_and(|byte| byte & 0xc0 == 0x80) {
+            return Err(invalid_field("after_bytes", format!("is {after_bytes}, within a character")));
+        }
+        let start = DocumentStart { document_id, summary, tail, followed };
+        let watcher = DocumentWatcher::new(start, self.store.clone(), &self.config, self.drain.clone());
         let messages = futures::stream::unfold(watcher, async |mut watcher| {
             let message = watcher.next().await?;
             Some((message, watcher))

@@ -1,13 +1,17 @@
 //! `doc`: one document.
 
+mod follow;
+
 use clap::Args;
 use serde::Serialize;
 use tree_agent_contract::{DocumentId, DocumentKind, NodeId, ProjectId, RunId, Timestamp};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
+use tree_agent_runtime::shutdown;
 
 use crate::Context;
 use crate::client::{Client, request};
+use crate::commands::watch::Patience;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -19,6 +23,14 @@ pub(crate) struct Doc {
     /// The document's id
     #[arg(value_name = "ID")]
     id: DocumentId,
+    /// Print what is added to it too, until its run has ended
+    #[arg(long)]
+    follow: bool,
+    /// Begin behind so many bytes, such as where an earlier --follow ended
+    #[arg(long, value_name = "BYTES", default_value_t = 0, requires = "follow")]
+    after_bytes: u64,
+    #[command(flatten)]
+    patience: Patience,
 }
 
 /// A document as `-o jsonl` prints it.
@@ -43,6 +55,11 @@ struct DocumentJson {
 
 impl Doc {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
+        if self.follow {
+            let interrupt = shutdown::signal()?;
+            return follow::follow(context, self.id, self.after_bytes, self.patience.policy(), &interrupt)
+                .await;
+        }
         let client = Client::connect(&context.server).await?;
         let (summary, document) = fetch(&client, self.id).await?;
         if !context.out.is_jsonl() {

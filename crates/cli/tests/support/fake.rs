@@ -294,6 +294,32 @@ impl DocumentService for Fake {
         Ok(Response::new(pb::GetDocumentResponse { document: Some(document) }))
     }
 
+    type WatchDocumentStream = Pin<Box<dyn Stream<Item = Result<pb::WatchDocumentResponse, Status>> + Send>>;
+
+    /// A few bytes a call: then it breaks, asks to be called again, and ends.
+    async fn watch_document(
+        &self,
+        request: Request<pb::WatchDocumentRequest>,
+    ) -> Result<Response<Self::WatchDocumentStream>, Status> {
+        use pb::watch_document_response::Message;
+        let request = request.into_inner();
+        if request.document_id != document_id().to_string() {
+            return Err(Status::not_found(format!("document {} does not exist", request.document_id)));
+        }
+        let at = request.after_bytes;
+        let text = |offset: u64, text: &str| Message::Text(pb::DocumentText { offset, text: text.into() });
+        let (messages, status) = match at {
+            0 => (vec![text(0, "# Be"), text(4, "ca")], Some(Status::unavailable("bye"))),
+            6 => {
+                let hint = pb::DocumentResumeHint { after_bytes: 8, reason: "drain".into() };
+                (vec![text(6, "us"), Message::ResumeHint(hint)], None)
+            }
+            _ => (vec![text(at, &"# Because\n"[at as usize..])], None),
+        };
+        let messages = messages.into_iter().map(|m| Ok(pb::WatchDocumentResponse { message: Some(m) }));
+        Ok(Response::new(Box::pin(stream::iter(messages.chain(status.map(Err))))))
+    }
+
     async fn list_documents(
         &self,
         _: Request<pb::ListDocumentsRequest>,

@@ -48,6 +48,13 @@ impl DocumentService for OneDocument {
         let document = Document { summary: Some(self.summary()), body: "body".into(), created_at: None };
         Ok(Response::new(GetDocumentResponse { document: Some(document) }))
     }
+    type WatchDocumentStream = futures::stream::Empty<Result<WatchDocumentResponse, Status>>;
+    async fn watch_document(
+        &self,
+        _: Request<WatchDocumentRequest>,
+    ) -> Result<Response<Self::WatchDocumentStream>, Status> {
+        Err(Status::unimplemented("does not grow"))
+    }
     async fn list_documents(
         &self,
         request: Request<ListDocumentsRequest>,

@@ -2,6 +2,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
+use tree_agent_contract::DocumentId;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::status::RunStatus;
 use tree_agent_proto::{Wire, v1 as pb};
@@ -12,13 +13,20 @@ pub(crate) struct Frame {
     pub(crate) seq: u64,
     /// True for the run's last event.
     pub(crate) last: bool,
+    /// The scratchpad that grew with the event.
+    pub(crate) grown: Option<DocumentId>,
     pub(crate) bytes: Bytes,
 }
 
 impl Frame {
     pub(crate) fn of(event: &Event) -> Self {
         let last = matches!(&event.body, EventBody::RunStatusChanged(change) if change.status.is_final());
-        Self { seq: event.seq, last, bytes: encode(pb::watch_run_response::Message::Event(event.to_wire())) }
+        let grown = match &event.body {
+            EventBody::ScratchpadUpdated(update) => Some(update.scratchpad_doc_id),
+            _ => None,
+        };
+        let bytes = encode(pb::watch_run_response::Message::Event(event.to_wire()));
+        Self { seq: event.seq, last, grown, bytes }
     }
 }
 
@@ -45,6 +53,14 @@ struct Glimpse {
     seq: u64,
     #[prost(message, optional, tag = "11")]
     run_status: Option<pb::RunStatusChanged>,
+    #[prost(message, optional, tag = "22")]
+    scratchpad_updated: Option<Grown>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Grown {
+    #[prost(string, tag = "1")]
+    scratchpad_doc_id: String,
 }
 
 /// The events of a published `EventBatch`, without decoding and encoding them again: an entry of `EventBatch`
@@ -67,7 +83,8 @@ pub(crate) fn batch(mut message: Bytes) -> Result<Vec<Frame>, prost::DecodeError
         buffer.extend_from_slice(&entry);
         let status = glimpse.run_status.map(|change| change.status);
         let last = status.and_then(|s| RunStatus::from_wire(s).ok()).is_some_and(RunStatus::is_final);
-        frames.push(Frame { seq: glimpse.seq, last, bytes: buffer.freeze() });
+        let grown = glimpse.scratchpad_updated.and_then(|grown| grown.scratchpad_doc_id.parse().ok());
+        frames.push(Frame { seq: glimpse.seq, last, grown, bytes: buffer.freeze() });
     }
     Ok(frames)
 }
@@ -75,10 +92,14 @@ pub(crate) fn batch(mut message: Bytes) -> Result<Vec<Frame>, prost::DecodeError
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tree_agent_contract::event::RunStatusChanged;
+    use tree_agent_contract::event::{RunStatusChanged, ScratchpadUpdated};
     use tree_agent_contract::{NodeId, RunId, Timestamp};
 
     fn event(seq: u64, status: RunStatus) -> Event {
+        with_body(seq, RunStatusChanged { status, reason: Some("r".repeat(300)), partial: false }.into())
+    }
+
+    fn with_body(seq: u64, body: EventBody) -> Event {
         let run_id = RunId::from(uuid::Uuid::from_u128(9));
         Event {
             run_id,
@@ -86,21 +107,26 @@ mod tests {
             node_id: NodeId::root(run_id),
             parent_node_id: None,
             timestamp: Timestamp(seq as i64),
-            body: RunStatusChanged { status, reason: Some("r".repeat(300)), partial: false }.into(),
+            body,
         }
     }
 
     #[test]
     fn a_batch_gives_the_same_bytes_as_encoding_each_event() {
-        let events = [event(1, RunStatus::Running), event(2, RunStatus::Completed)];
+        let pad = DocumentId::scratchpad(NodeId::root(RunId::from(uuid::Uuid::from_u128(9))));
+        let grown =
+            ScratchpadUpdated { scratchpad_doc_id: pad, tail_preview: "t".into(), updated_at: Timestamp(2) };
+        let events =
+            [event(1, RunStatus::Running), with_body(2, grown.into()), event(3, RunStatus::Completed)];
         let published = pb::EventBatch { events: events.iter().map(Wire::to_wire).collect() };
         let frames = batch(published.encode_to_vec().into()).unwrap();
-        assert_eq!(frames.len(), 2);
+        assert_eq!(frames.len(), 3);
         for (frame, event) in frames.iter().zip(&events) {
             let own = Frame::of(event);
-            assert_eq!((frame.seq, frame.last, &frame.bytes), (own.seq, own.last, &own.bytes));
+            assert_eq!((frame.seq, frame.last, frame.grown), (own.seq, own.last, own.grown));
+            assert_eq!(frame.bytes, own.bytes);
         }
-        assert!(!frames[0].last && frames[1].last);
+        assert!(!frames[0].last && frames[2].last && frames[1].grown == Some(pad));
     }
 
     #[test]

@@ -270,7 +270,7 @@ mod tests {
     use bytes::Bytes;
 
     fn frame(seq: u64, size: usize) -> Frame {
-        Frame { seq, last: false, bytes: Bytes::from(vec![0; size]) }
+        Frame { seq, last: false, grown: None, bytes: Bytes::from(vec![0; size]) }
     }
 
     fn hub(events: usize, bytes: usize) -> Hub {

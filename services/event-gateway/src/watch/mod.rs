@@ -4,8 +4,10 @@
 //! ([`frame`]). A [`Watcher`](watcher) per client is a cursor: it takes from the window, or from the log when it is
 //! behind the window, so a slow client holds no memory and nobody up. [`Watches`] owns the hubs and asks the
 //! store once a second for the heads of all watched runs, so that a deaf fan-out is noticed and bridged.
+//! [`document`] follows one document of a run in the same way: the events say when it has grown, the store what was added.
 //! [`service`] puts the shared bytes on the wire as they are.
 
+mod document;
 mod frame;
 mod head;
 mod hub;
@@ -21,6 +23,7 @@ use tree_agent_contract::RunId;
 use tree_agent_fanout::Fanout;
 use tree_agent_store::Store;
 
+pub(crate) use document::{DocumentStart, DocumentWatcher};
 use head::Reader;
 use hub::Hub;
 pub(crate) use watcher::{Start, Watcher};

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message;
-use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged, RunStatusChanged};
-use tree_agent_contract::{NodeId, NodeStatus, Role, RunId, RunStatus, Timestamp};
+use tree_agent_contract::document::DocumentOp;
+use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged, RunStatusChanged, ScratchpadUpdated};
+use tree_agent_contract::{DocumentId, NodeId, NodeStatus, Role, RunId, RunStatus, Timestamp};
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{AppendOutcome, Projection, RunAppend, RunRow, Store};
@@ -43,6 +44,20 @@ impl Log {
         self.write((0..count).map(|_| body()).collect(), Projection::default()).await;
     }
 
+    /// Writes to the root's scratchpad.
+    pub async fn scribble(&mut self, text: &str) {
+        let id = self.pad();
+        let at = Timestamp(self.head as i64);
+        let body = ScratchpadUpdated { scratchpad_doc_id: id, tail_preview: text.into(), updated_at: at };
+        let op = DocumentOp::Append { id, text: text.into(), at };
+        self.write_with(vec![body.into()], Projection::default(), vec![op]).await;
+    }
+
+    /// The root's scratchpad.
+    pub fn pad(&self) -> DocumentId {
+        DocumentId::scratchpad(NodeId::root(self.run))
+    }
+
     /// Appends the run's last event.
     pub async fn finish(&mut self) {
         let status = RunStatus::Completed;
@@ -52,6 +67,15 @@ impl Log {
     }
 
     async fn write(&mut self, bodies: Vec<EventBody>, projection: Projection) {
+        self.write_with(bodies, projection, Vec::new()).await;
+    }
+
+    async fn write_with(
+        &mut self,
+        bodies: Vec<EventBody>,
+        projection: Projection,
+        documents: Vec<DocumentOp>,
+    ) {
         let event = |(seq, body)| Event {
             run_id: self.run,
             seq,
@@ -67,7 +91,7 @@ impl Log {
             epoch: self.epoch,
             expected_head: self.head,
             projection,
-            documents: Vec::new(),
+            documents,
             handled_commands: Vec::new(),
             events,
         };
