@@ -337,3 +337,6 @@ pub(crate) fn cut(text: &str, max: usize) -> String {
     }
     text[..to].to_owned()
 }
+
+#[cfg(test)]
+mod tests;

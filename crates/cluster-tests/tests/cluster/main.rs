@@ -3,3 +3,5 @@
 mod answers;
 mod faults;
 mod roles;
+mod scratchpads;
+mod storm;

@@ -1,0 +1,74 @@
+//! Scratchpads that grow while their node is at work, and those who follow them.
+
+use tokio::time::timeout;
+use tree_agent_cluster_tests::{Cluster, Options, SOON};
+use tree_agent_contract::{DocumentId, EventBody, NodeId};
+use tree_agent_proto::v1 as pb;
+use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
+use tree_agent_proto::v1::watch_document_response::Message;
+use tree_agent_runtime::channel;
+
+/// Writes 80 notes of the planner within four seconds, and 80 of the executor within four more.
+const MODEL: &str = "scripted:depth=0,notes=80,latency_ms=4000";
+
+fn notes() -> String {
+    (1..=80).map(|n| format!("note {n}, ")).collect()
+}
+
+/// Follows a document at `gateway` from its end so far until it holds `until`, or to its end without one. False when the
+/// stream broke or was closed before.
+async fn follow(gateway: &str, document: DocumentId, text: &mut String, until: Option<&str>) -> bool {
+    let mut documents = DocumentServiceClient::new(channel::single(gateway.parse().expect("a URL")));
+    let request =
+        pb::WatchDocumentRequest { document_id: document.to_string(), after_bytes: text.len() as u64 };
+    let Ok(stream) = documents.watch_document(request).await else { return false };
+    let mut stream = stream.into_inner();
+    loop {
+        if until.is_some_and(|until| text.contains(until)) {
+            return true;
+        }
+        match timeout(SOON, stream.message()).await.expect("something is said") {
+            Err(_) => return false,
+            Ok(None) => return until.is_none(),
+            Ok(Some(answer)) => match answer.message {
+                Some(Message::Text(piece)) => {
+                    assert_eq!(piece.offset, text.len() as u64, "text was lost or came twice");
+                    text.push_str(&piece.text);
+                }
+                Some(Message::ResumeHint(_)) => return false,
+                _ => {}
+            },
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scratchpad_is_followed_through_the_loss_of_a_gateway_of_redis_and_of_the_driver() {
+    let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
+    let run = cluster.create(MODEL).await;
+    let mut follower = cluster.follow(&run);
+    let root = NodeId::root(run.parse().expect("a run id"));
+    let document = DocumentId::scratchpad(root);
+    let mut text = String::new();
+    assert!(follow(&cluster.doors()[1], document, &mut text, Some("note 10,")).await);
+    cluster.gateways[1].kill();
+    cluster.redis.stop();
+    assert!(follow(&cluster.doors()[0], document, &mut text, Some("note 80,")).await);
+    cluster.redis.start_again().expect("Redis starts");
+    // The executor writes now; its call is made again by the next driver.
+    assert!(follow(&cluster.doors()[0], document, &mut text, Some("scripted: planned\nnote 5,")).await);
+    let driver = cluster.driver_of(&run).await;
+    cluster.planners[driver].kill();
+    assert!(follow(&cluster.doors()[0], document, &mut text, None).await);
+    let history = follower.end().await;
+    history.assert_whole();
+    assert_eq!(text, cluster.body(document).await);
+    assert!(text.starts_with(&format!("{}\nscripted: planned\nnote 1, ", notes())), "{text}");
+    assert!(text.ends_with(&format!("\n{}\nscripted: executed\n", notes())), "{text}");
+    // Streamed, but not more often than four times a second. (Within one second more may stand together when the driver
+    // was held up; what goes out of a role is checked there.)
+    let grown = history.events().iter().filter(|e| matches!(e.body, EventBody::ScratchpadUpdated(_)));
+    let at: Vec<i64> = grown.map(|e| e.timestamp.micros()).collect();
+    let seconds = (at[at.len() - 1] - at[0]) as f64 / 1e6;
+    assert!(at.len() >= 12 && (at.len() as f64) < 4.0 * seconds, "{} changes in {seconds} s", at.len());
+}
