@@ -151,6 +151,17 @@ impl Documents for SimStore {
         .await
     }
 
+    /// Of bodies that never outgrow the limit.
+    async fn document_tail(&self, id: DocumentId, from: u64) -> Result<DocumentTail, StoreError> {
+        self.call("document_tail", &[], move |model, _| {
+            let document = model.documents.get(&id).ok_or_else(|| StoreError::not_found("document", id))?;
+            let end = document.body.len() as u64;
+            let bytes = document.body.as_bytes()[from.min(end) as usize..].to_vec();
+            Ok(DocumentTail { start: from, end, bytes })
+        })
+        .await
+    }
+
     async fn list_documents(&self, _: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError> {
         Err(absent("lists"))
     }
