@@ -4,4 +4,3 @@ mod answers;
 mod faults;
 mod roles;
 mod scratchpads;
-mod storm;
