@@ -23,8 +23,8 @@ struct Seen {
     hints: Vec<(u64, u64)>,
     /// Streams that broke.
     broken: usize,
-    /// The longest time from an event's timestamp to its arrival.
-    worst_delay: Duration,
+    /// The time from each event's timestamp to its arrival.
+    delays: Vec<Duration>,
     ended: bool,
     /// A promise that was not kept.
     problem: Option<String>,
@@ -96,7 +96,15 @@ impl Follower {
 
     /// The longest time so far from an event's timestamp to its arrival.
     pub fn worst_delay(&self) -> Duration {
-        self.seen.borrow().worst_delay
+        self.delay(1.0)
+    }
+
+    /// The time from an event's timestamp to its arrival that the share `share` of the events so far did not exceed.
+    pub fn delay(&self, share: f64) -> Duration {
+        let mut delays = self.seen.borrow().delays.clone();
+        delays.sort_unstable();
+        let at = (delays.len() as f64 * share).ceil() as usize;
+        delays.get(at.saturating_sub(1)).copied().unwrap_or_default()
     }
 
     /// Waits for a resume hint; returns its seq and the last seq that had arrived before it.
@@ -170,7 +178,7 @@ async fn follow(run_id: String, gateways: Vec<String>, send: watch::Sender<Seen>
                         let delay =
                             Duration::from_micros(now().saturating_sub(event.timestamp.0).max(0) as u64);
                         send.send_modify(|seen| {
-                            seen.worst_delay = seen.worst_delay.max(delay);
+                            seen.delays.push(delay);
                             seen.events.push(event);
                         });
                     }

@@ -24,11 +24,14 @@
 mod answers;
 mod clocks;
 mod commits;
+mod disk;
 mod doors;
 mod drivers;
+mod long_log;
 mod outages;
 mod redis;
 mod releases;
+mod soak;
 mod storm;
 mod watchers;
 
