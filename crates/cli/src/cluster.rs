@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tree_agent_driver::DriverConfig;
 use tree_agent_fanout::{Fanout, InProcessFanout};
-use tree_agent_model::{LlmArgs, RoleArgs, RoleConfig, ToolsArgs};
+use tree_agent_model::{LlmArgs, LlmConfig, RoleArgs, RoleConfig, ToolsArgs};
 use tree_agent_planner::Peers;
 use tree_agent_runtime::config::Problems;
 use tree_agent_runtime::listen::bind;
@@ -39,6 +39,11 @@ pub(crate) struct Embedded {
 }
 
 impl Embedded {
+    /// The language models that are set here. What is wrong with them is said when they are used.
+    pub(crate) fn models(&self) -> LlmConfig {
+        self.llm.check(&mut Problems::default())
+    }
+
     /// The folder that was named, or the one of the user.
     pub(crate) fn data_dir(&self) -> Result<PathBuf, CliError> {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);

@@ -4,6 +4,7 @@ pub(crate) mod cancel;
 pub(crate) mod completions;
 pub(crate) mod dev;
 pub(crate) mod doc;
+mod estimate;
 pub(crate) mod events;
 mod follow;
 pub(crate) mod graph;

@@ -100,6 +100,35 @@ async fn exit_codes_tell_how_the_run_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_estimate_is_printed_and_nothing_is_begun() {
+    let (fake, url) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
+    let flags =
+        ["--estimate", "--max-depth", "1", "--max-nodes", "5", "--max-tool-calls", "9", "--max-cost", "$0.5"];
+    let output = tree_agent(&url, &[&["run", "why?"], &flags[..]].concat()).await;
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("nodes       5, down to level 1"), "{text}");
+    assert!(text.contains("no limit; set --max-tokens") && text.contains("tool calls  9"), "{text}");
+    let json =
+        [&["run", "why?", "-o", "jsonl", "--model", "openai:gpt-4o", "--max-tokens", "70"], &flags[..]];
+    let output = tree_agent(&url, &json.concat()).await;
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let [line] = &lines(&output)[..] else { panic!("one object: {}", stdout(&output)) };
+    let estimate = line;
+    assert_eq!(
+        (&estimate["nodes"], &estimate["tokens"], &estimate["toolCalls"]),
+        (&5.into(), &70.into(), &9.into())
+    );
+    assert_eq!(estimate["costMicros"], 500_000);
+    assert!(
+        estimate["perCall"]["plan"]["costMicros"].as_u64().unwrap() > 0,
+        "its price is known: {estimate}"
+    );
+    assert_eq!(estimate["unlimited"], serde_json::json!([]));
+    assert!(fake.0.lock().unwrap().created.is_empty(), "nothing was begun");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bad_input_is_a_usage_error_that_names_the_field() {
     let (fake, url) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
     let other = "0190b6f1-8d3e-7cc4-a1c7-000000000000";
@@ -107,6 +136,12 @@ async fn bad_input_is_a_usage_error_that_names_the_field() {
         (vec!["run", " "], "objective: must not be empty"),
         (vec!["run", "why?", "--max-depth", "99"], "budgets.max_depth: is 99"),
         (vec!["run", "why?", "--max-nodes", "-1"], "--max-nodes"),
+        (vec!["run", "why?", "--max-tokens", "0"], "budgets.max_tokens: is 0"),
+        (vec!["run", "why?", "--max-tool-calls", "0"], "budgets.max_tool_calls: is 0"),
+        (vec!["run", "why?", "--max-cost-micros", "0"], "budgets.max_cost_micros: is 0"),
+        (vec!["run", "why?", "--max-cost", "0"], "0.000001"),
+        (vec!["run", "why?", "--max-cost", "much"], "is not a number of US dollars"),
+        (vec!["run", "why?", "--max-cost", "1", "--max-cost-micros", "1"], "--max-cost"),
         (vec!["run", "why?", "--out", "/nonexistent/folder/file"], "--out"),
         (vec!["run", "why?", "--dir", "/nonexistent"], "does not exist"),
         (vec!["watch", "nope"], "is not a run id"),

@@ -87,6 +87,12 @@ impl Default for Budgets {
 }
 
 impl Budgets {
+    /// Milliseconds after the wall clock has run out for which aggregators are still waited for: as long as one call may
+    /// take, but no longer than a fifth of the limit (10 s at least).
+    pub fn grace_ms(&self) -> u64 {
+        self.call_timeout_ms.min((self.max_wall_clock_ms / 5).max(10_000))
+    }
+
     /// Checks every limit against its documented range.
     pub fn validate(&self) -> Result<(), Invalid> {
         let mut c = Checks::default();

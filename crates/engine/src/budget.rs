@@ -23,7 +23,7 @@ use tree_agent_contract::role::{RoleError, RoleErrorKind};
 use tree_agent_contract::{Allowance, BudgetLeft, RunStatus, Timestamp};
 
 use crate::call::CallKind;
-use crate::decide::{Deciding, GRACE_MS};
+use crate::decide::Deciding;
 use crate::run::Run;
 
 /// Tokens, millionths of a dollar, tool calls.
@@ -183,9 +183,8 @@ impl Run {
     /// When leaf work is stopped, and when aggregators are no longer waited for.
     pub(crate) fn deadlines(&self) -> Option<(Timestamp, Timestamp)> {
         let budgets = &self.spec.budgets;
-        let grace = budgets.call_timeout_ms.min(GRACE_MS.max(budgets.max_wall_clock_ms / 5));
         let end = self.started_at?.plus_millis(budgets.max_wall_clock_ms);
-        Some((end, end.plus_millis(grace)))
+        Some((end, end.plus_millis(budgets.grace_ms())))
     }
 
     /// True when a call is wanted that is not in flight and would be new work.

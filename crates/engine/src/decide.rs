@@ -12,7 +12,7 @@ use crate::call::{CallKey, CallKind, CallOutput};
 use crate::run::Run;
 
 /// Milliseconds after which a run that is out of budget no longer waits for an aggregator that cannot be reached.
-pub(crate) const GRACE_MS: u64 = 10_000;
+const GRACE_MS: u64 = 10_000;
 
 /// What can happen to a run.
 #[derive(Clone, Debug, PartialEq)]

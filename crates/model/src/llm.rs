@@ -10,6 +10,7 @@ mod failure;
 mod gate;
 mod history;
 mod json;
+mod most;
 mod prices;
 mod prompt;
 mod provider;

@@ -11,6 +11,7 @@ use tree_agent_proto::v1 as pb;
 use tree_agent_runtime::shutdown;
 use uuid::Uuid;
 
+use super::estimate;
 use super::follow::{Followed, Synthesis, conclude, follow};
 use super::import::{check_folder, import};
 use super::watch::Patience;
@@ -43,6 +44,9 @@ pub(crate) struct Run {
     /// Print the run's id and leave it to itself
     #[arg(long, conflicts_with = "out")]
     detach: bool,
+    /// Print what the run can use at the most, and do not begin it
+    #[arg(long, conflicts_with_all = ["detach", "out"])]
+    estimate: bool,
     /// Need no server: run in this one process, on the embedded store
     #[arg(long, conflicts_with = "detach")]
     local: bool,
@@ -52,6 +56,20 @@ pub(crate) struct Run {
     patience: Patience,
     #[command(flatten)]
     budgets: BudgetArgs,
+    /// US dollars, such as 0.50 [default: no limit]
+    #[arg(long, value_name = "DOLLARS", help_heading = "Budgets", conflicts_with = "max_cost_micros", value_parser = micros)]
+    max_cost: Option<u64>,
+}
+
+/// US dollars as millionths.
+fn micros(text: &str) -> Result<u64, String> {
+    let dollars: f64 =
+        text.trim().trim_start_matches('$').parse().map_err(|_| "is not a number of US dollars")?;
+    let micros = (dollars * 1e6).round();
+    match (1.0..=1e12).contains(&micros) {
+        true => Ok(micros as u64),
+        false => Err("must be from 0.000001 to 1000000 US dollars".into()),
+    }
 }
 
 macro_rules! budget_args {
@@ -109,14 +127,15 @@ budget_args! {
 impl Run {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         // Everything that can be wrong here is found before anything is written anywhere.
-        let spec = RunSpec {
-            budgets: self.budgets.budgets(),
-            model: self.model.clone(),
-            ..RunSpec::new(self.objective.clone())
-        };
+        let mut budgets = self.budgets.budgets();
+        budgets.max_cost_micros = self.max_cost.or(budgets.max_cost_micros);
+        let spec = RunSpec { budgets, model: self.model.clone(), ..RunSpec::new(self.objective.clone()) };
         spec.validate().map_err(|e| CliError::Usage(e.to_string()))?;
         self.dir.as_deref().map(check_folder).transpose()?;
         self.out.as_deref().map(check_writable).transpose()?;
+        if self.estimate {
+            return self.estimate(context, &spec);
+        }
         let interrupt = shutdown::signal()?;
         if self.local {
             return self.locally(context, spec, &interrupt).await;
@@ -130,6 +149,18 @@ impl Run {
                 Ok(Exit::Interrupted)
             }
         }
+    }
+
+    fn estimate(&self, context: &Context, spec: &RunSpec) -> Result<Exit, CliError> {
+        let models = self.embedded.models();
+        let model = match spec.model.trim() {
+            "" if !self.local => "",
+            "" if models.is_set() => "llm",
+            "" => "offline",
+            name => name,
+        };
+        estimate::print(context, &spec.budgets, model, &models)?;
+        Ok(Exit::Success)
     }
 
     /// Brings a cluster up in this process for as long as the run lasts.

@@ -11,6 +11,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::paint::{Paint, count, fit, one_line};
 use crate::view::tree::run_icon;
+use crate::view::usage;
 
 /// Columns of an objective in the list.
 const OBJECTIVE: usize = 72;
@@ -85,12 +86,14 @@ fn print(context: &Context, run: &RunSummary) -> Result<(), CliError> {
     let (icon, paint) = run_icon(run.status, run.partial);
     let partial = if run.partial { " (partial)" } else { "" };
     let created = run.created_at.to_string();
+    let usage = usage::words(&run.usage).map(|used| format!("  {}", palette.paint(Paint::Dim, &used)));
     context.out.line(format!(
-        "{}  {}  {}  {}  {}",
+        "{}  {}  {}  {}{}  {}",
         run.run_id,
         palette.paint(Paint::Dim, created.get(..19).unwrap_or(&created)),
         palette.paint(paint, &format!("{icon} {}{partial}", run.status)),
         palette.paint(Paint::Dim, &count(run.node_count as usize, "node")),
+        usage.unwrap_or_default(),
         fit(&one_line(&run.spec.objective), OBJECTIVE),
     ))
 }

@@ -7,6 +7,7 @@ use tree_agent_engine::Graph;
 
 use super::paint::{Paint, Palette, fit, one_line};
 use super::tree::run_icon;
+use super::usage;
 
 /// Columns of the title before a tool call, and of what it is about.
 const CALLER: usize = 40;
@@ -14,7 +15,13 @@ const CALLER: usize = 40;
 /// The line for `event`, or none when it is of no note. `graph` already reflects the event: it knows the titles,
 /// which later events do not repeat.
 pub(crate) fn line(event: &Event, graph: &Graph, palette: Palette) -> Option<String> {
-    let (icon, paint, text) = describe(&event.body)?;
+    let (icon, paint, mut text) = describe(&event.body)?;
+    if let EventBody::RunStatusChanged(change) = &event.body
+        && change.status.is_final()
+        && let Some(used) = usage::words(&graph.usage())
+    {
+        text.push_str(&format!("; {used}"));
+    }
     let about_run = matches!(
         event.body,
         EventBody::RunCreated(_) | EventBody::RunStatusChanged(_) | EventBody::BudgetExhausted(_)
@@ -110,7 +117,13 @@ fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)> {
         EventBody::BudgetExhausted(budget) => (
             "!",
             Paint::Warn,
-            format!("budget {} is used up ({} of {})", budget.budget, budget.used, budget.limit),
+            match budget.reserved {
+                0 => format!("budget {} is used up ({} of {})", budget.budget, budget.used, budget.limit),
+                kept => format!(
+                    "budget {} is used up ({} of {}; {kept} are kept for aggregating)",
+                    budget.budget, budget.used, budget.limit
+                ),
+            },
         ),
         EventBody::GuidanceAdded(guidance) => {
             ("→", Paint::Plain, format!("guidance: {}", one_line(&guidance.text)))

@@ -8,6 +8,7 @@ use tree_agent_engine::Graph;
 
 use super::line::Line;
 use super::paint::{Paint, count, duration, one_line};
+use super::usage;
 
 /// How the tree is to be drawn.
 #[derive(Clone, Copy, Debug)]
@@ -147,6 +148,9 @@ impl<'a> Index<'a> {
         if let Some(ms) = self.roots.first().and_then(|&r| elapsed(&graph.nodes()[r], now)) {
             line.after(duration(ms), Paint::Dim);
         }
+        if let Some(used) = usage::short(&graph.usage()) {
+            line.after(used, Paint::Dim);
+        }
         line
     }
 
@@ -266,6 +270,9 @@ fn node_line(node: &GraphNode, lead: &str, now: Timestamp) -> Line {
     }
     if let Some(ms) = elapsed(node, now) {
         line.after(duration(ms), Paint::Dim);
+    }
+    if let Some(used) = usage::short(&node.subtree_usage) {
+        line.after(used, Paint::Dim);
     }
     if let Some(error) = &node.error {
         line.detail(one_line(error), Paint::Bad);

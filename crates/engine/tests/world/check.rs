@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tree_agent_contract::event::EventBody;
 use tree_agent_contract::*;
-use tree_agent_engine::Audit;
+use tree_agent_engine::{Audit, CallKind};
 
 use super::World;
 
@@ -24,6 +24,7 @@ impl World {
         self.check_limits();
         self.check_labels();
         self.check_usage();
+        self.check_estimate();
     }
 
     /// No guard is exceeded, and only a budget or the user cancels a node.
@@ -73,6 +74,22 @@ impl World {
         assert!(self.run.graph().status().is_final(), "every run ends");
         let bands: BTreeSet<_> = nodes.values().filter_map(|n| n.band).collect();
         assert!(bands.len() as u32 <= budgets.max_bands_per_plan);
+    }
+
+    /// What was said before the run to be the most was the most.
+    fn check_estimate(&self) {
+        let estimate = Estimate::of(&self.plan.budgets, None);
+        let made = |kind| self.made.iter().filter(|(_, k, _)| *k == kind).count() as u64;
+        let nodes = self.run.graph().nodes();
+        assert!(nodes.len() as u64 <= estimate.nodes, "{} nodes of {estimate:?}", nodes.len());
+        assert!(nodes.iter().all(|n| n.depth <= estimate.depth), "{estimate:?}");
+        for (kind, most) in [
+            (CallKind::Plan, estimate.plan_calls),
+            (CallKind::Execute, estimate.execute_calls),
+            (CallKind::Aggregate, estimate.aggregate_calls),
+        ] {
+            assert!(made(kind) <= most, "{} calls of {kind:?}, of {estimate:?}", made(kind));
+        }
     }
 
     /// What is missing is said: a run that lost work to a failure or a budget is never called whole.

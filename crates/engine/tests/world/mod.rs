@@ -114,6 +114,8 @@ pub(crate) struct World {
     calls: BTreeMap<CallKey, (Timestamp, RoleCall)>,
     /// Outputs that were accepted: none of these calls may ever be made again.
     accepted: BTreeSet<(NodeId, CallKind, u32)>,
+    /// Calls that were made, by name.
+    made: BTreeSet<(NodeId, CallKind, u32)>,
     replans_asked: BTreeMap<NodeId, u32>,
     cancelled: bool,
     meters: Meters,
@@ -136,6 +138,7 @@ impl World {
             dice_at: 0,
             calls: BTreeMap::new(),
             accepted: BTreeSet::new(),
+            made: BTreeSet::new(),
             replans_asked: BTreeMap::new(),
             cancelled: false,
             meters: Meters::default(),
@@ -165,6 +168,7 @@ impl World {
         for call in self.run.take_due(self.now, usize::MAX) {
             let name = (call.key.node_id, call.key.kind, call.key.round);
             assert!(!self.accepted.contains(&name), "finished work is done again: {:?}", call.key);
+            self.made.insert(name);
             self.meters.begin(&self.run, &call, self.now);
             let delay = u64::from(self.roll()) * 4;
             assert!(

@@ -19,7 +19,7 @@ use super::{Shared, json, prices, tokens, toolbox};
 use crate::io::RoleIo;
 
 /// Follow-ups that quote the errors of an answer, before the call counts as failed.
-const REPAIRS: u32 = 2;
+pub(super) const REPAIRS: u32 = 2;
 
 /// What stays the same during one call.
 pub(super) struct Call<'a> {

@@ -29,7 +29,12 @@ static PRICES: LazyLock<Prices> = LazyLock::new(|| {
 /// Cost of one answer of `model` (`provider:model`) in millionths of a US dollar, rounded up; none when the price is
 /// unknown, which is said in the log once for each model.
 pub(super) fn cost_micros(model: &str, input: u64, cached: u64, output: u64) -> Option<u64> {
-    let Some(price) = price(model) else { return unknown(model) };
+    known(model, input, cached, output).or_else(|| unknown(model))
+}
+
+/// The same without a word when the price is unknown.
+pub(super) fn known(model: &str, input: u64, cached: u64, output: u64) -> Option<u64> {
+    let price = price(model)?;
     let fresh = input.saturating_sub(cached);
     let micros = fresh as f64 * price.input + cached as f64 * price.cached + output as f64 * price.output;
     Some(micros.ceil() as u64)

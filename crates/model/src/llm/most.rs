@@ -1,0 +1,90 @@
+//! The most that one call of a role can use, from the settings: what an estimate before a run is made of.
+
+use tree_agent_contract::{CallCost, RoleCosts};
+
+use super::ask::REPAIRS;
+use super::prices;
+use super::settings::{LlmConfig, ModelName, Profile};
+
+impl LlmConfig {
+    /// The most that one call of each role can use when a run names the model `name` (`llm`, a profile or
+    /// `provider:model`); none for a name that means no language model here. The dearest model that may answer counts,
+    /// the fallback included.
+    pub fn most_per_call(&self, name: &str) -> Option<RoleCosts> {
+        let named = match (name, Profile::named(name)) {
+            ("llm", _) => None,
+            (_, Some(profile)) => Some(self.of_profile(profile)?.clone()),
+            (name, None) => Some(ModelName::parse(name).ok()?),
+        };
+        let of = |profile| named.as_ref().or_else(|| self.of_profile(profile));
+        let tuning = &self.tuning;
+        let role = |profiles: &[Profile], context: usize, rounds: u32| {
+            let mut models: Vec<&ModelName> = profiles.iter().filter_map(|profile| of(*profile)).collect();
+            if models.is_empty() {
+                return None;
+            }
+            models.extend(&self.fallback);
+            // Every round of tools and every repair is an answer; its request holds the prompt and, at the most, as
+            // much again of what was said before.
+            let answers = u64::from(rounds + 1 + REPAIRS);
+            let (input, output) = (2 * context as u64, u64::from(tuning.max_output_tokens));
+            let costs = models.into_iter().map(|model| {
+                let own = !self.addresses[&model.provider].compatible;
+                own.then(|| prices::known(&model.to_string(), input, 0, output)).flatten()
+            });
+            let dearest = costs.collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
+            Some(CallCost {
+                tokens: answers.saturating_mul(input + output),
+                cost_micros: dearest.map(|cost| answers.saturating_mul(cost)),
+            })
+        };
+        let context = tuning.context;
+        Some(RoleCosts {
+            plan: role(&[Profile::Powerful, Profile::Balanced], context.planner, 0)?,
+            execute: role(&[Profile::Fast], context.executor, tuning.tool_rounds)?,
+            aggregate: role(&[Profile::Balanced], context.aggregator, 0)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tree_agent_runtime::config::Problems;
+
+    use super::super::settings::LlmArgs;
+    use super::*;
+
+    fn config(args: LlmArgs) -> LlmConfig {
+        args.check_with(&mut Problems::default(), &|_| Some("key".into()))
+    }
+
+    #[test]
+    fn the_most_of_a_call_is_every_answer_at_its_longest() {
+        let args = LlmArgs {
+            model_fast: "openai:gpt-4o-mini".into(),
+            model_balanced: "openai:gpt-4o".into(),
+            model_context_tokens: "1000".into(),
+            model_max_output_tokens: "500".into(),
+            model_tool_rounds: "4".into(),
+            ..LlmArgs::default()
+        };
+        let most = config(args.clone()).most_per_call("llm").unwrap();
+        // Three answers (two are repairs) of 2,000 tokens in and 500 out, at 2.50 and 10 dollars per million.
+        assert_eq!(most.plan, CallCost { tokens: 7_500, cost_micros: Some(3 * (5_000 + 5_000)) });
+        assert_eq!(most.aggregate, most.plan);
+        // Four rounds of tools more, at 0.15 and 0.60.
+        assert_eq!(most.execute, CallCost { tokens: 17_500, cost_micros: Some(7 * (300 + 300)) });
+        let dear = config(LlmArgs { model_fallback: "openai:gpt-4o".into(), ..args.clone() });
+        assert_eq!(dear.most_per_call("llm").unwrap().execute.cost_micros, Some(7 * 10_000));
+        let other = config(args.clone()).most_per_call("openai:made-up").unwrap();
+        assert_eq!(other.plan, CallCost { tokens: 7_500, cost_micros: None }, "its price is unknown");
+        let own = config(LlmArgs { model_base_url: "http://127.0.0.1:1/v1".into(), ..args });
+        assert_eq!(
+            own.most_per_call("llm").unwrap().plan.cost_micros,
+            None,
+            "prices are those of the provider"
+        );
+        assert_eq!(config(LlmArgs::default()).most_per_call("llm"), None);
+        assert_eq!(config(LlmArgs::default()).most_per_call("offline"), None);
+    }
+}
