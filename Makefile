@@ -11,7 +11,7 @@ REPLICAS ?= 1
 PROFILE ?= release
 export REPLICAS PROFILE
 
-.PHONY: help setup demo dev web web-test web-screenshots web-bench cluster cluster-down bench test test-faults soak lint fmt
+.PHONY: help setup demo dev web web-test web-screenshots web-bench cluster cluster-down bench test test-faults test-model soak lint fmt
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -58,6 +58,9 @@ test-faults: ## faults on real processes, also the long tests: FAULT=f03 for one
 
 soak: ## faults in rotation for an hour, memory and p99 watched: SOAK_MINUTES=n
 	@FAULT=f15 SOAK_MINUTES=$${SOAK_MINUTES:-60} scripts/test-faults
+
+test-model: ## a whole tree with a small real language model from PyPI; some minutes
+	@scripts/test-model
 
 lint: ## formatting, clippy, rustdoc, proto, shell, docs, deployment
 	@scripts/lint

@@ -8,7 +8,7 @@ use tree_agent_contract::role::RoleError;
 use super::prompt::Prompt;
 use super::tokens;
 
-pub(super) use views::{aggregator, executor, planner};
+pub(super) use views::{Deliverable, aggregator, executor, planner};
 
 /// Bytes that each kind of text may have.
 #[derive(Clone, Copy, Debug)]

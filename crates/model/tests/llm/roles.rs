@@ -106,6 +106,19 @@ async fn an_aggregator_without_artifacts_still_returns_a_document() {
 }
 
 #[tokio::test]
+async fn data_alone_is_enough_only_where_data_was_asked_for() {
+    let mut answer = executed();
+    answer["artifacts"].as_array_mut().unwrap().remove(0);
+    for (criterion, kind) in [("It is answered", ResultKind::Hybrid), ("Returns JSON", ResultKind::Json)] {
+        let provider = Provider::new(vec![text(&answer)]).await;
+        let mut input = execute_input("When is high water?");
+        input.call.success_criteria = vec![criterion.into()];
+        let came = Service::new(&served_by(&provider)).execute(&input).await;
+        assert_eq!(came.output().result.kind, kind, "{criterion}");
+    }
+}
+
+#[tokio::test]
 async fn roles_use_the_model_of_their_profile() {
     let provider = Provider::new(Vec::new()).await;
     let args = tree_agent_model::LlmArgs {

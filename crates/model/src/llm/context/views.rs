@@ -183,7 +183,7 @@ pub(in crate::llm) fn executor(
     let mut view = ExecutorView {
         call: Call::of(&input.call, cutter),
         tools,
-        deliverable: deliverable(&input.call),
+        deliverable: Deliverable::of(&input.call).words(),
         scratchpad: cutter.scratchpad(&input.call.scratchpad_tail),
         earlier: input.earlier.iter().map(|child| Child::of(child, cutter)).collect(),
         left_out: Vec::new(),
@@ -193,13 +193,35 @@ pub(in crate::llm) fn executor(
 }
 
 /// What the success criteria ask for: a document unless they speak of data.
-fn deliverable(call: &CallContext) -> &'static str {
-    let criteria = call.success_criteria.join(" ").to_lowercase();
-    let document = ["document", "report", "markdown", "text", "both"].iter().any(|w| criteria.contains(w));
-    match (criteria.contains("json") || criteria.contains("data"), document) {
-        (true, true) => "a document in Markdown and data (JSON)",
-        (true, false) => "data (JSON)",
-        (false, _) => "a document in Markdown",
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::llm) enum Deliverable {
+    Document,
+    Data,
+    Both,
+}
+
+impl Deliverable {
+    pub(in crate::llm) fn of(call: &CallContext) -> Self {
+        let criteria = call.success_criteria.join(" ").to_lowercase();
+        let says = |words: &[&str]| words.iter().any(|word| criteria.contains(word));
+        match (says(&["json"]), says(&["document", "report", "markdown", "text", "both"])) {
+            (true, false) => Self::Data,
+            (true, true) => Self::Both,
+            (false, _) => Self::Document,
+        }
+    }
+
+    /// True when a document belongs to it.
+    pub(in crate::llm) const fn document(self) -> bool {
+        !matches!(self, Self::Data)
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Document => "a document in Markdown",
+            Self::Data => "data (JSON)",
+            Self::Both => "a document in Markdown and data (JSON)",
+        }
     }
 }
 

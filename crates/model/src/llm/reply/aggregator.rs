@@ -74,7 +74,7 @@ impl Reply for AggregatorReply {
             gaps: texts(&reply.synthesis.gaps),
         };
         let (artifacts, result) =
-            returned(reply.artifacts, reply.result, &input.call.title, |_| markdown(&synthesis));
+            returned(reply.artifacts, reply.result, &input.call, |_| markdown(&synthesis));
         let next =
             reply.next.filter(|next| next.should_replan).map_or_else(AggregatorNext::default, |next| {
                 let reason = next.replan_reason.filter(|reason| !reason.trim().is_empty());

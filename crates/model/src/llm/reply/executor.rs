@@ -40,7 +40,7 @@ impl Reply for ExecutorReply {
         let reply: Self = read_as(Value::Object(object), &SCHEMA)?;
         let notes = reply.scratchpad.text();
         let (artifacts, result) =
-            returned(reply.artifacts, reply.result, &input.call.title, |summary| format!("{summary}\n"));
+            returned(reply.artifacts, reply.result, &input.call, |summary| format!("{summary}\n"));
         let analysis = Action {
             kind: ActionKind::Analysis,
             note: line(if notes.trim().is_empty() { &result.summary } else { &notes }, 1_000),

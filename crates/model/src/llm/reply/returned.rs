@@ -3,10 +3,11 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tree_agent_contract::role::{ArtifactDraft, DraftType, ParentHintDraft, ResultDraft};
+use tree_agent_contract::role::{ArtifactDraft, CallContext, DraftType, ParentHintDraft, ResultDraft};
 use tree_agent_contract::{HintType, ResultKind, SuccessAssessment, limits};
 
 use super::{cut, line};
+use crate::llm::context::Deliverable;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
@@ -129,20 +130,25 @@ pub(super) fn tidy(object: &mut Map<String, Value>) {
     }
 }
 
-/// The artifacts and the result. An answer without any artifact gets a document of its `spare` text, so that there is
-/// something to read; labels are left as they are, for the contract to judge.
+/// The artifacts and the result. Where a document was wanted and none was written there is one of the `spare` text, so
+/// that there is something to read; labels are left as they are, for the contract to judge.
 pub(super) fn returned(
     artifacts: Vec<ArtifactReply>,
     result: ResultReply,
-    title: &str,
+    call: &CallContext,
     spare: impl FnOnce(&str) -> String,
 ) -> (Vec<ArtifactDraft>, ResultDraft) {
     let mut drafts: Vec<ArtifactDraft> = artifacts.into_iter().map(draft).collect();
     let summary = cut(&result.summary, limits::TEXT_BYTES);
-    if drafts.is_empty() {
+    let written = drafts.iter().any(|a| a.r#type == DraftType::Document);
+    if drafts.is_empty() || !written && Deliverable::of(call).document() {
+        let taken = |label: &str| drafts.iter().any(|a| a.label == label);
+        let label =
+            ["result", "document", "the result as a document"].into_iter().find(|label| !taken(label));
+        let title = &call.title;
         drafts.push(ArtifactDraft {
             r#type: DraftType::Document,
-            label: "result".to_owned(),
+            label: label.unwrap_or("the document of the result").to_owned(),
             title: Some(line(title, 200)),
             document_markdown: Some(cut(&spare(&summary), limits::DOCUMENT_BYTES)),
             json_payload: None,
