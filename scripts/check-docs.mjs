@@ -15,6 +15,15 @@ const known = (path) => tracked.includes(path) || folders.has(path);
 const targets = new Set([...readFileSync("Makefile", "utf8").matchAll(/^([a-z-]+):/gm)].map((m) => m[1]));
 const variables = variablesInCode();
 
+// Tests and other functions, by name: a document that says what proves something must name a test that exists.
+const functions = new Set(
+  execFileSync("git", ["grep", "--untracked", "-hoE", "\\bfn [a-z0-9_]+", "--", "*.rs"], { encoding: "utf8" })
+    .split("\n").filter(Boolean).map((line) => line.slice(3)),
+);
+const exists = (name) => name.endsWith("…")
+  ? [...functions].some((f) => f.startsWith(name.slice(0, -1)))
+  : functions.has(name);
+
 const problems = [];
 // Fixtures and test data may say anything.
 const documents = tracked.filter((file) => file.endsWith(".md") && !/(^|\/)(tests|testdata|fixtures)\//.test(file));
@@ -39,6 +48,9 @@ for (const document of documents) {
       const near = [path, join(dirname(document), path)];
       if (!near.some(known)) problem(m.index, `names ${path}, which does not exist`);
     }
+  }
+  for (const m of prose.matchAll(/`([a-z][a-z0-9]*(?:_[a-z0-9]+){3,}|f[0-9]{2}_[a-z0-9_]*…)`/g)) {
+    if (!exists(m[1])) problem(m.index, `names ${m[1]}, which is no function`);
   }
   const code = [...text.matchAll(/`([^`\n]+)`/g), ...text.matchAll(/^```.*?\n(.*?)^```/gms)];
   for (const block of code) {

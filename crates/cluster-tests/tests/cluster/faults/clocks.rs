@@ -39,7 +39,8 @@ fn off(events: &[Event]) -> (usize, usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f05_clocks_ten_minutes_off_cause_no_takeover_and_no_second_writer() {
-    let lease = Duration::from_secs(1);
+    // Long enough that a driver on a busy machine never misses its renewals.
+    let lease = Duration::from_secs(4);
     let settings = [
         off_by("planner-1", "+600s"),
         off_by("planner-2", "-600s"),

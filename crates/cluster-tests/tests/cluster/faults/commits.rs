@@ -1,5 +1,7 @@
 //! Appends whose fate is unknown, and appends that do not come back.
 
+use std::time::Duration;
+
 use tree_agent_cluster_tests::{Cluster, Options, SOON, eventually};
 use tree_agent_proto::v1 as pb;
 
@@ -12,7 +14,9 @@ const COMMITTED: &[u8] = b"Z\0\0\0\x05I";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f03_a_commit_whose_reply_is_lost_is_there_once() {
-    let cluster = Cluster::start(Options { postgres_proxy: true, ..Options::default() }).await;
+    // Nobody is to take over here, however busy the machine is.
+    let lease = Duration::from_secs(30);
+    let cluster = Cluster::start(Options { postgres_proxy: true, lease, ..Options::default() }).await;
     let proxy = cluster.to_postgres();
     // An append names the types of its events, and nothing else that goes to Postgres does.
     let lost = ["tree.plan_created", "tree.node_result", "tree.node_aggregated"];
@@ -53,13 +57,13 @@ async fn f11_a_wedged_task_is_noticed_and_its_run_reclaimed() {
     let run = cluster.create(MODEL).await;
     let mut follower = cluster.follow(&run);
     follower.until("a leaf is done", |events| completed(events) >= 1).await;
-    let driver = cluster.driver_of(&run).await;
     // The connection with the next append gets stuck, and with it the run's task. Everything else of the process is
     // well: its health, its other connections, the renewal of other leases.
     cluster.to_postgres().freeze_on(b"tree.node_result");
     eventually("the append gets stuck", SOON, async || cluster.to_postgres().sprung() == 1).await;
-    assert_eq!(cluster.lease_of(&run).await, Some(driver));
-    eventually("the run is reclaimed", SOON, async || cluster.epoch_of(&run).await >= 2).await;
+    let driver = cluster.driver_of(&run).await;
+    let epoch = cluster.epoch_of(&run).await;
+    eventually("the run is reclaimed", SOON, async || cluster.epoch_of(&run).await > epoch).await;
     assert!(cluster.planners[driver].serving().await, "the process was well all the time");
     let log = cluster.planners[driver].log();
     assert!(log.contains("the run's task has not come round"), "the wedge is said");

@@ -79,8 +79,8 @@ async fn f14_a_full_disk_is_said_and_nothing_is_half_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f14_a_row_that_an_idle_client_locks_delays_its_own_run_only() {
-    let options = Options { replicas: 2, ..Options::default() };
-    let lease = options.lease;
+    let lease = Duration::from_secs(4);
+    let options = Options { replicas: 2, lease, ..Options::default() };
     let mut cluster = Cluster::start(options).await;
     let runs = [cluster.create(MODEL).await, cluster.create(MODEL).await];
     let mut followers = runs.each_ref().map(|run| cluster.follow(run));
@@ -101,7 +101,7 @@ async fn f14_a_row_that_an_idle_client_locks_delays_its_own_run_only() {
     eventually("the lock is said", SOON, async || said(&cluster).await).await;
     // Runs that last for several leases: they are written and renewed beside the stuck ones.
     for _ in 0..2 {
-        let other = cluster.create("scripted:fanout=2,bands=3,depth=1,latency_ms=400").await;
+        let other = cluster.create("scripted:fanout=2,bands=3,depth=1,latency_ms=900").await;
         cluster.follow(&other).end().await.assert_whole();
         assert_eq!(cluster.epoch_of(&other).await, 1, "a lease ran out beside a locked row");
     }
