@@ -26,8 +26,6 @@ pub enum Topic {
     Run(RunId),
     /// Every event of the node, likewise.
     Node(NodeId),
-    /// Changed documents of the run, as protobuf `treeagent.v1.DocumentChange`.
-    Docs(RunId),
     /// Something for drivers to do: a new run or a command. The payload is empty.
     Wake,
 }
@@ -37,7 +35,6 @@ impl std::fmt::Display for Topic {
         match self {
             Topic::Run(id) => write!(f, "tree-agent:run:{id}"),
             Topic::Node(id) => write!(f, "tree-agent:node:{id}"),
-            Topic::Docs(id) => write!(f, "tree-agent:docs:{id}"),
             Topic::Wake => f.write_str("tree-agent:wake"),
         }
     }
@@ -55,7 +52,6 @@ impl std::str::FromStr for Topic {
         match rest.split_once(':') {
             Some(("run", id)) => id.parse().map(Topic::Run).map_err(|e| unknown(Some(e.into()))),
             Some(("node", id)) => id.parse().map(Topic::Node).map_err(|e| unknown(Some(e.into()))),
-            Some(("docs", id)) => id.parse().map(Topic::Docs).map_err(|e| unknown(Some(e.into()))),
             None if rest == "wake" => Ok(Topic::Wake),
             _ => Err(unknown(None)),
         }
