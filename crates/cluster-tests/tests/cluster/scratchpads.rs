@@ -15,27 +15,28 @@ fn notes() -> String {
     (1..=80).map(|n| format!("note {n}, ")).collect()
 }
 
-/// Follows a document at `gateway` from its end so far until it holds `until`, or to its end without one. False when the
-/// stream broke or was closed before.
-async fn follow(gateway: &str, document: DocumentId, text: &mut String, until: Option<&str>) -> bool {
+/// Follows a document at `gateway` from where `text` ends until it holds `until`, or to its end for the empty text.
+async fn follow(gateway: &str, document: DocumentId, text: &mut String, until: &str) {
     let mut documents = DocumentServiceClient::new(channel::single(gateway.parse().expect("a URL")));
     let request =
         pb::WatchDocumentRequest { document_id: document.to_string(), after_bytes: text.len() as u64 };
-    let Ok(stream) = documents.watch_document(request).await else { return false };
-    let mut stream = stream.into_inner();
+    let mut stream = documents.watch_document(request).await.expect("the document is there").into_inner();
     loop {
-        if until.is_some_and(|until| text.contains(until)) {
-            return true;
+        if !until.is_empty() && text.contains(until) {
+            return;
         }
-        match timeout(SOON, stream.message()).await.expect("something is said") {
-            Err(_) => return false,
-            Ok(None) => return until.is_none(),
-            Ok(Some(answer)) => match answer.message {
+        let message = timeout(SOON, stream.message()).await.expect("something is said");
+        match message.unwrap_or_else(|status| panic!("{status} after {text:?}")) {
+            None => {
+                assert_eq!(until, "", "it ended before: {text:?}");
+                return;
+            }
+            Some(answer) => match answer.message {
                 Some(Message::Text(piece)) => {
                     assert_eq!(piece.offset, text.len() as u64, "text was lost or came twice");
                     text.push_str(&piece.text);
                 }
-                Some(Message::ResumeHint(_)) => return false,
+                Some(Message::ResumeHint(hint)) => panic!("{hint:?} after {text:?}"),
                 _ => {}
             },
         }
@@ -50,16 +51,16 @@ async fn a_scratchpad_is_followed_through_the_loss_of_a_gateway_of_redis_and_of_
     let root = NodeId::root(run.parse().expect("a run id"));
     let document = DocumentId::scratchpad(root);
     let mut text = String::new();
-    assert!(follow(&cluster.doors()[1], document, &mut text, Some("note 10,")).await);
+    follow(&cluster.doors()[1], document, &mut text, "note 10,").await;
     cluster.gateways[1].kill();
     cluster.redis.stop();
-    assert!(follow(&cluster.doors()[0], document, &mut text, Some("note 80,")).await);
+    follow(&cluster.doors()[0], document, &mut text, "note 80,").await;
     cluster.redis.start_again().expect("Redis starts");
     // The executor writes now; its call is made again by the next driver.
-    assert!(follow(&cluster.doors()[0], document, &mut text, Some("scripted: planned\nnote 5,")).await);
+    follow(&cluster.doors()[0], document, &mut text, "scripted: planned\nnote 1, note 2, note 3,").await;
     let driver = cluster.driver_of(&run).await;
     cluster.planners[driver].kill();
-    assert!(follow(&cluster.doors()[0], document, &mut text, None).await);
+    follow(&cluster.doors()[0], document, &mut text, "").await;
     let history = follower.end().await;
     history.assert_whole();
     assert_eq!(text, cluster.body(document).await);
