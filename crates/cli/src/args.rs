@@ -42,7 +42,7 @@ pub(crate) struct Global {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Dev(dev::Dev),
+    Dev(Box<dev::Dev>),
     Run(Box<run::Run>),
     Watch(watch::Watch),
     Runs(runs::Runs),
