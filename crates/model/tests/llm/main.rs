@@ -10,3 +10,4 @@ mod resilience;
 mod roles;
 mod support;
 mod tools;
+mod tree;

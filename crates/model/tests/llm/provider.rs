@@ -60,12 +60,16 @@ impl Asked {
     }
 }
 
+type Rule = Arc<dyn Fn(&Asked) -> Answer + Send + Sync>;
+
 #[derive(Default)]
 struct Script {
     answers: VecDeque<Answer>,
     asked: Vec<Asked>,
     /// What every request gets once the answers are used up.
     always: Option<Answer>,
+    /// Decides by what was asked, once the answers are used up.
+    by_request: Option<Rule>,
     models: Option<Answer>,
     at_once: usize,
     most_at_once: usize,
@@ -100,6 +104,13 @@ impl Provider {
         server
     }
 
+    /// A server that answers by what it is asked.
+    pub(crate) async fn by(rule: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+        let server = Self::new(Vec::new()).await;
+        server.script.lock().unwrap().by_request = Some(Arc::new(rule));
+        server
+    }
+
     /// From now on these, and after them what was always given.
     pub(crate) fn then(&self, answers: Vec<Answer>) {
         self.script.lock().unwrap().answers.extend(answers);
@@ -125,8 +136,10 @@ type Shared = State<Arc<Mutex<Script>>>;
 fn take(script: &Mutex<Script>, headers: &HeaderMap, body: &[u8]) -> Answer {
     let body = serde_json::from_slice(body).expect("requests are JSON");
     let mut script = script.lock().unwrap();
-    script.asked.push(Asked { body, headers: headers.clone() });
+    let asked = Asked { body, headers: headers.clone() };
     let next = script.answers.pop_front().or_else(|| script.always.clone());
+    let next = next.or_else(|| script.by_request.clone().map(|rule| rule(&asked)));
+    script.asked.push(asked);
     next.unwrap_or_else(|| status(500, "the test has no answer for this request"))
 }
 
