@@ -14,7 +14,7 @@ use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 use tree_agent_proto::v1::run_service_client::RunServiceClient;
 use tree_agent_runtime::channel::{self, Peers};
-use tree_agent_runtime::server::while_starting;
+use tree_agent_runtime::server::{Connections, while_starting};
 use tree_agent_runtime::{Readiness, Server, errors, listen};
 
 async fn bind() -> (TcpListener, Uri) {
@@ -86,6 +86,31 @@ async fn errors_of_the_library_carry_details_too() {
     let details = error.get_error_details();
     let info = details.error_info().unwrap();
     assert_eq!((info.domain.as_str(), info.reason.as_str()), (errors::DOMAIN, "UNIMPLEMENTED"));
+    shutdown.cancel();
+    server.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_waits_with_streams_beyond_its_limit() {
+    let (listener, url) = bind().await;
+    let shutdown = CancellationToken::new();
+    let connections = Connections { streams: 2, ..Connections::default() };
+    let server = Server::new(Readiness::new()).drain(Duration::ZERO).connections(connections);
+    let server = tokio::spawn(server.serve(listener, shutdown.clone()));
+    let client = HealthClient::new(channel::single(url));
+    let watch = async || {
+        let mut client = client.clone();
+        let mut watch = client.watch(HealthCheckRequest::default()).await.unwrap().into_inner();
+        assert_eq!(watch.next().await.unwrap().unwrap().status(), ServingStatus::Serving);
+        watch
+    };
+    let (first, _second) = (watch().await, watch().await);
+    let mut third = Box::pin(watch());
+    // The answer to a stream that may be opened comes within a millisecond or two.
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut third).await;
+    assert!(early.is_err(), "a third stream was opened");
+    drop(first);
+    tokio::time::timeout(Duration::from_secs(10), third).await.expect("the third stream has its turn");
     shutdown.cancel();
     server.await.unwrap().unwrap();
 }

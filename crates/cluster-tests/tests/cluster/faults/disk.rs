@@ -10,7 +10,7 @@ use tree_agent_proto::v1 as pb;
 
 use super::completed;
 
-const MODEL: &str = "scripted:fanout=3,depth=2,latency_ms=150,result_bytes=4000";
+const MODEL: &str = "scripted:fanout=3,depth=2,latency_ms=150";
 
 /// Takes all the room that the disk of the database has left.
 fn fill(cluster: &Cluster) -> std::path::PathBuf {
@@ -29,7 +29,8 @@ fn fill(cluster: &Cluster) -> std::path::PathBuf {
 async fn f14_a_full_disk_is_said_and_nothing_is_half_written() {
     let small_disk = Some(64 * 1024 * 1024);
     let cluster = Cluster::start(Options { small_disk, ..Options::default() }).await;
-    let run = cluster.create(MODEL).await;
+    // Megabytes of results, for which half-filled pages have no room.
+    let run = cluster.create("scripted:fanout=4,depth=3,latency_ms=150,result_bytes=16000").await;
     let mut follower = cluster.follow(&run);
     follower.until("a leaf is done", |events| completed(events) >= 1).await;
     let ballast = fill(&cluster);
