@@ -2,6 +2,23 @@
 
 #![allow(missing_docs, unreachable_pub)]
 
+// The contract suite of the store, for the simulated one.
+#[allow(dead_code)]
+#[path = "../../../store/tests/contract/documents.rs"]
+mod documents;
+#[path = "../../../store/tests/contract/leases.rs"]
+mod leases;
+#[allow(dead_code)]
+#[path = "../../../store/tests/contract/log.rs"]
+mod log;
+#[path = "../../../store/tests/contract/make.rs"]
+mod make;
+#[allow(dead_code)]
+#[path = "../../../store/tests/contract/runs.rs"]
+mod runs;
+
+mod contract;
+mod fixture;
 mod flaws;
 mod found;
 mod seeds;

@@ -6,6 +6,7 @@ mod documents;
 mod fixture;
 mod leases;
 mod log;
+mod make;
 mod operations;
 mod runs;
 mod schema;

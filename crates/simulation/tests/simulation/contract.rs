@@ -1,0 +1,35 @@
+//! The simulated store keeps the promises that the real ones are held to, by the same tests: what is found in the
+//! simulation is not an artefact of its store. Left out is what the simulated world has not (search, sources, projects,
+//! lists, what operators see) and text that Postgres cannot hold.
+
+macro_rules! contract {
+    ($($module:ident::$name:ident),* $(,)?) => {$(
+        #[tokio::test(start_paused = true)]
+        async fn $name() {
+            crate::$module::$name(crate::fixture::Fixture::simulated()).await;
+        }
+    )*};
+}
+
+contract! {
+    log::appends_and_reads_back_exactly,
+    log::a_stale_epoch_or_head_is_fenced_and_writes_nothing,
+    log::a_repeated_append_is_appended_once,
+    log::a_repeat_from_an_older_epoch_or_with_other_events_is_fenced,
+    log::events_must_be_contiguous_and_a_run_may_occur_once,
+    log::one_fenced_run_does_not_hold_up_the_others,
+    log::of_two_writers_one_wins_each_seq,
+    log::reading_pages_by_seq,
+    log::heads_names_the_runs_that_exist,
+    log::projection_rows_are_inserted_then_replaced,
+    leases::claims_are_exclusive_and_oldest_first,
+    leases::an_expired_lease_can_be_claimed_and_fences_its_holder,
+    leases::renewing_keeps_and_releasing_gives_back,
+    leases::final_runs_are_not_claimed,
+    runs::creating_writes_the_run_with_its_events,
+    runs::a_request_id_makes_creation_idempotent,
+    runs::concurrent_creations_with_one_request_id_make_one_run,
+    runs::an_unknown_run_is_not_found,
+    runs::commands_wait_until_their_events_are_written,
+    documents::documents_of_appends_grow_and_keep_their_end,
+}
