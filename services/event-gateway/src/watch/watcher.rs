@@ -146,6 +146,8 @@ impl Watcher {
             Taken::Nothing if self.cursor >= self.head => {}
             Taken::Older | Taken::Nothing => return self.read().await,
         }
+        // The log is not needed after all. A moment to try again that lies in the past would let `wait` wait for nothing.
+        (self.failures, self.retry_at) = (0, None);
         Ok(())
     }
 
