@@ -76,9 +76,9 @@ impl SimRoles {
         };
         for i in 0..count {
             let update = match i % 3 {
-                0 => {
-                    RoleUpdate::Scratchpad(ScratchpadDelta { append_markdown: format!("note {number}.{i}") })
-                }
+                0 => RoleUpdate::Scratchpad(ScratchpadDelta {
+                    append_markdown: format!("note {number}.{i}\n"),
+                }),
                 1 => RoleUpdate::ToolCallRequested(ToolCallRequested {
                     call_id: format!("t{i}"),
                     tool_name: "search".into(),

@@ -1,8 +1,9 @@
 //! Every seed keeps every promise, and gives the same trace twice.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tree_agent_simulation::{Outcome, replay_command, simulate};
 
@@ -16,23 +17,39 @@ fn variable(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a whole number, not {text:?}")))
 }
 
+/// The longest that one world may take, in real time, on a machine that is busy with other things.
+const LONGEST: Duration = Duration::from_secs(90);
+
 /// Runs `work` for each seed on every core and returns what it found, by seed.
 fn for_each_seed(seeds: u64, work: impl Fn(u64) -> Vec<String> + Sync) -> Vec<(u64, Vec<String>)> {
     let (next, found) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    let running: Mutex<BTreeMap<u64, Instant>> = Mutex::default();
     std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds {
-                        return;
-                    }
-                    let problems = work(seed);
-                    if !problems.is_empty() {
-                        found.lock().expect("no panic while locked").push((seed, problems));
-                    }
+        let worker = || {
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= seeds {
+                    return;
                 }
-            });
+                running.lock().expect("no panic while locked").insert(seed, Instant::now());
+                let problems = work(seed);
+                running.lock().expect("no panic while locked").remove(&seed);
+                if !problems.is_empty() {
+                    found.lock().expect("no panic while locked").push((seed, problems));
+                }
+            }
+        };
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
+        // A world in which time stands still cannot be ended from outside: it is named, and the tests end.
+        while !workers.iter().all(|worker| worker.is_finished()) {
+            std::thread::sleep(Duration::from_millis(20));
+            for (seed, began) in &*running.lock().expect("no panic while locked") {
+                if began.elapsed() > LONGEST {
+                    eprintln!("seed {seed} does not come to an end\n    {}", replay_command(*seed));
+                    std::process::abort();
+                }
+            }
         }
     });
     let mut found = found.into_inner().expect("no panic while locked");
