@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::health::DriverHealth;
 use bytes::Bytes;
 use futures::FutureExt;
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -66,6 +67,7 @@ impl Committer {
         fanout: Arc<dyn Fanout>,
         config: CommitConfig,
         stop: CancellationToken,
+        health: &DriverHealth,
         tasks: &mut JoinSet<()>,
     ) -> Self {
         let (queue, receiver) = mpsc::channel(4_096);
@@ -76,7 +78,11 @@ impl Committer {
         let (locked, set_aside) = mpsc::unbounded_channel();
         let lane = Lane { store, config, stats: stats.clone(), receiver, publish, locked, stop };
         for _ in 0..config.lanes.max(1) {
-            tasks.spawn(lane.clone().run());
+            let (lane, alive) = (lane.clone(), health.lane());
+            tasks.spawn(async move {
+                lane.run().await;
+                drop(alive);
+            });
         }
         tasks.spawn(lane.wait_for_locks(set_aside));
         Self { queue, stats }

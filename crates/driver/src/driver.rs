@@ -14,6 +14,7 @@ use tree_agent_fanout::{Fanout, Signal, Subscription, Topic};
 use tree_agent_store::{Claim, Store};
 
 use crate::commit::{CommitConfig, CommitStats, Committer};
+use crate::health::DriverHealth;
 use crate::roles::{Clock, Roles, SystemClock};
 use crate::task::{Ended, Message, Pulse, RunTask, Shared, TaskError};
 
@@ -69,10 +70,17 @@ pub struct Driver {
     clock: Arc<dyn Clock>,
     config: DriverConfig,
     stats: Arc<DriverStats>,
+    health: Arc<DriverHealth>,
 }
 
+/// Times that a run could not be driven after which it is ended as failed instead: with the lease of five seconds about
+/// five minutes after the first time.
+const GIVE_UP: u32 = 5;
 /// The longest that a run rests that could not be driven.
 const LONGEST_REST: Duration = Duration::from_secs(300);
+
+/// The least time after which a loop that does not come round counts as stuck.
+const STUCK: Duration = Duration::from_secs(10);
 
 /// A run that is being driven.
 struct Active {
@@ -89,8 +97,8 @@ struct Fleet {
     /// Ordered, like everything here that is gone through, so that the same events lead to the same calls.
     active: BTreeMap<RunId, Active>,
     by_task: HashMap<Id, RunId>,
-    /// How often each run could not be driven.
-    broken: BTreeMap<RunId, u32>,
+    /// How often each run could not be driven, and why the last time.
+    broken: BTreeMap<RunId, (u32, String)>,
     /// Runs to be released at the next look.
     given_up: Vec<(RunId, u64)>,
     tasks: Tasks,
@@ -107,7 +115,8 @@ impl Driver {
         roles: Arc<dyn Roles>,
         config: DriverConfig,
     ) -> Self {
-        Self { store, fanout, roles, clock: Arc::new(SystemClock), config, stats: Arc::default() }
+        let health = Arc::new(DriverHealth::new(config.commit.lanes.max(1), (config.lease * 4).max(STUCK)));
+        Self { store, fanout, roles, clock: Arc::new(SystemClock), config, stats: Arc::default(), health }
     }
 
     /// The same on another clock, for tests.
@@ -122,6 +131,11 @@ impl Driver {
         self.stats.clone()
     }
 
+    /// Whether it gets on; to be asked while it runs.
+    pub fn health(&self) -> Arc<DriverHealth> {
+        self.health.clone()
+    }
+
     /// Drives runs until `stop` is cancelled, then gives the runs it holds back, so that others go on with them at
     /// once. Store and fan-out may come and go meanwhile.
     pub async fn run(self, stop: CancellationToken) {
@@ -131,6 +145,7 @@ impl Driver {
             self.fanout.clone(),
             self.config.commit,
             stop.clone(),
+            &self.health,
             &mut helpers,
         );
         let commits = committer.stats.clone();
@@ -167,6 +182,7 @@ impl Driver {
             timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
         }
         loop {
+            self.health.came_round();
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -281,6 +297,7 @@ impl Driver {
         match outcome {
             Ok(Ok(Ended::Finished)) => {
                 fleet.broken.remove(&run);
+                self.health.unstrand(run);
                 self.stats.finished.fetch_add(1, Ordering::Relaxed);
             }
             Ok(Ok(Ended::Lost)) => {
@@ -294,28 +311,34 @@ impl Driver {
                 tracing::warn!(%run, error = %error, "the run is given back: the store cannot be reached");
             }
             Ok(Err(error)) => {
-                self.rest(fleet, active.claim).await;
                 let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
                 tracing::error!(%run, error = %error, source, "the run cannot be driven now");
+                self.rest(fleet, active.claim, format!("{error}: {source}")).await;
             }
             Err(error) if error.is_cancelled() => {
                 self.stats.lost.fetch_add(1, Ordering::Relaxed);
                 tracing::info!(%run, epoch = active.claim.epoch, "the lease was lost");
             }
             Err(error) => {
-                self.rest(fleet, active.claim).await;
                 tracing::error!(%run, error = %error, "the run's task panicked");
+                self.rest(fleet, active.claim, "its driver panicked".into()).await;
             }
         }
     }
 
     /// A run that cannot be driven now rests, longer each time: whoever claimed it next would make its role calls
-    /// again, and be refused again.
-    async fn rest(&self, fleet: &mut Fleet, claim: Claim) {
+    /// again, and be refused again. After [`GIVE_UP`] times it is ended as failed; one that cannot even be ended rests
+    /// on, and health says so.
+    async fn rest(&self, fleet: &mut Fleet, claim: Claim, why: String) {
         self.stats.broken.fetch_add(1, Ordering::Relaxed);
-        let times = fleet.broken.entry(claim.run_id).or_default();
+        let (times, reason) = fleet.broken.entry(claim.run_id).or_default();
         *times += 1;
+        *reason = why;
         let rest = self.config.lease.saturating_mul(1 << (*times).min(16)).min(LONGEST_REST);
+        if *times > GIVE_UP {
+            tracing::error!(run = %claim.run_id, times, "the run can neither be driven nor be marked as failed");
+            self.health.strand(claim.run_id, Instant::now() + rest + self.config.lease * 4);
+        }
         // When this fails too, the lease runs out by itself.
         let _ = self.store.renew(&[(claim.run_id, claim.epoch)], rest).await;
     }
@@ -371,6 +394,11 @@ impl Fleet {
             sender,
             pulse: pulse.clone(),
             stop: self.stop.clone(),
+            abandon: self.broken.get(&claim.run_id).filter(|(times, _)| *times >= GIVE_UP).map(
+                |(times, why)| {
+                    format!("given up: the run could not be driven {times} times; the last time: {why}")
+                },
+            ),
             logged: Timestamp::default(),
             behind: 0,
         };

@@ -9,10 +9,12 @@
 mod commit;
 mod driver;
 mod grpc_roles;
+mod health;
 mod roles;
 mod task;
 
 pub use commit::{CommitConfig, CommitStats};
 pub use driver::{Driver, DriverConfig, DriverStats};
 pub use grpc_roles::GrpcRoles;
+pub use health::DriverHealth;
 pub use roles::{Clock, Roles, SystemClock};

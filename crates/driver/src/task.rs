@@ -99,6 +99,8 @@ pub(crate) struct RunTask {
     pub(crate) sender: mpsc::Sender<Message>,
     pub(crate) pulse: Pulse,
     pub(crate) stop: CancellationToken,
+    /// Why the run is to be ended as failed instead of being driven once more.
+    pub(crate) abandon: Option<String>,
     /// Time of the last event that was replayed.
     pub(crate) logged: Timestamp,
     /// Microseconds by which the clock is behind the log.
@@ -126,10 +128,17 @@ impl RunTask {
         self.behind = self.logged.micros().saturating_sub(self.shared.clock.now().micros()).max(0);
         // What the user said before anybody drove the run comes first: a cancelled run makes no calls.
         let pending = self.shared.store.commands(&[self.claim.run_id]).await.map_err(Arc::new)?;
-        let mut decision = run.handle(Input::Claimed, self.now(&mut last));
+        let abandon = self.abandon.take();
+        let mut decision = match abandon {
+            None => run.handle(Input::Claimed, self.now(&mut last)),
+            Some(_) => Decision::default(),
+        };
         let mut handled = Vec::new();
         let now = self.now(&mut last);
         self.obey(&mut run, pending, now, &mut decision, &mut handled);
+        if let Some(reason) = abandon {
+            decision.merge(run.handle(Input::Abandon { reason }, now));
+        }
         loop {
             if !decision.is_empty() {
                 match self.commit(&run, decision, std::mem::take(&mut handled)).await? {

@@ -208,6 +208,52 @@ async fn a_run_that_cannot_be_written_does_not_hold_up_others() {
 }
 
 #[tokio::test]
+async fn a_run_that_cannot_be_driven_is_marked_as_failed_in_the_end() {
+    let (inner, fanout) = world().await;
+    let unreliable = Unreliable::new(inner);
+    let store: Arc<dyn Store> = unreliable.clone();
+    let run = create_run(&*store, 1).await;
+    *unreliable.poison.lock().expect("no panic while locked") = Some(run);
+    // Refused for whatever it does, until it is to be ended.
+    unreliable.heals_for_endings.store(true, Ordering::SeqCst);
+    let driver =
+        Running::start_with_lease("a", &store, &fanout, &TreeRoles::new(2, None), Duration::from_millis(30));
+    let summary = ended(&*store, run).await;
+    assert_eq!(summary.status, RunStatus::Failed);
+    let error = summary.error.expect("a reason");
+    assert!(
+        error.contains("could not be driven 5 times") && error.contains("a row cannot be written"),
+        "{error}"
+    );
+    assert_eq!(driver.health.stranded(), Ok(()));
+    assert_eq!(driver.health.check(), Ok(()));
+    driver.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_even_be_ended_is_seen_in_the_health() {
+    let (inner, fanout) = world().await;
+    let unreliable = Unreliable::new(inner);
+    let store: Arc<dyn Store> = unreliable.clone();
+    let run = create_run(&*store, 1).await;
+    *unreliable.poison.lock().expect("no panic while locked") = Some(run);
+    let driver =
+        Running::start_with_lease("a", &store, &fanout, &TreeRoles::new(2, None), Duration::from_millis(30));
+    let seen = async {
+        while driver.health.stranded().is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), seen).await.expect("it is seen");
+    assert!(driver.health.stranded().unwrap_err().contains(&run.to_string()));
+    assert_eq!(log(&*store, run).await.len(), 4, "nothing half-written");
+    // Whoever mends the store sees the run end by itself.
+    *unreliable.poison.lock().expect("no panic while locked") = None;
+    assert_eq!(ended(&*store, run).await.status, RunStatus::Failed);
+    driver.stop().await;
+}
+
+#[tokio::test]
 async fn cancel_ends_a_run_from_any_state() {
     for held in [CallKind::Plan, CallKind::Execute, CallKind::Aggregate] {
         let (store, fanout) = world().await;

@@ -30,6 +30,11 @@ pub enum Input {
         /// Shown in the run's last event.
         reason: String,
     },
+    /// The run cannot be driven: ends it as failed.
+    Abandon {
+        /// Shown in the run's last event.
+        reason: String,
+    },
     /// Time has passed: checks the wall clock.
     Tick,
 }
@@ -97,7 +102,8 @@ impl Deciding<'_> {
                     self.on_failure(at, key, error);
                 }
             }
-            Input::Cancel { reason } => self.cancel_run(reason),
+            Input::Cancel { reason } => self.end_all(RunStatus::Cancelled, reason),
+            Input::Abandon { reason } => self.end_all(RunStatus::Failed, reason),
             Input::Tick => {}
         }
     }

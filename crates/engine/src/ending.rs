@@ -53,8 +53,8 @@ impl Deciding<'_> {
         self.emit(0, RunStatusChanged { status, reason, partial });
     }
 
-    /// The user ends the run: children before their parents, then the run itself.
-    pub(crate) fn cancel_run(&mut self, reason: String) {
+    /// The run ends as it stands: children before their parents, then the run itself.
+    pub(crate) fn end_all(&mut self, status: RunStatus, reason: String) {
         for at in (0..self.run.control.len()).rev() {
             if self.run.graph.nodes()[at].status.is_final() {
                 continue;
@@ -66,7 +66,7 @@ impl Deciding<'_> {
             }
         }
         let reason = (!reason.is_empty()).then_some(reason);
-        self.emit(0, RunStatusChanged { status: RunStatus::Cancelled, reason, partial: false });
+        self.emit(0, RunStatusChanged { status, reason, partial: false });
     }
 
     /// Cancels what has not begun, and with `at_work` also leaf work in flight; aggregators go on. Deepest first, so

@@ -72,6 +72,9 @@ pub async fn serve(
     let readiness = Readiness::new();
     readiness.require("store").await;
     readiness.observe("fanout").await;
+    readiness.require("driver").await;
+    // A run that cannot be driven is no reason to send planner calls elsewhere.
+    readiness.observe("runs").await;
     let every = Duration::from_secs(1);
     let store_health = retry::watch(readiness.clone(), "store", every, || {
         let store = store.clone();
@@ -81,6 +84,16 @@ pub async fn serve(
         let fanout = fanout.clone();
         async move { fanout.ping().await }
     });
+    let (driving, stranding) = (driver.health(), driver.health());
+    let driver_health = retry::watch(readiness.clone(), "driver", every, || {
+        let outcome = driving.check();
+        async move { outcome }
+    });
+    let runs_health = retry::watch(readiness.clone(), "runs", every, || {
+        let outcome = stranding.stranded();
+        async move { outcome }
+    });
+    let health = async { tokio::join!(store_health, fanout_health, driver_health, runs_health) };
     let server = Server::new(readiness).service(role).drain(config.drain).serve(listener, shutdown.clone());
     // Without its server nobody could see how the driver is: they end together.
     let server = async {
@@ -91,6 +104,6 @@ pub async fn serve(
     let work = async { tokio::join!(server, driver.run(shutdown.clone())).0 };
     tokio::select! {
         served = work => Ok(served?),
-        ((), ()) = async { tokio::join!(store_health, fanout_health) } => unreachable!("health is watched for ever"),
+        ((), (), (), ()) = health => unreachable!("health is watched for ever"),
     }
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::role::*;
 use tree_agent_contract::*;
-use tree_agent_driver::{Driver, DriverConfig, Roles};
+use tree_agent_driver::{Driver, DriverConfig, DriverHealth, Roles};
 use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, Graph, RoleCall, Run, start};
 use tree_agent_fanout::Fanout;
 use tree_agent_store::*;
@@ -172,6 +172,7 @@ pub(crate) async fn ended(store: &dyn Store, run: RunId) -> RunSummary {
 /// A driver in a task of its own.
 pub(crate) struct Running {
     stop: CancellationToken,
+    pub(crate) health: Arc<DriverHealth>,
     task: JoinHandle<()>,
 }
 
@@ -182,12 +183,22 @@ impl Running {
         fanout: &Arc<dyn Fanout>,
         roles: &Arc<TreeRoles>,
     ) -> Self {
+        Self::start_with_lease(name, store, fanout, roles, Duration::from_millis(600))
+    }
+
+    pub(crate) fn start_with_lease(
+        name: &str,
+        store: &Arc<dyn Store>,
+        fanout: &Arc<dyn Fanout>,
+        roles: &Arc<TreeRoles>,
+        lease: Duration,
+    ) -> Self {
         let mut config = DriverConfig::new(name);
-        config.lease = Duration::from_millis(600);
+        config.lease = lease;
         config.poll = Duration::from_millis(50);
         let driver = Driver::new(store.clone(), fanout.clone(), roles.clone(), config);
         let stop = CancellationToken::new();
-        Self { stop: stop.clone(), task: tokio::spawn(driver.run(stop)) }
+        Self { stop: stop.clone(), health: driver.health(), task: tokio::spawn(driver.run(stop)) }
     }
 
     /// Ends it as SIGTERM does.
@@ -223,6 +234,8 @@ pub(crate) struct Unreliable {
     pub(crate) down: AtomicBool,
     /// Appends that hold this run are refused as a whole, as by a constraint.
     pub(crate) poison: Mutex<Option<RunId>>,
+    /// The poisoned run may be ended.
+    pub(crate) heals_for_endings: AtomicBool,
 }
 
 impl Unreliable {
@@ -232,6 +245,7 @@ impl Unreliable {
             lose_replies: AtomicU32::new(0),
             down: AtomicBool::new(false),
             poison: Mutex::new(None),
+            heals_for_endings: AtomicBool::new(false),
         })
     }
 
@@ -248,7 +262,11 @@ impl EventLog for Unreliable {
     async fn append(&self, appends: Vec<RunAppend>) -> Result<Vec<AppendOutcome>, StoreError> {
         self.check()?;
         let poison = *self.poison.lock().expect("no panic while locked");
-        if appends.iter().any(|a| Some(a.run_id) == poison) {
+        let ends = |a: &RunAppend| {
+            let ending = |e: &Event| matches!(&e.body, EventBody::RunStatusChanged(s) if s.status.is_final());
+            self.heals_for_endings.load(Ordering::SeqCst) && a.events.iter().any(ending)
+        };
+        if appends.iter().any(|a| Some(a.run_id) == poison && !ends(a)) {
             return Err(StoreError::Broken { message: "a row cannot be written".into(), source: None });
         }
         let outcome = self.inner.append(appends).await?;

@@ -1,0 +1,137 @@
+//! Whether a driver gets on: what readiness asks.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tree_agent_contract::RunId;
+
+/// Health that is earned by progress: the loop comes round, and every lane that writes is alive.
+#[derive(Debug)]
+pub struct DriverHealth {
+    born: Instant,
+    /// Milliseconds after `born` when the loop last came round; 0 before it began.
+    beat: AtomicU64,
+    /// The longest that a healthy loop takes.
+    patience: Duration,
+    lanes: usize,
+    lanes_alive: Arc<AtomicUsize>,
+    /// Runs that could neither be driven nor be ended, and until when that holds unless it is found again.
+    stranded: Mutex<BTreeMap<RunId, Instant>>,
+}
+
+impl DriverHealth {
+    pub(crate) fn new(lanes: usize, patience: Duration) -> Self {
+        Self {
+            born: Instant::now(),
+            beat: AtomicU64::new(0),
+            patience,
+            lanes,
+            lanes_alive: Arc::default(),
+            stranded: Mutex::default(),
+        }
+    }
+
+    /// An error that says why the driver writes or claims nothing: a lane has died, or the loop is stuck.
+    pub fn check(&self) -> Result<(), String> {
+        self.check_at(self.born.elapsed())
+    }
+
+    fn check_at(&self, lived: Duration) -> Result<(), String> {
+        let beat = self.beat.load(Ordering::Relaxed);
+        if beat == 0 {
+            return Err("has not begun yet".into());
+        }
+        let age = lived.saturating_sub(Duration::from_millis(beat));
+        if age > self.patience {
+            return Err(format!("its loop has not come round for {} s", age.as_secs()));
+        }
+        let alive = self.lanes_alive.load(Ordering::Relaxed);
+        match alive == self.lanes {
+            true => Ok(()),
+            false => Err(format!("{alive} of {} commit lanes are alive; restart this service", self.lanes)),
+        }
+    }
+
+    /// An error that names the runs which could neither be driven nor be marked as failed.
+    pub fn stranded(&self) -> Result<(), String> {
+        self.stranded_at(Instant::now())
+    }
+
+    fn stranded_at(&self, now: Instant) -> Result<(), String> {
+        let mut stranded = self.stranded.lock().unwrap_or_else(PoisonError::into_inner);
+        stranded.retain(|_, until| *until > now);
+        match stranded.is_empty() {
+            true => Ok(()),
+            false => {
+                let named: Vec<String> = stranded.keys().take(5).map(ToString::to_string).collect();
+                Err(format!(
+                    "{} runs can neither be driven nor be ended: {}; `tree-agent verify` says what is wrong",
+                    stranded.len(),
+                    named.join(", ")
+                ))
+            }
+        }
+    }
+
+    pub(crate) fn came_round(&self) {
+        self.beat.store((self.born.elapsed().as_millis() as u64).max(1), Ordering::Relaxed);
+    }
+
+    /// Counts a lane for as long as the guard lives.
+    pub(crate) fn lane(&self) -> LaneGuard {
+        self.lanes_alive.fetch_add(1, Ordering::Relaxed);
+        LaneGuard(self.lanes_alive.clone())
+    }
+
+    pub(crate) fn strand(&self, run: RunId, until: Instant) {
+        self.stranded.lock().unwrap_or_else(PoisonError::into_inner).insert(run, until);
+    }
+
+    pub(crate) fn unstrand(&self, run: RunId) {
+        self.stranded.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+    }
+}
+
+/// A lane that is alive.
+#[derive(Debug)]
+pub(crate) struct LaneGuard(Arc<AtomicUsize>);
+
+impl Drop for LaneGuard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn health_is_earned_by_progress() {
+        let health = DriverHealth::new(2, Duration::from_secs(10));
+        assert!(health.check().unwrap_err().contains("not begun"));
+        let (first, second) = (health.lane(), health.lane());
+        health.came_round();
+        assert_eq!(health.check(), Ok(()));
+        let later = health.born.elapsed() + Duration::from_secs(11);
+        assert!(health.check_at(later).unwrap_err().contains("has not come round"));
+        drop(first);
+        assert!(health.check().unwrap_err().contains("1 of 2 commit lanes"));
+        drop(second);
+        assert!(health.check().unwrap_err().contains("0 of 2"));
+    }
+
+    #[test]
+    fn a_stranded_run_is_named_until_it_is_not_found_any_more() {
+        let health = DriverHealth::new(1, Duration::from_secs(10));
+        let run = RunId(uuid::Uuid::from_u128(9));
+        assert_eq!(health.stranded(), Ok(()));
+        let until = Instant::now() + Duration::from_secs(60);
+        health.strand(run, until);
+        assert!(health.stranded().unwrap_err().contains(&run.to_string()));
+        assert_eq!(health.stranded_at(until), Ok(()));
+    }
+}
