@@ -11,6 +11,7 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::{Layer, Service};
 use tracing::{Instrument, Span};
+use tree_agent_contract::FieldError;
 
 use crate::{errors, telemetry};
 
@@ -96,7 +97,17 @@ fn explain(headers: &mut HeaderMap, status: Status) {
         Code::Unimplemented if status.message().is_empty() => "this server has no such method",
         _ => status.message(),
     };
-    let explained = errors::status(status.code(), name(status.code()), message);
+    let explained = match message.strip_prefix("Error, decoded message length too large: ") {
+        // Refused before it is decoded, so which of its fields is too long is not known.
+        Some(sizes) => {
+            let message = format!(
+                "is too long ({sizes}); shorten its longest text, such as an objective or a document's body, or send it \
+                 in parts"
+            );
+            errors::field(status.code(), "MESSAGE_TOO_LARGE", &FieldError::new("request", message))
+        }
+        None => errors::status(status.code(), name(status.code()), message),
+    };
     // Fails only for a message that is no header value; the error then stays as it was.
     let _ = explained.add_header(headers);
 }

@@ -56,6 +56,17 @@ async fn create_run() {
             InvalidArgument,
             "budgets.max_tokens",
         ),
+        (
+            budget(Budgets { max_cost_micros: Some(0), ..Default::default() }),
+            InvalidArgument,
+            "budgets.max_cost_micros",
+        ),
+        (
+            budget(Budgets { max_tool_calls: Some(u64::MAX), ..Default::default() }),
+            InvalidArgument,
+            "budgets.max_tool_calls",
+        ),
+        (create(&"x".repeat(9 * 1024 * 1024)), OutOfRange, "request"),
         (context(Scope::Project, &[]), InvalidArgument, "context.project_ids"),
         (context(Scope::Global, &[NOBODY]), InvalidArgument, "context.project_ids"),
         (context(Scope::Project, &["nonsense"]), InvalidArgument, "context.project_ids[0]"),
@@ -305,10 +316,10 @@ async fn a_message_over_the_size_limit() {
     let body = "b".repeat(9 * 1024 * 1024);
     let request = CreateDocumentRequest { body, ..Default::default() };
     let status = gateway.documents().create_document(request).await.unwrap_err();
-    assert_eq!((status.code(), field(&status).as_str()), (OutOfRange, ""), "{status:?}");
+    assert_eq!((status.code(), field(&status).as_str()), (OutOfRange, "request"), "{status:?}");
     let request = WatchRunRequest { run_id: "r".repeat(9 * 1024 * 1024), ..Default::default() };
     let status = gateway.runs().watch_run(request).await.unwrap_err();
-    assert_eq!((status.code(), field(&status).as_str()), (OutOfRange, ""), "{status:?}");
+    assert_eq!((status.code(), field(&status).as_str()), (OutOfRange, "request"), "{status:?}");
     // The gateway is none the worse.
     gateway.create_run("still here").await;
     gateway.stop().await;

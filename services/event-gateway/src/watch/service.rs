@@ -15,6 +15,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use prost::Message;
 use tonic::body::Body;
 use tonic::{Code, Status};
+use tree_agent_contract::FieldError;
 use tree_agent_contract::limits::MESSAGE_BYTES;
 use tree_agent_proto::v1::WatchRunRequest;
 use tree_agent_runtime::errors;
@@ -58,8 +59,10 @@ async fn read(body: axum::body::Body) -> Result<WatchRunRequest, Status> {
     let mut bytes = match Limited::new(body, MESSAGE_BYTES).collect().await {
         Ok(collected) => collected.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
-            let text = format!("the request is longer than {MESSAGE_BYTES} bytes");
-            return Err(errors::status(Code::OutOfRange, "MESSAGE_TOO_LARGE", text));
+            let text =
+                format!("is longer than {MESSAGE_BYTES} bytes; send run_id, after_seq and snapshot only");
+            let error = FieldError::new("request", text);
+            return Err(errors::field(Code::OutOfRange, "MESSAGE_TOO_LARGE", &error));
         }
         Err(error) => return Err(malformed(format!("the request did not arrive whole: {error}"))),
     };
