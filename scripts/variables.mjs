@@ -18,8 +18,14 @@ export function variablesOfPrograms() {
   return new Set([...found.map((line) => line.split('"')[1]), ...keys, "OTEL_EXPORTER_OTLP_ENDPOINT"]);
 }
 
-/** The same and those of target/cluster/env. */
+/** Names that tests read: what `variable` asks for. */
+function variablesOfTests() {
+  const found = lines("grep", "--untracked", "-hoE", 'variable\\("[A-Z_]+"\\)', "--", "crates/*/tests/**/*.rs");
+  return found.map((line) => line.split('"')[1]);
+}
+
+/** The same, those of tests, and those of target/cluster/env. */
 export function variablesInCode() {
   const cluster = readFileSync("scripts/cluster", "utf8").matchAll(/\b(TREE_AGENT_[A-Z_]+)=/g);
-  return new Set([...variablesOfPrograms(), ...[...cluster].map((m) => m[1])]);
+  return new Set([...variablesOfPrograms(), ...variablesOfTests(), ...[...cluster].map((m) => m[1])]);
 }

@@ -21,7 +21,7 @@ fn is_found(flaw: Flaw) {
 }
 
 macro_rules! flaws {
-    ($($name:ident: $flaw:ident,)*) => {
+    ($(fn $name:ident: $flaw:ident,)*) => {
         $(#[test] fn $name() { is_found(Flaw::$flaw); })*
 
         #[test]
@@ -32,14 +32,14 @@ macro_rules! flaws {
 }
 
 flaws! {
-    a_missing_fence_is_found: NoFence,
-    a_fence_without_the_head_is_found: NoHeadInFence,
-    events_taken_for_ones_own_are_found: DedupeBySeq,
-    a_lost_write_is_found: LostWrite,
-    documents_written_twice_are_found: DocumentsTwice,
-    lost_rows_are_found: LostRows,
-    an_epoch_given_twice_is_found: SameEpoch,
-    leases_by_the_callers_clock_are_found: CallersClock,
-    a_lease_without_an_end_is_found: EternalLease,
-    a_trusted_fan_out_is_found: TrustedFanout,
+    fn a_missing_fence_is_found: NoFence,
+    fn a_fence_without_the_head_is_found: NoHeadInFence,
+    fn events_taken_for_ones_own_are_found: DedupeBySeq,
+    fn a_lost_write_is_found: LostWrite,
+    fn documents_written_twice_are_found: DocumentsTwice,
+    fn lost_rows_are_found: LostRows,
+    fn an_epoch_given_twice_is_found: SameEpoch,
+    fn leases_by_the_callers_clock_are_found: CallersClock,
+    fn a_lease_without_an_end_is_found: EternalLease,
+    fn a_trusted_fan_out_is_found: TrustedFanout,
 }
