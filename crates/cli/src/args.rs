@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    cancel, completions, dev, doc, events, graph, import, migrate, projects, rebuild, run, runs, verify,
+    cancel, completions, dev, doc, events, graph, import, log, migrate, projects, rebuild, run, runs, verify,
     watch,
 };
 use crate::exit;
@@ -54,6 +54,7 @@ pub(crate) enum Command {
     Projects(projects::Projects),
     Migrate(migrate::Migrate),
     Verify(verify::Verify),
+    Log(Box<log::Log>),
     Rebuild(rebuild::Rebuild),
     Completions(completions::Completions),
 }

@@ -9,6 +9,7 @@ pub(crate) mod events;
 mod follow;
 pub(crate) mod graph;
 pub(crate) mod import;
+pub(crate) mod log;
 pub(crate) mod migrate;
 pub(crate) mod projects;
 pub(crate) mod rebuild;

@@ -1,7 +1,7 @@
 //! The tree-agent command line.
 //!
 //! Each command is a file of [`commands`]. All but `dev`, `completions` and those that work on a store
-//! (`migrate`, `verify`, `rebuild`) are clients of a server; `run --local` and `dev` bring the server up inside this process ([`cluster`]) and are clients of that.
+//! (`migrate`, `verify`, `rebuild`, `log`) are clients of a server; `run --local` and `dev` bring the server up inside this process ([`cluster`]) and are clients of that.
 
 mod args;
 mod client;
@@ -77,6 +77,7 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
         Command::Projects(projects) => projects.run(&context).await,
         Command::Migrate(migrate) => migrate.run(&context).await,
         Command::Verify(verify) => verify.run(&context).await,
+        Command::Log(log) => log.run(&context).await,
         Command::Rebuild(rebuild) => rebuild.run(&context).await,
         Command::Completions(completions) => completions.run(&context),
     }

@@ -1,5 +1,8 @@
 //! The one error type of this crate.
 
+use std::io;
+use std::path::Path;
+
 use tree_agent_contract::RunId;
 use tree_agent_engine::ReplayError;
 use tree_agent_store::StoreError;
@@ -26,7 +29,40 @@ pub enum MaintenanceError {
         /// What the log holds.
         last_seq: u64,
     },
+    /// Everything of the run but its row was moved to an archive.
+    #[error("run {0} is archived; `tree-agent log restore` brings it back")]
+    Archived(RunId),
+    /// The run has not ended.
+    #[error("run {0} has not ended; only ended runs can be archived")]
+    Live(RunId),
+    /// An archive is not what it must be.
+    #[error("{file} {what}")]
+    Archive {
+        /// The file.
+        file: String,
+        /// What is wrong and what to do.
+        what: String,
+    },
+    /// A file cannot be read or written.
+    #[error("{file} cannot be read or written")]
+    File {
+        /// The file.
+        file: String,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
     /// The run was written to each time that it was looked at.
     #[error("run {0} is being driven and moved on at every try; try again, or wait until it has ended")]
     Moving(RunId),
+}
+
+impl MaintenanceError {
+    pub(crate) fn archive(file: &Path, what: impl Into<String>) -> Self {
+        Self::Archive { file: file.display().to_string(), what: what.into() }
+    }
+
+    pub(crate) fn file(file: &Path, source: io::Error) -> Self {
+        Self::File { file: file.display().to_string(), source }
+    }
 }

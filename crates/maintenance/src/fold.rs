@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tree_agent_contract::event::Event;
+use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::{ArtifactId, NodeId, PlanId, RunId, Timestamp};
 use tree_agent_engine::{ReplayError, Run};
 use tree_agent_store::{ArtifactRow, GraphState, NodeRow, PlanRow, Projection, RunRow, WholeProjection};
@@ -14,6 +14,7 @@ const SEGMENT: usize = 1_000;
 #[derive(Clone, Debug)]
 pub struct Fold {
     run: Run,
+    root: NodeId,
     created_at: Timestamp,
     updated_at: Timestamp,
     /// Applied to the run, their rows not derived yet.
@@ -30,8 +31,15 @@ impl Fold {
     /// # Errors
     /// When that is not `tree.run_created` with seq 1.
     pub fn begin(first: &Event) -> Result<Self, ReplayError> {
+        let run = Run::begin(first)?;
+        let root = match &first.body {
+            EventBody::RunCreated(created) => created.root_node_id,
+            // Refused above.
+            _ => first.node_id,
+        };
         Ok(Self {
-            run: Run::begin(first)?,
+            run,
+            root,
             created_at: first.timestamp,
             updated_at: first.timestamp,
             segment: Vec::new(),
@@ -61,9 +69,9 @@ impl Fold {
     /// # Errors
     /// As for [`extend`](Self::extend).
     pub fn apply(&mut self, event: &Event) -> Result<(), ReplayError> {
-        use tree_agent_contract::EventBody::PlanCreated;
         // A node shows its latest plan only: rows of the one before are derived while it still stands.
-        if self.segment.len() >= SEGMENT || matches!(&event.body, PlanCreated(e) if e.version > 1) {
+        if self.segment.len() >= SEGMENT || matches!(&event.body, EventBody::PlanCreated(e) if e.version > 1)
+        {
             self.derive();
         }
         self.run.apply(event)?;
@@ -95,7 +103,7 @@ impl Fold {
         });
         WholeProjection {
             spec: self.run.spec().clone(),
-            root_node_id: NodeId::root(graph.run_id()),
+            root_node_id: self.root,
             created_at: self.created_at,
             updated_at: self.updated_at,
             rows: Projection {

@@ -1,6 +1,7 @@
-//! What operators do to a log: [`verify`] it and [`rebuild`] its projections. Both work on any store, beside running
-//! services.
+//! What operators do to a log: [`verify`] it, [`rebuild`] its projections, and move ended runs to an [`archive`] and
+//! back. All of it works on any store, beside running services.
 
+pub mod archive;
 mod error;
 mod fold;
 mod rebuild;

@@ -32,6 +32,9 @@ pub async fn rebuild(store: &dyn Store, run: RunId) -> Result<Rebuilt, Maintenan
     let mut fold: Option<Fold> = None;
     for attempt in 0..TRIES {
         let stored = store.stored(run).await?;
+        if stored.archived {
+            return Err(MaintenanceError::Archived(run));
+        }
         if stored.head_seq != stored.last_seq {
             let (head_seq, last_seq) = (stored.head_seq, stored.last_seq);
             return Err(MaintenanceError::Head { run, head_seq, last_seq });

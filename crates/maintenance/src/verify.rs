@@ -21,6 +21,8 @@ pub struct Report {
     pub run_id: RunId,
     /// The last event that was looked at.
     pub head_seq: u64,
+    /// True when the run is archived: then there is nothing to look at.
+    pub archived: bool,
     /// What is wrong, the log's own faults first; empty when nothing is.
     pub findings: Vec<Finding>,
     /// Findings beyond those kept.
@@ -86,6 +88,10 @@ impl fmt::Display for Finding {
 /// Only when the store cannot be read or the run does not exist; what is wrong with the run is in the report.
 pub async fn verify(store: &dyn Store, run: RunId) -> Result<Report, MaintenanceError> {
     let stored = store.stored(run).await?;
+    if stored.archived {
+        let head_seq = stored.head_seq;
+        return Ok(Report { run_id: run, head_seq, archived: true, findings: Vec::new(), more: 0 });
+    }
     let mut check = Check::new(run, &stored);
     loop {
         let left = stored.last_seq.saturating_sub(check.seq);
@@ -225,7 +231,7 @@ impl Check {
         }
         let more = self.findings.len().saturating_sub(FINDINGS);
         self.findings.truncate(FINDINGS);
-        Report { run_id: self.run, head_seq: self.seq, findings: self.findings, more }
+        Report { run_id: self.run, head_seq: self.seq, archived: false, findings: self.findings, more }
     }
 }
 

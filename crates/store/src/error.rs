@@ -16,6 +16,9 @@ pub enum StoreError {
     /// What was written before says otherwise.
     #[error("{0}")]
     Conflict(String),
+    /// Everything of the run but its row was moved to an archive.
+    #[error("run {0} is archived; `tree-agent log restore` brings it back")]
+    Archived(RunId),
     /// The store cannot be reached or cannot serve now; the same call may work later. After an append it is
     /// unknown whether it was written: repeat it unchanged.
     #[error("the store is unavailable: {message}")]

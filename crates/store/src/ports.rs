@@ -12,8 +12,10 @@ use tree_agent_contract::{
     RunSpec, RunStatus, RunSummary, Timestamp,
 };
 
+mod archives;
 mod operations;
 
+pub use archives::{Archives, Partition, RunRecord, StoredDocument};
 pub use operations::{Operations, Stored, StoredEvent, WholeProjection};
 
 use crate::error::StoreError;
@@ -34,6 +36,7 @@ pub trait EventLog: Send + Sync {
     async fn append(&self, appends: Vec<RunAppend>) -> Result<Vec<AppendOutcome>, StoreError>;
 
     /// Events with `seq > after_seq`, in order, at most `limit`. Empty at or beyond the head and for unknown runs.
+    /// [`StoreError::Archived`] where there are events that were moved to an archive.
     async fn read(&self, run: RunId, after_seq: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
 
     /// The head seq of each run that exists, in no particular order.

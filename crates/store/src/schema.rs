@@ -11,12 +11,14 @@ const POSTGRES: &[(&str, &str)] = &[
     ("V1__initial", include_str!("../../../migrations/postgres/V1__initial.sql")),
     ("V2__run_usage", include_str!("../../../migrations/postgres/V2__run_usage.sql")),
     ("V3__document_offsets", include_str!("../../../migrations/postgres/V3__document_offsets.sql")),
+    ("V4__partitions", include_str!("../../../migrations/postgres/V4__partitions.sql")),
 ];
 
 const EMBEDDED: &[(&str, &str)] = &[
     ("V1__initial", include_str!("../../../migrations/embedded/V1__initial.sql")),
     ("V2__run_usage", include_str!("../../../migrations/embedded/V2__run_usage.sql")),
     ("V3__document_offsets", include_str!("../../../migrations/embedded/V3__document_offsets.sql")),
+    ("V4__archives", include_str!("../../../migrations/embedded/V4__archives.sql")),
 ];
 
 /// Which set of migrations.

@@ -11,6 +11,7 @@ pub(crate) fn store(error: &StoreError) -> Status {
     match error {
         StoreError::NotFound { what, .. } => not_found(&format!("{what}_id"), error.to_string()),
         StoreError::Conflict(_) => status(Code::AlreadyExists, "CONFLICT", error.to_string()),
+        StoreError::Archived(_) => status(Code::FailedPrecondition, "ARCHIVED", error.to_string()),
         StoreError::Unavailable { .. } => {
             tracing::warn!("{}", chain(error));
             status(Code::Unavailable, "STORE_UNAVAILABLE", "the store is unavailable now; try again")

@@ -16,6 +16,7 @@ use tree_agent_runtime::{Readiness, Server, retry};
 use tree_agent_store::Store;
 
 pub mod config;
+pub mod partitions;
 pub mod role;
 
 /// The port when none is configured.

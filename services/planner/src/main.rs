@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::Parser;
 use tree_agent_model::RoleArgs;
 use tree_agent_planner::config::DriverArgs;
-use tree_agent_planner::{Config, DEFAULT_PORT, serve};
+use tree_agent_planner::{Config, DEFAULT_PORT, partitions, serve};
 use tree_agent_runtime::config::{ListenArgs, LogArgs, Problems, StorageArgs};
 use tree_agent_runtime::server::while_starting;
 use tree_agent_runtime::{Readiness, listen, retry, shutdown, telemetry};
@@ -62,6 +62,7 @@ async fn main() -> anyhow::Result<()> {
         .await
         .context("TREE_AGENT_REDIS_URL cannot be used")?;
     tracing::info!(address = %listener.local_addr()?, model = config.role.default_model(), owner = config.driver.owner, "planner is ready");
+    tokio::spawn(partitions::keep_ahead(store.clone(), shutdown.clone()));
     serve(config, Arc::new(store), fanout, listener, shutdown).await?;
     Ok(())
 }

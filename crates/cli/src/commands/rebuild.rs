@@ -27,6 +27,9 @@ impl Rebuild {
         for run in self.which.ids(&*store).await? {
             match rebuild(&*store, run).await {
                 Ok(rebuilt) => print(context, &rebuilt)?,
+                Err(MaintenanceError::Archived(_)) => {
+                    context.out.note(format!("run {run}: archived, left alone"))
+                }
                 Err(MaintenanceError::Store(error)) => return Err(failed(error.into())),
                 // One log that cannot be read must not keep the others from being mended.
                 Err(error) => {

@@ -8,7 +8,7 @@ use tree_agent_contract::RunId;
 use tree_agent_maintenance::MaintenanceError;
 use tree_agent_store::embedded::EmbeddedStore;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
-use tree_agent_store::{Store, StoreError};
+use tree_agent_store::{Archives, StoreError};
 
 use crate::cluster::chain;
 use crate::error::CliError;
@@ -40,7 +40,7 @@ pub(crate) struct RunArgs {
 
 impl StoreArgs {
     /// Opens the store that is named.
-    pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, CliError> {
+    pub(crate) async fn open(&self) -> Result<Arc<dyn Archives>, CliError> {
         let url = self.database_url.as_deref().filter(|url| !url.trim().is_empty());
         match (&self.data_dir, url) {
             (Some(dir), _) if !dir.is_dir() => {
@@ -57,7 +57,7 @@ impl StoreArgs {
 
 impl RunArgs {
     /// The runs that are named, in order.
-    pub(crate) async fn ids(&self, store: &dyn Store) -> Result<Vec<RunId>, CliError> {
+    pub(crate) async fn ids(&self, store: &dyn Archives) -> Result<Vec<RunId>, CliError> {
         if !self.all {
             return Ok(self.runs.clone());
         }
@@ -96,6 +96,7 @@ pub(crate) fn refused(error: StoreError) -> CliError {
 pub(crate) fn failed(error: MaintenanceError) -> CliError {
     match error {
         MaintenanceError::Store(error) => refused(error),
-        other => CliError::Other(chain(&other)),
+        // Nothing inside went wrong: what was asked for is not possible with this run or file.
+        other => CliError::Usage(chain(&other)),
     }
 }

@@ -37,13 +37,16 @@ impl Verify {
 }
 
 fn print(context: &Context, report: &Report) -> Result<(), CliError> {
-    let Report { run_id, head_seq, findings, more } = report;
+    let Report { run_id, head_seq, archived, findings, more } = report;
     if context.out.is_jsonl() {
         let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
         return context.out.json(&json!({
-            "runId": run_id, "seq": head_seq, "sound": report.is_sound(), "findings": findings, "more": more,
+            "runId": run_id, "seq": head_seq, "sound": report.is_sound(), "archived": archived, "findings": findings, "more": more,
             "canBeRebuilt": report.can_be_rebuilt(),
         }));
+    }
+    if *archived {
+        return context.out.line(format!("run {run_id}: archived, nothing to check here"));
     }
     if report.is_sound() {
         return context.out.line(format!("run {run_id}: sound, {}", count(*head_seq as usize, "event")));

@@ -10,14 +10,14 @@ use tree_agent_engine::Run;
 use tree_agent_maintenance::{Report, verify};
 use tree_agent_store::embedded::EmbeddedStore;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
-use tree_agent_store::{AppendOutcome, Claim, Created, GraphState, NewRun, Projection, RunAppend, Store};
+use tree_agent_store::{AppendOutcome, Archives, Claim, Created, GraphState, NewRun, Projection, RunAppend};
 use tree_agent_testkit::services::PrivatePostgres;
 
 /// Events that a run is created with.
 const FIRST: usize = 4;
 
 pub struct Fixture {
-    pub store: Arc<dyn Store>,
+    pub store: Arc<dyn Archives>,
     raw: Raw,
 }
 
@@ -70,8 +70,18 @@ impl Fixture {
     }
 
     /// Writes a recorded run, a few events at a time, and looks at it with `after` each time.
-    pub async fn write_with(&self, name: &str, mut after: impl AsyncFnMut(RunId)) -> RunId {
-        let log = recorded(name);
+    pub async fn write_with(&self, name: &str, after: impl AsyncFnMut(RunId)) -> RunId {
+        self.write_log(recorded(name), after).await
+    }
+
+    /// Writes a recorded run under another id.
+    pub async fn write_as(&self, name: &str, run: RunId) {
+        let mut log = recorded(name);
+        log.iter_mut().for_each(|event| event.run_id = run);
+        self.write_log(log, async |_| {}).await;
+    }
+
+    async fn write_log(&self, log: Vec<Event>, mut after: impl AsyncFnMut(RunId)) -> RunId {
         let (claim, mut run) = self.begin(&log).await;
         for events in log[FIRST..].chunks(7) {
             self.append(claim, &mut run, events).await;
@@ -82,6 +92,10 @@ impl Fixture {
 
     pub async fn write(&self, name: &str) -> RunId {
         self.write_with(name, async |_| {}).await
+    }
+
+    pub fn is_postgres(&self) -> bool {
+        matches!(self.raw, Raw::Postgres(_))
     }
 
     /// Creates the run of `log` with its first events and claims it.

@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, unreachable_pub)]
 
+mod archive;
 mod fixture;
 mod rebuild;
 mod verify;
@@ -33,6 +34,12 @@ contract! {
     verify::an_event_that_breaks_an_invariant_is_told,
     verify::a_missing_document_is_told,
     verify::an_unknown_run_is_an_error,
+    archive::runs_come_back_as_they_were,
+    archive::what_is_archived_says_so,
+    archive::nothing_is_removed_without_its_archive,
+    archive::every_step_can_be_repeated,
+    archive::only_ended_runs_of_some_age_are_chosen,
+    archive::an_ended_month_goes_as_a_whole_and_comes_back,
     rebuild::everything_derived_is_mended,
     rebuild::a_broken_log_is_left_alone,
     rebuild::a_run_that_is_driven_is_rebuilt_beside_it,

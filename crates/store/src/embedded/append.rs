@@ -39,6 +39,9 @@ impl EventLog for EmbeddedStore {
             while let Some(row) = rows.next().map_err(map_error)? {
                 events.push(event(run, row)?);
             }
+            if events.is_empty() {
+                refuse_archived(db, run, after)?;
+            }
             Ok(events)
         })
         .await
@@ -58,6 +61,14 @@ impl EventLog for EmbeddedStore {
         })
         .await
     }
+}
+
+/// An archived run seems to have no events; that is not to be taken for the end of its log.
+fn refuse_archived(db: &Connection, run: RunId, after: i64) -> Result<(), StoreError> {
+    let sql = "SELECT 1 FROM tree_agent_runs WHERE id = ?1 AND head_seq > ?2 AND archived_at IS NOT NULL";
+    let mut statement = db.prepare_cached(sql).map_err(map_error)?;
+    let archived = statement.exists(params![run.0, after]).map_err(map_error)?;
+    if archived { Err(StoreError::Archived(run)) } else { Ok(()) }
 }
 
 fn event(run: RunId, row: &rusqlite::Row<'_>) -> Result<Event, StoreError> {

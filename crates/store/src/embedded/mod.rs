@@ -4,6 +4,7 @@
 //! it is answered. All work happens on tokio's blocking threads.
 
 mod append;
+mod archives;
 mod connection;
 mod documents;
 mod leases;

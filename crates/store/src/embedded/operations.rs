@@ -105,12 +105,14 @@ fn stored_event(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredEvent> {
 
 fn stored(db: &Connection, run: RunId) -> Result<Stored, StoreError> {
     let head = db
-        .query_row("SELECT head_seq, epoch FROM tree_agent_runs WHERE id = ?1", [run.0], |row| {
-            Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64))
-        })
+        .query_row(
+            "SELECT head_seq, epoch, archived_at IS NOT NULL FROM tree_agent_runs WHERE id = ?1",
+            [run.0],
+            |row| Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64, row.get(2)?)),
+        )
         .optional()
         .map_err(map_error)?;
-    let (head_seq, epoch) = head.ok_or_else(|| StoreError::not_found("run", run))?;
+    let (head_seq, epoch, archived) = head.ok_or_else(|| StoreError::not_found("run", run))?;
     let (events, last_seq) = db
         .query_row(
             "SELECT count(*), COALESCE(max(seq), 0) FROM tree_agent_events WHERE run_id = ?1",
@@ -131,7 +133,7 @@ fn stored(db: &Connection, run: RunId) -> Result<Stored, StoreError> {
         .map_err(map_error)?;
     let documents = statement.query_map([run.0], |row| Ok(DocumentId(row.get(0)?)));
     let documents = documents.and_then(Iterator::collect).map_err(map_error)?;
-    Ok(Stored { head_seq, epoch, events, last_seq, rows, documents })
+    Ok(Stored { archived, head_seq, epoch, events, last_seq, rows, documents })
 }
 
 /// The rows of a run, every column as text.
@@ -150,7 +152,11 @@ fn cells(table: &Table, row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
 }
 
 /// The columns of the run's row that come from its first and its last event.
-fn replace_origin(tx: &Transaction<'_>, run: RunId, whole: &WholeProjection) -> Result<(), StoreError> {
+pub(super) fn replace_origin(
+    tx: &Transaction<'_>,
+    run: RunId,
+    whole: &WholeProjection,
+) -> Result<(), StoreError> {
     let spec = &whole.spec;
     execute(
         tx,

@@ -42,6 +42,8 @@ pub trait Operations: Send + Sync {
 /// What is stored of a run beside its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
+    /// True when everything but the run's row was moved to an archive.
+    pub archived: bool,
     /// The head that the run row names.
     pub head_seq: u64,
     /// The epoch that the run row names.

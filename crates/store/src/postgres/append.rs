@@ -42,6 +42,9 @@ impl EventLog for PostgresStore {
                 &[&run.0, &after, &limit],
             )
             .await?;
+        if rows.is_empty() {
+            refuse_archived(&mut connection, run, after).await?;
+        }
         rows.iter()
             .map(|row| {
                 let seq = row.get::<_, i64>(0) as u64;
@@ -68,6 +71,13 @@ impl EventLog for PostgresStore {
             connection.query("SELECT id, head_seq FROM tree_agent_runs WHERE id = ANY ($1)", &[&ids]).await?;
         Ok(rows.iter().map(|row| (RunId(row.get(0)), row.get::<_, i64>(1) as u64)).collect())
     }
+}
+
+/// An archived run seems to have no events; that is not to be taken for the end of its log.
+async fn refuse_archived(connection: &mut Connection, run: RunId, after: i64) -> Result<(), StoreError> {
+    let sql = "SELECT 1 FROM tree_agent_runs WHERE id = $1 AND head_seq > $2 AND archived_at IS NOT NULL";
+    let archived = !connection.query(sql, &[&run.0, &after]).await?.is_empty();
+    if archived { Err(StoreError::Archived(run)) } else { Ok(()) }
 }
 
 /// Writes what may be written, in one statement, and returns the ids of the runs that moved, sorted.

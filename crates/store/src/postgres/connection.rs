@@ -183,6 +183,11 @@ impl Connection {
         }
     }
 
+    /// Runs a statement that is not worth caching.
+    pub(super) async fn execute(&mut self, sql: &str) -> Result<(), StoreError> {
+        self.batch(sql).await
+    }
+
     async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
         let object = self.object()?;
         let result = limited(self.request_timeout, object.batch_execute(sql)).await;

@@ -5,6 +5,7 @@
 
 mod append;
 mod append_sql;
+mod archives;
 mod columns;
 mod connection;
 mod documents;

@@ -90,7 +90,7 @@ fn stored_event(run: RunId, row: &PostgresRow) -> Result<StoredEvent, StoreError
 async fn stored(connection: &mut Connection, run: RunId) -> Result<Stored, StoreError> {
     let head = connection
         .query_opt(
-            "SELECT r.head_seq, r.epoch, e.events, e.last_seq FROM tree_agent_runs r, \
+            "SELECT r.head_seq, r.epoch, e.events, e.last_seq, r.archived_at IS NOT NULL FROM tree_agent_runs r, \
              (SELECT count(*) AS events, COALESCE(max(seq), 0) AS last_seq FROM tree_agent_events WHERE run_id = $1) e \
              WHERE r.id = $1",
             &[&run.0],
@@ -107,7 +107,15 @@ async fn stored(connection: &mut Connection, run: RunId) -> Result<Stored, Store
     let sql = "SELECT id FROM onto_documents WHERE run_id = $1 ORDER BY id";
     let documents = connection.query(sql, &[&run.0]).await?;
     let documents = documents.iter().map(|row| DocumentId(row.get(0))).collect();
-    Ok(Stored { head_seq: count(0), epoch: count(1), events: count(2), last_seq: count(3), rows, documents })
+    Ok(Stored {
+        archived: head.get(4),
+        head_seq: count(0),
+        epoch: count(1),
+        events: count(2),
+        last_seq: count(3),
+        rows,
+        documents,
+    })
 }
 
 /// The rows of a run, every column as text.
@@ -138,19 +146,30 @@ async fn replace(
     if row.get::<_, i64>(1) as u64 != head_seq {
         return Ok(false);
     }
+    replace_origin(connection, run, whole).await?;
+    replace_rows(connection, run, row.get(0), head_seq, whole).await
+}
+
+/// The rows of nodes, plans and artifacts, and what the run's row says of them.
+pub(super) async fn replace_rows(
+    connection: &mut Connection,
+    run: RunId,
+    epoch: i64,
+    head_seq: u64,
+    whole: &WholeProjection,
+) -> Result<bool, StoreError> {
     for table in ["tree_agent_nodes", "tree_agent_plans", "tree_agent_artifacts"] {
         connection.query(&format!("DELETE FROM {table} WHERE run_id = $1"), &[&run.0]).await?;
     }
-    replace_origin(connection, run, whole).await?;
     // The append's own statement, without events and with the head staying where it is.
-    let columns = Columns::of_projection(run, row.get(0), (head_seq, whole.updated_at), &whole.rows)?;
+    let columns = Columns::of_projection(run, epoch, (head_seq, whole.updated_at), &whole.rows)?;
     let shape = columns.shape();
     let moved = connection.query(shape.sql(), &columns.params(shape)).await?;
     Ok(moved.len() == 1)
 }
 
 /// The columns of the run's row that come from its first event.
-async fn replace_origin(
+pub(super) async fn replace_origin(
     connection: &mut Connection,
     run: RunId,
     whole: &WholeProjection,

@@ -139,3 +139,41 @@ async fn a_store_in_memory_works() {
     store.create_run(new_run(1)).await.unwrap();
     assert_eq!(store.run(run_id(1)).await.unwrap().head_seq, 2);
 }
+
+/// The log of a database that has no partitions yet becomes the first one of them, whole.
+#[tokio::test]
+async fn a_log_before_partitions_is_kept() {
+    use deadpool_postgres::tokio_postgres::NoTls;
+    use refinery::{Migration, Runner};
+    let url = server().create_database().unwrap();
+    let (mut client, connection) = deadpool_postgres::tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let before = [
+        ("V1__initial", include_str!("../../../../migrations/postgres/V1__initial.sql")),
+        ("V2__run_usage", include_str!("../../../../migrations/postgres/V2__run_usage.sql")),
+        ("V3__document_offsets", include_str!("../../../../migrations/postgres/V3__document_offsets.sql")),
+    ]
+    .map(|(name, sql)| Migration::unapplied(name, sql).unwrap());
+    Runner::new(&before).run_async(&mut client).await.unwrap();
+    // Runs of now, of long ago, of a kind without time, and of a time to come.
+    client
+        .batch_execute(
+            "INSERT INTO tree_agent_events SELECT id, seq, gen_random_uuid(), id, NULL, 'tree.guidance_added', '{}', now() \
+             FROM unnest(ARRAY['00000000-0000-0000-0000-000000000001', '018c0000-0000-7000-8000-000000000001', \
+             'f0000000-0000-4000-8000-000000000001', lpad(to_hex((extract(epoch FROM now()) * 1000)::int8), 12, '0') \
+             || '70008000000000000001']::uuid[]) AS id, generate_series(1, 3) AS seq",
+        )
+        .await
+        .unwrap();
+    let all = "SELECT string_agg(e::text, ' ' ORDER BY run_id, seq) FROM tree_agent_events e";
+    let whole: String = client.query_one(all, &[]).await.unwrap().get(0);
+    assert_eq!(PostgresStore::migrate(&url).await.unwrap(), 1);
+    assert_eq!(client.query_one(all, &[]).await.unwrap().get::<_, String>(0), whole);
+    let places = "SELECT string_agg(tableoid::regclass || ' ' || n, ', ' ORDER BY tableoid::regclass::text) FROM \
+                  (SELECT tableoid, count(*) AS n FROM tree_agent_events GROUP BY tableoid) t";
+    let places: String = client.query_one(places, &[]).await.unwrap().get(0);
+    assert_eq!(places, "tree_agent_events_before 9, tree_agent_events_default 3");
+    let store = PostgresStore::connect(&url, PoolConfig::default()).await.unwrap();
+    let run = tree_agent_contract::RunId(uuid::Uuid::from_u128(1));
+    assert_eq!(tree_agent_store::Operations::stored_events(&store, run, 1, 9).await.unwrap().len(), 2);
+}

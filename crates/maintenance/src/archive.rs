@@ -1,0 +1,129 @@
+//! Ended runs as files: written, checked, and only then removed from the store; and brought back as they were.
+//!
+//! An archive is one gzip file per run, `RUN.jsonl.gz`, of JSON lines:
+//!
+//! 1. `{"run":{"format":"tree-agent-run","version":1,"runId","requestId","epoch","headSeq","status"}}`
+//! 2. `{"event":{"seq","id","nodeId","parentNodeId","timestamp","type","payload"}}` for every event, in order
+//! 3. `{"document":{…}}` for every document that the run wrote, by id
+//! 4. `{"end":{"events","documents","sha256"}}`: how many there were, and the SHA-256 of all bytes before this line
+//!
+//! Nodes, plans, artifacts and the columns of the run's row are not in it: they follow from the events.
+
+mod format;
+mod read;
+mod write;
+
+use std::path::{Path, PathBuf};
+
+use tree_agent_contract::RunId;
+use tree_agent_store::{Archives, RunRecord};
+
+use crate::MaintenanceError;
+
+pub use read::{Archive, read};
+
+/// The file of a run's archive in a folder.
+pub fn path_of(folder: &Path, run: RunId) -> PathBuf {
+    folder.join(format!("{run}.jsonl.gz"))
+}
+
+/// What became of a run that was to be archived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Archived {
+    /// The run.
+    pub run_id: RunId,
+    /// Its file.
+    pub file: PathBuf,
+    /// Its events.
+    pub events: u64,
+    /// Its documents.
+    pub documents: u64,
+    /// The checksum that the file's last line names.
+    pub sha256: String,
+}
+
+/// Writes an ended run to a file of `folder`, reads the file back and checks it. One that is there already, and holds
+/// what the store holds, stays as it is.
+///
+/// # Errors
+/// When the run has not ended or is archived, its log does not replay, or the file cannot be written or is not what
+/// it must be.
+pub async fn archive(store: &dyn Archives, run: RunId, folder: &Path) -> Result<Archived, MaintenanceError> {
+    let record = ended(store, run).await?;
+    let file = path_of(folder, run);
+    let stored = write::digest(store, &record).await?;
+    if let Ok(there) = read_blocking(&file).await
+        && there.sha256 == stored
+    {
+        return Ok(there.summary(file));
+    }
+    write::file(store, &record, &file).await?;
+    let written = read_blocking(&file).await?;
+    if written.sha256 != stored {
+        return Err(MaintenanceError::archive(
+            &file,
+            "holds something else than the store; archive the run again",
+        ));
+    }
+    Ok(written.summary(file))
+}
+
+/// Removes an archived run from the store, but for its row: after its file was read whole, replayed, and found to hold
+/// exactly what the store holds. Its space is freed by [`Archives::tidy`]. False when it was removed before.
+///
+/// # Errors
+/// When the file is not what it must be; nothing is removed then.
+pub async fn prune(store: &dyn Archives, run: RunId, folder: &Path) -> Result<bool, MaintenanceError> {
+    let file = path_of(folder, run);
+    let archive = read_blocking(&file).await?;
+    let record = store.run_record(run).await?;
+    if let Some(sha256) = record.archive_sha256 {
+        let same = sha256 == archive.sha256;
+        let other = "is not the archive that the run was pruned for";
+        return if same { Ok(false) } else { Err(MaintenanceError::archive(&file, other)) };
+    }
+    let record = ended(store, run).await?;
+    if write::digest(store, &record).await? != archive.sha256 {
+        return Err(MaintenanceError::archive(
+            &file,
+            "holds something else than the store; archive the run again",
+        ));
+    }
+    match store.prune_run(run, record.head_seq, &archive.sha256).await? {
+        true => Ok(true),
+        false => Err(MaintenanceError::Moving(run)),
+    }
+}
+
+/// Brings the run of an archive back, exactly as it was. False when it is in the store already.
+///
+/// # Errors
+/// When the file is not what it must be; nothing is written then.
+pub async fn restore(store: &dyn Archives, file: &Path) -> Result<(RunId, bool), MaintenanceError> {
+    let archive = read_blocking(file).await?;
+    let run = archive.record.run_id;
+    let Archive { record, events, documents, whole, .. } = archive;
+    Ok((run, store.restore_run(record, events, documents, *whole).await?))
+}
+
+/// The record of a run that has ended and is all there.
+async fn ended(store: &dyn Archives, run: RunId) -> Result<RunRecord, MaintenanceError> {
+    let record = store.run_record(run).await?;
+    if record.archive_sha256.is_some() {
+        return Err(MaintenanceError::Archived(run));
+    }
+    if !record.status.is_final() {
+        return Err(MaintenanceError::Live(run));
+    }
+    Ok(record)
+}
+
+/// Reads a file on a thread that may wait for the disk.
+async fn read_blocking(file: &Path) -> Result<Archive, MaintenanceError> {
+    let file = file.to_owned();
+    let shown = file.clone();
+    match tokio::task::spawn_blocking(move || read(&file)).await {
+        Ok(result) => result,
+        Err(error) => Err(MaintenanceError::archive(&shown, format!("could not be read: {error}"))),
+    }
+}

@@ -1,0 +1,213 @@
+//! What leaves the store comes back as it was, and nothing leaves it that could not.
+
+use std::path::Path;
+
+use tree_agent_contract::{RunId, Timestamp};
+use tree_agent_maintenance::archive::{archive, path_of, prune, read, restore};
+use tree_agent_maintenance::{MaintenanceError, rebuild};
+use tree_agent_store::{StoreError, Stored, StoredDocument, StoredEvent};
+use uuid::Uuid;
+
+use crate::fixture::{Fixture, RECORDED, recorded};
+
+/// Everything that is stored of a run.
+async fn everything(f: &Fixture, run: RunId) -> (Stored, Vec<StoredEvent>, Vec<StoredDocument>) {
+    let events = f.store.stored_events(run, 0, usize::MAX).await.unwrap();
+    let documents = f.store.run_documents(run, None, usize::MAX).await.unwrap();
+    (f.store.stored(run).await.unwrap(), events, documents)
+}
+
+async fn remove(f: &Fixture, run: RunId, folder: &Path) {
+    archive(&*f.store, run, folder).await.unwrap();
+    assert!(prune(&*f.store, run, folder).await.unwrap());
+}
+
+pub async fn runs_come_back_as_they_were(f: Fixture) {
+    let folder = tempfile::tempdir().unwrap();
+    for name in RECORDED {
+        let run = f.write(name).await;
+        let (before, summary) = (everything(&f, run).await, f.store.run(run).await.unwrap());
+        let archived = archive(&*f.store, run, folder.path()).await.unwrap();
+        assert_eq!(archived.events, before.0.head_seq);
+        assert_eq!(archived.documents, before.2.len() as u64);
+        assert!(prune(&*f.store, run, folder.path()).await.unwrap());
+        f.store.tidy().await.unwrap();
+        let (stored, events, documents) = everything(&f, run).await;
+        assert_eq!((events.len(), documents.len(), stored.rows.len()), (0, 0, 1), "{name}");
+        assert_eq!(restore(&*f.store, &archived.file).await.unwrap(), (run, true));
+        assert_eq!(everything(&f, run).await, before, "{name}");
+        assert_eq!(f.store.run(run).await.unwrap(), summary);
+        assert_eq!(f.findings(run).await, Vec::<String>::new(), "{name}");
+    }
+    // Into a store that never knew them.
+    let other = if f.is_postgres() { Fixture::postgres().await } else { Fixture::embedded().await };
+    for name in RECORDED {
+        let run = recorded(name)[0].run_id;
+        assert_eq!(restore(&*other.store, &path_of(folder.path(), run)).await.unwrap(), (run, true));
+        assert_eq!(everything(&other, run).await, everything(&f, run).await, "{name}");
+        assert_eq!(other.store.run(run).await.unwrap(), f.store.run(run).await.unwrap());
+    }
+}
+
+pub async fn what_is_archived_says_so(f: Fixture) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = f.write("retries").await;
+    let head = f.report(run).await.head_seq;
+    let summary = f.store.run(run).await.unwrap();
+    remove(&f, run, folder.path()).await;
+    f.store.tidy().await.unwrap();
+    assert!(matches!(f.store.read(run, 0, 10).await.unwrap_err(), StoreError::Archived(r) if r == run));
+    assert_eq!(f.store.read(run, head, 10).await.unwrap(), []);
+    assert_eq!(f.store.run(run).await.unwrap(), summary);
+    assert_eq!(f.store.heads(&[run]).await.unwrap(), [(run, head)]);
+    let report = f.report(run).await;
+    assert!(report.archived && report.is_sound(), "{report:?}");
+    assert!(matches!(rebuild(&*f.store, run).await.unwrap_err(), MaintenanceError::Archived(_)));
+    let error = archive(&*f.store, run, folder.path()).await.unwrap_err();
+    assert!(matches!(error, MaintenanceError::Archived(_)), "{error:?}");
+}
+
+pub async fn nothing_is_removed_without_its_archive(f: Fixture) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = f.write("retries").await;
+    let before = everything(&f, run).await;
+    let file = path_of(folder.path(), run);
+    let refused = async |expected: &str| {
+        let error = prune(&*f.store, run, folder.path()).await.unwrap_err();
+        let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        let text = format!("{error}: {source}");
+        assert!(text.contains(expected) && text.contains(&run.to_string()), "{text}");
+        assert_eq!(everything(&f, run).await, before);
+        assert!(restore(&*f.store, &file).await.is_err());
+    };
+    refused("cannot be read").await;
+    archive(&*f.store, run, folder.path()).await.unwrap();
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    refused("").await;
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 4;
+    std::fs::write(&file, flipped).unwrap();
+    refused("").await;
+    let text = text_of(&whole);
+    std::fs::write(&file, gzip(&text.replacen("\"seq\":7,", "\"seq\":8,", 1))).unwrap();
+    refused("it was changed").await;
+    std::fs::write(&file, gzip(&text.replacen("\"version\":1", "\"version\":9", 1))).unwrap();
+    refused("up to version 1").await;
+    let without_end =
+        text.lines().filter(|line| !line.starts_with("{\"end\"")).collect::<Vec<_>>().join("\n");
+    std::fs::write(&file, gzip(&without_end)).unwrap();
+    refused("cut off").await;
+    // The store has moved on from what the archive holds.
+    std::fs::write(&file, &whole).unwrap();
+    f.damage(run, "UPDATE onto_documents SET title = 'Changed' WHERE run_id = {run}").await;
+    let error = prune(&*f.store, run, folder.path()).await.unwrap_err();
+    assert!(error.to_string().contains("something else than the store"), "{error}");
+    archive(&*f.store, run, folder.path()).await.unwrap();
+    assert!(prune(&*f.store, run, folder.path()).await.unwrap());
+}
+
+fn text_of(gzip: &[u8]) -> String {
+    std::io::read_to_string(flate2::read::GzDecoder::new(gzip)).unwrap()
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    use std::io::Write;
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    out.write_all(text.as_bytes()).unwrap();
+    out.finish().unwrap()
+}
+
+pub async fn every_step_can_be_repeated(f: Fixture) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = f.write("offline").await;
+    f.damage(run, "UPDATE onto_documents SET dropped_bytes = 17 WHERE run_id = {run}").await;
+    let before = everything(&f, run).await;
+    // What a crash in the middle of writing leaves behind.
+    let file = path_of(folder.path(), run);
+    std::fs::write(file.with_extension("gz.new"), "half").unwrap();
+    std::fs::write(&file, "half").unwrap();
+    let archived = archive(&*f.store, run, folder.path()).await.unwrap();
+    let written = std::fs::metadata(&file).unwrap().modified().unwrap();
+    assert_eq!(archive(&*f.store, run, folder.path()).await.unwrap(), archived);
+    assert_eq!(std::fs::metadata(&file).unwrap().modified().unwrap(), written, "a good file is kept");
+    assert_eq!(read(&file).unwrap().sha256, archived.sha256);
+    assert!(prune(&*f.store, run, folder.path()).await.unwrap());
+    assert!(!prune(&*f.store, run, folder.path()).await.unwrap());
+    // Before what was pruned has been tidied.
+    assert_eq!(restore(&*f.store, &file).await.unwrap(), (run, true));
+    assert_eq!(restore(&*f.store, &file).await.unwrap(), (run, false));
+    assert_eq!(everything(&f, run).await, before);
+    f.store.tidy().await.unwrap();
+    assert_eq!(everything(&f, run).await, before);
+    assert!(prune(&*f.store, run, folder.path()).await.unwrap());
+    for _ in 0..2 {
+        f.store.tidy().await.unwrap();
+    }
+    assert_eq!(restore(&*f.store, &file).await.unwrap(), (run, true));
+    assert_eq!(everything(&f, run).await, before);
+}
+
+pub async fn only_ended_runs_of_some_age_are_chosen(f: Fixture) {
+    let folder = tempfile::tempdir().unwrap();
+    let log = recorded("failures");
+    let (claim, _) = f.begin(&log).await;
+    let error = archive(&*f.store, claim.run_id, folder.path()).await.unwrap_err();
+    assert!(matches!(error, MaintenanceError::Live(_)), "{error:?}");
+    let (offline, replan) = (f.write("offline").await, f.write("replan").await);
+    let end = |name: &str| recorded(name).last().unwrap().timestamp;
+    let later = Timestamp(end("offline").micros().max(end("replan").micros()) + 1);
+    let mut both = [offline, replan];
+    both.sort_unstable();
+    assert_eq!(f.store.ended_runs(later, None, 10).await.unwrap(), both);
+    assert_eq!(f.store.ended_runs(later, Some(both[0]), 10).await.unwrap(), [both[1]]);
+    assert!(!f.store.ended_runs(end("offline"), None, 10).await.unwrap().contains(&offline));
+    remove(&f, offline, folder.path()).await;
+    assert_eq!(f.store.ended_runs(later, None, 10).await.unwrap(), [replan]);
+}
+
+/// A run that was made in the month that `moment` lies in.
+fn run_of(moment: Timestamp, n: u128) -> RunId {
+    let millis = (moment.micros() / 1_000) as u128;
+    RunId(Uuid::from_u128((millis << 80) | (7 << 76) | (2 << 62) | n))
+}
+
+pub async fn an_ended_month_goes_as_a_whole_and_comes_back(f: Fixture) {
+    if !f.is_postgres() {
+        assert_eq!(f.store.make_partitions(3).await.unwrap(), 0);
+        assert_eq!(f.store.partitions().await.unwrap(), []);
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let names = async || {
+        let partitions = f.store.partitions().await.unwrap();
+        partitions.into_iter().map(|p| p.name).collect::<Vec<_>>()
+    };
+    let at_first = names().await;
+    assert_eq!(at_first.len(), 6, "what was before, this month, three ahead, the default: {at_first:?}");
+    assert_eq!(f.store.make_partitions(3).await.unwrap(), 0);
+    assert_eq!(f.store.make_partitions(5).await.unwrap(), 2);
+    // Two runs of March 2026, and one of this month.
+    let march = Timestamp(1_773_000_000_000_000);
+    let (one, two) = (run_of(march, 1), run_of(march, 2));
+    f.write_as("offline", one).await;
+    f.write_as("replan", two).await;
+    let now = f.write("retries").await;
+    let before = everything(&f, one).await;
+    remove(&f, one, folder.path()).await;
+    assert_eq!(f.store.tidy().await.unwrap(), Vec::<String>::new(), "the month is still needed");
+    assert_eq!(f.store.stored_events(one, 0, 10).await.unwrap(), []);
+    assert!(!f.store.stored_events(two, 0, 10).await.unwrap().is_empty());
+    remove(&f, two, folder.path()).await;
+    remove(&f, now, folder.path()).await;
+    assert_eq!(f.store.tidy().await.unwrap(), ["tree_agent_events_before"]);
+    assert!(!names().await.contains(&"tree_agent_events_before".to_owned()));
+    // Its month is made again for it, and is then the only one of its time.
+    assert_eq!(restore(&*f.store, &path_of(folder.path(), one)).await.unwrap(), (one, true));
+    assert!(names().await.contains(&"tree_agent_events_2026_03".to_owned()), "{:?}", names().await);
+    assert_eq!(everything(&f, one).await, before);
+    assert_eq!(f.findings(one).await, Vec::<String>::new());
+    remove(&f, one, folder.path()).await;
+    assert_eq!(f.store.tidy().await.unwrap(), ["tree_agent_events_2026_03"]);
+    assert!(restore(&*f.store, &path_of(folder.path(), now)).await.unwrap().1);
+}

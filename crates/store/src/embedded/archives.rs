@@ -1,0 +1,253 @@
+//! Archives of runs in SQLite. There are no partitions: what is pruned leaves the file at the next tidying.
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use tree_agent_contract::document::{Document, DocumentKind};
+use tree_agent_contract::{DocumentId, ProjectId, RunId, RunStatus, Timestamp};
+use uuid::Uuid;
+
+use super::append::execute;
+use super::connection::{map_error, now};
+use super::operations::replace_origin;
+use super::{EmbeddedStore, blocking, locked, projection};
+use crate::batch::context_metrics;
+use crate::error::StoreError;
+use crate::ports::{Archives, Partition, RunRecord, StoredDocument, StoredEvent, WholeProjection};
+use crate::text::{clean, fold, json_text};
+
+#[async_trait]
+impl Archives for EmbeddedStore {
+    async fn ended_runs(
+        &self,
+        before: Timestamp,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<RunId>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.query(move |db| {
+            let sql = "SELECT id FROM tree_agent_runs WHERE status IN ('completed', 'failed', 'cancelled') \
+                       AND archived_at IS NULL AND updated_at < ?1 AND (?2 IS NULL OR id > ?2) ORDER BY id LIMIT ?3";
+            let mut statement = db.prepare_cached(sql).map_err(map_error)?;
+            let params = params![before.micros(), after.map(|run| run.0), limit];
+            let ids = statement.query_map(params, |row| Ok(RunId(row.get(0)?)));
+            ids.and_then(Iterator::collect).map_err(map_error)
+        })
+        .await
+    }
+
+    async fn run_record(&self, run: RunId) -> Result<RunRecord, StoreError> {
+        self.query(move |db| record(db, run)?.ok_or_else(|| StoreError::not_found("run", run))).await
+    }
+
+    async fn run_documents(
+        &self,
+        run: RunId,
+        after: Option<DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<StoredDocument>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.query(move |db| {
+            let sql = "SELECT id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at, dropped_bytes \
+                       FROM onto_documents WHERE run_id = ?1 AND (?2 IS NULL OR id > ?2) ORDER BY id LIMIT ?3";
+            let mut statement = db.prepare_cached(sql).map_err(map_error)?;
+            let mut rows =
+                statement.query(params![run.0, after.map(|id| id.0), limit]).map_err(map_error)?;
+            let mut documents = Vec::new();
+            while let Some(row) = rows.next().map_err(map_error)? {
+                documents.push(document(row)?);
+            }
+            Ok(documents)
+        })
+        .await
+    }
+
+    async fn prune_run(&self, run: RunId, head_seq: u64, sha256: &str) -> Result<bool, StoreError> {
+        let sha256 = sha256.to_owned();
+        self.write(move |tx| {
+            let found = record(tx, run)?.ok_or_else(|| StoreError::not_found("run", run))?;
+            if found.head_seq != head_seq || !found.status.is_final() || found.archive_sha256.is_some() {
+                return Ok(false);
+            }
+            remove(tx, run)?;
+            execute(
+                tx,
+                "UPDATE tree_agent_runs SET archived_at = ?2, archive_sha256 = ?3 WHERE id = ?1",
+                params![run.0, now().micros(), sha256],
+            )?;
+            Ok(true)
+        })
+        .await
+    }
+
+    async fn restore_run(
+        &self,
+        record: RunRecord,
+        events: Vec<StoredEvent>,
+        documents: Vec<StoredDocument>,
+        whole: WholeProjection,
+    ) -> Result<bool, StoreError> {
+        self.write(move |tx| restore(tx, &record, &events, documents, &whole)).await
+    }
+
+    async fn tidy(&self) -> Result<Vec<String>, StoreError> {
+        let inner = self.inner.clone();
+        blocking(move || {
+            let writer = locked(&inner.writer);
+            writer.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE);").map_err(map_error)
+        })
+        .await?;
+        Ok(Vec::new())
+    }
+
+    async fn make_partitions(&self, _months: u32) -> Result<u32, StoreError> {
+        Ok(0)
+    }
+
+    async fn partitions(&self) -> Result<Vec<Partition>, StoreError> {
+        Ok(Vec::new())
+    }
+}
+
+fn record(db: &Connection, run: RunId) -> Result<Option<RunRecord>, StoreError> {
+    let row = db
+        .query_row(
+            "SELECT request_id, epoch, head_seq, status, archive_sha256 FROM tree_agent_runs WHERE id = ?1",
+            [run.0],
+            |row| {
+                Ok((
+                    row.get::<_, String>(0)?,
+                    row.get::<_, i64>(1)?,
+                    row.get::<_, i64>(2)?,
+                    row.get::<_, String>(3)?,
+                    row.get(4)?,
+                ))
+            },
+        )
+        .optional()
+        .map_err(map_error)?;
+    let Some((request_id, epoch, head_seq, status, archive_sha256)) = row else { return Ok(None) };
+    Ok(Some(RunRecord {
+        run_id: run,
+        request_id,
+        epoch: epoch as u64,
+        head_seq: head_seq as u64,
+        status: status
+            .parse::<RunStatus>()
+            .map_err(|e| StoreError::broken(format!("the status of run {run} cannot be read"), e))?,
+        archive_sha256,
+    }))
+}
+
+fn document(row: &Row<'_>) -> Result<StoredDocument, StoreError> {
+    let id = DocumentId(row.get(0).map_err(map_error)?);
+    let broken = |e: Box<dyn std::error::Error + Send + Sync>| {
+        StoreError::broken(format!("document {id} cannot be read"), e)
+    };
+    let (kind, props): (String, String) = (row.get(1).map_err(map_error)?, row.get(7).map_err(map_error)?);
+    let document = Document {
+        id,
+        kind: kind.parse::<DocumentKind>().map_err(|e| broken(e.into()))?,
+        project_id: row.get::<_, Option<Uuid>>(2).map_err(map_error)?.map(ProjectId),
+        run_id: row.get::<_, Option<Uuid>>(3).map_err(map_error)?.map(RunId),
+        path: row.get(4).map_err(map_error)?,
+        title: row.get(5).map_err(map_error)?,
+        body: row.get(6).map_err(map_error)?,
+        props: serde_json::from_str(&props).map_err(|e| broken(e.into()))?,
+        created_at: Timestamp(row.get(8).map_err(map_error)?),
+        updated_at: Timestamp(row.get(9).map_err(map_error)?),
+    };
+    let dropped_bytes = row.get::<_, i64>(10).map_err(map_error)? as u64;
+    Ok(StoredDocument { document, dropped_bytes })
+}
+
+/// Everything of a run but its row.
+fn remove(tx: &Transaction<'_>, run: RunId) -> Result<(), StoreError> {
+    for table in [
+        "tree_agent_nodes",
+        "tree_agent_plans",
+        "tree_agent_artifacts",
+        "tree_agent_events",
+        "onto_documents",
+    ] {
+        execute(tx, &format!("DELETE FROM {table} WHERE run_id = ?1"), &[&run.0])?;
+    }
+    Ok(())
+}
+
+fn restore(
+    tx: &Transaction<'_>,
+    record: &RunRecord,
+    events: &[StoredEvent],
+    documents: Vec<StoredDocument>,
+    whole: &WholeProjection,
+) -> Result<bool, StoreError> {
+    let (run, spec) = (record.run_id, &whole.spec);
+    let inserted = execute(
+        tx,
+        "INSERT INTO tree_agent_runs (id, user_id, request_id, objective, objective_folded, spec, strategy, scope, \
+             metrics, root_node_id, created_at, updated_at, archived_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11) ON CONFLICT (id) DO NOTHING",
+        params![
+            run.0,
+            clean(&spec.user_id),
+            clean(&record.request_id),
+            clean(&spec.objective),
+            fold(&spec.objective),
+            json_text(spec)?,
+            spec.strategy.as_str(),
+            spec.context.scope.as_str(),
+            json_text(&context_metrics(spec, whole.created_at))?,
+            whole.root_node_id.0,
+            whole.created_at.micros(),
+        ],
+    )?;
+    let archived = execute(
+        tx,
+        "UPDATE tree_agent_runs SET head_seq = ?2, epoch = ?3, archived_at = NULL, archive_sha256 = NULL, \
+         lease_owner = NULL, lease_expires_at = NULL WHERE id = ?1 AND archived_at IS NOT NULL",
+        params![run.0, record.head_seq as i64, record.epoch as i64],
+    )?;
+    if inserted == 0 && archived == 0 {
+        return Ok(false);
+    }
+    for event in events {
+        execute(
+            tx,
+            "INSERT INTO tree_agent_events (run_id, seq, id, node_id, parent_node_id, event_type, payload, created_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            params![
+                run.0,
+                event.seq as i64,
+                event.id.0,
+                event.node_id.0,
+                event.parent_node_id.map(|id| id.0),
+                event.event_type,
+                event.payload,
+                event.timestamp.micros(),
+            ],
+        )?;
+    }
+    for StoredDocument { document, dropped_bytes } in documents {
+        execute(
+            tx,
+            "INSERT INTO onto_documents (id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at, dropped_bytes) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            params![
+                document.id.0,
+                document.kind.as_str(),
+                document.project_id.map(|id| id.0),
+                document.run_id.map(|id| id.0),
+                clean(&document.path),
+                clean(&document.title),
+                clean(&document.body),
+                json_text(&document.props)?,
+                document.created_at.micros(),
+                document.updated_at.micros(),
+                dropped_bytes as i64,
+            ],
+        )?;
+    }
+    replace_origin(tx, run, whole)?;
+    projection::write(tx, run, &whole.rows)?;
+    Ok(true)
+}

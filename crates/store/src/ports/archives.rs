@@ -1,0 +1,104 @@
+//! Moving ended runs out of the store and back.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use tree_agent_contract::document::Document;
+use tree_agent_contract::{DocumentId, RunId, RunStatus, Timestamp};
+
+use super::{Store, StoredEvent, WholeProjection};
+use crate::error::StoreError;
+
+/// What operators need to keep a store from growing for ever. What an archive is, and that it is whole, is the caller's
+/// matter.
+#[async_trait]
+pub trait Archives: Store {
+    /// Ended runs whose last event is older than `before` and that are not archived, by id after `after`, at most
+    /// `limit`.
+    async fn ended_runs(
+        &self,
+        before: Timestamp,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<RunId>, StoreError>;
+
+    /// What the run's row says that does not follow from its log.
+    async fn run_record(&self, run: RunId) -> Result<RunRecord, StoreError>;
+
+    /// Documents that the run wrote, by id after `after`, at most `limit`.
+    async fn run_documents(
+        &self,
+        run: RunId,
+        after: Option<DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<StoredDocument>, StoreError>;
+
+    /// Removes everything of an ended run but its row, which says from here on that it is archived, in one
+    /// transaction. False, and nothing changes, when the run has not ended, is archived, or its head is not
+    /// `head_seq`. The space of its events may be freed later, by [`tidy`](Self::tidy).
+    async fn prune_run(&self, run: RunId, head_seq: u64, sha256: &str) -> Result<bool, StoreError>;
+
+    /// Brings a run back as it was, in one transaction. False, and nothing changes, when the run is there and not
+    /// archived.
+    async fn restore_run(
+        &self,
+        record: RunRecord,
+        events: Vec<StoredEvent>,
+        documents: Vec<StoredDocument>,
+        whole: WholeProjection,
+    ) -> Result<bool, StoreError>;
+
+    /// Frees the space of archived runs. Names the partitions that were dropped as a whole, which are those of ended
+    /// months of which every run is archived. May be repeated, also after it was interrupted.
+    async fn tidy(&self) -> Result<Vec<String>, StoreError>;
+
+    /// Makes the partitions of this month and the next `months`; how many that were. Does nothing where there are no
+    /// partitions.
+    async fn make_partitions(&self, months: u32) -> Result<u32, StoreError>;
+
+    /// The partitions of the log, oldest first; none where there are no partitions.
+    async fn partitions(&self) -> Result<Vec<Partition>, StoreError>;
+}
+
+/// What a run's row says that does not follow from its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRecord {
+    /// The run.
+    pub run_id: RunId,
+    /// Its request id; empty for none.
+    pub request_id: String,
+    /// Its epoch.
+    pub epoch: u64,
+    /// Its head.
+    pub head_seq: u64,
+    /// Where it stands.
+    pub status: RunStatus,
+    /// The checksum of its archive, when it is archived.
+    pub archive_sha256: Option<String>,
+}
+
+/// A document that a run wrote.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredDocument {
+    /// The document.
+    #[serde(flatten)]
+    pub document: Document,
+    /// Bytes that its body has lost from its beginning.
+    #[serde(default)]
+    pub dropped_bytes: u64,
+}
+
+/// A partition of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// Its name.
+    pub name: String,
+    /// The least id of a run in it; none for no bound.
+    pub from: Option<RunId>,
+    /// The least id beyond it; none for no bound.
+    pub to: Option<RunId>,
+    /// True for the one that takes what no other does.
+    pub is_default: bool,
+    /// Bytes on disk, indexes included.
+    pub bytes: u64,
+}

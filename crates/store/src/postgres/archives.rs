@@ -1,0 +1,341 @@
+//! Archives on Postgres.
+
+use async_trait::async_trait;
+use deadpool_postgres::tokio_postgres::Row;
+use tree_agent_contract::document::{Document, DocumentKind};
+use tree_agent_contract::{DocumentId, ProjectId, RunId, RunStatus, Timestamp};
+use uuid::Uuid;
+
+use super::PostgresStore;
+use super::columns::{cleaned, json};
+use super::connection::Connection;
+use super::operations::{replace_origin, replace_rows};
+use super::types::{Json, JsonText, Time};
+use crate::batch::context_metrics;
+use crate::error::StoreError;
+use crate::ports::{Archives, Partition, RunRecord, StoredDocument, StoredEvent, WholeProjection};
+use crate::text::clean;
+
+/// Events of one insert.
+const CHUNK: usize = 2_000;
+
+#[async_trait]
+impl Archives for PostgresStore {
+    async fn ended_runs(
+        &self,
+        before: Timestamp,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<RunId>, StoreError> {
+        let mut connection = self.connection().await?;
+        let after = after.map(|run| run.0);
+        let rows = connection
+            .query(
+                "SELECT id FROM tree_agent_runs WHERE status IN ('completed', 'failed', 'cancelled') \
+                 AND archived_at IS NULL AND updated_at < $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3",
+                &[&Time(before), &after, &i64::try_from(limit).unwrap_or(i64::MAX)],
+            )
+            .await?;
+        Ok(rows.iter().map(|row| RunId(row.get(0))).collect())
+    }
+
+    async fn run_record(&self, run: RunId) -> Result<RunRecord, StoreError> {
+        let mut connection = self.connection().await?;
+        record(&mut connection, run, "").await?.ok_or_else(|| StoreError::not_found("run", run))
+    }
+
+    async fn run_documents(
+        &self,
+        run: RunId,
+        after: Option<DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<StoredDocument>, StoreError> {
+        let mut connection = self.connection().await?;
+        let after = after.map(|id| id.0);
+        let rows = connection
+            .query(
+                "SELECT id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at, dropped_bytes \
+                 FROM onto_documents WHERE run_id = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3",
+                &[&run.0, &after, &i64::try_from(limit).unwrap_or(i64::MAX)],
+            )
+            .await?;
+        rows.iter().map(document).collect()
+    }
+
+    async fn prune_run(&self, run: RunId, head_seq: u64, sha256: &str) -> Result<bool, StoreError> {
+        let mut connection = self.connection().await?;
+        connection.begin().await?;
+        let pruned = prune(&mut connection, run, head_seq, sha256).await;
+        connection.end(pruned).await
+    }
+
+    async fn restore_run(
+        &self,
+        record: RunRecord,
+        events: Vec<StoredEvent>,
+        documents: Vec<StoredDocument>,
+        whole: WholeProjection,
+    ) -> Result<bool, StoreError> {
+        let mut connection = self.connection().await?;
+        connection.begin().await?;
+        let restored = restore(&mut connection, &record, events, documents, &whole).await;
+        connection.end(restored).await
+    }
+
+    async fn tidy(&self) -> Result<Vec<String>, StoreError> {
+        let mut dropped = Vec::new();
+        for partition in self.partitions().await? {
+            let mut connection = self.connection().await?;
+            connection.begin().await?;
+            let tidied = tidy(&mut connection, &partition).await;
+            if connection.end(tidied).await? {
+                dropped.push(partition.name);
+            }
+        }
+        Ok(dropped)
+    }
+
+    async fn make_partitions(&self, months: u32) -> Result<u32, StoreError> {
+        let mut connection = self.connection().await?;
+        connection.begin().await?;
+        let made = async {
+            give_way(&mut connection).await?;
+            let rows = connection.query("SELECT tree_agent_make_partitions($1)", &[&(months as i32)]).await?;
+            Ok(rows.first().map_or(0, |row| row.get::<_, i32>(0)) as u32)
+        };
+        let made = made.await;
+        connection.end(made).await
+    }
+
+    async fn partitions(&self) -> Result<Vec<Partition>, StoreError> {
+        let mut connection = self.connection().await?;
+        let rows = connection
+            .query(
+                "SELECT name, from_id, to_id, is_default, pg_total_relation_size(partition) \
+                 FROM tree_agent_event_partitions ORDER BY is_default, to_id",
+                &[],
+            )
+            .await?;
+        let partition = |row: &Row| Partition {
+            name: row.get(0),
+            from: row.get::<_, Option<Uuid>>(1).map(RunId),
+            to: row.get::<_, Option<Uuid>>(2).map(RunId),
+            is_default: row.get(3),
+            bytes: row.get::<_, i64>(4) as u64,
+        };
+        Ok(rows.iter().map(partition).collect())
+    }
+}
+
+/// Whoever waits for a lock on a whole table holds up everybody behind it: rather fail, and be repeated.
+async fn give_way(connection: &mut Connection) -> Result<(), StoreError> {
+    connection.query("SELECT set_config('lock_timeout', '3s', true)", &[]).await.map(drop)
+}
+
+async fn record(
+    connection: &mut Connection,
+    run: RunId,
+    lock: &str,
+) -> Result<Option<RunRecord>, StoreError> {
+    let sql = format!(
+        "SELECT request_id, epoch, head_seq, status, archive_sha256 FROM tree_agent_runs WHERE id = $1{lock}"
+    );
+    let Some(row) = connection.query_opt(&sql, &[&run.0]).await? else { return Ok(None) };
+    let status = row.get::<_, &str>(3).parse::<RunStatus>();
+    Ok(Some(RunRecord {
+        run_id: run,
+        request_id: row.get(0),
+        epoch: row.get::<_, i64>(1) as u64,
+        head_seq: row.get::<_, i64>(2) as u64,
+        status: status
+            .map_err(|e| StoreError::broken(format!("the status of run {run} cannot be read"), e))?,
+        archive_sha256: row.get(4),
+    }))
+}
+
+fn document(row: &Row) -> Result<StoredDocument, StoreError> {
+    let id = DocumentId(row.get(0));
+    let broken = |e: Box<dyn std::error::Error + Send + Sync>| {
+        StoreError::broken(format!("document {id} cannot be read"), e)
+    };
+    let document = Document {
+        id,
+        kind: row.get::<_, &str>(1).parse::<DocumentKind>().map_err(|e| broken(e.into()))?,
+        project_id: row.get::<_, Option<Uuid>>(2).map(ProjectId),
+        run_id: row.get::<_, Option<Uuid>>(3).map(RunId),
+        path: row.get(4),
+        title: row.get(5),
+        body: row.get(6),
+        props: serde_json::from_slice(&row.get::<_, Json>(7).0).map_err(|e| broken(e.into()))?,
+        created_at: row.get::<_, Time>(8).0,
+        updated_at: row.get::<_, Time>(9).0,
+    };
+    Ok(StoredDocument { document, dropped_bytes: row.get::<_, i64>(10) as u64 })
+}
+
+async fn prune(
+    connection: &mut Connection,
+    run: RunId,
+    head_seq: u64,
+    sha256: &str,
+) -> Result<bool, StoreError> {
+    let found = record(connection, run, " FOR UPDATE").await?;
+    let found = found.ok_or_else(|| StoreError::not_found("run", run))?;
+    if found.head_seq != head_seq || !found.status.is_final() || found.archive_sha256.is_some() {
+        return Ok(false);
+    }
+    for table in ["tree_agent_nodes", "tree_agent_plans", "tree_agent_artifacts", "onto_documents"] {
+        connection.query(&format!("DELETE FROM {table} WHERE run_id = $1"), &[&run.0]).await?;
+    }
+    // Its events go when the partition is tidied, with all the others of its month if they can.
+    connection
+        .query(
+            "UPDATE tree_agent_runs SET archived_at = now(), archive_sha256 = $2 WHERE id = $1",
+            &[&run.0, &sha256],
+        )
+        .await?;
+    Ok(true)
+}
+
+async fn restore(
+    connection: &mut Connection,
+    record: &RunRecord,
+    events: Vec<StoredEvent>,
+    documents: Vec<StoredDocument>,
+    whole: &WholeProjection,
+) -> Result<bool, StoreError> {
+    let run = record.run_id;
+    // The month's partition may have been dropped.
+    if run.0.get_version_num() == 7 {
+        let made = Timestamp::from_millis((run.0.as_u128() >> 80) as i64);
+        connection.query("SELECT tree_agent_make_partition($1)", &[&Time(made)]).await?;
+    }
+    let spec = &whole.spec;
+    let inserted = connection
+        .query(
+            "INSERT INTO tree_agent_runs (id, user_id, request_id, objective, spec, strategy, scope, metrics, \
+                 root_node_id, created_at, updated_at, archived_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, now()) ON CONFLICT (id) DO NOTHING RETURNING id",
+            &[
+                &run.0,
+                &clean(&spec.user_id),
+                &clean(&record.request_id),
+                &clean(&spec.objective),
+                &json(spec)?,
+                &spec.strategy.as_str(),
+                &spec.context.scope.as_str(),
+                &json(&context_metrics(spec, whole.created_at))?,
+                &whole.root_node_id.0,
+                &Time(whole.created_at),
+            ],
+        )
+        .await?;
+    let archived = connection
+        .query(
+            "SELECT 1 FROM tree_agent_runs WHERE id = $1 AND archived_at IS NOT NULL FOR UPDATE",
+            &[&run.0],
+        )
+        .await?;
+    if inserted.is_empty() && archived.is_empty() {
+        return Ok(false);
+    }
+    // What was not tidied yet would be in the way.
+    connection.query("DELETE FROM tree_agent_events WHERE run_id = $1", &[&run.0]).await?;
+    for chunk in events.chunks(CHUNK) {
+        insert_events(connection, run, chunk).await?;
+    }
+    for document in documents {
+        insert_document(connection, document).await?;
+    }
+    connection
+        .query(
+            "UPDATE tree_agent_runs SET head_seq = $2, epoch = $3, archived_at = NULL, archive_sha256 = NULL, \
+             lease_owner = NULL, lease_expires_at = NULL WHERE id = $1",
+            &[&run.0, &(record.head_seq as i64), &(record.epoch as i64)],
+        )
+        .await?;
+    replace_origin(connection, run, whole).await?;
+    replace_rows(connection, run, record.epoch as i64, record.head_seq, whole).await
+}
+
+async fn insert_events(
+    connection: &mut Connection,
+    run: RunId,
+    events: &[StoredEvent],
+) -> Result<(), StoreError> {
+    let seq: Vec<i64> = events.iter().map(|e| e.seq as i64).collect();
+    let id: Vec<Uuid> = events.iter().map(|e| e.id.0).collect();
+    let node: Vec<Uuid> = events.iter().map(|e| e.node_id.0).collect();
+    let parent: Vec<Option<Uuid>> = events.iter().map(|e| e.parent_node_id.map(|id| id.0)).collect();
+    let kind: Vec<&str> = events.iter().map(|e| e.event_type.as_str()).collect();
+    let payload: Vec<JsonText> = events.iter().map(|e| JsonText(e.payload.clone())).collect();
+    let at: Vec<Time> = events.iter().map(|e| Time(e.timestamp)).collect();
+    connection
+        .query(
+            "INSERT INTO tree_agent_events (run_id, seq, id, node_id, parent_node_id, event_type, payload, created_at) \
+             SELECT $1, i.* FROM unnest($2::int8[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::jsonb[], \
+             $8::timestamptz[]) AS i",
+            &[&run.0, &seq, &id, &node, &parent, &kind, &payload, &at],
+        )
+        .await
+        .map(drop)
+}
+
+async fn insert_document(
+    connection: &mut Connection,
+    StoredDocument { document, dropped_bytes }: StoredDocument,
+) -> Result<(), StoreError> {
+    connection
+        .query(
+            "INSERT INTO onto_documents (id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at, dropped_bytes) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+            &[
+                &document.id.0,
+                &document.kind.as_str(),
+                &document.project_id.map(|id| id.0),
+                &document.run_id.map(|id| id.0),
+                &cleaned(document.path),
+                &cleaned(document.title),
+                &cleaned(document.body),
+                &json(&document.props)?,
+                &Time(document.created_at),
+                &Time(document.updated_at),
+                &(dropped_bytes as i64),
+            ],
+        )
+        .await
+        .map(drop)
+}
+
+/// Drops the partition when its month has ended and all of its runs are archived; else deletes the events of those that
+/// are. True when it was dropped.
+async fn tidy(connection: &mut Connection, partition: &Partition) -> Result<bool, StoreError> {
+    let name = &partition.name;
+    let (from, to) = (partition.from.map(|run| run.0), partition.to.map(|run| run.0));
+    const WITHIN: &str = "($1::uuid IS NULL OR r.id >= $1) AND ($2::uuid IS NULL OR r.id < $2)";
+    if !partition.is_default {
+        let open = format!(
+            "SELECT ($2::uuid > tree_agent_first_run_id(date_trunc('month', now(), 'UTC'))) \
+             OR EXISTS (SELECT FROM tree_agent_runs r WHERE {WITHIN} AND r.archived_at IS NULL)"
+        );
+        let is_open = connection.query(&open, &[&from, &to]).await?;
+        if is_open.first().is_some_and(|row| !row.get::<_, bool>(0)) {
+            give_way(connection).await?;
+            // From here on nothing can be restored into it; what was before shows in a second look.
+            connection.execute(&format!("LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE")).await?;
+            let is_open = connection.query(&open, &[&from, &to]).await?;
+            if is_open.first().is_some_and(|row| !row.get::<_, bool>(0)) {
+                connection.execute(&format!("ALTER TABLE tree_agent_events DETACH PARTITION {name}")).await?;
+                connection.execute(&format!("DROP TABLE {name}")).await?;
+                return Ok(true);
+            }
+        }
+    }
+    // The run rows are locked, so that none is restored meanwhile.
+    let sql = format!(
+        "WITH gone AS (SELECT r.id FROM tree_agent_runs r WHERE r.archived_at IS NOT NULL AND {WITHIN} ORDER BY r.id FOR UPDATE) \
+         DELETE FROM {name} e USING gone WHERE e.run_id = gone.id"
+    );
+    connection.query(&sql, &[&from, &to]).await?;
+    Ok(false)
+}
