@@ -34,8 +34,9 @@ pub(crate) struct Cluster {
     drivers: Vec<DriverSlot>,
     gateways: Vec<GatewaySlot>,
     pub(crate) doors: Doors,
-    /// Runs that nobody drives though somebody could: their epoch, and since when.
-    orphans: BTreeMap<RunId, (u64, Instant)>,
+    /// Runs that nobody drives though somebody could: their epoch, whether their driver is gone or stands still (else its
+    /// task hangs), and since when.
+    orphans: BTreeMap<RunId, (u64, bool, Instant)>,
     fanout_was_down: bool,
 }
 
@@ -246,15 +247,16 @@ impl Cluster {
                 self.orphans.remove(id);
                 continue;
             }
-            let since = self.orphans.entry(*id).or_insert((run.epoch, now));
-            if since.0 != run.epoch {
-                *since = (run.epoch, now);
+            // Another kind of trouble begins its own wait: a lease may have been renewed until then.
+            let orphan = self.orphans.entry(*id).or_insert((run.epoch, stuck, now));
+            if (orphan.0, orphan.1) != (run.epoch, stuck) {
+                *orphan = (run.epoch, stuck, now);
             }
             // A wedged task is given a lease to come round, then its lease runs out.
             let bound = TAKEOVER + if stuck { lease } else { 2 * lease };
-            if now - since.1 > bound {
+            if now - orphan.2 > bound {
                 late.push(format!("{}: nobody took it over within {} ms", run_name(*id), bound.as_millis()));
-                since.1 = now + Duration::from_secs(86_400);
+                orphan.2 = now + Duration::from_secs(86_400);
             }
         }
         late.into_iter().for_each(|text| world.violation(text));
