@@ -73,15 +73,20 @@ impl Drop for Telemetry {
     }
 }
 
-/// Starts logging and tracing for `service`, within a tokio runtime, once per process. `filter` is the value of
-/// `TREE_AGENT_LOG`.
-pub fn init(service: &'static str, filter: &str, format: LogFormat) -> Result<Telemetry, TelemetryError> {
+/// What is logged and traced, by the value of `TREE_AGENT_LOG`.
+pub fn env_filter(filter: &str) -> Result<EnvFilter, TelemetryError> {
     // The client library of the language models logs refusals with their bodies, which some providers fill with the
     // key that they refuse. What matters in them is logged by us, without keys.
     let quiet = "genai=off".parse().expect("a constant that parses");
-    let env_filter = EnvFilter::try_new(filter)
-        .map_err(|source| TelemetryError::Filter { filter: filter.to_owned(), source })?
-        .add_directive(quiet);
+    let parsed = EnvFilter::try_new(filter)
+        .map_err(|source| TelemetryError::Filter { filter: filter.to_owned(), source })?;
+    Ok(parsed.add_directive(quiet))
+}
+
+/// Starts logging and tracing for `service`, within a tokio runtime, once per process. `filter` is the value of
+/// `TREE_AGENT_LOG`.
+pub fn init(service: &'static str, filter: &str, format: LogFormat) -> Result<Telemetry, TelemetryError> {
+    let env_filter = env_filter(filter)?;
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)

@@ -172,7 +172,7 @@ impl Run {
     ) -> Result<Exit, CliError> {
         let data_dir = self.embedded.data_dir()?;
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut cluster = Cluster::start(anywhere, &data_dir, "", &self.embedded).await?;
+        let mut cluster = Cluster::start(anywhere, &data_dir, &self.model, &self.embedded).await?;
         let server = cluster.url();
         let work = async {
             let client = Client::connect(&server).await?;

@@ -13,25 +13,67 @@ use super::secret::Secret;
 #[command(next_help_heading = "Language models")]
 pub struct LlmArgs {
     /// The model for small work (executors), such as openai:gpt-4.1-mini.
-    #[arg(long, env = "TREE_AGENT_MODEL_FAST", value_name = "PROVIDER:MODEL", default_value = "")]
+    #[arg(
+        long,
+        env = "TREE_AGENT_MODEL_FAST",
+        value_name = "PROVIDER:MODEL",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub model_fast: String,
     /// The model for planners and aggregators, such as anthropic:claude-sonnet-4-5.
-    #[arg(long, env = "TREE_AGENT_MODEL_BALANCED", value_name = "PROVIDER:MODEL", default_value = "")]
+    #[arg(
+        long,
+        env = "TREE_AGENT_MODEL_BALANCED",
+        value_name = "PROVIDER:MODEL",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub model_balanced: String,
     /// The model for the planner of the root, such as gemini:gemini-2.5-pro.
-    #[arg(long, env = "TREE_AGENT_MODEL_POWERFUL", value_name = "PROVIDER:MODEL", default_value = "")]
+    #[arg(
+        long,
+        env = "TREE_AGENT_MODEL_POWERFUL",
+        value_name = "PROVIDER:MODEL",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub model_powerful: String,
     /// The model that is asked when another one cannot be had.
-    #[arg(long, env = "TREE_AGENT_MODEL_FALLBACK", value_name = "PROVIDER:MODEL", default_value = "")]
+    #[arg(
+        long,
+        env = "TREE_AGENT_MODEL_FALLBACK",
+        value_name = "PROVIDER:MODEL",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub model_fallback: String,
     /// Where openai: models are served: any OpenAI-compatible server, such as http://127.0.0.1:11434/v1.
-    #[arg(long, env = "TREE_AGENT_MODEL_BASE_URL", value_name = "URL", default_value = "")]
+    #[arg(
+        long,
+        env = "TREE_AGENT_MODEL_BASE_URL",
+        value_name = "URL",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub model_base_url: String,
     /// Where anthropic: models are served, when not by Anthropic.
-    #[arg(long, env = "ANTHROPIC_BASE_URL", value_name = "URL", default_value = "")]
+    #[arg(
+        long,
+        env = "ANTHROPIC_BASE_URL",
+        value_name = "URL",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub anthropic_base_url: String,
     /// Where gemini: models are served, when not by Google.
-    #[arg(long, env = "GOOGLE_GEMINI_BASE_URL", value_name = "URL", default_value = "")]
+    #[arg(
+        long,
+        env = "GOOGLE_GEMINI_BASE_URL",
+        value_name = "URL",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub gemini_base_url: String,
     /// Tokens of a prompt: one number, or planner=N,executor=N,aggregator=N.
     #[arg(long, env = "TREE_AGENT_MODEL_CONTEXT_TOKENS", value_name = "N", default_value = "24000")]

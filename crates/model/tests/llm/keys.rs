@@ -1,5 +1,7 @@
 //! Keys: what is said when one is missing or wrong, and that none is ever shown.
 
+use std::sync::{Arc, Mutex};
+
 use tree_agent_contract::role::RoleErrorKind;
 use tree_agent_model::{LanguageModels, LlmArgs, Models};
 use tree_agent_runtime::config::Problems;
@@ -79,4 +81,41 @@ async fn no_key_reaches_an_error_an_event_or_the_prompt() {
     let provider = Provider::always(Answer::Text(format!("I know {KEY}"), "stop")).await;
     let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare")).await;
     assert!(!came.error().message.contains("0123456789"), "{}", came.error());
+}
+
+/// Everything that is logged at the most talkative level, in one text.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn no_key_reaches_the_log_or_a_trace() {
+    let log = Log::default();
+    let writer = log.clone();
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(tree_agent_runtime::telemetry::env_filter("trace").unwrap())
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(lines);
+    tracing::trace!("the log is read");
+    let echo = format!("Bearer {KEY} was odd");
+    for bad in [refused(), status(400, &echo), status(500, &echo)] {
+        let provider = Provider::always(bad).await;
+        let args = LlmArgs { model_fallback: "anthropic:spare".into(), ..served_by(&provider) };
+        let args = LlmArgs { anthropic_base_url: provider.url.clone(), ..args };
+        assert!(Service::new(&args).plan(&plan_input("Compare")).await.output.is_err());
+        let _ = language(&args).check_keys().await;
+    }
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(text.contains("the log is read") && text.contains("fell back"), "{text}");
+    assert!(!text.contains("0123456789"), "{text}");
 }
