@@ -162,6 +162,7 @@ impl Llm {
         let bounds = Bounds {
             bands: budgets.max_bands_per_plan,
             steps: budgets.max_steps_per_band.min(budgets.max_children_per_node),
+            least_steps: 1,
             output_tokens: config.tuning.max_output_tokens,
         };
         Ok(Call { shared: &self.shared, io, purpose, model, budget, bounds, tools: Vec::new() })
@@ -173,7 +174,10 @@ impl RoleModel for Llm {
     async fn plan(&self, input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput, RoleError> {
         let profile = if input.call.depth == 0 { Profile::Powerful } else { Profile::Balanced };
         let budget = self.shared.config.tuning.context.planner;
-        let call = self.call(io, &input.call, "plan", profile, budget)?;
+        let mut call = self.call(io, &input.call, "plan", profile, budget)?;
+        if call.bounds.bands == 1 && input.prior_steps.is_empty() {
+            call.bounds.least_steps = 2;
+        }
         let answer =
             call.ask::<PlannerReply>(input, |schema, _, cutter| context::planner(input, schema, cutter));
         Ok(answer.await?.0)

@@ -206,7 +206,7 @@ impl<'a> Call<'a> {
         if progress.repairs == REPAIRS {
             let what = errors.join("; ");
             let what = &what[..what.floor_char_boundary(1_000.min(what.len()))];
-            let name = &target.name;
+            let name = ModelName { model: target.model.clone(), ..target.name.clone() };
             let message = format!("{name} gave no usable answer in {} tries: {what}", REPAIRS + 1);
             return Err(RoleError::new(RoleErrorKind::InvalidOutput, target.provider.redact(&message)));
         }

@@ -112,6 +112,17 @@ async fn labels_that_do_not_exist_are_repaired() {
 }
 
 #[tokio::test]
+async fn labels_used_twice_are_told_apart() {
+    let mut twice = executed();
+    twice["artifacts"][1]["label"] = json!("answer");
+    let provider = Provider::new(vec![text(&twice)]).await;
+    let args = LlmArgs { model_tool_rounds: "0".into(), ..served_by(&provider) };
+    let came = Service::new(&args).execute(&execute_input("Tides?")).await;
+    let labels: Vec<&str> = came.output().artifacts.iter().map(|a| a.label.as_str()).collect();
+    assert_eq!(labels, ["answer", "answer-2"]);
+}
+
+#[tokio::test]
 async fn refusals_and_empty_answers_are_a_typed_failure_after_two_repairs() {
     let sorry = Answer::Text("I'm sorry, but I can't help with that.".into(), "stop");
     for (answer, telling) in [

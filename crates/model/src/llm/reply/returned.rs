@@ -9,6 +9,9 @@ use tree_agent_contract::{HintType, ResultKind, SuccessAssessment, limits};
 use super::{cut, line};
 use crate::llm::context::Deliverable;
 
+/// Bytes of a label, with room for a number.
+const LABEL: usize = limits::LABEL_BYTES - 8;
+
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum ArtifactReply {
@@ -138,7 +141,18 @@ pub(super) fn returned(
     call: &CallContext,
     spare: impl FnOnce(&str) -> String,
 ) -> (Vec<ArtifactDraft>, ResultDraft) {
-    let mut drafts: Vec<ArtifactDraft> = artifacts.into_iter().map(draft).collect();
+    let mut drafts: Vec<ArtifactDraft> = Vec::with_capacity(artifacts.len() + 1);
+    for artifact in artifacts {
+        let mut draft = draft(artifact);
+        // Whoever names the label means the first that has it.
+        let taken = |label: &str| drafts.iter().any(|d| d.label == label);
+        if let Some(free) = (2..).map(|n| format!("{}-{n}", draft.label)).find(|l| !taken(l))
+            && taken(&draft.label)
+        {
+            draft.label = free;
+        }
+        drafts.push(draft);
+    }
     let summary = cut(&result.summary, limits::TEXT_BYTES);
     let written = drafts.iter().any(|a| a.r#type == DraftType::Document);
     if drafts.is_empty() || !written && Deliverable::of(call).document() {
@@ -192,7 +206,7 @@ fn draft(reply: ArtifactReply) -> ArtifactDraft {
     match reply {
         ArtifactReply::Document(document) => ArtifactDraft {
             r#type: DraftType::Document,
-            label: cut(&document.label, limits::LABEL_BYTES),
+            label: cut(&document.label, LABEL),
             title: Some(line(&document.title, limits::TITLE_BYTES)),
             document_markdown: Some(cut(&document.document_markdown, limits::DOCUMENT_BYTES)),
             json_payload: None,
@@ -207,7 +221,7 @@ fn draft(reply: ArtifactReply) -> ArtifactDraft {
             let payload = data.json_payload.iter().map(|pair| (pair.key.clone(), value(&pair.value)));
             ArtifactDraft {
                 r#type: DraftType::Json,
-                label: cut(&data.label, limits::LABEL_BYTES),
+                label: cut(&data.label, LABEL),
                 title: None,
                 document_markdown: None,
                 json_payload: Some(payload.collect()),

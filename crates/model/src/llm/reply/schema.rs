@@ -25,6 +25,8 @@ pub(in crate::llm) struct Bounds {
     pub(in crate::llm) bands: u32,
     /// Steps of a band.
     pub(in crate::llm) steps: u32,
+    /// Steps that a band must have: a plan of one step is none, where a plan has one band.
+    pub(in crate::llm) least_steps: u32,
     /// Tokens of the answer.
     pub(in crate::llm) output_tokens: u32,
 }
@@ -88,6 +90,7 @@ impl Schema {
                 };
                 bound("bands", "maxItems", u64::from(bounds.bands));
                 bound("steps", "maxItems", u64::from(bounds.steps));
+                bound("steps", "minItems", u64::from(bounds.least_steps.min(bounds.steps)));
                 // A token is about four characters, and the document is one part of the answer.
                 bound("documentMarkdown", "maxLength", u64::from(bounds.output_tokens) * 2);
             }
