@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tree_agent_contract::event::{ToolCallRequested, ToolCallResult, UsageRecorded};
 use tree_agent_contract::role::{RoleUpdate, ScratchpadDelta};
-use tree_agent_contract::{Allowance, Timestamp};
+use tree_agent_contract::{Allowance, Timestamp, limits};
 use tree_agent_tools::{ToolError, ToolSet};
 
 pub(crate) use updates::Updates;
@@ -102,15 +102,16 @@ impl RoleIo {
             call_id: call_id.clone(),
             tool_name: name.to_owned(),
             args: Some(shown(&args)),
-            purpose: Some(purpose.to_owned()),
+            purpose: Some(beginning(purpose)),
             phase: Some(self.phase.to_owned()),
             started_at: Some(now()),
         }))
         .await;
         let answer = self.tools.call(name, &args).await;
         let (summary, error) = match &answer {
-            Ok(output) => (Some(output.summary.clone()), None),
-            Err(error) => (None, Some(error.to_string())),
+            Ok(output) => (Some(beginning(&output.summary)), None),
+            // The names of all tools there are may be many.
+            Err(error) => (None, Some(beginning(&error.to_string()))),
         };
         self.send(RoleUpdate::ToolCallResult(ToolCallResult {
             call_id,
@@ -140,17 +141,32 @@ fn now() -> Timestamp {
     Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }
 
-/// Arguments as events show them: long texts, such as the body of a new document, are cut, and it is said.
+/// Arguments as events show them: long texts, such as the body of a new document, are cut wherever they stand, and it is
+/// said. What is long for another reason is only counted.
 fn shown(args: &Map<String, Value>) -> Map<String, Value> {
-    const SHOWN_BYTES: usize = 2_048;
-    let shown = |value: &Value| match value {
-        Value::String(text) if text.len() > SHOWN_BYTES => {
-            let beginning = &text[..text.floor_char_boundary(SHOWN_BYTES)];
-            Value::String(format!("{beginning}… ({} bytes)", text.len()))
+    const TEXT_BYTES: usize = 2_048;
+    const WHOLE_BYTES: usize = 32 * 1024;
+    fn short(value: &Value) -> Value {
+        match value {
+            Value::String(text) if text.len() > TEXT_BYTES => {
+                let beginning = &text[..text.floor_char_boundary(TEXT_BYTES)];
+                Value::String(format!("{beginning}… ({} bytes)", text.len()))
+            }
+            Value::Array(values) => values.iter().map(short).collect(),
+            Value::Object(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), short(v))).collect()),
+            other => other.clone(),
         }
-        other => other.clone(),
-    };
-    args.iter().map(|(name, value)| (name.clone(), shown(value))).collect()
+    }
+    let all: Map<String, Value> = args.iter().map(|(name, value)| (name.clone(), short(value))).collect();
+    match serde_json::to_string(&all).map_or(usize::MAX, |text| text.len()) {
+        bytes if bytes > WHOLE_BYTES => Map::from_iter([("…".to_owned(), format!("{bytes} bytes").into())]),
+        _ => all,
+    }
+}
+
+/// The beginning of a text that stands in an event.
+fn beginning(text: &str) -> String {
+    text[..text.floor_char_boundary(limits::TEXT_BYTES)].to_owned()
 }
 
 #[cfg(test)]
@@ -161,6 +177,18 @@ mod tests {
     use tree_agent_tools::{Caller, MemoryDocuments, ToolRegistry};
 
     use super::*;
+
+    #[test]
+    fn arguments_of_any_shape_fit_into_an_event() {
+        let long = "ä".repeat(5_000);
+        let deep = serde_json::json!({"edits": [{"old": long, "new": "short"}], "n": 1});
+        let seen = shown(deep.as_object().unwrap());
+        assert_eq!((&seen["edits"][0]["new"], &seen["n"]), (&"short".into(), &1.into()));
+        assert!(seen["edits"][0]["old"].as_str().unwrap().ends_with("… (10000 bytes)"));
+        let many = serde_json::json!({ "rows": vec![0; 100_000] });
+        let seen = shown(many.as_object().unwrap());
+        assert!(serde_json::to_string(&seen).unwrap().len() < 100, "{seen:?}");
+    }
 
     #[tokio::test]
     async fn a_call_goes_on_until_it_has_used_what_it_may() {

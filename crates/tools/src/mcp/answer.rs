@@ -1,7 +1,7 @@
 //! What a tool answered, as text; what is too long is kept as a document.
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
-use serde_json::{Value, json};
+use serde_json::json;
 use tree_agent_contract::limits::DOCUMENT_BYTES;
 use uuid::Uuid;
 
@@ -78,9 +78,6 @@ pub(super) async fn bounded(
             (format!("{bytes} bytes of text, cut: {error}"), json!({ "bytes": bytes, "note": note }))
         }
     };
-    let mut value = json!({ "text": shown });
-    if let Value::Object(value) = &mut value {
-        value.insert("cut".to_owned(), rest);
-    }
-    ToolOutput { value, summary }
+    // The remark stands first, so that whoever has room for less than the text still learns where the rest is.
+    ToolOutput { value: json!({ "cut": rest, "text": shown }), summary }
 }

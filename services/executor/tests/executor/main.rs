@@ -1,4 +1,5 @@
-//! The executor over real loopback gRPC.
+//! The executor: its settings, and its service over real loopback gRPC.
 
+mod configuration;
 mod mcp;
 mod serving;
