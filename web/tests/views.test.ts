@@ -1,4 +1,7 @@
+import { create } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
+import { BudgetsSchema } from '../src/gen/treeagent/v1/common_pb';
+import { spending } from '../src/lib/spending';
 import { Camera } from '../src/lib/graph/camera';
 import { filterNodes } from '../src/lib/filter';
 import { Scene } from '../src/lib/graph/scene';
@@ -146,5 +149,18 @@ describe('words', () => {
         expect(EVENT_TYPES).toContain(eventType(event));
         expect(describeEvent(event).length).toBeLessThan(400);
       }
+  });
+});
+
+describe('budgets of a run', () => {
+  it('shows what is used of those that have a limit', () => {
+    const graph = projection([-1, 0, 0], () => 'completed');
+    const stats = { ...graph.stats, usage: { ...NO_USAGE, inputTokens: 700, outputTokens: 200, costMicros: 2_000_000, toolCalls: 3 } };
+    const budgets = create(BudgetsSchema, { maxNodes: 6, maxTokens: 1000n, maxCostMicros: 1_000_000n });
+    expect(spending(budgets, stats)).toEqual([
+      { name: 'Nodes', text: '3 of 6', part: 0.5 },
+      { name: 'Tokens', text: '900 of 1,000', part: 0.9 },
+      { name: 'Cost', text: '$2.00 of $1.00', part: 1 },
+    ]);
   });
 });
