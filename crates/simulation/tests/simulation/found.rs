@@ -18,10 +18,3 @@ fn a_retry_does_not_wait_for_a_clock_to_catch_up() {
 fn a_run_does_not_rest_because_the_store_was_away() {
     [121, 204].into_iter().for_each(holds);
 }
-
-/// After a read that failed, a watcher was fed by the window again, but still meant to try again at a moment that had
-/// passed: it went round and round without waiting, and time stood still.
-#[test]
-fn a_watcher_that_has_recovered_waits() {
-    holds(1263);
-}

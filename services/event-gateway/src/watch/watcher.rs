@@ -207,3 +207,24 @@ impl Watcher {
         frame::encode(Message::ResumeHint(hint))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::hub::Hub;
+    use super::*;
+
+    /// It used to keep a moment to try again that had passed, and went round without waiting until the next read.
+    #[tokio::test]
+    async fn a_watcher_that_has_recovered_waits() {
+        let store =
+            tree_agent_store::embedded::EmbeddedStore::open_in_memory().await.expect("a store in memory");
+        let (run, config) = (RunId::from(uuid::Uuid::nil()), WatchConfig::default());
+        let hub = Arc::new(Hub::new(run, &config));
+        let feed = Feed { head: hub.subscribe(), hub };
+        let start = Start { run, after_seq: 0, head: 0, ended: false, snapshot: None };
+        let mut watcher = Watcher::new(start, feed, Arc::new(store), &config, CancellationToken::new());
+        (watcher.failures, watcher.retry_at) = (3, Some(Instant::now()));
+        watcher.fill().await.expect("nothing is to be read");
+        assert_eq!((watcher.failures, watcher.retry_at), (0, None));
+    }
+}
