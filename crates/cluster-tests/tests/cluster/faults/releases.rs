@@ -33,6 +33,14 @@ async fn f10_old_and_new_programs_work_side_by_side() {
         }
     }
     cluster.healthy().await;
+    for process in cluster.processes() {
+        let name = process.name();
+        assert!(
+            process.alive(),
+            "the older {name} does not start; is its schema that of this build?\n{}",
+            process.log()
+        );
+    }
     let run = cluster.create("scripted:fanout=4,bands=3,depth=2,latency_ms=200").await;
     let mut follower = cluster.follow(&run);
     let new = tree_agent_cluster_tests::program("tree-agent").with_file_name("");
