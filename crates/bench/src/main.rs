@@ -54,6 +54,10 @@ async fn main() -> anyhow::Result<()> {
     let repeat = if quick { 1 } else { repeat.max(1) };
     let cluster = cluster::Cluster::from_env().await?;
     let wanted = |bench| benches.contains(&bench) || (benches.is_empty() && bench != Bench::Takeover);
+    // First: memory that others have used and given back would be taken for none.
+    if wanted(Bench::Idle) {
+        idle::run(&cluster, quick).await?;
+    }
     if wanted(Bench::Throughput) {
         throughput::run(&cluster, repeat, quick).await?;
     }
@@ -62,9 +66,6 @@ async fn main() -> anyhow::Result<()> {
     }
     if wanted(Bench::Fanout) {
         fanout::run(&cluster, repeat, quick).await?;
-    }
-    if wanted(Bench::Idle) {
-        idle::run(&cluster, quick).await?;
     }
     if wanted(Bench::Memory) {
         memory::run(&cluster, repeat).await?;

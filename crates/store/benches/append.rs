@@ -162,9 +162,12 @@ async fn append(url: &str, writers: u64, with_nodes: bool) -> anyhow::Result<f64
     finish(held.into_iter().map(|claims| tokio::spawn(write(claims))).collect(), start).await
 }
 
-/// The same event rows, built the same way, without heads, fence or projection.
+/// The same event rows, built the same way, without heads, fence, projection or partitions.
 async fn raw(url: &str, writers: u64) -> anyhow::Result<f64> {
     PostgresStore::migrate(url).await?;
+    let (admin, connection) = tokio_postgres::connect(url, NoTls).await?;
+    tokio::spawn(connection);
+    admin.batch_execute("CREATE TABLE raw_events (LIKE tree_agent_events INCLUDING ALL)").await?;
     let mut clients = Vec::new();
     for _ in 0..writers {
         let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
@@ -172,7 +175,7 @@ async fn raw(url: &str, writers: u64) -> anyhow::Result<f64> {
         client.batch_execute("SET plan_cache_mode = force_generic_plan; SET jit = off").await?;
         let statement = client
             .prepare(
-                "INSERT INTO tree_agent_events SELECT * FROM unnest($1::uuid[], $2::int8[], $3::uuid[], $4::uuid[], \
+                "INSERT INTO raw_events SELECT * FROM unnest($1::uuid[], $2::int8[], $3::uuid[], $4::uuid[], \
                  $5::uuid[], $6::text[], $7::text[]::jsonb[], $8::timestamptz[])",
             )
             .await?;
