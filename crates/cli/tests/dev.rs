@@ -287,3 +287,39 @@ fn run_local_needs_no_server() {
     let synthesis = std::fs::read_to_string(&file).unwrap();
     assert!(synthesis.contains("fencing.md") || synthesis.contains("overview.md"), "{synthesis}");
 }
+
+#[test]
+fn a_log_is_verified_archived_and_brought_back() {
+    let data = tempfile::tempdir().unwrap();
+    let archives = tempfile::tempdir().unwrap();
+    let (dir, folder) = (data.path().to_str().unwrap(), archives.path().to_str().unwrap());
+    let model = "scripted:fanout=2,depth=1";
+    let events = run("", &["run", "--local", "--data-dir", dir, "--model", model, "-o", "jsonl", "why?"]);
+    let id = lines(&succeeded(events))[0]["runId"].as_str().unwrap().to_owned();
+    let verified = || {
+        let output = succeeded(run("", &["verify", "--all", "--data-dir", dir, "-o", "jsonl"]));
+        lines(&output).remove(0)
+    };
+    let sound = verified();
+    assert_eq!((&sound["runId"], &sound["sound"]), (&id.as_str().into(), &true.into()));
+    assert_eq!(
+        lines(&succeeded(run("", &["rebuild", &id, "--data-dir", dir, "-o", "jsonl"])))[0]["differences"],
+        0
+    );
+    assert_eq!(code(&run("", &["log", "prune", folder, "--data-dir", dir])), 2, "no run is named");
+    let prune = ["log", "prune", folder, "--older-than", "0s", "--data-dir", dir];
+    let shown = stdout(&succeeded(run("", &[&prune[..], &["--dry-run"]].concat())));
+    assert!(shown.contains(&id) && shown.contains("would be"), "{shown}");
+    assert_eq!(verified(), sound);
+    succeeded(run("", &prune));
+    assert_eq!(verified()["archived"], true);
+    let file = archives.path().join(format!("{id}.jsonl.gz"));
+    assert!(file.is_file());
+    succeeded(run("", &["log", "restore", folder, &id, "--data-dir", dir]));
+    assert_eq!(verified(), sound);
+    std::fs::write(&file, "no archive").unwrap();
+    let refused = run("", &["log", "restore", folder, &id, "--data-dir", dir]);
+    assert_eq!(code(&refused), 2);
+    assert!(stderr(&refused).contains(&id), "{}", stderr(&refused));
+    assert_eq!(code(&run("", &["verify", "--all", "--data-dir", "/nowhere/at/all"])), 2);
+}
