@@ -25,6 +25,8 @@ pub struct Model {
     pub runs: BTreeMap<RunId, StoredRun>,
     /// The documents of runs.
     pub documents: BTreeMap<DocumentId, Document>,
+    /// Bytes that documents have lost at their beginning.
+    pub lost: BTreeMap<DocumentId, u64>,
     /// Commands in order, with their run; answered ones are gone.
     pub commands: BTreeMap<i64, (RunId, Command)>,
     last_command: i64,
@@ -183,17 +185,17 @@ impl Model {
         for op in ops {
             match op {
                 DocumentOp::Create(document) => {
+                    self.lost.remove(&document.id);
                     self.documents.insert(document.id, document);
                 }
                 DocumentOp::Append { id, text, at } => {
                     if let Some(document) = self.documents.get_mut(&id) {
-                        document.body.push_str(&text);
+                        // What is longer than a document loses its beginning before it counts.
+                        document.body.push_str(&text[excess(&text)..]);
                         document.updated_at = at;
-                        let mut from = document.body.len().saturating_sub(DOCUMENT_BYTES);
-                        while !document.body.is_char_boundary(from) {
-                            from += 1;
-                        }
+                        let from = excess(&document.body);
                         document.body.drain(..from);
+                        *self.lost.entry(id).or_default() += from as u64;
                     }
                 }
             }
@@ -352,4 +354,13 @@ impl Model {
 
 fn end(now: Timestamp, ttl: Duration) -> Timestamp {
     Timestamp(now.micros().saturating_add(i64::try_from(ttl.as_micros()).unwrap_or(i64::MAX)))
+}
+
+/// Bytes at the beginning of `text` by which it is too long for a document.
+fn excess(text: &str) -> usize {
+    let mut from = text.len().saturating_sub(DOCUMENT_BYTES);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    from
 }

@@ -155,9 +155,10 @@ impl Documents for SimStore {
     async fn document_tail(&self, id: DocumentId, from: u64) -> Result<DocumentTail, StoreError> {
         self.call("document_tail", &[], move |model, _| {
             let document = model.documents.get(&id).ok_or_else(|| StoreError::not_found("document", id))?;
-            let end = document.body.len() as u64;
-            let bytes = document.body.as_bytes()[from.min(end) as usize..].to_vec();
-            Ok(DocumentTail { start: from, end, bytes })
+            let lost = model.lost.get(&id).copied().unwrap_or_default();
+            let (start, end) = (from.max(lost), lost + document.body.len() as u64);
+            let bytes = document.body.as_bytes()[(start.min(end) - lost) as usize..].to_vec();
+            Ok(DocumentTail { start, end, bytes })
         })
         .await
     }

@@ -32,4 +32,5 @@ contract! {
     runs::an_unknown_run_is_not_found,
     runs::commands_wait_until_their_events_are_written,
     documents::documents_of_appends_grow_and_keep_their_end,
+    documents::the_tail_of_a_document_begins_where_it_is_asked_for,
 }
