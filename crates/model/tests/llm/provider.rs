@@ -189,7 +189,7 @@ enum End {
     Break,
 }
 
-/// Streams events, a millisecond apart.
+/// Streams events a little apart, so that they arrive as chunks of their own.
 fn sse(under_way: UnderWay, events: Vec<String>, end: End) -> Response {
     let events = stream::iter(events).then(|event| async {
         tokio::time::sleep(Duration::from_micros(200)).await;
