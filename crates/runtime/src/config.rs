@@ -16,6 +16,9 @@ pub struct ListenArgs {
     /// Address to listen on, such as 127.0.0.1:7400 (port 0: any free one).
     #[arg(long, env = "TREE_AGENT_LISTEN", value_name = "ADDR")]
     pub listen: Option<String>,
+    /// Address for GET /metrics alone, such as 127.0.0.1:9400 [default: beside the calls]
+    #[arg(long, env = "TREE_AGENT_METRICS_LISTEN", value_name = "ADDR")]
+    pub metrics_listen: Option<String>,
     /// Seconds that open calls get to end after SIGTERM.
     #[arg(long, env = "TREE_AGENT_DRAIN_SECONDS", value_name = "SECONDS", default_value = "10")]
     pub drain_seconds: String,
@@ -31,6 +34,12 @@ impl ListenArgs {
                 .unwrap_or(default),
             None => default,
         }
+    }
+
+    /// Where metrics are served; `None` for beside the calls.
+    pub fn metrics(&self, problems: &mut Problems) -> Option<SocketAddr> {
+        let text = self.metrics_listen.as_deref().filter(|text| !text.trim().is_empty())?;
+        problems.parse("TREE_AGENT_METRICS_LISTEN", text, "an address and port such as 127.0.0.1:9400")
     }
 
     /// How long open calls get to end.
@@ -192,8 +201,13 @@ mod tests {
     #[test]
     fn every_problem_is_reported_at_once() {
         let mut problems = Problems::default();
-        let listen = ListenArgs { listen: Some("nowhere".into()), drain_seconds: "-1".into() };
+        let listen = ListenArgs {
+            listen: Some("nowhere".into()),
+            metrics_listen: Some("9400".into()),
+            drain_seconds: "-1".into(),
+        };
         listen.address(7400, &mut problems);
+        listen.metrics(&mut problems);
         listen.drain(&mut problems);
         LogArgs { filter: "info".into(), log_format: "xml".into() }.format(&mut problems);
         problems.required("TREE_AGENT_DATABASE_URL", None, "for example postgres://localhost/tree_agent");
@@ -201,6 +215,7 @@ mod tests {
         let text = problems.finish().unwrap_err().to_string();
         for name in [
             "TREE_AGENT_LISTEN: \"nowhere\"",
+            "TREE_AGENT_METRICS_LISTEN: \"9400\"",
             "TREE_AGENT_DRAIN_SECONDS: \"-1\"",
             "TREE_AGENT_LOG_FORMAT: \"xml\"",
             "TREE_AGENT_DATABASE_URL: is not set",
@@ -213,7 +228,7 @@ mod tests {
     #[test]
     fn good_values_are_taken() {
         let mut problems = Problems::default();
-        let listen = ListenArgs { listen: None, drain_seconds: "3".into() };
+        let listen = ListenArgs { listen: None, metrics_listen: None, drain_seconds: "3".into() };
         assert_eq!(listen.address(7400, &mut problems).port(), 7400);
         assert_eq!(listen.drain(&mut problems), Duration::from_secs(3));
         assert_eq!(problems.urls("X", "http://a:1,http://b:2").len(), 2);

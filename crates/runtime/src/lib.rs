@@ -8,6 +8,7 @@ pub mod channel;
 pub mod config;
 pub mod errors;
 pub mod listen;
+pub mod metrics;
 pub mod readiness;
 pub mod request;
 pub mod retry;
@@ -20,5 +21,6 @@ pub mod telemetry;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+pub use metrics::Metrics;
 pub use readiness::Readiness;
 pub use server::Server;

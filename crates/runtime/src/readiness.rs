@@ -1,7 +1,7 @@
 //! Health that is earned: red until every required dependency has said that it works.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use tokio::sync::Mutex;
 use tonic_health::ServingStatus;
@@ -14,6 +14,8 @@ use tonic_health::server::{HealthReporter, HealthService};
 pub struct Readiness {
     reporter: HealthReporter,
     state: Arc<Mutex<State>>,
+    /// What was reported last, for those who cannot wait for a report that is on its way.
+    levels: Arc<std::sync::Mutex<BTreeMap<&'static str, bool>>>,
 }
 
 #[derive(Debug, Default)]
@@ -38,7 +40,7 @@ impl Default for Readiness {
 impl Readiness {
     /// Green, with no dependency.
     pub fn new() -> Self {
-        Self { reporter: HealthReporter::new(), state: Arc::default() }
+        Self { reporter: HealthReporter::new(), state: Arc::default(), levels: Arc::default() }
     }
 
     /// The service cannot work without `dependency`, which is red until it is set.
@@ -85,12 +87,22 @@ impl Readiness {
         self.state.lock().await.reason()
     }
 
+    /// Whether the service (under the name "") and each dependency is green.
+    pub fn levels(&self) -> BTreeMap<&'static str, bool> {
+        let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        levels.entry("").or_insert(true);
+        levels
+    }
+
     /// The `grpc.health.v1` service.
     pub fn service(&self) -> HealthServer<impl Health> {
         HealthServer::new(HealthService::from_health_reporter(self.reporter.clone()))
     }
 
     async fn report(&self, state: &State) {
+        let greens = state.dependencies.iter().map(|(name, d)| (*name, d.reason.is_none()));
+        let levels = greens.chain([("", state.reason().is_none())]).collect();
+        *self.levels.lock().unwrap_or_else(PoisonError::into_inner) = levels;
         let serving = |ok| if ok { ServingStatus::Serving } else { ServingStatus::NotServing };
         for (name, dependency) in &state.dependencies {
             self.reporter.set_service_status(name, serving(dependency.reason.is_none())).await;

@@ -3,7 +3,9 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -21,9 +23,10 @@ use tonic::service::Routes;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 use tower::Service;
 
-use crate::errors;
+use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use crate::request::RequestLayer;
+use crate::{errors, listen};
 
 /// How long open calls get to end when nothing else was configured.
 pub const DRAIN: Duration = Duration::from_secs(10);
@@ -76,19 +79,23 @@ pub enum ServeError {
     /// The API's own descriptors cannot be served.
     #[error("reflection cannot be served")]
     Reflection(#[from] tonic_reflection::server::Error),
+    /// The address for metrics cannot be used.
+    #[error("TREE_AGENT_METRICS_LISTEN: metrics cannot be served there")]
+    Metrics(#[from] listen::BindError),
     /// The listener cannot be used.
     #[error("the listener cannot be used")]
     Listener(#[from] io::Error),
 }
 
-/// A server in the making. It adds `grpc.health.v1`, reflection v1 and v1alpha, one log line per request,
-/// keep-alive and a bounded drain to the services that are added.
+/// A server in the making. It adds `grpc.health.v1`, reflection v1 and v1alpha, `GET /metrics`, one log line per
+/// request, keep-alive and a bounded drain to the services that are added.
 pub struct Server {
     routes: Routes,
     readiness: Readiness,
     drain: Duration,
     connections: Connections,
-    http1: bool,
+    metrics: Metrics,
+    metrics_at: Option<SocketAddr>,
 }
 
 impl Server {
@@ -96,10 +103,11 @@ impl Server {
     pub fn new(readiness: Readiness) -> Self {
         Self {
             routes: Routes::default(),
+            metrics: Metrics::new(&readiness),
             readiness,
             drain: DRAIN,
             connections: Connections::default(),
-            http1: false,
+            metrics_at: None,
         }
     }
 
@@ -129,10 +137,17 @@ impl Server {
         self
     }
 
-    /// Accepts HTTP/1.1 as well, for browsers.
+    /// Adds the metrics of a part of the service.
     #[must_use]
-    pub fn http1(mut self) -> Self {
-        self.http1 = true;
+    pub fn measure(mut self, add: impl FnOnce(&mut Metrics)) -> Self {
+        add(&mut self.metrics);
+        self
+    }
+
+    /// Serves metrics at an address of their own, not beside the calls: for a port that everybody reaches.
+    #[must_use]
+    pub fn metrics_at(mut self, address: Option<SocketAddr>) -> Self {
+        self.metrics_at = address;
         self
     }
 
@@ -141,7 +156,8 @@ impl Server {
         self.serve_wrapped(listener, shutdown, |routes| routes).await
     }
 
-    /// Like [`serve`](Self::serve), with all routes (health and reflection among them) passed through `wrap`.
+    /// Like [`serve`](Self::serve), with all routes (health and reflection among them, metrics not) passed through
+    /// `wrap`.
     pub async fn serve_wrapped(
         self,
         listener: TcpListener,
@@ -158,6 +174,17 @@ impl Server {
             .add_service(self.readiness.service())
             .add_service(reflection().build_v1()?)
             .add_service(reflection().build_v1alpha()?);
+        let metrics = Arc::new(self.metrics).router();
+        let (routes, apart) = match self.metrics_at {
+            None => (Routes::from(metrics.merge(wrap(routes).into_axum_router())), None),
+            Some(address) => (wrap(routes), Some((listen::bind(address).await?, metrics))),
+        };
+        let scraped = async {
+            match apart {
+                Some((listener, metrics)) => axum::serve(listener, metrics).await,
+                None => std::future::pending().await,
+            }
+        };
         let cut = CancellationToken::new();
         let connection_cut = cut.clone();
         let incoming = TcpListenerStream::new(listener).map(move |stream| {
@@ -167,14 +194,14 @@ impl Server {
         });
         let stop = shutdown.clone();
         let server = tonic::transport::Server::builder()
-            .accept_http1(self.http1)
+            .accept_http1(true)
             .max_concurrent_streams(self.connections.streams)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .http2_keepalive_interval(Some(self.connections.keep_alive))
             .http2_keepalive_timeout(Some(self.connections.keep_alive_timeout))
             .layer(RequestLayer)
-            .serve_with_incoming_shutdown(wrap(routes).prepare(), incoming, stop.cancelled_owned());
+            .serve_with_incoming_shutdown(routes.prepare(), incoming, stop.cancelled_owned());
         let (readiness, drain) = (self.readiness, self.drain);
         let end = async move {
             shutdown.cancelled().await;
@@ -191,6 +218,7 @@ impl Server {
         tokio::select! {
             outcome = server => outcome.map_err(ServeError::from),
             never = end => match never {},
+            failed = scraped => failed.map_err(ServeError::from),
         }
     }
 }

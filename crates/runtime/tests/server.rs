@@ -1,9 +1,11 @@
 //! A bare server over loopback: health, reflection, error details, draining, balancing.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use http::Uri;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
@@ -14,6 +16,7 @@ use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 use tree_agent_proto::v1::run_service_client::RunServiceClient;
 use tree_agent_runtime::channel::{self, Peers};
+use tree_agent_runtime::metrics::PATH;
 use tree_agent_runtime::server::{Connections, while_starting};
 use tree_agent_runtime::{Readiness, Server, errors, listen};
 
@@ -41,6 +44,49 @@ async fn health_follows_readiness() {
     assert_eq!(health(&peers, "store").await, ServingStatus::Serving);
     shutdown.cancel();
     server.await.unwrap().unwrap();
+}
+
+/// What `GET path` answers over HTTP/1.1, head and body.
+async fn get(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn metrics_stand_beside_the_calls_or_at_an_address_of_their_own() {
+    for of_their_own in [false, true] {
+        let ((listener, _), shutdown) = (bind().await, CancellationToken::new());
+        let address = listener.local_addr().unwrap();
+        let metrics_at = match of_their_own {
+            // Free a moment ago.
+            true => Some(bind().await.0.local_addr().unwrap()),
+            false => None,
+        };
+        let server = Server::new(Readiness::new()).metrics_at(metrics_at).measure(|metrics| {
+            metrics.counter("tree_agent_things", "Things", || 3.0);
+        });
+        let server = tokio::spawn(server.serve(listener, shutdown.clone()));
+        // Answers only once everything is bound.
+        let beside = get(address, PATH).await;
+        let text = match metrics_at {
+            Some(apart) => {
+                assert!(beside.starts_with("HTTP/1.1 200") && beside.contains("grpc-status: 12"), "{beside}");
+                get(apart, PATH).await
+            }
+            None => beside,
+        };
+        assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
+        assert!(text.contains("content-type: application/openmetrics-text; version=1.0.0"), "{text}");
+        for line in ["tree_agent_things_total 3.0\n", "tree_agent_ready 1.0\n", "# EOF\n"] {
+            assert!(text.contains(line), "{line} is missing in {text}");
+        }
+        shutdown.cancel();
+        server.await.unwrap().unwrap();
+    }
 }
 
 #[tokio::test]

@@ -93,7 +93,6 @@ pub async fn serve(
     Server::new(readiness)
         .drain(config.drain)
         .connections(config.connections)
-        .http1()
         .service(
             limited!(RunServiceServer::new(runs::Runs(gateway.clone())))
                 .max_encoding_message_size(limits::GRAPH_BYTES),
