@@ -147,6 +147,7 @@ impl Lane {
             appends.push(pending.append);
             waiting.push((pending.message, pending.done));
         }
+        let appends: Arc<[RunAppend]> = appends.into();
         match self.append_until_known(&appends).await {
             Ok(outcomes) => self.settle(&appends, waiting, outcomes).await,
             Err(error) if error.is_transient() && !error.is_locked() => {
@@ -158,8 +159,8 @@ impl Lane {
             // One run's part cannot be written: the others must not suffer for it.
             Err(error) => {
                 let alone = appends.len() == 1;
-                for (append, (message, done)) in appends.into_iter().zip(waiting) {
-                    let pending = Pending { append, message, done };
+                for (append, (message, done)) in appends.iter().zip(waiting) {
+                    let pending = Pending { append: append.clone(), message, done };
                     match &error {
                         error if alone && error.is_locked() => drop(self.locked.send(pending)),
                         _ => self.write_one(pending).await,
@@ -171,12 +172,11 @@ impl Lane {
 
     async fn write_one(&self, pending: Pending) {
         let Pending { append, message, done } = pending;
-        let one = [append];
+        let one: Arc<[RunAppend]> = [append].into();
         match self.append_until_known(&one).await {
             Ok(outcomes) => self.settle(&one, vec![(message, done)], outcomes).await,
             Err(error) if error.is_locked() => {
-                let [append] = one;
-                let _ = self.locked.send(Pending { append, message, done });
+                let _ = self.locked.send(Pending { append: one[0].clone(), message, done });
             }
             Err(error) => drop(done.send(Err(Arc::new(error)))),
         }
@@ -197,11 +197,11 @@ impl Lane {
     }
 
     /// Repeats the append, unchanged, for as long as its outcome is unknown.
-    async fn append_until_known(&self, appends: &[RunAppend]) -> Result<Vec<AppendOutcome>, StoreError> {
+    async fn append_until_known(&self, appends: &Arc<[RunAppend]>) -> Result<Vec<AppendOutcome>, StoreError> {
         let mut wait = Duration::from_millis(20);
         loop {
             // A row that cannot even be encoded must end its own run, not the lane that every run needs.
-            let append = AssertUnwindSafe(EventLog::append(&*self.store, appends.to_vec())).catch_unwind();
+            let append = AssertUnwindSafe(EventLog::append(&*self.store, appends.clone())).catch_unwind();
             let error = match append.await {
                 Ok(Err(error)) if error.is_transient() && !error.is_locked() => error,
                 Ok(known) => return known,

@@ -141,7 +141,7 @@ async fn an_old_epoch_appends_nothing() {
         documents: vec![],
         handled_commands: vec![],
     };
-    assert_eq!(store.append(vec![append]).await.expect("answered"), [AppendOutcome::Fenced]);
+    assert_eq!(store.append([append].into()).await.expect("answered"), [AppendOutcome::Fenced]);
     assert_eq!(log(&*store, run).await, before);
     roles.open_gate();
     ended(&*store, run).await;

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::ids::EventId;
 use tree_agent_contract::{DocumentId, RunId};
 use tree_agent_engine::Audit;
 use tree_agent_store::{Row, Store, Stored, StoredEvent};
@@ -184,7 +183,7 @@ impl Check {
 
     /// An event's id is derived from run, epoch and seq, which tells the epoch of its writer.
     fn check_writer(&mut self, stored: &StoredEvent) {
-        let of = |epoch: &u64| EventId::of(self.run, *epoch, stored.seq) == stored.id;
+        let of = |epoch: &u64| stored.id.is_of(self.run, *epoch, stored.seq);
         if let Some(epoch) = (self.epoch..=self.epochs).find(of) {
             self.epoch = epoch;
         } else if let Some(epoch) = (0..self.epoch).find(of) {

@@ -152,7 +152,7 @@ async fn append(url: &str, writers: u64, with_nodes: bool) -> anyhow::Result<f64
         async move {
             let mut head = 1;
             while start.elapsed() < TIME {
-                let outcomes = store.append(batch(&claims, head, with_nodes)).await?;
+                let outcomes = store.append(batch(&claims, head, with_nodes).into()).await?;
                 anyhow::ensure!(outcomes.iter().all(|o| *o == AppendOutcome::Appended), "fenced");
                 head += EVENTS_PER_RUN;
             }

@@ -1,5 +1,6 @@
 //! What both adapters do to an append before they write it: check it, and merge what would be written twice.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use tree_agent_contract::document::{Document, DocumentOp};
@@ -90,15 +91,15 @@ pub(crate) fn last_of_each<T, K: std::hash::Hash + Eq>(rows: &[T], key: impl Fn(
 
 /// Document writes with at most one write per document.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct DocumentWrites {
-    pub(crate) creates: Vec<Document>,
-    pub(crate) appends: Vec<(DocumentId, String, Timestamp)>,
+pub(crate) struct DocumentWrites<'a> {
+    pub(crate) creates: Vec<Cow<'a, Document>>,
+    pub(crate) appends: Vec<(DocumentId, Cow<'a, str>, Timestamp)>,
 }
 
-impl DocumentWrites {
+impl<'a> DocumentWrites<'a> {
     /// Merges `ops`: additions to a document that is created in the same batch become part of its body, and
     /// several additions to one document become one.
-    pub(crate) fn merge(ops: Vec<DocumentOp>) -> Self {
+    pub(crate) fn merge(ops: &'a [DocumentOp]) -> Self {
         enum At {
             Create(usize),
             Append(usize),
@@ -108,30 +109,30 @@ impl DocumentWrites {
         for op in ops {
             match op {
                 DocumentOp::Create(document) => match places.get(&document.id) {
-                    Some(At::Create(i)) => merged.creates[*i] = document,
+                    Some(At::Create(i)) => merged.creates[*i] = Cow::Borrowed(document),
                     // What was added before the creation is replaced by it.
                     before => {
                         if let Some(At::Append(i)) = before {
-                            merged.appends[*i].1.clear();
+                            merged.appends[*i].1 = Cow::default();
                         }
                         places.insert(document.id, At::Create(merged.creates.len()));
-                        merged.creates.push(document);
+                        merged.creates.push(Cow::Borrowed(document));
                     }
                 },
-                DocumentOp::Append { id, text, at } => match places.get(&id) {
+                DocumentOp::Append { id, text, at } => match places.get(id) {
                     Some(At::Create(i)) => {
-                        let document = &mut merged.creates[*i];
-                        document.body.push_str(&text);
-                        document.updated_at = at;
+                        let document = merged.creates[*i].to_mut();
+                        document.body.push_str(text);
+                        document.updated_at = *at;
                     }
                     Some(At::Append(i)) => {
                         let append = &mut merged.appends[*i];
-                        append.1.push_str(&text);
-                        append.2 = at;
+                        append.1.to_mut().push_str(text);
+                        append.2 = *at;
                     }
                     None => {
-                        places.insert(id, At::Append(merged.appends.len()));
-                        merged.appends.push((id, text, at));
+                        places.insert(*id, At::Append(merged.appends.len()));
+                        merged.appends.push((*id, Cow::Borrowed(text), *at));
                     }
                 },
             }
@@ -139,12 +140,13 @@ impl DocumentWrites {
         merged.appends.retain(|(_, text, _)| !text.is_empty());
         for document in &mut merged.creates {
             if document.body.len() > DOCUMENT_BYTES {
-                document.body = tail(&document.body, DOCUMENT_BYTES).to_owned();
+                let kept = tail(&document.body, DOCUMENT_BYTES).to_owned();
+                document.to_mut().body = kept;
             }
         }
         for (_, text, _) in &mut merged.appends {
             if text.len() > DOCUMENT_BYTES {
-                *text = tail(text, DOCUMENT_BYTES).to_owned();
+                *text = tail(text, DOCUMENT_BYTES).to_owned().into();
             }
         }
         merged
@@ -191,17 +193,21 @@ mod tests {
 
     #[test]
     fn one_write_per_document_remains() {
-        let writes = DocumentWrites::merge(vec![
+        let ops = [
             append(2, "lost", 2),
             DocumentOp::Create(document(1, "a")),
             append(1, "b", 3),
             append(3, "x", 4),
             DocumentOp::Create(document(2, "new")),
             append(3, "y", 5),
-        ]);
+        ];
+        let writes = DocumentWrites::merge(&ops);
         assert_eq!(
             writes.creates,
-            [Document { updated_at: Timestamp(3), ..document(1, "ab") }, document(2, "new")]
+            [
+                Cow::Owned(Document { updated_at: Timestamp(3), ..document(1, "ab") }),
+                Cow::Owned(document(2, "new")),
+            ]
         );
         assert_eq!(writes.appends, [(DocumentId(Uuid::from_u128(3)), "xy".into(), Timestamp(5))]);
     }

@@ -1,6 +1,7 @@
 //! The ports: what the rest of the system asks of a store. Two adapters implement them, `postgres` and
 //! `embedded`, and one contract suite (`tests/contract`) holds both to the promises written here.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -32,8 +33,8 @@ pub trait EventLog: Send + Sync {
     ///
     /// The fence is inside: a run's part is written only while its row has exactly `epoch` and `expected_head`.
     /// An append that is repeated after an ambiguous commit (same epoch, same expected head, same events) reports
-    /// [`AppendOutcome::Appended`] without writing twice.
-    async fn append(&self, appends: Vec<RunAppend>) -> Result<Vec<AppendOutcome>, StoreError>;
+    /// [`AppendOutcome::Appended`] without writing twice. Shared, so that a caller keeps what it may have to repeat.
+    async fn append(&self, appends: Arc<[RunAppend]>) -> Result<Vec<AppendOutcome>, StoreError>;
 
     /// Events with `seq > after_seq`, in order, at most `limit`. Empty at or beyond the head and for unknown runs.
     /// [`StoreError::Archived`] where there are events that were moved to an archive.

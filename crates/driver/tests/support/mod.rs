@@ -259,7 +259,7 @@ impl Unreliable {
 
 #[async_trait]
 impl EventLog for Unreliable {
-    async fn append(&self, appends: Vec<RunAppend>) -> Result<Vec<AppendOutcome>, StoreError> {
+    async fn append(&self, appends: Arc<[RunAppend]>) -> Result<Vec<AppendOutcome>, StoreError> {
         self.check()?;
         let poison = *self.poison.lock().expect("no panic while locked");
         let ends = |a: &RunAppend| {

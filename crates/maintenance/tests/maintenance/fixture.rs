@@ -127,7 +127,7 @@ impl Fixture {
             documents: documents(events),
             handled_commands: Vec::new(),
         };
-        assert_eq!(self.store.append(vec![append]).await.unwrap(), [AppendOutcome::Appended]);
+        assert_eq!(self.store.append([append].into()).await.unwrap(), [AppendOutcome::Appended]);
     }
 
     pub async fn report(&self, run: RunId) -> Report {

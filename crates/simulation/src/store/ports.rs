@@ -1,5 +1,6 @@
 //! The ports, each a call over the network.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,7 +13,7 @@ use crate::world::{World, run_name};
 
 #[async_trait]
 impl EventLog for SimStore {
-    async fn append(&self, appends: Vec<RunAppend>) -> Result<Vec<AppendOutcome>, StoreError> {
+    async fn append(&self, appends: Arc<[RunAppend]>) -> Result<Vec<AppendOutcome>, StoreError> {
         let runs: Vec<RunId> = appends.iter().map(|append| append.run_id).collect();
         let (world, who) = (self.node.world.clone(), self.node.name.clone());
         self.call("append", &runs, move |model, _| {
@@ -20,7 +21,7 @@ impl EventLog for SimStore {
                 appends.iter().map(|a| (a.run_id, a.epoch, a.expected_head, a.events.len())).collect();
             let before: Vec<u64> =
                 parts.iter().map(|p| model.runs.get(&p.0).map_or(0, |run| run.head())).collect();
-            let outcomes = model.append(appends)?;
+            let outcomes = model.append(appends.to_vec())?;
             for (((run, epoch, head, events), outcome), before) in
                 parts.into_iter().zip(&outcomes).zip(before)
             {

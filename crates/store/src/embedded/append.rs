@@ -1,5 +1,7 @@
 //! The log in SQLite.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tree_agent_contract::ids::EventId;
@@ -16,12 +18,12 @@ use crate::text::clean_json;
 
 #[async_trait]
 impl EventLog for EmbeddedStore {
-    async fn append(&self, appends: Vec<RunAppend>) -> Result<Vec<AppendOutcome>, StoreError> {
+    async fn append(&self, appends: Arc<[RunAppend]>) -> Result<Vec<AppendOutcome>, StoreError> {
         batch::check(&appends)?;
         if appends.is_empty() {
             return Ok(Vec::new());
         }
-        self.write(move |tx| appends.into_iter().map(|append| write(tx, append)).collect()).await
+        self.write(move |tx| appends.iter().map(|append| write(tx, append)).collect()).await
     }
 
     async fn read(&self, run: RunId, after_seq: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
@@ -88,7 +90,7 @@ fn event(run: RunId, row: &rusqlite::Row<'_>) -> Result<Event, StoreError> {
 }
 
 /// Writes one run's part, or nothing when the run is not where the writer believes it to be.
-pub(super) fn write(tx: &Transaction<'_>, append: RunAppend) -> Result<AppendOutcome, StoreError> {
+pub(super) fn write(tx: &Transaction<'_>, append: &RunAppend) -> Result<AppendOutcome, StoreError> {
     let (run, epoch) = (append.run_id, append.epoch);
     let last = append.events.last().map(|e| (e.seq as i64, e.timestamp.micros())).unwrap_or_default();
     let moved = execute(
@@ -97,7 +99,7 @@ pub(super) fn write(tx: &Transaction<'_>, append: RunAppend) -> Result<AppendOut
         params![run.0, epoch as i64, append.expected_head as i64, last.0, last.1],
     )?;
     if moved == 0 {
-        let written = was_written(tx, &append)?;
+        let written = was_written(tx, append)?;
         return Ok(if written { AppendOutcome::Appended } else { AppendOutcome::Fenced });
     }
     for event in &append.events {
@@ -118,8 +120,8 @@ pub(super) fn write(tx: &Transaction<'_>, append: RunAppend) -> Result<AppendOut
         )?;
     }
     projection::write(tx, run, &append.projection)?;
-    documents::write(tx, DocumentWrites::merge(append.documents))?;
-    for id in append.handled_commands {
+    documents::write(tx, DocumentWrites::merge(&append.documents))?;
+    for id in &append.handled_commands {
         execute(
             tx,
             "UPDATE tree_agent_commands SET handled_at = ?3 WHERE id = ?1 AND run_id = ?2",

@@ -140,7 +140,7 @@ impl Documents for EmbeddedStore {
 }
 
 /// Writes the documents of an append.
-pub(super) fn write(db: &Connection, writes: DocumentWrites) -> Result<(), StoreError> {
+pub(super) fn write(db: &Connection, writes: DocumentWrites<'_>) -> Result<(), StoreError> {
     for document in &writes.creates {
         put(db, document, "")?;
     }

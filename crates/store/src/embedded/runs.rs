@@ -166,7 +166,7 @@ fn insert(
             first.created_at.micros(),
         ],
     )?;
-    append::write(tx, first.append).map(drop)
+    append::write(tx, &first.append).map(drop)
 }
 
 fn parse_spec(run: RunId, json: &str) -> Result<RunSpec, StoreError> {

@@ -1,5 +1,7 @@
 //! The log on Postgres.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use tree_agent_contract::ids::EventId;
 use tree_agent_contract::{Event, EventBody, NodeId, RunId};
@@ -15,15 +17,15 @@ use crate::ports::{AppendOutcome, EventLog, RunAppend};
 
 #[async_trait]
 impl EventLog for PostgresStore {
-    async fn append(&self, mut appends: Vec<RunAppend>) -> Result<Vec<AppendOutcome>, StoreError> {
+    async fn append(&self, appends: Arc<[RunAppend]>) -> Result<Vec<AppendOutcome>, StoreError> {
         batch::check(&appends)?;
         if appends.is_empty() {
             return Ok(Vec::new());
         }
         let mut connection = self.connection().await?;
-        let moved = write(&mut connection, &mut appends).await?;
+        let moved = write(&mut connection, &appends).await?;
         let mut outcomes = Vec::with_capacity(appends.len());
-        for append in &appends {
+        for append in &*appends {
             let done =
                 moved.binary_search(&append.run_id.0).is_ok() || was_written(&mut connection, append).await?;
             outcomes.push(if done { AppendOutcome::Appended } else { AppendOutcome::Fenced });
@@ -83,10 +85,9 @@ async fn refuse_archived(connection: &mut Connection, run: RunId, after: i64) ->
 /// Writes what may be written, in one statement, and returns the ids of the runs that moved, sorted.
 pub(super) async fn write(
     connection: &mut Connection,
-    appends: &mut [RunAppend],
+    appends: &[RunAppend],
 ) -> Result<Vec<Uuid>, StoreError> {
-    let documents = appends.iter_mut().map(|append| std::mem::take(&mut append.documents)).collect();
-    let columns = Columns::of(appends, documents)?;
+    let columns = Columns::of(appends)?;
     let shape = columns.shape();
     let rows = connection.query(shape.sql(), &columns.params(shape)).await?;
     let mut moved: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();

@@ -125,7 +125,7 @@ impl Builder {
 
     /// A branch that inserts rows whose first column is the run's id.
     fn insert(&mut self, name: &str, target: &str, types: &[&str], conflict: &str) {
-        let rows = self.unnest(types);
+        let rows = self.rows(types);
         // The few runs of a batch are searched in an array: a join would be planned without knowing the batch.
         self.sql.push_str(&format!(
             ", {name} AS (INSERT INTO {target} SELECT i.* FROM {rows} AS i(run_id) \
@@ -135,7 +135,7 @@ impl Builder {
 
     /// Like [`insert`](Self::insert), but a document's own run is not always the run that writes it.
     fn creates(&mut self) {
-        let rows = self.unnest(&[
+        let rows = self.rows(&[
             "uuid",
             "uuid",
             "text",
@@ -173,13 +173,24 @@ impl Builder {
         ));
     }
 
-    /// `unnest` over the next parameters.
+    /// `unnest` over the next parameters, for few rows that are joined.
     fn unnest(&mut self, types: &[&str]) -> String {
-        let mut args = Vec::with_capacity(types.len());
+        format!("unnest({})", self.arrays(types).join(", "))
+    }
+
+    /// The rows of the next parameters, for many rows that are inserted. In the select list the arrays are gone through in
+    /// step; `unnest` of several in FROM would first copy each into a store of its own.
+    fn rows(&mut self, types: &[&str]) -> String {
+        let columns: Vec<_> = self.arrays(types).iter().map(|array| format!("unnest({array})")).collect();
+        format!("(SELECT {})", columns.join(", "))
+    }
+
+    fn arrays(&mut self, types: &[&str]) -> Vec<String> {
+        let mut arrays = Vec::with_capacity(types.len());
         for sql_type in types {
             self.params += 1;
-            args.push(format!("${}::{sql_type}[]", self.params));
+            arrays.push(format!("${}::{sql_type}[]", self.params));
         }
-        format!("unnest({})", args.join(", "))
+        arrays
     }
 }

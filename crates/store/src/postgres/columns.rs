@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use deadpool_postgres::tokio_postgres::types::ToSql;
-use tree_agent_contract::document::{Document, DocumentOp};
+use tree_agent_contract::document::Document;
 use tree_agent_contract::event::Event;
 use tree_agent_contract::ids::EventId;
 use tree_agent_contract::{DocumentId, RunId, Timestamp};
@@ -67,12 +67,12 @@ columns! {
         payload: Option<JsonText>, primary: bool, label: Cow<'a, str>, created: Time,
     }
 
-    Creates {
-        writer: Uuid, id: Uuid, type_key: &'static str, project: Option<Uuid>, run: Option<Uuid>, path: String,
-        title: String, body: String, props: JsonText, created: Time, updated: Time,
+    Creates<'a> {
+        writer: Uuid, id: Uuid, type_key: &'static str, project: Option<Uuid>, run: Option<Uuid>, path: Cow<'a, str>,
+        title: Cow<'a, str>, body: Cow<'a, str>, props: JsonText, created: Time, updated: Time,
     }
 
-    Appends { writer: Uuid, id: Uuid, body: String, at: Time, }
+    Appends<'a> { writer: Uuid, id: Uuid, body: Cow<'a, str>, at: Time, }
 
     Commands { run: Uuid, id: i64, }
 }
@@ -86,20 +86,20 @@ pub(super) struct Columns<'a> {
     nodes: Nodes<'a>,
     plans: Plans,
     artifacts: Artifacts<'a>,
-    creates: Creates,
-    appends: Appends,
+    creates: Creates<'a>,
+    appends: Appends<'a>,
     commands: Commands,
 }
 
 impl<'a> Columns<'a> {
-    /// The columns of `appends`, whose documents are `documents` (one list of writes per append).
+    /// The columns of `appends`.
     ///
     /// Runs are in the order of their ids, so that two writers lock them in the same order.
-    pub(super) fn of(appends: &'a [RunAppend], documents: Vec<Vec<DocumentOp>>) -> Result<Self, StoreError> {
+    pub(super) fn of(appends: &'a [RunAppend]) -> Result<Self, StoreError> {
         let mut columns = Self::default();
-        let mut order: Vec<_> = appends.iter().zip(documents).collect();
-        order.sort_unstable_by_key(|(append, _)| append.run_id);
-        for (append, documents) in order {
+        let mut order: Vec<_> = appends.iter().collect();
+        order.sort_unstable_by_key(|append| append.run_id);
+        for append in order {
             let run = append.run_id;
             let last = append.events.last().map(|e| (e.seq, e.timestamp)).unwrap_or_default();
             columns.head(run, append.epoch, append.expected_head, last);
@@ -107,7 +107,7 @@ impl<'a> Columns<'a> {
                 columns.event(event, append.epoch);
             }
             columns.projection(run, &append.projection)?;
-            columns.documents(run, DocumentWrites::merge(documents))?;
+            columns.documents(run, DocumentWrites::merge(&append.documents))?;
             for id in &append.handled_commands {
                 columns.commands.run.push(run.0);
                 columns.commands.id.push(*id);
@@ -234,7 +234,7 @@ impl<'a> Columns<'a> {
         Ok(())
     }
 
-    fn documents(&mut self, writer: RunId, writes: DocumentWrites) -> Result<(), StoreError> {
+    fn documents(&mut self, writer: RunId, writes: DocumentWrites<'a>) -> Result<(), StoreError> {
         for document in writes.creates {
             self.create(writer, document)?;
         }
@@ -244,26 +244,33 @@ impl<'a> Columns<'a> {
         Ok(())
     }
 
-    fn create(&mut self, writer: RunId, document: Document) -> Result<(), StoreError> {
+    fn create(&mut self, writer: RunId, document: Cow<'a, Document>) -> Result<(), StoreError> {
         let columns = &mut self.creates;
         columns.writer.push(writer.0);
         columns.id.push(document.id.0);
         columns.type_key.push(document.kind.as_str());
         columns.project.push(document.project_id.map(|id| id.0));
         columns.run.push(document.run_id.map(|id| id.0));
-        columns.path.push(cleaned(document.path));
-        columns.title.push(cleaned(document.title));
-        columns.body.push(cleaned(document.body));
         columns.props.push(json(&document.props)?);
         columns.created.push(Time(document.created_at));
         columns.updated.push(Time(document.updated_at));
+        let (path, title, body) = match document {
+            Cow::Borrowed(d) => (clean(&d.path), clean(&d.title), clean(&d.body)),
+            Cow::Owned(d) => (cleaned(d.path).into(), cleaned(d.title).into(), cleaned(d.body).into()),
+        };
+        columns.path.push(path);
+        columns.title.push(title);
+        columns.body.push(body);
         Ok(())
     }
 
-    fn append(&mut self, writer: RunId, id: DocumentId, body: String, at: Timestamp) {
+    fn append(&mut self, writer: RunId, id: DocumentId, body: Cow<'a, str>, at: Timestamp) {
         self.appends.writer.push(writer.0);
         self.appends.id.push(id.0);
-        self.appends.body.push(cleaned(body));
+        self.appends.body.push(match body {
+            Cow::Borrowed(text) => clean(text),
+            Cow::Owned(text) => cleaned(text).into(),
+        });
         self.appends.at.push(Time(at));
     }
 }

@@ -158,7 +158,7 @@ async fn insert(
     if rows.is_empty() {
         return Ok(false);
     }
-    write(connection, &mut [first.append]).await?;
+    write(connection, &[first.append]).await?;
     Ok(true)
 }
 

@@ -76,13 +76,13 @@ pub async fn documents_of_appends_grow_and_keep_their_end(f: Fixture) {
     let grow = |text: &str, at| DocumentOp::Append { id, text: text.into(), at: Timestamp(at) };
     let mut write = append(claim.run_id, claim.epoch, 2, 1);
     write.documents = vec![DocumentOp::Create(pad.clone()), grow("one\n", 7), grow("two\n", 8)];
-    f.store.append(vec![write]).await.unwrap();
+    f.store.append([write].into()).await.unwrap();
     let stored = f.store.document(id).await.unwrap();
     let expected = Document { body: "# Notes\none\ntwo\n".into(), updated_at: Timestamp(8), ..pad };
     assert_eq!(stored, expected);
     let mut write = append(claim.run_id, claim.epoch, 3, 1);
     write.documents = vec![grow("three\n", 9), grow("four\n", 10)];
-    f.store.append(vec![write]).await.unwrap();
+    f.store.append([write].into()).await.unwrap();
     let stored = f.store.document(id).await.unwrap();
     assert_eq!(
         (stored.body.as_str(), stored.updated_at),
@@ -91,13 +91,13 @@ pub async fn documents_of_appends_grow_and_keep_their_end(f: Fixture) {
     let mut fenced = append(claim.run_id, claim.epoch, 3, 1);
     fenced.documents = vec![grow("lost", 11)];
     fenced.events[0].timestamp = T0;
-    assert_eq!(f.store.append(vec![fenced]).await.unwrap(), [AppendOutcome::Fenced]);
+    assert_eq!(f.store.append([fenced].into()).await.unwrap(), [AppendOutcome::Fenced]);
     let mut write = append(claim.run_id, claim.epoch, 4, 1);
     write.documents = vec![grow(&format!("{}x", "é".repeat(DOCUMENT_BYTES / 2)), 12)];
-    f.store.append(vec![write]).await.unwrap();
+    f.store.append([write].into()).await.unwrap();
     let mut write = append(claim.run_id, claim.epoch, 5, 1);
     write.documents = vec![grow("end", 13)];
-    f.store.append(vec![write]).await.unwrap();
+    f.store.append([write].into()).await.unwrap();
     // Of a single append over the limit, what was cut off was never part of the document.
     let whole = "# Notes\none\ntwo\nthree\nfour\n".len() + DOCUMENT_BYTES - 1 + "end".len();
     let tail = f.store.document_tail(id, whole as u64 - 4).await.unwrap();
@@ -118,7 +118,7 @@ pub async fn the_tail_of_a_document_begins_where_it_is_asked_for(f: Fixture) {
     };
     let mut write = append(claim.run_id, claim.epoch, 2, 1);
     write.documents = vec![DocumentOp::Create(pad)];
-    f.store.append(vec![write]).await.unwrap();
+    f.store.append([write].into()).await.unwrap();
     let tail = async |from: u64| {
         let tail = f.store.document_tail(id, from).await.unwrap();
         assert_eq!(tail.bytes.len() as u64, tail.end.saturating_sub(tail.start));
@@ -133,7 +133,7 @@ pub async fn the_tail_of_a_document_begins_where_it_is_asked_for(f: Fixture) {
     for text in ["a".to_owned(), "ü\0".into(), "b".repeat(DOCUMENT_BYTES - 3), "ccc".into(), "d".into()] {
         let mut write = append(claim.run_id, claim.epoch, head, 1);
         write.documents = vec![DocumentOp::Append { id, text: text.clone(), at: Timestamp(9) }];
-        assert_eq!(f.store.append(vec![write]).await.unwrap(), [AppendOutcome::Appended]);
+        assert_eq!(f.store.append([write].into()).await.unwrap(), [AppendOutcome::Appended]);
         head += 1;
         let (start, end, bytes) = tail(at).await;
         assert_eq!(start, at, "{}", text.len());

@@ -49,20 +49,20 @@ pub async fn an_expired_lease_can_be_claimed_and_fences_its_holder(f: Fixture) {
     f.store.create_run(new_run(1)).await.unwrap();
     let old = f.store.claim("a", SHORT, 1).await.unwrap()[0];
     assert_eq!(
-        f.store.append(vec![append(old.run_id, old.epoch, 2, 2)]).await.unwrap(),
+        f.store.append([append(old.run_id, old.epoch, 2, 2)].into()).await.unwrap(),
         [AppendOutcome::Appended]
     );
     let new = eventually("the lease's end", async || f.store.claim("b", LONG, 1).await.unwrap().pop()).await;
     assert_eq!(new, Claim { run_id: old.run_id, epoch: old.epoch + 1, head_seq: 4 });
     assert_eq!(
-        f.store.append(vec![append(old.run_id, old.epoch, 4, 1)]).await.unwrap(),
+        f.store.append([append(old.run_id, old.epoch, 4, 1)].into()).await.unwrap(),
         [AppendOutcome::Fenced]
     );
     assert_eq!(f.store.renew(&[(old.run_id, old.epoch)], LONG).await.unwrap(), []);
     f.store.release(&[(old.run_id, old.epoch)]).await.unwrap();
     assert_eq!(f.store.claim("c", LONG, 1).await.unwrap(), [], "a lost lease was released");
     assert_eq!(
-        f.store.append(vec![append(old.run_id, new.epoch, 4, 1)]).await.unwrap(),
+        f.store.append([append(old.run_id, new.epoch, 4, 1)].into()).await.unwrap(),
         [AppendOutcome::Appended]
     );
 }
@@ -100,7 +100,7 @@ pub async fn final_runs_are_not_claimed(f: Fixture) {
         let claim = f.claimed(n, "a").await;
         let mut end = append(claim.run_id, claim.epoch, 2, 1);
         end.projection.run = Some(run_row(status));
-        f.store.append(vec![end]).await.unwrap();
+        f.store.append([end].into()).await.unwrap();
     }
     f.store.release(&(1..=5).map(|n| (run_id(n), 1)).collect::<Vec<_>>()).await.unwrap();
     let claims = f.store.claim("b", LONG, 10).await.unwrap();

@@ -14,7 +14,7 @@ pub async fn appends_and_reads_back_exactly(f: Fixture) {
     first.events[2].timestamp = Timestamp(-1);
     let mut expected = new_run(1).events;
     expected.extend(first.events.clone());
-    assert_eq!(f.store.append(vec![first]).await.unwrap(), [AppendOutcome::Appended]);
+    assert_eq!(f.store.append([first].into()).await.unwrap(), [AppendOutcome::Appended]);
     assert_eq!(f.store.read(claim.run_id, 0, 100).await.unwrap(), expected);
     assert_eq!(f.store.run(claim.run_id).await.unwrap().head_seq, 5);
 }
@@ -26,10 +26,10 @@ pub async fn a_stale_epoch_or_head_is_fenced_and_writes_nothing(f: Fixture) {
         let mut stale = append(run, epoch, head, 2);
         stale.projection.run = Some(run_row(RunStatus::Failed));
         stale.projection.nodes.push(node_row(run, NodeStatus::Failed));
-        assert_eq!(f.store.append(vec![stale]).await.unwrap(), [AppendOutcome::Fenced], "{epoch} {head}");
+        assert_eq!(f.store.append([stale].into()).await.unwrap(), [AppendOutcome::Fenced], "{epoch} {head}");
     }
     let unknown = append(run_id(99), 1, 0, 1);
-    assert_eq!(f.store.append(vec![unknown]).await.unwrap(), [AppendOutcome::Fenced]);
+    assert_eq!(f.store.append([unknown].into()).await.unwrap(), [AppendOutcome::Fenced]);
     assert_eq!(f.store.read(run, 0, 100).await.unwrap(), new_run(1).events);
     assert_eq!(f.store.run(run).await.unwrap().status, RunStatus::Queued);
     assert_eq!(f.rows("SELECT status FROM tree_agent_nodes").await, ["planning"]);
@@ -42,13 +42,13 @@ pub async fn a_repeated_append_is_appended_once(f: Fixture) {
     first.handled_commands.push(command);
     first.documents.push(crate::runs::scratchpad_create(1, "a"));
     first.documents.push(crate::runs::scratchpad_append(1, "b"));
-    assert_eq!(f.store.append(vec![first.clone()]).await.unwrap(), [AppendOutcome::Appended]);
-    assert_eq!(f.store.append(vec![first.clone()]).await.unwrap(), [AppendOutcome::Appended]);
+    assert_eq!(f.store.append([first.clone()].into()).await.unwrap(), [AppendOutcome::Appended]);
+    assert_eq!(f.store.append([first.clone()].into()).await.unwrap(), [AppendOutcome::Appended]);
     // Also when more has been written meanwhile.
     let second = append(claim.run_id, claim.epoch, 5, 1);
-    assert_eq!(f.store.append(vec![second.clone()]).await.unwrap(), [AppendOutcome::Appended]);
-    assert_eq!(f.store.append(vec![first]).await.unwrap(), [AppendOutcome::Appended]);
-    assert_eq!(f.store.append(vec![second]).await.unwrap(), [AppendOutcome::Appended]);
+    assert_eq!(f.store.append([second.clone()].into()).await.unwrap(), [AppendOutcome::Appended]);
+    assert_eq!(f.store.append([first].into()).await.unwrap(), [AppendOutcome::Appended]);
+    assert_eq!(f.store.append([second].into()).await.unwrap(), [AppendOutcome::Appended]);
     assert_eq!(f.store.read(claim.run_id, 0, 100).await.unwrap().len(), 6);
     assert_eq!(f.rows("SELECT body FROM onto_documents").await, ["ab"]);
 }
@@ -61,14 +61,14 @@ pub async fn a_repeat_from_an_older_epoch_or_with_other_events_is_fenced(f: Fixt
     let next = f.store.claim("b", std::time::Duration::from_secs(60), 1).await.unwrap()[0];
     assert_eq!(next.epoch, claim.epoch + 1);
     let new = append(run, next.epoch, 2, 2);
-    assert_eq!(f.store.append(vec![new.clone()]).await.unwrap(), [AppendOutcome::Appended]);
-    assert_eq!(f.store.append(vec![old]).await.unwrap(), [AppendOutcome::Fenced]);
+    assert_eq!(f.store.append([new.clone()].into()).await.unwrap(), [AppendOutcome::Appended]);
+    assert_eq!(f.store.append([old].into()).await.unwrap(), [AppendOutcome::Fenced]);
     let mut other = new.clone();
     other.events[1] =
         event(run, 4, T0, ReplanRequested { reason: String::new(), based_on_child_ids: Vec::new() });
-    assert_eq!(f.store.append(vec![other]).await.unwrap(), [AppendOutcome::Fenced]);
+    assert_eq!(f.store.append([other].into()).await.unwrap(), [AppendOutcome::Fenced]);
     let longer = append(run, next.epoch, 2, 3);
-    assert_eq!(f.store.append(vec![longer]).await.unwrap(), [AppendOutcome::Fenced]);
+    assert_eq!(f.store.append([longer].into()).await.unwrap(), [AppendOutcome::Fenced]);
     assert_eq!(f.store.read(run, 2, 10).await.unwrap(), new.events);
 }
 
@@ -84,11 +84,11 @@ pub async fn events_must_be_contiguous_and_a_run_may_occur_once(f: Fixture) {
     let mut foreign = good();
     foreign.events[1].run_id = run_id(2);
     for bad in [vec![gap], vec![late], vec![empty], vec![foreign], vec![good(), good()]] {
-        let error = f.store.append(bad).await.unwrap_err();
+        let error = f.store.append(bad.into()).await.unwrap_err();
         assert!(matches!(&error, StoreError::Conflict(text) if text.contains("run ")), "{error:?}");
     }
     assert_eq!(f.store.heads(&[claim.run_id]).await.unwrap(), [(claim.run_id, 2)]);
-    assert_eq!(f.store.append(Vec::new()).await.unwrap(), []);
+    assert_eq!(f.store.append([].into()).await.unwrap(), []);
 }
 
 pub async fn one_fenced_run_does_not_hold_up_the_others(f: Fixture) {
@@ -101,7 +101,7 @@ pub async fn one_fenced_run_does_not_hold_up_the_others(f: Fixture) {
         appends.push(append);
     }
     appends.swap(0, 4);
-    let outcomes = f.store.append(appends).await.unwrap();
+    let outcomes = f.store.append(appends.into()).await.unwrap();
     use AppendOutcome::{Appended, Fenced};
     assert_eq!(outcomes, [Appended, Appended, Fenced, Appended, Appended]);
     for n in 1..=5_u128 {
@@ -123,7 +123,7 @@ pub async fn of_two_writers_one_wins_each_seq(f: Fixture) {
         async move {
             let mut head = 2;
             for _ in 0..20 {
-                let outcome = store.append(vec![append(run, epoch, head, 3)]).await.unwrap()[0];
+                let outcome = store.append([append(run, epoch, head, 3)].into()).await.unwrap()[0];
                 head += if outcome == AppendOutcome::Appended { 3 } else { 0 };
             }
             head
@@ -139,7 +139,7 @@ pub async fn of_two_writers_one_wins_each_seq(f: Fixture) {
 pub async fn reading_pages_by_seq(f: Fixture) {
     let claim = f.claimed(1, "a").await;
     let run = claim.run_id;
-    f.store.append(vec![append(run, claim.epoch, 2, 8)]).await.unwrap();
+    f.store.append([append(run, claim.epoch, 2, 8)].into()).await.unwrap();
     let seqs = |events: Vec<tree_agent_contract::Event>| events.iter().map(|e| e.seq).collect::<Vec<_>>();
     assert_eq!(seqs(f.store.read(run, 0, 4).await.unwrap()), [1, 2, 3, 4]);
     assert_eq!(seqs(f.store.read(run, 4, 4).await.unwrap()), [5, 6, 7, 8]);
@@ -192,7 +192,7 @@ pub async fn projection_rows_are_inserted_then_replaced(f: Fixture) {
         ],
         artifacts: vec![artifact.clone()],
     };
-    assert_eq!(f.store.append(vec![first]).await.unwrap(), [AppendOutcome::Appended]);
+    assert_eq!(f.store.append([first].into()).await.unwrap(), [AppendOutcome::Appended]);
     let used = Usage {
         input_tokens: 1,
         output_tokens: 2,
@@ -219,9 +219,9 @@ pub async fn projection_rows_are_inserted_then_replaced(f: Fixture) {
         },
         ..append(run, claim.epoch, 3, 1)
     };
-    assert_eq!(f.store.append(vec![second]).await.unwrap(), [AppendOutcome::Appended]);
+    assert_eq!(f.store.append([second].into()).await.unwrap(), [AppendOutcome::Appended]);
     // An append without a run row leaves it as it is.
-    f.store.append(vec![append(run, claim.epoch, 4, 1)]).await.unwrap();
+    f.store.append([append(run, claim.epoch, 4, 1)].into()).await.unwrap();
     let summary = f.store.run(run).await.unwrap();
     assert_eq!((summary.status, summary.partial, summary.node_count), (RunStatus::Failed, true, 8));
     assert_eq!(summary.usage, used);
@@ -242,7 +242,7 @@ pub async fn nul_characters_do_not_stop_a_log(f: Fixture) {
     odd.projection.nodes.push(node_row(run, NodeStatus::Executing));
     odd.projection.nodes[0].title = "x\0".into();
     odd.documents.push(crate::runs::scratchpad_create(1, "body\0"));
-    assert_eq!(f.store.append(vec![odd]).await.unwrap(), [AppendOutcome::Appended]);
+    assert_eq!(f.store.append([odd].into()).await.unwrap(), [AppendOutcome::Appended]);
     let stored = f.store.read(run, 2, 1).await.unwrap();
     assert_eq!(stored, [saying(run, 3, "a\u{FFFD}b \\u0000 \u{1F600}")]);
     assert_eq!(f.rows("SELECT body FROM onto_documents").await, ["body\u{FFFD}"]);

@@ -36,7 +36,7 @@ pub async fn what_is_stored_can_be_seen_cell_by_cell(f: Fixture) {
 pub async fn stored_events_are_not_interpreted(f: Fixture) {
     let claim = f.claimed(1, "a").await;
     let run = claim.run_id;
-    f.store.append(vec![append(run, claim.epoch, 2, 3)]).await.unwrap();
+    f.store.append([append(run, claim.epoch, 2, 3)].into()).await.unwrap();
     f.rows("UPDATE tree_agent_events SET event_type = 'nonsense' WHERE seq = 4").await;
     let events = f.store.stored_events(run, 3, 10).await.unwrap();
     assert_eq!(events.iter().map(|e| e.seq).collect::<Vec<_>>(), [4, 5]);

@@ -158,7 +158,7 @@ pub async fn lists_page_and_filter(f: Fixture) {
     let claims = f.store.claim("a", std::time::Duration::from_secs(60), 2).await.unwrap();
     let mut end = append(claims[0].run_id, 1, 2, 1);
     end.projection.run = Some(run_row(RunStatus::Completed));
-    f.store.append(vec![end]).await.unwrap();
+    f.store.append([end].into()).await.unwrap();
     let statuses = vec![RunStatus::Completed, RunStatus::Failed];
     assert_eq!(list(RunQuery { statuses, ..all.clone() }).await.0, [claims[0].run_id.0.as_u128()]);
     assert_eq!(list(RunQuery { statuses: vec![RunStatus::Queued], ..all }).await.0.len(), 6);
@@ -184,12 +184,12 @@ pub async fn commands_wait_until_their_events_are_written(f: Fixture) {
     assert_eq!(f.store.commands(&both).await.unwrap(), all);
     let mut fenced = append(a.run_id, a.epoch + 1, 2, 1);
     fenced.handled_commands.push(ids[0]);
-    assert_eq!(f.store.append(vec![fenced]).await.unwrap(), [AppendOutcome::Fenced]);
+    assert_eq!(f.store.append([fenced].into()).await.unwrap(), [AppendOutcome::Fenced]);
     assert_eq!(f.store.commands(&both).await.unwrap().len(), 3);
     let mut answer = append(a.run_id, a.epoch, 2, 1);
     // Another run's command cannot be answered here.
     answer.handled_commands = vec![ids[0], ids[1]];
-    f.store.append(vec![answer]).await.unwrap();
+    f.store.append([answer].into()).await.unwrap();
     assert_eq!(f.store.commands(&both).await.unwrap(), all[1..]);
     assert_eq!(f.store.commands(&[a.run_id]).await.unwrap(), all[2..]);
     assert_eq!(f.store.commands(&[]).await.unwrap(), []);

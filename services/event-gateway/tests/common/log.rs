@@ -96,7 +96,7 @@ impl Log {
             events,
         };
         self.head += batch.events.len() as u64;
-        assert_eq!(self.store.append(vec![append]).await.unwrap(), [AppendOutcome::Appended]);
+        assert_eq!(self.store.append([append].into()).await.unwrap(), [AppendOutcome::Appended]);
         // Whether anybody hears it is the fan-out's business.
         let _ = self.fanout.publish(vec![(Topic::Run(self.run), batch.encode_to_vec().into())]).await;
     }
