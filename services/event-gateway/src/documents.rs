@@ -16,6 +16,7 @@ use tree_agent_store::{DocumentQuery, SearchQuery, StoreError};
 use crate::errors;
 use crate::gateway::{Gateway, from_wire, id, now};
 use crate::pages::{self, Pages};
+use crate::watch::service::decoded;
 
 /// Hits of a search when the client names no limit, and at the most.
 const HITS: (u32, u32) = (10, 100);
@@ -43,11 +44,12 @@ impl DocumentService for Documents {
 
     type WatchDocumentStream = BoxStream<'static, Result<pb::WatchDocumentResponse, Status>>;
 
+    /// As [`watch_run`](crate::runs::Runs): reached only by callers within the process.
     async fn watch_document(
         &self,
         request: Request<pb::WatchDocumentRequest>,
     ) -> Result<Response<Self::WatchDocumentStream>, Status> {
-        Ok(Response::new(self.0.watch_document(request.into_inner()).await?))
+        Ok(Response::new(decoded(self.0.watch_document(request.into_inner()).await?.messages)))
     }
 
     async fn list_documents(

@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use futures::StreamExt;
-use futures::stream::BoxStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 use tree_agent_contract::{DocumentId, DocumentKind, FieldError, ProjectId, RunId, Timestamp};
@@ -17,8 +15,8 @@ use tree_agent_store::{Store, StoreError};
 
 use crate::documents::{summary, summary_to_wire};
 use crate::errors;
-use crate::watch::service::Messages;
-use crate::watch::{DocumentStart, DocumentWatcher, Start, WatchConfig, Watcher, Watches};
+use crate::watch::service::{Messages, Watched};
+use crate::watch::{DocumentStart, DocumentWatcher, Stalls, Start, WatchConfig, Watcher, Watches};
 
 /// Events read from the log at a time when it is replayed.
 const PAGE: usize = 1_000;
@@ -29,6 +27,8 @@ pub struct Gateway {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) fanout: Arc<dyn Fanout>,
     watches: Arc<Watches>,
+    /// Streams on the wire whose clients may take nothing any more.
+    pub(crate) stalls: Arc<Stalls>,
     config: WatchConfig,
     /// Cancelled when the gateway begins to drain: streams end with a resume hint.
     drain: CancellationToken,
@@ -44,11 +44,17 @@ impl Gateway {
         done: CancellationToken,
     ) -> Arc<Self> {
         let watches = Watches::new(store.clone(), fanout.clone(), config.clone(), done);
-        Arc::new(Self { store, fanout, watches, config, drain })
+        let stalls = Arc::new(Stalls::new(config.stall));
+        Arc::new(Self { store, fanout, watches, stalls, config, drain })
     }
 
     /// `WatchRun`, as framed bytes: each message is a `WatchRunResponse` behind gRPC's prefix of five bytes.
     pub async fn watch(&self, request: pb::WatchRunRequest) -> Result<Messages, Status> {
+        Ok(self.watch_run(request).await?.messages)
+    }
+
+    /// `WatchRun`.
+    pub(crate) async fn watch_run(&self, request: pb::WatchRunRequest) -> Result<Watched, Status> {
         let run = id(RunId::parse_field("run_id", &request.run_id))?;
         let summary = self.store.run(run).await.map_err(|e| errors::store(&e))?;
         let head = summary.head_seq;
@@ -64,19 +70,11 @@ impl Gateway {
             Start { run, after_seq: request.after_seq, head, ended, snapshot: None }
         };
         let feed = self.watches.follow(run);
-        let watcher = Watcher::new(start, feed, self.store.clone(), &self.config, self.drain.clone());
-        let messages = futures::stream::unfold(watcher, async |mut watcher| {
-            let message = watcher.next().await?;
-            Some((message, watcher))
-        });
-        Ok(messages.boxed())
+        Ok(Watcher::new(start, feed, self.store.clone(), &self.config, self.drain.clone()).watched())
     }
 
     /// `WatchDocument`.
-    pub(crate) async fn watch_document(
-        &self,
-        request: pb::WatchDocumentRequest,
-    ) -> Result<BoxStream<'static, Result<pb::WatchDocumentResponse, Status>>, Status> {
+    pub(crate) async fn watch_document(&self, request: pb::WatchDocumentRequest) -> Result<Watched, Status> {
         let document_id = id(DocumentId::parse_field("document_id", &request.document_id))?;
         let document = self.store.document(document_id).await.map_err(|e| errors::store(&e))?;
         let summary = summary_to_wire(&summary(&document));
@@ -99,12 +97,7 @@ impl Gateway {
             return Err(invalid_field("after_bytes", format!("is {after_bytes}, within a character")));
         }
         let start = DocumentStart { document_id, summary, tail, followed };
-        let watcher = DocumentWatcher::new(start, self.store.clone(), &self.config, self.drain.clone());
-        let messages = futures::stream::unfold(watcher, async |mut watcher| {
-            let message = watcher.next().await?;
-            Some((message, watcher))
-        });
-        Ok(messages.boxed())
+        Ok(DocumentWatcher::new(start, self.store.clone(), &self.config, self.drain.clone()).watched())
     }
 
     /// The tree after event `at_seq`, replayed from the log.

@@ -89,7 +89,9 @@ pub async fn serve(
         }),
     );
     tokio::spawn(done.clone().run_until_cancelled_owned(health));
-    let gateway = Gateway::new(store, fanout, config.watch, shutdown.clone(), done);
+    let gateway = Gateway::new(store, fanout, config.watch, shutdown.clone(), done.clone());
+    let stalls = gateway.stalls.clone();
+    tokio::spawn(done.run_until_cancelled_owned(async move { stalls.look_on().await }));
     Server::new(readiness)
         .drain(config.drain)
         .connections(config.connections)

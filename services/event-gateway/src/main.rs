@@ -28,6 +28,9 @@ struct Args {
     /// Seconds after which a stream is closed with a resume hint, so that load can move to other gateways.
     #[arg(long, env = "TREE_AGENT_STREAM_AGE_SECONDS", value_name = "SECONDS", default_value = "3600")]
     stream_age_seconds: String,
+    /// Seconds that a client may take nothing from a stream before the stream is ended with a resume hint.
+    #[arg(long, env = "TREE_AGENT_STALL_SECONDS", value_name = "SECONDS", default_value = "60")]
+    stall_seconds: String,
     /// Streams that one client connection may have open; a client waits with further ones.
     #[arg(long, env = "TREE_AGENT_STREAMS_PER_CONNECTION", value_name = "N", default_value = "4096")]
     streams_per_connection: String,
@@ -63,8 +66,9 @@ async fn main() -> anyhow::Result<()> {
     let origins = problems.parse::<Origins>("TREE_AGENT_ALLOWED_ORIGINS", &args.allowed_origins, expected);
     let stream_age =
         problems.seconds("TREE_AGENT_STREAM_AGE_SECONDS", &args.stream_age_seconds, 10..=604_800);
+    let stall = problems.seconds("TREE_AGENT_STALL_SECONDS", &args.stall_seconds, 1..=86_400);
     let config = Config {
-        watch: WatchConfig { stream_age, ..WatchConfig::default() },
+        watch: WatchConfig { stream_age, stall, ..WatchConfig::default() },
         drain: args.listen.drain(&mut problems),
         connections: args.connections(&mut problems),
         origins: origins.unwrap_or(Origins::Loopback),

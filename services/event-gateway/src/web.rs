@@ -14,7 +14,7 @@ use tower::{Layer, ServiceExt};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::gateway::Gateway;
-use crate::watch::service::{PATH, watch_run};
+use crate::watch::service::{WATCH_DOCUMENT, WATCH_RUN, watch_document, watch_run};
 
 /// The built UI; empty when it was not built.
 #[derive(rust_embed::RustEmbed)]
@@ -90,9 +90,12 @@ fn is_loopback(origin: &HeaderValue) -> bool {
     })
 }
 
-/// Puts `WatchRun` before the generated routes, gRPC-web and CORS round them, and the UI beside them.
+/// Puts `WatchRun` and `WatchDocument` before the generated routes, gRPC-web and CORS round them, and the UI beside them.
 pub(crate) fn door(routes: Routes, gateway: Arc<Gateway>, origins: &Origins) -> Routes {
-    let watch = Router::new().route(PATH, post(watch_run)).with_state(gateway);
+    let watch = Router::new()
+        .route(WATCH_RUN, post(watch_run))
+        .route(WATCH_DOCUMENT, post(watch_document))
+        .with_state(gateway);
     let services = Routes::from(routes.into_axum_router().merge(watch)).prepare();
     let grpc = origins.layer().layer(GrpcWebLayer::new().layer(services));
     Routes::from(Router::new().fallback(move |request: Request<axum::body::Body>| {

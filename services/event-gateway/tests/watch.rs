@@ -263,3 +263,51 @@ async fn one_subscription_per_run_however_many_watch_and_none_when_they_have_gon
     tokio::time::timeout(SOON, gone).await.expect("the run is no longer followed");
     gateway.stop().await;
 }
+
+#[tokio::test]
+async fn a_stream_whose_client_takes_nothing_is_given_up_and_resumed() {
+    let watch_config = WatchConfig {
+        stall: Duration::from_millis(200),
+        linger: Duration::from_millis(50),
+        window_events: 8,
+        ..config().watch
+    };
+    let gateway = Gateway::start(Config { watch: watch_config, ..config() }).await;
+    let run = gateway.create_run("stalled").await;
+    let topic = Topic::Run(run.run_id.parse().unwrap());
+    let mut log = gateway.drive(&run).await;
+    let mut stalled = watch(&gateway, from(&run.run_id, 0)).await;
+    assert!(matches!(next(&mut stalled).await, Some(Message::Event(_))));
+    // More than the windows of HTTP/2 hold.
+    for _ in 0..300 {
+        log.append(1, 10_000).await;
+    }
+    // Nobody watches any more, as far as the gateway is concerned: it keeps nothing for this client.
+    let given_up = async {
+        while gateway.fanout.listeners(topic) > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(SOON, given_up).await.expect("the stream is given up");
+    let seen = read(&mut stalled).await;
+    let (after_seq, reason) = seen.hint.expect("a resume hint");
+    assert_eq!((reason.as_str(), seen.events), ("stalled", (2..=after_seq).collect::<Vec<_>>()));
+    assert!(after_seq < log.head, "{after_seq} of {}", log.head);
+    // One that waits for events is not taken for stalled, however long it waits.
+    let mut waiting = watch(&gateway, from(&run.run_id, after_seq)).await;
+    for seq in after_seq + 1..=log.head {
+        loop {
+            match next(&mut waiting).await {
+                Some(Message::Event(event)) => break assert_eq!(event.seq, seq),
+                Some(Message::CaughtUp(_) | Message::Heartbeat(_)) => {}
+                other => panic!("expected event {seq}, got {other:?}"),
+            }
+        }
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    log.append(1, 1).await;
+    log.finish().await;
+    let seen = read(&mut waiting).await;
+    assert_eq!((seen.events.len(), seen.hint), (2, None));
+    gateway.stop().await;
+}

@@ -3,7 +3,9 @@
 //! sent once.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures::StreamExt;
 use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -13,7 +15,9 @@ use tree_agent_proto::v1::watch_document_response::Message;
 use tree_agent_runtime::retry::backoff;
 use tree_agent_store::{DocumentTail, Store, StoreError};
 
+use super::frame;
 use super::hub::Taken;
+use super::service::{Resume, Watched};
 use super::{Feed, WatchConfig};
 use crate::errors;
 
@@ -37,6 +41,8 @@ pub(crate) struct DocumentWatcher {
     text: Option<DocumentTail>,
     /// Where the text that was read ends.
     end: u64,
+    /// Where the text that was handed out ends, for whoever ends the stream without asking.
+    position: Arc<AtomicU64>,
     followed: Option<Followed>,
     /// The document has grown: it must be read.
     grown: bool,
@@ -75,6 +81,7 @@ impl DocumentWatcher {
             document_id: start.document_id,
             summary: Some(start.summary),
             end: start.tail.end,
+            position: Arc::new(AtomicU64::new(start.tail.start)),
             text: Some(start.tail).filter(|tail| !tail.bytes.is_empty()),
             followed,
             grown: false,
@@ -88,15 +95,28 @@ impl DocumentWatcher {
         }
     }
 
+    /// All messages.
+    pub(crate) fn watched(self) -> Watched {
+        let resume = Resume {
+            position: self.position.clone(),
+            hint: |at, reason| frame::framed(&response(hint(at, reason))),
+        };
+        let messages = futures::stream::unfold(self, async |mut watcher| {
+            let message = watcher.next().await?;
+            Some((message.map(|message| frame::framed(&message)), watcher))
+        });
+        Watched { messages: messages.boxed(), resume }
+    }
+
     /// The next message; `None` when the stream ends well.
-    pub(crate) async fn next(&mut self) -> Option<Result<pb::WatchDocumentResponse, Status>> {
+    async fn next(&mut self) -> Option<Result<pb::WatchDocumentResponse, Status>> {
         if self.closed {
             return None;
         }
         let message = self.step().await;
         self.last_sent = Instant::now();
         self.closed |= !matches!(message, Some(Ok(_)));
-        message.map(|message| Ok(pb::WatchDocumentResponse { message: Some(message?) }))
+        message.map(|message| Ok(response(message?)))
     }
 
     async fn step(&mut self) -> Option<Result<Message, Status>> {
@@ -105,6 +125,7 @@ impl DocumentWatcher {
         }
         loop {
             if let Some(tail) = self.text.take() {
+                self.position.store(tail.end, Ordering::Relaxed);
                 return Some(text(tail).map(Message::Text));
             }
             let ended = self.followed.as_ref().is_none_or(|followed| followed.ended);
@@ -197,8 +218,16 @@ impl DocumentWatcher {
 
     fn close(&mut self, reason: &str) -> Message {
         self.closed = true;
-        Message::ResumeHint(pb::DocumentResumeHint { after_bytes: self.end, reason: reason.to_owned() })
+        hint(self.end, reason)
     }
+}
+
+fn hint(after_bytes: u64, reason: &str) -> Message {
+    Message::ResumeHint(pb::DocumentResumeHint { after_bytes, reason: reason.to_owned() })
+}
+
+fn response(message: Message) -> pb::WatchDocumentResponse {
+    pb::WatchDocumentResponse { message: Some(message) }
 }
 
 /// Text as it is sent. What a position in the middle of a character would make of it cannot happen: positions are where

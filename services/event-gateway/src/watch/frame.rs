@@ -32,7 +32,11 @@ impl Frame {
 
 /// Any other message of the stream.
 pub(crate) fn encode(message: pb::watch_run_response::Message) -> Bytes {
-    let message = pb::WatchRunResponse { message: Some(message) };
+    framed(&pb::WatchRunResponse { message: Some(message) })
+}
+
+/// A message behind gRPC's prefix.
+pub(crate) fn framed(message: &impl Message) -> Bytes {
     let mut buffer = prefix(message.encoded_len());
     message.encode(&mut buffer).expect("the buffer grows");
     buffer.freeze()

@@ -3,21 +3,24 @@
 //! A [`Hub`](hub) per watched run listens to fan-out and keeps a window of recent events, each encoded once
 //! ([`frame`]). A [`Watcher`](watcher) per client is a cursor: it takes from the window, or from the log when it is
 //! behind the window, so a slow client holds no memory and nobody up. [`Watches`] owns the hubs and asks the
-//! store once a second for the heads of all watched runs, so that a deaf fan-out is noticed and bridged.
+//! store more than once a second for the heads of all watched runs, so that a deaf fan-out is noticed and bridged before an
+//! event is a second old.
 //! [`document`] follows one document of a run in the same way: the events say when it has grown, the store what was added.
-//! [`service`] puts the shared bytes on the wire as they are.
+//! [`service`] puts the shared bytes on the wire as they are, and [`stall`] gives up what clients never take.
 
 mod document;
 mod frame;
 mod head;
 mod hub;
 pub(crate) mod service;
+mod stall;
 mod watcher;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::RunId;
 use tree_agent_fanout::Fanout;
@@ -26,6 +29,7 @@ use tree_agent_store::Store;
 pub(crate) use document::{DocumentStart, DocumentWatcher};
 use head::Reader;
 use hub::Hub;
+pub(crate) use stall::Stalls;
 pub(crate) use watcher::{Start, Watcher};
 
 /// How watching behaves. The defaults are those of the public contract; tests shorten them.
@@ -35,7 +39,12 @@ pub struct WatchConfig {
     pub heartbeat: Duration,
     /// Age at which a stream is closed with a resume hint, give or take a tenth.
     pub stream_age: Duration,
-    /// How often the heads of all watched runs are checked against the log.
+    /// How long a client may take nothing that is ready for it; then what is kept for its stream is given up, and when it
+    /// reads on it finds a resume hint.
+    pub stall: Duration,
+    /// How often the heads of all watched runs are checked against the log. An event that fan-out kept from us reaches its
+    /// watchers after this time at most, a twentieth of it, and what the store takes for two look-ups: with the default of
+    /// 600 ms that is a second as long as the store takes less than 370 ms.
     pub head_check: Duration,
     /// How long a run is followed after its last watcher has gone.
     pub linger: Duration,
@@ -50,7 +59,8 @@ impl Default for WatchConfig {
         Self {
             heartbeat: Duration::from_secs(10),
             stream_age: Duration::from_secs(3_600),
-            head_check: Duration::from_secs(1),
+            stall: Duration::from_secs(60),
+            head_check: Duration::from_millis(600),
             linger: Duration::from_secs(5),
             window_events: 4_096,
             window_bytes: 4 * 1024 * 1024,
@@ -112,13 +122,17 @@ impl Watches {
         self.hubs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One query a second tells for every watched run whether fan-out has kept something from us.
+    /// One query every [`head_check`](WatchConfig::head_check) tells for every watched run whether fan-out has kept
+    /// something from us.
     async fn check_heads(self: Arc<Self>) {
+        // By the clock rather than after a pause, so that what the query itself takes does not add up.
+        let mut tick = tokio::time::interval(self.config.head_check);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
                 () = self.done.cancelled() => return,
-                () = tokio::time::sleep(self.config.head_check) => {}
+                _ = tick.tick() => {}
             }
             let runs: Vec<RunId> = self.hubs().keys().copied().collect();
             if runs.is_empty() {

@@ -1,14 +1,16 @@
-//! `WatchRun` on the wire. It stands before the generated server, whose codec would copy every message into a
-//! buffer of its own for every client; here the shared bytes of a frame go out as they are.
+//! `WatchRun` and `WatchDocument` on the wire. They stand before the generated server, whose codec would copy every message
+//! into a buffer of its own for every client; here the shared bytes of a frame go out as they are. And it would keep what
+//! a client does not take for ever: here it is given up ([`Stalls`]).
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use axum::extract::State;
 use bytes::{Buf, Bytes, BytesMut};
+use futures::StreamExt;
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -17,21 +19,52 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 use tree_agent_contract::FieldError;
 use tree_agent_contract::limits::MESSAGE_BYTES;
-use tree_agent_proto::v1::WatchRunRequest;
 use tree_agent_runtime::errors;
 
+use super::stall::{Line, Stalls};
 use crate::gateway::Gateway;
 
-/// The path that is intercepted.
-pub(crate) const PATH: &str = "/treeagent.v1.RunService/WatchRun";
+/// The paths that are intercepted.
+pub(crate) const WATCH_RUN: &str = "/treeagent.v1.RunService/WatchRun";
+pub(crate) const WATCH_DOCUMENT: &str = "/treeagent.v1.DocumentService/WatchDocument";
 
 /// Messages of one stream, framed.
 pub type Messages = BoxStream<'static, Result<Bytes, Status>>;
 
-/// Handles one call.
+/// A stream that is watched.
+pub(crate) struct Watched {
+    pub(crate) messages: Messages,
+    pub(crate) resume: Resume,
+}
+
+/// Tells a client where to go on when its stream is ended without asking the watcher.
+pub(crate) struct Resume {
+    /// What `messages` has handed out so far: a seq, or bytes of a document.
+    pub(crate) position: Arc<AtomicU64>,
+    /// The hint for a position and a reason, framed.
+    pub(crate) hint: fn(u64, &str) -> Bytes,
+}
+
+/// Handles one call of `WatchRun`.
 pub(crate) async fn watch_run(
     State(gateway): State<Arc<Gateway>>,
     request: Request<axum::body::Body>,
+) -> Response<Body> {
+    respond(&gateway, request, async |request| gateway.watch_run(request).await).await
+}
+
+/// Handles one call of `WatchDocument`.
+pub(crate) async fn watch_document(
+    State(gateway): State<Arc<Gateway>>,
+    request: Request<axum::body::Body>,
+) -> Response<Body> {
+    respond(&gateway, request, async |request| gateway.watch_document(request).await).await
+}
+
+async fn respond<R: Message + Default>(
+    gateway: &Gateway,
+    request: Request<axum::body::Body>,
+    watch: impl AsyncFnOnce(R) -> Result<Watched, Status>,
 ) -> Response<Body> {
     let grpc = request.headers().get(header::CONTENT_TYPE);
     if !grpc.is_some_and(|t| t.as_bytes().starts_with(b"application/grpc")) {
@@ -39,13 +72,13 @@ pub(crate) async fn watch_run(
         *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         return response;
     }
-    let messages = match read(request.into_body()).await {
-        Ok(request) => gateway.watch(request).await,
+    let watched = match read(request.into_body()).await {
+        Ok(request) => watch(request).await,
         Err(status) => Err(status),
     };
-    match messages {
-        Ok(messages) => {
-            let mut response = Response::new(Body::new(Frames::new(messages)));
+    match watched {
+        Ok(watched) => {
+            let mut response = Response::new(Body::new(Frames::new(gateway.stalls.clone(), watched)));
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
             response
         }
@@ -54,13 +87,12 @@ pub(crate) async fn watch_run(
 }
 
 /// The one message of the request.
-async fn read(body: axum::body::Body) -> Result<WatchRunRequest, Status> {
+async fn read<R: Message + Default>(body: axum::body::Body) -> Result<R, Status> {
     let malformed = |what: String| errors::status(Code::Internal, "MALFORMED_REQUEST", what);
     let mut bytes = match Limited::new(body, MESSAGE_BYTES).collect().await {
         Ok(collected) => collected.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
-            let text =
-                format!("is longer than {MESSAGE_BYTES} bytes; send run_id, after_seq and snapshot only");
+            let text = format!("is longer than {MESSAGE_BYTES} bytes; send the fields of this call only");
             let error = FieldError::new("request", text);
             return Err(errors::field(Code::OutOfRange, "MESSAGE_TOO_LARGE", &error));
         }
@@ -70,17 +102,16 @@ async fn read(body: axum::body::Body) -> Result<WatchRunRequest, Status> {
         return Err(malformed("the request holds no message".into()));
     }
     if bytes.get_u8() != 0 {
-        let text = "WatchRun takes no compressed request; send it with grpc-encoding identity";
+        let text = "streams take no compressed request; send it with grpc-encoding identity";
         return Err(errors::status(Code::Unimplemented, "COMPRESSED_REQUEST", text));
     }
     if bytes.get_u32() as usize != bytes.len() {
         return Err(malformed("the request does not hold exactly one message".into()));
     }
-    WatchRunRequest::decode(bytes)
-        .map_err(|error| malformed(format!("the request is no WatchRunRequest: {error}")))
+    R::decode(bytes).map_err(|error| malformed(format!("the request is not that of this call: {error}")))
 }
 
-/// The messages of [`Gateway::watch`] as the generated server wants them: for callers that do not come over the
+/// The messages of a stream as the generated server wants them: for callers that do not come over the
 /// intercepted path.
 pub(crate) fn decoded<T: Message + Default>(messages: Messages) -> BoxStream<'static, Result<T, Status>> {
     messages
@@ -99,40 +130,74 @@ const CHUNK: usize = 16 * 1024;
 /// A frame of HTTP/2 costs a lock, a queue entry and a wake-up whatever it holds. So small messages that are ready at
 /// the same time are copied into one; a message that is alone, as on a quiet run, goes out in its shared bytes.
 struct Frames {
-    messages: Messages,
+    stalls: Arc<Stalls>,
+    line: Arc<Line>,
+    /// Taken when the stream was given up.
+    resume: Option<Resume>,
     /// Was ready, but did not fit into the chunk before.
     held: Option<Option<Result<Bytes, Status>>>,
     ended: bool,
 }
 
 impl Frames {
-    fn new(messages: Messages) -> Self {
-        Self { messages, held: None, ended: false }
+    fn new(stalls: Arc<Stalls>, watched: Watched) -> Self {
+        let line = stalls.keep(watched.messages);
+        Self { stalls, line, resume: Some(watched.resume), held: None, ended: false }
     }
 
-    /// `first` and whatever else is ready and fits beside it.
-    fn chunk(&mut self, first: Bytes, cx: &mut Context<'_>) -> Bytes {
-        let mut copied = BytesMut::new();
-        let mut size = first.len();
-        while size < CHUNK {
-            match Pin::new(&mut self.messages).poll_next(cx) {
-                Poll::Ready(Some(Ok(next))) if size + next.len() <= CHUNK => {
-                    if copied.is_empty() {
-                        copied.reserve(CHUNK);
-                        copied.extend_from_slice(&first);
-                    }
-                    copied.extend_from_slice(&next);
-                    size += next.len();
-                }
-                Poll::Ready(other) => {
-                    self.held = Some(other);
-                    break;
-                }
-                Poll::Pending => break,
-            }
+    /// The next bytes for the client; `None` when the stream ends well.
+    fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Status>>> {
+        let mut messages = self.line.asked();
+        let next = match (self.held.take(), &mut *messages) {
+            (Some(held), _) => held,
+            (None, Some(messages)) => ready!(messages.poll_next_unpin(cx)),
+            // Given up: one hint, then the end.
+            (None, None) => self.resume.take().map(|resume| Ok(resume.hint("stalled"))),
+        };
+        let next = match (next, &mut *messages) {
+            (Some(Ok(first)), Some(messages)) => Some(Ok(chunk(first, messages, &mut self.held, cx))),
+            (next, _) => next,
+        };
+        if matches!(next, Some(Ok(_))) {
+            self.stalls.handed_out(&self.line);
         }
-        if copied.is_empty() { first } else { copied.freeze() }
+        Poll::Ready(next)
     }
+}
+
+impl Resume {
+    fn hint(&self, reason: &str) -> Bytes {
+        (self.hint)(self.position.load(Ordering::Relaxed), reason)
+    }
+}
+
+/// `first` and whatever else is ready and fits beside it; what is ready and does not fit is held for the next.
+fn chunk(
+    first: Bytes,
+    messages: &mut Messages,
+    held: &mut Option<Option<Result<Bytes, Status>>>,
+    cx: &mut Context<'_>,
+) -> Bytes {
+    let mut copied = BytesMut::new();
+    let mut size = first.len();
+    while size < CHUNK {
+        match messages.poll_next_unpin(cx) {
+            Poll::Ready(Some(Ok(next))) if size + next.len() <= CHUNK => {
+                if copied.is_empty() {
+                    copied.reserve(CHUNK);
+                    copied.extend_from_slice(&first);
+                }
+                copied.extend_from_slice(&next);
+                size += next.len();
+            }
+            Poll::Ready(other) => {
+                *held = Some(other);
+                break;
+            }
+            Poll::Pending => break,
+        }
+    }
+    if copied.is_empty() { first } else { copied.freeze() }
 }
 
 impl http_body::Body for Frames {
@@ -146,12 +211,8 @@ impl http_body::Body for Frames {
         if self.ended {
             return Poll::Ready(None);
         }
-        let next = match self.held.take() {
-            Some(held) => held,
-            None => ready!(Pin::new(&mut self.messages).poll_next(cx)),
-        };
-        let status = match next {
-            Some(Ok(bytes)) => return Poll::Ready(Some(Ok(Frame::data(self.chunk(bytes, cx))))),
+        let status = match ready!(self.next(cx)) {
+            Some(Ok(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
             Some(Err(status)) => status,
             None => Status::ok(""),
         };
@@ -169,10 +230,20 @@ impl http_body::Body for Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
+    fn body(
+        stalls: Arc<Stalls>,
+        messages: impl futures::Stream<Item = Result<Bytes, Status>> + Send + 'static,
+    ) -> Frames {
+        let hint = |at, reason: &str| format!("{reason} at {at}").into();
+        let resume = Resume { position: Arc::new(AtomicU64::new(7)), hint };
+        Frames::new(stalls, Watched { messages: messages.boxed(), resume })
+    }
 
     /// The body's data frames for `messages`, and the `grpc-status` of its trailers.
     async fn sent(messages: Vec<Result<Bytes, Status>>) -> (Vec<Bytes>, String) {
-        let mut body = Frames::new(futures::stream::iter(messages).boxed());
+        let mut body = body(Arc::new(Stalls::new(Duration::from_secs(60))), futures::stream::iter(messages));
         let mut data = Vec::new();
         while let Some(frame) = body.frame().await {
             match frame.expect("a frame").into_data() {
@@ -214,5 +285,31 @@ mod tests {
         let messages = vec![Ok(message(1, 10)), Ok(message(2, 10)), Err(Status::unavailable("gone"))];
         let (data, status) = sent(messages).await;
         assert_eq!((data.concat().len(), status.as_str()), (20, "14"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_nobody_asks_for_more_lets_go_and_says_where_to_resume() {
+        let stalls = Arc::new(Stalls::new(Duration::from_secs(60)));
+        let looking = stalls.clone();
+        tokio::spawn(async move { looking.look_on().await });
+        let kept = Arc::new(());
+        let in_stream = kept.clone();
+        let messages = futures::stream::iter([Ok(message(1, 20_000)), Ok(message(2, 20_000))]).chain(
+            futures::stream::pending().map(move |never: Result<Bytes, Status>| {
+                let _ = &in_stream;
+                never
+            }),
+        );
+        let mut body = body(stalls, messages);
+        assert!(body.frame().await.is_some());
+        tokio::time::sleep(Duration::from_secs(59)).await;
+        assert_eq!(Arc::strong_count(&kept), 2, "given up too early");
+        tokio::time::sleep(Duration::from_secs(17)).await;
+        assert_eq!(Arc::strong_count(&kept), 1, "what the stream kept is gone");
+        let hint = body.frame().await.expect("a hint").expect("no error").into_data().expect("data");
+        assert_eq!(hint, "stalled at 7");
+        let last = body.frame().await.expect("an end").expect("no error").into_trailers().expect("trailers");
+        assert_eq!(last["grpc-status"], "0");
+        assert!(body.frame().await.is_none());
     }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use futures::StreamExt;
 use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -15,6 +17,7 @@ use tree_agent_store::Store;
 
 use super::frame::{self, Frame};
 use super::hub::Taken;
+use super::service::{Resume, Watched};
 use super::{Feed, WatchConfig};
 use crate::errors;
 
@@ -42,6 +45,8 @@ pub(crate) struct Watcher {
     store: Arc<dyn Store>,
     run: RunId,
     cursor: u64,
+    /// The cursor, for whoever ends the stream without asking.
+    position: Arc<AtomicU64>,
     head: u64,
     snapshot: Option<pb::Graph>,
     /// Taken from the window or the log, not yet sent.
@@ -76,6 +81,7 @@ impl Watcher {
             store,
             run: start.run,
             cursor: start.after_seq,
+            position: Arc::new(AtomicU64::new(start.after_seq)),
             head: start.head,
             snapshot: start.snapshot,
             ready: VecDeque::new(),
@@ -91,8 +97,18 @@ impl Watcher {
         }
     }
 
+    /// All messages.
+    pub(crate) fn watched(self) -> Watched {
+        let resume = Resume { position: self.position.clone(), hint };
+        let messages = futures::stream::unfold(self, async |mut watcher| {
+            let message = watcher.next().await?;
+            Some((message, watcher))
+        });
+        Watched { messages: messages.boxed(), resume }
+    }
+
     /// The next message; `None` when the stream ends well.
-    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, Status>> {
+    async fn next(&mut self) -> Option<Result<Bytes, Status>> {
         if self.closed {
             return None;
         }
@@ -122,6 +138,7 @@ impl Watcher {
             }
             if let Some(frame) = self.ready.pop_front() {
                 self.cursor = frame.seq;
+                self.position.store(frame.seq, Ordering::Relaxed);
                 self.ended = frame.last;
                 return Some(Ok(frame.bytes));
             }
@@ -203,9 +220,12 @@ impl Watcher {
 
     fn close(&mut self, reason: &str) -> Bytes {
         self.closed = true;
-        let hint = pb::ResumeHint { after_seq: self.cursor, reason: reason.to_owned() };
-        frame::encode(Message::ResumeHint(hint))
+        hint(self.cursor, reason)
     }
+}
+
+fn hint(after_seq: u64, reason: &str) -> Bytes {
+    frame::encode(Message::ResumeHint(pb::ResumeHint { after_seq, reason: reason.to_owned() }))
 }
 
 #[cfg(test)]
