@@ -15,8 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tree_agent_driver::DriverConfig;
 use tree_agent_fanout::{Fanout, InProcessFanout};
 use tree_agent_model::{LlmArgs, LlmConfig, RoleArgs, RoleConfig, ToolsArgs};
-use tree_agent_planner::Peers;
-use tree_agent_runtime::config::Problems;
+use tree_agent_runtime::config::{Problems, RoleUrls};
 use tree_agent_runtime::listen::bind;
 use tree_agent_store::Store;
 use tree_agent_store::embedded::EmbeddedStore;
@@ -100,16 +99,17 @@ impl Cluster {
             vec![gateway.parse().map_err(|e| CliError::Other(format!("{gateway} is not a URL: {e}")))?];
         let role = RoleConfig { gateways, ..role };
         let model = role.default_model().to_owned();
+        let roles = RoleUrls { planners, executors, aggregators };
         let planner_config = tree_agent_planner::Config {
             role: role.clone(),
             driver: DriverConfig::new(format!("embedded-{}", std::process::id())),
-            peers: Peers { planners, executors, aggregators },
+            peers: roles.clone(),
             drain: DRAIN,
         };
         let executor_role = RoleConfig { servers, ..role.clone() };
         let executor_config = tree_agent_executor::Config { role: executor_role, drain: DRAIN };
         let aggregator_config = tree_agent_aggregator::Config { role, drain: DRAIN };
-        let gateway_config = tree_agent_event_gateway::Config { drain: DRAIN, ..Default::default() };
+        let gateway_config = tree_agent_event_gateway::Config { drain: DRAIN, roles, ..Default::default() };
 
         let shutdown = CancellationToken::new();
         let mut services = JoinSet::new();

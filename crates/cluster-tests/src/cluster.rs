@@ -157,10 +157,12 @@ impl Cluster {
         }
         let driver = [
             ("TREE_AGENT_DATABASE_URL", database),
+            ("TREE_AGENT_LEASE_MS", options.lease.as_millis().to_string()),
+        ];
+        let roles = [
             ("TREE_AGENT_PLANNERS", urls(&planners)),
             ("TREE_AGENT_EXECUTORS", urls(&executors_seen)),
             ("TREE_AGENT_AGGREGATORS", urls(&aggregators)),
-            ("TREE_AGENT_LEASE_MS", options.lease.as_millis().to_string()),
         ];
         let role = [("TREE_AGENT_GATEWAY", urls(&gateways))];
         let common = [
@@ -183,8 +185,8 @@ impl Cluster {
             };
             addresses.into_iter().enumerate().map(process).collect()
         };
-        let gateways = make("event-gateway", gateways, &[&storage]);
-        let planners = make("planner", planners, &[&storage, &driver, &role]);
+        let gateways = make("event-gateway", gateways, &[&storage, &roles]);
+        let planners = make("planner", planners, &[&storage, &driver, &roles, &role]);
         let executors = make("executor", executors, &[&role]);
         let aggregators = make("aggregator", aggregators, &[&role]);
         (self.gateways, self.planners, self.executors, self.aggregators) =

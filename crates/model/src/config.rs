@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use http::Uri;
+use tree_agent_contract::ModelProblem;
 use tree_agent_contract::role::RoleError;
 use tree_agent_runtime::config::Problems;
 use tree_agent_tools::{GatewayDocuments, McpConfig, McpServers, ToolRegistry};
@@ -96,7 +97,7 @@ impl RoleConfig {
 
     /// Fails when a provider refuses its key, so that this is known before a run starts. Takes up to ten seconds for
     /// a provider that cannot be reached, which is no failure.
-    pub async fn check_keys(&self) -> Result<(), RoleError> {
+    pub async fn check_keys(&self) -> Result<(), ModelProblem> {
         self.language.check_keys().await
     }
 

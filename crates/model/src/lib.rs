@@ -19,11 +19,11 @@ use tree_agent_contract::role::{
 
 pub use config::{RoleArgs, RoleConfig, ToolsArgs};
 pub use io::RoleIo;
-pub use llm::{ContextTokens, LanguageModels, LlmArgs, LlmConfig, ModelName, Profile, ProviderKind};
+pub use llm::{ContextTokens, LanguageModels, LlmArgs, LlmConfig};
 pub use offline::Offline;
 pub use scripted::{Artifacts, Fault, Script, Scripted};
 pub use select::Models;
-pub use serve::{CallStream, RoleInput, RoleServer};
+pub use serve::{CallStream, ModelCheck, RoleInput, RoleServer};
 
 /// Something that can play all three roles.
 ///

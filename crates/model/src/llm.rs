@@ -23,12 +23,14 @@ mod toolbox;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tree_agent_contract::role::{
     AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PlanInput, PlannerOutput,
     RoleError, RoleErrorKind,
 };
+use tree_agent_contract::{ModelChoice, ModelName, ModelProblem, ModelProblemKind, Profile, ProviderKind};
 
 use crate::RoleModel;
 use crate::io::RoleIo;
@@ -37,7 +39,22 @@ use failure::{Failure, FailureKind};
 use provider::Provider;
 use reply::{AggregatorReply, Bounds, ExecutorReply, PlannerReply};
 
-pub use settings::{ContextTokens, LlmArgs, LlmConfig, ModelName, Profile, ProviderKind};
+pub use settings::{ContextTokens, LlmArgs, LlmConfig};
+
+/// When a provider is asked whether it takes its key.
+#[derive(Clone, Copy)]
+struct KeyCheck {
+    /// How long its answer holds: within that it is not asked again.
+    holds: Duration,
+    /// How long it may take to answer.
+    patience: Duration,
+}
+
+/// Asked for certain.
+const AT_START: KeyCheck = KeyCheck { holds: Duration::ZERO, patience: Duration::from_secs(10) };
+/// The user waits, and there may be many runs.
+const BEFORE_A_RUN: KeyCheck =
+    KeyCheck { holds: Duration::from_secs(120), patience: Duration::from_millis(1_500) };
 
 /// What every call of a service shares: one gate for each provider.
 struct Shared {
@@ -79,42 +96,60 @@ impl LanguageModels {
         self.0.config.is_set()
     }
 
-    /// Asks every provider that is named whether it takes its key. Only a definite no is an error: a provider that
+    /// Asks every provider that is named whether it takes its key. Only a definite no is a problem: a provider that
     /// cannot be reached now may be back when it is needed.
-    pub async fn check_keys(&self) -> Result<(), RoleError> {
-        let mut kinds: Vec<ProviderKind> = self.0.config.named().iter().map(|name| name.provider).collect();
+    pub async fn check_keys(&self) -> Result<(), ModelProblem> {
+        self.check_keys_of(self.0.config.named(), AT_START).await
+    }
+
+    /// Whether `choice` can be used: what it needs is set, and no provider refuses the key. A provider is asked at most
+    /// once in two minutes; one that does not answer soon refuses nothing.
+    pub(crate) async fn check(&self, choice: &ModelChoice) -> Result<(), ModelProblem> {
+        let Some(llm) = self.find(choice) else { return Ok(()) };
+        let config = &self.0.config;
+        let models = match &llm?.choice {
+            Choice::Profiles => config.of_profiles(),
+            Choice::Profile(profile) => config.of_profile(*profile).into_iter().collect(),
+            Choice::Model(model) => return self.check_keys_of(vec![model], BEFORE_A_RUN).await,
+        };
+        self.check_keys_of(models, BEFORE_A_RUN).await
+    }
+
+    async fn check_keys_of(&self, models: Vec<&ModelName>, check: KeyCheck) -> Result<(), ModelProblem> {
+        let mut kinds: Vec<ProviderKind> = models.into_iter().map(|name| name.provider).collect();
         kinds.sort_unstable();
         kinds.dedup();
         for kind in kinds {
-            match self.0.provider(kind)?.list().await {
-                Err(failure) if failure.kind == FailureKind::Key => return Err(failure.into()),
+            let checked = match self.0.provider(kind) {
+                Ok(provider) => provider.check_key(check.holds, check.patience).await,
+                Err(failure) => Err(failure),
+            };
+            match checked {
+                Err(failure) if failure.kind == FailureKind::Key => {
+                    return Err(ModelProblem::new(ModelProblemKind::KeyRefused, failure.message));
+                }
                 Err(failure) => tracing::warn!("the key could not be checked: {}", failure.message),
-                Ok(_) => {}
+                Ok(()) => {}
             }
         }
         Ok(())
     }
 
-    /// The model called `name`: `llm` for the profiles, one profile, or `provider:model`. `None` when the name is of
-    /// another family; an error when the model cannot be used as things are set.
-    pub(crate) fn find(&self, name: &str) -> Option<Result<Llm, RoleError>> {
+    /// The models that `choice` means. `None` when it is of another family; a problem when they cannot be used as
+    /// things are set.
+    pub(crate) fn find(&self, choice: &ModelChoice) -> Option<Result<Llm, ModelProblem>> {
         let config = &self.0.config;
-        let choice = match name {
-            "llm" => Choice::Profiles,
-            name => match (Profile::named(name), name.split_once(':')) {
-                (Some(profile), _) => Choice::Profile(profile),
-                (None, Some(("openai" | "anthropic" | "gemini", _))) => match ModelName::parse(name) {
-                    Ok(model) => Choice::Model(model),
-                    Err(message) => return Some(Err(RoleError::new(RoleErrorKind::Rejected, message))),
-                },
-                _ => return None,
-            },
+        let (choice, name) = match choice {
+            ModelChoice::Profiles => (Choice::Profiles, "llm"),
+            ModelChoice::Profile(profile) => (Choice::Profile(*profile), profile.as_str()),
+            ModelChoice::Model(model) => (Choice::Model(model.clone()), ""),
+            ModelChoice::Default | ModelChoice::Offline | ModelChoice::Scripted(_) => return None,
         };
         let usable = match &choice {
             Choice::Model(model) => config.usable(model),
             _ if config.is_set() => Ok(()),
-            _ => Err(RoleError::new(
-                RoleErrorKind::Rejected,
+            _ => Err(ModelProblem::new(
+                ModelProblemKind::NotSet,
                 format!(
                     "model {name:?} needs a language model; set TREE_AGENT_MODEL_FAST, _BALANCED or _POWERFUL to \
                      provider:model, or TREE_AGENT_MODEL_BASE_URL, where the role services run"

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tree_agent_contract::role::{RoleError, RoleErrorKind};
-
+use tree_agent_contract::role::RoleError;
+use tree_agent_contract::{ModelChoice, ModelProblem, ModelProblemKind};
 use tree_agent_runtime::config::Problems;
 
 use crate::RoleModel;
@@ -15,6 +15,8 @@ use crate::scripted::{Script, Scripted};
 #[derive(Clone)]
 pub struct Models {
     default: Arc<dyn RoleModel>,
+    /// What the default is called; none for one of the caller's own.
+    default_choice: Option<ModelChoice>,
     language: LanguageModels,
 }
 
@@ -27,24 +29,41 @@ impl Models {
 
     /// The built-in models, with one of the caller's own for calls that name none.
     pub fn with_default(default: Arc<dyn RoleModel>) -> Self {
-        Self { default, language: unset() }
+        Self { default, default_choice: None, language: unset() }
     }
 
     /// Every built-in model and `language`. An empty `default` means the language models when any is set, and
     /// `offline` otherwise.
     pub fn with_language_models(default: &str, language: LanguageModels) -> Result<Self, RoleError> {
-        let default = match default.trim() {
-            "" if language.are_set() => "llm",
-            "" => "offline",
-            name => name,
+        let choice = match ModelChoice::parse(default)? {
+            ModelChoice::Default if language.are_set() => ModelChoice::Profiles,
+            ModelChoice::Default => ModelChoice::Offline,
+            choice => choice,
         };
-        Ok(Self { default: find(default, &language)?, language })
+        Ok(Self { default: find(&choice, &language)?, default_choice: Some(choice), language })
     }
 
     /// The model called `name`; the default for the empty name. An unknown name, a malformed script or a language
-    /// model that is not set is [`RoleErrorKind::Rejected`].
+    /// model that is not set is rejected.
     pub fn resolve(&self, name: &str) -> Result<Arc<dyn RoleModel>, RoleError> {
-        if name.trim().is_empty() { Ok(self.default.clone()) } else { find(name, &self.language) }
+        match ModelChoice::parse(name)? {
+            ModelChoice::Default => Ok(self.default.clone()),
+            choice => find(&choice, &self.language),
+        }
+    }
+
+    /// Whether the model called `name` can be used, as far as that can be known before it is asked: it exists, what it
+    /// needs is set, and its provider does not refuse the key.
+    pub async fn check(&self, name: &str) -> Result<(), ModelProblem> {
+        let choice = match (ModelChoice::parse(name)?, &self.default_choice) {
+            (ModelChoice::Default, Some(default)) => default.clone(),
+            (choice, _) => choice,
+        };
+        if let ModelChoice::Scripted(script) = &choice {
+            let read = script.parse::<Script>();
+            return read.map(drop).map_err(|e| ModelProblem::new(ModelProblemKind::Unknown, e.message));
+        }
+        self.language.check(&choice).await
     }
 }
 
@@ -52,26 +71,20 @@ fn unset() -> LanguageModels {
     LanguageModels::new(&LlmArgs::default().check_with(&mut Problems::default(), &|_| None))
 }
 
-fn find(name: &str, language: &LanguageModels) -> Result<Arc<dyn RoleModel>, RoleError> {
-    if let Some(model) = language.find(name.trim()) {
+fn find(choice: &ModelChoice, language: &LanguageModels) -> Result<Arc<dyn RoleModel>, RoleError> {
+    if let Some(model) = language.find(choice) {
         return Ok(Arc::new(model?));
     }
-    let (family, options) = name.trim().split_once(':').unwrap_or((name.trim(), ""));
-    match family {
-        "offline" if options.is_empty() => Ok(Arc::new(Offline)),
-        "scripted" => Ok(Arc::new(Scripted::new(options.parse::<Script>()?))),
-        _ => Err(RoleError::new(
-            RoleErrorKind::Rejected,
-            format!(
-                "model {name:?} is unknown; use \"offline\", \"llm\", \"openai:MODEL\", \"anthropic:MODEL\", \
-                 \"gemini:MODEL\", or \"scripted:fanout=4,depth=3\""
-            ),
-        )),
+    match choice {
+        ModelChoice::Scripted(script) => Ok(Arc::new(Scripted::new(script.parse::<Script>()?))),
+        _ => Ok(Arc::new(Offline)),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tree_agent_contract::role::RoleErrorKind;
+
     use super::*;
 
     #[test]

@@ -20,7 +20,9 @@ use tree_agent_contract::role::{
     RoleError, RoleErrorKind, RoleUpdate,
 };
 use tree_agent_proto::v1 as pb;
+use tree_agent_proto::v1::model_service_server::{ModelService, ModelServiceServer};
 use tree_agent_proto::{Wire, role_status};
+use tree_agent_runtime::limited;
 use tree_agent_tools::{Caller, ToolRegistry};
 
 use crate::RoleModel;
@@ -106,6 +108,11 @@ impl RoleServer {
         Self { models, tools }
     }
 
+    /// Says whether a model can be used here: what every role service serves beside its role.
+    pub fn model_service(&self) -> ModelServiceServer<ModelCheck> {
+        limited!(ModelServiceServer::new(ModelCheck(self.models.clone())))
+    }
+
     /// Starts a call. A request that cannot be served fails here; whatever happens later ends the stream.
     pub fn call<I>(&self, request: Request<I::Pb>) -> Result<Response<CallStream<I>>, Status>
     where
@@ -140,6 +147,20 @@ impl RoleServer {
             deadline: Box::pin(sleep_until(Instant::now() + limit)),
             heartbeat: Box::pin(sleep_until(Instant::now() + HEARTBEAT)),
         }))
+    }
+}
+
+/// Whether a model can be used where this runs.
+pub struct ModelCheck(Models);
+
+#[tonic::async_trait]
+impl ModelService for ModelCheck {
+    async fn check_model(
+        &self,
+        request: Request<pb::CheckModelRequest>,
+    ) -> Result<Response<pb::CheckModelResponse>, Status> {
+        let problem = self.0.check(&request.get_ref().model).await.err();
+        Ok(Response::new(pb::CheckModelResponse { problem: problem.to_wire() }))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tree_agent_contract::error::FieldError;
 use tree_agent_contract::role::*;
-use tree_agent_contract::{Allowance, BudgetLeft};
+use tree_agent_contract::{Allowance, BudgetLeft, ModelProblem, ModelProblemKind};
 
 use crate::v1 as pb;
 use crate::wire::{Wire, missing, wire_enum, wire_message, within};
@@ -12,6 +12,7 @@ wire_enum! {
     Complexity => pb::Complexity { Low, Medium, High }
     ActionKind => pb::ActionKind { Analysis, ToolCall, Document }
     DraftType => pb::DraftType { Document, Json }
+    ModelProblemKind => pb::ModelProblemKind { Unknown, NotSet, KeyMissing, KeyRefused }
 }
 
 wire_message! {
@@ -45,6 +46,8 @@ wire_message! {
     AggregatorOutput => AggregatorOutput { synthesis [required], artifacts, result [required], next [required], scratchpad [required] }
     Synthesis => Synthesis { summary, key_findings, gaps }
     AggregatorNext => AggregatorNext { should_replan, replan_reason }
+
+    ModelProblem => ModelProblem { kind, message }
 }
 
 impl Wire for RoleUpdate {

@@ -112,6 +112,47 @@ impl StorageArgs {
     }
 }
 
+/// Where the role services are found.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RolesArgs {
+    /// URLs of planners, separated by commas.
+    #[arg(long, env = "TREE_AGENT_PLANNERS", value_name = "URLS", default_value = "http://127.0.0.1:7401")]
+    pub planners: String,
+    /// URLs of executors, separated by commas.
+    #[arg(long, env = "TREE_AGENT_EXECUTORS", value_name = "URLS", default_value = "http://127.0.0.1:7402")]
+    pub executors: String,
+    /// URLs of aggregators, separated by commas.
+    #[arg(
+        long,
+        env = "TREE_AGENT_AGGREGATORS",
+        value_name = "URLS",
+        default_value = "http://127.0.0.1:7403"
+    )]
+    pub aggregators: String,
+}
+
+/// [`RolesArgs`], checked; each URL may stand for several replicas behind one host name.
+#[derive(Clone, Debug, Default)]
+pub struct RoleUrls {
+    /// The planners.
+    pub planners: Vec<http::Uri>,
+    /// The executors.
+    pub executors: Vec<http::Uri>,
+    /// The aggregators.
+    pub aggregators: Vec<http::Uri>,
+}
+
+impl RolesArgs {
+    /// Checks the arguments; what is wrong is noted in `problems`.
+    pub fn check(&self, problems: &mut Problems) -> RoleUrls {
+        RoleUrls {
+            planners: problems.urls("TREE_AGENT_PLANNERS", &self.planners),
+            executors: problems.urls("TREE_AGENT_EXECUTORS", &self.executors),
+            aggregators: problems.urls("TREE_AGENT_AGGREGATORS", &self.aggregators),
+        }
+    }
+}
+
 /// Everything that is wrong with the configuration.
 #[derive(Debug, Default)]
 pub struct Problems(Vec<String>);

@@ -50,8 +50,14 @@ pub async fn serve_role(
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
+    let models = role.model_service();
     let aggregator = limited!(AggregatorServiceServer::new(Aggregator { role }));
-    Ok(Server::new(Readiness::new()).service(aggregator).drain(drain).serve(listener, shutdown).await?)
+    Ok(Server::new(Readiness::new())
+        .service(aggregator)
+        .service(models)
+        .drain(drain)
+        .serve(listener, shutdown)
+        .await?)
 }
 
 struct Aggregator {

@@ -7,6 +7,7 @@
 mod documents;
 mod errors;
 mod gateway;
+mod models;
 mod pages;
 mod projects;
 mod runs;
@@ -23,6 +24,7 @@ use tree_agent_fanout::Fanout;
 use tree_agent_proto::v1::document_service_server::DocumentServiceServer;
 use tree_agent_proto::v1::project_service_server::ProjectServiceServer;
 use tree_agent_proto::v1::run_service_server::RunServiceServer;
+use tree_agent_runtime::config::RoleUrls;
 use tree_agent_runtime::server::{Connections, ServeError};
 use tree_agent_runtime::{Readiness, Server, limited, retry};
 use tree_agent_store::Store;
@@ -46,6 +48,9 @@ pub struct Config {
     pub connections: Connections,
     /// Which web pages, beside our own, may call from a browser.
     pub origins: Origins,
+    /// The role services, which say whether the model of a new run can be used; those of which no URL is known are not
+    /// asked.
+    pub roles: RoleUrls,
     /// How often store and fan-out are asked whether they work.
     pub health_check: Duration,
 }
@@ -57,6 +62,7 @@ impl Default for Config {
             drain: tree_agent_runtime::server::DRAIN,
             connections: Connections::default(),
             origins: Origins::Loopback,
+            roles: RoleUrls::default(),
             health_check: Duration::from_secs(2),
         }
     }
@@ -92,11 +98,12 @@ pub async fn serve(
     let gateway = Gateway::new(store, fanout, config.watch, shutdown.clone(), done.clone());
     let stalls = gateway.stalls.clone();
     tokio::spawn(done.run_until_cancelled_owned(async move { stalls.look_on().await }));
+    let models = models::Models::new(&config.roles);
     Server::new(readiness)
         .drain(config.drain)
         .connections(config.connections)
         .service(
-            limited!(RunServiceServer::new(runs::Runs(gateway.clone())))
+            limited!(RunServiceServer::new(runs::Runs { gateway: gateway.clone(), models }))
                 .max_encoding_message_size(limits::GRAPH_BYTES),
         )
         .service(limited!(DocumentServiceServer::new(documents::Documents(gateway.clone()))))

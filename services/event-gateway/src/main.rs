@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Parser;
 use tree_agent_event_gateway::{Config, DEFAULT_PORT, Origins, WatchConfig, serve};
-use tree_agent_runtime::config::{ListenArgs, LogArgs, Problems, StorageArgs};
+use tree_agent_runtime::config::{ListenArgs, LogArgs, Problems, RolesArgs, StorageArgs};
 use tree_agent_runtime::server::{Connections, while_starting};
 use tree_agent_runtime::{Readiness, listen, retry, shutdown, telemetry};
 use tree_agent_store::StoreError;
@@ -21,6 +21,8 @@ struct Args {
     log: LogArgs,
     #[command(flatten)]
     storage: StorageArgs,
+    #[command(flatten)]
+    roles: RolesArgs,
     /// Web pages that may call from a browser, beside our own: loopback, * for any, or origins such as
     /// https://example.org separated by commas.
     #[arg(long, env = "TREE_AGENT_ALLOWED_ORIGINS", value_name = "ORIGINS", default_value = "loopback")]
@@ -72,6 +74,7 @@ async fn main() -> anyhow::Result<()> {
         drain: args.listen.drain(&mut problems),
         connections: args.connections(&mut problems),
         origins: origins.unwrap_or(Origins::Loopback),
+        roles: args.roles.check(&mut problems),
         ..Config::default()
     };
     problems.finish()?;

@@ -8,8 +8,8 @@ use prost::Message;
 use tonic::{Request, Response, Status};
 use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::{
-    DocumentId, Event, EventBody, FieldError, NodeId, ProjectId, RunId, RunSpec, RunStatus, RunSummary,
-    Strategy, Timestamp, limits,
+    DocumentId, Event, EventBody, FieldError, ModelChoice, NodeId, ProjectId, RunId, RunSpec, RunStatus,
+    RunSummary, Strategy, Timestamp, limits,
 };
 use tree_agent_engine::Graph;
 use tree_agent_fanout::Topic;
@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use crate::errors;
 use crate::gateway::{Gateway, from_wire, id, now, unimplemented_field};
+use crate::models::Models;
 use crate::pages::{self, Pages};
 use crate::watch::service::decoded;
 
@@ -32,18 +33,21 @@ const SCAN: usize = 20_000;
 const PAGE: usize = 1_000;
 
 /// The service.
-pub(crate) struct Runs(pub(crate) Arc<Gateway>);
+pub(crate) struct Runs {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) models: Models,
+}
 
 impl Runs {
     async fn run(&self, run: RunId) -> Result<RunSummary, Status> {
-        self.0.store.run(run).await.map_err(|e| errors::store(&e))
+        self.gateway.store.run(run).await.map_err(|e| errors::store(&e))
     }
 
     /// `NOT_FOUND` for a node that the run does not have. Every node has its scratchpad from its first event on, so
     /// there is no need to read the log to its end.
     async fn require_node(&self, run: RunId, node: NodeId) -> Result<(), Status> {
         let unknown = || errors::not_found("node_id", format!("node {node} does not exist in run {run}"));
-        match self.0.store.document(DocumentId::scratchpad(node)).await {
+        match self.gateway.store.document(DocumentId::scratchpad(node)).await {
             Ok(document) if document.run_id == Some(run) => Ok(()),
             Ok(_) | Err(StoreError::NotFound { .. }) => Err(unknown()),
             Err(error) => Err(errors::store(&error)),
@@ -60,7 +64,8 @@ impl RunService for Runs {
         let request = request.into_inner();
         let request_id = request.request_id.clone();
         let spec = spec(request)?;
-        self.0.require_projects("context.project_ids", &spec.context.project_ids).await?;
+        self.gateway.require_projects("context.project_ids", &spec.context.project_ids).await?;
+        self.models.require(&spec.model).await?;
         let run_id = RunId::from(Uuid::now_v7());
         let started = tree_agent_engine::start(run_id, spec.clone(), now());
         let projection = first_rows(run_id, &started.events)?;
@@ -73,7 +78,7 @@ impl RunService for Runs {
             projection,
             documents: started.documents,
         };
-        let created = self.0.store.create_run(run).await.map_err(|error| match error {
+        let created = self.gateway.store.create_run(run).await.map_err(|error| match error {
             StoreError::Conflict(message) => errors::already_exists("request_id", message),
             other => errors::store(&other),
         })?;
@@ -84,7 +89,7 @@ impl RunService for Runs {
             }
             Created::Existing(run) => (run, vec![(Topic::Wake, Bytes::new())]),
         };
-        self.0.hint(hints).await;
+        self.gateway.hint(hints).await;
         Ok(Response::new(pb::CreateRunResponse { run: Some(self.run(run_id).await?.to_wire()) }))
     }
 
@@ -117,7 +122,7 @@ impl RunService for Runs {
         })?;
         let query =
             RunQuery { statuses, project_id, objective_contains: request.objective_contains, before, limit };
-        let mut page = self.0.store.list_runs(query).await.map_err(|e| errors::store(&e))?;
+        let mut page = self.gateway.store.list_runs(query).await.map_err(|e| errors::store(&e))?;
         let mut bytes = 0;
         let fits = page.items.iter().take_while(|run| {
             let before = bytes;
@@ -141,7 +146,7 @@ impl RunService for Runs {
         &self,
         request: Request<pb::WatchRunRequest>,
     ) -> Result<Response<Self::WatchRunStream>, Status> {
-        Ok(Response::new(decoded(self.0.watch(request.into_inner()).await?)))
+        Ok(Response::new(decoded(self.gateway.watch(request.into_inner()).await?)))
     }
 
     async fn list_events(
@@ -181,7 +186,7 @@ impl RunService for Runs {
         if at_seq > head {
             return Err(errors::beyond_head("at_seq", at_seq, head));
         }
-        let answer = pb::GetGraphResponse { graph: Some(self.0.graph(run, at_seq).await?) };
+        let answer = pb::GetGraphResponse { graph: Some(self.gateway.graph(run, at_seq).await?) };
         let bytes = answer.encoded_len();
         if bytes > limits::GRAPH_BYTES {
             return Err(errors::graph_too_large(bytes));
@@ -201,8 +206,8 @@ impl RunService for Runs {
         let summary = self.run(run).await?;
         if !summary.status.is_final() {
             let command = Command::Cancel { reason: request.reason };
-            self.0.store.send_command(run, command).await.map_err(|e| errors::store(&e))?;
-            self.0.hint(vec![(Topic::Wake, Bytes::new())]).await;
+            self.gateway.store.send_command(run, command).await.map_err(|e| errors::store(&e))?;
+            self.gateway.hint(vec![(Topic::Wake, Bytes::new())]).await;
         }
         Ok(Response::new(pb::CancelRunResponse { run: Some(summary.to_wire()) }))
     }
@@ -244,6 +249,9 @@ fn spec(request: pb::CreateRunRequest) -> Result<RunSpec, Status> {
     };
     if let Err(Invalid(errors)) = spec.validate() {
         errors.into_iter().for_each(|error| checks.push(error));
+    }
+    if let Err(problem) = ModelChoice::parse(&spec.model) {
+        checks.push(FieldError::new("model", problem.message));
     }
     checks.finish().map_err(|e| invalid(&e))?;
     if strategy != Strategy::Tree {
@@ -300,7 +308,7 @@ impl Runs {
         let filtered = filter.node.is_some() || !filter.types.is_empty();
         'scan: while seq < head && looked_at < SCAN {
             let page = if filtered { PAGE } else { limit };
-            let read = self.0.store.read(run, seq, page).await.map_err(|e| errors::store(&e))?;
+            let read = self.gateway.store.read(run, seq, page).await.map_err(|e| errors::store(&e))?;
             if read.is_empty() {
                 break;
             }

@@ -36,6 +36,8 @@ async fn create_run() {
         (create(" \n "), InvalidArgument, "objective"),
         (create(&"x".repeat(16 * 1024 + 1)), InvalidArgument, "objective"),
         (CreateRunRequest { model: "m".repeat(257), ..create("why?") }, InvalidArgument, "model"),
+        (CreateRunRequest { model: "mistral:large".into(), ..create("why?") }, InvalidArgument, "model"),
+        (CreateRunRequest { model: "openai:".into(), ..create("why?") }, InvalidArgument, "model"),
         (CreateRunRequest { request_id: "r".repeat(129), ..create("why?") }, InvalidArgument, "request_id"),
         (CreateRunRequest { strategy: 77, ..create("why?") }, InvalidArgument, "strategy"),
         (CreateRunRequest { strategy: Strategy::Search as i32, ..create("why?") }, Unimplemented, "strategy"),

@@ -50,8 +50,14 @@ pub async fn serve_role(
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
+    let models = role.model_service();
     let executor = limited!(ExecutorServiceServer::new(Executor { role }));
-    Ok(Server::new(Readiness::new()).service(executor).drain(drain).serve(listener, shutdown).await?)
+    Ok(Server::new(Readiness::new())
+        .service(executor)
+        .service(models)
+        .drain(drain)
+        .serve(listener, shutdown)
+        .await?)
 }
 
 struct Executor {

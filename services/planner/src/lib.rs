@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Uri;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::role::RoleError;
 use tree_agent_driver::{Driver, DriverConfig, GrpcRoles};
 use tree_agent_fanout::Fanout;
 use tree_agent_model::RoleConfig;
+use tree_agent_runtime::config::RoleUrls;
 use tree_agent_runtime::server::ServeError;
 use tree_agent_runtime::{Readiness, Server, retry};
 use tree_agent_store::Store;
@@ -30,20 +30,9 @@ pub struct Config {
     /// How runs are driven.
     pub driver: DriverConfig,
     /// The role services that the driver calls.
-    pub peers: Peers,
+    pub peers: RoleUrls,
     /// How long calls in flight get to end after shutdown.
     pub drain: Duration,
-}
-
-/// Where the driver finds the roles; each URL may stand for several replicas behind one host name.
-#[derive(Clone, Debug)]
-pub struct Peers {
-    /// The planners.
-    pub planners: Vec<Uri>,
-    /// The executors.
-    pub executors: Vec<Uri>,
-    /// The aggregators.
-    pub aggregators: Vec<Uri>,
 }
 
 /// Why the service could not run.
@@ -66,7 +55,9 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
-    let role = role::service(config.role.server()?);
+    let role = config.role.server()?;
+    let models = role.model_service();
+    let role = role::service(role);
     let peers = &config.peers;
     let roles = GrpcRoles::new(&peers.planners, &peers.executors, &peers.aggregators);
     let driver = Driver::new(store.clone(), fanout.clone(), Arc::new(roles), config.driver);
@@ -95,7 +86,11 @@ pub async fn serve(
         async move { outcome }
     });
     let health = async { tokio::join!(store_health, fanout_health, driver_health, runs_health) };
-    let server = Server::new(readiness).service(role).drain(config.drain).serve(listener, shutdown.clone());
+    let server = Server::new(readiness)
+        .service(role)
+        .service(models)
+        .drain(config.drain)
+        .serve(listener, shutdown.clone());
     // Without its server nobody could see how the driver is: they end together.
     let server = async {
         let served = server.await;

@@ -2,5 +2,6 @@
 
 mod answers;
 mod faults;
+mod keys;
 mod roles;
 mod scratchpads;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use genai::chat::{ChatMessage, ChatRequest, StopReason, Tool};
+use tree_agent_contract::ModelName;
 use tree_agent_contract::event::UsageRecorded;
 use tree_agent_contract::role::{Action, RoleError, RoleErrorKind};
 
@@ -13,7 +14,6 @@ use super::history::History;
 use super::prompt::{Prompt, Repair};
 use super::provider::{Provider, Question, Turn};
 use super::reply::{Bounds, Reply};
-use super::settings::ModelName;
 use super::stream::Scribe;
 use super::{Shared, json, prices, tokens, toolbox};
 use crate::io::RoleIo;

@@ -95,6 +95,12 @@ pub(super) fn classify(error: &genai::Error, provider: &Provider) -> Failure {
         genai::Error::WebModelCall { webc_error: webc::Error::ResponseFailedStatus { body, .. }, .. } => {
             body.clone()
         }
+        // An event without a candidate and without an error: Gemini refuses the prompt, and the client library keeps
+        // nothing of why.
+        genai::Error::ChatResponse { body, .. } if body.get("finishReason").is_some() => {
+            let message = format!("{} gave no answer: it blocked the prompt", provider.shown());
+            return Failure::new(FailureKind::Refused, message);
+        }
         genai::Error::ChatResponse { body, .. } => body.to_string(),
         genai::Error::StreamParse { .. } => {
             let message = format!("{} sent something that is no event of an answer", provider.shown());
@@ -104,7 +110,7 @@ pub(super) fn classify(error: &genai::Error, provider: &Provider) -> Failure {
         other => return provider.refusal(None, &other.to_string()),
     };
     let mut failure = provider.refusal(error.status().map(|s| s.as_u16()), &body);
-    failure.retry_after = error.headers().and_then(retry_after);
+    failure.retry_after = error.headers().and_then(retry_after).or_else(|| retry_delay(&body));
     failure
 }
 
@@ -181,6 +187,14 @@ fn retry_after(headers: &reqwest::header::HeaderMap) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds.max(0.0)).ok()
 }
 
+/// The `retryDelay` of a `google.rpc.RetryInfo` in a body, such as `"17s"` or `"0.25s"`.
+fn retry_delay(body: &str) -> Option<Duration> {
+    let (_, after) = body.split_once("\"retryDelay\"")?;
+    let value = after.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    let (seconds, _) = value.split_once("s\"")?;
+    Duration::try_from_secs_f64(seconds.parse().ok()?).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,6 +226,17 @@ mod tests {
         }
         assert_eq!(kind_of(None, r#"{"type":"overloaded_error"}"#), K::Overloaded);
         assert_eq!(kind_of(None, r#"{"message":"boom"}"#), K::Server);
+    }
+
+    #[test]
+    fn the_delay_in_a_body_is_read() {
+        let body =
+            |delay: &str| format!(r#"{{"details": [{{"@type": "RetryInfo", "retryDelay": {delay}}}]}}"#);
+        assert_eq!(retry_delay(&body("\"17s\"")), Some(Duration::from_secs(17)));
+        assert_eq!(retry_delay(&body("\"0.25s\"")), Some(Duration::from_millis(250)));
+        for bad in ["\"-1s\"", "17", "\"soon\"", "\"17 s", "null"] {
+            assert_eq!(retry_delay(&body(bad)), None, "{bad}");
+        }
     }
 
     #[test]

@@ -1,20 +1,21 @@
 //! The most that one call of a role can use, from the settings: what an estimate before a run is made of.
 
-use tree_agent_contract::{CallCost, RoleCosts};
+use tree_agent_contract::{CallCost, ModelChoice, ModelName, Profile, RoleCosts};
 
 use super::ask::REPAIRS;
 use super::prices;
-use super::settings::{LlmConfig, ModelName, Profile};
+use super::settings::LlmConfig;
 
 impl LlmConfig {
     /// The most that one call of each role can use when a run names the model `name` (`llm`, a profile or
     /// `provider:model`); none for a name that means no language model here. The dearest model that may answer counts,
     /// the fallback included.
     pub fn most_per_call(&self, name: &str) -> Option<RoleCosts> {
-        let named = match (name, Profile::named(name)) {
-            ("llm", _) => None,
-            (_, Some(profile)) => Some(self.of_profile(profile)?.clone()),
-            (name, None) => Some(ModelName::parse(name).ok()?),
+        let named = match ModelChoice::parse(name).ok()? {
+            ModelChoice::Profiles => None,
+            ModelChoice::Profile(profile) => Some(self.of_profile(profile)?.clone()),
+            ModelChoice::Model(model) => Some(model),
+            ModelChoice::Default | ModelChoice::Offline | ModelChoice::Scripted(_) => return None,
         };
         let of = |profile| named.as_ref().or_else(|| self.of_profile(profile));
         let tuning = &self.tuning;

@@ -72,7 +72,7 @@ mod tests {
     fn the_file_is_whole() {
         assert!(PRICES.as_of.len() == 10 && PRICES.as_of.starts_with("20"), "{}", PRICES.as_of);
         for (name, price) in &PRICES.models {
-            super::super::settings::ModelName::parse(name).expect(name);
+            tree_agent_contract::ModelName::parse(name).expect(name);
             let ordered = 0.0 < price.cached && price.cached <= price.input && price.input <= price.output;
             assert!(ordered, "{name}: {price:?}");
         }

@@ -13,10 +13,11 @@ use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ServiceTarget};
 use serde_json::Value;
 use tokio::time::timeout;
+use tree_agent_contract::{ModelName, ProviderKind};
 
 use super::failure::{Failure, FailureKind, classify, kind_of};
 use super::gate::{Gate, backoff};
-use super::settings::{Address, ModelName, ProviderKind, Tuning};
+use super::settings::{Address, Tuning};
 use super::stream::Scribe;
 
 /// Bytes of a refusal that an error quotes.
@@ -36,6 +37,8 @@ pub(super) struct Provider {
     first: OnceLock<String>,
     /// What models of this provider were found unable to do.
     unable: Mutex<HashSet<(String, FailureKind)>>,
+    /// When it was last asked whether the key is right, and what came of it. Held while it is asked.
+    key: tokio::sync::Mutex<Option<(Instant, Result<(), Failure>)>>,
 }
 
 /// One request.
@@ -87,6 +90,7 @@ impl Provider {
             backoff: tuning.backoff,
             first: OnceLock::new(),
             unable: Mutex::default(),
+            key: tokio::sync::Mutex::default(),
         })
     }
 
@@ -151,7 +155,7 @@ impl Provider {
         if let Some(first) = self.first.get() {
             return Ok(first.clone());
         }
-        let list = self.list().await?;
+        let list = self.list(Duration::from_secs(10)).await?;
         let id = list["data"][0]["id"].as_str().or_else(|| list["models"][0]["name"].as_str());
         let id = id.ok_or_else(|| {
             let message = format!("{} lists no model; set TREE_AGENT_MODEL_BALANCED", self.shown());
@@ -160,10 +164,23 @@ impl Provider {
         Ok(self.first.get_or_init(|| id.to_owned()).clone())
     }
 
+    /// Whether the key is right. A refusal is a failure of kind [`FailureKind::Key`]; every other failure leaves it
+    /// open. An answer that is younger than `holds` stands for a new one.
+    pub(super) async fn check_key(&self, holds: Duration, patience: Duration) -> Result<(), Failure> {
+        let mut known = self.key.lock().await;
+        if let Some((at, outcome)) = &*known
+            && at.elapsed() < holds
+        {
+            return outcome.clone();
+        }
+        let outcome = self.list(patience).await.map(drop);
+        *known = Some((Instant::now(), outcome.clone()));
+        outcome
+    }
+
     /// The models that the provider lists: the cheapest request that tells whether the key is right.
-    pub(super) async fn list(&self) -> Result<Value, Failure> {
-        let mut request =
-            self.http.get(format!("{}models", self.address.url)).timeout(Duration::from_secs(10));
+    async fn list(&self, patience: Duration) -> Result<Value, Failure> {
+        let mut request = self.http.get(format!("{}models", self.address.url)).timeout(patience);
         if let Some(key) = &self.address.key {
             let key = key.expose();
             request = match self.kind {
@@ -221,6 +238,10 @@ impl Provider {
         }
     }
 
+    fn cut_off(&self) -> Failure {
+        Failure::new(FailureKind::Broken, format!("{} ended its answer in the middle", self.shown()))
+    }
+
     async fn once(&self, question: &Question<'_>, scribe: &mut Scribe<'_>) -> Result<Turn, Failure> {
         let begun = Instant::now();
         let mut options = ChatOptions::default()
@@ -250,8 +271,7 @@ impl Provider {
                     return Err(Failure::new(FailureKind::Stalled, message));
                 }
                 Ok(None) => {
-                    let message = format!("{} ended its answer in the middle", self.shown());
-                    return Err(Failure::new(FailureKind::Broken, message));
+                    return Err(self.cut_off());
                 }
                 Ok(Some(event)) => event.map_err(|e| classify(&e, self))?,
             };
@@ -259,6 +279,12 @@ impl Provider {
                 ChatStreamEvent::Chunk(chunk) => {
                     scribe.write(&chunk.content).await;
                     turn.text.push_str(&chunk.content);
+                }
+                // The client library takes the end of Gemini's stream for the end of its answer, which always says why.
+                ChatStreamEvent::End(end)
+                    if self.kind == ProviderKind::Gemini && end.captured_stop_reason.is_none() =>
+                {
+                    return Err(self.cut_off());
                 }
                 ChatStreamEvent::End(end) => {
                     turn.tokens = end.captured_usage.as_ref().and_then(tokens);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tree_agent_contract::role::{RoleError, RoleErrorKind};
+use tree_agent_contract::{ModelName, ModelProblem, ModelProblemKind, Profile, ProviderKind};
 use tree_agent_runtime::config::Problems;
 
 use super::secret::Secret;
@@ -129,109 +129,21 @@ impl Default for LlmArgs {
     }
 }
 
-/// A company, or a protocol, that serves models.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ProviderKind {
-    /// OpenAI, and everything that speaks its chat completions.
-    OpenAi,
-    /// Anthropic.
-    Anthropic,
-    /// Google Gemini.
-    Gemini,
-}
-
-impl ProviderKind {
-    const ALL: [Self; 3] = [Self::OpenAi, Self::Anthropic, Self::Gemini];
-
-    /// The name in `provider:model`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::OpenAi => "openai",
-            Self::Anthropic => "anthropic",
-            Self::Gemini => "gemini",
-        }
-    }
-
-    /// The environment variable that holds the key.
-    pub const fn key_variable(self) -> &'static str {
-        match self {
-            Self::OpenAi => "OPENAI_API_KEY",
-            Self::Anthropic => "ANTHROPIC_API_KEY",
-            Self::Gemini => "GEMINI_API_KEY",
-        }
-    }
-
-    const fn own_url(self) -> &'static str {
-        match self {
-            Self::OpenAi => "https://api.openai.com/v1/",
-            Self::Anthropic => "https://api.anthropic.com/v1/",
-            Self::Gemini => "https://generativelanguage.googleapis.com/v1beta/",
-        }
+/// Where a provider's own service is.
+const fn own_url(kind: ProviderKind) -> &'static str {
+    match kind {
+        ProviderKind::OpenAi => "https://api.openai.com/v1/",
+        ProviderKind::Anthropic => "https://api.anthropic.com/v1/",
+        ProviderKind::Gemini => "https://generativelanguage.googleapis.com/v1beta/",
     }
 }
 
-/// `provider:model`. An empty model means the first one that the server lists.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ModelName {
-    /// Who serves it.
-    pub provider: ProviderKind,
-    /// What it is called there.
-    pub model: String,
-}
-
-impl std::fmt::Display for ModelName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.provider.as_str(), if self.model.is_empty() { "first" } else { &self.model })
-    }
-}
-
-impl ModelName {
-    /// Reads `provider:model`; the error says what would be right.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let expected = "write provider:model, with openai, anthropic or gemini as the provider";
-        let (provider, model) =
-            text.trim().split_once(':').ok_or_else(|| format!("{text:?} names no provider; {expected}"))?;
-        let provider = ProviderKind::ALL
-            .into_iter()
-            .find(|kind| kind.as_str() == provider.trim())
-            .ok_or_else(|| format!("{text:?}: the provider is unknown; {expected}"))?;
-        let model = model.trim();
-        if model.is_empty() || model.len() > 200 || model.chars().any(char::is_whitespace) {
-            return Err(format!("{text:?} names no model; {expected}"));
-        }
-        Ok(Self { provider, model: model.to_owned() })
-    }
-}
-
-/// How much a model is expected to be able to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Profile {
-    /// Small work.
-    Fast,
-    /// Planning and aggregating.
-    Balanced,
-    /// The plan of the root.
-    Powerful,
-}
-
-impl Profile {
-    /// The profile called `name`.
-    pub fn named(name: &str) -> Option<Self> {
-        match name {
-            "fast" => Some(Self::Fast),
-            "balanced" => Some(Self::Balanced),
-            "powerful" => Some(Self::Powerful),
-            _ => None,
-        }
-    }
-
-    /// Itself, then what stands in for it: the next stronger, before the weaker.
-    const fn nearest(self) -> [usize; 3] {
-        match self {
-            Self::Fast => [0, 1, 2],
-            Self::Balanced => [1, 2, 0],
-            Self::Powerful => [2, 1, 0],
-        }
+/// A profile, then what stands in for it: the next stronger, before the weaker.
+const fn nearest(profile: Profile) -> [usize; 3] {
+    match profile {
+        Profile::Fast => [0, 1, 2],
+        Profile::Balanced => [1, 2, 0],
+        Profile::Powerful => [2, 1, 0],
     }
 }
 
@@ -299,10 +211,10 @@ impl LlmArgs {
         let mut addresses = BTreeMap::new();
         for (kind, name, text) in urls {
             let url = match text.trim() {
-                "" => kind.own_url().to_owned(),
+                "" => own_url(kind).to_owned(),
                 text => base_url(text, kind).unwrap_or_else(|message| {
                     problems.add(name, message);
-                    kind.own_url().to_owned()
+                    own_url(kind).to_owned()
                 }),
             };
             let key =
@@ -310,7 +222,7 @@ impl LlmArgs {
             if key.as_deref().is_some_and(|key| !key.chars().all(|c| c.is_ascii_graphic())) {
                 problems.add(kind.key_variable(), "holds characters that no key has; copy the key again");
             }
-            let compatible = url != kind.own_url();
+            let compatible = url != own_url(kind);
             addresses.insert(kind, Address { url, key: key.map(Secret::new), compatible });
         }
         let mut config = LlmConfig {
@@ -377,7 +289,12 @@ impl LlmConfig {
 
     /// The model of `profile`, or what stands in for it.
     pub fn of_profile(&self, profile: Profile) -> Option<&ModelName> {
-        profile.nearest().into_iter().find_map(|at| self.profiles[at].as_ref())
+        nearest(profile).into_iter().find_map(|at| self.profiles[at].as_ref())
+    }
+
+    /// The models that the profiles mean, without the fallback.
+    pub(super) fn of_profiles(&self) -> Vec<&ModelName> {
+        self.profiles.iter().flatten().collect()
     }
 
     /// Every model that is set, each once.
@@ -397,12 +314,12 @@ impl LlmConfig {
         (address.key.is_none() && !address.compatible).then(|| kind.key_variable())
     }
 
-    /// An error unless `model` can be asked for with the keys that are there.
-    pub(super) fn usable(&self, model: &ModelName) -> Result<(), RoleError> {
+    /// A problem unless `model` can be asked for with the keys that are there.
+    pub(super) fn usable(&self, model: &ModelName) -> Result<(), ModelProblem> {
         match self.missing_key(model.provider) {
             None => Ok(()),
-            Some(variable) => Err(RoleError::new(
-                RoleErrorKind::Rejected,
+            Some(variable) => Err(ModelProblem::new(
+                ModelProblemKind::KeyMissing,
                 format!("model {model} needs a key; set {variable} where the role services run"),
             )),
         }

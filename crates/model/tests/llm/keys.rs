@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use tree_agent_contract::ModelProblemKind;
 use tree_agent_contract::role::RoleErrorKind;
 use tree_agent_model::{LanguageModels, LlmArgs, Models};
 use tree_agent_runtime::config::Problems;
@@ -28,10 +29,63 @@ async fn a_key_that_is_refused_is_known_before_a_run_starts() {
     models.check_keys().await.expect("a provider that is down now may be back later");
     provider.models(refused());
     let error = models.check_keys().await.unwrap_err();
-    assert_eq!(error.kind, RoleErrorKind::Rejected);
+    assert_eq!(error.kind, ModelProblemKind::KeyRefused);
     assert!(error.message.contains("OPENAI_API_KEY was refused"), "{error}");
     assert!(!error.message.contains("0123456789"), "{error}");
     assert!(provider.asked().is_empty(), "nothing was generated");
+}
+
+#[tokio::test]
+async fn a_model_is_checked_before_a_run_and_its_provider_is_not_asked_again_and_again() {
+    let provider = Provider::new(Vec::new()).await;
+    provider.models(refused());
+    let models = Models::with_language_models("", language(&served_by(&provider))).unwrap();
+    for name in ["", "llm", "powerful", "openai:another", ""] {
+        let problem = models.check(name).await.unwrap_err();
+        assert_eq!(problem.kind, ModelProblemKind::KeyRefused, "{name:?}");
+        assert!(problem.message.contains("OPENAI_API_KEY was refused"), "{problem}");
+        assert!(!problem.message.contains("0123456789"), "{problem}");
+    }
+    assert_eq!(provider.listed(), 1, "the answer holds for a while");
+    assert!(provider.asked().is_empty(), "nothing was generated");
+
+    let without_key = |name: &'static str| {
+        let config = LlmArgs::default().check_with(&mut Problems::default(), &|_| None);
+        let models = Models::with_language_models("offline", LanguageModels::new(&config)).unwrap();
+        async move { models.check(name).await }
+    };
+    for good in ["", "offline", "scripted:fanout=2"] {
+        without_key(good).await.expect(good);
+    }
+    for (bad, kind, remedy) in [
+        (
+            "anthropic:claude",
+            ModelProblemKind::KeyMissing,
+            "set ANTHROPIC_API_KEY where the role services run",
+        ),
+        ("fast", ModelProblemKind::NotSet, "TREE_AGENT_MODEL_FAST"),
+        ("mistral:large", ModelProblemKind::Unknown, "openai:MODEL"),
+        ("openai:", ModelProblemKind::Unknown, "provider:model"),
+        ("scripted:fanout=two", ModelProblemKind::Unknown, "fanout"),
+    ] {
+        let problem = without_key(bad).await.unwrap_err();
+        assert_eq!(problem.kind, kind, "{bad}");
+        assert!(problem.message.contains(remedy), "{problem}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_cannot_be_reached_refuses_no_run() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    drop(listener);
+    let args = LlmArgs { model_balanced: "openai:m".into(), model_base_url: url, ..quick() };
+    let models = Models::with_language_models("", language(&args)).unwrap();
+    models.check("").await.expect("it may be back when the run needs it");
+    let broken = Provider::new(Vec::new()).await;
+    broken.models(status(500, "oops"));
+    let models = Models::with_language_models("", language(&served_by(&broken))).unwrap();
+    models.check("").await.expect("a broken provider says nothing of the key");
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! The language models against servers in this process that speak the providers' protocols: chat completions of
-//! OpenAI and messages of Anthropic, with streams of the shapes that those providers send.
+//! OpenAI, messages of Anthropic and generateContent of Google, with streams of the shapes that those providers send.
 
 mod bad_input;
 mod budget;
+mod gemini;
 mod keys;
 mod prompts;
 mod provider;

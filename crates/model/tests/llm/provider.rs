@@ -1,5 +1,7 @@
 //! Servers that answer what a test tells them to, and remember what they were asked.
 
+mod gemini;
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -71,6 +73,8 @@ struct Script {
     /// Decides by what was asked, once the answers are used up.
     by_request: Option<Rule>,
     models: Option<Answer>,
+    /// How often the models were asked for.
+    listed: usize,
     at_once: usize,
     most_at_once: usize,
 }
@@ -92,6 +96,8 @@ impl Provider {
             .route("/v1/chat/completions", post(chat))
             .route("/v1/messages", post(messages))
             .route("/v1/models", get(models))
+            .route("/v1beta/models/{call}", post(gemini::generate))
+            .route("/v1beta/models", get(models))
             .with_state(script.clone());
         tokio::spawn(async move { axum::serve(listener, app).await });
         Self { script, url }
@@ -119,6 +125,11 @@ impl Provider {
     /// What the list of models answers.
     pub(crate) fn models(&self, answer: Answer) {
         self.script.lock().unwrap().models = Some(answer);
+    }
+
+    /// How often the models were asked for.
+    pub(crate) fn listed(&self) -> usize {
+        self.script.lock().unwrap().listed
     }
 
     /// Every request so far.
@@ -163,7 +174,9 @@ impl Drop for UnderWay {
 }
 
 async fn models(State(script): Shared) -> Response {
-    match script.lock().unwrap().models.clone() {
+    let mut script = script.lock().unwrap();
+    script.listed += 1;
+    match script.models.clone() {
         Some(Answer::Status(code, headers, body)) => refuse(code, headers, body),
         _ => axum::Json(json!({"data": [{"id": "first-model"}, {"id": "second-model"}]})).into_response(),
     }

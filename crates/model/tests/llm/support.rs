@@ -40,6 +40,12 @@ pub(crate) fn anthropic(provider: &Provider) -> LlmArgs {
     }
 }
 
+/// The same for Google's protocol.
+pub(crate) fn gemini(provider: &Provider) -> LlmArgs {
+    let gemini_base_url = provider.url.replace("/v1", "/v1beta");
+    LlmArgs { model_balanced: "gemini:gemini-test".into(), gemini_base_url, ..quick() }
+}
+
 pub(crate) fn language(args: &LlmArgs) -> LanguageModels {
     let mut problems = Problems::default();
     let config = args.check_with(&mut problems, &|name| name.ends_with("_API_KEY").then(|| KEY.to_owned()));
