@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http::Uri;
-use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 use tonic::{Code, Request, Status, Streaming};
 use tree_agent_contract::error::FieldError;
@@ -19,7 +18,7 @@ use tree_agent_proto::v1::planner_service_client::PlannerServiceClient;
 use tree_agent_proto::{Wire, role_error, v1 as pb};
 use tree_agent_runtime::channel::{Peers, balanced};
 
-use crate::roles::Roles;
+use crate::roles::{Roles, Updates};
 use crate::task::timed_out;
 
 /// A role sends something at least every 5 s; three times that much silence means that it is stuck or gone.
@@ -93,7 +92,7 @@ response! {
 
 #[async_trait]
 impl Roles for GrpcRoles {
-    async fn call(&self, call: RoleCall, updates: mpsc::Sender<RoleUpdate>) -> Result<CallOutput, RoleError> {
+    async fn call(&self, call: RoleCall, updates: Updates) -> Result<CallOutput, RoleError> {
         let time = Duration::from_millis(call.timeout_ms);
         let exchange = Exchange { deadline: Instant::now() + time, time, heartbeat: self.heartbeat, updates };
         match &call.input {
@@ -142,7 +141,7 @@ struct Exchange {
     deadline: Instant,
     time: Duration,
     heartbeat: Duration,
-    updates: mpsc::Sender<RoleUpdate>,
+    updates: Updates,
 }
 
 impl Exchange {

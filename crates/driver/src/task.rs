@@ -20,16 +20,17 @@ use tree_agent_store::{
 };
 
 use crate::commit::Committer;
-use crate::roles::{Clock, Roles};
+use crate::roles::{Clock, Roles, Updates};
 
 /// Inputs that are handled before the next append.
 const INPUTS_PER_APPEND: usize = 256;
 /// Events of one page while a log is replayed.
 const REPLAY_PAGE: usize = 5_000;
 
-/// What a run's task hears.
+/// What a run's task hears. Small, because a queue has room for many.
+#[derive(Debug)]
 pub(crate) enum Message {
-    Update(CallKey, RoleUpdate),
+    Update(CallKey, Box<RoleUpdate>),
     Ended(CallKey, Box<Result<CallOutput, RoleError>>),
     Commands(Vec<PendingCommand>),
     /// Time has passed, or somebody wants to see that the task is alive.
@@ -197,7 +198,7 @@ impl RunTask {
         handled: &mut Vec<i64>,
     ) {
         let input = match message {
-            Message::Update(key, update) => Input::Update(key, update),
+            Message::Update(key, update) => Input::Update(key, *update),
             Message::Ended(key, result) => match *result {
                 Ok(output) => Input::Output(key, output),
                 Err(error) => Input::Failed(key, error),
@@ -276,17 +277,7 @@ impl RunTask {
         let (shared, sender, key) = (self.shared.clone(), self.sender.clone(), call.key);
         tokio::spawn(async move {
             let Ok(_permit) = shared.calls.clone().acquire_owned().await else { return };
-            let (updates, mut received) = mpsc::channel(64);
-            let answer = shared.roles.call(call, updates);
-            let forward = async {
-                while let Some(update) = received.recv().await {
-                    if sender.send(Message::Update(key, update)).await.is_err() {
-                        return;
-                    }
-                }
-            };
-            // Updates are forwarded to the last before the end is told, so that order is kept.
-            let (result, ()) = tokio::join!(answer, forward);
+            let result = shared.roles.call(call, Updates { key, mailbox: sender.clone() }).await;
             let _ = sender.send(Message::Ended(key, Box::new(result))).await;
         })
         .abort_handle()

@@ -7,12 +7,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use support::*;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::event::EventBody;
 use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate, ScratchpadDelta};
 use tree_agent_contract::{NodeStatus, RunId, RunStatus};
-use tree_agent_driver::{Driver, DriverConfig, Roles};
+use tree_agent_driver::{Driver, DriverConfig, Roles, Updates};
 use tree_agent_engine::{CallKind, CallOutput, RoleCall};
 use tree_agent_fanout::InProcessFanout;
 use tree_agent_fanout::{Fanout, Signal, Topic};
@@ -280,7 +279,7 @@ struct Flood;
 
 #[async_trait::async_trait]
 impl Roles for Flood {
-    async fn call(&self, _: RoleCall, updates: mpsc::Sender<RoleUpdate>) -> Result<CallOutput, RoleError> {
+    async fn call(&self, _: RoleCall, updates: Updates) -> Result<CallOutput, RoleError> {
         loop {
             let delta = ScratchpadDelta { append_markdown: "more".into() };
             if updates.send(RoleUpdate::Scratchpad(delta)).await.is_err() {

@@ -10,7 +10,7 @@ use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::{Request, Response, Status};
 use tree_agent_contract::role::*;
 use tree_agent_contract::{Budgets, NodeId, RunContext, RunId};
-use tree_agent_driver::{GrpcRoles, Roles};
+use tree_agent_driver::{GrpcRoles, Roles, Updates};
 use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, RoleCall};
 use tree_agent_proto::v1::planner_service_server::{PlannerService, PlannerServiceServer};
 use tree_agent_proto::{Wire, role_status, v1 as pb};
@@ -104,10 +104,11 @@ async fn ask(
         .serve_with_incoming(TcpListenerStream::new(listener));
     let server = tokio::spawn(server);
     let roles = GrpcRoles::new(&urls, &urls, &urls).heartbeat(Duration::from_millis(300));
-    let (updates, mut received) = mpsc::channel(16);
-    let result = roles.call(call(timeout_ms), updates).await;
+    let call = call(timeout_ms);
+    let (updates, mut received) = Updates::apart(call.key, 16);
+    let result = roles.call(call, updates).await;
     let mut seen = Vec::new();
-    while let Some(update) = received.recv().await {
+    while let Some(update) = received.next().await {
         seen.push(update);
     }
     server.abort();
@@ -187,6 +188,7 @@ async fn nobody_there_is_unreachable() {
     let free = TcpListener::bind("127.0.0.1:0").await.expect("a free port").local_addr().expect("bound");
     let urls: [http::Uri; 1] = [format!("http://{free}").parse().expect("a url")];
     let roles = GrpcRoles::new(&urls, &urls, &urls).heartbeat(Duration::from_millis(300));
-    let (updates, _received) = mpsc::channel(1);
-    assert_eq!(kind(roles.call(call(5_000), updates).await), RoleErrorKind::Unreachable);
+    let call = call(5_000);
+    let (updates, _received) = Updates::apart(call.key, 1);
+    assert_eq!(kind(roles.call(call, updates).await), RoleErrorKind::Unreachable);
 }

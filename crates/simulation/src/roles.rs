@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::mpsc;
 use tree_agent_contract::event::{ToolCallRequested, UsageRecorded};
 use tree_agent_contract::role::*;
 use tree_agent_contract::{HintType, ResultKind, StepId};
-use tree_agent_driver::Roles;
+use tree_agent_driver::{Roles, Updates};
 use tree_agent_engine::{CallInput, CallOutput, RoleCall};
 
 use crate::node::Node;
@@ -23,7 +22,7 @@ pub(crate) struct SimRoles {
 
 #[async_trait]
 impl Roles for SimRoles {
-    async fn call(&self, call: RoleCall, updates: mpsc::Sender<RoleUpdate>) -> Result<CallOutput, RoleError> {
+    async fn call(&self, call: RoleCall, updates: Updates) -> Result<CallOutput, RoleError> {
         let (node, world) = (&self.node, &self.node.world);
         node.point("call").await;
         let context = context(&call.input);
@@ -57,12 +56,7 @@ impl Roles for SimRoles {
 }
 
 impl SimRoles {
-    async fn answer(
-        &self,
-        number: u64,
-        call: &RoleCall,
-        updates: mpsc::Sender<RoleUpdate>,
-    ) -> Result<CallOutput, RoleError> {
+    async fn answer(&self, number: u64, call: &RoleCall, updates: Updates) -> Result<CallOutput, RoleError> {
         let world = &self.node.world;
         let dice = &world.dice;
         if world.on(Fault::UnreachableRoles) && dice.chance(20) {

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::role::*;
 use tree_agent_contract::*;
-use tree_agent_driver::{Driver, DriverConfig, DriverHealth, Roles};
+use tree_agent_driver::{Driver, DriverConfig, DriverHealth, Roles, Updates};
 use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, Graph, RoleCall, Run, start};
 use tree_agent_fanout::Fanout;
 use tree_agent_store::*;
@@ -54,7 +54,7 @@ impl TreeRoles {
 
 #[async_trait]
 impl Roles for TreeRoles {
-    async fn call(&self, call: RoleCall, updates: mpsc::Sender<RoleUpdate>) -> Result<CallOutput, RoleError> {
+    async fn call(&self, call: RoleCall, updates: Updates) -> Result<CallOutput, RoleError> {
         let CallKey { node_id, kind, round, .. } = call.key;
         *self.calls.lock().expect("no panic while locked").entry((node_id, kind, round)).or_default() += 1;
         let delta = ScratchpadDelta { append_markdown: format!("{kind:?} begins") };

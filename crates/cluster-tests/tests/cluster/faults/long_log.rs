@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tree_agent_cluster_tests::{Cluster, Options, eventually};
 use tree_agent_contract::StepId;
@@ -12,7 +11,7 @@ use tree_agent_contract::event::ToolCallRequested;
 use tree_agent_contract::role::{
     BandDraft, PlanDraft, PlannerMode, PlannerOutput, RoleError, RoleUpdate, ScratchpadDraft, StepDraft,
 };
-use tree_agent_driver::{Driver, DriverConfig, Roles};
+use tree_agent_driver::{Driver, DriverConfig, Roles, Updates};
 use tree_agent_engine::{CallInput, CallOutput, RoleCall};
 use tree_agent_fanout::InProcessFanout;
 use tree_agent_store::Store;
@@ -28,7 +27,7 @@ struct Chatter;
 
 #[async_trait]
 impl Roles for Chatter {
-    async fn call(&self, call: RoleCall, updates: mpsc::Sender<RoleUpdate>) -> Result<CallOutput, RoleError> {
+    async fn call(&self, call: RoleCall, updates: Updates) -> Result<CallOutput, RoleError> {
         let CallInput::Plan(input) = &call.input else { return Ok(talk(updates).await) };
         if input.call.depth > 0 {
             return Ok(talk(updates).await);
@@ -55,7 +54,7 @@ impl Roles for Chatter {
     }
 }
 
-async fn talk(updates: mpsc::Sender<RoleUpdate>) -> CallOutput {
+async fn talk(updates: Updates) -> CallOutput {
     for n in 0.. {
         let request = ToolCallRequested {
             call_id: n.to_string(),
