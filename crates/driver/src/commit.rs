@@ -10,8 +10,10 @@ use bytes::Bytes;
 use futures::FutureExt;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tree_agent_fanout::{Fanout, Topic};
+use tree_agent_runtime::metrics::Histogram;
 use tree_agent_store::{AppendOutcome, EventLog, RunAppend, Store, StoreError};
 
 /// How appends are grouped.
@@ -30,7 +32,7 @@ impl Default for CommitConfig {
 }
 
 /// Counters of a committer since it began.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct CommitStats {
     /// Appends made.
     pub appends: AtomicU64,
@@ -40,6 +42,17 @@ pub struct CommitStats {
     pub repeats: AtomicU64,
     /// Appends of runs that another driver owned.
     pub fenced: AtomicU64,
+    /// Seconds that each try of an append took at the store.
+    pub append_seconds: Histogram,
+}
+
+impl Default for CommitStats {
+    fn default() -> Self {
+        let (appends, events, repeats, fenced) = Default::default();
+        // From half a millisecond, which is a quick disk, to four seconds.
+        let append_seconds = Histogram::new((0..14).map(|i| 0.0005 * f64::from(1 << i)));
+        Self { appends, events, repeats, fenced, append_seconds }
+    }
 }
 
 /// Where a run's task waits for the outcome.
@@ -57,7 +70,6 @@ struct Pending {
 #[derive(Clone)]
 pub(crate) struct Committer {
     queue: mpsc::Sender<Pending>,
-    pub(crate) stats: Arc<CommitStats>,
 }
 
 impl Committer {
@@ -66,17 +78,17 @@ impl Committer {
         store: Arc<dyn Store>,
         fanout: Arc<dyn Fanout>,
         config: CommitConfig,
+        stats: Arc<CommitStats>,
         stop: CancellationToken,
         health: &DriverHealth,
         tasks: &mut JoinSet<()>,
     ) -> Self {
         let (queue, receiver) = mpsc::channel(4_096);
         let (publish, to_publish) = mpsc::channel(4_096);
-        let stats = Arc::new(CommitStats::default());
         let receiver = Arc::new(Mutex::new(receiver));
         tasks.spawn(publisher(fanout, to_publish));
         let (locked, set_aside) = mpsc::unbounded_channel();
-        let lane = Lane { store, config, stats: stats.clone(), receiver, publish, locked, stop };
+        let lane = Lane { store, config, stats, receiver, publish, locked, stop };
         for _ in 0..config.lanes.max(1) {
             let (lane, alive) = (lane.clone(), health.lane());
             tasks.spawn(async move {
@@ -85,7 +97,7 @@ impl Committer {
             });
         }
         tasks.spawn(lane.wait_for_locks(set_aside));
-        Self { queue, stats }
+        Self { queue }
     }
 
     /// Writes one run's part. While the store is unavailable it is repeated unchanged, until it is there or the
@@ -201,8 +213,11 @@ impl Lane {
         let mut wait = Duration::from_millis(20);
         loop {
             // A row that cannot even be encoded must end its own run, not the lane that every run needs.
+            let began = Instant::now();
             let append = AssertUnwindSafe(EventLog::append(&*self.store, appends.clone())).catch_unwind();
-            let error = match append.await {
+            let outcome = append.await;
+            self.stats.append_seconds.observe(began.elapsed().as_secs_f64());
+            let error = match outcome {
                 Ok(Err(error)) if error.is_transient() && !error.is_locked() => error,
                 Ok(known) => return known,
                 Err(_) => {

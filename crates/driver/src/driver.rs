@@ -52,14 +52,20 @@ impl DriverConfig {
 /// Counters of a driver since it began.
 #[derive(Debug, Default)]
 pub struct DriverStats {
+    /// Runs that it owns now.
+    pub active: AtomicU64,
     /// Runs claimed.
     pub claimed: AtomicU64,
+    /// Those of them that had been driven before.
+    pub takeovers: AtomicU64,
     /// Runs driven to their end.
     pub finished: AtomicU64,
     /// Runs that another driver took over.
     pub lost: AtomicU64,
     /// Runs dropped because their log could not be read, written or replayed.
     pub broken: AtomicU64,
+    /// Updates and answers of role calls that were not awaited any more.
+    pub stale_answers: AtomicU64,
 }
 
 /// Drives runs.
@@ -70,6 +76,7 @@ pub struct Driver {
     clock: Arc<dyn Clock>,
     config: DriverConfig,
     stats: Arc<DriverStats>,
+    commits: Arc<CommitStats>,
     health: Arc<DriverHealth>,
 }
 
@@ -116,7 +123,16 @@ impl Driver {
         config: DriverConfig,
     ) -> Self {
         let health = Arc::new(DriverHealth::new(config.commit.lanes.max(1), (config.lease * 4).max(STUCK)));
-        Self { store, fanout, roles, clock: Arc::new(SystemClock), config, stats: Arc::default(), health }
+        Self {
+            store,
+            fanout,
+            roles,
+            clock: Arc::new(SystemClock),
+            config,
+            stats: Arc::default(),
+            commits: Arc::default(),
+            health,
+        }
     }
 
     /// The same on another clock, for tests.
@@ -129,6 +145,11 @@ impl Driver {
     /// Its counters; they stay readable while it runs.
     pub fn stats(&self) -> Arc<DriverStats> {
         self.stats.clone()
+    }
+
+    /// The counters of its appends; they stay readable while it runs.
+    pub fn commits(&self) -> Arc<CommitStats> {
+        self.commits.clone()
     }
 
     /// Whether it gets on; to be asked while it runs.
@@ -144,18 +165,18 @@ impl Driver {
             self.store.clone(),
             self.fanout.clone(),
             self.config.commit,
+            self.commits.clone(),
             stop.clone(),
             &self.health,
             &mut helpers,
         );
-        let commits = committer.stats.clone();
         let shared = Arc::new(Shared {
             store: self.store.clone(),
             roles: self.roles.clone(),
             clock: self.clock.clone(),
             committer,
             calls: Arc::new(Semaphore::new(self.config.max_calls)),
-            stale_answers: AtomicU64::new(0),
+            stats: self.stats.clone(),
         });
         let mut fleet = Fleet {
             active: BTreeMap::new(),
@@ -168,10 +189,10 @@ impl Driver {
             epoch: Instant::now(),
         };
         self.drive(&mut fleet, &stop).await;
-        let shared = fleet.shared.clone();
         self.hand_back(fleet).await;
+        self.stats.active.store(0, Ordering::Relaxed);
         helpers.shutdown().await;
-        self.say_goodbye(&commits, &shared.stale_answers);
+        tracing::info!("driver stopped");
     }
 
     async fn drive(&self, fleet: &mut Fleet, stop: &CancellationToken) {
@@ -183,6 +204,7 @@ impl Driver {
         }
         loop {
             self.health.came_round();
+            self.stats.active.store(fleet.active.len() as u64, Ordering::Relaxed);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -226,6 +248,7 @@ impl Driver {
             Ok(claims) => {
                 for claim in claims {
                     self.stats.claimed.fetch_add(1, Ordering::Relaxed);
+                    self.stats.takeovers.fetch_add(u64::from(claim.epoch > 1), Ordering::Relaxed);
                     fleet.begin(claim);
                 }
             }
@@ -362,22 +385,6 @@ impl Driver {
             Ok(Err(error)) => tracing::warn!(error = %error, "cannot give runs back; their leases expire"),
             Err(_) => tracing::warn!("cannot give runs back in time; their leases expire"),
         }
-    }
-
-    fn say_goodbye(&self, commits: &CommitStats, stale_answers: &AtomicU64) {
-        let count = |n: &AtomicU64| n.load(Ordering::Relaxed);
-        tracing::info!(
-            claimed = count(&self.stats.claimed),
-            finished = count(&self.stats.finished),
-            lost = count(&self.stats.lost),
-            broken = count(&self.stats.broken),
-            appends = count(&commits.appends),
-            events = count(&commits.events),
-            repeats = count(&commits.repeats),
-            fenced = count(&commits.fenced),
-            stale_answers = count(stale_answers),
-            "driver stopped"
-        );
     }
 }
 

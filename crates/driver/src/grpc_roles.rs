@@ -16,8 +16,10 @@ use tree_agent_proto::v1::aggregator_service_client::AggregatorServiceClient;
 use tree_agent_proto::v1::executor_service_client::ExecutorServiceClient;
 use tree_agent_proto::v1::planner_service_client::PlannerServiceClient;
 use tree_agent_proto::{Wire, role_error, v1 as pb};
+use tree_agent_runtime::Metrics;
 use tree_agent_runtime::channel::{Peers, balanced};
 
+use crate::metrics::RoleStats;
 use crate::roles::{Roles, Updates};
 use crate::task::timed_out;
 
@@ -33,6 +35,7 @@ pub struct GrpcRoles {
     executor: ExecutorServiceClient<Peers>,
     aggregator: AggregatorServiceClient<Peers>,
     heartbeat: Duration,
+    stats: RoleStats,
 }
 
 impl GrpcRoles {
@@ -46,7 +49,13 @@ impl GrpcRoles {
             aggregator: AggregatorServiceClient::new(balanced(aggregators))
                 .max_decoding_message_size(limits::MESSAGE_BYTES),
             heartbeat: HEARTBEAT,
+            stats: RoleStats::default(),
         }
+    }
+
+    /// Adds what it counts.
+    pub fn measure(&self, metrics: &mut Metrics) {
+        self.stats.measure(metrics);
     }
 
     /// Another limit for the silence of a role.
@@ -93,9 +102,16 @@ response! {
 #[async_trait]
 impl Roles for GrpcRoles {
     async fn call(&self, call: RoleCall, updates: Updates) -> Result<CallOutput, RoleError> {
+        let counted = self.stats.begin(call.key.kind);
         let time = Duration::from_millis(call.timeout_ms);
         let exchange = Exchange { deadline: Instant::now() + time, time, heartbeat: self.heartbeat, updates };
-        match &call.input {
+        counted.ended(self.exchange(exchange, &call.input).await)
+    }
+}
+
+impl GrpcRoles {
+    async fn exchange(&self, exchange: Exchange, input: &CallInput) -> Result<CallOutput, RoleError> {
+        match input {
             CallInput::Plan(input) => {
                 let stream = exchange
                     .open(

@@ -10,6 +10,7 @@ mod commit;
 mod driver;
 mod grpc_roles;
 mod health;
+mod metrics;
 mod roles;
 mod task;
 

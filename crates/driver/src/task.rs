@@ -20,6 +20,7 @@ use tree_agent_store::{
 };
 
 use crate::commit::Committer;
+use crate::driver::DriverStats;
 use crate::roles::{Clock, Roles, Updates};
 
 /// Inputs that are handled before the next append.
@@ -45,7 +46,7 @@ pub(crate) struct Shared {
     pub(crate) committer: Committer,
     /// Bounds the role calls of this driver.
     pub(crate) calls: Arc<Semaphore>,
-    pub(crate) stale_answers: AtomicU64,
+    pub(crate) stats: Arc<DriverStats>,
 }
 
 /// Why a task ended.
@@ -179,7 +180,7 @@ impl RunTask {
                 inputs += 1;
                 next = if inputs < INPUTS_PER_APPEND { self.mailbox.try_recv().ok() } else { None };
             }
-            self.shared.stale_answers.fetch_add(run.take_stale(), Ordering::Relaxed);
+            self.shared.stats.stale_answers.fetch_add(run.take_stale(), Ordering::Relaxed);
         }
     }
 
