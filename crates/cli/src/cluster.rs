@@ -105,6 +105,7 @@ impl Cluster {
             driver: DriverConfig::new(format!("embedded-{}", std::process::id())),
             peers: roles.clone(),
             drain: DRAIN,
+            metrics: None,
         };
         let executor_role = RoleConfig { servers, ..role.clone() };
         let executor_config = tree_agent_executor::Config { role: executor_role, drain: DRAIN };

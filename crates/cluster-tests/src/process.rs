@@ -8,10 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tree_agent_runtime::channel;
+use tree_agent_runtime::metrics::PATH;
 
 use crate::program;
 
@@ -226,6 +229,21 @@ impl Process {
     pub fn calls(&self, method: &str) -> usize {
         let end = format!("method=\"/treeagent.v1.{method}\"");
         self.log().lines().filter(|line| line.contains(&end) && line.contains("code=")).count()
+    }
+
+    /// The value of the metric `name`, with its labels as they are written; none when it does not answer.
+    ///
+    /// # Panics
+    /// When there is no such metric.
+    pub async fn metric(&self, name: &str) -> Option<f64> {
+        let mut stream = TcpStream::connect(self.address).await.ok()?;
+        let request = format!("GET {PATH} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.address);
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let value = line.unwrap_or_else(|| panic!("{} has no metric {name}:\n{text}", self.name));
+        Some(value.parse().expect("a number"))
     }
 
     /// What its health service says about `service` (empty for the whole); none when it does not answer.

@@ -97,6 +97,18 @@ impl Metrics {
         self.registry.register(name, help, Reading { kind: MetricType::Gauge, read: Box::new(read) });
     }
 
+    /// Adds numbers that go up and down, told apart by one label.
+    pub fn levels(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        label: &'static str,
+        read: impl Fn() -> Vec<(&'static str, usize)> + Send + Sync + 'static,
+    ) {
+        let sample = move |(value, n): (&str, usize)| (vec![(label, value.to_owned())], n as f64);
+        self.gauges(name, help, move || read().into_iter().map(sample).collect());
+    }
+
     /// Adds a histogram, in seconds when its name says so.
     pub fn histogram(&mut self, name: &'static str, help: &'static str, histogram: &Histogram) {
         self.registry.register(name, help, histogram.clone());

@@ -1,7 +1,7 @@
 //! How failures of the store look to clients.
 
 use tonic::{Code, Status};
-use tree_agent_contract::{FieldError, limits};
+use tree_agent_contract::{FieldError, RunId, limits};
 use tree_agent_engine::ReplayError;
 use tree_agent_runtime::errors::{chain, field, status};
 use tree_agent_store::StoreError;
@@ -52,6 +52,15 @@ pub(crate) fn graph_too_large(bytes: usize) -> Status {
 pub(crate) fn beyond_end(name: &str, position: u64, end: u64) -> Status {
     let message = format!("is {position}, beyond the end of the document, which is {end}");
     field(Code::OutOfRange, "BEYOND_END", &FieldError::new(name, message))
+}
+
+/// `DATA_LOSS` for a log that does not go on where it should: somebody changed it by hand, or a restore went wrong.
+pub(crate) fn gap(run: RunId, after_seq: u64, next: u64) -> Status {
+    let message = format!(
+        "the log of run {run} goes on with seq {next} after {after_seq}; `tree-agent verify {run}` says what is wrong"
+    );
+    tracing::error!("{message}");
+    status(Code::DataLoss, "LOG_GAP", message)
 }
 
 /// A log that does not replay: a defect, or a log that was changed by hand.

@@ -10,6 +10,7 @@ use tree_agent_contract::{DocumentId, DocumentKind, FieldError, ProjectId, RunId
 use tree_agent_engine::Graph;
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_runtime::Metrics;
 use tree_agent_runtime::errors::{invalid, invalid_field};
 use tree_agent_store::{Store, StoreError};
 
@@ -46,6 +47,16 @@ impl Gateway {
         let watches = Watches::new(store.clone(), fanout.clone(), config.clone(), done);
         let stalls = Arc::new(Stalls::new(config.stall));
         Arc::new(Self { store, fanout, watches, stalls, config, drain })
+    }
+
+    /// Adds what it counts.
+    pub(crate) fn measure(&self, metrics: &mut Metrics) {
+        self.watches.measure(metrics);
+        self.stalls.measure(metrics);
+        let store = self.store.clone();
+        metrics.levels("tree_agent_store_connections", "Connections to the store", "state", move || {
+            store.connections()
+        });
     }
 
     /// `WatchRun`, as framed bytes: each message is a `WatchRunResponse` behind gRPC's prefix of five bytes.
@@ -97,7 +108,8 @@ impl Gateway {
             return Err(invalid_field("after_bytes", format!("is {after_bytes}, within a character")));
         }
         let start = DocumentStart { document_id, summary, tail, followed };
-        Ok(DocumentWatcher::new(start, self.store.clone(), &self.config, self.drain.clone()).watched())
+        let (store, drain) = (self.store.clone(), self.drain.clone());
+        Ok(DocumentWatcher::new(start, store, &self.config, drain, &self.watches.stats).watched())
     }
 
     /// The tree after event `at_seq`, replayed from the log.

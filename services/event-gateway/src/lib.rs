@@ -14,6 +14,7 @@ mod runs;
 mod watch;
 mod web;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +45,8 @@ pub struct Config {
     pub watch: WatchConfig,
     /// How long open calls get to end after shutdown.
     pub drain: Duration,
+    /// Where metrics are served; `None` for beside the calls.
+    pub metrics: Option<SocketAddr>,
     /// What a client's connection may do.
     pub connections: Connections,
     /// Which web pages, beside our own, may call from a browser.
@@ -60,6 +63,7 @@ impl Default for Config {
         Self {
             watch: WatchConfig::default(),
             drain: tree_agent_runtime::server::DRAIN,
+            metrics: None,
             connections: Connections::default(),
             origins: Origins::Loopback,
             roles: RoleUrls::default(),
@@ -100,6 +104,8 @@ pub async fn serve(
     tokio::spawn(done.run_until_cancelled_owned(async move { stalls.look_on().await }));
     let models = models::Models::new(&config.roles);
     Server::new(readiness)
+        .measure(|metrics| gateway.measure(metrics))
+        .metrics_at(config.metrics)
         .drain(config.drain)
         .connections(config.connections)
         .service(

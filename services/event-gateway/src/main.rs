@@ -72,6 +72,7 @@ async fn main() -> anyhow::Result<()> {
     let config = Config {
         watch: WatchConfig { stream_age, stall, ..WatchConfig::default() },
         drain: args.listen.drain(&mut problems),
+        metrics: args.listen.metrics(&mut problems),
         connections: args.connections(&mut problems),
         origins: origins.unwrap_or(Origins::Loopback),
         roles: args.roles.check(&mut problems),

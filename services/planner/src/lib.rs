@@ -1,6 +1,7 @@
 //! The planner role and the driver, side by side in one process: the role is a stateless gRPC service like the others,
 //! and the driver calls it over gRPC like the others.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub struct Config {
     pub peers: RoleUrls,
     /// How long calls in flight get to end after shutdown.
     pub drain: Duration,
+    /// Where metrics are served; `None` for beside the calls.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// Why the service could not run.
@@ -60,6 +63,7 @@ pub async fn serve(
     let role = role::service(role);
     let peers = &config.peers;
     let roles = GrpcRoles::new(&peers.planners, &peers.executors, &peers.aggregators);
+    let counted = roles.clone();
     let driver = Driver::new(store.clone(), fanout.clone(), Arc::new(roles), config.driver);
     let readiness = Readiness::new();
     readiness.require("store").await;
@@ -86,10 +90,19 @@ pub async fn serve(
         async move { outcome }
     });
     let health = async { tokio::join!(store_health, fanout_health, driver_health, runs_health) };
+    let pool = store.clone();
     let server = Server::new(readiness)
         .service(role)
         .service(models)
         .drain(config.drain)
+        .metrics_at(config.metrics)
+        .measure(|metrics| {
+            driver.measure(metrics);
+            counted.measure(metrics);
+            metrics.levels("tree_agent_store_connections", "Connections to the store", "state", move || {
+                pool.connections()
+            });
+        })
         .serve(listener, shutdown.clone());
     // Without its server nobody could see how the driver is: they end together.
     let server = async {

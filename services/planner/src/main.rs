@@ -43,6 +43,7 @@ async fn main() -> anyhow::Result<()> {
         driver,
         peers,
         drain: args.listen.drain(&mut problems),
+        metrics: args.listen.metrics(&mut problems),
     };
     problems.finish()?;
     let _telemetry = telemetry::init("planner", &args.log.filter, format)?;

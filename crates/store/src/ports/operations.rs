@@ -14,6 +14,12 @@ pub trait Operations: Send + Sync {
     /// A cheap round trip to the store; an error when it cannot serve now.
     async fn ping(&self) -> Result<(), StoreError>;
 
+    /// How many connections there are by what they do, for a store that has some: those that are `idle`, `in_use` and
+    /// may be there at the most (`max`), and the calls that wait for one (`waiting`).
+    fn connections(&self) -> Vec<(&'static str, usize)> {
+        Vec::new()
+    }
+
     /// Ids of runs after `after` (none: from the first), ascending, at most `limit`.
     async fn run_ids(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
 

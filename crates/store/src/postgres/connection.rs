@@ -95,6 +95,17 @@ impl Connections {
         Ok(Self { pool, request_timeout: config.request_timeout })
     }
 
+    /// Connections and those who wait for one, by what they do.
+    pub(super) fn levels(&self) -> Vec<(&'static str, usize)> {
+        let status = self.pool.status();
+        vec![
+            ("max", status.max_size),
+            ("idle", status.available),
+            ("in_use", status.size.saturating_sub(status.available)),
+            ("waiting", status.waiting),
+        ]
+    }
+
     pub(super) async fn take(&self) -> Result<Connection, StoreError> {
         use deadpool_postgres::PoolError;
         match self.pool.get().await {

@@ -22,6 +22,10 @@ impl Operations for PostgresStore {
         self.connection().await?.query("SELECT 1", &[]).await.map(drop)
     }
 
+    fn connections(&self) -> Vec<(&'static str, usize)> {
+        self.connections.levels()
+    }
+
     async fn run_ids(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
         let mut connection = self.connection().await?;
         let after = after.map(|run| run.0);

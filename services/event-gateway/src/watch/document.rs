@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::StreamExt;
-use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tree_agent_contract::{DocumentId, RunId};
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_document_response::Message;
-use tree_agent_runtime::retry::backoff;
 use tree_agent_store::{DocumentTail, Store, StoreError};
 
 use super::frame;
 use super::hub::Taken;
+use super::pace::Pace;
 use super::service::{Resume, Watched};
+use super::stats::{Stats, Stream};
 use super::{Feed, WatchConfig};
 use crate::errors;
 
@@ -47,13 +47,7 @@ pub(crate) struct DocumentWatcher {
     /// The document has grown: it must be read.
     grown: bool,
     closed: bool,
-    heartbeat: Duration,
-    last_sent: Instant,
-    close_at: Instant,
-    drain: CancellationToken,
-    /// Reads that failed in a row, and when to try again.
-    failures: u32,
-    retry_at: Option<Instant>,
+    pace: Pace,
 }
 
 struct Followed {
@@ -71,10 +65,8 @@ impl DocumentWatcher {
         store: Arc<dyn Store>,
         config: &WatchConfig,
         drain: CancellationToken,
+        stats: &Arc<Stats>,
     ) -> Self {
-        let now = Instant::now();
-        // Streams that began together do not end together.
-        let age = config.stream_age.mul_f64(fastrand::f64().mul_add(0.2, 0.9));
         let followed = start.followed.map(|(feed, run, seq)| Followed { feed, run, seq, ended: false });
         Self {
             store,
@@ -86,12 +78,7 @@ impl DocumentWatcher {
             followed,
             grown: false,
             closed: false,
-            heartbeat: config.heartbeat,
-            last_sent: now,
-            close_at: now + age,
-            drain,
-            failures: 0,
-            retry_at: None,
+            pace: Pace::new(config, drain, Stream::of_a_document(stats)),
         }
     }
 
@@ -114,7 +101,7 @@ impl DocumentWatcher {
             return None;
         }
         let message = self.step().await;
-        self.last_sent = Instant::now();
+        self.pace.sent();
         self.closed |= !matches!(message, Some(Ok(_)));
         message.map(|message| Ok(response(message?)))
     }
@@ -132,11 +119,8 @@ impl DocumentWatcher {
             if ended && !self.grown {
                 return None;
             }
-            if self.drain.is_cancelled() {
-                return Some(Ok(self.close("drain")));
-            }
-            if Instant::now() >= self.close_at {
-                return Some(Ok(self.close("age")));
+            if let Some(reason) = self.pace.over() {
+                return Some(Ok(self.close(reason)));
             }
             if let Err(error) = self.look().await {
                 if !error.is_transient() {
@@ -144,8 +128,7 @@ impl DocumentWatcher {
                 }
                 // While the store is down the stream stays, and the read is repeated.
                 tracing::debug!(document = %self.document_id, "cannot read the document: {error}");
-                self.failures += 1;
-                self.retry_at = Some(Instant::now() + backoff(self.failures));
+                self.pace.failed();
             }
             let done = !self.grown && self.followed.as_ref().is_none_or(|followed| followed.ended);
             if self.text.is_none()
@@ -159,7 +142,7 @@ impl DocumentWatcher {
 
     /// Looks at the events that are new, and reads on if the document has grown with one of them.
     async fn look(&mut self) -> Result<(), StoreError> {
-        if self.retry_at.is_some_and(|at| Instant::now() < at) {
+        if !self.pace.may_read() {
             return Ok(());
         }
         if let Some(followed) = &mut self.followed {
@@ -195,8 +178,7 @@ impl DocumentWatcher {
             self.end = tail.end.max(self.end);
             self.text = Some(tail).filter(|tail| !tail.bytes.is_empty());
         }
-        self.failures = 0;
-        self.retry_at = None;
+        self.pace.recovered();
         Ok(())
     }
 
@@ -204,16 +186,14 @@ impl DocumentWatcher {
     async fn wait(&mut self) -> Option<Message> {
         // A document that was sent whole has nothing more to wait for than a store that is away.
         let followed = self.followed.as_mut()?;
-        let beat_at = self.last_sent + self.heartbeat;
-        let wake_at = [Some(beat_at), Some(self.close_at), self.retry_at].into_iter().flatten().min();
-        tokio::select! {
-            biased;
-            () = self.drain.cancelled() => {}
-            () = followed.feed.head.changed(), if !followed.ended => {}
-            () = tokio::time::sleep_until(wake_at.unwrap_or(beat_at)) => {}
-        }
-        (Instant::now() >= beat_at && !self.drain.is_cancelled())
-            .then_some(Message::Heartbeat(pb::DocumentHeartbeat { end: self.end }))
+        let changed = async {
+            match followed.ended {
+                true => std::future::pending().await,
+                false => followed.feed.head.changed().await,
+            }
+        };
+        let silent = self.pace.wait(changed).await;
+        silent.then_some(Message::Heartbeat(pb::DocumentHeartbeat { end: self.end }))
     }
 
     fn close(&mut self, reason: &str) -> Message {

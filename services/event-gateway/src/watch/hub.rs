@@ -1,6 +1,7 @@
 //! One watched run: what fan-out says and what the log has, merged into one gap-free window.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -123,9 +124,29 @@ impl Hub {
         }
         whole
     }
+
+    /// Takes what the log has behind the head. Where it has a gap, the window begins anew behind it, and a watcher that
+    /// stands before the gap finds it when it reads the log. False when the log gave nothing that is new.
+    fn resume(&self, frames: Vec<Frame>) -> bool {
+        let head = self.head();
+        for part in frames.chunk_by(|a, b| a.seq + 1 == b.seq) {
+            if part[0].seq > self.head() + 1 {
+                tracing::error!(run = %self.run, after_seq = self.head(), next = part[0].seq, "the log has a gap");
+                self.window().clear();
+                self.head.set(part[0].seq - 1);
+            }
+            self.extend(part.iter().cloned());
+        }
+        self.head() > head
+    }
 }
 
 impl Window {
+    fn clear(&mut self) {
+        self.frames.clear();
+        self.bytes = 0;
+    }
+
     fn push(&mut self, frame: Frame) {
         self.bytes += frame.bytes.len();
         self.frames.push_back(frame);
@@ -247,12 +268,13 @@ async fn take(hub: &Hub, watches: &Watches, message: bytes::Bytes) {
 
 /// Reads everything behind the hub's head from the log. When that fails, the next check of heads asks again.
 async fn catch_up(hub: &Hub, watches: &Watches) {
+    watches.stats.catch_ups.fetch_add(1, Ordering::Relaxed);
     loop {
         match watches.store.read(hub.run, hub.head(), PAGE).await {
             Ok(events) => {
                 let more = events.len() == PAGE;
-                hub.extend(events.iter().map(Frame::of));
-                if !more {
+                // A page that does not move on would be read for ever.
+                if !hub.resume(events.iter().map(Frame::of).collect()) || !more {
                     return;
                 }
             }
@@ -293,6 +315,16 @@ mod tests {
         assert!(!hub.extend([frame(5, 1)]));
         assert_eq!((hub.head(), seqs(hub.after(0)), seqs(hub.after(2))), (3, vec![1, 2, 3], vec![3]));
         assert!(matches!(hub.after(3), Taken::Nothing));
+    }
+
+    #[test]
+    fn a_gap_in_the_log_is_passed_over_and_left_to_the_watchers_before_it() {
+        let hub = hub(100, 10_000);
+        assert!(hub.resume(vec![frame(1, 1), frame(2, 1)]));
+        assert!(hub.resume(vec![frame(3, 1), frame(5, 1), frame(6, 1)]));
+        assert_eq!((hub.head(), seqs(hub.after(4))), (6, vec![5, 6]));
+        assert!(matches!(hub.after(3), Taken::Older), "the watcher reads the log itself");
+        assert!(!hub.resume(vec![frame(5, 1), frame(6, 1)]), "a page without news does not move on");
     }
 
     #[test]

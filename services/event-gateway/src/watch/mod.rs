@@ -6,14 +6,17 @@
 //! store more than once a second for the heads of all watched runs, so that a deaf fan-out is noticed and bridged before an
 //! event is a second old.
 //! [`document`] follows one document of a run in the same way: the events say when it has grown, the store what was added.
+//! [`pace`] is what both kinds of stream have in common, [`stats`] what they count.
 //! [`service`] puts the shared bytes on the wire as they are, and [`stall`] gives up what clients never take.
 
 mod document;
 mod frame;
 mod head;
 mod hub;
+mod pace;
 pub(crate) mod service;
 mod stall;
+mod stats;
 mod watcher;
 
 use std::collections::BTreeMap;
@@ -24,12 +27,14 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::RunId;
 use tree_agent_fanout::Fanout;
+use tree_agent_runtime::Metrics;
 use tree_agent_store::Store;
 
 pub(crate) use document::{DocumentStart, DocumentWatcher};
 use head::Reader;
 use hub::Hub;
 pub(crate) use stall::Stalls;
+pub(crate) use stats::Stats;
 pub(crate) use watcher::{Start, Watcher};
 
 /// How watching behaves. The defaults are those of the public contract; tests shorten them.
@@ -72,6 +77,7 @@ impl Default for WatchConfig {
 pub(crate) struct Feed {
     hub: Arc<Hub>,
     head: Reader,
+    stats: Arc<Stats>,
 }
 
 /// The hubs of all watched runs.
@@ -82,6 +88,7 @@ pub(crate) struct Watches {
     hubs: Mutex<BTreeMap<RunId, Arc<Hub>>>,
     /// Ends every hub.
     done: CancellationToken,
+    pub(crate) stats: Arc<Stats>,
 }
 
 impl Watches {
@@ -91,7 +98,8 @@ impl Watches {
         config: WatchConfig,
         done: CancellationToken,
     ) -> Arc<Self> {
-        let watches = Arc::new(Self { store, fanout, config, hubs: Mutex::default(), done });
+        let watches =
+            Arc::new(Self { store, fanout, config, hubs: Mutex::default(), done, stats: Arc::default() });
         tokio::spawn(watches.clone().check_heads());
         watches
     }
@@ -104,7 +112,21 @@ impl Watches {
             tokio::spawn(hub::follow(hub.clone(), self.clone()));
             hub
         });
-        Feed { hub: hub.clone(), head: hub.subscribe() }
+        Feed { hub: hub.clone(), head: hub.subscribe(), stats: self.stats.clone() }
+    }
+
+    /// Adds what streams count.
+    pub(crate) fn measure(self: &Arc<Self>, metrics: &mut Metrics) {
+        self.stats.measure(metrics);
+        let watches = Arc::downgrade(self);
+        metrics.gauge("tree_agent_gateway_watched_runs", "Runs that are followed for somebody", move || {
+            watches.upgrade().map_or(0.0, |watches| watches.hubs().len() as f64)
+        });
+        let watches = Arc::downgrade(self);
+        metrics.gauge("tree_agent_gateway_subscribers", "Streams that follow a live run", move || {
+            let count = |watches: Arc<Self>| watches.hubs().values().map(|hub| hub.watchers()).sum::<usize>();
+            watches.upgrade().map_or(0.0, |watches| count(watches) as f64)
+        });
     }
 
     /// Forgets `hub` unless someone watches it; true when it is forgotten.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
+use tree_agent_runtime::Metrics;
 
 use super::service::Messages;
 
@@ -22,6 +23,8 @@ pub(crate) struct Stalls {
     /// Looks so far, from 1: time enough for what is measured here, and it costs a stream no look at the clock.
     now: AtomicU64,
     lines: Mutex<Vec<Weak<Line>>>,
+    /// Streams given up so far.
+    given_up: AtomicU64,
 }
 
 /// The messages of one stream, for as long as they are kept.
@@ -34,7 +37,17 @@ pub(crate) struct Line {
 impl Stalls {
     /// Streams count as stalled when they take nothing for as long as `after`.
     pub(crate) fn new(after: Duration) -> Self {
-        Self { after, now: AtomicU64::new(1), lines: Mutex::default() }
+        Self { after, now: AtomicU64::new(1), lines: Mutex::default(), given_up: AtomicU64::new(0) }
+    }
+
+    /// Adds what it counts.
+    pub(crate) fn measure(self: &Arc<Self>, metrics: &mut Metrics) {
+        let stalls = self.clone();
+        metrics.counter(
+            "tree_agent_gateway_stalled_streams",
+            "Streams given up because their clients took nothing any more",
+            move || stalls.given_up.load(Ordering::Relaxed) as f64,
+        );
     }
 
     /// Keeps `messages` for a stream that begins now.
@@ -77,6 +90,7 @@ impl Stalls {
             !stalled
         });
         if given_up > 0 {
+            self.given_up.fetch_add(given_up, Ordering::Relaxed);
             let seconds = self.after.as_secs_f64();
             tracing::info!(streams = given_up, seconds, "clients take nothing; their streams are given up");
         }

@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use futures::StreamExt;
-use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tree_agent_contract::RunId;
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_run_response::Message;
-use tree_agent_runtime::retry::backoff;
 use tree_agent_store::Store;
 
 use super::frame::{self, Frame};
 use super::hub::Taken;
+use super::pace::Pace;
 use super::service::{Resume, Watched};
+use super::stats::Stream;
 use super::{Feed, WatchConfig};
 use crate::errors;
 
@@ -52,17 +52,13 @@ pub(crate) struct Watcher {
     /// Taken from the window or the log, not yet sent.
     ready: VecDeque<Frame>,
     caught_up: bool,
+    /// What it was sent last came from the window.
+    live: bool,
     /// The run's last event has been sent.
     ended: bool,
     /// Nothing more will be sent.
     closed: bool,
-    heartbeat: Duration,
-    last_sent: Instant,
-    close_at: Instant,
-    drain: CancellationToken,
-    /// Reads of the log that failed in a row, and when to try again.
-    failures: u32,
-    retry_at: Option<Instant>,
+    pace: Pace,
 }
 
 impl Watcher {
@@ -73,9 +69,7 @@ impl Watcher {
         config: &WatchConfig,
         drain: CancellationToken,
     ) -> Self {
-        let now = Instant::now();
-        // Streams that began together do not end together.
-        let age = config.stream_age.mul_f64(fastrand::f64().mul_add(0.2, 0.9));
+        let pace = Pace::new(config, drain, Stream::of_a_run(&feed.stats));
         Self {
             feed,
             store,
@@ -86,14 +80,10 @@ impl Watcher {
             snapshot: start.snapshot,
             ready: VecDeque::new(),
             caught_up: false,
+            live: false,
             ended: start.ended,
             closed: false,
-            heartbeat: config.heartbeat,
-            last_sent: now,
-            close_at: now + age,
-            drain,
-            failures: 0,
-            retry_at: None,
+            pace,
         }
     }
 
@@ -113,7 +103,7 @@ impl Watcher {
             return None;
         }
         let message = self.step().await;
-        self.last_sent = Instant::now();
+        self.pace.sent();
         message
     }
 
@@ -130,16 +120,14 @@ impl Watcher {
                 self.closed = true;
                 return None;
             }
-            if self.drain.is_cancelled() {
-                return Some(Ok(self.close("drain")));
-            }
-            if Instant::now() >= self.close_at {
-                return Some(Ok(self.close("age")));
+            if let Some(reason) = self.pace.over() {
+                return Some(Ok(self.close(reason)));
             }
             if let Some(frame) = self.ready.pop_front() {
                 self.cursor = frame.seq;
                 self.position.store(frame.seq, Ordering::Relaxed);
                 self.ended = frame.last;
+                self.pace.stream().deliver();
                 return Some(Ok(frame.bytes));
             }
             if let Err(status) = self.fill().await {
@@ -158,13 +146,16 @@ impl Watcher {
     async fn fill(&mut self) -> Result<(), Status> {
         // Before looking, so that a change in between is not missed.
         self.feed.head.mark_seen();
+        self.pace.stream().settle();
         match self.feed.hub.after(self.cursor) {
-            Taken::Frames(frames) => self.make_ready(frames),
+            Taken::Frames(frames) => {
+                self.live = true;
+                self.make_ready(frames);
+            }
             Taken::Nothing if self.cursor >= self.head => {}
             Taken::Older | Taken::Nothing => return self.read().await,
         }
-        // The log is not needed after all. A moment to try again that lies in the past would let `wait` wait for nothing.
-        (self.failures, self.retry_at) = (0, None);
+        self.pace.recovered();
         Ok(())
     }
 
@@ -180,15 +171,23 @@ impl Watcher {
 
     /// Reads on from the log. While the store is down the stream stays, and the read is repeated.
     async fn read(&mut self) -> Result<(), Status> {
-        if self.retry_at.is_some_and(|at| Instant::now() < at) {
+        if !self.pace.may_read() {
             return Ok(());
+        }
+        let stats = self.pace.stream().stats();
+        stats.log_reads.fetch_add(1, Ordering::Relaxed);
+        if std::mem::take(&mut self.live) {
+            stats.moved_back.fetch_add(1, Ordering::Relaxed);
         }
         match self.store.read(self.run, self.cursor, PAGE).await {
             Ok(events) if !events.is_empty() => {
-                self.failures = 0;
-                self.retry_at = None;
-                self.make_ready(events.iter().map(Frame::of));
-                return Ok(());
+                self.pace.recovered();
+                let next = (self.cursor + 1..).zip(&events).take_while(|(seq, event)| event.seq == *seq);
+                self.make_ready(next.map(|(_, event)| Frame::of(event)));
+                return match self.ready.is_empty() {
+                    true => Err(errors::gap(self.run, self.cursor, events[0].seq)),
+                    false => Ok(()),
+                };
             }
             // The head says that there is more: whatever answers lags behind.
             Ok(_) => {}
@@ -197,22 +196,13 @@ impl Watcher {
             }
             Err(error) => return Err(errors::store(&error)),
         }
-        self.failures += 1;
-        self.retry_at = Some(Instant::now() + backoff(self.failures));
+        self.pace.failed();
         Ok(())
     }
 
     /// Waits for something to do. Returns a heartbeat when the client has heard nothing for too long.
     async fn wait(&mut self) -> Option<Bytes> {
-        let beat_at = self.last_sent + self.heartbeat;
-        let wake_at = [Some(beat_at), Some(self.close_at), self.retry_at].into_iter().flatten().min();
-        tokio::select! {
-            biased;
-            () = self.drain.cancelled() => {}
-            () = self.feed.head.changed() => {}
-            () = tokio::time::sleep_until(wake_at.unwrap_or(beat_at)) => {}
-        }
-        (Instant::now() >= beat_at && !self.drain.is_cancelled()).then(|| {
+        self.pace.wait(self.feed.head.changed()).await.then(|| {
             let head_seq = self.feed.hub.head().max(self.cursor).max(self.head);
             frame::encode(Message::Heartbeat(pb::Heartbeat { head_seq }))
         })
@@ -226,25 +216,4 @@ impl Watcher {
 
 fn hint(after_seq: u64, reason: &str) -> Bytes {
     frame::encode(Message::ResumeHint(pb::ResumeHint { after_seq, reason: reason.to_owned() }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::hub::Hub;
-    use super::*;
-
-    /// It used to keep a moment to try again that had passed, and went round without waiting until the next read.
-    #[tokio::test]
-    async fn a_watcher_that_has_recovered_waits() {
-        let store =
-            tree_agent_store::embedded::EmbeddedStore::open_in_memory().await.expect("a store in memory");
-        let (run, config) = (RunId::from(uuid::Uuid::nil()), WatchConfig::default());
-        let hub = Arc::new(Hub::new(run, &config));
-        let feed = Feed { head: hub.subscribe(), hub };
-        let start = Start { run, after_seq: 0, head: 0, ended: false, snapshot: None };
-        let mut watcher = Watcher::new(start, feed, Arc::new(store), &config, CancellationToken::new());
-        (watcher.failures, watcher.retry_at) = (3, Some(Instant::now()));
-        watcher.fill().await.expect("nothing is to be read");
-        assert_eq!((watcher.failures, watcher.retry_at), (0, None));
-    }
 }

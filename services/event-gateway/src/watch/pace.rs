@@ -1,0 +1,112 @@
+//! What all streams have in common: heartbeats, an age, the drain, and reads of the store that are tried again.
+
+use tokio::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+use tree_agent_runtime::retry::backoff;
+
+use super::WatchConfig;
+use super::stats::Stream;
+
+/// The clock of one stream.
+pub(super) struct Pace {
+    heartbeat: Duration,
+    last_sent: Instant,
+    close_at: Instant,
+    drain: CancellationToken,
+    /// Reads that failed in a row, and when to try again.
+    failures: u32,
+    retry_at: Option<Instant>,
+    /// Counts the stream for as long as it is there.
+    stream: Stream,
+}
+
+impl Pace {
+    pub(super) fn new(config: &WatchConfig, drain: CancellationToken, stream: Stream) -> Self {
+        let now = Instant::now();
+        // Streams that began together do not end together.
+        let age = config.stream_age.mul_f64(fastrand::f64().mul_add(0.2, 0.9));
+        Self {
+            heartbeat: config.heartbeat,
+            last_sent: now,
+            close_at: now + age,
+            drain,
+            failures: 0,
+            retry_at: None,
+            stream,
+        }
+    }
+
+    /// The client was sent something.
+    pub(super) fn sent(&mut self) {
+        self.last_sent = Instant::now();
+    }
+
+    /// Why the stream is to be closed now with a resume hint, which is then counted.
+    pub(super) fn over(&self) -> Option<&'static str> {
+        let reason = match () {
+            () if self.drain.is_cancelled() => "drain",
+            () if Instant::now() >= self.close_at => "age",
+            () => return None,
+        };
+        self.stream.stats().hint(reason);
+        Some(reason)
+    }
+
+    /// True unless a read has failed a moment ago.
+    pub(super) fn may_read(&self) -> bool {
+        self.retry_at.is_none_or(|at| Instant::now() >= at)
+    }
+
+    /// A read failed: the next one waits.
+    pub(super) fn failed(&mut self) {
+        self.failures += 1;
+        self.retry_at = Some(Instant::now() + backoff(self.failures));
+    }
+
+    /// A read succeeded, or is not needed after all. A moment to try again that lies in the past would let
+    /// [`wait`](Self::wait) wait for nothing.
+    pub(super) fn recovered(&mut self) {
+        (self.failures, self.retry_at) = (0, None);
+    }
+
+    /// Waits until something has `changed` or is due; true when the client has heard nothing for too long.
+    pub(super) async fn wait(&self, changed: impl Future<Output = ()>) -> bool {
+        let beat_at = self.last_sent + self.heartbeat;
+        let wake_at = [Some(beat_at), Some(self.close_at), self.retry_at].into_iter().flatten().min();
+        tokio::select! {
+            biased;
+            () = self.drain.cancelled() => {}
+            () = changed => {}
+            () = tokio::time::sleep_until(wake_at.unwrap_or(beat_at)) => {}
+        }
+        Instant::now() >= beat_at && !self.drain.is_cancelled()
+    }
+
+    /// The counters of the stream.
+    pub(super) fn stream(&mut self) -> &mut Stream {
+        &mut self.stream
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::stats::Stats;
+    use super::*;
+
+    /// It used to keep a moment to try again that had passed, and went round without waiting until the next read.
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_has_recovered_waits() {
+        let stream = Stream::of_a_run(&Arc::new(Stats::default()));
+        let mut pace = Pace::new(&WatchConfig::default(), CancellationToken::new(), stream);
+        pace.failed();
+        assert!(!pace.may_read());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(pace.may_read());
+        pace.recovered();
+        let began = Instant::now();
+        assert!(pace.wait(std::future::pending()).await, "a heartbeat is due");
+        assert!(began.elapsed() >= Duration::from_secs(8), "{:?}", began.elapsed());
+    }
+}
