@@ -55,8 +55,9 @@ impl Documents for EmbeddedStore {
         self.query(move |db| {
             let row = db
                 .prepare_cached(
+                    // substr of an empty blob is NULL.
                     "SELECT max(dropped_bytes, ?2), dropped_bytes + octet_length(body), \
-                     substr(CAST(body AS BLOB), max(?2 - dropped_bytes, 0) + 1) FROM onto_documents WHERE id = ?1",
+                     coalesce(substr(CAST(body AS BLOB), max(?2 - dropped_bytes, 0) + 1), x'') FROM onto_documents WHERE id = ?1",
                 )
                 .and_then(|mut statement| {
                     let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get(2)?));
