@@ -19,10 +19,24 @@ async function freePort(): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
+export interface GraphJson {
+  status: string;
+  seq: number;
+  nodes: { id: string; title: string; status: string; parentId?: string | null; depth: number }[];
+}
+
 export class Gateway {
   url = '';
+  readonly #options: string[];
+  readonly #env: Record<string, string>;
   #data = '';
   #process: ChildProcess | undefined;
+
+  /** More options and variables of `tree-agent dev`. */
+  constructor(options: string[] = [], env: Record<string, string> = {}) {
+    this.#options = options;
+    this.#env = env;
+  }
 
   async start(): Promise<void> {
     if (!existsSync(BINARY)) throw new Error(`${BINARY} is not there: build it with "cargo build -p tree-agent-cli", or set TREE_AGENT_BIN`);
@@ -31,7 +45,7 @@ export class Gateway {
       this.url = `http://127.0.0.1:${await freePort()}`;
     }
     const listen = this.url.replace('http://', '');
-    this.#process = spawn(BINARY, ['dev', '--listen', listen, '--data-dir', this.#data], { stdio: 'ignore' });
+    this.#process = spawn(BINARY, ['dev', '--listen', listen, '--data-dir', this.#data, ...this.#options], { stdio: 'ignore', env: { ...process.env, ...this.#env } });
     const until = Date.now() + 60_000;
     for (;;) {
       const page = await fetch(this.url).then((r) => r.text(), () => '');
@@ -68,6 +82,11 @@ export class Gateway {
       (error: { stdout?: string; code?: number }) => ({ stdout: error.stdout ?? '' }),
     );
     return stdout;
+  }
+
+  /** The graph of a run as the server has it, at its head or after an event. */
+  async graph(run: string, seq?: number): Promise<GraphJson> {
+    return JSON.parse(await this.cli('graph', run, '--format', 'json', ...(seq === undefined ? [] : ['--at', String(seq)]))) as GraphJson;
   }
 
   /** Starts a run and returns its id without waiting for its end. */

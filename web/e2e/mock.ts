@@ -8,12 +8,11 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError, type ConnectRouter } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { RunStatus, Scope, Strategy } from '../src/gen/treeagent/v1/common_pb';
-import { DocumentService } from '../src/gen/treeagent/v1/document_service_pb';
 import { ProjectService } from '../src/gen/treeagent/v1/project_service_pb';
 import { type Graph, RunSchema, RunService, type WatchRunResponse, WatchRunResponseSchema } from '../src/gen/treeagent/v1/run_service_pb';
 import { Projection } from '../src/lib/projection/projection';
 import type { Log } from './logs';
-import { toWire } from './to-wire';
+import { toWire, usageToWire } from './to-wire';
 
 const DIST = new URL('../dist/', import.meta.url).pathname;
 const TYPES: Record<string, string> = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
@@ -23,11 +22,8 @@ const POLICY =
 
 export class MockGateway {
   readonly logs = new Map<string, Log>();
-  readonly documents = new Map<string, string>();
   /** What every call answers instead; undefined: it works. */
   refuse: Code | undefined;
-  /** Streams that are open now. */
-  streams = 0;
   /** Streams that were opened, by their after_seq. */
   readonly opened: number[] = [];
   #wake: (() => void)[] = [];
@@ -55,10 +51,6 @@ export class MockGateway {
   async listen(port = 0): Promise<string> {
     const rpc = connectNodeAdapter({ routes: (router) => this.#routes(router), connect: false, grpc: false, grpcWeb: true });
     this.#server = createServer((req, res) => {
-      if (req.url?.endsWith('/WatchRun')) {
-        this.streams += 1;
-        res.once('close', () => (this.streams -= 1));
-      }
       if (req.url?.startsWith('/treeagent.v1.')) rpc(req, res);
       else serveFile(req.url ?? '/', res);
     });
@@ -90,6 +82,7 @@ export class MockGateway {
       status: { queued: RunStatus.QUEUED, running: RunStatus.RUNNING, paused: RunStatus.PAUSED, completed: RunStatus.COMPLETED, failed: RunStatus.FAILED, cancelled: RunStatus.CANCELLED }[graph.status],
       headSeq: BigInt(log.head),
       nodeCount: BigInt(graph.nodes.length),
+      usage: usageToWire(graph.stats.usage),
       createdAt: timestampFromMs(Date.now() - 120_000),
       updatedAt: timestampFromMs(Date.now()),
     });
@@ -127,13 +120,6 @@ export class MockGateway {
       listEvents: ({ runId, afterSeq, pageSize }) => {
         const log = this.#log(runId);
         return { events: log.events.slice(Number(afterSeq), Number(afterSeq) + (pageSize || 100)), headSeq: BigInt(log.head) };
-      },
-    });
-    router.service(DocumentService, {
-      getDocument: ({ documentId }) => {
-        const body = this.documents.get(documentId);
-        if (body === undefined) throw new ConnectError('document_id: there is no such document', Code.NotFound);
-        return { document: { body, summary: { documentId, bytes: BigInt(body.length) } } };
       },
     });
     router.service(ProjectService, { listProjects: () => ({ projects: [] }) });

@@ -1,7 +1,9 @@
 // What the tests ask of a page.
 
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { fromBinary } from '@bufbuild/protobuf';
+import type { Browser, BrowserContextOptions, Page, Request } from 'playwright-core';
 import { expect } from 'vitest';
+import { WatchRunRequestSchema } from '../src/gen/treeagent/v1/run_service_pb';
 
 export const WIDE = { width: 1440, height: 900 };
 
@@ -62,4 +64,37 @@ export async function settled<T>(ask: () => Promise<T>): Promise<T> {
     return same >= 3;
   }, 'it settles');
   return last;
+}
+
+export interface Streams {
+  /** How each of the run's streams was asked for. */
+  asked: { afterSeq: number; snapshot: boolean }[];
+  /** Documents that were watched, and documents that were read whole. */
+  watched: number;
+  read: number;
+  /** Streams that are open now, and how many were at the most. */
+  open: number;
+  most: number;
+}
+
+/** The streams of a page from now on. */
+export function streams(page: Page): Streams {
+  const found: Streams = { asked: [], watched: 0, read: 0, open: 0, most: 0 };
+  const isStream = (request: Request): boolean => /\/Watch(Run|Document)$/.test(request.url());
+  page.on('request', (request) => {
+    if (request.url().endsWith('/GetDocument')) found.read += 1;
+    if (!isStream(request)) return;
+    found.open += 1;
+    found.most = Math.max(found.most, found.open);
+    if (request.url().endsWith('/WatchDocument')) found.watched += 1;
+    else {
+      // A frame begins with five bytes: flags and length.
+      const { afterSeq, snapshot } = fromBinary(WatchRunRequestSchema, request.postDataBuffer()!.subarray(5));
+      found.asked.push({ afterSeq: Number(afterSeq), snapshot });
+    }
+  });
+  const gone = (request: Request): void => void (isStream(request) && (found.open -= 1));
+  page.on('requestfinished', gone);
+  page.on('requestfailed', gone);
+  return found;
 }

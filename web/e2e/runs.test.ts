@@ -56,6 +56,8 @@ describe('the list of runs', () => {
     await page.getByText('whole number from 0 to 64').waitFor();
     expect(await start.isDisabled()).toBe(true);
     await page.getByLabel('Depth').fill('2');
+    await page.getByLabel('Nodes', { exact: true }).fill('40');
+    await page.getByLabel('Minutes').fill('5');
     await page.getByLabel('Objective', { exact: true }).fill(' ');
     await page.getByLabel('Objective', { exact: true }).blur();
     await page.locator('#objective-problem').waitFor();
@@ -69,7 +71,16 @@ describe('the list of runs', () => {
     await start.click();
     await page.waitForURL('**/runs/*');
     await page.getByTestId('context').filter({ hasText: 'Project context: Coast' }).waitFor();
+    await page.getByTestId('graph').getByTestId('context').filter({ hasText: 'Coast' }).waitFor();
     await page.locator('[data-connection="ended"]').waitFor();
+    const budgets = async (): Promise<void> => {
+      await page.getByLabel(/^Nodes: \d+ of 40$/).waitFor();
+      const run = page.url().split('/').at(-1)!;
+      const [created] = (await gateway.cli('events', run, '--type', 'tree.run_created', '-o', 'jsonl')).split('\n');
+      const { payload } = JSON.parse(created!) as { payload: object };
+      expect(payload).toMatchObject({ model: 'offline', budgets: { maxDepth: 2, maxNodes: 40, maxWallClockMs: 300_000 } });
+    };
+    await budgets();
 
     // Another context: another run with the same objective.
     const first = page.url();
@@ -84,8 +95,36 @@ describe('the list of runs', () => {
     await page.getByRole('radio', { name: /Desert/ }).check({ force: true });
     await change.click();
     await page.waitForURL((url) => url.href !== first);
-    await page.getByTestId('context').filter({ hasText: 'Desert' }).waitFor();
+    await page.getByTestId('context').filter({ hasText: 'Project context: Desert' }).waitFor();
+    await page.getByTestId('graph').getByTestId('context').filter({ hasText: 'Desert' }).waitFor();
     await page.getByRole('heading', { level: 1, name: 'What moves the tides?' }).waitFor();
+    await page.locator('[data-connection="ended"]').waitFor();
+    await budgets();
+    const second = page.url().split('/').at(-1)!;
+    await page.getByRole('link', { name: 'All runs' }).click();
+    await page.locator(`[data-run-id="${second}"]`).getByTestId('context').filter({ hasText: 'Desert' }).waitFor();
+    await page.locator(`[data-run-id="${first.split('/').at(-1)!}"]`).getByTestId('context').filter({ hasText: 'Coast' }).waitFor();
+    await close(page);
+  });
+
+  it('says that it loads, that the gateway does not answer, and goes on by itself', async () => {
+    const page = await open(browser, 'about:blank');
+    let answer = (): void => {};
+    const held = new Promise<void>((resolve) => (answer = resolve));
+    await page.route('**/treeagent.v1.RunService/ListRuns', async (route) => {
+      await held;
+      await route.continue();
+    });
+    await page.goto(`${gateway.url}/runs`);
+    await page.getByText('Loading runs').waitFor();
+    answer();
+    await page.locator('[data-run-id]').first().waitFor();
+    await gateway.kill();
+    await page.getByText('The gateway does not answer. The list is as it was').waitFor();
+    expect(await page.locator('[data-run-id]').count()).toBeGreaterThan(0);
+    await gateway.start();
+    await page.getByText('The list is as it was').waitFor({ state: 'detached' });
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
     await close(page);
   });
 

@@ -8,7 +8,7 @@ import type { GraphNode, GraphSnapshot, Usage } from '../src/lib/projection/mode
 
 const value = <T>(words: Record<string, T | string>, word: string): T => words[word.toUpperCase()] as T;
 
-const usage = (u: Readonly<Usage>) => Object.fromEntries(Object.entries(u).map(([key, v]) => [key, BigInt(v)]));
+export const usageToWire = (u: Readonly<Usage>) => Object.fromEntries(Object.entries(u).map(([key, v]) => [key, BigInt(v)]));
 
 function node(n: GraphNode) {
   return create(GraphNodeSchema, {
@@ -29,8 +29,8 @@ function node(n: GraphNode) {
     ...(n.scratchpadTail === undefined ? {} : { scratchpadTail: n.scratchpadTail }),
     ...(n.lastTool === undefined ? {} : { lastTool: n.lastTool }),
     ...(n.result === undefined ? {} : { result: { summary: n.result.summary } }),
-    usage: usage(n.usage),
-    subtreeUsage: usage(n.subtreeUsage),
+    usage: usageToWire(n.usage),
+    subtreeUsage: usageToWire(n.subtreeUsage),
     createdAt: timestampFromMs(n.createdAt),
     ...(n.startedAt === undefined ? {} : { startedAt: timestampFromMs(n.startedAt) }),
     ...(n.endedAt === undefined ? {} : { endedAt: timestampFromMs(n.endedAt) }),

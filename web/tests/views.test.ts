@@ -6,7 +6,7 @@ import { Camera } from '../src/lib/graph/camera';
 import { filterNodes } from '../src/lib/filter';
 import { Scene } from '../src/lib/graph/scene';
 import { visible } from '../src/lib/graph/visible';
-import { tidy } from '../src/lib/graph/tidy';
+import { CARD_HEIGHT, CARD_WIDTH, COLUMN, tidy } from '../src/lib/graph/tidy';
 import { checkBudget, checkObjective, toBudgets, BUDGET_FIELDS } from '../src/lib/new-run';
 import { Projection } from '../src/lib/projection/projection';
 import { shellWord } from '../src/lib/share';
@@ -73,6 +73,29 @@ describe('the view', () => {
     const { items } = visible(scene, camera, { width: 1000, height: 700 });
     expect(items).toHaveLength(1);
     expect(scene.total(0)).toBe(10_001);
+  });
+
+  it('puts a card into the middle, but shows no emptiness beside the tree, and the parent whole', () => {
+    const camera = new Camera();
+    camera.k = 0.85;
+    const size = { width: 740, height: 800 };
+    camera.centre(size, COLUMN, 0, 0);
+    expect([camera.tx, camera.ty]).toEqual([28, 28]);
+    camera.centre(size, 3 * COLUMN, 4000, 0);
+    expect(camera.y(4000) + (CARD_HEIGHT * camera.k) / 2).toBeCloseTo(400);
+    expect(camera.x(2 * COLUMN)).toBeCloseTo(28);
+    expect(camera.x(3 * COLUMN) + CARD_WIDTH * camera.k).toBeLessThanOrEqual(size.width - 28);
+  });
+
+  it('gives a bundle the room of the columns that it hides, and no more than it can use', () => {
+    const scene = laid(wide);
+    const camera = new Camera();
+    camera.fit({ width: 1000, height: 700 }, 3, scene.top[0]!, scene.bottom[0]!);
+    const { items } = visible(scene, camera, { width: 1000, height: 700 });
+    for (const item of items.filter((i) => i.bundle)) {
+      const columns = 3 - wide.nodes[item.at]!.depth;
+      expect(item.width).toBeCloseTo(Math.min(360, CARD_WIDTH * camera.kx + columns * COLUMN * camera.kx));
+    }
   });
 
   it('leaves the anchor where it is, whatever grows', () => {

@@ -1,5 +1,9 @@
 // The same thing in the forms in which it is asked for elsewhere.
 
+import { toJson } from '@bufbuild/protobuf';
+import { DocumentSchema, type Document } from '../gen/treeagent/v1/document_service_pb';
+import type { Event } from '../gen/treeagent/v1/events_pb';
+import { eventJson } from './events';
 import type { GraphNode } from './projection/model';
 
 /** A word for a POSIX shell. */
@@ -26,6 +30,28 @@ export function nodeForms(runId: string, node: GraphNode, seq: number | undefine
     { label: 'URL', text: nodeUrl(runId, node.id, seq) },
     { label: 'grpcurl', text: grpcurl('RunService/ListEvents', { runId, nodeId: node.id }) },
     { label: 'CLI', text: `tree-agent events ${runId} --node ${node.id} ${server}` },
+  ];
+}
+
+/** One event: the log after the one before it, cut after one. */
+export function eventForms(runId: string, event: Event): { label: string; text: string }[] {
+  const before = Number(event.seq) - 1;
+  const params = new URLSearchParams({ node: event.nodeId, seq: String(event.seq), side: 'events' });
+  return [
+    { label: 'JSON', text: eventJson(event) },
+    { label: 'URL', text: `${location.origin}/runs/${runId}?${params.toString()}` },
+    { label: 'grpcurl', text: grpcurl('RunService/ListEvents', { runId, afterSeq: before, pageSize: 1 }) },
+    { label: 'CLI', text: `tree-agent events ${runId} --after-seq ${before} --server ${location.origin} -o jsonl | head -n 1` },
+  ];
+}
+
+/** A document, which is a node's scratchpad or artifact. */
+export function documentForms(runId: string, nodeId: string, tab: string, documentId: string, document: Document | undefined): { label: string; text: string }[] {
+  return [
+    ...(document?.summary?.documentId !== documentId ? [] : [{ label: 'JSON', text: JSON.stringify(toJson(DocumentSchema, document), null, 2) }]),
+    { label: 'URL', text: `${nodeUrl(runId, nodeId, undefined)}&tab=${tab}` },
+    { label: 'grpcurl', text: grpcurl('DocumentService/GetDocument', { documentId }) },
+    { label: 'CLI', text: `tree-agent doc ${documentId} --server ${location.origin}` },
   ];
 }
 

@@ -6,6 +6,8 @@ import { CARD_HEIGHT, CARD_WIDTH, COLUMN } from './tidy';
 export const MAX_ZOOM = 2;
 export const MIN_ZOOM = 0.00002;
 const FLAT = 0.5;
+/** Room at the lower edge that the legend covers. */
+const LEGEND_PX = 30;
 
 export interface Size {
   width: number;
@@ -20,6 +22,7 @@ export class Camera {
   /** Columns do not get narrower than this. */
   floor = FLAT;
 
+  /** Scale of the columns, and of everything that is drawn in them. */
   get kx(): number {
     return Math.max(this.k, this.floor);
   }
@@ -47,8 +50,9 @@ export class Camera {
   }
 
   /** Shows the whole tree, as large as it fits but not above its natural size. */
-  fit(size: Size, depth: number, top: number, bottom: number): void {
+  fit(whole: Size, depth: number, top: number, bottom: number): void {
     const margin = 32;
+    const size = { width: whole.width, height: Math.max(2 * margin + CARD_HEIGHT, whole.height - LEGEND_PX) };
     const width = depth * COLUMN + CARD_WIDTH;
     const height = bottom - top + CARD_HEIGHT;
     this.floor = Math.min(FLAT, Math.max(0.02, (size.width - 2 * margin) / width));
@@ -57,6 +61,16 @@ export class Camera {
     this.k = Math.max(MIN_ZOOM, across >= FLAT ? Math.min(k, across) : Math.min(k, FLAT));
     this.tx = Math.max(margin, (size.width - width * this.kx) / 2);
     this.ty = margin - top * this.k + Math.max(0, (size.height - 2 * margin - height * this.k) / 2);
+  }
+
+  /** Puts a card into the middle, but shows no emptiness beyond the first column and the top of the tree, and the parent whole if it fits. */
+  centre(size: Size, x: number, y: number, top: number): void {
+    const margin = 28;
+    this.tx = Math.min(margin, size.width / 2 - (x + CARD_WIDTH / 2) * this.kx);
+    this.ty = Math.min(margin - top * this.k, size.height / 2 - (y + CARD_HEIGHT / 2) * this.k);
+    const hidden = margin - this.x(Math.max(0, x - COLUMN));
+    const room = size.width - margin - this.x(x) - CARD_WIDTH * this.kx;
+    if (hidden > 0 && hidden <= room) this.tx += hidden;
   }
 
   /** Moves just far enough to show a card. */

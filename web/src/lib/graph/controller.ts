@@ -4,10 +4,11 @@ import { probe } from '../probe';
 import type { Projection } from '../projection/projection';
 import { Camera, type Size } from './camera';
 import { Layouter } from './layouter';
-import { paint, type Marks } from './paint';
+import { paint } from './paint';
+import type { Marks } from './paint-parts';
 import { readPalette, type Palette } from './palette';
 import { Scene } from './scene';
-import { CARD_HEIGHT, CARD_WIDTH } from './tidy';
+import { CARD_WIDTH, COLUMN } from './tidy';
 import { CARD_ZOOM, hit, visible, type Item, type View } from './visible';
 
 /** Cards in view beyond this many stay drawings. */
@@ -119,8 +120,7 @@ export class GraphController {
     const { camera, size, scene } = this;
     if (near && camera.k < CARD_ZOOM) {
       camera.k = 0.85;
-      camera.tx = size.width / 2 - (scene.x(at) + CARD_WIDTH / 2) * camera.kx;
-      camera.ty = size.height / 2 - (scene.target[at]! + CARD_HEIGHT / 2) * camera.k;
+      camera.centre(size, scene.x(at), scene.target[at]!, scene.top[0]!);
     } else camera.reveal(size, scene.x(at), scene.target[at]!);
     this.#moved();
   }
@@ -184,7 +184,8 @@ export class GraphController {
     } else if (scene.count < 60 && this.#options.growing()) {
       // The root in the corner: the tree grows to the right and downwards.
       this.fit();
-      camera.k = Math.max(READABLE, Math.min(camera.k, size.width < 700 ? 0.65 : 0.8));
+      const columns = (size.width - 72) / (2 * COLUMN + CARD_WIDTH);
+      camera.k = Math.max(READABLE, Math.min(camera.k, 0.8, Math.max(CARD_ZOOM, columns)));
       camera.tx = 36;
       camera.ty = 36;
     } else {

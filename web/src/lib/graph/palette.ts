@@ -13,6 +13,7 @@ export interface Palette {
   /** By place in `NODE_STATUSES`. */
   tone: string[];
   toneBg: string[];
+  toneText: string[];
   font: string;
 }
 
@@ -32,6 +33,7 @@ export function readPalette(element: HTMLElement): Palette {
     focus: color('focus'),
     tone: NODE_STATUSES.map((s) => color(NODE_LOOKS[s].tone)),
     toneBg: NODE_STATUSES.map((s) => color(`${NODE_LOOKS[s].tone}-bg`)),
+    toneText: NODE_STATUSES.map((s) => color(`${NODE_LOOKS[s].tone}-text`)),
     font: getComputedStyle(element).fontFamily,
   };
   probe.remove();

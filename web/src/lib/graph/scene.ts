@@ -24,6 +24,8 @@ export class Scene {
   /** First and last row of each subtree's open part. */
   top = new Float64Array(0);
   bottom = new Float64Array(0);
+  /** Depth of the deepest node in each subtree's open part. */
+  deepest = new Int32Array(0);
   /** Nodes by status in each whole subtree, `KINDS` numbers a node. */
   counts = new Int32Array(0);
   /** 1 where every open child is a leaf. */
@@ -63,6 +65,7 @@ export class Scene {
     this.placed = longer(new Uint8Array(size), this.placed);
     this.top = new Float64Array(size);
     this.bottom = new Float64Array(size);
+    this.deepest = new Int32Array(size);
     this.flat = new Uint8Array(size);
     this.counts = new Int32Array(size * KINDS);
   }
@@ -100,6 +103,7 @@ export class Scene {
     for (let i = 0; i < this.count; i++) {
       this.top[i] = this.target[i]!;
       this.bottom[i] = this.target[i]!;
+      this.deepest[i] = shape.depths[i]!;
       this.flat[i] = 1;
     }
     for (let i = this.count - 1; i > 0; i--) {
@@ -107,6 +111,7 @@ export class Scene {
       if (parent < 0 || this.open[i] === 0) continue;
       if (this.top[i]! < this.top[parent]!) this.top[parent] = this.top[i]!;
       if (this.bottom[i]! > this.bottom[parent]!) this.bottom[parent] = this.bottom[i]!;
+      if (this.deepest[i]! > this.deepest[parent]!) this.deepest[parent] = this.deepest[i]!;
       if (this.isParent(i)) this.flat[parent] = 0;
     }
   }

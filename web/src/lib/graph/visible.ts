@@ -10,6 +10,8 @@ export const CARD_ZOOM = 0.6;
 const BUNDLE_PX = 20;
 /** The same for leaves, which are but bars. */
 const ROW_PX = 7;
+/** A bundle is no wider than this. */
+const WIDEST_PX = 360;
 /** A node with room below it is drawn so high even where its card would be a line. */
 const PARENT_PX = 24;
 
@@ -46,8 +48,8 @@ export function visible(scene: Scene, camera: Camera, size: Size): View {
   const { children } = scene.graph.shape;
   const width = CARD_WIDTH * camera.kx;
   const leaf = Math.max(CARD_HEIGHT * camera.k, 3);
-  /** A bundle stretches over the column of the children that it hides. */
-  const wide = Math.min(280, (COLUMN + CARD_WIDTH) * camera.kx);
+  /** A bundle stretches over the columns that it hides, which gives its words room. */
+  const wide = (at: number): number => Math.min(WIDEST_PX, width + (scene.deepest[at]! - scene.graph!.shape.depths[at]!) * COLUMN * camera.kx);
   /** Room of a whole subtree, on the screen. */
   const span = (at: number): number => camera.k * (scene.bottom[at]! - scene.top[at]!) + leaf;
   const high = (at: number): number => (scene.hasChildren(at) ? Math.max(leaf, Math.min(PARENT_PX, span(at) / 2)) : leaf);
@@ -65,8 +67,8 @@ export function visible(scene: Scene, camera: Camera, size: Size): View {
     const small = parent && span(at) / scene.openChildren(at) < (scene.flat[at] === 1 ? ROW_PX : BUNDLE_PX) && camera.k < CARD_ZOOM;
     const bundle = scene.hasChildren(at) && (!parent || small);
     const tall = small ? Math.max(span(at) - 3, leaf) : height;
-    if (y + tall > -20 && y < size.height + 20 && x + width > 0) 
-      items.push({ at, x, y, width: small ? wide : width, height: tall, bundle });
+    if (y + tall > -20 && y < size.height + 20 && x + (small ? wide(at) : width) > 0)
+      items.push({ at, x, y, width: small ? wide(at) : width, height: tall, bundle });
     if (bundle || !parent) continue;
     const link: Link = { x1: x + width, y1: y + height / 2, x2: x + width, ys: [], to: [] };
     for (let c = kids.length - 1; c >= 0; c--) {

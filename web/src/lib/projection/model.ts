@@ -145,6 +145,25 @@ export interface GraphNode {
   readonly endedAt?: number;
 }
 
+const ENDED_STEPS: ReadonlySet<StepStatus> = new Set(['completed', 'failed', 'cancelled']);
+
+export interface Progress {
+  /** 0 to 1. */
+  part: number;
+  /** In words; empty when the node only told the part. */
+  text: string;
+}
+
+/** How far a node is that has not ended: what it says itself, else its plan's steps that have ended. */
+export function progressOf(node: GraphNode): Progress | undefined {
+  if (node.endedAt !== undefined) return undefined;
+  if (node.progress !== undefined) return { part: Math.min(1, Math.max(0, node.progress)), text: '' };
+  const steps = node.plan?.bands.flatMap((b) => b.steps) ?? [];
+  if (steps.length === 0) return undefined;
+  const ended = steps.filter((s) => ENDED_STEPS.has(s.status)).length;
+  return { part: ended / steps.length, text: `${ended} of ${steps.length} steps` };
+}
+
 export interface GraphSnapshot {
   runId: string;
   seq: number;

@@ -1,0 +1,231 @@
+// Access, against a real gateway: contrast and names as axe-core computes them in the browser, the tree for assistive
+// technology, everything by keyboard, narrow pages.
+
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { launch } from './browser';
+import { Gateway, type GraphJson } from './gateway';
+import { close, connection, drawn, open, treeItem, until } from './page';
+
+const gateway = new Gateway();
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+let browser: Browser;
+/** A run with a failure, tools and documents. */
+let done: string;
+let graph: GraphJson;
+
+beforeAll(async () => {
+  [browser] = await Promise.all([launch(), gateway.start()]);
+  done = await gateway.run('Grow and lose a leaf', 'scripted:fanout=3,depth=2,tools=1,artifacts=document,fail=rejected,fail_titles=s1.s0');
+  graph = await until(() => gateway.graph(done), (g) => g.status === 'completed', 'the run ends', 60_000);
+});
+afterAll(async () => {
+  await browser?.close();
+  await gateway.stop();
+});
+
+interface Finding {
+  id: string;
+  nodes: { html: string; failureSummary: string }[];
+}
+interface Axe {
+  run(context: Node, options: object): Promise<{ violations: Finding[]; incomplete: Finding[] }>;
+}
+
+/** What breaks WCAG 2.1 A and AA on the page as it is now, by axe-core's rules. */
+async function violations(page: Page, where: string): Promise<string[]> {
+  await drawn(page);
+  if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(AXE);
+  const found = await page.evaluate(async () => {
+    const { axe } = globalThis as unknown as { axe: Axe };
+    const all = (await axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'] })).violations;
+    // The cards are for the eye alone, and so are looked at for their contrast alone. What cannot be told counts as wrong.
+    const cards = document.querySelector('.cards');
+    if (cards === null || cards.childElementCount === 0) return all;
+    cards.removeAttribute('aria-hidden');
+    const pale = await axe.run(cards, { runOnly: ['color-contrast'] });
+    cards.setAttribute('aria-hidden', 'true');
+    return [...all, ...pale.violations, ...pale.incomplete];
+  });
+  return found.flatMap((v) => v.nodes.map((n) => `${where}: ${v.id}: ${n.html.slice(0, 160)}: ${n.failureSummary.split('\n')[1]?.trim().slice(0, 160)}`));
+}
+
+const THEMES: [string, BrowserContextOptions][] = [
+  ['light', { colorScheme: 'light', reducedMotion: 'reduce' }],
+  ['dark', { colorScheme: 'dark', reducedMotion: 'reduce' }],
+];
+
+describe.each(THEMES)('WCAG AA in %s', (_, options) => {
+  it('holds for lists and forms', async () => {
+    const page = await open(browser, `${gateway.url}/runs`, options);
+    await page.locator(`[data-run-id="${done}"]`).waitFor();
+    const found = await violations(page, 'list');
+    await page.getByRole('searchbox').fill('nothing has this');
+    await page.getByText('No run fits').waitFor();
+    found.push(...(await violations(page, 'nothing found')));
+    await page.goto(`${gateway.url}/runs?new=1`);
+    await page.getByText('Project context').click();
+    await page.getByText('Budgets').click();
+    await page.getByLabel('Depth').fill('99');
+    await page.getByText('whole number from 0 to 64').waitFor();
+    found.push(...(await violations(page, 'new run')));
+    await page.goto(`${gateway.url}/runs/nonsense`);
+    await page.getByText('There is no such run').waitFor();
+    found.push(...(await violations(page, 'no such run')));
+    expect(found).toEqual([]);
+    await close(page);
+  });
+
+  it('holds for a run: overview, every tab of a node, events, filters, the past', async () => {
+    const page = await open(browser, `${gateway.url}/runs/${done}`, options);
+    await connection(page, 'ended');
+    await page.locator('[data-card]').first().waitFor();
+    const found = await violations(page, 'overview');
+    await treeItem(page, 's1.s0,').click();
+    for (const tab of ['Overview', 'Scratchpad', 'Plan', 'Timeline', 'Tools', 'Result']) {
+      await page.getByRole('tab', { name: tab }).click();
+      await page.getByRole('tab', { name: tab, selected: true }).waitFor();
+      found.push(...(await violations(page, tab)));
+    }
+    await page.keyboard.press('f');
+    await page.getByTestId('match-count').waitFor();
+    found.push(...(await violations(page, 'filtered')));
+    // What is too pale would be noticed, also on the cards.
+    await page.evaluate(() => document.styleSheets[0]!.insertRule('.node.faded { opacity: 0.4; }'));
+    expect((await violations(page, 'too pale')).join()).toContain('color-contrast');
+    await page.evaluate(() => document.styleSheets[0]!.deleteRule(0));
+    await page.keyboard.press('e');
+    await page.getByTestId('event-rows').locator('.event').last().click();
+    found.push(...(await violations(page, 'events')));
+    await page.keyboard.press('[');
+    await page.getByTestId('moment').waitFor();
+    found.push(...(await violations(page, 'the past')));
+    await page.getByRole('button', { name: 'Change context' }).click();
+    found.push(...(await violations(page, 'change context')));
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('?');
+    await page.getByRole('dialog', { name: 'Keyboard' }).waitFor();
+    found.push(...(await violations(page, 'help')));
+    expect(found).toEqual([]);
+    await close(page);
+  }, 120_000);
+
+  it('holds for a run at work, and at 360 px', async () => {
+    const run = await gateway.run('Be at work', 'scripted:fanout=3,depth=1,latency_ms=20000');
+    const page = await open(browser, `${gateway.url}/runs/${run}`, options);
+    await connection(page, 'live');
+    await page.locator('[data-card]').first().waitFor();
+    const found = await violations(page, 'at work');
+    await page.getByRole('button', { name: 'Cancel', exact: true }).click();
+    await page.getByRole('dialog', { name: 'Cancel this run?' }).waitFor();
+    found.push(...(await violations(page, 'cancel')));
+    await page.getByRole('button', { name: 'Cancel run' }).click();
+    await connection(page, 'ended');
+    found.push(...(await violations(page, 'cancelled')));
+    await page.setViewportSize({ width: 360, height: 740 });
+    await page.goto(`${gateway.url}/runs/${done}`);
+    await connection(page, 'ended');
+    found.push(...(await violations(page, 'narrow tree')));
+    await treeItem(page, 's1.s0,').click();
+    await page.getByTestId('node-panel').waitFor();
+    found.push(...(await violations(page, 'narrow node')));
+    expect(found).toEqual([]);
+    await close(page);
+  }, 120_000);
+});
+
+describe('the tree for assistive technology', () => {
+  it('has one item a node, with its status, level, place and state', async () => {
+    const page = await open(browser, `${gateway.url}/runs/${done}`);
+    await connection(page, 'ended');
+    const tree = page.getByRole('tree', { name: 'Nodes of the run' });
+    await tree.waitFor();
+    const items = await tree.getByRole('treeitem').evaluateAll((all) =>
+      all.map((e) => ({
+        id: e.getAttribute('data-node-id'),
+        status: e.getAttribute('data-status'),
+        level: Number(e.getAttribute('aria-level')),
+        place: Number(e.getAttribute('aria-posinset')),
+        siblings: Number(e.getAttribute('aria-setsize')),
+        expanded: e.getAttribute('aria-expanded'),
+        tab: (e as HTMLElement).tabIndex,
+      })),
+    );
+    const siblings = (of: GraphJson['nodes'][number]) => graph.nodes.filter((n) => (n.parentId ?? null) === (of.parentId ?? null));
+    expect(new Map(items.map(({ tab: _, ...item }) => [item.id, item]))).toEqual(
+      new Map(
+        graph.nodes.map((n) => [
+          n.id,
+          {
+            id: n.id,
+            status: n.status,
+            level: n.depth + 1,
+            place: siblings(n).indexOf(n) + 1,
+            siblings: siblings(n).length,
+            expanded: graph.nodes.some((c) => c.parentId === n.id) ? 'true' : null,
+          },
+        ]),
+      ),
+    );
+    expect(items.filter((i) => i.tab === 0)).toHaveLength(1);
+    await close(page);
+  });
+});
+
+/** Presses Tab until what has the focus fits. */
+async function tabTo(page: Page, fits: string): Promise<void> {
+  for (let i = 0; i < 80; i++) {
+    await page.keyboard.press('Tab');
+    if (await page.evaluate((selector) => document.activeElement?.matches(selector), fits)) return;
+  }
+  throw new Error(`Tab does not lead to ${fits}`);
+}
+
+describe('without a mouse', () => {
+  it('starts a run, watches it, looks into a node, goes through time, and cancels', async () => {
+    const page = await open(browser, `${gateway.url}/runs`);
+    await page.locator('[data-run-id]').first().waitFor();
+    await page.keyboard.press('n');
+    await page.locator('#objective:focus').waitFor();
+    await page.keyboard.type('Started by keyboard');
+    await tabTo(page, '#model');
+    await page.keyboard.type('scripted:fanout=2,depth=1,latency_ms=30000');
+    await tabTo(page, '[form=new-run]');
+    await page.keyboard.press('Enter');
+    await page.waitForURL('**/runs/*');
+    await connection(page, 'live');
+    await treeItem(page, /^Started by keyboard/).waitFor();
+    await page.keyboard.press('t');
+    await page.locator('[role=treeitem]:focus').waitFor();
+    await page.keyboard.press('Enter');
+    await page.getByTestId('node-panel').waitFor();
+    await tabTo(page, '[role=tab]');
+    await page.keyboard.press('ArrowRight');
+    await page.getByRole('tab', { name: 'Scratchpad', selected: true }).waitFor();
+    await page.keyboard.press('[');
+    await page.getByTestId('moment').waitFor();
+    await page.keyboard.press('l');
+    await page.getByTestId('moment').waitFor({ state: 'detached' });
+    await page.keyboard.press('e');
+    await page.getByTestId('event-rows').waitFor();
+    // The events and their rows too.
+    await tabTo(page, '.event');
+    await page.keyboard.press('Enter');
+    await page.getByRole('button', { name: 'Go to node' }).waitFor();
+    await tabTo(page, '.danger');
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog', { name: 'Cancel this run?' }).waitFor();
+    await tabTo(page, 'dialog .danger');
+    await page.keyboard.press('Enter');
+    await page.locator('header').getByText('Cancelled', { exact: true }).waitFor();
+    await connection(page, 'ended');
+    await tabTo(page, 'a[href="/runs"]');
+    await page.keyboard.press('Enter');
+    await page.waitForURL('**/runs');
+    const row = page.locator('[data-run-id]').filter({ hasText: 'Started by keyboard' });
+    await until(() => row.getAttribute('data-status'), (s) => s === 'cancelled', 'the list says it too');
+    await close(page);
+  });
+});

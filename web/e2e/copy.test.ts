@@ -1,0 +1,121 @@
+// What one copies works where it is pasted: run, node, event and document, each as JSON, URL, grpcurl line and command
+// line, against a real gateway.
+
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import type { Browser, Locator, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { launch } from './browser';
+import { Gateway, type GraphJson } from './gateway';
+import { close, connection, open, shownSeq, treeItem, until } from './page';
+
+const gateway = new Gateway();
+const BUF = new URL('../node_modules/.bin/buf', import.meta.url).pathname;
+let browser: Browser;
+let run: string;
+let graph: GraphJson;
+
+beforeAll(async () => {
+  [browser] = await Promise.all([launch(), gateway.start()]);
+  run = await gateway.run("Copy what isn't \"safe\" $HOME", 'scripted:fanout=2,depth=1,artifacts=document,tools=1');
+  graph = await until(() => gateway.graph(run), (g) => g.status === 'completed', 'the run ends', 60_000);
+});
+afterAll(async () => {
+  await browser?.close();
+  await gateway.stop();
+});
+
+async function copied(page: Page, where: Locator, form: string): Promise<string> {
+  await where.locator(`[data-copy="${form}"]`).first().click();
+  return page.evaluate(() => navigator.clipboard.readText());
+}
+
+/** Does what a grpcurl line says, with the tool that is at hand; its answer. */
+async function call(line: string): Promise<string> {
+  const [, data, address, method] = /^grpcurl -plaintext -d '(.*)' (\S+) (\S+)$/s.exec(line)!;
+  const args = ['curl', '--protocol', 'grpc', '--http2-prior-knowledge', '-d', data!.replaceAll(`'\\''`, "'"), `http://${address}/${method}`];
+  return (await promisify(execFile)(BUF, args, { maxBuffer: 64 << 20 })).stdout;
+}
+
+/** Does what a command line says, but for a pipe into `head -n 1`. */
+async function command(line: string): Promise<string> {
+  const first = line.endsWith(' | head -n 1');
+  const words = line.replace(' | head -n 1', '').split(' ');
+  expect(words.shift()).toBe('tree-agent');
+  const at = words.indexOf('--server');
+  expect(words.splice(at, 2)[1]).toBe(gateway.url);
+  const out = await gateway.cli(...words);
+  return first ? out.split('\n')[0]! : out;
+}
+
+describe('copying', () => {
+  it('gives a run', async () => {
+    const page = await open(browser, `${gateway.url}/runs/${run}`);
+    await connection(page, 'ended');
+    const panel = page.getByTestId('run-overview');
+    const json = JSON.parse(await copied(page, panel, 'JSON')) as GraphJson;
+    expect(json.nodes.map((n) => [n.id, n.status])).toEqual(graph.nodes.map((n) => [n.id, n.status]));
+    expect(JSON.parse(await call(await copied(page, panel, 'grpcurl')))).toMatchObject({ graph: { runId: run } });
+    expect(await command(`${await copied(page, panel, 'CLI')} -o jsonl`)).toContain(run);
+    await page.goto(await copied(page, panel, 'URL'));
+    await treeItem(page, /^Copy what/).waitFor();
+    await close(page);
+  });
+
+  it('gives a node, also as it was', async () => {
+    const page = await open(browser, `${gateway.url}/runs/${run}`);
+    await connection(page, 'ended');
+    await treeItem(page, /^s1,/).click();
+    const panel = page.getByTestId('node-panel');
+    const id = (await panel.getAttribute('data-panel-node'))!;
+    expect(JSON.parse(await copied(page, panel, 'JSON'))).toMatchObject({ id, title: 's1', status: 'completed' });
+    expect(await call(await copied(page, panel, 'grpcurl'))).toContain(id);
+    expect(await command(`${await copied(page, panel, 'CLI')} -o jsonl`)).toContain(`"nodeId":"${id}"`);
+    const head = await shownSeq(page);
+    await page.getByLabel('Event of the run').fill(String(head - 2));
+    await page.waitForURL(/seq=/);
+    const url = await copied(page, panel, 'URL');
+    await page.goto(url);
+    await page.locator(`[data-panel-node="${id}"]`).waitFor();
+    expect(await shownSeq(page)).toBe(head - 2);
+    await close(page);
+  });
+
+  it('gives an event', async () => {
+    const page = await open(browser, `${gateway.url}/runs/${run}?side=events&type=tree.tool_call_requested`);
+    await connection(page, 'ended');
+    const row = page.getByTestId('event-rows').locator('.event').first();
+    await row.click();
+    const seq = Number(await row.getAttribute('data-seq'));
+    const detail = page.locator('.detail');
+    expect(JSON.parse(await copied(page, detail, 'JSON'))).toMatchObject({ runId: run, seq: String(seq) });
+    expect(JSON.parse(await call(await copied(page, detail, 'grpcurl')))).toMatchObject({ events: [{ seq: String(seq) }] });
+    expect(JSON.parse(await command(await copied(page, detail, 'CLI')))).toMatchObject({ seq, type: 'tree.tool_call_requested' });
+    const url = await copied(page, detail, 'URL');
+    await page.goto(url);
+    await until(() => shownSeq(page), (s) => s === seq, 'its moment is shown');
+    await page.locator(`.event[data-seq="${seq}"]`).waitFor();
+    await close(page);
+  });
+
+  it('gives a scratchpad and an artifact', async () => {
+    const page = await open(browser, `${gateway.url}/runs/${run}`);
+    await connection(page, 'ended');
+    await treeItem(page, /^s0,/).click();
+    const panel = page.getByTestId('node-panel');
+    const body = page.locator('[role=tabpanel]');
+    for (const [tab, text] of [['Scratchpad', 'scripted: executed'], ['Result', 'Result of s0.']] as const) {
+      await page.getByRole('tab', { name: tab }).click();
+      if (tab === 'Result') await panel.getByRole('button', { name: 'Read' }).click();
+      await body.getByText('written').waitFor();
+      const forms = body.locator('[role=group]').last();
+      expect((JSON.parse(await copied(page, forms, 'JSON')) as { body: string }).body).toContain(text);
+      expect(await call(await copied(page, forms, 'grpcurl'))).toContain(text);
+      expect(await command(await copied(page, forms, 'CLI'))).toContain(text);
+      const url = await copied(page, forms, 'URL');
+      await page.goto(url);
+      await page.getByRole('tab', { name: tab, selected: true }).waitFor();
+    }
+    await close(page);
+  });
+});
