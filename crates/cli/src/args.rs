@@ -1,6 +1,7 @@
 //! The command line's shape.
 
 use clap::{Args, Parser, Subcommand};
+use tree_agent_runtime::credentials::TokenArgs;
 
 use crate::commands::{
     cancel, completions, dev, doc, events, graph, import, log, migrate, projects, rebuild, run, runs, verify,
@@ -34,6 +35,8 @@ pub(crate) struct Global {
     /// What stdout looks like; with jsonl there is one JSON object a line and nothing else
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Human)]
     pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) token: TokenArgs,
     /// What is logged on stderr, such as info or tree_agent_driver=debug,info [default: warn; dev: info]
     #[arg(long, global = true, value_name = "FILTER", env = "TREE_AGENT_LOG")]
     pub(crate) log: Option<String>,

@@ -4,6 +4,8 @@ pub(crate) mod watch;
 
 use std::time::Duration;
 
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 use tree_agent_contract::{ProjectId, RunId, RunSummary, limits};
@@ -12,6 +14,7 @@ use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
 use tree_agent_proto::v1::project_service_client::ProjectServiceClient;
 use tree_agent_proto::v1::run_service_client::RunServiceClient;
+use tree_agent_runtime::credentials::Credentials;
 
 use crate::error::{CliError, is_transient};
 
@@ -21,19 +24,25 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Times that a call which is safe to repeat is made before its failure counts.
 const ATTEMPTS: u32 = 4;
+/// Between two looks at a token file that must hold another token.
+const TOKEN_LOOK: Duration = Duration::from_millis(100);
 /// Bytes of one answer. The graph of a large run is one message, and so is the snapshot that a watch begins with.
 const ANSWER_BYTES: usize = 2 * limits::GRAPH_BYTES;
 
 /// A connection to a server. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
-    channel: Channel,
+    channel: Door,
+    credentials: Credentials,
     server: String,
 }
 
+/// Every call shows the token, if there is one.
+pub(crate) type Door = InterceptedService<Channel, Credentials>;
+
 impl Client {
     /// Connects, so that a server that is not there is noticed before anything is begun.
-    pub(crate) async fn connect(server: &str) -> Result<Self, CliError> {
+    pub(crate) async fn connect(server: &str, credentials: Credentials) -> Result<Self, CliError> {
         let bad = |why: String| {
             CliError::Usage(format!(
                 "--server {server:?}: {why}; expected a URL such as http://127.0.0.1:7400"
@@ -54,24 +63,48 @@ impl Client {
             .connect()
             .await
             .map_err(|e| CliError::Unreachable { server: server.to_owned(), reason: root_cause(&e) })?;
-        Ok(Self { channel, server: server.to_owned() })
+        let channel = InterceptedService::new(channel, credentials.clone());
+        Ok(Self { channel, credentials, server: server.to_owned() })
     }
 
     /// The run service.
-    pub(crate) fn runs(&self) -> RunServiceClient<Channel> {
+    pub(crate) fn runs(&self) -> RunServiceClient<Door> {
         RunServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     /// The document service.
-    pub(crate) fn documents(&self) -> DocumentServiceClient<Channel> {
+    pub(crate) fn documents(&self) -> DocumentServiceClient<Door> {
         DocumentServiceClient::new(self.channel.clone())
             .max_decoding_message_size(ANSWER_BYTES)
             .max_encoding_message_size(limits::MESSAGE_BYTES)
     }
 
     /// The project service.
-    pub(crate) fn projects(&self) -> ProjectServiceClient<Channel> {
+    pub(crate) fn projects(&self) -> ProjectServiceClient<Door> {
         ProjectServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    /// The token that calls show now.
+    pub(crate) fn token(&self) -> Option<MetadataValue<Ascii>> {
+        self.credentials.current()
+    }
+
+    /// Waits for up to `patience` until calls show another token than `refused`; false when none comes.
+    pub(crate) async fn another_token(
+        &self,
+        refused: Option<&MetadataValue<Ascii>>,
+        patience: Duration,
+    ) -> bool {
+        let until = tokio::time::Instant::now() + patience;
+        loop {
+            if self.credentials.latest().as_ref() != refused {
+                return true;
+            }
+            if !self.credentials.can_change() || tokio::time::Instant::now() >= until {
+                return false;
+            }
+            tokio::time::sleep(TOKEN_LOOK).await;
+        }
     }
 
     /// Makes a call that is safe to repeat, again with backoff while its failure is transient.

@@ -13,9 +13,11 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tree_agent_driver::DriverConfig;
+use tree_agent_event_gateway::AuthArgs;
 use tree_agent_fanout::{Fanout, InProcessFanout};
 use tree_agent_model::{LlmArgs, LlmConfig, RoleArgs, RoleConfig, ToolsArgs};
 use tree_agent_runtime::config::{Problems, RoleUrls};
+use tree_agent_runtime::credentials::{Credentials, TokenArgs};
 use tree_agent_runtime::listen::bind;
 use tree_agent_store::Store;
 use tree_agent_store::embedded::EmbeddedStore;
@@ -57,6 +59,13 @@ impl Embedded {
     }
 }
 
+/// Who may call the gateway of an embedded cluster, and what its own roles show to it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Access {
+    pub(crate) auth: AuthArgs,
+    pub(crate) credentials: Credentials,
+}
+
 /// The four services at work.
 pub(crate) struct Cluster {
     /// The model of runs that name none.
@@ -73,6 +82,7 @@ impl Cluster {
         data_dir: &Path,
         model: &str,
         embedded: &Embedded,
+        access: &Access,
     ) -> Result<Self, CliError> {
         // Before anything is bound.
         let mut problems = Problems::default();
@@ -80,9 +90,16 @@ impl Cluster {
         let role = RoleArgs {
             gateway: "http://127.0.0.1:7400".to_owned(),
             model: model.to_owned(),
+            token: TokenArgs::default(),
             llm: embedded.llm.clone(),
         };
         let role = role.check(&mut problems);
+        let auth = access.auth.check(&mut problems);
+        if auth.is_some() && access.credentials.is_none() {
+            let text = "is not set, and TREE_AGENT_TOKEN neither; the roles of this process read documents through its \
+                gateway, which asks for tokens, so they need one of their own";
+            problems.add("TREE_AGENT_TOKEN_FILE", text);
+        }
         problems.finish().map_err(|e| CliError::Usage(e.to_string()))?;
         role.check_keys().await.map_err(|e| CliError::Usage(e.message))?;
         let door = bind(listen).await.map_err(|e| CliError::Usage(chain(&e)))?;
@@ -97,7 +114,7 @@ impl Cluster {
         let gateway = url(address);
         let gateways =
             vec![gateway.parse().map_err(|e| CliError::Other(format!("{gateway} is not a URL: {e}")))?];
-        let role = RoleConfig { gateways, ..role };
+        let role = RoleConfig { gateways, credentials: access.credentials.clone(), ..role };
         let model = role.default_model().to_owned();
         let roles = RoleUrls { planners, executors, aggregators };
         let planner_config = tree_agent_planner::Config {
@@ -110,7 +127,8 @@ impl Cluster {
         let executor_role = RoleConfig { servers, ..role.clone() };
         let executor_config = tree_agent_executor::Config { role: executor_role, drain: DRAIN };
         let aggregator_config = tree_agent_aggregator::Config { role, drain: DRAIN };
-        let gateway_config = tree_agent_event_gateway::Config { drain: DRAIN, roles, ..Default::default() };
+        let gateway_config =
+            tree_agent_event_gateway::Config { drain: DRAIN, roles, auth, ..Default::default() };
 
         let shutdown = CancellationToken::new();
         let mut services = JoinSet::new();

@@ -74,8 +74,8 @@ impl CliError {
                 | Code::AlreadyExists
                 | Code::OutOfRange
                 | Code::FailedPrecondition
-                | Code::PermissionDenied
-                | Code::Unauthenticated => Exit::Usage,
+                | Code::PermissionDenied => Exit::Usage,
+                Code::Unauthenticated => Exit::Unauthorized,
                 _ => Exit::Internal,
             },
             CliError::Answer(_) | CliError::Write { .. } | CliError::Other(_) => Exit::Internal,
@@ -100,9 +100,10 @@ impl CliError {
             CliError::Refused(status) if status.code() == Code::Unimplemented => {
                 Some("the server does not know this call; its version differs from this program's")
             }
-            CliError::Refused(status) if status.code() == Code::Unauthenticated => {
-                Some("this server wants a login")
-            }
+            CliError::Refused(status) if status.code() == Code::Unauthenticated => Some(
+                "put a token that is good now into a file and name it with --token-file FILE or TREE_AGENT_TOKEN_FILE; \
+                     a run that was watched goes on: continue with `tree-agent watch RUN`",
+            ),
             _ => None,
         }
     }
@@ -167,6 +168,7 @@ mod tests {
         assert_eq!(CliError::from(Status::not_found("run x does not exist")).exit(), Exit::Usage);
         assert_eq!(CliError::from(Status::unavailable("gone")).exit(), Exit::Disconnected);
         assert_eq!(CliError::from(Status::internal("bug")).exit(), Exit::Internal);
+        assert_eq!(CliError::from(Status::unauthenticated("who?")).exit(), Exit::Unauthorized);
         assert_eq!(CliError::Usage("x".into()).exit(), Exit::Usage);
     }
 }

@@ -22,6 +22,8 @@ pub(crate) enum Exit {
     Disconnected = 5,
     /// A log or what is derived from it is not what it must be.
     Unsound = 6,
+    /// The server asks for a token, or did not accept the one it was shown.
+    Unauthorized = 7,
     /// Ctrl-C or SIGTERM: the command stopped, the run goes on.
     Interrupted = 130,
 }
@@ -36,6 +38,7 @@ Exit codes:
     4  the run was cancelled
     5  the server is unreachable, or the connection was lost for good
     6  verify or rebuild found something that is not what it must be
+    7  the server asks for a token, or did not accept the one it was shown
   130  interrupted (Ctrl-C, SIGTERM); a watched run goes on";
 
 impl Exit {
@@ -69,6 +72,7 @@ mod tests {
             Exit::RunCancelled,
             Exit::Disconnected,
             Exit::Unsound,
+            Exit::Unauthorized,
             Exit::Interrupted,
         ] {
             let code = (exit as u8).to_string();

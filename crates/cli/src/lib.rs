@@ -15,9 +15,12 @@ mod view;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tree_agent_runtime::config::Problems;
+use tree_agent_runtime::credentials::Credentials;
 use tree_agent_runtime::telemetry::{self, LogFormat};
 
 use crate::args::{Cli, Command, Global};
+use crate::client::Client;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -51,11 +54,20 @@ pub fn main() -> ExitCode {
 /// What every command is given.
 pub(crate) struct Context {
     server: String,
+    /// What servers are shown that ask for a token.
+    credentials: Credentials,
     out: Output,
 }
 
+impl Context {
+    /// A connection to the server.
+    async fn connect(&self) -> Result<Client, CliError> {
+        Client::connect(&self.server, self.credentials.clone()).await
+    }
+}
+
 async fn start(cli: Cli) -> Result<Exit, CliError> {
-    let Global { server, output, log } = cli.global;
+    let Global { server, output, token, log } = cli.global;
     let filter = match &cli.command {
         _ if log.is_some() => log.unwrap_or_default(),
         Command::Dev(_) => "info,refinery_core=warn".to_owned(),
@@ -63,7 +75,10 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
     };
     let _telemetry =
         telemetry::init("cli", &filter, LogFormat::Text).map_err(|e| CliError::Usage(e.to_string()))?;
-    let context = Context { server, out: Output::detect(output) };
+    let mut problems = Problems::default();
+    let credentials = token.check(&mut problems);
+    problems.finish().map_err(|e| CliError::Usage(e.to_string()))?;
+    let context = Context { server, credentials, out: Output::detect(output) };
     match cli.command {
         Command::Dev(dev) => dev.run(&context).await,
         Command::Run(run) => run.run(&context).await,

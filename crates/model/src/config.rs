@@ -7,6 +7,7 @@ use http::Uri;
 use tree_agent_contract::ModelProblem;
 use tree_agent_contract::role::RoleError;
 use tree_agent_runtime::config::Problems;
+use tree_agent_runtime::credentials::{Credentials, TokenArgs};
 use tree_agent_tools::{GatewayDocuments, McpConfig, McpServers, ToolRegistry};
 
 use crate::llm::{LanguageModels, LlmArgs};
@@ -29,6 +30,9 @@ pub struct RoleArgs {
         hide_default_value = true
     )]
     pub model: String,
+    /// What gateways that ask for a token are shown.
+    #[command(flatten)]
+    pub token: TokenArgs,
     /// The language models.
     #[command(flatten)]
     pub llm: LlmArgs,
@@ -44,6 +48,7 @@ impl RoleArgs {
         }
         RoleConfig {
             gateways: problems.urls("TREE_AGENT_GATEWAY", &self.gateway),
+            credentials: self.token.check(problems),
             model: self.model.clone(),
             language,
             servers: McpConfig::default(),
@@ -77,6 +82,8 @@ impl ToolsArgs {
 pub struct RoleConfig {
     /// The event-gateways: where tools find documents.
     pub gateways: Vec<Uri>,
+    /// What they are shown when they ask for a token.
+    pub credentials: Credentials,
     /// The model for runs that name none; empty for `llm` or `offline`, whichever there is.
     pub model: String,
     /// The MCP servers whose tools the role gets.
@@ -105,7 +112,10 @@ impl RoleConfig {
     /// is up; fails only for an unknown model. Must be called in a runtime.
     pub fn server(&self) -> Result<RoleServer, RoleError> {
         let models = Models::with_language_models(&self.model, self.language.clone())?;
-        let tools = ToolRegistry::new(Arc::new(GatewayDocuments::connect_lazy(&self.gateways)));
+        let tools = ToolRegistry::new(Arc::new(GatewayDocuments::connect_lazy(
+            &self.gateways,
+            self.credentials.clone(),
+        )));
         Ok(RoleServer::new(models, tools.with_servers(McpServers::start(self.servers.clone()))))
     }
 }

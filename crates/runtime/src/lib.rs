@@ -6,6 +6,7 @@
 
 pub mod channel;
 pub mod config;
+pub mod credentials;
 pub mod errors;
 pub mod listen;
 pub mod metrics;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::Uri;
 use tokio::time::timeout;
+use tonic::service::interceptor::InterceptedService;
 use tonic::{Code, Status};
 use tree_agent_contract::{
     Document, DocumentId, DocumentProps, DocumentSummary, RunId, Scope, SearchHit, Timestamp, limits,
@@ -14,6 +15,7 @@ use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
 use tree_agent_proto::v1::project_service_client::ProjectServiceClient;
 use tree_agent_runtime::channel::{self, Peers};
+use tree_agent_runtime::credentials::Credentials;
 use tree_agent_runtime::retry::backoff;
 
 use crate::error::ToolError;
@@ -29,14 +31,18 @@ const TRIES: u32 = 4;
 /// Documents over gRPC, from any of several gateways. A call that meets a gateway which is gone is made again, which
 /// is safe because every call may be repeated.
 pub struct GatewayDocuments {
-    channel: Peers,
+    channel: Channel,
 }
+
+/// Every call shows our token, if we have one.
+type Channel = InterceptedService<Peers, Credentials>;
 
 impl GatewayDocuments {
     /// Prepares clients of the gateways at `urls`; connects with the first call, and again after every loss. Must be
-    /// called in a runtime. Without any URL every call fails with [`ToolError::Unavailable`].
-    pub fn connect_lazy(urls: &[Uri]) -> Self {
-        Self { channel: channel::balanced(urls) }
+    /// called in a runtime. Without any URL every call fails with [`ToolError::Unavailable`]. Gateways that ask for a token
+    /// are shown that of `credentials`.
+    pub fn connect_lazy(urls: &[Uri], credentials: Credentials) -> Self {
+        Self { channel: InterceptedService::new(channel::balanced(urls), credentials) }
     }
 
     /// Makes a call, and again while no gateway answers.
@@ -44,7 +50,7 @@ impl GatewayDocuments {
         &self,
         what: &str,
         request: R,
-        call: impl Fn(Peers, R) -> F,
+        call: impl Fn(Channel, R) -> F,
     ) -> Result<T, ToolError>
     where
         R: Clone,
@@ -60,8 +66,19 @@ impl GatewayDocuments {
             };
             match status.code() {
                 // A broken connection shows as Unknown; what a handler refuses has another code.
-                Code::Unavailable | Code::Unknown | Code::DeadlineExceeded | Code::ResourceExhausted => {
+                // A refused token is no fault of the call, and the next one may be on its way.
+                Code::Unavailable
+                | Code::Unknown
+                | Code::DeadlineExceeded
+                | Code::ResourceExhausted
+                | Code::Unauthenticated => {
                     if tried == TRIES {
+                        if status.code() == Code::Unauthenticated {
+                            tracing::warn!(
+                                "a gateway refuses our token (TREE_AGENT_TOKEN_FILE): {}",
+                                status.message()
+                            );
+                        }
                         return Err(ToolError::Unavailable(status.message().to_owned()));
                     }
                     tokio::time::sleep(backoff(tried)).await;
@@ -86,7 +103,7 @@ impl GatewayDocuments {
         summary(given(written.document)?)
     }
 
-    fn documents(channel: Peers) -> DocumentServiceClient<Peers> {
+    fn documents(channel: Channel) -> DocumentServiceClient<Channel> {
         DocumentServiceClient::new(channel).max_decoding_message_size(limits::MESSAGE_BYTES)
     }
 }

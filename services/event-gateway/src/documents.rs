@@ -13,6 +13,7 @@ use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::{invalid, invalid_field};
 use tree_agent_store::{DocumentQuery, SearchQuery, StoreError};
 
+use crate::auth::Caller;
 use crate::errors;
 use crate::gateway::{Gateway, from_wire, id, now};
 use crate::pages::{self, Pages};
@@ -49,7 +50,8 @@ impl DocumentService for Documents {
         &self,
         request: Request<pb::WatchDocumentRequest>,
     ) -> Result<Response<Self::WatchDocumentStream>, Status> {
-        Ok(Response::new(decoded(self.0.watch_document(request.into_inner()).await?.messages)))
+        let expires_at = Caller::of(request.extensions()).expires_at;
+        Ok(Response::new(decoded(self.0.watch_document(request.into_inner(), expires_at).await?.messages)))
     }
 
     async fn list_documents(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 use tree_agent_contract::{DocumentId, DocumentKind, FieldError, ProjectId, RunId, Timestamp};
@@ -17,7 +18,7 @@ use tree_agent_store::{Store, StoreError};
 use crate::documents::{summary, summary_to_wire};
 use crate::errors;
 use crate::watch::service::{Messages, Watched};
-use crate::watch::{DocumentStart, DocumentWatcher, Stalls, Start, WatchConfig, Watcher, Watches};
+use crate::watch::{DocumentStart, DocumentWatcher, Stalls, Start, Until, WatchConfig, Watcher, Watches};
 
 /// Events read from the log at a time when it is replayed.
 const PAGE: usize = 1_000;
@@ -61,11 +62,15 @@ impl Gateway {
 
     /// `WatchRun`, as framed bytes: each message is a `WatchRunResponse` behind gRPC's prefix of five bytes.
     pub async fn watch(&self, request: pb::WatchRunRequest) -> Result<Messages, Status> {
-        Ok(self.watch_run(request).await?.messages)
+        Ok(self.watch_run(request, None).await?.messages)
     }
 
-    /// `WatchRun`.
-    pub(crate) async fn watch_run(&self, request: pb::WatchRunRequest) -> Result<Watched, Status> {
+    /// `WatchRun`, until the token expires with which it was asked for.
+    pub(crate) async fn watch_run(
+        &self,
+        request: pb::WatchRunRequest,
+        expires_at: Option<Instant>,
+    ) -> Result<Watched, Status> {
         let run = id(RunId::parse_field("run_id", &request.run_id))?;
         let summary = self.store.run(run).await.map_err(|e| errors::store(&e))?;
         let head = summary.head_seq;
@@ -81,11 +86,16 @@ impl Gateway {
             Start { run, after_seq: request.after_seq, head, ended, snapshot: None }
         };
         let feed = self.watches.follow(run);
-        Ok(Watcher::new(start, feed, self.store.clone(), &self.config, self.drain.clone()).watched())
+        let until = Until { drain: self.drain.clone(), expires_at };
+        Ok(Watcher::new(start, feed, self.store.clone(), &self.config, until).watched())
     }
 
-    /// `WatchDocument`.
-    pub(crate) async fn watch_document(&self, request: pb::WatchDocumentRequest) -> Result<Watched, Status> {
+    /// `WatchDocument`, until the token expires with which it was asked for.
+    pub(crate) async fn watch_document(
+        &self,
+        request: pb::WatchDocumentRequest,
+        expires_at: Option<Instant>,
+    ) -> Result<Watched, Status> {
         let document_id = id(DocumentId::parse_field("document_id", &request.document_id))?;
         let document = self.store.document(document_id).await.map_err(|e| errors::store(&e))?;
         let summary = summary_to_wire(&summary(&document));
@@ -108,8 +118,9 @@ impl Gateway {
             return Err(invalid_field("after_bytes", format!("is {after_bytes}, within a character")));
         }
         let start = DocumentStart { document_id, summary, tail, followed };
-        let (store, drain) = (self.store.clone(), self.drain.clone());
-        Ok(DocumentWatcher::new(start, store, &self.config, drain, &self.watches.stats).watched())
+        let until = Until { drain: self.drain.clone(), expires_at };
+        let (store, stats) = (self.store.clone(), &self.watches.stats);
+        Ok(DocumentWatcher::new(start, store, &self.config, until, stats).watched())
     }
 
     /// The tree after event `at_seq`, replayed from the log.

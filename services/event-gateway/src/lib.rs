@@ -4,6 +4,7 @@
 //! convert, make one call, and convert back; live runs are in `watch`. Nothing here writes to a log but
 //! `CreateRun`, which begins one; whatever a user tells a run goes through the store's inbox to its driver.
 
+mod auth;
 mod documents;
 mod errors;
 mod gateway;
@@ -30,6 +31,7 @@ use tree_agent_runtime::server::{Connections, ServeError};
 use tree_agent_runtime::{Readiness, Server, limited, retry};
 use tree_agent_store::Store;
 
+pub use auth::{AuthArgs, AuthConfig, Authenticator, KeysError};
 pub use gateway::Gateway;
 pub use watch::WatchConfig;
 pub use watch::service::Messages;
@@ -54,6 +56,8 @@ pub struct Config {
     /// The role services, which say whether the model of a new run can be used; those of which no URL is known are not
     /// asked.
     pub roles: RoleUrls,
+    /// Who may call; without it everybody who can.
+    pub auth: Option<Authenticator>,
     /// How often store and fan-out are asked whether they work.
     pub health_check: Duration,
 }
@@ -67,6 +71,7 @@ impl Default for Config {
             connections: Connections::default(),
             origins: Origins::Loopback,
             roles: RoleUrls::default(),
+            auth: None,
             health_check: Duration::from_secs(2),
         }
     }
@@ -99,6 +104,10 @@ pub async fn serve(
         }),
     );
     tokio::spawn(done.clone().run_until_cancelled_owned(health));
+    auth::warn_of_open_door(listener.local_addr()?, config.auth.as_ref());
+    if let Some(authenticator) = config.auth.clone() {
+        tokio::spawn(done.clone().run_until_cancelled_owned(authenticator.follow()));
+    }
     let gateway = Gateway::new(store, fanout, config.watch, shutdown.clone(), done.clone());
     let stalls = gateway.stalls.clone();
     tokio::spawn(done.run_until_cancelled_owned(async move { stalls.look_on().await }));
@@ -114,6 +123,6 @@ pub async fn serve(
         )
         .service(limited!(DocumentServiceServer::new(documents::Documents(gateway.clone()))))
         .service(limited!(ProjectServiceServer::new(projects::Projects(gateway.clone()))))
-        .serve_wrapped(listener, shutdown, |routes| web::door(routes, gateway, &config.origins))
+        .serve_wrapped(listener, shutdown, |routes| web::door(routes, gateway, config.auth, &config.origins))
         .await
 }

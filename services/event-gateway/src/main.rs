@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Parser;
-use tree_agent_event_gateway::{Config, DEFAULT_PORT, Origins, WatchConfig, serve};
+use tree_agent_event_gateway::{AuthArgs, Config, DEFAULT_PORT, Origins, WatchConfig, serve};
 use tree_agent_runtime::config::{ListenArgs, LogArgs, Problems, RolesArgs, StorageArgs};
 use tree_agent_runtime::server::{Connections, while_starting};
 use tree_agent_runtime::{Readiness, listen, retry, shutdown, telemetry};
@@ -42,6 +42,8 @@ struct Args {
     /// Seconds that the answer to a ping may take before the connection is cut.
     #[arg(long, env = "TREE_AGENT_KEEPALIVE_TIMEOUT_SECONDS", value_name = "SECONDS", default_value = "20")]
     keepalive_timeout_seconds: String,
+    #[command(flatten)]
+    auth: AuthArgs,
 }
 
 impl Args {
@@ -76,6 +78,7 @@ async fn main() -> anyhow::Result<()> {
         connections: args.connections(&mut problems),
         origins: origins.unwrap_or(Origins::Loopback),
         roles: args.roles.check(&mut problems),
+        auth: args.auth.check(&mut problems),
         ..Config::default()
     };
     problems.finish()?;

@@ -19,6 +19,7 @@ use tree_agent_runtime::errors::{invalid, invalid_field};
 use tree_agent_store::{Command, Created, GraphState, NewRun, Projection, RunQuery, StoreError};
 use uuid::Uuid;
 
+use crate::auth::Caller;
 use crate::errors;
 use crate::gateway::{Gateway, from_wire, id, now, unimplemented_field};
 use crate::models::Models;
@@ -61,9 +62,10 @@ impl RunService for Runs {
         &self,
         request: Request<pb::CreateRunRequest>,
     ) -> Result<Response<pb::CreateRunResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         let request_id = request.request_id.clone();
-        let spec = spec(request)?;
+        let spec = spec(request, caller.user_id)?;
         self.gateway.require_projects("context.project_ids", &spec.context.project_ids).await?;
         self.models.require(&spec.model).await?;
         let run_id = RunId::from(Uuid::now_v7());
@@ -146,7 +148,9 @@ impl RunService for Runs {
         &self,
         request: Request<pb::WatchRunRequest>,
     ) -> Result<Response<Self::WatchRunStream>, Status> {
-        Ok(Response::new(decoded(self.gateway.watch(request.into_inner()).await?)))
+        let expires_at = Caller::of(request.extensions()).expires_at;
+        let watched = self.gateway.watch_run(request.into_inner(), expires_at).await?;
+        Ok(Response::new(decoded(watched.messages)))
     }
 
     async fn list_events(
@@ -230,7 +234,7 @@ fn first_rows(run: RunId, events: &[Event]) -> Result<Projection, Status> {
 }
 
 /// What is asked for, checked as far as it can be without the store.
-fn spec(request: pb::CreateRunRequest) -> Result<RunSpec, Status> {
+fn spec(request: pb::CreateRunRequest, user_id: String) -> Result<RunSpec, Status> {
     let mut checks = Checks::default();
     checks.at_most("request_id", &request.request_id, limits::REQUEST_ID_BYTES);
     let strategy = match pb::Strategy::try_from(request.strategy) {
@@ -245,7 +249,7 @@ fn spec(request: pb::CreateRunRequest) -> Result<RunSpec, Status> {
         context: context.unwrap_or_default(),
         budgets: budgets.unwrap_or_default(),
         model: request.model,
-        user_id: String::new(),
+        user_id,
     };
     if let Err(Invalid(errors)) = spec.validate() {
         errors.into_iter().for_each(|error| checks.push(error));

@@ -13,6 +13,7 @@ use tonic_web::GrpcWebLayer;
 use tower::{Layer, ServiceExt};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
+use crate::auth::{Authenticator, Guard};
 use crate::gateway::Gateway;
 use crate::watch::service::{WATCH_DOCUMENT, WATCH_RUN, watch_document, watch_run};
 
@@ -90,14 +91,21 @@ fn is_loopback(origin: &HeaderValue) -> bool {
     })
 }
 
-/// Puts `WatchRun` and `WatchDocument` before the generated routes, gRPC-web and CORS round them, and the UI beside them.
-pub(crate) fn door(routes: Routes, gateway: Arc<Gateway>, origins: &Origins) -> Routes {
+/// Puts `WatchRun` and `WatchDocument` before the generated routes, the guard, gRPC-web and CORS round them, and the UI
+/// beside them.
+pub(crate) fn door(
+    routes: Routes,
+    gateway: Arc<Gateway>,
+    authenticator: Option<Authenticator>,
+    origins: &Origins,
+) -> Routes {
     let watch = Router::new()
         .route(WATCH_RUN, post(watch_run))
         .route(WATCH_DOCUMENT, post(watch_document))
         .with_state(gateway);
     let services = Routes::from(routes.into_axum_router().merge(watch)).prepare();
-    let grpc = origins.layer().layer(GrpcWebLayer::new().layer(services));
+    let guarded = Guard::new(services, authenticator);
+    let grpc = origins.layer().layer(GrpcWebLayer::new().layer(guarded));
     Routes::from(Router::new().fallback(move |request: Request<axum::body::Body>| {
         let grpc = grpc.clone();
         async move {

@@ -6,7 +6,8 @@
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
-use tonic::Streaming;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::{Code, Status, Streaming};
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::{RunId, RunStatus};
 use tree_agent_proto::Wire;
@@ -25,6 +26,8 @@ pub(crate) struct Policy {
     pub(crate) backoff: Duration,
     /// How long to go on trying without one message from the server.
     pub(crate) give_up_after: Duration,
+    /// How long to wait for a new token in the token file when the old one has expired.
+    pub(crate) token_patience: Duration,
 }
 
 impl Default for Policy {
@@ -33,6 +36,7 @@ impl Default for Policy {
             silence: Duration::from_secs(25),
             backoff: Duration::from_millis(200),
             give_up_after: Duration::from_secs(300),
+            token_patience: Duration::from_secs(10),
         }
     }
 }
@@ -102,6 +106,8 @@ struct Watch {
     after_seq: u64,
     policy: Policy,
     state: State,
+    /// The token that the last call showed.
+    token: Option<MetadataValue<Ascii>>,
     end: Option<End>,
     failures: u32,
     /// When the server was last heard.
@@ -124,6 +130,7 @@ impl Watch {
             after_seq,
             policy,
             state: State::Apart(Duration::ZERO),
+            token: None,
             end: None,
             failures: 0,
             heard: Instant::now(),
@@ -143,8 +150,7 @@ impl Watch {
                     match tokio::time::timeout(self.policy.silence, stream.message()).await {
                         Ok(Ok(Some(answer))) => self.take(answer)?,
                         Ok(Ok(None)) => self.stream_ended().await?,
-                        Ok(Err(status)) if is_transient(&status) => Some(self.lost(root_cause(&status))?),
-                        Ok(Err(status)) => return Err(status.into()),
+                        Ok(Err(status)) => Some(self.failed(status).await?),
                         Err(_) => Some(self.lost(format!("no sign of life for {:?}", self.policy.silence))?),
                     }
                 }
@@ -158,6 +164,7 @@ impl Watch {
     async fn connect(&mut self) -> Result<Option<Update>, CliError> {
         let message =
             pb::WatchRunRequest { run_id: self.run.to_wire(), after_seq: self.after_seq, snapshot: false };
+        self.token = self.client.token();
         let mut runs = self.client.runs();
         let opened = tokio::time::timeout(self.policy.silence, runs.watch_run(message)).await;
         match opened {
@@ -167,8 +174,7 @@ impl Watch {
                 self.begun = true;
                 Ok(again.then_some(Update::Reconnected))
             }
-            Ok(Err(status)) if is_transient(&status) => self.lost(root_cause(&status)).map(Some),
-            Ok(Err(status)) => Err(status.into()),
+            Ok(Err(status)) => self.failed(status).await.map(Some),
             Err(_) => self.lost("the server does not answer".into()).map(Some),
         }
     }
@@ -226,8 +232,23 @@ impl Watch {
                 }
                 self.lost("the server closed the stream".into()).map(Some)
             }
-            Err(status) if is_transient(&status) => self.lost(root_cause(&status)).map(Some),
-            Err(status) => Err(status.into()),
+            Err(status) => self.failed(status).await.map(Some),
+        }
+    }
+
+    /// A call or a stream failed: it is begun again when that may help. A token that has expired is waited for a successor
+    /// for, if one can come by itself.
+    async fn failed(&mut self, status: Status) -> Result<Update, CliError> {
+        if is_transient(&status) {
+            return self.lost(root_cause(&status));
+        }
+        let again = status.code() == Code::Unauthenticated
+            && self.begun
+            && self.client.another_token(self.token.as_ref(), self.policy.token_patience).await;
+        if again {
+            self.lost("the token has expired, and there is a new one".into())
+        } else {
+            Err(status.into())
         }
     }
 

@@ -7,7 +7,7 @@ use tree_agent_proto::v1 as pb;
 
 use crate::Context;
 use crate::client::watch::{self, Policy, Update};
-use crate::client::{Client, request, summary};
+use crate::client::{request, summary};
 use crate::error::CliError;
 use crate::exit::Exit;
 
@@ -26,7 +26,7 @@ pub(crate) struct Cancel {
 
 impl Cancel {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let client = Client::connect(&context.server).await?;
+        let client = context.connect().await?;
         let answer = client
             .call(|| {
                 let mut runs = client.runs();

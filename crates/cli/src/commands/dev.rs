@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use serde::Serialize;
+use tree_agent_event_gateway::AuthArgs;
 use tree_agent_runtime::shutdown;
 
 use crate::Context;
 use crate::client::Client;
-use crate::cluster::{Cluster, Embedded};
+use crate::cluster::{Access, Cluster, Embedded};
 use crate::error::CliError;
 use crate::exit::Exit;
 
@@ -30,6 +31,8 @@ pub(crate) struct Dev {
     model: String,
     #[command(flatten)]
     embedded: Embedded,
+    #[command(flatten)]
+    auth: AuthArgs,
 }
 
 /// What `-o jsonl` prints when the server is ready.
@@ -46,11 +49,13 @@ impl Dev {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let interrupt = shutdown::signal()?;
         let data_dir = self.embedded.data_dir()?;
-        let mut cluster = Cluster::start(self.listen, &data_dir, &self.model, &self.embedded).await?;
+        let access = Access { auth: self.auth.clone(), credentials: context.credentials.clone() };
+        let mut cluster =
+            Cluster::start(self.listen, &data_dir, &self.model, &self.embedded, &access).await?;
         let server = cluster.url();
         // What is announced has been seen to work.
         tokio::select! {
-            connected = Client::connect(&server) => drop(connected?),
+            connected = Client::connect(&server, context.credentials.clone()) => drop(connected?),
             error = cluster.failed() => return Err(error),
         }
         let ready = Ready {

@@ -60,7 +60,7 @@ impl Doc {
             return follow::follow(context, self.id, self.after_bytes, self.patience.policy(), &interrupt)
                 .await;
         }
-        let client = Client::connect(&context.server).await?;
+        let client = context.connect().await?;
         let (summary, document) = fetch(&client, self.id).await?;
         if !context.out.is_jsonl() {
             print_body(&context.out, &document.body)?;

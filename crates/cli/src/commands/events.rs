@@ -8,7 +8,7 @@ use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
 use crate::Context;
-use crate::client::{Client, request};
+use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::paint::{Paint, one_line};
@@ -32,7 +32,7 @@ pub(crate) struct Events {
 
 impl Events {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let client = Client::connect(&context.server).await?;
+        let client = context.connect().await?;
         let mut page_token = String::new();
         loop {
             let message = pb::ListEventsRequest {

@@ -50,7 +50,7 @@ impl Graph {
             }
             (form, false) => form.unwrap_or(Form::Tree),
         };
-        let client = Client::connect(&context.server).await?;
+        let client = context.connect().await?;
         let graph = fetch(&client, self.run, self.at).await?;
         match form {
             Form::Json => context.out.json(&graph)?,

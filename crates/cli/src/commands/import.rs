@@ -54,7 +54,7 @@ pub(crate) struct Imported {
 impl Import {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         check_folder(&self.dir)?;
-        let client = Client::connect(&context.server).await?;
+        let client = context.connect().await?;
         let imported = import(context, &client, &self.dir, &self.project).await?;
         if context.out.is_jsonl() {
             context.out.json(&imported)?;

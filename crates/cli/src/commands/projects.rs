@@ -7,7 +7,7 @@ use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
 use crate::Context;
-use crate::client::{Client, request};
+use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::paint::{Paint, count, one_line};
@@ -36,7 +36,7 @@ struct ProjectJson {
 
 impl Projects {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let client = Client::connect(&context.server).await?;
+        let client = context.connect().await?;
         let mut left = self.limit.unwrap_or(usize::MAX);
         let mut page_token = String::new();
         let mut any = false;

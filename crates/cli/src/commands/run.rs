@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tree_agent_contract::{Budgets, RunContext, RunSpec, RunSummary, Scope};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
+use tree_agent_runtime::credentials::Credentials;
 use tree_agent_runtime::shutdown;
 use uuid::Uuid;
 
@@ -17,7 +18,7 @@ use super::import::{check_folder, import};
 use super::watch::Patience;
 use crate::Context;
 use crate::client::{Client, request, summary};
-use crate::cluster::{Cluster, Embedded};
+use crate::cluster::{Access, Cluster, Embedded};
 use crate::error::CliError;
 use crate::exit::Exit;
 
@@ -140,7 +141,7 @@ impl Run {
         if self.local {
             return self.locally(context, spec, &interrupt).await;
         }
-        let client = Client::connect(&context.server).await?;
+        let client = context.connect().await?;
         match self.on(context, &client, spec, &interrupt).await? {
             (_, Some(exit)) => Ok(exit),
             (run, None) => {
@@ -172,10 +173,11 @@ impl Run {
     ) -> Result<Exit, CliError> {
         let data_dir = self.embedded.data_dir()?;
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut cluster = Cluster::start(anywhere, &data_dir, &self.model, &self.embedded).await?;
+        let mut cluster =
+            Cluster::start(anywhere, &data_dir, &self.model, &self.embedded, &Access::default()).await?;
         let server = cluster.url();
         let work = async {
-            let client = Client::connect(&server).await?;
+            let client = Client::connect(&server, Credentials::default()).await?;
             self.on(context, &client, spec, interrupt).await
         };
         let ended = tokio::select! {

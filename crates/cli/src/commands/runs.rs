@@ -6,7 +6,7 @@ use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
 use crate::Context;
-use crate::client::{Client, request};
+use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::paint::{Paint, count, fit, one_line};
@@ -35,7 +35,7 @@ pub(crate) struct Runs {
 
 impl Runs {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let client = Client::connect(&context.server).await?;
+        let client = context.connect().await?;
         let project_id = match &self.project {
             None => String::new(),
             Some(key) => client.existing_project(key).await?.project_id,

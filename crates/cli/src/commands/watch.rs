@@ -8,7 +8,6 @@ use tree_agent_runtime::shutdown;
 
 use super::follow::{Followed, Synthesis, conclude, follow};
 use crate::Context;
-use crate::client::Client;
 use crate::client::watch::Policy;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -42,7 +41,7 @@ impl Patience {
 impl Watch {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let interrupt = shutdown::signal()?;
-        let client = Client::connect(&context.server).await?;
+        let client = context.connect().await?;
         let policy = self.patience.policy();
         match follow(context, &client, self.run, self.after_seq, policy, &interrupt).await? {
             Followed::Ended(end) => conclude(context, &client, self.run, &end, Synthesis::Mention).await,

@@ -8,6 +8,7 @@ use tonic::{Request, Response, Status};
 use tree_agent_contract::{DocumentId, ProjectId, RunContext, RunId};
 use tree_agent_proto::v1::document_service_server::{DocumentService, DocumentServiceServer};
 use tree_agent_proto::v1::*;
+use tree_agent_runtime::credentials::Credentials;
 use tree_agent_runtime::{Readiness, Server};
 use tree_agent_tools::{Caller, DocumentSource, GatewayDocuments, ListDocuments, SearchDocuments, ToolError};
 
@@ -98,7 +99,7 @@ fn caller(project: ProjectId) -> Caller {
 async fn scope_travels_and_is_checked_on_both_sides() {
     let project = ProjectId::derive(&[b"mine"]);
     let service = OneDocument { project, asked: Arc::default() };
-    let source = GatewayDocuments::connect_lazy(&[serve(service.clone()).await]);
+    let source = GatewayDocuments::connect_lazy(&[serve(service.clone()).await], Credentials::default());
     let mine = caller(project);
     let page =
         source.list_documents(&mine, &ListDocuments { page_size: 10, ..Default::default() }).await.unwrap();
@@ -126,14 +127,14 @@ async fn a_gateway_that_is_gone_is_passed_over_and_none_at_all_is_said() {
     // Bound and closed again: nobody listens there.
     let gone = TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap();
     let gone: http::Uri = format!("http://{gone}").parse().unwrap();
-    let source = GatewayDocuments::connect_lazy(&[gone.clone(), alive]);
+    let source = GatewayDocuments::connect_lazy(&[gone.clone(), alive], Credentials::default());
     for _ in 0..4 {
         let page = source
             .list_documents(&caller(project), &ListDocuments { page_size: 1, ..Default::default() })
             .await;
         assert_eq!(page.unwrap().documents.len(), 1);
     }
-    let none = GatewayDocuments::connect_lazy(&[gone]);
+    let none = GatewayDocuments::connect_lazy(&[gone], Credentials::default());
     let error = none.list_documents(&caller(project), &ListDocuments::default()).await.unwrap_err();
     assert!(error.retryable(), "{error}");
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::StreamExt;
-use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tree_agent_contract::{DocumentId, RunId};
 use tree_agent_proto::v1 as pb;
@@ -15,7 +14,7 @@ use tree_agent_store::{DocumentTail, Store, StoreError};
 
 use super::frame;
 use super::hub::Taken;
-use super::pace::Pace;
+use super::pace::{Pace, Until};
 use super::service::{Resume, Watched};
 use super::stats::{Stats, Stream};
 use super::{Feed, WatchConfig};
@@ -64,7 +63,7 @@ impl DocumentWatcher {
         start: DocumentStart,
         store: Arc<dyn Store>,
         config: &WatchConfig,
-        drain: CancellationToken,
+        until: Until,
         stats: &Arc<Stats>,
     ) -> Self {
         let followed = start.followed.map(|(feed, run, seq)| Followed { feed, run, seq, ended: false });
@@ -78,7 +77,7 @@ impl DocumentWatcher {
             followed,
             grown: false,
             closed: false,
-            pace: Pace::new(config, drain, Stream::of_a_document(stats)),
+            pace: Pace::new(config, until, Stream::of_a_document(stats)),
         }
     }
 
@@ -98,7 +97,7 @@ impl DocumentWatcher {
     /// The next message; `None` when the stream ends well.
     async fn next(&mut self) -> Option<Result<pb::WatchDocumentResponse, Status>> {
         if self.closed {
-            return None;
+            return self.pace.last_word().map(Err);
         }
         let message = self.step().await;
         self.pace.sent();

@@ -33,6 +33,7 @@ use tree_agent_store::Store;
 pub(crate) use document::{DocumentStart, DocumentWatcher};
 use head::Reader;
 use hub::Hub;
+pub(crate) use pace::Until;
 pub(crate) use stall::Stalls;
 pub(crate) use stats::Stats;
 pub(crate) use watcher::{Start, Watcher};

@@ -1,18 +1,30 @@
-//! What all streams have in common: heartbeats, an age, the drain, and reads of the store that are tried again.
+//! What all streams have in common: heartbeats, an age, the drain, the end of their token, and reads of the store that are tried again.
 
 use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
+use tonic::Status;
 use tree_agent_runtime::retry::backoff;
 
 use super::WatchConfig;
 use super::stats::Stream;
+use crate::auth::Refusal;
+
+/// What ends a stream from outside.
+pub(crate) struct Until {
+    /// The gateway drains.
+    pub(crate) drain: CancellationToken,
+    /// The token expires with which the stream was asked for.
+    pub(crate) expires_at: Option<Instant>,
+}
 
 /// The clock of one stream.
 pub(super) struct Pace {
     heartbeat: Duration,
     last_sent: Instant,
     close_at: Instant,
-    drain: CancellationToken,
+    until: Until,
+    /// The resume hint that was given was for a new token.
+    expired: bool,
     /// Reads that failed in a row, and when to try again.
     failures: u32,
     retry_at: Option<Instant>,
@@ -21,15 +33,16 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(config: &WatchConfig, drain: CancellationToken, stream: Stream) -> Self {
+    pub(super) fn new(config: &WatchConfig, until: Until, stream: Stream) -> Self {
         let now = Instant::now();
         // Streams that began together do not end together.
         let age = config.stream_age.mul_f64(fastrand::f64().mul_add(0.2, 0.9));
         Self {
             heartbeat: config.heartbeat,
             last_sent: now,
-            close_at: now + age,
-            drain,
+            close_at: until.expires_at.map_or(now + age, |expires_at| expires_at.min(now + age)),
+            until,
+            expired: false,
             failures: 0,
             retry_at: None,
             stream,
@@ -42,14 +55,22 @@ impl Pace {
     }
 
     /// Why the stream is to be closed now with a resume hint, which is then counted.
-    pub(super) fn over(&self) -> Option<&'static str> {
+    pub(super) fn over(&mut self) -> Option<&'static str> {
+        let now = Instant::now();
+        self.expired = self.until.expires_at.is_some_and(|at| now >= at);
         let reason = match () {
-            () if self.drain.is_cancelled() => "drain",
-            () if Instant::now() >= self.close_at => "age",
+            () if self.expired => "token",
+            () if self.until.drain.is_cancelled() => "drain",
+            () if now >= self.close_at => "age",
             () => return None,
         };
         self.stream.stats().hint(reason);
         Some(reason)
+    }
+
+    /// With what a stream ends that was closed; none when it ends well.
+    pub(super) fn last_word(&mut self) -> Option<Status> {
+        std::mem::take(&mut self.expired).then(|| Refusal::Expired.into())
     }
 
     /// True unless a read has failed a moment ago.
@@ -75,11 +96,11 @@ impl Pace {
         let wake_at = [Some(beat_at), Some(self.close_at), self.retry_at].into_iter().flatten().min();
         tokio::select! {
             biased;
-            () = self.drain.cancelled() => {}
+            () = self.until.drain.cancelled() => {}
             () = changed => {}
             () = tokio::time::sleep_until(wake_at.unwrap_or(beat_at)) => {}
         }
-        Instant::now() >= beat_at && !self.drain.is_cancelled()
+        Instant::now() >= beat_at && !self.until.drain.is_cancelled()
     }
 
     /// The counters of the stream.
@@ -99,7 +120,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_stream_that_has_recovered_waits() {
         let stream = Stream::of_a_run(&Arc::new(Stats::default()));
-        let mut pace = Pace::new(&WatchConfig::default(), CancellationToken::new(), stream);
+        let until = Until { drain: CancellationToken::new(), expires_at: None };
+        let mut pace = Pace::new(&WatchConfig::default(), until, stream);
         pace.failed();
         assert!(!pace.may_read());
         tokio::time::advance(Duration::from_secs(1)).await;

@@ -15,6 +15,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use prost::Message;
+use tokio::time::Instant;
 use tonic::body::Body;
 use tonic::{Code, Status};
 use tree_agent_contract::FieldError;
@@ -22,6 +23,7 @@ use tree_agent_contract::limits::MESSAGE_BYTES;
 use tree_agent_runtime::errors;
 
 use super::stall::{Line, Stalls};
+use crate::auth::Caller;
 use crate::gateway::Gateway;
 
 /// The paths that are intercepted.
@@ -50,7 +52,7 @@ pub(crate) async fn watch_run(
     State(gateway): State<Arc<Gateway>>,
     request: Request<axum::body::Body>,
 ) -> Response<Body> {
-    respond(&gateway, request, async |request| gateway.watch_run(request).await).await
+    respond(&gateway, request, async |request, until| gateway.watch_run(request, until).await).await
 }
 
 /// Handles one call of `WatchDocument`.
@@ -58,13 +60,13 @@ pub(crate) async fn watch_document(
     State(gateway): State<Arc<Gateway>>,
     request: Request<axum::body::Body>,
 ) -> Response<Body> {
-    respond(&gateway, request, async |request| gateway.watch_document(request).await).await
+    respond(&gateway, request, async |request, until| gateway.watch_document(request, until).await).await
 }
 
 async fn respond<R: Message + Default>(
     gateway: &Gateway,
     request: Request<axum::body::Body>,
-    watch: impl AsyncFnOnce(R) -> Result<Watched, Status>,
+    watch: impl AsyncFnOnce(R, Option<Instant>) -> Result<Watched, Status>,
 ) -> Response<Body> {
     let grpc = request.headers().get(header::CONTENT_TYPE);
     if !grpc.is_some_and(|t| t.as_bytes().starts_with(b"application/grpc")) {
@@ -72,8 +74,9 @@ async fn respond<R: Message + Default>(
         *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         return response;
     }
+    let expires_at = Caller::of(request.extensions()).expires_at;
     let watched = match read(request.into_body()).await {
-        Ok(request) => watch(request).await,
+        Ok(request) => watch(request, expires_at).await,
         Err(status) => Err(status),
     };
     match watched {

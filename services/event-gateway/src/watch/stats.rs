@@ -20,12 +20,17 @@ pub(crate) struct Stats {
     pub(super) moved_back: AtomicU64,
     drained: AtomicU64,
     aged: AtomicU64,
+    expired: AtomicU64,
 }
 
 impl Stats {
     /// A resume hint is sent.
     pub(super) fn hint(&self, reason: &str) {
-        let counter = if reason == "drain" { &self.drained } else { &self.aged };
+        let counter = match reason {
+            "drain" => &self.drained,
+            "token" => &self.expired,
+            _ => &self.aged,
+        };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -63,11 +68,12 @@ impl Stats {
             "Times that a live watcher was too slow and had to go on from the log",
             read(|s| &s.moved_back),
         );
-        let (drained, aged) = (read(|s| &s.drained), read(|s| &s.aged));
+        let (drained, aged, expired) = (read(|s| &s.drained), read(|s| &s.aged), read(|s| &s.expired));
         metrics.counters("tree_agent_gateway_resume_hints", "Streams closed with a resume hint", move || {
             vec![
                 (vec![("reason", "drain".to_owned())], drained()),
                 (vec![("reason", "age".to_owned())], aged()),
+                (vec![("reason", "token".to_owned())], expired()),
             ]
         });
     }

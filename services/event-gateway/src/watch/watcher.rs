@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use futures::StreamExt;
-use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tree_agent_contract::RunId;
 use tree_agent_proto::v1 as pb;
@@ -15,7 +14,7 @@ use tree_agent_store::Store;
 
 use super::frame::{self, Frame};
 use super::hub::Taken;
-use super::pace::Pace;
+use super::pace::{Pace, Until};
 use super::service::{Resume, Watched};
 use super::stats::Stream;
 use super::{Feed, WatchConfig};
@@ -67,9 +66,9 @@ impl Watcher {
         feed: Feed,
         store: Arc<dyn Store>,
         config: &WatchConfig,
-        drain: CancellationToken,
+        until: Until,
     ) -> Self {
-        let pace = Pace::new(config, drain, Stream::of_a_run(&feed.stats));
+        let pace = Pace::new(config, until, Stream::of_a_run(&feed.stats));
         Self {
             feed,
             store,
@@ -100,7 +99,7 @@ impl Watcher {
     /// The next message; `None` when the stream ends well.
     async fn next(&mut self) -> Option<Result<Bytes, Status>> {
         if self.closed {
-            return None;
+            return self.pace.last_word().map(Err);
         }
         let message = self.step().await;
         self.pace.sent();

@@ -2,6 +2,7 @@
 
 use tonic::Status;
 use tree_agent_contract::RunStatus;
+use tree_agent_runtime::credentials::Credentials;
 
 use super::fake::{Call, Fake, Then, log, message, run_id};
 use super::*;
@@ -11,11 +12,12 @@ const QUICK: Policy = Policy {
     silence: Duration::from_millis(300),
     backoff: Duration::from_millis(5),
     give_up_after: Duration::from_secs(30),
+    token_patience: Duration::from_millis(50),
 };
 
 /// The seqs that arrived, and how it ended.
 async fn watched(url: &str, after_seq: u64, policy: Policy) -> (Vec<u64>, Result<End, CliError>, usize) {
-    let client = Client::connect(url).await.unwrap();
+    let client = Client::connect(url, Credentials::default()).await.unwrap();
     let mut updates = spawn(client, run_id(), after_seq, policy);
     let (mut seqs, mut lost) = (Vec::new(), 0);
     loop {

@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
-use tonic::Streaming;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::{Code, Status, Streaming};
 use tree_agent_contract::DocumentId;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -43,7 +44,7 @@ pub(super) async fn follow(
     policy: Policy,
     interrupt: &CancellationToken,
 ) -> Result<Exit, CliError> {
-    let client = Client::connect(&context.server).await?;
+    let client = context.connect().await?;
     let follower =
         Follower { context, client, id, at: after_bytes, policy, heard: Instant::now(), failures: 0 };
     tokio::select! {
@@ -90,12 +91,12 @@ impl Follower<'_> {
     /// One stream, from its opening to its end.
     async fn stream(&mut self) -> Result<Ended, CliError> {
         let request = pb::WatchDocumentRequest { document_id: self.id.to_wire(), after_bytes: self.at };
+        let token = self.client.token();
         let mut documents = self.client.documents();
         let opened = tokio::time::timeout(self.policy.silence, documents.watch_document(request)).await;
         let mut stream: Streaming<pb::WatchDocumentResponse> = match opened {
             Ok(Ok(answer)) => answer.into_inner(),
-            Ok(Err(status)) if is_transient(&status) => return Ok(Ended::Lost(root_cause(&status))),
-            Ok(Err(status)) => return Err(status.into()),
+            Ok(Err(status)) => return self.failed(status, token).await,
             Err(_) => return Ok(Ended::Lost("the server does not answer".into())),
         };
         let mut hinted = false;
@@ -103,8 +104,7 @@ impl Follower<'_> {
             let message = match tokio::time::timeout(self.policy.silence, stream.message()).await {
                 Ok(Ok(Some(answer))) => answer.message,
                 Ok(Ok(None)) => return Ok(if hinted { Ended::Asked } else { Ended::Whole }),
-                Ok(Err(status)) if is_transient(&status) => return Ok(Ended::Lost(root_cause(&status))),
-                Ok(Err(status)) => return Err(status.into()),
+                Ok(Err(status)) => return self.failed(status, token).await,
                 Err(_) => return Ok(Ended::Lost(format!("no sign of life for {:?}", self.policy.silence))),
             };
             self.heard = Instant::now();
@@ -114,6 +114,20 @@ impl Follower<'_> {
                 Some(Message::ResumeHint(_)) => hinted = true,
                 Some(Message::Document(_) | Message::Heartbeat(_)) | None => {}
             }
+        }
+    }
+
+    /// A call or a stream failed: it is begun again when that may help, for an expired token when a successor comes.
+    async fn failed(&self, status: Status, token: Option<MetadataValue<Ascii>>) -> Result<Ended, CliError> {
+        if is_transient(&status) {
+            return Ok(Ended::Lost(root_cause(&status)));
+        }
+        let again = status.code() == Code::Unauthenticated
+            && self.client.another_token(token.as_ref(), self.policy.token_patience).await;
+        if again {
+            Ok(Ended::Lost("the token has expired, and there is a new one".into()))
+        } else {
+            Err(status.into())
         }
     }
 

@@ -1,0 +1,211 @@
+//! The token that our own clients show to a gateway which asks for one: the roles' tools and the command line.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::{Request, Status};
+
+use crate::config::Problems;
+
+/// How old what was read of a token file may be. A new token is in use after that at the latest.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Where the token comes from. The variable `TREE_AGENT_TOKEN` holds one itself; it is no flag, since command lines can be
+/// seen by everybody on a machine.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct TokenArgs {
+    /// A file with the token for gateways that ask for one, read again when it changes; TREE_AGENT_TOKEN holds a token
+    /// itself
+    #[arg(long, global = true, env = "TREE_AGENT_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+}
+
+impl TokenArgs {
+    /// The credentials: those of the file, else those of the variable, else none. What is wrong is noted in `problems`.
+    pub fn check(&self, problems: &mut Problems) -> Credentials {
+        if let Some(path) = self.token_file.as_ref().filter(|path| !path.as_os_str().is_empty()) {
+            return Credentials::file(path).unwrap_or_else(|error| {
+                problems
+                    .add("TREE_AGENT_TOKEN_FILE", format_args!("{} cannot be used: {error}", path.display()));
+                Credentials::default()
+            });
+        }
+        match std::env::var("TREE_AGENT_TOKEN") {
+            Ok(token) if !token.trim().is_empty() => Credentials::fixed(&token).unwrap_or_else(|error| {
+                problems.add("TREE_AGENT_TOKEN", error);
+                Credentials::default()
+            }),
+            _ => Credentials::default(),
+        }
+    }
+}
+
+/// What a client shows; nothing by default. Cheap to clone: clones share what was read. As an interceptor it adds the token
+/// to every call.
+#[derive(Clone, Default)]
+pub struct Credentials(Option<Arc<Source>>);
+
+enum Source {
+    Fixed(MetadataValue<Ascii>),
+    File { path: PathBuf, known: Mutex<Known> },
+}
+
+struct Known {
+    value: MetadataValue<Ascii>,
+    read_at: Instant,
+    /// The file could not be used the last time, and the log says so.
+    failed: bool,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0.as_deref() {
+            None => "Credentials(none)",
+            Some(Source::Fixed(_)) => "Credentials(fixed)",
+            Some(Source::File { .. }) => "Credentials(file)",
+        })
+    }
+}
+
+impl Credentials {
+    /// This token, always.
+    pub fn fixed(token: &str) -> io::Result<Self> {
+        Ok(Self(Some(Arc::new(Source::Fixed(value(token)?)))))
+    }
+
+    /// The token in the file at `path`, whatever it is at the time of a call. It must hold one now.
+    pub fn file(path: &Path) -> io::Result<Self> {
+        let known = Known { value: read(path)?, read_at: Instant::now(), failed: false };
+        Ok(Self(Some(Arc::new(Source::File { path: path.to_owned(), known: Mutex::new(known) }))))
+    }
+
+    /// True when there are none.
+    pub const fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// True when another token may come by itself.
+    pub fn can_change(&self) -> bool {
+        matches!(self.0.as_deref(), Some(Source::File { .. }))
+    }
+
+    /// The value of `authorization` now; a file is looked at again when that was a second ago. While it cannot be used, the
+    /// token of before is shown.
+    pub fn current(&self) -> Option<MetadataValue<Ascii>> {
+        self.at_most(FRESH)
+    }
+
+    /// The same, with the file looked at now.
+    pub fn latest(&self) -> Option<MetadataValue<Ascii>> {
+        self.at_most(Duration::ZERO)
+    }
+
+    fn at_most(&self, age: Duration) -> Option<MetadataValue<Ascii>> {
+        match self.0.as_deref()? {
+            Source::Fixed(value) => Some(value.clone()),
+            Source::File { path, known } => {
+                let mut known = lock(known);
+                if known.read_at.elapsed() >= age {
+                    known.look(path);
+                }
+                Some(known.value.clone())
+            }
+        }
+    }
+}
+
+impl Known {
+    fn look(&mut self, path: &Path) {
+        self.read_at = Instant::now();
+        match read(path) {
+            Ok(value) => (self.value, self.failed) = (value, false),
+            Err(error) => {
+                if !std::mem::replace(&mut self.failed, true) {
+                    let path = path.display();
+                    tracing::warn!(
+                        "TREE_AGENT_TOKEN_FILE: {path} cannot be used: {error}; the token of before is shown"
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read(path: &Path) -> io::Result<MetadataValue<Ascii>> {
+    value(&std::fs::read_to_string(path)?)
+}
+
+fn value(token: &str) -> io::Result<MetadataValue<Ascii>> {
+    let token = token.trim();
+    let bad = |what| io::Error::new(io::ErrorKind::InvalidData, what);
+    if token.is_empty() {
+        return Err(bad("it holds no token"));
+    }
+    if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(bad("it must hold one token and nothing else"));
+    }
+    let mut value: MetadataValue<Ascii> =
+        format!("Bearer {token}").parse().map_err(|_| bad("it holds what cannot be sent"))?;
+    // Shown as "Sensitive", and kept out of the tables of header compression.
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+impl Interceptor for Credentials {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(value) = self.current() {
+            request.metadata_mut().insert("authorization", value);
+        }
+        Ok(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_followed_and_a_bad_one_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        assert!(Credentials::file(&path).is_err());
+        std::fs::write(&path, "first\n").unwrap();
+        let credentials = Credentials::file(&path).unwrap();
+        assert_eq!(credentials.current().unwrap(), "Bearer first");
+        std::fs::write(&path, "second").unwrap();
+        assert_eq!(credentials.latest().unwrap(), "Bearer second");
+        for bad in ["", "two tokens", "a\nb"] {
+            std::fs::write(&path, bad).unwrap();
+            assert_eq!(credentials.latest().unwrap(), "Bearer second", "{bad:?}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(credentials.latest().unwrap(), "Bearer second");
+    }
+
+    #[test]
+    fn a_token_is_shown_to_the_server_only() {
+        let mut credentials = Credentials::fixed("very-secret").unwrap();
+        let request = credentials.call(Request::new(())).unwrap();
+        assert_eq!(request.metadata().get("authorization").unwrap(), "Bearer very-secret");
+        assert!(!format!("{request:?} {credentials:?}").contains("very-secret"));
+        let none = Credentials::default().call(Request::new(())).unwrap();
+        assert!(!none.metadata().contains_key("authorization"));
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_names_its_variable() {
+        let mut problems = Problems::default();
+        TokenArgs { token_file: Some("/does/not/exist".into()) }.check(&mut problems);
+        let text = problems.finish().unwrap_err().to_string();
+        assert!(text.contains("TREE_AGENT_TOKEN_FILE: /does/not/exist cannot be used"), "{text}");
+    }
+}

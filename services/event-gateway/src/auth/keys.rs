@@ -1,0 +1,141 @@
+//! The public keys that tokens are checked with.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey};
+use serde_json::Value;
+
+/// Bytes of a JWKS at the most. One key takes a few hundred.
+const FILE_BYTES: u64 = 1024 * 1024;
+
+/// Why a JWKS cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeysError {
+    /// The file cannot be read.
+    #[error("{} cannot be read", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// It is not what RFC 7517 calls a JWK Set.
+    #[error("{} is no JWKS, a JSON object with a list \"keys\": {reason}", .path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Its keys are of other kinds.
+    #[error("{} holds no key that can be used (EdDSA with Ed25519, ES256 or RS256): {reasons}", .path.display())]
+    None {
+        /// The file.
+        path: PathBuf,
+        /// Why not, for each key.
+        reasons: String,
+    },
+}
+
+/// One public key. The algorithm is the key's, whatever a token says: a token cannot choose a weaker one.
+pub(crate) struct Key {
+    id: Option<String>,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) key: DecodingKey,
+}
+
+/// The keys of one state of the file.
+pub(crate) struct Keys {
+    keys: Vec<Key>,
+    /// The bytes of the file, by which a change is noticed.
+    pub(crate) text: Vec<u8>,
+}
+
+/// The bytes of the file at `path`.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, KeysError> {
+    let mut text = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(FILE_BYTES + 1).read_to_end(&mut text))
+        .map_err(|source| KeysError::Read { path: path.to_owned(), source })?;
+    if text.len() as u64 > FILE_BYTES {
+        let reason = format!("it is longer than {FILE_BYTES} bytes");
+        return Err(KeysError::Malformed { path: path.to_owned(), reason });
+    }
+    Ok(text)
+}
+
+impl Keys {
+    /// The keys in `text`, which is what `path` holds. Keys for other uses and algorithms are passed over, as issuers
+    /// publish those too; a private key is an error, since it is in the wrong place.
+    pub(crate) fn parse(path: &Path, text: Vec<u8>) -> Result<Self, KeysError> {
+        let malformed = |reason: String| KeysError::Malformed { path: path.to_owned(), reason };
+        let set: Value = serde_json::from_slice(&text).map_err(|error| malformed(error.to_string()))?;
+        let list = set.get("keys").and_then(Value::as_array);
+        let list = list.ok_or_else(|| malformed("there is no such list".to_owned()))?;
+        let (mut keys, mut reasons) = (Vec::<Key>::new(), Vec::new());
+        for (place, jwk) in (1..).zip(list) {
+            if jwk.get("d").is_some() {
+                let reason = format!(
+                    "key {place} is a private key, which belongs to the issuer alone; publish its public part"
+                );
+                return Err(malformed(reason));
+            }
+            match Key::of(jwk) {
+                Ok(key) if key.id.is_some() && keys.iter().any(|k| k.id == key.id) => {
+                    return Err(malformed(format!("key {place} has the kid of another key")));
+                }
+                Ok(key) => keys.push(key),
+                Err(reason) => reasons.push(format!("key {place} {reason}")),
+            }
+        }
+        if keys.is_empty() {
+            let reasons = if reasons.is_empty() { "it is empty".to_owned() } else { reasons.join("; ") };
+            return Err(KeysError::None { path: path.to_owned(), reasons });
+        }
+        for reason in reasons {
+            tracing::info!("{}: {reason}; it is passed over", path.display());
+        }
+        Ok(Self { keys, text })
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The key that a token names. One that names none means the only key.
+    pub(crate) fn find(&self, id: Option<&str>) -> Option<&Key> {
+        match (id, &self.keys[..]) {
+            (Some(id), keys) => keys.iter().find(|key| key.id.as_deref() == Some(id)),
+            (None, [only]) => Some(only),
+            (None, _) => None,
+        }
+    }
+}
+
+impl Key {
+    fn of(jwk: &Value) -> Result<Self, String> {
+        let jwk: Jwk =
+            serde_json::from_value(jwk.clone()).map_err(|error| format!("cannot be read: {error}"))?;
+        if jwk.common.public_key_use.as_ref().is_some_and(|r#use| *r#use != PublicKeyUse::Signature) {
+            return Err("is not for signatures (use)".to_owned());
+        }
+        let (algorithm, named) = match &jwk.algorithm {
+            AlgorithmParameters::OctetKeyPair(pair) if pair.curve == EllipticCurve::Ed25519 => {
+                (Algorithm::EdDSA, KeyAlgorithm::EdDSA)
+            }
+            AlgorithmParameters::EllipticCurve(point) if point.curve == EllipticCurve::P256 => {
+                (Algorithm::ES256, KeyAlgorithm::ES256)
+            }
+            AlgorithmParameters::RSA(_) => (Algorithm::RS256, KeyAlgorithm::RS256),
+            _ => return Err("is of another kind or curve (kty, crv)".to_owned()),
+        };
+        if jwk.common.key_algorithm.is_some_and(|alg| alg != named) {
+            return Err("is for another algorithm (alg)".to_owned());
+        }
+        let key = DecodingKey::from_jwk(&jwk).map_err(|error| format!("cannot be read: {error}"))?;
+        Ok(Self { id: jwk.common.key_id, algorithm, key })
+    }
+}

@@ -1,0 +1,170 @@
+//! Checking one token.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::{HeaderMap, header};
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::{Validation, decode, decode_header};
+use serde::Deserialize;
+use tokio::time::Instant;
+use tree_agent_contract::limits;
+use tree_agent_runtime::errors::chain;
+
+use super::keys::{self, Keys, KeysError};
+use super::{Caller, Refusal};
+
+/// How far the issuer's clock may be ahead of ours when a token says from when on it holds (`nbf`). Its end (`exp`) has no
+/// leeway, so that a stream which ended with its token cannot be opened again with it.
+const LEEWAY: Duration = Duration::from_secs(30);
+/// Longest time that is counted of a token's life: whatever is longer is no different for a stream.
+const FOREVER: Duration = Duration::from_secs(366 * 86_400);
+
+/// Which tokens are accepted.
+#[derive(Clone, Debug)]
+pub struct AuthConfig {
+    /// A JWKS: the public keys of the issuer.
+    pub jwks: PathBuf,
+    /// What a token's `iss` must be.
+    pub issuer: String,
+    /// What a token's `aud` must be or hold.
+    pub audience: String,
+    /// How often the file is looked at for new keys. Default 30 s.
+    pub check_every: Duration,
+}
+
+/// Checks tokens. Cheap to clone.
+#[derive(Clone)]
+pub struct Authenticator(Arc<Inner>);
+
+struct Inner {
+    config: AuthConfig,
+    keys: RwLock<Arc<Keys>>,
+}
+
+impl fmt::Debug for Authenticator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Authenticator").field(&self.0.config).finish()
+    }
+}
+
+/// What is read of a token beside what the library checks.
+#[derive(Deserialize)]
+struct Claims {
+    sub: Option<String>,
+    /// Seconds since 1970, perhaps with a fraction (RFC 7519, 2).
+    exp: Option<f64>,
+}
+
+impl Authenticator {
+    /// Reads the keys.
+    pub fn load(config: AuthConfig) -> Result<Self, KeysError> {
+        let keys = Keys::parse(&config.jwks, keys::read(&config.jwks)?)?;
+        Ok(Self(Arc::new(Inner { config, keys: RwLock::new(Arc::new(keys)) })))
+    }
+
+    /// Reads the keys again whenever their file has changed; runs until it is dropped. A file that cannot be used
+    /// changes nothing: the keys that were there stay.
+    pub(crate) async fn follow(self) {
+        let mut failed = false;
+        loop {
+            tokio::time::sleep(self.0.config.check_every).await;
+            let this = self.clone();
+            let outcome = tokio::task::spawn_blocking(move || this.reload()).await;
+            match outcome {
+                Ok(Ok(())) => failed = false,
+                Ok(Err(error)) if !failed => {
+                    failed = true;
+                    tracing::error!(
+                        "TREE_AGENT_AUTH_JWKS: {}; the keys of before stay in use",
+                        chain(&error)
+                    );
+                }
+                Ok(Err(_)) | Err(_) => {}
+            }
+        }
+    }
+
+    fn reload(&self) -> Result<(), KeysError> {
+        let path = &self.0.config.jwks;
+        let text = keys::read(path)?;
+        if text == self.keys().text {
+            return Ok(());
+        }
+        let keys = Keys::parse(path, text)?;
+        tracing::info!(keys = keys.len(), "the keys that tokens are checked with were read again");
+        *self.0.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+        Ok(())
+    }
+
+    fn keys(&self) -> Arc<Keys> {
+        self.0.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whose request this is, by the token in its headers.
+    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
+        let mut values = headers.get_all(header::AUTHORIZATION).iter();
+        let value = values.next().ok_or(Refusal::Missing)?;
+        if values.next().is_some() {
+            return Err(Refusal::Invalid("there are several authorization headers"));
+        }
+        let text = value.to_str().map_err(|_| Refusal::Invalid("it is no text"))?;
+        match text.trim().split_once(' ') {
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => self.verify(token.trim()),
+            _ => Err(Refusal::Invalid("authorization must read: Bearer TOKEN")),
+        }
+    }
+
+    /// Whose token this is.
+    pub(super) fn verify(&self, token: &str) -> Result<Caller, Refusal> {
+        let header = decode_header(token)
+            .map_err(|_| Refusal::Invalid("it is no JWT whose alg is EdDSA, ES256 or RS256"))?;
+        // What the issuer calls critical must be understood (RFC 7515, 4.1.11), and nothing beyond the standard is here.
+        if header.crit.is_some() {
+            return Err(Refusal::Invalid("its header asks for extensions (crit) that are not known here"));
+        }
+        let keys = self.keys();
+        let key = keys
+            .find(header.kid.as_deref())
+            .ok_or(Refusal::Invalid("its kid is not that of a key of the gateway"))?;
+        let mut validation = Validation::new(key.algorithm);
+        validation.leeway = LEEWAY.as_secs();
+        validation.validate_nbf = true;
+        validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
+        validation.set_issuer(&[&self.0.config.issuer]);
+        validation.set_audience(&[&self.0.config.audience]);
+        let claims =
+            decode::<Claims>(token, &key.key, &validation).map_err(|error| refusal(error.kind()))?.claims;
+        let remaining = remaining(claims.exp.unwrap_or_default())?;
+        let user_id = claims.sub.unwrap_or_default();
+        if user_id.is_empty() || user_id.len() > limits::LABEL_BYTES || user_id.contains(char::is_control) {
+            return Err(Refusal::Invalid("its sub must be 1 to 256 bytes without control characters"));
+        }
+        Ok(Caller { user_id, expires_at: Some(Instant::now() + remaining) })
+    }
+}
+
+/// How long a token with this `exp` holds from now on.
+fn remaining(exp: f64) -> Result<Duration, Refusal> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let left = (exp - now.as_secs_f64()).min(FOREVER.as_secs_f64());
+    match Duration::try_from_secs_f64(left) {
+        Ok(left) if !left.is_zero() => Ok(left),
+        _ => Err(Refusal::Expired),
+    }
+}
+
+fn refusal(kind: &ErrorKind) -> Refusal {
+    match kind {
+        ErrorKind::ExpiredSignature => Refusal::Expired,
+        ErrorKind::InvalidSignature => Refusal::Invalid("its signature is not that of its key"),
+        ErrorKind::InvalidAlgorithm => Refusal::Invalid("its alg is not that of its key"),
+        ErrorKind::ImmatureSignature => Refusal::Invalid("it is not valid yet (nbf)"),
+        ErrorKind::InvalidIssuer => Refusal::Invalid("it is from another issuer (iss)"),
+        ErrorKind::InvalidAudience => Refusal::Invalid("it is for another audience (aud)"),
+        ErrorKind::MissingRequiredClaim(_) => Refusal::Invalid("exp, iss, aud or sub is missing"),
+        _ => Refusal::Invalid("it cannot be read"),
+    }
+}

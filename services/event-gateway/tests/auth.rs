@@ -1,0 +1,238 @@
+//! A gateway that asks for tokens, over real connections.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Gateway, SOON};
+use http::{Request, header};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use tempfile::TempDir;
+use tonic::service::interceptor::InterceptedService;
+use tonic::{Code, Status, Streaming};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_reflection::pb::v1::ServerReflectionRequest;
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_types::StatusExt;
+use tree_agent_event_gateway::{AuthConfig, Authenticator, Config};
+use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
+use tree_agent_proto::v1::project_service_client::ProjectServiceClient;
+use tree_agent_proto::v1::run_service_client::RunServiceClient;
+use tree_agent_proto::v1::watch_run_response::Message;
+use tree_agent_proto::v1::*;
+use tree_agent_runtime::channel::Peers;
+use tree_agent_runtime::credentials::Credentials;
+use tree_agent_testkit::issuer::{AUDIENCE, Algorithm, ISSUER, Issuer, publish};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+/// Long enough to be seen to work on a busy machine, and its end is waited for.
+const SHORT: Duration = Duration::from_secs(3);
+
+type Channel = InterceptedService<Peers, Credentials>;
+
+struct Guarded {
+    gateway: Gateway,
+    issuer: Issuer,
+    _folder: TempDir,
+}
+
+impl Guarded {
+    async fn start() -> Self {
+        let (folder, issuer) = (tempfile::tempdir().unwrap(), Issuer::new("one", Algorithm::EdDSA));
+        let jwks = folder.path().join("jwks.json");
+        publish(&jwks, &[&issuer]);
+        let auth = AuthConfig {
+            jwks,
+            issuer: ISSUER.into(),
+            audience: AUDIENCE.into(),
+            check_every: Duration::from_millis(10),
+        };
+        let config = Config { auth: Some(Authenticator::load(auth).unwrap()), ..Config::default() };
+        Self { gateway: Gateway::start(config).await, issuer, _folder: folder }
+    }
+
+    /// A connection of whoever has `token`.
+    fn with(&self, token: &str) -> Channel {
+        InterceptedService::new(self.gateway.connect(), Credentials::fixed(token).unwrap())
+    }
+
+    /// A connection of `user`.
+    fn of(&self, user: &str) -> Channel {
+        self.with(&self.issuer.token(user, HOUR))
+    }
+
+    async fn create(&self, user: &str, request_id: &str) -> Result<Run, Status> {
+        let request = CreateRunRequest {
+            objective: "why?".into(),
+            request_id: request_id.into(),
+            ..Default::default()
+        };
+        let answer = RunServiceClient::new(self.of(user)).create_run(request).await?;
+        Ok(answer.into_inner().run.unwrap())
+    }
+}
+
+/// The reason of a refusal, which must be one for want of a token.
+fn reason(status: &Status) -> String {
+    assert_eq!(status.code(), Code::Unauthenticated, "{status:?}");
+    let details = status.get_error_details();
+    let info = details.error_info().expect("an ErrorInfo");
+    assert_eq!(info.domain, "treeagent.v1");
+    info.reason.clone()
+}
+
+#[tokio::test]
+async fn every_service_but_health_asks_for_a_token() {
+    let guarded = Guarded::start().await;
+    let gateway = &guarded.gateway;
+    let list = || ListRunsRequest::default();
+    let refused = [
+        gateway.runs().list_runs(list()).await.unwrap_err(),
+        gateway.runs().watch_run(WatchRunRequest::default()).await.unwrap_err(),
+        gateway.documents().get_document(GetDocumentRequest::default()).await.unwrap_err(),
+        gateway.documents().watch_document(WatchDocumentRequest::default()).await.unwrap_err(),
+        gateway.projects().list_projects(ListProjectsRequest::default()).await.unwrap_err(),
+    ];
+    for status in refused {
+        assert_eq!(reason(&status), "TOKEN_MISSING");
+        assert!(status.message().contains("authorization: Bearer"), "{status:?}");
+    }
+    let asked = || futures::stream::iter([ServerReflectionRequest::default()]);
+    let mut reflection = ServerReflectionClient::new(gateway.connect());
+    assert_eq!(reason(&reflection.server_reflection_info(asked()).await.unwrap_err()), "TOKEN_MISSING");
+    HealthClient::new(gateway.connect()).check(HealthCheckRequest::default()).await.unwrap();
+
+    let good = guarded.of("ann");
+    RunServiceClient::new(good.clone()).list_runs(list()).await.unwrap();
+    ProjectServiceClient::new(good.clone()).list_projects(ListProjectsRequest::default()).await.unwrap();
+    DocumentServiceClient::new(good.clone()).list_documents(ListDocumentsRequest::default()).await.unwrap();
+    ServerReflectionClient::new(good).server_reflection_info(asked()).await.unwrap();
+
+    let stranger = Issuer::new("one", Algorithm::EdDSA).token("eve", HOUR);
+    let status = RunServiceClient::new(guarded.with(&stranger)).list_runs(list()).await.unwrap_err();
+    assert_eq!(reason(&status), "TOKEN_INVALID");
+    assert!(!format!("{status:?}").contains(&stranger[..20]), "a refusal repeats nothing of the token");
+    let claims = serde_json::json!({ "exp": 1, "iss": ISSUER, "aud": AUDIENCE, "sub": "ann" });
+    let old = guarded.with(&guarded.issuer.sign(&claims));
+    let status = RunServiceClient::new(old).list_runs(list()).await.unwrap_err();
+    assert_eq!(reason(&status), "TOKEN_EXPIRED");
+    guarded.gateway.stop().await;
+}
+
+#[tokio::test]
+async fn browsers_can_read_a_refusal_and_the_page_is_open() {
+    let guarded = Guarded::start().await;
+    let client = Client::builder(TokioExecutor::new()).build_http::<Full<bytes::Bytes>>();
+    let url = format!("http://{}", guarded.gateway.address);
+    let page = client.get(format!("{url}/runs").parse().unwrap()).await.unwrap();
+    assert_eq!(page.status(), 200);
+    let call = |token: Option<String>| {
+        let mut request = Request::post(format!("{url}/treeagent.v1.RunService/ListRuns"))
+            .header(header::CONTENT_TYPE, "application/grpc-web+proto")
+            .header(header::ORIGIN, "http://localhost:5173");
+        if let Some(token) = token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        client.request(request.body(Full::new(bytes::Bytes::from_static(&[0; 5]))).unwrap())
+    };
+    let refused = call(None).await.unwrap();
+    assert_eq!(refused.headers()[header::ACCESS_CONTROL_ALLOW_ORIGIN], "http://localhost:5173");
+    assert_eq!(refused.headers()["grpc-status"], "16");
+    assert!(refused.headers().contains_key("grpc-status-details-bin"));
+    let exposed = refused.headers()[header::ACCESS_CONTROL_EXPOSE_HEADERS].to_str().unwrap();
+    assert!(exposed.contains("grpc-status-details-bin"), "{exposed}");
+    let answered = call(Some(guarded.issuer.token("ann", HOUR))).await.unwrap();
+    assert!(!answered.headers().contains_key("grpc-status"), "{:?}", answered.headers());
+    let body = answered.into_body().collect().await.unwrap().to_bytes();
+    assert!(String::from_utf8_lossy(&body).contains("grpc-status:0"), "{body:?}");
+    guarded.gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_belongs_to_whoever_asked_and_so_does_its_request_id() {
+    let guarded = Guarded::start().await;
+    let first = guarded.create("ann", "once").await.unwrap();
+    assert_eq!(first.user_id, "ann");
+    assert_eq!(guarded.create("ann", "once").await.unwrap().run_id, first.run_id);
+    let other = guarded.create("bob", "once").await.unwrap();
+    assert_ne!(other.run_id, first.run_id);
+    assert_eq!(other.user_id, "bob");
+    guarded.gateway.stop().await;
+}
+
+/// The seqs of a stream, its hint, and how it ended.
+async fn read(stream: &mut Streaming<WatchRunResponse>) -> (Vec<u64>, Option<ResumeHint>, Option<Status>) {
+    let (mut seqs, mut hint) = (Vec::new(), None);
+    loop {
+        match tokio::time::timeout(SOON, stream.message()).await.expect("something is said") {
+            Ok(Some(answer)) => match answer.message.unwrap() {
+                Message::Event(event) => {
+                    assert!(hint.is_none(), "nothing follows a hint");
+                    seqs.push(event.seq);
+                }
+                Message::ResumeHint(given) => hint = Some(given),
+                _ => {}
+            },
+            Ok(None) => return (seqs, hint, None),
+            Err(status) => return (seqs, hint, Some(status)),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_token_and_goes_on_with_the_next() {
+    let guarded = Guarded::start().await;
+    let run = guarded.create("ann", "").await.unwrap();
+    let mut log = guarded.gateway.drive(&run).await;
+    log.append(5, 20).await;
+    let before = log.head;
+    let watch = |token: String, after_seq: u64| {
+        let mut runs = RunServiceClient::new(guarded.with(&token));
+        let request = WatchRunRequest { run_id: run.run_id.clone(), after_seq, snapshot: false };
+        async move { runs.watch_run(request).await.map(tonic::Response::into_inner) }
+    };
+    let short = guarded.issuer.token("ann", SHORT);
+    let (seqs, hint, status) = read(&mut watch(short.clone(), 0).await.unwrap()).await;
+    let hint = hint.expect("a hint");
+    assert_eq!(seqs, (1..=before).collect::<Vec<_>>());
+    assert_eq!((hint.after_seq, hint.reason.as_str()), (before, "token"));
+    assert_eq!(reason(&status.expect("an error")), "TOKEN_EXPIRED");
+
+    log.append(3, 20).await;
+    assert_eq!(reason(&watch(short, hint.after_seq).await.unwrap_err()), "TOKEN_EXPIRED");
+    let mut again = watch(guarded.issuer.token("ann", HOUR), hint.after_seq).await.unwrap();
+    log.finish().await;
+    let (seqs, hint, status) = read(&mut again).await;
+    assert_eq!(seqs, (before + 1..=log.head).collect::<Vec<_>>());
+    assert!(hint.is_none() && status.is_none(), "{hint:?} {status:?}");
+    guarded.gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_followed_document_ends_with_its_token_too() {
+    use watch_document_response::Message;
+    let guarded = Guarded::start().await;
+    let run = guarded.create("ann", "").await.unwrap();
+    let root = run.root_node_id.parse().unwrap();
+    let document = tree_agent_contract::DocumentId::scratchpad(root);
+    let request = WatchDocumentRequest { document_id: document.to_string(), after_bytes: 0 };
+    let short = guarded.with(&guarded.issuer.token("ann", SHORT));
+    let mut stream = DocumentServiceClient::new(short).watch_document(request).await.unwrap().into_inner();
+    let mut hint = None;
+    let status = loop {
+        match tokio::time::timeout(SOON, stream.message()).await.expect("something is said") {
+            Ok(Some(WatchDocumentResponse { message: Some(Message::ResumeHint(given)) })) => {
+                hint = Some(given)
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("ended well"),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(reason(&status), "TOKEN_EXPIRED");
+    assert_eq!(hint.expect("a hint").reason, "token");
+    guarded.gateway.stop().await;
+}
