@@ -75,6 +75,16 @@ describe('the view', () => {
     expect(scene.total(0)).toBe(10_001);
   });
 
+  it.each([300, 444, 700, 1200])('shows the whole tree in %d pixels of width', (width) => {
+    for (const height of [300, 700]) {
+      const camera = new Camera();
+      camera.fit({ width, height }, 2, 0, 900);
+      expect(camera.x(0)).toBeGreaterThanOrEqual(32);
+      expect(camera.x(2 * COLUMN) + CARD_WIDTH * camera.kx).toBeLessThanOrEqual(width - 32 + 0.001);
+      expect(camera.y(900) + CARD_HEIGHT * camera.k).toBeLessThanOrEqual(height - 32 + 0.001);
+    }
+  });
+
   it('puts a card into the middle, but shows no emptiness beside the tree, and the parent whole', () => {
     const camera = new Camera();
     camera.k = 0.85;

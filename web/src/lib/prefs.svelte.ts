@@ -1,6 +1,8 @@
 // Choices of the person at this browser.
 
 export type Theme = 'system' | 'light' | 'dark';
+/** Up to this width the tree list stands in the place of the canvas; the style sheets name the same. */
+const NARROW = '(max-width: 900px)';
 const THEME_KEY = 'tree-agent.theme';
 
 function stored(): Theme {
@@ -13,12 +15,12 @@ class Prefs {
   /** What `system` means now. */
   systemDark = $state(matchMedia('(prefers-color-scheme: dark)').matches);
   reducedMotion = $state(matchMedia('(prefers-reduced-motion: reduce)').matches);
-  narrow = $state(matchMedia('(max-width: 760px)').matches);
+  narrow = $state(matchMedia(NARROW).matches);
 
   constructor() {
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', (e) => (this.systemDark = e.matches));
     matchMedia('(prefers-reduced-motion: reduce)').addEventListener('change', (e) => (this.reducedMotion = e.matches));
-    matchMedia('(max-width: 760px)').addEventListener('change', (e) => (this.narrow = e.matches));
+    matchMedia(NARROW).addEventListener('change', (e) => (this.narrow = e.matches));
     this.#show();
   }
 

@@ -58,7 +58,7 @@ export class Camera {
     this.floor = Math.min(FLAT, Math.max(0.02, (size.width - 2 * margin) / width));
     const k = Math.min((size.height - 2 * margin) / height, 1);
     const across = (size.width - 2 * margin) / width;
-    this.k = Math.max(MIN_ZOOM, across >= FLAT ? Math.min(k, across) : Math.min(k, FLAT));
+    this.k = Math.max(MIN_ZOOM, Math.min(k, across));
     this.tx = Math.max(margin, (size.width - width * this.kx) / 2);
     this.ty = margin - top * this.k + Math.max(0, (size.height - 2 * margin - height * this.k) / 2);
   }
