@@ -271,7 +271,7 @@ async fn publisher(fanout: Arc<dyn Fanout>, mut queue: mpsc::Receiver<Vec<(Topic
             Ok(()) => healthy = true,
             Err(error) => {
                 if std::mem::replace(&mut healthy, false) {
-                    tracing::warn!(error = %error, "hints do not flow; watchers fall behind by a second at most");
+                    tracing::warn!(error = %error, "hints do not flow; watchers fall behind, by a second at most");
                 }
             }
         }

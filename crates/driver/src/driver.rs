@@ -11,7 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::{RunId, Timestamp};
 use tree_agent_fanout::{Fanout, Signal, Subscription, Topic};
-use tree_agent_store::{Claim, Store};
+use tree_agent_store::{Claim, PendingCommand, Store};
 
 use crate::commit::{CommitConfig, CommitStats, Committer};
 use crate::health::DriverHealth;
@@ -27,9 +27,10 @@ pub struct DriverConfig {
     pub lease: Duration,
     /// Runs driven at the same time. Default 1,000.
     pub max_runs: usize,
-    /// Role calls in flight at the same time. Default 512.
+    /// Role calls in flight at the same time. Default 2,048: twice as many as runs, so that a run which was taken over does
+    /// not wait for the calls of others.
     pub max_calls: usize,
-    /// How often it looks for runs and commands when nothing wakes it. Default 500 ms.
+    /// How often it looks for runs and commands when nothing wakes it. Default 250 ms.
     pub poll: Duration,
     /// How appends are grouped.
     pub commit: CommitConfig,
@@ -42,8 +43,8 @@ impl DriverConfig {
             owner: owner.into(),
             lease: Duration::from_secs(5),
             max_runs: 1_000,
-            max_calls: 512,
-            poll: Duration::from_millis(500),
+            max_calls: 2_048,
+            poll: Duration::from_millis(250),
             commit: CommitConfig::default(),
         }
     }
@@ -86,6 +87,11 @@ const GIVE_UP: u32 = 5;
 /// The longest that a run rests that could not be driven.
 const LONGEST_REST: Duration = Duration::from_secs(300);
 
+/// Runs that a driver replays at the same time; it claims no further ones meanwhile. So the first of many runs that lost
+/// their driver go on while others are still replayed, appends do not queue behind a thousand reads, several drivers share
+/// what there is to take, and one that cannot read takes nothing.
+const FRESH: usize = 32;
+
 /// The least time after which a loop that does not come round counts as stuck.
 const STUCK: Duration = Duration::from_secs(10);
 
@@ -108,6 +114,10 @@ struct Fleet {
     broken: BTreeMap<RunId, (u32, String)>,
     /// Runs to be released at the next look.
     given_up: Vec<(RunId, u64)>,
+    /// Room for runs that are being replayed.
+    fresh: Arc<Semaphore>,
+    /// There may be more to claim than there was room for.
+    more: bool,
     tasks: Tasks,
     shared: Arc<Shared>,
     stop: CancellationToken,
@@ -183,6 +193,8 @@ impl Driver {
             by_task: HashMap::new(),
             broken: BTreeMap::new(),
             given_up: Vec::new(),
+            fresh: Arc::new(Semaphore::new(FRESH)),
+            more: false,
             tasks: JoinSet::new(),
             shared,
             stop: stop.clone(),
@@ -205,6 +217,7 @@ impl Driver {
         loop {
             self.health.came_round();
             self.stats.active.store(fleet.active.len() as u64, Ordering::Relaxed);
+            let half_replayed = fleet.fresh.clone().acquire_many_owned(FRESH as u32 / 2);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -220,6 +233,10 @@ impl Driver {
                     self.give_back(fleet).await;
                     self.claim(fleet).await;
                     self.fetch_commands(fleet).await;
+                }
+                Ok(room) = half_replayed, if fleet.more => {
+                    drop(room);
+                    self.claim(fleet).await;
                 }
                 () = wakes.next() => {
                     self.claim(fleet).await;
@@ -241,18 +258,40 @@ impl Driver {
 
     async fn claim(&self, fleet: &mut Fleet) {
         let free = self.config.max_runs.saturating_sub(fleet.active.len());
-        if free == 0 {
+        let room = free.min(fleet.fresh.available_permits());
+        // What there is no room for is looked for again when there is.
+        fleet.more = free > 0;
+        if room == 0 {
             return;
         }
-        match self.store.claim(&self.config.owner, self.config.lease, free).await {
-            Ok(claims) => {
+        let claims = match self.store.claim(&self.config.owner, self.config.lease, room).await {
+            Ok(claims) => claims,
+            Err(error) => {
+                fleet.more = false;
+                return tracing::warn!(error = %error, "cannot claim runs now");
+            }
+        };
+        fleet.more = claims.len() == room && room < free;
+        if claims.is_empty() {
+            return;
+        }
+        let takeovers = claims.iter().filter(|claim| claim.epoch > 1).count();
+        self.stats.claimed.fetch_add(claims.len() as u64, Ordering::Relaxed);
+        self.stats.takeovers.fetch_add(takeovers as u64, Ordering::Relaxed);
+        claims.iter().for_each(|claim| fleet.drop_older(claim.run_id));
+        // What the user said before anybody drove a run comes first: a cancelled run makes no calls.
+        let runs: Vec<RunId> = claims.iter().map(|claim| claim.run_id).collect();
+        match self.store.commands(&runs).await {
+            Ok(commands) => {
+                let mut by_run = by_run(commands);
                 for claim in claims {
-                    self.stats.claimed.fetch_add(1, Ordering::Relaxed);
-                    self.stats.takeovers.fetch_add(u64::from(claim.epoch > 1), Ordering::Relaxed);
-                    fleet.begin(claim);
+                    fleet.begin(claim, by_run.remove(&claim.run_id).unwrap_or_default());
                 }
             }
-            Err(error) => tracing::warn!(error = %error, "cannot claim runs now"),
+            Err(error) => {
+                fleet.given_up.extend(claims.iter().map(|claim| (claim.run_id, claim.epoch)));
+                tracing::warn!(error = %error, runs = claims.len(), "runs are given back: their commands cannot be read");
+            }
         }
     }
 
@@ -263,11 +302,7 @@ impl Driver {
         let runs: Vec<RunId> = fleet.active.keys().copied().collect();
         match self.store.commands(&runs).await {
             Ok(commands) => {
-                let mut by_run: BTreeMap<RunId, Vec<_>> = BTreeMap::new();
-                for command in commands {
-                    by_run.entry(command.run_id).or_default().push(command);
-                }
-                for (run, commands) in by_run {
+                for (run, commands) in by_run(commands) {
                     if let Some(active) = fleet.active.get(&run) {
                         // A task that is behind gets them at the next look.
                         let _ = active.orders.try_send(Message::Commands(commands));
@@ -388,14 +423,25 @@ impl Driver {
     }
 }
 
+fn by_run(commands: Vec<PendingCommand>) -> BTreeMap<RunId, Vec<PendingCommand>> {
+    let mut by_run: BTreeMap<RunId, Vec<_>> = BTreeMap::new();
+    for command in commands {
+        by_run.entry(command.run_id).or_default().push(command);
+    }
+    by_run
+}
+
 impl Fleet {
-    fn begin(&mut self, claim: Claim) {
+    /// Begins to drive a run, with what its user has told it so far.
+    fn begin(&mut self, claim: Claim, commands: Vec<PendingCommand>) {
         let (sender, mailbox) = mpsc::channel(1_024);
         let (orders, ordered) = mpsc::channel(8);
         let pulse = Pulse::new(self.epoch);
         let task = RunTask {
             shared: self.shared.clone(),
             claim,
+            commands,
+            fresh: self.fresh.clone().try_acquire_owned().ok(),
             mailbox,
             orders: ordered,
             sender,
@@ -411,8 +457,12 @@ impl Fleet {
         };
         let abort = self.tasks.spawn(task.drive());
         self.by_task.insert(abort.id(), claim.run_id);
-        if let Some(old) = self.active.insert(claim.run_id, Active { claim, orders, pulse, abort }) {
-            // Our own lease expired and we claimed the run again: the older task is fenced.
+        self.active.insert(claim.run_id, Active { claim, orders, pulse, abort });
+    }
+
+    /// Our own lease expired and we claimed the run again: the older task is fenced, and makes no more calls.
+    fn drop_older(&mut self, run: RunId) {
+        if let Some(old) = self.active.remove(&run) {
             old.abort.abort();
             self.by_task.remove(&old.abort.id());
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use prost::Message as _;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -94,6 +94,10 @@ impl Pulse {
 pub(crate) struct RunTask {
     pub(crate) shared: Arc<Shared>,
     pub(crate) claim: Claim,
+    /// What the user said before anybody drove the run.
+    pub(crate) commands: Vec<PendingCommand>,
+    /// Held until the log is replayed.
+    pub(crate) fresh: Option<OwnedSemaphorePermit>,
     /// What roles say.
     pub(crate) mailbox: mpsc::Receiver<Message>,
     /// What users and the driver say: apart, so that a role that floods the mailbox cannot keep a cancellation out.
@@ -123,13 +127,13 @@ impl RunTask {
     /// Drives the run until it is final, lost, or the driver stops.
     pub(crate) async fn drive(mut self) -> Result<Ended, TaskError> {
         let Some(mut run) = self.replay().await? else { return Ok(Ended::Lost) };
+        self.fresh = None;
         let mut calls = Calls::default();
         let mut last = Timestamp::default();
         // The driver before may have had a clock that is ahead: time goes on from where the log stands, or retries and
         // deadlines would wait for this clock to catch up.
         self.behind = self.logged.micros().saturating_sub(self.shared.clock.now().micros()).max(0);
-        // What the user said before anybody drove the run comes first: a cancelled run makes no calls.
-        let pending = self.shared.store.commands(&[self.claim.run_id]).await.map_err(Arc::new)?;
+        let commands = std::mem::take(&mut self.commands);
         let abandon = self.abandon.take();
         let mut decision = match abandon {
             None => run.handle(Input::Claimed, self.now(&mut last)),
@@ -137,7 +141,7 @@ impl RunTask {
         };
         let mut handled = Vec::new();
         let now = self.now(&mut last);
-        self.obey(&mut run, pending, now, &mut decision, &mut handled);
+        self.obey(&mut run, commands, now, &mut decision, &mut handled);
         if let Some(reason) = abandon {
             decision.merge(run.handle(Input::Abandon { reason }, now));
         }

@@ -17,7 +17,7 @@ pub struct DriverArgs {
     #[arg(long, env = "TREE_AGENT_MAX_RUNS", value_name = "N", default_value = "1000")]
     pub max_runs: String,
     /// Role calls in flight at the same time.
-    #[arg(long, env = "TREE_AGENT_MAX_CALLS", value_name = "N", default_value = "512")]
+    #[arg(long, env = "TREE_AGENT_MAX_CALLS", value_name = "N", default_value = "2048")]
     pub max_calls: String,
     /// Appends in flight at the same time.
     #[arg(long, env = "TREE_AGENT_COMMIT_LANES", value_name = "N", default_value = "2")]
