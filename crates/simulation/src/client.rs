@@ -63,7 +63,12 @@ pub(crate) async fn watch(world: Arc<World>, doors: Doors, mut view: View) -> Vi
             opened = open(&world, &door, &view) => opened,
         };
         match opened {
-            Ok(stream) => follow(&world, &door, &mut view, stream).await,
+            Ok(stream) => {
+                view.reads();
+                follow(&world, &door, &mut view, stream).await;
+                // Whatever it did not see of the log, it had no time to.
+                note_late(&world, &door, &view);
+            }
             Err(error) => world.note(&view.who, format_args!("is refused: {error}")),
         }
         if !view.ended {
@@ -109,6 +114,11 @@ async fn trusting(world: &Arc<World>, door: &Door, view: &View) -> Result<Stream
     Ok(futures::stream::iter(first.into_iter().map(Ok)).chain(live.flatten()).boxed())
 }
 
+fn note_late(world: &World, door: &Door, view: &View) {
+    let late = view.is_late(door.node.reaches_store_since(), &world.checks().log);
+    late.into_iter().for_each(|text| world.violation(text));
+}
+
 async fn follow(world: &World, door: &Door, view: &mut View, mut stream: Stream) {
     let lasts = match world.on(Fault::Disconnects) && world.dice.chance(60) {
         true => world.dice.millis(20..=3_000),
@@ -124,6 +134,9 @@ async fn follow(world: &World, door: &Door, view: &mut View, mut stream: Stream)
             }
             message = stream.next() => message,
         };
+        if matches!(message, Some(Ok(Message::Event(_)))) {
+            note_late(world, door, view);
+        }
         match message {
             Some(Ok(message)) => {
                 let before = view.cursor;
@@ -145,6 +158,7 @@ async fn follow(world: &World, door: &Door, view: &mut View, mut stream: Stream)
         }
         if world.on(Fault::SlowReaders) && world.dice.chance(30) {
             tokio::time::sleep(world.dice.millis(1..=900)).await;
+            view.reads();
         }
     }
 }

@@ -15,8 +15,10 @@ use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{Command, GraphState, NewRun, Projection};
 
+use crate::check::Counters;
 use crate::client::{Door, Doors};
 use crate::fanout::SimFanout;
+use crate::flaw::Flaw;
 use crate::node::{Node, NodeClock};
 use crate::plan::Fault;
 use crate::roles::SimRoles;
@@ -294,6 +296,8 @@ fn start_driver(world: &Arc<World>, place: usize, lives: u32, clock_off: i64) ->
         config,
     );
     let driver = driver.with_clock(Arc::new(NodeClock(node.clone())));
+    let counters = Counters { driver: driver.stats(), commits: driver.commits(), told_fenced: 0 };
+    world.checks().drivers.insert(node.name.clone(), counters);
     let stop = CancellationToken::new();
     let task = tokio::spawn(driver.run(stop.clone()));
     node.runs_in(task.abort_handle());
@@ -304,6 +308,9 @@ fn start_gateway(world: &Arc<World>, place: usize, lives: u32) -> GatewaySlot {
     let node = Node::new(format!("gateway{}.{lives}", place + 1), world.clone(), 0);
     world.note(&node.name, format_args!("starts"));
     let mut config = WatchConfig { stream_age: Duration::from_secs(20), ..WatchConfig::default() };
+    if world.flaw == Some(Flaw::SeldomHeads) {
+        config.head_check = Duration::from_millis(1_500);
+    }
     if world.plan.has(Fault::SmallWindow) {
         config.window_events = 8;
     }

@@ -23,6 +23,10 @@ pub enum Flaw {
     EternalLease,
     /// A stream is fed by fan-out alone, without looking at the log for what was lost.
     TrustedFanout,
+    /// Gateways compare heads too seldom.
+    SeldomHeads,
+    /// Roles answer a call with what they answered another.
+    MixedUpAnswers,
 }
 
 impl Flaw {
@@ -38,6 +42,8 @@ impl Flaw {
         Flaw::CallersClock,
         Flaw::EternalLease,
         Flaw::TrustedFanout,
+        Flaw::SeldomHeads,
+        Flaw::MixedUpAnswers,
     ];
 
     /// A part of what the check says that is meant for it.
@@ -53,6 +59,8 @@ impl Flaw {
             Flaw::CallersClock => "before the lease",
             Flaw::EternalLease => "nobody took it over",
             Flaw::TrustedFanout => "came after event",
+            Flaw::SeldomHeads => "after it was written",
+            Flaw::MixedUpAnswers => "is recorded twice",
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tree_agent_contract::{RunId, Timestamp};
 use tree_agent_driver::Clock;
 
-use crate::world::World;
+use crate::world::{RECOVERY, World};
 
 /// One life of one process. A process that is started again is another node.
 pub(crate) struct Node {
@@ -90,6 +90,12 @@ impl Node {
 
     pub(crate) fn is_cut(&self) -> bool {
         is_on(self.state().cut_until)
+    }
+
+    /// Since when it reaches the store again, as [`World::store_works_since`]; none when it is gone.
+    pub(crate) fn reaches_store_since(&self) -> Option<Instant> {
+        let store = self.world.store_works_since().filter(|_| !self.is_gone())?;
+        Some(self.state().cut_until.map_or(store, |until| store.max(until + RECOVERY)))
     }
 
     /// True when nothing is in the way of its work.

@@ -62,6 +62,9 @@ faults! {
     FailedCalls,
     /// Answers of roles are lost.
     LostAnswers,
+    /// Answers of roles arrive twice, the second one up to seconds later; and who makes a call again that somebody else
+    /// made before gets the same answer as he did.
+    DoubledAnswers,
     /// A role cannot be reached.
     UnreachableRoles,
     /// Answers of roles are late, by more than a lease.

@@ -10,6 +10,7 @@ use tree_agent_contract::{HintType, ResultKind, StepId};
 use tree_agent_driver::{Roles, Updates};
 use tree_agent_engine::{CallInput, CallOutput, RoleCall};
 
+use crate::flaw::Flaw;
 use crate::node::Node;
 use crate::plan::Fault;
 use crate::world::{node_name, run_name};
@@ -40,9 +41,12 @@ impl Roles for SimRoles {
         let (number, problems) = world.checks().role_called(&node.name, context.run_id, &key);
         problems.into_iter().for_each(|problem| world.violation(problem));
         let patience = Duration::from_millis(call.timeout_ms);
-        let answer = tokio::time::timeout(patience, self.answer(number, &call, updates)).await;
+        let answer = tokio::time::timeout(patience, self.answer(number, &call, updates.clone())).await;
         let answer =
             answer.unwrap_or_else(|_| Err(RoleError::new(RoleErrorKind::Timeout, "no answer in time")));
+        if world.on(Fault::DoubledAnswers) && world.dice.chance(40) {
+            self.answer_again(&answer, updates).await;
+        }
         node.point("answer").await;
         world.note(
             &node.name,
@@ -56,6 +60,27 @@ impl Roles for SimRoles {
 }
 
 impl SimRoles {
+    /// What was answered arrives once more: at once, or when nobody waits for it any more.
+    async fn answer_again(&self, answer: &Result<CallOutput, RoleError>, updates: Updates) {
+        // That nobody can be reached is what the caller finds out himself.
+        if answer.as_ref().is_err_and(|error| error.kind == RoleErrorKind::Unreachable) {
+            return;
+        }
+        let (node, answer) = (self.node.clone(), answer.clone());
+        let late = if node.world.dice.chance(40) { 0 } else { node.world.dice.within(1..=6_000) };
+        let again = async move {
+            tokio::time::sleep(Duration::from_millis(late)).await;
+            node.pass().await;
+            if updates.answer_again(answer).await.is_ok() {
+                node.world.note(&node.name, format_args!("hears an answer again"));
+            }
+        };
+        match late {
+            0 => again.await,
+            _ => drop(tokio::spawn(again)),
+        }
+    }
+
     async fn answer(&self, number: u64, call: &RoleCall, updates: Updates) -> Result<CallOutput, RoleError> {
         let world = &self.node.world;
         let dice = &world.dice;
@@ -106,6 +131,15 @@ impl SimRoles {
             let kind = dice.pick(kinds).copied().unwrap_or(RoleErrorKind::Internal);
             return Err(RoleError::new(kind, format!("failure {number}")));
         }
+        let doubled = world.on(Fault::DoubledAnswers);
+        let before = world.checks().calls.answer(context(&call.input).run_id, &call.key);
+        if let Some(before) = before.filter(|_| doubled) {
+            return Ok(before);
+        }
+        let number = match world.flaw {
+            Some(Flaw::MixedUpAnswers) if dice.chance(20) => number.saturating_sub(dice.within(1..=3)),
+            _ => number,
+        };
         let garbage = world.on(Fault::FailedCalls) && dice.chance(5);
         let mut output = match &call.input {
             CallInput::Plan(input) => CallOutput::Plan(self.plan(number, input)),
@@ -114,6 +148,8 @@ impl SimRoles {
         };
         if garbage && let CallOutput::Plan(plan) = &mut output {
             plan.scratchpad.append_markdown.clear();
+        } else if doubled {
+            world.checks().calls.answered(context(&call.input).run_id, call.key, output.clone());
         }
         Ok(output)
     }

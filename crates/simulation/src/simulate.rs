@@ -36,6 +36,10 @@ pub struct Outcome {
     pub events: u64,
     /// Role calls made.
     pub calls: u64,
+    /// Appends that were refused because another driver owned the run.
+    pub fenced: u64,
+    /// Answers that were refused because nobody waited for them.
+    pub stale: u64,
 }
 
 /// The command that replays one seed with its trace.
@@ -142,10 +146,14 @@ async fn run(plan: Plan, flaw: Option<Flaw>) -> Outcome {
 fn finish(world: &Arc<World>, began: Instant) -> Outcome {
     let events = world.model().runs.values().map(|run| run.head()).sum();
     let mut checks = world.checks();
+    let (fenced, stale, found) = checks.refused();
+    checks.violations.extend(found);
     Outcome {
         plan: world.plan.clone(),
         violations: std::mem::take(&mut checks.violations),
         calls: checks.calls.made(),
+        fenced,
+        stale,
         trace: world.take_trace(),
         simulated: began.elapsed(),
         events,

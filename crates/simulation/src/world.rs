@@ -17,6 +17,10 @@ use crate::store::Model;
 /// The time of day, by the store's clock, when a world begins.
 const BEGINNING: Timestamp = Timestamp(1_763_776_000_000_000);
 
+/// How long after the store was away its callers may wait before they try again, and what that takes: the longest pause of
+/// a stream is 5 s, and a call that began before may linger for two delays of 3 s.
+pub(crate) const RECOVERY: Duration = Duration::from_secs(12);
+
 /// One world.
 pub(crate) struct World {
     pub(crate) plan: Plan,
@@ -93,7 +97,21 @@ impl World {
     }
 
     pub(crate) fn heal(&self) {
-        *lock(&self.troubles) = Troubles { healed: true, ..Troubles::default() };
+        let mut troubles = lock(&self.troubles);
+        let now = Instant::now();
+        let until = troubles.store_down_until.map(|until| until.min(now));
+        // Calls that were refused or lost by chance may be waiting to be repeated.
+        let until = if self.plan.erratic_store() { Some(now) } else { until };
+        *troubles = Troubles { healed: true, store_down_until: until, ..Troubles::default() };
+    }
+
+    /// When the store was last away for everybody, if it ever was, and its callers have found it again since; none while
+    /// it is away or erratic.
+    pub(crate) fn store_works_since(&self) -> Option<Instant> {
+        let troubles = lock(&self.troubles);
+        let works = troubles.healed || !self.plan.erratic_store();
+        let since = troubles.store_down_until.map_or(self.began, |until| until + RECOVERY);
+        works.then_some(since)
     }
 
     pub(crate) fn healed(&self) -> bool {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tree_agent_contract::event::EventBody;
 use tree_agent_contract::{NodeStatus, RunId};
-use tree_agent_engine::{CallKey, CallKind};
+use tree_agent_engine::{CallKey, CallKind, CallOutput};
 use tree_agent_store::Claim;
 
 use super::log::Logs;
@@ -17,12 +17,24 @@ pub(crate) struct Calls {
     /// The epoch in which a driver believes to be.
     epochs: BTreeMap<(String, RunId), u64>,
     tries: BTreeMap<(RunId, u64, CallKey), u64>,
+    /// What was answered, for those who make the same call again.
+    answers: BTreeMap<(RunId, CallKey), CallOutput>,
 }
 
 impl Calls {
     /// How many were made.
     pub(crate) fn made(&self) -> u64 {
         self.made
+    }
+
+    /// What this call was answered before, by whomever it was made.
+    pub(crate) fn answer(&self, run: RunId, key: &CallKey) -> Option<CallOutput> {
+        self.answers.get(&(run, *key)).cloned()
+    }
+
+    /// This call was answered.
+    pub(crate) fn answered(&mut self, run: RunId, key: CallKey, answer: CallOutput) {
+        self.answers.insert((run, key), answer);
     }
 
     /// A driver has heard that it holds a run.

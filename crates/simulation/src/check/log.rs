@@ -1,7 +1,9 @@
 //! The log as it grows, against what the port promises: kept apart from the store, which may be flawed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use tokio::time::Instant;
+use tree_agent_contract::event::EventBody;
 use tree_agent_contract::{Event, RunId, Timestamp};
 use tree_agent_engine::{Audit, Graph};
 use tree_agent_store::Claim;
@@ -15,6 +17,10 @@ pub(crate) struct Logs(BTreeMap<RunId, Log>);
 pub(crate) struct Log {
     /// Each event with the epoch that it was written in.
     pub(crate) events: Vec<(u64, Event)>,
+    /// When each was written.
+    pub(crate) written: Vec<Instant>,
+    /// The answers that were recorded: no two are alike.
+    answers: BTreeSet<String>,
     graph: Graph,
     audit: Audit,
     noted: usize,
@@ -22,6 +28,15 @@ pub(crate) struct Log {
     epoch: u64,
     /// The end of the lease by the store's clock; none when nobody holds it.
     held_until: Option<Timestamp>,
+}
+
+/// What of a role's answer tells it from all others.
+fn answer(event: &Event) -> Option<String> {
+    match &event.body {
+        EventBody::PlanCreated(e) => e.summary.clone(),
+        EventBody::NodeResult(e) if e.result.summary.starts_with("did ") => Some(e.result.summary.clone()),
+        _ => None,
+    }
 }
 
 impl Logs {
@@ -32,6 +47,8 @@ impl Logs {
     fn entry(&mut self, run: RunId) -> &mut Log {
         self.0.entry(run).or_insert_with(|| Log {
             events: Vec::new(),
+            written: Vec::new(),
+            answers: BTreeSet::new(),
             graph: Graph::new(run),
             audit: Audit::new(),
             noted: 0,
@@ -59,6 +76,12 @@ impl Logs {
                 found.push(format!("{name}: the log does not replay: {error}"));
             }
             log.audit.event(event);
+            if let Some(answer) = answer(event)
+                && !log.answers.insert(answer.clone())
+            {
+                found.push(format!("{name}: event {expected}: {answer:?} is recorded twice"));
+            }
+            log.written.push(Instant::now());
             log.events.push((*epoch, event.clone()));
         }
         for violation in &log.audit.violations()[log.noted..] {

@@ -5,7 +5,12 @@ mod ending;
 mod log;
 mod view;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use tree_agent_contract::RunId;
+use tree_agent_driver::{CommitStats, DriverStats};
 use tree_agent_engine::CallKey;
 
 pub(crate) use calls::Calls;
@@ -22,6 +27,15 @@ pub(crate) struct Checks {
     pub(crate) violations: Vec<String>,
     pub(crate) log: Logs,
     pub(crate) calls: Calls,
+    pub(crate) drivers: BTreeMap<String, Counters>,
+}
+
+/// What one life of a driver counts, and what it should.
+pub(crate) struct Counters {
+    pub(crate) driver: Arc<DriverStats>,
+    pub(crate) commits: Arc<CommitStats>,
+    /// Times that the store told it that another driver owns a run.
+    pub(crate) told_fenced: u64,
 }
 
 /// So much may go wrong in a flawed world before it is given up.
@@ -33,8 +47,34 @@ impl Checks {
         self.violations.len() > ENOUGH || self.violations.iter().any(|text| text.contains(flaw.sign()))
     }
 
+    /// The store has told `driver` that other drivers own so many of the runs of an append.
+    pub(crate) fn fenced(&mut self, driver: &str, times: u64) {
+        if let Some(counters) = self.drivers.get_mut(driver) {
+            counters.told_fenced += times;
+        }
+    }
+
+    /// How often drivers were fenced, and how many answers they refused because nobody waited for them; and what they
+    /// counted wrongly.
+    pub(crate) fn refused(&self) -> (u64, u64, Vec<String>) {
+        let (mut fenced, mut stale, mut found) = (0, 0, Vec::new());
+        for (name, counters) in &self.drivers {
+            let (counted, told) = (count(&counters.commits.fenced), counters.told_fenced);
+            if counted != told {
+                found.push(format!("{name} was fenced {told} times and counted {counted}"));
+            }
+            fenced += told;
+            stale += count(&counters.driver.stale_answers);
+        }
+        (fenced, stale, found)
+    }
+
     /// A driver makes a role call: its number, and what is wrong with it.
     pub(crate) fn role_called(&mut self, driver: &str, run: RunId, key: &CallKey) -> (u64, Vec<String>) {
         self.calls.called(driver, run, key, &self.log)
     }
+}
+
+fn count(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
 }

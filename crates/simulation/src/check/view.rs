@@ -1,5 +1,8 @@
 //! What one subscriber sees: an exact prefix of the log without gaps, and one `caught_up` per stream.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
 use tree_agent_contract::event::EventBody;
 use tree_agent_contract::{RunId, RunStatus};
 use tree_agent_engine::Graph;
@@ -7,6 +10,9 @@ use tree_agent_proto::v1::watch_run_response::Message;
 use tree_agent_proto::{Wire, v1 as pb};
 
 use super::log::Logs;
+
+/// How far a subscriber who reads may be behind the log, whatever becomes of fan-out.
+const BEHIND: Duration = Duration::from_secs(1);
 
 /// One subscriber of one run, over all of its streams.
 pub(crate) struct View {
@@ -20,16 +26,45 @@ pub(crate) struct View {
     began_at: u64,
     caught_up: Option<u64>,
     hinted: bool,
+    /// Since when it reads what comes; none between streams.
+    reads_since: Option<Instant>,
 }
 
 impl View {
     pub(crate) fn new(who: String, run: RunId) -> Self {
-        Self { who, run, cursor: 0, ended: false, began_at: 0, caught_up: None, hinted: false }
+        Self {
+            who,
+            run,
+            cursor: 0,
+            ended: false,
+            began_at: 0,
+            caught_up: None,
+            hinted: false,
+            reads_since: None,
+        }
     }
 
     /// A stream begins while the log ends at `head`.
     pub(crate) fn begin(&mut self, head: u64) {
         (self.began_at, self.caught_up, self.hinted) = (head, None, false);
+    }
+
+    /// From now on it takes what comes.
+    pub(crate) fn reads(&mut self) {
+        self.reads_since = Some(Instant::now());
+    }
+
+    /// It is a second behind at most, while its gateway reaches the store as it has since `store`: to be asked before
+    /// `cursor` moves on, and when its stream ends.
+    pub(crate) fn is_late(&self, store: Option<Instant>, logs: &Logs) -> Option<String> {
+        let written = *logs.of(self.run)?.written.get(self.cursor as usize)?;
+        let since = written.max(self.reads_since?).max(store?);
+        let late = Instant::now().checked_duration_since(since).filter(|late| *late > BEHIND)?;
+        let (who, run, seq) = (&self.who, crate::world::run_name(self.run), self.cursor + 1);
+        Some(format!(
+            "{who} of {run}: event {seq} has not come within {} ms after it was written",
+            late.as_millis()
+        ))
     }
 
     /// A message has arrived.

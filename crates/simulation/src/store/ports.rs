@@ -16,7 +16,7 @@ impl EventLog for SimStore {
     async fn append(&self, appends: Arc<[RunAppend]>) -> Result<Vec<AppendOutcome>, StoreError> {
         let runs: Vec<RunId> = appends.iter().map(|append| append.run_id).collect();
         let (world, who) = (self.node.world.clone(), self.node.name.clone());
-        self.call("append", &runs, move |model, _| {
+        let outcomes = self.call("append", &runs, move |model, _| {
             let parts: Vec<_> =
                 appends.iter().map(|a| (a.run_id, a.epoch, a.expected_head, a.events.len())).collect();
             let before: Vec<u64> =
@@ -35,8 +35,11 @@ impl EventLog for SimStore {
                 problems.into_iter().for_each(|problem| world.violation(problem));
             }
             Ok(outcomes)
-        })
-        .await
+        });
+        let outcomes = outcomes.await?;
+        let fenced = outcomes.iter().filter(|outcome| **outcome == AppendOutcome::Fenced).count();
+        self.node.world.checks().fenced(&self.node.name, fenced as u64);
+        Ok(outcomes)
     }
 
     async fn read(&self, run: RunId, after_seq: u64, limit: usize) -> Result<Vec<Event>, StoreError> {

@@ -69,20 +69,29 @@ fn fail(found: &[(u64, Vec<String>)]) {
 fn every_seed_keeps_every_promise() {
     let seeds = variable("TREE_AGENT_SEEDS").unwrap_or(SEEDS);
     let (events, calls, began) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now());
+    let (refused, unawaited) = (AtomicU64::new(0), AtomicU64::new(0));
     let found = for_each_seed(seeds, |seed| {
-        let Outcome { violations, events: written, calls: made, .. } = simulate(seed, None);
+        let Outcome { violations, events: written, calls: made, fenced, stale, .. } = simulate(seed, None);
+        refused.fetch_add(fenced, Ordering::Relaxed);
+        unawaited.fetch_add(stale, Ordering::Relaxed);
         events.fetch_add(written, Ordering::Relaxed);
         calls.fetch_add(made, Ordering::Relaxed);
         violations
     });
     let took = began.elapsed().as_secs_f64();
     eprintln!(
-        "{seeds} seeds in {took:.1} s ({:.0}/s): {} events, {} role calls",
+        "{seeds} seeds in {took:.1} s ({:.0}/s): {} events, {} role calls, {} appends fenced, {} answers stale",
         seeds as f64 / took,
         events.into_inner(),
-        calls.into_inner()
+        calls.into_inner(),
+        refused.load(Ordering::Relaxed),
+        unawaited.load(Ordering::Relaxed),
     );
     fail(&found);
+    // That what comes late or twice is refused and counted says nothing where nothing comes late or twice.
+    if seeds >= 500 {
+        assert!(refused.into_inner() > 0 && unawaited.into_inner() > 0);
+    }
 }
 
 #[test]

@@ -39,8 +39,10 @@ use std::time::Duration;
 
 use tree_agent_contract::{Event, EventBody};
 
-/// How far a watcher may fall behind without Redis. The promise is about a second; the rest is for a busy machine.
-const BEHIND: Duration = Duration::from_secs(4);
+/// How far a watcher may fall behind without Redis. The promise is a second, which the simulation holds the gateway to on its
+/// exact clock. Here the time is taken from an event's timestamp, before it is written, and two cores may be busy with
+/// services that were built without optimisation, Postgres and the tests themselves: that is what the other second is for.
+const BEHIND: Duration = Duration::from_secs(2);
 
 /// Nodes that have completed in a log so far.
 fn completed(events: &[Event]) -> usize {

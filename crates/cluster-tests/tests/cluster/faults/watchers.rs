@@ -1,14 +1,15 @@
 //! Many watchers, slow watchers, and watchers whose gateway dies.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use tokio::task::JoinSet;
 use tonic::Streaming;
-use tonic::transport::Endpoint;
+use tonic::transport::{Channel, Endpoint};
 use tree_agent_cluster_tests::{Cluster, Crowd, Follower, Options, SOON, Watched, eventually};
-use tree_agent_contract::{Event, EventBody, NodeStatus, RunStatus};
-use tree_agent_proto::v1 as pb;
+use tree_agent_contract::{Event, EventBody, NodeStatus, RunStatus, Timestamp};
 use tree_agent_proto::v1::run_service_client::RunServiceClient;
 use tree_agent_proto::v1::watch_run_response::Message;
+use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::channel;
 use tree_agent_testkit::proxy::Proxy;
 
@@ -47,69 +48,125 @@ async fn f07_two_thousand_subscriptions_race_appends() {
 }
 
 /// A connection of its own, with room for many streams that nobody reads.
-async fn roomy(url: &str) -> RunServiceClient<tonic::transport::Channel> {
+async fn roomy(url: &str) -> RunServiceClient<Channel> {
     const STREAM: u32 = 64 * 1024;
     let endpoint = Endpoint::from_shared(url.to_owned()).expect("a URL");
     let endpoint = endpoint.initial_stream_window_size(STREAM).initial_connection_window_size(32 * STREAM);
     RunServiceClient::new(endpoint.connect().await.expect("the gateway answers"))
 }
 
-/// Reads a stream to its end and returns the last seq.
-async fn read_on(stream: &mut Streaming<pb::WatchRunResponse>, mut seq: u64) -> u64 {
+/// Reads a stream to its end and returns the last seq, and how long each event took from its timestamp to its arrival.
+async fn read_on(stream: &mut Streaming<pb::WatchRunResponse>, mut seq: u64) -> (u64, Vec<Duration>) {
+    let mut delays = Vec::new();
     loop {
         let message = tokio::time::timeout(SOON, stream.message()).await.expect("not stuck");
         match message.expect("the stream is not cut") {
             Some(pb::WatchRunResponse { message: Some(Message::Event(event)) }) => {
                 assert_eq!(event.seq, seq + 1);
                 seq = event.seq;
+                let written =
+                    event.timestamp.map(Timestamp::from_wire).expect("a time").expect("a valid time");
+                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                delays.push(now.saturating_sub(Duration::from_micros(written.0.max(0) as u64)));
             }
             Some(_) => {}
-            None => return seq,
+            None => return (seq, delays),
         }
     }
+}
+
+/// Watches one run through `shared` four times, until it has ended: its last event, and the delay that 99 of 100 events did
+/// not exceed.
+async fn four_watch(shared: &RunServiceClient<Channel>, run: &str) -> (u64, Duration) {
+    let mut neighbours = JoinSet::new();
+    for _ in 0..4 {
+        let mut stream = watched(shared, run).await;
+        neighbours.spawn(async move { read_on(&mut stream, 0).await });
+    }
+    let (mut end, mut all) = (0, Vec::new());
+    for (seq, delays) in neighbours.join_all().await {
+        assert!(end == 0 || end == seq, "one ended at {end}, another at {seq}");
+        end = seq;
+        all.extend(delays);
+    }
+    all.sort_unstable();
+    (end, all[all.len() * 99 / 100])
+}
+
+async fn watched(client: &RunServiceClient<Channel>, run: &str) -> Streaming<pb::WatchRunResponse> {
+    let request = pb::WatchRunRequest { run_id: run.to_owned(), after_seq: 0, snapshot: false };
+    client.clone().watch_run(request).await.expect("a stream").into_inner()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f08_stalled_readers_hold_neither_others_nor_memory() {
     const STALLED: usize = 16;
-    let cluster = Cluster::start(Options::default()).await;
-    let run = cluster.create("scripted:fanout=4,depth=3,latency_ms=100,result_bytes=16000").await;
-    let request = || pb::WatchRunRequest { run_id: run.clone(), after_seq: 0, snapshot: false };
-    let mut shared = roomy(&cluster.doors()[0]).await;
-    let mut stalled = Vec::new();
-    for _ in 0..STALLED {
-        stalled.push(shared.watch_run(request()).await.expect("a stream").into_inner());
-    }
-    let before = cluster.gateways[0].memory();
-    let mut neighbours = Vec::new();
-    for _ in 0..4 {
-        let mut stream = shared.watch_run(request()).await.expect("a stream").into_inner();
-        neighbours.push(tokio::spawn(async move {
-            let end = read_on(&mut stream, 0).await;
-            (end, Instant::now())
-        }));
-    }
-    let mut alone = cluster.follow(&run);
-    let history = alone.end().await;
-    let ended = Instant::now();
-    history.assert_whole();
-    let end = history.events().len() as u64;
-    for neighbour in neighbours {
-        let (seq, at) = neighbour.await.expect("a neighbour of stalled streams reads on");
-        assert_eq!(seq, end);
-        let later = at.saturating_duration_since(ended);
-        assert!(
-            later < Duration::from_secs(5),
-            "{later:?} later than a watcher with a connection of its own"
+    const MODEL: &str = "scripted:fanout=4,depth=3,latency_ms=100,result_bytes=16000";
+    // A machine may have much else to do while one of two runs is measured: three times is no accident.
+    const TRIES: usize = 3;
+    // Longer than the test: what is asked here is what a stalled stream costs while it is kept.
+    let settings = vec![("event-gateway", "TREE_AGENT_STALL_SECONDS", "3600".to_owned())];
+    let cluster = Cluster::start(Options { settings, ..Options::default() }).await;
+    let shared = roomy(&cluster.doors()[0]).await;
+    for tried in 1.. {
+        let run = cluster.create(MODEL).await;
+        let (_, alone) = four_watch(&shared, &run).await;
+        let run = cluster.create(MODEL).await;
+        let mut stalled = Vec::new();
+        for _ in 0..STALLED {
+            stalled.push(watched(&shared, &run).await);
+        }
+        let before = cluster.gateways[0].memory();
+        let mut follower = cluster.follow(&run);
+        let (end, beside) = four_watch(&shared, &run).await;
+        let history = follower.end().await;
+        history.assert_whole();
+        assert_eq!(end, history.events().len() as u64, "a neighbour of stalled streams reads on");
+        let bytes = cluster.gateways[0].memory().saturating_sub(before);
+        eprintln!(
+            "{STALLED} stalled streams of {end} events: {} KiB more in the gateway; p99 of their neighbours {beside:?}, \
+             without them {alone:?}",
+            bytes / 1024
         );
+        // Each may have its window on the way, one page of events in hand, and no more.
+        assert!(bytes < 48 * 1024 * 1024, "{bytes} bytes");
+        for mut stream in stalled {
+            assert_eq!(read_on(&mut stream, 0).await.0, end, "a stalled stream goes on by itself");
+        }
+        if beside <= 3 * alone + Duration::from_millis(250) {
+            return;
+        }
+        assert!(tried < TRIES, "beside stalled streams p99 is {beside:?}, without them {alone:?}");
     }
-    let bytes = cluster.gateways[0].memory().saturating_sub(before);
-    eprintln!("{STALLED} stalled streams of {end} events: {} KiB more in the gateway", bytes / 1024);
-    // Each may have its window on the way, one page of events in hand, and no more.
-    assert!(bytes < 48 * 1024 * 1024, "{bytes} bytes");
-    for mut stream in stalled {
-        assert_eq!(read_on(&mut stream, 0).await, end, "a stalled stream goes on by itself");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f08_a_stream_that_takes_nothing_is_given_up_and_resumes() {
+    let settings = vec![("event-gateway", "TREE_AGENT_STALL_SECONDS", "1".to_owned())];
+    let cluster = Cluster::start(Options { settings, ..Options::default() }).await;
+    let run = cluster.create("scripted:fanout=4,depth=2,latency_ms=100,result_bytes=16000").await;
+    let shared = roomy(&cluster.doors()[0]).await;
+    let mut stalled = watched(&shared, &run).await;
+    let history = cluster.follow(&run).end().await;
+    let given_up = || cluster.gateways[0].log().contains("their streams are given up");
+    eventually("the stalled stream is given up", SOON, async || given_up()).await;
+    // What was on the way comes whole, then the place to go on from.
+    let (mut seq, mut hint) = (0, None);
+    while let Some(message) = stalled.message().await.expect("the stream is not cut") {
+        match message.message {
+            Some(Message::Event(event)) => {
+                assert_eq!((event.seq, &hint), (seq + 1, &None));
+                seq = event.seq;
+            }
+            Some(Message::ResumeHint(given)) => hint = Some((given.after_seq, given.reason)),
+            _ => {}
+        }
     }
+    assert_eq!(hint, Some((seq, "stalled".to_owned())));
+    assert!(seq < history.events().len() as u64);
+    let request = pb::WatchRunRequest { run_id: run.clone(), after_seq: seq, snapshot: false };
+    let mut resumed = shared.clone().watch_run(request).await.expect("a stream").into_inner();
+    assert_eq!(read_on(&mut resumed, seq).await.0, history.events().len() as u64);
 }
 
 #[tokio::test(flavor = "multi_thread")]
