@@ -125,8 +125,9 @@ impl Cluster {
             metrics: None,
         };
         let executor_role = RoleConfig { servers, ..role.clone() };
-        let executor_config = tree_agent_executor::Config { role: executor_role, drain: DRAIN };
-        let aggregator_config = tree_agent_aggregator::Config { role, drain: DRAIN };
+        let executor_config =
+            tree_agent_executor::Config { role: executor_role, drain: DRAIN, metrics: None };
+        let aggregator_config = tree_agent_aggregator::Config { role, drain: DRAIN, metrics: None };
         let gateway_config =
             tree_agent_event_gateway::Config { drain: DRAIN, roles, auth, ..Default::default() };
 

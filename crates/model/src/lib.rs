@@ -11,6 +11,8 @@ mod offline;
 mod scripted;
 mod select;
 mod serve;
+mod service;
+mod stats;
 
 use async_trait::async_trait;
 use tree_agent_contract::role::{
@@ -24,6 +26,7 @@ pub use offline::Offline;
 pub use scripted::{Artifacts, Fault, Script, Scripted};
 pub use select::Models;
 pub use serve::{CallStream, ModelCheck, RoleInput, RoleServer};
+pub use service::{ServiceConfig, ServiceError};
 
 /// Something that can play all three roles.
 ///

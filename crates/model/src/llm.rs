@@ -32,10 +32,13 @@ use tree_agent_contract::role::{
 };
 use tree_agent_contract::{ModelChoice, ModelName, ModelProblem, ModelProblemKind, Profile, ProviderKind};
 
+use tree_agent_runtime::Metrics;
+
 use crate::RoleModel;
 use crate::io::RoleIo;
 use ask::Call;
 use failure::{Failure, FailureKind};
+use gate::GateCounts;
 use provider::Provider;
 use reply::{AggregatorReply, Bounds, ExecutorReply, PlannerReply};
 
@@ -94,6 +97,38 @@ impl LanguageModels {
     /// Whether runs that name no model use these.
     pub fn are_set(&self) -> bool {
         self.0.config.is_set()
+    }
+
+    /// Adds what the gates of the providers count; a provider is seen once it has been used.
+    pub(crate) fn measure(&self, metrics: &mut Metrics) {
+        let read = |field: fn(GateCounts) -> f64| {
+            let shared = self.0.clone();
+            move || {
+                let providers = shared.providers.lock().unwrap_or_else(PoisonError::into_inner);
+                let labels = |kind: &ProviderKind| vec![("provider", kind.as_str().to_owned())];
+                providers.iter().map(|(kind, p)| (labels(kind), field(p.gate_counts()))).collect()
+            }
+        };
+        metrics.counters(
+            "tree_agent_provider_requests",
+            "Requests to providers of language models, retries among them",
+            read(|gate| gate.requests as f64),
+        );
+        metrics.counters(
+            "tree_agent_provider_failures",
+            "Requests that a provider failed: it did not answer, broke, or was out of capacity",
+            read(|gate| gate.failures as f64),
+        );
+        metrics.counters(
+            "tree_agent_provider_refused",
+            "Requests not made because the provider's circuit was open",
+            read(|gate| gate.refused as f64),
+        );
+        metrics.gauges(
+            "tree_agent_provider_circuit_open",
+            "1 while nothing is asked of a provider that failed too often, else 0",
+            read(|gate| f64::from(u8::from(gate.open))),
+        );
     }
 
     /// Asks every provider that is named whether it takes its key. Only a definite no is a problem: a provider that

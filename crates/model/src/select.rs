@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tree_agent_contract::role::RoleError;
 use tree_agent_contract::{ModelChoice, ModelProblem, ModelProblemKind};
+use tree_agent_runtime::Metrics;
 use tree_agent_runtime::config::Problems;
 
 use crate::RoleModel;
@@ -50,6 +51,11 @@ impl Models {
             ModelChoice::Default => Ok(self.default.clone()),
             choice => find(&choice, &self.language),
         }
+    }
+
+    /// Adds what is counted of the providers.
+    pub(crate) fn measure(&self, metrics: &mut Metrics) {
+        self.language.measure(metrics);
     }
 
     /// Whether the model called `name` can be used, as far as that can be known before it is asked: it exists, what it

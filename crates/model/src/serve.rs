@@ -5,6 +5,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -22,12 +23,14 @@ use tree_agent_contract::role::{
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::model_service_server::{ModelService, ModelServiceServer};
 use tree_agent_proto::{Wire, role_status};
+use tree_agent_runtime::Metrics;
 use tree_agent_runtime::limited;
 use tree_agent_tools::{Caller, ToolRegistry};
 
 use crate::RoleModel;
 use crate::io::{RoleIo, Updates};
 use crate::select::Models;
+use crate::stats::{Counted, Stats};
 
 /// A silent call says this often that it is alive.
 const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -100,12 +103,19 @@ role_input!(
 pub struct RoleServer {
     models: Models,
     tools: ToolRegistry,
+    stats: Arc<Stats>,
 }
 
 impl RoleServer {
     /// A server of `models` with `tools`.
     pub fn new(models: Models, tools: ToolRegistry) -> Self {
-        Self { models, tools }
+        Self { models, tools, stats: Arc::default() }
+    }
+
+    /// Adds what it counts.
+    pub fn measure(&self, metrics: &mut Metrics) {
+        self.stats.measure(metrics);
+        self.models.measure(metrics);
     }
 
     /// Says whether a model can be used here: what every role service serves beside its role.
@@ -146,6 +156,7 @@ impl RoleServer {
             limit,
             deadline: Box::pin(sleep_until(Instant::now() + limit)),
             heartbeat: Box::pin(sleep_until(Instant::now() + HEARTBEAT)),
+            counted: self.stats.begin(),
         }))
     }
 }
@@ -178,6 +189,7 @@ pub struct CallStream<I: RoleInput> {
     limit: Duration,
     deadline: Pin<Box<Sleep>>,
     heartbeat: Pin<Box<Sleep>>,
+    counted: Counted,
 }
 
 // Nothing in it is pinned in place: the future and the timers are boxed.
@@ -210,8 +222,14 @@ impl<I: RoleInput> Stream for CallStream<I> {
             }
         }
         match std::mem::replace(&mut this.state, State::Ended) {
-            State::Answered(Ok(output)) => Poll::Ready(Some(Ok(I::output(output)))),
-            State::Answered(Err(error)) => Poll::Ready(Some(Err(role_status(&error)))),
+            State::Answered(Ok(output)) => {
+                this.counted.ended(None);
+                Poll::Ready(Some(Ok(I::output(output))))
+            }
+            State::Answered(Err(error)) => {
+                this.counted.ended(Some(error.kind));
+                Poll::Ready(Some(Err(role_status(&error))))
+            }
             working => {
                 this.state = working;
                 if this.heartbeat.as_mut().poll(cx).is_ready() {
@@ -227,6 +245,9 @@ impl<I: RoleInput> CallStream<I> {
     /// An update as it is sent; the next sign of life is due a while after it.
     fn say(&mut self, update: &RoleUpdate) -> I::Response {
         self.heartbeat.as_mut().reset(Instant::now() + HEARTBEAT);
+        if let RoleUpdate::Usage(usage) = update {
+            self.counted.used(usage);
+        }
         I::update(update.to_wire())
     }
 }
@@ -272,7 +293,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_silent_call_says_that_it_is_alive_until_its_deadline() {
         use futures::StreamExt;
-        use std::sync::Arc;
         use tree_agent_contract::{Budgets, NodeId, RunContext, RunId};
 
         let tools = ToolRegistry::new(Arc::new(tree_agent_tools::MemoryDocuments::default()));

@@ -1,8 +1,7 @@
 //! What every service starts with: configuration, telemetry, health, reflection, shutdown.
 //!
-//! A service's `main` is: parse its arguments and check them ([`config`]), start [`telemetry`], [`listen::bind`],
-//! take the token of [`shutdown::signal`], connect to what it needs ([`server::while_starting`] with [`retry`]),
-//! and hand everything to the library's `serve`, which ends in [`Server::serve`](server::Server::serve).
+//! A service's `main` is: parse its arguments, [`start::begin`] (checks them all and starts [`telemetry`]), listen,
+//! connect to what it needs ([`server::while_starting`] with [`retry`]), and hand everything to the library's `serve`, which ends in [`Server::serve`](server::Server::serve).
 
 pub mod channel;
 pub mod config;
@@ -15,6 +14,7 @@ pub mod request;
 pub mod retry;
 pub mod server;
 pub mod shutdown;
+pub mod start;
 pub mod telemetry;
 
 /// Role calls and events are many small allocations on several threads: with the C library's allocator a third of a

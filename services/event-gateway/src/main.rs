@@ -7,7 +7,8 @@ use clap::Parser;
 use tree_agent_event_gateway::{AuthArgs, Config, DEFAULT_PORT, Origins, WatchConfig, serve};
 use tree_agent_runtime::config::{ListenArgs, LogArgs, Problems, RolesArgs, StorageArgs};
 use tree_agent_runtime::server::{Connections, while_starting};
-use tree_agent_runtime::{Readiness, listen, retry, shutdown, telemetry};
+use tree_agent_runtime::start::begin;
+use tree_agent_runtime::{Readiness, retry};
 use tree_agent_store::StoreError;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
 
@@ -47,6 +48,25 @@ struct Args {
 }
 
 impl Args {
+    fn config(&self, problems: &mut Problems) -> Config {
+        let expected = "loopback, * or origins such as https://example.org, separated by commas";
+        let origins =
+            problems.parse::<Origins>("TREE_AGENT_ALLOWED_ORIGINS", &self.allowed_origins, expected);
+        let stream_age =
+            problems.seconds("TREE_AGENT_STREAM_AGE_SECONDS", &self.stream_age_seconds, 10..=604_800);
+        let stall = problems.seconds("TREE_AGENT_STALL_SECONDS", &self.stall_seconds, 1..=86_400);
+        Config {
+            watch: WatchConfig { stream_age, stall, ..WatchConfig::default() },
+            drain: self.listen.drain(problems),
+            metrics: self.listen.metrics(problems),
+            connections: self.connections(problems),
+            origins: origins.unwrap_or(Origins::Loopback),
+            roles: self.roles.check(problems),
+            auth: self.auth.check(problems),
+            ..Config::default()
+        }
+    }
+
     fn connections(&self, problems: &mut Problems) -> Connections {
         let streams = "TREE_AGENT_STREAMS_PER_CONNECTION";
         let streams = problems.number(streams, &self.streams_per_connection, 1..=1_000_000);
@@ -62,29 +82,11 @@ impl Args {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    let mut problems = Problems::default();
-    let address = args.listen.address(DEFAULT_PORT, &mut problems);
-    let format = args.log.format(&mut problems);
-    let storage = args.storage.check(&mut problems);
-    let expected = "loopback, * or origins such as https://example.org, separated by commas";
-    let origins = problems.parse::<Origins>("TREE_AGENT_ALLOWED_ORIGINS", &args.allowed_origins, expected);
-    let stream_age =
-        problems.seconds("TREE_AGENT_STREAM_AGE_SECONDS", &args.stream_age_seconds, 10..=604_800);
-    let stall = problems.seconds("TREE_AGENT_STALL_SECONDS", &args.stall_seconds, 1..=86_400);
-    let config = Config {
-        watch: WatchConfig { stream_age, stall, ..WatchConfig::default() },
-        drain: args.listen.drain(&mut problems),
-        metrics: args.listen.metrics(&mut problems),
-        connections: args.connections(&mut problems),
-        origins: origins.unwrap_or(Origins::Loopback),
-        roles: args.roles.check(&mut problems),
-        auth: args.auth.check(&mut problems),
-        ..Config::default()
-    };
-    problems.finish()?;
-    let _telemetry = telemetry::init("event-gateway", &args.log.filter, format)?;
-    let listener = listen::bind(address).await?;
-    let shutdown = shutdown::signal()?;
+    let ((config, storage), begun) =
+        begin("event-gateway", &args.listen, &args.log, DEFAULT_PORT, |problems| {
+            (args.config(problems), args.storage.check(problems))
+        })?;
+    let (listener, shutdown) = begun.listen().await?;
     let fanout = tree_agent_fanout::connect(&storage.redis_url)
         .await
         .context("TREE_AGENT_REDIS_URL cannot be used")?;

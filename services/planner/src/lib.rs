@@ -11,14 +11,14 @@ use tree_agent_contract::role::RoleError;
 use tree_agent_driver::{Driver, DriverConfig, GrpcRoles};
 use tree_agent_fanout::Fanout;
 use tree_agent_model::RoleConfig;
+use tree_agent_proto::v1::planner_service_server::PlannerServiceServer;
 use tree_agent_runtime::config::RoleUrls;
 use tree_agent_runtime::server::ServeError;
-use tree_agent_runtime::{Readiness, Server, retry};
+use tree_agent_runtime::{Readiness, Server, limited, retry};
 use tree_agent_store::Store;
 
 pub mod config;
 pub mod partitions;
-pub mod role;
 
 /// The port when none is configured.
 pub const DEFAULT_PORT: u16 = 7401;
@@ -60,7 +60,6 @@ pub async fn serve(
 ) -> Result<(), Error> {
     let role = config.role.server()?;
     let models = role.model_service();
-    let role = role::service(role);
     let peers = &config.peers;
     let roles = GrpcRoles::new(&peers.planners, &peers.executors, &peers.aggregators);
     let counted = roles.clone();
@@ -92,11 +91,12 @@ pub async fn serve(
     let health = async { tokio::join!(store_health, fanout_health, driver_health, runs_health) };
     let pool = store.clone();
     let server = Server::new(readiness)
-        .service(role)
+        .service(limited!(PlannerServiceServer::new(role.clone())))
         .service(models)
         .drain(config.drain)
         .metrics_at(config.metrics)
         .measure(|metrics| {
+            role.measure(metrics);
             driver.measure(metrics);
             counted.measure(metrics);
             metrics.levels("tree_agent_store_connections", "Connections to the store", "state", move || {

@@ -7,9 +7,10 @@ use clap::Parser;
 use tree_agent_model::RoleArgs;
 use tree_agent_planner::config::DriverArgs;
 use tree_agent_planner::{Config, DEFAULT_PORT, partitions, serve};
-use tree_agent_runtime::config::{ListenArgs, LogArgs, Problems, StorageArgs};
+use tree_agent_runtime::config::{ListenArgs, LogArgs, StorageArgs};
 use tree_agent_runtime::server::while_starting;
-use tree_agent_runtime::{Readiness, listen, retry, shutdown, telemetry};
+use tree_agent_runtime::start::begin;
+use tree_agent_runtime::{Readiness, retry};
 use tree_agent_store::StoreError;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
 
@@ -32,24 +33,15 @@ struct Args {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    let mut problems = Problems::default();
-    let address = args.listen.address(DEFAULT_PORT, &mut problems);
-    let format = args.log.format(&mut problems);
-    let storage = args.storage.check(&mut problems);
-    let owner = format!("planner-{}-{}", std::process::id(), uuid::Uuid::new_v4().simple());
-    let (driver, peers) = args.driver.check(owner, &mut problems);
-    let config = Config {
-        role: args.role.check(&mut problems),
-        driver,
-        peers,
-        drain: args.listen.drain(&mut problems),
-        metrics: args.listen.metrics(&mut problems),
-    };
-    problems.finish()?;
-    let _telemetry = telemetry::init("planner", &args.log.filter, format)?;
+    let ((config, storage), begun) = begin("planner", &args.listen, &args.log, DEFAULT_PORT, |problems| {
+        let storage = args.storage.check(problems);
+        let owner = format!("planner-{}-{}", std::process::id(), uuid::Uuid::new_v4().simple());
+        let (driver, peers) = args.driver.check(owner, problems);
+        let (drain, metrics) = (args.listen.drain(problems), args.listen.metrics(problems));
+        (Config { role: args.role.check(problems), driver, peers, drain, metrics }, storage)
+    })?;
     config.role.check_keys().await.context("a language model cannot be used")?;
-    let listener = listen::bind(address).await?;
-    let shutdown = shutdown::signal()?;
+    let (listener, shutdown) = begun.listen().await?;
     let readiness = Readiness::new();
     let pool = PoolConfig { max_connections: storage.database_connections, ..PoolConfig::default() };
     let connecting = retry::until_connected(&readiness, "store", StoreError::is_transient, async || {

@@ -8,6 +8,7 @@
 //! | trying | it succeeds | closed |
 //! | trying | it fails | open again |
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,20 @@ pub(super) struct Gate {
     circuit: Mutex<Circuit>,
     failures_to_open: u32,
     open_for: Duration,
+    requests: AtomicU64,
+    failures: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// What a gate has seen so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct GateCounts {
+    pub(super) requests: u64,
+    pub(super) failures: u64,
+    /// Requests that were not made, for the circuit was open.
+    pub(super) refused: u64,
+    /// Whether it is open now.
+    pub(super) open: bool,
 }
 
 #[derive(Default)]
@@ -50,15 +65,34 @@ impl Gate {
             circuit: Mutex::default(),
             failures_to_open: tuning.circuit_failures,
             open_for: tuning.circuit_open,
+            requests: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// What it has seen so far.
+    pub(super) fn counts(&self) -> GateCounts {
+        let count = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        GateCounts {
+            requests: count(&self.requests),
+            failures: count(&self.failures),
+            refused: count(&self.refused),
+            open: self.circuit().open_until.is_some(),
         }
     }
 
     /// Waits for a free place; refused while the circuit is open.
     pub(super) async fn admit(&self) -> Result<Admission<'_>, Failure> {
-        self.check()?;
+        let refused = |failure| {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            failure
+        };
+        self.check().map_err(refused)?;
         let permit = self.permits.acquire().await.expect("the semaphore is never closed");
         // The circuit may have opened while this request waited for its place.
-        let trying = self.check_and_try()?;
+        let trying = self.check_and_try().map_err(refused)?;
+        self.requests.fetch_add(1, Ordering::Relaxed);
         Ok(Admission { gate: self, trying, _permit: permit })
     }
 
@@ -102,6 +136,7 @@ impl Admission<'_> {
 
     /// The provider failed in a way that tells about its health.
     pub(super) fn failed(mut self, failure: &Failure) {
+        self.gate.failures.fetch_add(1, Ordering::Relaxed);
         let mut circuit = self.gate.circuit();
         circuit.failures = circuit.failures.saturating_add(1);
         let asked = failure.retry_after.filter(|&wait| wait > self.gate.open_for);
@@ -175,6 +210,7 @@ mod tests {
         gate.admit().await.unwrap().succeeded();
         gate.admit().await.unwrap().failed(&broken());
         assert!(gate.admit().await.is_ok(), "failures are counted from the start");
+        assert_eq!(gate.counts(), GateCounts { requests: 7, failures: 4, refused: 3, open: false });
     }
 
     #[tokio::test(start_paused = true)]

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tree_agent_contract::{ModelName, ProviderKind};
 
 use super::failure::{Failure, FailureKind, classify, kind_of};
-use super::gate::{Gate, backoff};
+use super::gate::{Gate, GateCounts, backoff};
 use super::settings::{Address, Tuning};
 use super::stream::Scribe;
 
@@ -92,6 +92,11 @@ impl Provider {
             unable: Mutex::default(),
             key: tokio::sync::Mutex::default(),
         })
+    }
+
+    /// What its gate has seen.
+    pub(super) fn gate_counts(&self) -> GateCounts {
+        self.gate.counts()
     }
 
     /// The provider as errors name it.

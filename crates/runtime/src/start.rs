@@ -1,0 +1,60 @@
+//! The beginning of every service's `main`, in the order in which it must happen.
+
+use std::net::SocketAddr;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{ListenArgs, LogArgs, Problems};
+use crate::listen::{self, BindError};
+use crate::telemetry::{self, Telemetry, TelemetryError};
+use crate::{config, shutdown};
+
+/// Why a service did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] config::ConfigError),
+    /// Telemetry did not start.
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
+    /// The address cannot be listened on.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// Signals cannot be waited for.
+    #[error("signals cannot be waited for")]
+    Signal(#[from] std::io::Error),
+}
+
+/// A service that has been configured and logs, and is not bound yet.
+#[must_use = "dropping it ends the export of traces"]
+pub struct Begun {
+    address: SocketAddr,
+    _telemetry: Telemetry,
+}
+
+/// Checks everything that is configured, `check` what is the service's own, and starts telemetry. All that is wrong is
+/// in one error, and nothing is bound before. Must be called in a runtime, once per process.
+pub fn begin<T>(
+    service: &'static str,
+    listen: &ListenArgs,
+    log: &LogArgs,
+    default_port: u16,
+    check: impl FnOnce(&mut Problems) -> T,
+) -> Result<(T, Begun), StartError> {
+    let mut problems = Problems::default();
+    let address = listen.address(default_port, &mut problems);
+    let format = log.format(&mut problems);
+    let config = check(&mut problems);
+    problems.finish()?;
+    let telemetry = telemetry::init(service, &log.filter, format)?;
+    Ok((config, Begun { address, _telemetry: telemetry }))
+}
+
+impl Begun {
+    /// The bound listener, and a token that SIGTERM or an interrupt cancels.
+    pub async fn listen(&self) -> Result<(TcpListener, CancellationToken), StartError> {
+        Ok((listen::bind(self.address).await?, shutdown::signal()?))
+    }
+}
