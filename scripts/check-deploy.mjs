@@ -84,6 +84,7 @@ for (const root of files.filter((f) => f.endsWith("kustomization.yaml"))) {
       }
     }
   }
+  for (const { target, patch } of kustomization.patches ?? []) checkPatch(root, target, parseAllDocuments(patch)[0].toJS(), named);
   for (const { name } of kustomization.replicas ?? []) expect(named("Deployment", name), root, `sets replicas of ${name}, which does not exist`);
   for (const service of defaultPorts.keys()) {
     expect(named("Deployment", service) && named("Service", service) && named("PodDisruptionBudget", service), root,
@@ -124,6 +125,25 @@ function checkPod(file, object, pod, named, kustomization) {
     const config = named("ConfigMap", "tree-agent")?.data ?? {};
     expect(pod.terminationGracePeriodSeconds > Number(config.TREE_AGENT_DRAIN_SECONDS), file, `${id} is killed before it has drained`);
     expect(object.spec.replicas >= 2 && object.spec.strategy.rollingUpdate.maxUnavailable === 0, file, `${id} is not rolled without a gap`);
+  }
+}
+
+// What an overlay changes exists, what it sets is read by a program, and what it mounts is there.
+function checkPatch(file, target, patch, named) {
+  const id = `the patch of ${target.kind}/${target.name}`;
+  const object = named(target.kind, target.name);
+  expect(object, file, `${id}: there is no such object`);
+  expect(patch.kind === target.kind && patch.metadata?.name === target.name, file, `${id} is for another object`);
+  for (const [name, value] of Object.entries((target.kind === "ConfigMap" && patch.data) || {})) {
+    expect(variables.has(name), file, `${id}: no program reads ${name}`);
+    expect(typeof value === "string", file, `${id}: ${name} is not a string; quote it`);
+  }
+  const pod = patch.spec?.template?.spec;
+  for (const container of pod?.containers ?? []) {
+    expect(object?.spec.template.spec.containers.some((c) => c.name === container.name), file, `${id}: there is no container ${container.name}`);
+    for (const mount of container.volumeMounts ?? []) {
+      expect(pod.volumes?.some((v) => v.name === mount.name), file, `${id} mounts ${mount.name}, which does not exist`);
+    }
   }
 }
 

@@ -1,8 +1,6 @@
-// What a real gateway does not do on demand: a stream cut at a chosen event, tokens that expire while one watches, models
-// that cost money, a run that waits
+// What a real gateway does not do on demand: a stream cut at a chosen event, models that cost money, a run that waits
 // for its first node. Against a gateway that replays made-up logs, with the real one's Content-Security-Policy.
 
-import { Code } from '@connectrpc/connect';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
@@ -74,22 +72,6 @@ describe('connection', () => {
     log.node(0);
     await until(() => shownSeq(page), (s) => s === log.head, 'it goes on');
     expect(gateway.opened.at(-1)).toBe(log.head - 1);
-    await connection(page, 'live');
-    await close(page);
-  });
-
-  it('asks for a token when it expires while watching, and goes on from there', async () => {
-    const log = begin('Watched');
-    const page = await open(browser, `${url}/runs/${log.run}`);
-    await connection(page, 'live');
-    gateway.refuse = Code.Unauthenticated;
-    gateway.cut();
-    await page.getByRole('dialog', { name: 'Your access has expired' }).waitFor();
-    gateway.refuse = undefined;
-    log.node(0, 'After the new token');
-    await page.getByLabel('Access token').fill('a-new-token');
-    await page.getByRole('button', { name: 'Continue' }).click();
-    await page.getByRole('treeitem', { name: /After the new token/ }).waitFor();
     await connection(page, 'live');
     await close(page);
   });

@@ -78,7 +78,7 @@ export class Gateway {
 
   /** The command line against this gateway; its standard output. */
   async cli(...args: string[]): Promise<string> {
-    const { stdout } = await run(BINARY, [...args, '--server', this.url], { maxBuffer: 64 << 20 }).catch(
+    const { stdout } = await run(BINARY, [...args, '--server', this.url], { maxBuffer: 64 << 20, env: { ...process.env, ...this.#env } }).catch(
       (error: { stdout?: string; code?: number }) => ({ stdout: error.stdout ?? '' }),
     );
     return stdout;

@@ -22,8 +22,6 @@ const POLICY =
 
 export class MockGateway {
   readonly logs = new Map<string, Log>();
-  /** What every call answers instead; undefined: it works. */
-  refuse: Code | undefined;
   /** Streams that were opened, by their after_seq. */
   readonly opened: number[] = [];
   #wake: (() => void)[] = [];
@@ -66,7 +64,6 @@ export class MockGateway {
   }
 
   #log(runId: string): Log {
-    if (this.refuse !== undefined) throw new ConnectError('refused by the test', this.refuse);
     const log = this.logs.get(runId);
     if (log === undefined) throw new ConnectError(`run_id: there is no run ${runId}`, Code.NotFound);
     return log;
@@ -112,10 +109,7 @@ export class MockGateway {
   #routes(router: ConnectRouter): void {
     router.service(RunService, {
       getRun: ({ runId }) => ({ run: this.#run(this.#log(runId)) }),
-      listRuns: () => {
-        if (this.refuse !== undefined) throw new ConnectError('refused by the test', this.refuse);
-        return { runs: [...this.logs.values()].map((l) => this.#run(l)) };
-      },
+      listRuns: () => ({ runs: [...this.logs.values()].map((l) => this.#run(l)) }),
       watchRun: (request, context) => this.#watch(this.#log(request.runId), Number(request.afterSeq), request.snapshot, context.signal),
       listEvents: ({ runId, afterSeq, pageSize }) => {
         const log = this.#log(runId);

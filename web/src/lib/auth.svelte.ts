@@ -4,12 +4,16 @@ import { token, type Failure } from './api/client';
 
 class Auth {
   asked = $state(false);
+  /** What the gateway said about the token that it was shown, or about there being none. */
+  why = $state('');
   /** Moves when a new token was given: views try again then. */
   version = $state(0);
 
   /** Opens the dialog when the failure is about access. */
   report(why: Failure | undefined): void {
-    if (why?.kind === 'signed-out') this.asked = true;
+    if (why?.kind !== 'signed-out') return;
+    this.why = why.detail;
+    this.asked = true;
   }
 
   give(value: string): void {

@@ -92,7 +92,7 @@ export class RunSession {
   }
 
   retry(): void {
-    if (this.connection === 'failed' && this.why?.kind === 'missing') void this.refreshRun();
+    if (this.connection === 'failed') void this.refreshRun();
     if (this.historyFailure !== undefined && this.history !== undefined) void this.#backfill(this.history);
     this.#stream?.retry();
   }

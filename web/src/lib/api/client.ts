@@ -41,7 +41,7 @@ export interface Failure {
 const TITLES: Record<FailureKind, string> = {
   missing: 'Not found',
   denied: 'You may not see this',
-  'signed-out': 'Your access has expired',
+  'signed-out': 'A token is needed that is good now',
   offline: 'The gateway does not answer',
   invalid: 'The gateway did not accept this',
   other: 'Something went wrong',
