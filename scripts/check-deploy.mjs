@@ -122,6 +122,11 @@ function checkPod(file, object, pod, named, kustomization) {
     expect(listen === `0.0.0.0:${port}`, file, `${id} listens on ${listen}, not on port ${port}`);
     expect(container.ports[0].containerPort === port && container.readinessProbe.grpc.port === port
       && container.livenessProbe.tcpSocket.port === port, file, `${id}: its ports and probes are not all ${port}`);
+    const scraped = container.env.find((e) => e.name === "TREE_AGENT_METRICS_LISTEN")?.value.split(":")[1] ?? String(port);
+    const annotations = object.spec.template.metadata.annotations ?? {};
+    expect(annotations["prometheus.io/scrape"] === "true" && annotations["prometheus.io/path"] === "/metrics"
+      && annotations["prometheus.io/port"] === scraped, file, `${id} is not scraped at port ${scraped}`);
+    expect(container.ports.some((p) => p.containerPort === Number(scraped)), file, `${id} does not offer port ${scraped}`);
     const config = named("ConfigMap", "tree-agent")?.data ?? {};
     expect(pod.terminationGracePeriodSeconds > Number(config.TREE_AGENT_DRAIN_SECONDS), file, `${id} is killed before it has drained`);
     expect(object.spec.replicas >= 2 && object.spec.strategy.rollingUpdate.maxUnavailable === 0, file, `${id} is not rolled without a gap`);
