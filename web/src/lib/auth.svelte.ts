@@ -1,6 +1,7 @@
 // Whether the gateway asks for a (new) token. Views report what they met; the sign-in dialog answers.
 
-import { token, type Failure } from './api/client';
+import type { Failure } from './api/client';
+import { token } from './api/token';
 
 class Auth {
   asked = $state(false);

@@ -3,6 +3,7 @@
 import { toJson } from '@bufbuild/protobuf';
 import { DocumentSchema, type Document } from '../gen/treeagent/v1/document_service_pb';
 import type { Event } from '../gen/treeagent/v1/events_pb';
+import { token } from './api/token';
 import { eventJson } from './events';
 import type { GraphNode } from './projection/model';
 
@@ -20,7 +21,9 @@ export function nodeUrl(runId: string, nodeId: string, seq: number | undefined):
 export function grpcurl(method: string, request: unknown): string {
   const plain = location.protocol === 'http:' ? '-plaintext ' : '';
   const port = location.port === '' ? (plain === '' ? '443' : '80') : location.port;
-  return `grpcurl ${plain}-d ${shellWord(JSON.stringify(request))} ${location.hostname}:${port} treeagent.v1.${method}`;
+  // Where a token is needed the line names a variable for it: what is copied is passed on, and a token must not be.
+  const access = token.get() === '' ? '' : '-H "authorization: Bearer $TOKEN" ';
+  return `grpcurl ${plain}${access}-d ${shellWord(JSON.stringify(request))} ${location.hostname}:${port} treeagent.v1.${method}`;
 }
 
 export function nodeForms(runId: string, node: GraphNode, seq: number | undefined): { label: string; text: string }[] {

@@ -5,14 +5,7 @@ import { createGrpcWebTransport } from '@connectrpc/connect-web';
 import { DocumentService } from '../../gen/treeagent/v1/document_service_pb';
 import { ProjectService } from '../../gen/treeagent/v1/project_service_pb';
 import { RunService } from '../../gen/treeagent/v1/run_service_pb';
-
-const TOKEN_KEY = 'tree-agent.token';
-
-/** The bearer token of this tab; gateways that ask for none never see it used. */
-export const token = {
-  get: (): string => sessionStorage.getItem(TOKEN_KEY) ?? '',
-  set: (value: string): void => sessionStorage.setItem(TOKEN_KEY, value),
-};
+import { token } from './token';
 
 const authorise: Interceptor = (next) => (request) => {
   const value = token.get();
