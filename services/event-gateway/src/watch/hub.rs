@@ -19,6 +19,8 @@ use super::{WatchConfig, Watches};
 
 /// Events read from the log at a time.
 const PAGE: usize = 512;
+/// Publications that are taken together at the most.
+const BURST: usize = 128;
 /// Frames that a watcher takes at a time.
 const TAKE: usize = 64;
 /// How long the broker may take to confirm a subscription before the run is followed without it.
@@ -211,11 +213,16 @@ async fn listen(hub: &Hub, watches: &Watches) {
                 // From here on every message is heard; what was appended before is in the log.
                 catch_up(hub, watches).await;
             }
-            signal = hear(&mut subscription) => match signal {
-                Some(Signal::Message(message)) => take(hub, watches, message).await,
-                Some(Signal::Missed) => catch_up(hub, watches).await,
-                None => subscription = None,
-            },
+            signal = hear(&mut subscription) => {
+                let Some(first) = signal else {
+                    subscription = None;
+                    continue;
+                };
+                // Whatever the broker sends in one go is handed on in one go: waking the watchers is what costs.
+                tokio::task::yield_now().await;
+                let more = subscription.iter_mut().flat_map(|s| std::iter::from_fn(|| s.next().now_or_never()?));
+                take(hub, watches, std::iter::once(first).chain(more.take(BURST))).await;
+            }
         }
     }
 }
@@ -253,15 +260,22 @@ async fn begin(hub: &Hub, watches: &Watches) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn take(hub: &Hub, watches: &Watches, message: bytes::Bytes) {
-    let whole = match frame::batch(message) {
-        Ok(frames) => hub.extend(frames),
-        Err(error) => {
-            tracing::warn!(run = %hub.run, "a published message is unreadable: {error}");
-            false
+/// Takes what the messages hold; what they lack is read from the log.
+async fn take(hub: &Hub, watches: &Watches, signals: impl Iterator<Item = Signal>) {
+    let (mut frames, mut heard_all) = (Vec::new(), true);
+    for signal in signals {
+        match signal {
+            Signal::Message(message) => match frame::batch(message) {
+                Ok(batch) => frames.extend(batch),
+                Err(error) => {
+                    tracing::warn!(run = %hub.run, "a published message is unreadable: {error}");
+                    heard_all = false;
+                }
+            },
+            Signal::Missed => heard_all = false,
         }
-    };
-    if !whole {
+    }
+    if !hub.extend(frames) || !heard_all {
         catch_up(hub, watches).await;
     }
 }
