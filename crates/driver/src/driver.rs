@@ -362,7 +362,8 @@ impl Driver {
                 self.stats.lost.fetch_add(1, Ordering::Relaxed);
                 tracing::info!(%run, epoch = active.claim.epoch, "another driver owns the run");
             }
-            Ok(Ok(Ended::Stopped)) => drop(self.store.release(&[(run, active.claim.epoch)]).await),
+            // Released at the next look, with others: a store that is slow to answer must not hold the loop up.
+            Ok(Ok(Ended::Stopped)) => fleet.given_up.push((run, active.claim.epoch)),
             // Nothing is wrong with the run: whoever reaches the store goes on with it at once.
             Ok(Err(TaskError::Store(error))) if error.is_transient() => {
                 fleet.given_up.push((run, active.claim.epoch));
