@@ -6,18 +6,19 @@ use async_trait::async_trait;
 use http::Uri;
 use tokio::time::{Instant, timeout, timeout_at};
 use tonic::{Code, Request, Status, Streaming};
+use tracing::Instrument;
 use tree_agent_contract::error::FieldError;
-use tree_agent_contract::limits;
 use tree_agent_contract::role::{
     AggregatorOutput, ExecutorOutput, PlannerOutput, RoleError, RoleErrorKind, RoleUpdate,
 };
+use tree_agent_contract::{RunId, limits};
 use tree_agent_engine::{CallInput, CallOutput, RoleCall};
 use tree_agent_proto::v1::aggregator_service_client::AggregatorServiceClient;
 use tree_agent_proto::v1::executor_service_client::ExecutorServiceClient;
 use tree_agent_proto::v1::planner_service_client::PlannerServiceClient;
 use tree_agent_proto::{Wire, role_error, v1 as pb};
-use tree_agent_runtime::Metrics;
 use tree_agent_runtime::channel::{Peers, balanced};
+use tree_agent_runtime::{Metrics, telemetry};
 
 use crate::metrics::RoleStats;
 use crate::roles::{Roles, Updates};
@@ -105,7 +106,14 @@ impl Roles for GrpcRoles {
         let counted = self.stats.begin(call.key.kind);
         let time = Duration::from_millis(call.timeout_ms);
         let exchange = Exchange { deadline: Instant::now() + time, time, heartbeat: self.heartbeat, updates };
-        counted.ended(self.exchange(exchange, &call.input).await)
+        let answer = self.exchange(exchange, &call.input);
+        if !telemetry::exporting() {
+            return counted.ended(answer.await);
+        }
+        let node = tracing::field::display(call.key.node_id);
+        let span = tracing::info_span!("role call", kind = ?call.key.kind, node);
+        telemetry::join_run(&span, run_of(&call.input));
+        counted.ended(answer.instrument(span).await)
     }
 }
 
@@ -149,6 +157,14 @@ impl GrpcRoles {
                 exchange.read(stream).await.map(CallOutput::Aggregate)
             }
         }
+    }
+}
+
+fn run_of(input: &CallInput) -> RunId {
+    match input {
+        CallInput::Plan(input) => input.call.run_id,
+        CallInput::Execute(input) => input.call.run_id,
+        CallInput::Aggregate(input) => input.call.run_id,
     }
 }
 

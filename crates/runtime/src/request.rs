@@ -172,7 +172,12 @@ impl http_body::Body for Observed {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Status>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let frame = {
+            // What a stream does while it is read belongs to its request, too.
+            let span = telemetry::exporting().then(|| self.record.span.clone());
+            let _in = span.as_ref().map(Span::enter);
+            ready!(Pin::new(&mut self.body).poll_frame(cx))
+        };
         match &frame {
             Some(Ok(frame)) => {
                 if let Some(status) = frame.trailers_ref().and_then(Status::from_header_map) {

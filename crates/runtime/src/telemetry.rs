@@ -1,14 +1,19 @@
 //! Logs on stderr, and OpenTelemetry traces when a collector is named.
 //!
 //! Traces are exported over OTLP/gRPC when `OTEL_EXPORTER_OTLP_ENDPOINT` is set; trace context travels between
-//! services in W3C `traceparent` metadata ([`TraceContext`] on clients, [`crate::request`] on servers).
+//! services in W3C `traceparent` metadata ([`TraceContext`] on clients, [`crate::request`] on servers). A run outlives
+//! the request that created it and the drivers that drive it, so that no span can be the parent of all that is done for
+//! it: its trace has the run's own id instead ([`join_run`]), and who knows the run finds the trace.
 
 use std::io::IsTerminal;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use opentelemetry::propagation::{Extractor, Injector};
-use opentelemetry::trace::TracerProvider as _;
+use opentelemetry::trace::{
+    SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState, TracerProvider as _,
+};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
@@ -17,6 +22,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
+use tree_agent_contract::RunId;
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,6 +107,32 @@ pub fn init(service: &'static str, filter: &str, format: LogFormat) -> Result<Te
     Ok(Telemetry(provider))
 }
 
+static EXPORTING: AtomicBool = AtomicBool::new(false);
+
+/// Whether traces are exported: without, no span needs to be made for them.
+pub fn exporting() -> bool {
+    EXPORTING.load(Ordering::Relaxed)
+}
+
+/// Puts `span`, which must be new, into the trace of `run`. If it came from another trace, it stays linked to it.
+pub fn join_run(span: &tracing::Span, run: RunId) {
+    let from = tracing::Span::current().context().span().span_context().clone();
+    let bytes = run.0.into_bytes();
+    let [.., a, b, c, d, e, f, g, h] = bytes;
+    let parent = SpanContext::new(
+        TraceId::from_bytes(bytes),
+        SpanId::from_bytes([a, b, c, d, e, f, g, h]),
+        TraceFlags::SAMPLED,
+        true,
+        TraceState::default(),
+    );
+    // Fails only when traces are not exported: then there is nothing to join.
+    let _ = span.set_parent(opentelemetry::Context::new().with_remote_span_context(parent));
+    if from.is_valid() {
+        span.add_link(from);
+    }
+}
+
 fn exporting_provider(service: &'static str) -> Result<Option<SdkTracerProvider>, TelemetryError> {
     if std::env::var_os("OTEL_EXPORTER_OTLP_ENDPOINT").is_none_or(|endpoint| endpoint.is_empty()) {
         return Ok(None);
@@ -109,6 +141,7 @@ fn exporting_provider(service: &'static str) -> Result<Option<SdkTracerProvider>
     let resource = Resource::builder().with_service_name(format!("tree-agent-{service}")).build();
     let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();
     opentelemetry::global::set_text_map_propagator(TraceContextPropagator::new());
+    EXPORTING.store(true, Ordering::Relaxed);
     Ok(Some(provider))
 }
 

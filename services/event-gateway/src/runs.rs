@@ -16,6 +16,7 @@ use tree_agent_fanout::Topic;
 use tree_agent_proto::v1::run_service_server::RunService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::{invalid, invalid_field};
+use tree_agent_runtime::telemetry;
 use tree_agent_store::{Command, Created, GraphState, NewRun, Projection, RunQuery, StoreError};
 use uuid::Uuid;
 
@@ -91,6 +92,9 @@ impl RunService for Runs {
             }
             Created::Existing(run) => (run, vec![(Topic::Wake, Bytes::new())]),
         };
+        if telemetry::exporting() {
+            telemetry::join_run(&tracing::info_span!("create run", run = %run_id), run_id);
+        }
         self.gateway.hint(hints).await;
         Ok(Response::new(pb::CreateRunResponse { run: Some(self.run(run_id).await?.to_wire()) }))
     }
