@@ -41,18 +41,18 @@ describe('a scratchpad that grows', () => {
     expect(seen.most).toBe(followed ? 2 : 1);
     expect(seen.watched).toBe(followed ? 1 : 0);
     if (followed) expect(seen.read).toBe(0);
-    else expect(seen.read).toBeGreaterThan(1);
     await connection(page, 'ended');
     const whole = (await gateway.cli('doc', (await page.getByTestId('node-panel').getAttribute('data-scratchpad'))!)).trim();
     expect(whole).toContain('note 40,');
     await until(() => text(page), (t) => t.includes('scripted: executed'), 'all of it is there');
     for (let n = 1; n <= 40; n++) expect(await text(page)).toContain(`note ${n},`);
+    if (!followed) expect(seen.read).toBeGreaterThan(1);
     await until(async () => seen.open, (n) => n === 0, 'no stream is left');
     await close(page);
   });
 
   it('is taken up again where its text ended, after the page was hidden and after the gateway was killed', async () => {
-    const run = await gateway.run('Write through trouble', 'scripted:fanout=1,depth=0,latency_ms=12000,notes=60');
+    const run = await gateway.run('Write through trouble', 'scripted:fanout=1,depth=0,latency_ms=20000,notes=100');
     const page = await open(browser, `${door.url}/runs`, { ignoreHTTPSErrors: true });
     const seen = streams(page);
     await page.goto(`${door.url}/runs/${run}?tab=scratchpad`);
@@ -74,7 +74,7 @@ describe('a scratchpad that grows', () => {
     await gateway.kill();
     await page.locator('[data-connection="reconnecting"], [data-connection="stale"]').waitFor();
     await gateway.start();
-    await page.locator('[data-connection="ended"]').waitFor({ timeout: 60_000 });
+    await page.locator('[data-connection="ended"]').waitFor({ timeout: 120_000 });
     const body = await until(() => text(page), (t) => t.includes('scripted: executed'), 'all of it is there');
     // Nothing twice: each note that was written before the page was hidden stands there once for each attempt.
     const id = (await page.getByTestId('node-panel').getAttribute('data-scratchpad'))!;
@@ -83,5 +83,5 @@ describe('a scratchpad that grows', () => {
     expect(times(body)).toBe(times(whole));
     expect(seen.read).toBeLessThanOrEqual(1);
     await close(page);
-  }, 120_000);
+  }, 240_000);
 });

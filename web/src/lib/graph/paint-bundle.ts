@@ -3,7 +3,7 @@
 
 import { short } from '../format';
 import { statusIndex } from '../projection/model';
-import { drawIcon, ellipsis, outline, rounded, type Marks } from './paint-parts';
+import { drawIcon, ellipsis, outline, rounded, setFont, widthOf, type Marks } from './paint-parts';
 import type { Palette } from './palette';
 import type { Scene } from './scene';
 import type { Item } from './visible';
@@ -12,6 +12,7 @@ const FAILED = statusIndex('failed');
 const STACK = (['failed', 'blocked', 'planning', 'delegating', 'executing', 'aggregating', 'waiting', 'cancelled', 'completed'] as const).map(statusIndex);
 /** A failure is at least so wide in the bar. */
 const LEAST_SHARE = 3;
+const WEIGHT = 600;
 const ICON = 10;
 const GAP = 9;
 /** Counts leave at least this share of a line to the title. */
@@ -69,9 +70,7 @@ function drawWords(ctx: CanvasRenderingContext2D, item: Item, bar: number, scene
   const room = item.width - 16;
   const two = item.height - bar > 36;
   const middle = item.y + (item.height - bar) / 2;
-  ctx.font = `600 11px ${palette.font}`;
-  ctx.textBaseline = 'middle';
-  ctx.textAlign = 'left';
+  setFont(ctx, WEIGHT, palette);
   const counts: { status: number; text: string; width: number }[] = [];
   let width = 0;
   const most = two ? room : room * (1 - TITLE_SHARE);
@@ -79,7 +78,7 @@ function drawWords(ctx: CanvasRenderingContext2D, item: Item, bar: number, scene
     const n = scene.tally(item.at, status);
     if (n === 0) continue;
     const text = short(n);
-    const wide = ICON + 3 + ctx.measureText(text).width + (counts.length > 0 ? GAP : 0);
+    const wide = ICON + 3 + widthOf(ctx, WEIGHT, text) + (counts.length > 0 ? GAP : 0);
     if (width + wide > most) break;
     width += wide;
     counts.push({ status, text, width: wide });
@@ -95,5 +94,5 @@ function drawWords(ctx: CanvasRenderingContext2D, item: Item, bar: number, scene
   }
   ctx.fillStyle = faded ? palette.muted : palette.text;
   const titleRoom = two ? room : room - width - GAP;
-  ctx.fillText(ellipsis(ctx, scene.graph!.nodes[item.at]!.title, titleRoom), item.x + 8, two ? middle - 8 : middle + 0.5);
+  ctx.fillText(ellipsis(ctx, WEIGHT, scene.graph!.nodes[item.at]!.title, titleRoom), item.x + 8, two ? middle - 8 : middle + 0.5);
 }

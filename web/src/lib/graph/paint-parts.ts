@@ -28,33 +28,64 @@ export function outline(ctx: CanvasRenderingContext2D, item: Item, palette: Pale
   ctx.stroke();
 }
 
-const glyphs = new Map<number, Path2D>();
+/** Measuring text and stroking paths take longer than the rest, and frame after frame asks for the same. */
+const MOST_KNOWN = 4000;
+const widths = new Map<string, number>();
+const shortened = new Map<string, string>();
+const icons = new Map<string, OffscreenCanvas>();
+
+function remember<T>(known: Map<string, T>, key: string, make: () => T): T {
+  let value = known.get(key);
+  if (value === undefined) {
+    if (known.size >= MOST_KNOWN) known.clear();
+    known.set(key, (value = make()));
+  }
+  return value;
+}
 
 /** The icon of a status, the one that cards and lists show. */
 export function drawIcon(ctx: CanvasRenderingContext2D, status: number, x: number, y: number, size: number, palette: Palette): void {
-  let glyph = glyphs.get(status);
-  if (glyph === undefined) glyphs.set(status, (glyph = new Path2D(ICONS[NODE_LOOKS[NODE_STATUSES[status]!].icon] ?? '')));
-  ctx.save();
-  ctx.translate(x, y);
-  ctx.scale(size / 16, size / 16);
-  ctx.lineWidth = 2.2;
-  ctx.lineCap = 'round';
-  ctx.strokeStyle = palette.tone[status]!;
-  ctx.stroke(glyph);
-  ctx.restore();
+  const color = palette.tone[status]!;
+  const pixels = Math.ceil(size * devicePixelRatio);
+  const icon = remember(icons, `${status}|${color}|${pixels}`, () => {
+    const made = new OffscreenCanvas(pixels, pixels);
+    const on = made.getContext('2d')!;
+    on.scale(pixels / 16, pixels / 16);
+    on.lineWidth = 2.2;
+    on.lineCap = 'round';
+    on.strokeStyle = color;
+    on.stroke(new Path2D(ICONS[NODE_LOOKS[NODE_STATUSES[status]!].icon] ?? ''));
+    return made;
+  });
+  ctx.drawImage(icon, Math.round(x), Math.round(y), size, size);
 }
 
-/** As much of a text as there is room for, in the font that is set. */
-export function ellipsis(ctx: CanvasRenderingContext2D, text: string, room: number): string {
+/** Sets the font of the labels; weights have three digits. */
+export function setFont(ctx: CanvasRenderingContext2D, weight: number, palette: Palette): void {
+  ctx.font = `${weight} 11px ${palette.font}`;
+  ctx.textBaseline = 'middle';
+  ctx.textAlign = 'left';
+}
+
+/** The width of a short text in the font of this weight, which is set. */
+export function widthOf(ctx: CanvasRenderingContext2D, weight: number, text: string): number {
+  return remember(widths, weight + text, () => ctx.measureText(text).width);
+}
+
+/** As much of a text as there is room for, in the font of this weight, which is set. */
+export function ellipsis(ctx: CanvasRenderingContext2D, weight: number, text: string, room: number): string {
   // No character is narrower than two pixels here, and titles can be long.
-  const whole = text.slice(0, Math.max(0, Math.ceil(room / 2)));
-  if (whole.length === text.length && ctx.measureText(whole).width <= room) return whole;
-  let least = 0;
-  let most = whole.length;
-  while (least < most) {
-    const middle = (least + most + 1) >> 1;
-    if (ctx.measureText(`${whole.slice(0, middle)}…`).width <= room) least = middle;
-    else most = middle - 1;
-  }
-  return least === 0 ? '' : `${whole.slice(0, least).trimEnd()}…`;
+  const most = Math.max(0, Math.ceil(room / 2));
+  const seen = text.slice(0, most + 1);
+  return remember(shortened, `${weight}|${Math.floor(room)}|${seen}`, () => {
+    if (seen.length <= most && ctx.measureText(seen).width <= room) return seen;
+    let least = 0;
+    let longest = Math.min(seen.length, most);
+    while (least < longest) {
+      const middle = (least + longest + 1) >> 1;
+      if (ctx.measureText(`${seen.slice(0, middle)}…`).width <= room) least = middle;
+      else longest = middle - 1;
+    }
+    return least === 0 ? '' : `${seen.slice(0, least).trimEnd()}…`;
+  });
 }

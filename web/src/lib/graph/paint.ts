@@ -4,7 +4,7 @@ import { statusIndex } from '../projection/model';
 import { DASHED, NODE_LOOKS } from '../status';
 import type { Camera, Size } from './camera';
 import { drawBundle } from './paint-bundle';
-import { drawIcon, ellipsis, outline, rounded, type Marks } from './paint-parts';
+import { drawIcon, ellipsis, outline, rounded, setFont, type Marks } from './paint-parts';
 import type { Palette } from './palette';
 import type { Scene } from './scene';
 import { CARD_ZOOM, type Item, type Link, type View } from './visible';
@@ -105,8 +105,6 @@ function label(
   weight: number,
 ): void {
   ctx.fillStyle = color;
-  ctx.font = `${weight} 11px ${palette.font}`;
-  ctx.textBaseline = 'middle';
-  ctx.textAlign = 'left';
-  ctx.fillText(ellipsis(ctx, text, item.width - (x - item.x) - 6), x, item.y + item.height / 2 + dy);
+  setFont(ctx, weight, palette);
+  ctx.fillText(ellipsis(ctx, weight, text, item.width - (x - item.x) - 6), x, item.y + item.height / 2 + dy);
 }
