@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use support::*;
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::event::EventBody;
-use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate, ScratchpadDelta};
+use tree_agent_contract::event::{EventBody, UsageRecorded};
+use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate};
 use tree_agent_contract::{NodeStatus, RunId, RunStatus};
 use tree_agent_driver::{Driver, DriverConfig, Roles, Updates};
 use tree_agent_engine::{CallKind, CallOutput, RoleCall};
@@ -281,8 +281,16 @@ struct Flood;
 impl Roles for Flood {
     async fn call(&self, _: RoleCall, updates: Updates) -> Result<CallOutput, RoleError> {
         loop {
-            let delta = ScratchpadDelta { append_markdown: "more".into() };
-            if updates.send(RoleUpdate::Scratchpad(delta)).await.is_err() {
+            let usage = UsageRecorded {
+                model: "m".into(),
+                input_tokens: 1,
+                output_tokens: 1,
+                cached_tokens: 0,
+                cost_micros: 1,
+                duration_ms: 1,
+                purpose: String::new(),
+            };
+            if updates.send(RoleUpdate::Usage(usage)).await.is_err() {
                 return Err(RoleError::new(RoleErrorKind::Internal, "nobody listens"));
             }
         }

@@ -6,6 +6,7 @@ use tree_agent_contract::{NodeStatus, RunStatus, Timestamp};
 use crate::budget::{Amounts, TOOL_CALLS};
 use crate::call::CallKind;
 use crate::graph::{ReplayError, grow_gently};
+use crate::held::CHANGES;
 use crate::run::{Control, Run, ShownArtifact};
 
 /// Milliseconds before the second attempt; doubled for each further one.
@@ -73,6 +74,11 @@ impl Run {
                 let spent = &mut self.control[at].spent;
                 spent[0] = spent[0].saturating_add(e.input_tokens).saturating_add(e.output_tokens);
                 spent[1] = spent[1].saturating_add(e.cost_micros);
+            }
+            EventBody::ScratchpadUpdated(_) => {
+                let written = &mut self.control[at].written;
+                written.rotate_left(1);
+                written[CHANGES - 1] = Some(event.timestamp);
             }
             EventBody::ToolCallRequested(_) => self.control[at].spent[TOOL_CALLS] += 1,
             EventBody::StepCreated(e) => {
@@ -162,6 +168,7 @@ impl Run {
         self.ledger.owed -= u32::from(std::mem::take(&mut control.owes));
         self.ready.remove(&at);
         self.in_flight.remove(&at);
+        self.held.remove(&at);
         self.unreachable.remove(&at);
     }
 }

@@ -35,7 +35,7 @@ pub enum Input {
         /// Shown in the run's last event.
         reason: String,
     },
-    /// Time has passed: checks the wall clock.
+    /// Time has passed: checks the wall clock, and takes what had to wait.
     Tick,
 }
 
@@ -74,6 +74,9 @@ impl Run {
     pub fn handle(&mut self, input: Input, now: Timestamp) -> Decision {
         let mut deciding = Deciding { run: self, now, decision: Decision::default() };
         if !deciding.run.is_final() {
+            deciding.release();
+        }
+        if !deciding.run.is_final() {
             deciding.dispatch(input);
             deciding.check_budgets();
         }
@@ -85,23 +88,7 @@ impl Deciding<'_> {
     fn dispatch(&mut self, input: Input) {
         match input {
             Input::Claimed => self.begin(),
-            Input::Update(key, update) => {
-                if let Some(at) = self.run.in_flight_at(&key) {
-                    self.unblock(at);
-                    self.on_update(at, key, update);
-                }
-            }
-            Input::Output(key, output) => {
-                if let Some(at) = self.run.in_flight_at(&key) {
-                    self.unblock(at);
-                    self.on_output(at, key, output);
-                }
-            }
-            Input::Failed(key, error) => {
-                if let Some(at) = self.run.in_flight_at(&key) {
-                    self.on_failure(at, key, error);
-                }
-            }
+            Input::Update(key, _) | Input::Output(key, _) | Input::Failed(key, _) => self.heard(key, input),
             Input::Cancel { reason } => self.end_all(RunStatus::Cancelled, reason),
             Input::Abandon { reason } => self.end_all(RunStatus::Failed, reason),
             Input::Tick => {}
@@ -162,7 +149,7 @@ impl Deciding<'_> {
     }
 
     /// A role that could not be reached has answered: the node shows its work again.
-    fn unblock(&mut self, at: usize) {
+    pub(crate) fn unblock(&mut self, at: usize) {
         self.run.unreachable.remove(&at);
         if self.run.graph.nodes()[at].status == NodeStatus::Blocked {
             let control = &self.run.control[at];
@@ -173,7 +160,7 @@ impl Deciding<'_> {
         }
     }
 
-    fn on_update(&mut self, at: usize, key: CallKey, update: RoleUpdate) {
+    pub(crate) fn on_update(&mut self, at: usize, key: CallKey, update: RoleUpdate) {
         self.show_retry_at_work(at, key.kind);
         match update {
             RoleUpdate::Scratchpad(delta) => {
@@ -199,7 +186,7 @@ impl Deciding<'_> {
     }
 
     /// True when the call in flight has made every tool call that it may make.
-    fn tools_spent(&self, at: usize) -> bool {
+    pub(crate) fn tools_spent(&self, at: usize) -> bool {
         let flight = self.run.in_flight.get(&at);
         flight.is_some_and(|flight| flight.left(self.run.control[at].spent)[TOOL_CALLS] == 0)
     }
@@ -212,7 +199,7 @@ impl Deciding<'_> {
         }
     }
 
-    fn on_output(&mut self, at: usize, key: CallKey, output: CallOutput) {
+    pub(crate) fn on_output(&mut self, at: usize, key: CallKey, output: CallOutput) {
         let valid = match &output {
             _ if output.kind() != key.kind => {
                 Err(format!("a {:?} answer to a {:?} call", output.kind(), key.kind))
@@ -233,7 +220,7 @@ impl Deciding<'_> {
         }
     }
 
-    fn on_failure(&mut self, at: usize, key: CallKey, error: RoleError) {
+    pub(crate) fn on_failure(&mut self, at: usize, key: CallKey, error: RoleError) {
         self.run.in_flight.remove(&at);
         if self.run.exhausted.is_some() && key.kind != CallKind::Aggregate {
             return self.cancel_node(at);

@@ -19,6 +19,7 @@ impl Deciding<'_> {
         if !self.run.latest_children(at).any(|c| nodes[c].status == NodeStatus::Completed) {
             return false;
         }
+        self.give_up(at);
         self.run.in_flight.remove(&at);
         self.run.unreachable.remove(&at);
         self.status(at, NodeStatus::Aggregating, Some(format!("guard:{guard}")));
@@ -30,6 +31,7 @@ impl Deciding<'_> {
         if self.keep_children(at, "budget") {
             return;
         }
+        self.give_up(at);
         let message = self.run.exhausted.as_ref().map(|b| format!("budget:{b}"));
         self.status(at, NodeStatus::Cancelled, message);
         self.ended(at);
@@ -59,6 +61,7 @@ impl Deciding<'_> {
             if self.run.graph.nodes()[at].status.is_final() {
                 continue;
             }
+            self.give_up(at);
             self.status(at, NodeStatus::Cancelled, None);
             let step_id = self.run.graph.nodes()[at].step_id.clone();
             if let (Some(parent), Some(step_id)) = (self.run.control[at].parent, step_id) {

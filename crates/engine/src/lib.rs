@@ -18,6 +18,7 @@ mod call;
 mod decide;
 mod ending;
 mod graph;
+mod held;
 mod result;
 mod run;
 mod start;

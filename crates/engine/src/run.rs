@@ -1,6 +1,6 @@
 //! The state of a run: the graph that viewers see, and the little more that decisions need.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use serde::Serialize;
 use tree_agent_contract::event::{Event, EventBody};
@@ -8,7 +8,9 @@ use tree_agent_contract::{RunId, RunSpec, RunStatus, StepId, Timestamp};
 
 use crate::budget::{Amounts, Ledger};
 use crate::call::{CallKey, CallKind, RoleCall};
+use crate::decide::Input;
 use crate::graph::{Graph, ReplayError};
+use crate::held::CHANGES;
 
 /// One run, as a fold of its log.
 #[derive(Clone, Debug)]
@@ -34,6 +36,8 @@ pub struct Run {
     pub(crate) unreachable: HashMap<usize, (u32, Timestamp)>,
     /// The call that last wrote to a node's scratchpad while it was at work.
     pub(crate) writing: HashMap<usize, CallKey>,
+    /// What calls in flight said and could not be taken yet, by node, in order.
+    pub(crate) held: BTreeMap<usize, VecDeque<Input>>,
     /// The wall clock ran out, and leaf work in flight was stopped for it.
     pub(crate) overtime: bool,
     stale: u64,
@@ -88,6 +92,8 @@ pub(crate) struct Control {
     pub(crate) spent: Amounts,
     /// The node has a plan and has not ended: an aggregator is needed yet.
     pub(crate) owes: bool,
+    /// When its scratchpad last changed, the latest last.
+    pub(crate) written: [Option<Timestamp>; CHANGES],
 }
 
 /// What roles are told of an artifact beside what the graph holds.
@@ -156,6 +162,7 @@ impl Run {
             ready: BTreeSet::new(),
             unreachable: HashMap::new(),
             writing: HashMap::new(),
+            held: BTreeMap::new(),
             overtime: false,
             stale: 0,
             asked_at: None,
@@ -249,7 +256,7 @@ impl Run {
         let times = self.ready.iter().filter_map(|&at| self.ready_at(at));
         let retries = times.filter(|t| self.asked_at.is_none_or(|asked| *t > asked)).min();
         let deadline = self.deadlines().map(|(end, last)| if self.overtime { last } else { end });
-        retries.into_iter().chain(deadline).min()
+        retries.into_iter().chain(deadline).chain(self.next_held()).min()
     }
 
     fn ready_at(&self, at: usize) -> Option<Timestamp> {

@@ -20,12 +20,13 @@ fn wrote(text: &str) -> RoleUpdate {
 #[test]
 fn pieces_of_one_call_stand_together_and_everything_else_on_lines_of_its_own() {
     let run_id = RunId(uuid::Uuid::from_u128(1));
-    let now = Timestamp(1_000);
+    let mut now = Timestamp(1_000);
     let mut run = Run::replay(run_id, &start(run_id, RunSpec::new("o"), now).events).unwrap();
     run.handle(Input::Claimed, now);
     let first = run.take_due(now, 1).remove(0).key;
     let mut pad = String::new();
     for piece in ["The ans", "wer\nis ", "", "near"] {
+        now = now.plus_millis(500);
         let decision = run.handle(Input::Update(first, wrote(piece)), now);
         // One event for each change, and none for nothing.
         assert_eq!(decision.events.len(), decision.documents.len());
@@ -35,9 +36,10 @@ fn pieces_of_one_call_stand_together_and_everything_else_on_lines_of_its_own() {
     assert_eq!(pad, "The answer\nis near");
     // The call breaks off in the middle of a line; the next attempt begins a line.
     run.handle(Input::Failed(first, RoleError::new(RoleErrorKind::Internal, "broke off")), now);
-    let later = run.next_wakeup().unwrap();
+    let mut later = run.next_wakeup().unwrap();
     let second = run.take_due(later, 1).remove(0).key;
     for piece in ["Once", " more"] {
+        later = later.plus_millis(500);
         pad += &written(&run.handle(Input::Update(second, wrote(piece)), later));
     }
     let output = PlannerOutput {
@@ -50,4 +52,75 @@ fn pieces_of_one_call_stand_together_and_everything_else_on_lines_of_its_own() {
     pad += &written(&run.handle(Input::Output(second, CallOutput::Plan(output)), later));
     assert_eq!(pad, "The answer\nis near\nOnce more\nA note\n");
     assert_eq!(run.graph().nodes()[0].scratchpad_tail.as_deref(), Some(pad.as_str()));
+}
+
+#[test]
+fn a_scratchpad_changes_four_times_a_second_at_the_most_and_nothing_is_lost() {
+    let run_id = RunId(uuid::Uuid::from_u128(1));
+    let at = |ms: u64| Timestamp::from_millis(1_000_000).plus_millis(ms);
+    let mut run = Run::replay(run_id, &start(run_id, RunSpec::new("o"), at(0)).events).unwrap();
+    run.handle(Input::Claimed, at(0));
+    let key = run.take_due(at(0), 1).remove(0).key;
+    let mut pad = String::new();
+    let mut changes = Vec::new();
+    let mut note = |decision: Decision, ms: u64| {
+        changes.extend(decision.documents.iter().map(|_| ms));
+        pad += &written(&decision);
+        pad.clone()
+    };
+    // The first go out at once, as a stalled driver hands them on; then they gather.
+    for (n, ms) in [1, 2, 3, 4, 5, 600].into_iter().enumerate() {
+        note(run.handle(Input::Update(key, wrote(&format!("{n} "))), at(ms)), ms);
+    }
+    let output = PlannerOutput {
+        mode: PlannerMode::Execute,
+        mode_reason: "small".into(),
+        leaf_decision: None,
+        plan: None,
+        scratchpad: ScratchpadDraft { append_markdown: "done".into(), tail_preview: String::new() },
+    };
+    let usage = UsageRecorded {
+        model: "m".into(),
+        input_tokens: 1,
+        output_tokens: 1,
+        cached_tokens: 0,
+        cost_micros: 1,
+        duration_ms: 1,
+        purpose: String::new(),
+    };
+    // What follows text waits with it, and the call stays in flight until its end is in the log.
+    let decision = run.handle(Input::Update(key, RoleUpdate::Usage(usage)), at(610));
+    assert!(decision.is_empty());
+    let decision = run.handle(Input::Output(key, CallOutput::Plan(output)), at(620));
+    assert!(decision.is_empty() && run.is_in_flight(&key));
+    assert_eq!(run.next_wakeup(), Some(at(1_001)), "a second after the third change from the end");
+    assert!(run.handle(Input::Tick, at(1_000)).is_empty());
+    let decision = run.handle(Input::Tick, at(1_001));
+    let types: Vec<&str> = decision.events.iter().map(|e| e.body.event_type()).collect();
+    assert_eq!(types[..2], ["tree.scratchpad_updated", "tree.usage_recorded"]);
+    note(decision, 1_001);
+    let text = note(Decision::default(), 0);
+    assert!(text.starts_with("0 1 2 3 4 5 "), "{text:?}");
+    let pad = note(run.handle(Input::Tick, at(1_002)), 1_002);
+    assert_eq!(pad, "0 1 2 3 4 5 \ndone\n");
+    assert!(!run.is_in_flight(&key));
+    assert!(changes.windows(5).all(|five| five[4] - five[0] >= 1_000), "{changes:?}");
+}
+
+#[test]
+fn a_role_that_floods_its_scratchpad_fails_instead_of_filling_the_memory() {
+    let run_id = RunId(uuid::Uuid::from_u128(1));
+    let now = Timestamp(1_000);
+    let mut run = Run::replay(run_id, &start(run_id, RunSpec::new("o"), now).events).unwrap();
+    run.handle(Input::Claimed, now);
+    let key = run.take_due(now, 1).remove(0).key;
+    let piece = "x".repeat(100_000);
+    let mut sent = 0;
+    while run.is_in_flight(&key) {
+        run.handle(Input::Update(key, wrote(&piece)), now);
+        sent += piece.len();
+        assert!(sent < 8_000_000, "it is still listened to");
+    }
+    assert_eq!(run.graph().nodes()[0].status, NodeStatus::Waiting, "it is called again");
+    assert!(run.held.is_empty(), "nothing of it is kept");
 }

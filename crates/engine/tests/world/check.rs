@@ -25,6 +25,29 @@ impl World {
         self.check_labels();
         self.check_usage();
         self.check_estimate();
+        self.check_scratchpads();
+    }
+
+    /// A scratchpad changes at most four times in any second, and holds what was written, once and together.
+    fn check_scratchpads(&self) {
+        let mut times: BTreeMap<NodeId, Vec<Timestamp>> = BTreeMap::new();
+        for event in self.log.iter().filter(|e| matches!(e.body, EventBody::ScratchpadUpdated(_))) {
+            let times = times.entry(event.node_id).or_default();
+            times.push(event.timestamp);
+            if let [.., first, _, _, _, last] = times[..] {
+                assert!(
+                    last.millis_since(first) >= 1_000,
+                    "event {} is the fifth within a second",
+                    event.seq
+                );
+            }
+        }
+        let given_up = self.cancelled || self.run.exhausted_budget().is_some();
+        for (node, wrote) in &self.said {
+            let pad = self.pads.get(&DocumentId::scratchpad(*node)).map_or("", String::as_str);
+            let found = pad.matches(wrote.as_str()).count();
+            assert!(wrote.is_empty() || found == 1 || given_up, "{wrote:?} is {found} times in {pad:?}");
+        }
     }
 
     /// No guard is exceeded, and only a budget or the user cancels a node.

@@ -117,8 +117,22 @@ pub(crate) struct World {
     /// Calls that were made, by name.
     made: BTreeSet<(NodeId, CallKind, u32)>,
     replans_asked: BTreeMap<NodeId, u32>,
+    /// Calls that have answered or failed and are still in flight: their end waits in the engine.
+    ending: BTreeMap<CallKey, Ending>,
+    /// What calls wrote that have ended, by node.
+    said: Vec<(NodeId, String)>,
+    /// What was written to documents.
+    pads: BTreeMap<DocumentId, String>,
     cancelled: bool,
     meters: Meters,
+}
+
+/// A call that has ended for its role.
+struct Ending {
+    /// It had an output.
+    accepted: bool,
+    /// What it wrote before.
+    wrote: String,
 }
 
 impl World {
@@ -140,6 +154,9 @@ impl World {
             accepted: BTreeSet::new(),
             made: BTreeSet::new(),
             replans_asked: BTreeMap::new(),
+            ending: BTreeMap::new(),
+            said: Vec::new(),
+            pads: BTreeMap::new(),
             cancelled: false,
             meters: Meters::default(),
         };
@@ -195,6 +212,8 @@ impl World {
     /// The driver dies: its calls are lost, and a successor replays the log.
     fn crash(&mut self) {
         self.calls.clear();
+        // What waited is lost with its call.
+        self.ending.clear();
         self.meters.crash();
         // A successor comes when the lease has run out.
         self.now = self.now.plus_millis(5_000);
@@ -205,6 +224,30 @@ impl World {
     fn feed(&mut self, input: Input) {
         let decision = self.run.handle(input, self.now);
         self.log.extend(decision.events);
+        for op in decision.documents {
+            if let DocumentOp::Append { id, text, .. } = op {
+                self.pads.entry(id).or_default().push_str(&text);
+            }
+        }
+        let run = &self.run;
+        for (key, ended) in self.ending.extract_if(.., |key, _| !run.is_in_flight(key)) {
+            if ended.accepted {
+                self.accepted.insert((key.node_id, key.kind, key.round));
+            }
+            self.said.push((key.node_id, ended.wrote));
+        }
+    }
+
+    /// The role writes, sometimes far too often.
+    fn write(&mut self, key: CallKey) -> String {
+        let mut wrote = String::new();
+        for n in 0..self.roll() % 9 {
+            let piece = format!("{}:{n} ", self.log.len());
+            wrote.push_str(&piece);
+            self.feed(Input::Update(key, RoleUpdate::Scratchpad(ScratchpadDelta { append_markdown: piece })));
+            self.now = self.now.plus_millis(u64::from(self.roll()));
+        }
+        wrote
     }
 
     /// The role has used something, before it answers or fails.
@@ -266,6 +309,11 @@ impl World {
         if !self.run.is_in_flight(&key) {
             return;
         }
+        let wrote = self.write(key);
+        if !self.run.is_in_flight(&key) {
+            return;
+        }
+        self.ending.insert(key, Ending { accepted: false, wrote });
         if self.plan.failures > 0 && self.roll() < self.plan.failures {
             let kind = RoleErrorKind::ALL[usize::from(self.roll()) % RoleErrorKind::ALL.len()];
             return self.feed(Input::Failed(key, RoleError::new(kind, "bad luck")));
@@ -286,7 +334,7 @@ impl World {
             CallInput::Execute(input) => CallOutput::Execute(executor_output(&input.call.title)),
             CallInput::Aggregate(input) => CallOutput::Aggregate(self.aggregator_output(&input)),
         };
-        self.accepted.insert((key.node_id, key.kind, key.round));
+        self.ending.get_mut(&key).expect("it was just put there").accepted = true;
         self.feed(Input::Output(key, output.clone()));
         // Doubled and late answers change nothing.
         let before = self.log.len();
