@@ -1,4 +1,4 @@
-//! What tokens cost: `data/prices.json`, with the date at which the prices were read.
+//! What tokens cost: `data/prices.json`, with the source of every price and the date at which it was read.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -75,6 +75,20 @@ mod tests {
             tree_agent_contract::ModelName::parse(name).expect(name);
             let ordered = 0.0 < price.cached && price.cached <= price.input && price.input <= price.output;
             assert!(ordered, "{name}: {price:?}");
+        }
+    }
+
+    #[test]
+    fn every_price_has_a_source_with_its_date() {
+        let file: serde_json::Value =
+            serde_json::from_str(include_str!("../../data/prices.json")).expect("JSON");
+        for (name, price) in file["models"].as_object().expect("models") {
+            let source = &file["sources"][price["source"].as_str().expect(name)];
+            assert!(
+                source["url"].as_str().is_some_and(|url| url.starts_with("https://")),
+                "{name}: {source}"
+            );
+            assert!(source["dated"].as_str().is_some_and(|date| date.contains("202")), "{name}: {source}");
         }
     }
 
