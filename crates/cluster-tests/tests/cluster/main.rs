@@ -3,5 +3,7 @@
 mod answers;
 mod faults;
 mod keys;
+mod metrics;
 mod roles;
 mod scratchpads;
+mod traces;
