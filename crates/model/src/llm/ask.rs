@@ -145,7 +145,7 @@ impl<'a> Call<'a> {
                 max_output_tokens: self.bounds.output_tokens,
             };
             let demands = question.schema.is_some();
-            let turn = match provider.ask(&question, &mut progress.scribe).await {
+            let turn = match provider.ask(question, &mut progress.scribe).await {
                 Ok(turn) => turn,
                 Err(failure) => match failure.kind {
                     FailureKind::Schema if demands => {

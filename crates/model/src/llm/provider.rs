@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
+use futures::{StreamExt, poll};
 use genai::adapter::AdapterKind;
 use genai::chat::{
     ChatOptions, ChatRequest, ChatStreamEvent, JsonSpec, MessageContent, StopReason, ToolCall, ToolChoice,
@@ -212,16 +213,25 @@ impl Provider {
 
     /// Asks until there is an answer, the tries are used up, or the failure is one that time does not mend. Text is
     /// handed to `scribe` as it arrives.
-    pub(super) async fn ask(
-        &self,
-        question: &Question<'_>,
-        scribe: &mut Scribe<'_>,
-    ) -> Result<Turn, Failure> {
+    pub(super) async fn ask(&self, question: Question<'_>, scribe: &mut Scribe<'_>) -> Result<Turn, Failure> {
+        let mut options = ChatOptions::default()
+            .with_max_tokens(question.max_output_tokens)
+            .with_capture_usage(true)
+            .with_capture_content(true)
+            .with_capture_tool_calls(true);
+        if let Some(schema) = question.schema {
+            options = options.with_response_format(JsonSpec::new("answer", schema));
+        }
+        if question.request.tools.is_some() && !question.may_call_tools {
+            options = options.with_tool_choice(ToolChoice::None);
+        }
         let mut tries = 0;
         loop {
             let admission = self.gate.admit().await?;
             scribe.begin();
-            let failure = match self.once(question, scribe).await {
+            let answer = self.once(question.model, question.request.clone(), &options, scribe).await;
+            scribe.flush().await;
+            let failure = match answer {
                 Ok(turn) => {
                     admission.succeeded();
                     return Ok(turn);
@@ -247,30 +257,33 @@ impl Provider {
         Failure::new(FailureKind::Broken, format!("{} ended its answer in the middle", self.shown()))
     }
 
-    async fn once(&self, question: &Question<'_>, scribe: &mut Scribe<'_>) -> Result<Turn, Failure> {
+    async fn once(
+        &self,
+        model: &str,
+        request: ChatRequest,
+        options: &ChatOptions,
+        scribe: &mut Scribe<'_>,
+    ) -> Result<Turn, Failure> {
         let begun = Instant::now();
-        let mut options = ChatOptions::default()
-            .with_max_tokens(question.max_output_tokens)
-            .with_capture_usage(true)
-            .with_capture_content(true)
-            .with_capture_tool_calls(true);
-        if let Some(schema) = &question.schema {
-            options = options.with_response_format(JsonSpec::new("answer", schema.clone()));
-        }
-        if question.request.tools.is_some() && !question.may_call_tools {
-            options = options.with_tool_choice(ToolChoice::None);
-        }
         let target = ServiceTarget {
             endpoint: Endpoint::from_owned(self.address.url.as_str()),
             // A server of one's own ignores the key, but the protocol wants one.
             auth: AuthData::from_single(self.address.key.as_ref().map_or("none", |key| key.expose())),
-            model: ModelIden::new(adapter(self.kind), question.model),
+            model: ModelIden::new(adapter(self.kind), model),
         };
-        let opened = self.client.exec_chat_stream(target, question.request.clone(), Some(&options)).await;
+        let opened = self.client.exec_chat_stream(target, request, Some(options)).await;
         let mut stream = opened.map_err(|e| classify(&e, self))?.stream;
         let mut turn = Turn::default();
         loop {
-            let event = match timeout(self.stall, stream.next()).await {
+            // Chunks that have arrived are read in one go; only whoever waits needs a timer, and has time to show them.
+            let next = match poll!(stream.next()) {
+                Poll::Ready(next) => Ok(next),
+                Poll::Pending => {
+                    scribe.flush().await;
+                    timeout(self.stall, stream.next()).await
+                }
+            };
+            let event = match next {
                 Err(_) => {
                     let message = format!("{} sent nothing for {} s", self.shown(), self.stall.as_secs_f64());
                     return Err(Failure::new(FailureKind::Stalled, message));

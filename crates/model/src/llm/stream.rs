@@ -8,10 +8,16 @@ use crate::io::RoleIo;
 /// Keys whose texts are shown while they arrive.
 const SHOWN: &[&str] = &["appendMarkdown", "documentMarkdown"];
 
-/// Writes the readable part of an answer to the scratchpad.
+/// Bytes that are gathered from chunks that arrive together, at the most.
+const GATHERED_BYTES: usize = 16 * 1024;
+
+/// Writes the readable part of an answer to the scratchpad. What arrives together is handed on together: whoever waits
+/// for more must [`flush`](Self::flush) first.
 pub(super) struct Scribe<'a> {
     io: &'a RoleIo,
     readable: Readable,
+    /// Written, and not yet handed on.
+    text: String,
     wrote: bool,
     /// Of this answer something was written.
     writing: bool,
@@ -20,7 +26,8 @@ pub(super) struct Scribe<'a> {
 
 impl<'a> Scribe<'a> {
     pub(super) fn new(io: &'a RoleIo) -> Self {
-        Self { io, readable: Readable::default(), wrote: false, writing: false, silent: false }
+        let (readable, text) = (Readable::default(), String::new());
+        Self { io, readable, text, wrote: false, writing: false, silent: false }
     }
 
     /// From now on nothing is written: the answers that follow say again what is there already.
@@ -39,23 +46,38 @@ impl<'a> Scribe<'a> {
     }
 
     pub(super) async fn write(&mut self, chunk: &str) {
-        let text = self.readable.feed(chunk);
-        if !self.silent && !text.is_empty() {
+        let before = self.text.len();
+        self.readable.feed(chunk, &mut self.text);
+        if self.silent {
+            self.text.truncate(before);
+        }
+        if self.text.len() > before {
             (self.wrote, self.writing) = (true, true);
-            self.io.scratchpad(text).await;
+        }
+        if self.text.len() >= GATHERED_BYTES {
+            self.flush().await;
+        }
+    }
+
+    /// Hands on what was written.
+    pub(super) async fn flush(&mut self) {
+        if !self.text.is_empty() {
+            self.io.scratchpad(std::mem::take(&mut self.text)).await;
         }
     }
 
     /// The answer has ended: what follows begins on a line of its own.
     pub(super) async fn end(&mut self) {
         if std::mem::take(&mut self.writing) {
-            self.io.scratchpad("\n\n").await;
+            self.text.push_str("\n\n");
         }
+        self.flush().await;
     }
 
     /// A line of ours.
-    pub(super) async fn remark(&self, text: &str) {
-        self.io.scratchpad(format!("*{text}*\n\n")).await;
+    pub(super) async fn remark(&mut self, text: &str) {
+        self.text.push_str(&format!("*{text}*\n\n"));
+        self.flush().await;
     }
 }
 
@@ -87,11 +109,10 @@ enum State {
 }
 
 impl Readable {
-    fn feed(&mut self, chunk: &str) -> String {
-        let mut out = String::new();
+    fn feed(&mut self, chunk: &str, out: &mut String) {
         for c in chunk.chars() {
             match self.state {
-                State::Outside => self.outside(c, &mut out),
+                State::Outside => self.outside(c, out),
                 State::Text => match c {
                     '"' => {
                         self.state = State::Outside;
@@ -101,31 +122,30 @@ impl Readable {
                         }
                     }
                     '\\' => self.state = State::Escape,
-                    c => self.put(c, &mut out),
+                    c => self.put(c, out),
                 },
                 State::Escape => {
                     self.state = State::Text;
                     match c {
-                        'n' => self.put('\n', &mut out),
-                        't' => self.put('\t', &mut out),
+                        'n' => self.put('\n', out),
+                        't' => self.put('\t', out),
                         'u' => {
                             self.hex.clear();
                             self.state = State::Unicode;
                         }
                         'r' | 'b' | 'f' => {}
-                        c => self.put(c, &mut out),
+                        c => self.put(c, out),
                     }
                 }
                 State::Unicode => {
                     self.hex.push(c);
                     if self.hex.len() >= 4 {
                         self.state = State::Text;
-                        self.unicode(&mut out);
+                        self.unicode(out);
                     }
                 }
             }
         }
-        out
     }
 
     fn outside(&mut self, c: char, out: &mut String) {
@@ -175,8 +195,9 @@ mod tests {
     use super::*;
 
     fn read(pieces: &[&str]) -> String {
-        let mut readable = Readable::default();
-        pieces.iter().map(|piece| readable.feed(piece)).collect()
+        let (mut readable, mut out) = (Readable::default(), String::new());
+        pieces.iter().for_each(|piece| readable.feed(piece, &mut out));
+        out
     }
 
     #[test]
