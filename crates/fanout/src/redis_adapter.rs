@@ -15,7 +15,7 @@ use redis::{Client, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind, Red
 use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 
-use crate::topics::Topics;
+use crate::topics::{Leave, Listener, Topics};
 use crate::{Fanout, FanoutError, Signal, Subscription, Topic};
 
 /// How long a publication may take. Longer, and the log is the faster way.
@@ -63,6 +63,23 @@ impl RedisFanout {
             tracing::warn!("Redis cannot be reached; watchers read the log until it can");
         }
         Ok(fanout)
+    }
+}
+
+impl Leave for Shared {
+    fn topics(&self) -> &Topics {
+        &self.topics
+    }
+
+    async fn unsubscribe(self: Arc<Self>, topic: Topic) {
+        let _gate = self.gate.lock().await;
+        if self.topics.forget(topic) {
+            let mut manager = self.listening.manager.clone();
+            let unsubscribe = async { manager.unsubscribe(topic.to_string()).await };
+            if let Err(error) = self.listening.call("unsubscribe", REQUEST, unsubscribe).await {
+                tracing::debug!(%topic, %error, "unsubscribing failed");
+            }
+        }
     }
 }
 
@@ -115,7 +132,7 @@ impl Shared {
             .map_err(|e| FanoutError::caused("Redis is slow to confirm subscriptions", e))?;
         let (receiver, first) = self.topics.listen(topic);
         // From here on the guard leaves again, also after an error.
-        let subscription = Subscription::new(receiver, Listener { shared: self.clone(), topic });
+        let subscription = Subscription::new(receiver, Listener { adapter: self.clone(), topic });
         if first {
             let mut manager = self.listening.manager.clone();
             let subscribe = async { manager.subscribe(topic.to_string()).await };
@@ -124,35 +141,6 @@ impl Shared {
             return Err(FanoutError::new("Redis cannot be reached"));
         }
         Ok(subscription)
-    }
-
-    /// Tells the broker that nobody listens to the topic any more, unless somebody does again.
-    async fn unsubscribe(&self, topic: Topic) {
-        let _gate = self.gate.lock().await;
-        if self.topics.forget(topic) {
-            let mut manager = self.listening.manager.clone();
-            let unsubscribe = async { manager.unsubscribe(topic.to_string()).await };
-            if let Err(error) = self.listening.call("unsubscribe", REQUEST, unsubscribe).await {
-                tracing::debug!(%topic, %error, "unsubscribing failed");
-            }
-        }
-    }
-}
-
-/// Leaves when it is dropped.
-struct Listener {
-    shared: Arc<Shared>,
-    topic: Topic,
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        let (shared, topic) = (self.shared.clone(), self.topic);
-        if shared.topics.leave(topic)
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(async move { shared.unsubscribe(topic).await });
-        }
     }
 }
 

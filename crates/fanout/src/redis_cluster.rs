@@ -21,7 +21,7 @@ use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::redis_adapter::topic_of;
-use crate::topics::Topics;
+use crate::topics::{Leave, Listener, Topics};
 use crate::{Fanout, FanoutError, Signal, Subscription, Topic};
 
 /// How long publications may take. Longer, and the log is the faster way.
@@ -154,6 +154,23 @@ async fn reach(client: &ClusterClient) -> ClusterConnection {
     }
 }
 
+impl Leave for Shared {
+    fn topics(&self) -> &Topics {
+        &self.topics
+    }
+
+    async fn unsubscribe(self: Arc<Self>, topic: Topic) {
+        let _gate = self.gate.lock().await;
+        if self.topics.forget(topic)
+            && let Ok(mut connection) = self.ready(&self.listening, "unsubscribe")
+            && let Err(error) =
+                self.limited("unsubscribe", REQUEST, connection.sunsubscribe(topic.to_string())).await
+        {
+            tracing::debug!(%topic, %error, "unsubscribing failed");
+        }
+    }
+}
+
 #[async_trait]
 impl Fanout for RedisClusterFanout {
     async fn publish(&self, messages: Vec<(Topic, Bytes)>) -> Result<(), FanoutError> {
@@ -243,23 +260,11 @@ impl Shared {
         let mut connection = self.ready(&self.listening, "subscribe")?;
         let (receiver, first) = self.topics.listen(topic);
         // From here on the guard leaves again, also after an error.
-        let subscription = Subscription::new(receiver, Listener { shared: self.clone(), topic });
+        let subscription = Subscription::new(receiver, Listener { adapter: self.clone(), topic });
         if first {
             self.limited("subscribe", REQUEST, connection.ssubscribe(topic.to_string())).await?;
         }
         Ok(subscription)
-    }
-
-    /// Tells the broker that nobody listens to the topic any more, unless somebody does again.
-    async fn unsubscribe(&self, topic: Topic) {
-        let _gate = self.gate.lock().await;
-        if self.topics.forget(topic)
-            && let Ok(mut connection) = self.ready(&self.listening, "unsubscribe")
-            && let Err(error) =
-                self.limited("unsubscribe", REQUEST, connection.sunsubscribe(topic.to_string())).await
-        {
-            tracing::debug!(%topic, %error, "unsubscribing failed");
-        }
     }
 
     /// Keeps the state true and the topics subscribed to.
@@ -299,23 +304,6 @@ impl Shared {
             .count()
             .await;
         confirmed == lost.len()
-    }
-}
-
-/// Leaves when it is dropped.
-struct Listener {
-    shared: Arc<Shared>,
-    topic: Topic,
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        let (shared, topic) = (self.shared.clone(), self.topic);
-        if shared.topics.leave(topic)
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(async move { shared.unsubscribe(topic).await });
-        }
     }
 }
 

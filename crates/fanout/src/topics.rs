@@ -1,7 +1,7 @@
 //! Who listens to what in this process.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
@@ -91,5 +91,30 @@ impl Topics {
 
     fn map(&self) -> MutexGuard<'_, HashMap<Topic, Entry>> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An adapter whose broker is to be told when nobody listens to a topic any more.
+pub(crate) trait Leave: Send + Sync + 'static {
+    /// Who listens.
+    fn topics(&self) -> &Topics;
+
+    /// Tells the broker, unless somebody listens again by then.
+    fn unsubscribe(self: Arc<Self>, topic: Topic) -> impl Future<Output = ()> + Send;
+}
+
+/// Leaves its topic when it is dropped.
+pub(crate) struct Listener<A: Leave> {
+    pub(crate) adapter: Arc<A>,
+    pub(crate) topic: Topic,
+}
+
+impl<A: Leave> Drop for Listener<A> {
+    fn drop(&mut self) {
+        if self.adapter.topics().leave(self.topic)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(self.adapter.clone().unsubscribe(self.topic));
+        }
     }
 }
