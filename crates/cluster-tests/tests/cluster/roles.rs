@@ -81,11 +81,11 @@ async fn a_role_that_recovers_leaves_no_trace_in_the_result() {
     history.assert_partial();
     assert_eq!(completed(&history), 3);
     assert!(history.messages().contains(&"guard:aggregationFailed"));
-    // A model that nobody knows is the run's failure, said at once.
-    let history = ended(&cluster, "no such model", pb::Budgets::default()).await;
+    // A setting that no role knows is the run's failure, said at once.
+    let history = ended(&cluster, "scripted:colour=red", pb::Budgets::default()).await;
     assert_eq!(history.ending().status, RunStatus::Failed);
     let reason = history.ending().reason.as_deref().unwrap_or_default();
-    assert!(reason.contains("no such model"), "{reason:?}");
+    assert!(reason.contains("colour"), "{reason:?}");
     assert_eq!(retries(&history), 0);
 }
 

@@ -143,8 +143,15 @@ pub async fn the_tail_of_a_document_begins_where_it_is_asked_for(f: Fixture) {
     let body = f.store.document(id).await.unwrap().body;
     assert!(seen.ends_with(&body) && seen.len() as u64 == at && body.len() <= DOCUMENT_BYTES);
     assert_eq!(tail(0).await, (at - body.len() as u64, at, body.clone().into_bytes()));
-    f.store.create_project(project(1, "One")).await.unwrap();
-    f.store.put_document(source(7, 1, "empty.md", "T", "")).await.unwrap();
+    let empty = Document {
+        kind: DocumentKind::Scratchpad,
+        project_id: None,
+        run_id: Some(claim.run_id),
+        ..source(7, 1, "", "Scratchpad", "")
+    };
+    let mut write = append(claim.run_id, claim.epoch, head, 1);
+    write.documents = vec![DocumentOp::Create(empty)];
+    assert_eq!(f.store.append([write].into()).await.unwrap(), [AppendOutcome::Appended]);
     let empty = f.store.document_tail(DocumentId(Uuid::from_u128(7)), 0).await.unwrap();
     assert_eq!((empty.start, empty.end, empty.bytes), (0, 0, vec![]), "before anything is written");
     let missing = f.store.document_tail(DocumentId(Uuid::from_u128(6)), 0).await.unwrap_err();
