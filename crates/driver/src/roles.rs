@@ -42,9 +42,7 @@ impl Updates {
     pub async fn send(&self, update: RoleUpdate) -> Result<(), NotHeard> {
         self.mailbox.send(Message::Update(self.key, Box::new(update))).await.map_err(|_| NotHeard)
     }
-}
 
-impl Updates {
     /// Hands an answer over beside the one that the call returns: the same one twice, or one that comes late. No role may
     /// do that and no adapter here does; simulations see with it that such answers are counted and change nothing.
     pub async fn answer_again(&self, answer: Result<CallOutput, RoleError>) -> Result<(), NotHeard> {

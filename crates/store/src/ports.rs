@@ -204,6 +204,9 @@ pub trait Runs: Send + Sync {
     /// [`StoreError::Conflict`].
     async fn create_run(&self, run: NewRun) -> Result<Created, StoreError>;
 
+    /// The run that `user_id` created with `request_id`; none for an empty one.
+    async fn run_of_request(&self, user_id: &str, request_id: &str) -> Result<Option<RunId>, StoreError>;
+
     /// The run, or [`StoreError::NotFound`].
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError>;
 

@@ -67,8 +67,12 @@ impl RunService for Runs {
         let request = request.into_inner();
         let request_id = request.request_id.clone();
         let spec = spec(request, caller.user_id)?;
-        self.gateway.require_projects("context.project_ids", &spec.context.project_ids).await?;
-        self.models.require(&spec.model).await?;
+        // What was accepted once stays accepted, whatever has become of its projects and its model's key.
+        let accepted = self.gateway.store.run_of_request(&spec.user_id, &request_id).await;
+        if accepted.map_err(|error| errors::store(&error))?.is_none() {
+            self.gateway.require_projects("context.project_ids", &spec.context.project_ids).await?;
+            self.models.require(&spec.model).await?;
+        }
         let run_id = RunId::from(Uuid::now_v7());
         let started = tree_agent_engine::start(run_id, spec.clone(), now());
         let projection = first_rows(run_id, &started.events)?;

@@ -59,6 +59,35 @@ fn assert_refused(refused: Result<pb::Run, Status>, code: Code, reason: &str, sa
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_accepted_once_stays_accepted() {
+    let cluster = Cluster::start(Options::default()).await;
+    let project = "018f3f3e-0000-7000-8000-000000000001";
+    let sql = cluster.sql().await;
+    let insert = format!(
+        "INSERT INTO onto_projects (id, name, name_folded, created_at) VALUES ('{project}', 'P', 'p', now())"
+    );
+    sql.batch_execute(&insert).await.expect("a project");
+    let create = async |request_id: &str| {
+        let context = pb::RunContext { scope: pb::Scope::Project.into(), project_ids: vec![project.into()] };
+        let request = pb::CreateRunRequest {
+            objective: "why".into(),
+            request_id: request_id.into(),
+            context: Some(context),
+            ..Default::default()
+        };
+        cluster.runs().create_run(request).await.map(|answer| answer.into_inner().run.expect("a run").run_id)
+    };
+    let first = create("once").await.expect("a run is created");
+    let history = cluster.follow(&first).end().await;
+    history.assert_whole();
+    sql.batch_execute("DELETE FROM onto_documents; DELETE FROM onto_projects")
+        .await
+        .expect("the project goes");
+    assert_eq!(create("once").await.expect("the same run"), first);
+    assert_eq!(create("again").await.expect_err("its project is gone").code(), Code::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_model_cannot_be_used_is_refused_before_anything_is_written() {
     let (good, _) = provider("200 OK").await;
     let (refusing, refused) = provider("401 Unauthorized").await;

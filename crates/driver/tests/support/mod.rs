@@ -309,6 +309,9 @@ impl Runs for Unreliable {
     async fn create_run(&self, run: NewRun) -> Result<Created, StoreError> {
         self.inner.create_run(run).await
     }
+    async fn run_of_request(&self, user_id: &str, request_id: &str) -> Result<Option<RunId>, StoreError> {
+        self.inner.run_of_request(user_id, request_id).await
+    }
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
         self.inner.run(run).await
     }

@@ -8,7 +8,7 @@ use tree_agent_contract::document::{Document, DocumentSummary, SearchHit};
 use tree_agent_contract::{DocumentId, Event, ProjectId, RunId, RunSummary};
 use tree_agent_store::*;
 
-use super::{Model, SimStore};
+use super::{Model, SimStore, StoredRun};
 use crate::world::{World, run_name};
 
 #[async_trait]
@@ -126,6 +126,17 @@ impl Runs for SimStore {
     async fn create_run(&self, run: NewRun) -> Result<Created, StoreError> {
         let world = self.node.world.clone();
         self.call("create", &[], move |model, _| create(&world, model, run)).await
+    }
+
+    async fn run_of_request(&self, user_id: &str, request_id: &str) -> Result<Option<RunId>, StoreError> {
+        let (user_id, request_id) = (user_id.to_owned(), request_id.to_owned());
+        self.call("run_of_request", &[], move |model, _| {
+            let asked = |run: &StoredRun| {
+                !request_id.is_empty() && run.request_id == request_id && run.spec.user_id == user_id
+            };
+            Ok(model.runs.iter().find(|(_, run)| asked(run)).map(|(id, _)| *id))
+        })
+        .await
     }
 
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {

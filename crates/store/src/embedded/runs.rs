@@ -45,6 +45,17 @@ impl Runs for EmbeddedStore {
         .await
     }
 
+    async fn run_of_request(&self, user_id: &str, request_id: &str) -> Result<Option<RunId>, StoreError> {
+        let (user_id, request_id) = (clean(user_id).into_owned(), clean(request_id).into_owned());
+        self.query(move |db| {
+            let sql =
+                "SELECT id FROM tree_agent_runs WHERE user_id = ?1 AND request_id = ?2 AND request_id <> ''";
+            let id = db.query_row(sql, params![user_id, request_id], |row| Ok(RunId(row.get(0)?)));
+            id.optional().map_err(map_error)
+        })
+        .await
+    }
+
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
         self.query(move |db| {
             db.query_row(&format!("{SUMMARY} WHERE id = ?1"), [run.0], |row| Ok(summary(row)))

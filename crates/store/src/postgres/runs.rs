@@ -49,6 +49,13 @@ impl Runs for PostgresStore {
         }
     }
 
+    async fn run_of_request(&self, user_id: &str, request_id: &str) -> Result<Option<RunId>, StoreError> {
+        let sql =
+            "SELECT id FROM tree_agent_runs WHERE user_id = $1 AND request_id = $2 AND request_id <> ''";
+        let row = self.connection().await?.query_opt(sql, &[&clean(user_id), &clean(request_id)]).await?;
+        Ok(row.map(|row| RunId(row.get(0))))
+    }
+
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
         let mut connection = self.connection().await?;
         let row = connection.query_opt(&format!("{SUMMARY} WHERE id = $1"), &[&run.0]).await?;

@@ -90,6 +90,12 @@ pub async fn a_request_id_makes_creation_idempotent(f: Fixture) {
     let mut taken = requested(6, "", "ann");
     taken.spec.objective = "other".into();
     assert!(matches!(f.store.create_run(taken).await, Err(StoreError::Conflict(_))));
+    for (user, request, run) in
+        [("ann", "r", Some(1)), ("bob", "r", Some(4)), ("ann", "s", None), ("ann", "", None)]
+    {
+        let found = f.store.run_of_request(user, request).await.unwrap();
+        assert_eq!(found, run.map(run_id), "{user} {request}");
+    }
     assert_eq!(f.rows("SELECT count(*) FROM tree_agent_runs").await, ["4"]);
     assert_eq!(f.rows("SELECT count(*) FROM tree_agent_events").await, ["8"]);
 }
