@@ -63,7 +63,15 @@ describe('the graph', () => {
       return { x: Math.round(x), y: Math.round(y), k: await graph.getAttribute('data-k') };
     };
     const first = page.locator('[data-card]').filter({ hasText: 's0' }).first();
-    const [before, above] = [await box(), (await first.boundingBox())!];
+    // Choosing it opened the panel, which the view glides to make room for.
+    let before = await box();
+    const stands = async (): Promise<boolean> => {
+      const last = JSON.stringify(before);
+      before = await box();
+      return JSON.stringify(before) === last;
+    };
+    await until(stands, Boolean, 'the view stands');
+    const above = (await first.boundingBox())!;
     await treeItem(page, /^s0\.s2,/).waitFor();
     await ended(page);
     expect(await box()).toEqual(before);
