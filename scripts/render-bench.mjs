@@ -17,7 +17,7 @@ const cores = cpus();
 const lines = [
   "# Benchmarks",
   "",
-  "Written by `make bench`; do not edit. Ratios are against the baseline of the same run; values are medians.",
+  "Written by `make bench`; do not edit. Ratios are against the baseline of the same run; values are medians where `repeat` says of how many, else measured once.",
   "",
   `${new Date().toISOString().slice(0, 10)}, commit ${commit}, ${cores.length} cores (${cores[0].model.trim()}), ` +
     `${Math.round(totalmem() / 2 ** 30)} GiB; Postgres with fsync on, everything on this one machine.`,

@@ -42,7 +42,7 @@ pub enum ReplayError {
     },
 }
 
-/// Hashes an id to its last eight bytes. Ids are derived by SHA-1 within this project, so nothing needs to be mixed and
+/// Hashes an id to its last eight bytes. Node ids are derived by SHA-1 within this project, so nothing needs to be mixed and
 /// nobody can choose them to collide.
 #[derive(Clone, Copy, Debug, Default)]
 struct LastBytes(u64);
