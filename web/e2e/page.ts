@@ -1,7 +1,7 @@
 // What the tests ask of a page.
 
 import { fromBinary } from '@bufbuild/protobuf';
-import type { Browser, BrowserContextOptions, Page, Request } from 'playwright-core';
+import type { Browser, BrowserContext, BrowserContextOptions, Page, Request } from 'playwright-core';
 import { expect } from 'vitest';
 import { WatchRunRequestSchema } from '../src/gen/treeagent/v1/run_service_pb';
 
@@ -10,6 +10,11 @@ export const WIDE = { width: 1440, height: 900 };
 /** A page whose errors fail the test that looks at `problems`. */
 export async function open(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<Page & { problems: string[] }> {
   const context = await browser.newContext({ viewport: WIDE, permissions: ['clipboard-read', 'clipboard-write'], ...options });
+  return openIn(context, url);
+}
+
+/** The same beside other pages, with which it shares connections. `before` is done while the page is still empty. */
+export async function openIn(context: BrowserContext, url: string, before?: (page: Page) => Promise<unknown>): Promise<Page & { problems: string[] }> {
   const page = (await context.newPage()) as Page & { problems: string[] };
   page.problems = [];
   page.setDefaultTimeout(20_000);
@@ -17,6 +22,7 @@ export async function open(browser: Browser, url: string, options: BrowserContex
   page.on('console', (m) => {
     if (m.type() === 'error' && !m.text().includes('Failed to load resource')) page.problems.push(m.text());
   });
+  await before?.(page);
   await page.goto(url);
   return page;
 }
@@ -97,4 +103,16 @@ export function streams(page: Page): Streams {
   page.on('requestfinished', gone);
   page.on('requestfailed', gone);
   return found;
+}
+
+/** What a browser tells a page that is in the background, and one that is looked at again. */
+export const hide = (page: Page): Promise<void> => page.evaluate(setHidden, true);
+export const show = (page: Page): Promise<void> => page.evaluate(setHidden, false);
+
+/** The page that comes next is in the background from its beginning. */
+export const beginHidden = (page: Page): Promise<unknown> => page.addInitScript(setHidden, true);
+
+function setHidden(hidden: boolean): void {
+  Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });
+  document.dispatchEvent(new Event('visibilitychange'));
 }

@@ -5,7 +5,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { Gateway } from './gateway';
-import { close, connection, open, streams, treeItem, until } from './page';
+import { close, connection, hide, open, show, streams, treeItem, until } from './page';
 import { TlsDoor } from './tls';
 
 const gateway = new Gateway();
@@ -59,17 +59,11 @@ describe('a scratchpad that grows', () => {
     await connection(page, 'live');
     await treeItem(page, /^Write through trouble/).click();
     await until(() => text(page), (t) => t.includes('note 3,'), 'it begins');
-    await page.evaluate(() => {
-      Object.defineProperty(document, 'hidden', { configurable: true, get: () => true });
-      document.dispatchEvent(new Event('visibilitychange'));
-    });
+    await hide(page);
     await connection(page, 'paused');
     await until(async () => seen.open, (n) => n === 0, 'no stream is open');
     const before = await text(page);
-    await page.evaluate(() => {
-      Reflect.deleteProperty(document, 'hidden');
-      document.dispatchEvent(new Event('visibilitychange'));
-    });
+    await show(page);
     await until(() => text(page), (t) => t.length > before.length, 'what was written meanwhile is there');
     await gateway.kill();
     await page.locator('[data-connection="reconnecting"], [data-connection="stale"]').waitFor();

@@ -4,7 +4,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { Gateway, type GraphJson } from './gateway';
-import { close, connection, drawn, open, settled, shownSeq, streams, treeItem, treeOf, until } from './page';
+import { close, connection, drawn, hide, open, settled, show, shownSeq, streams, treeItem, treeOf, until } from './page';
 
 const gateway = new Gateway();
 let browser: Browser;
@@ -19,17 +19,6 @@ afterAll(async () => {
 
 const ended = (run: string): Promise<GraphJson> => until(() => gateway.graph(run), (g) => g.status === 'completed', 'the run ends', 120_000);
 const statuses = (graph: GraphJson): Record<string, string> => Object.fromEntries(graph.nodes.map((n) => [n.id, n.status]));
-
-const hide = (page: Page): Promise<void> =>
-  page.evaluate(() => {
-    Object.defineProperty(document, 'hidden', { configurable: true, get: () => true });
-    document.dispatchEvent(new Event('visibilitychange'));
-  });
-const show = (page: Page): Promise<void> =>
-  page.evaluate(() => {
-    Reflect.deleteProperty(document, 'hidden');
-    document.dispatchEvent(new Event('visibilitychange'));
-  });
 
 describe('the event log of a run that goes on', () => {
   it('follows the tail, stops when one scrolls up and says how many are new, and follows again', async () => {

@@ -1,7 +1,7 @@
 // One run's stream: connects, hands on every event once and in order, and comes back by seq by itself.
 //
 // Browsers allow six connections to an origin over HTTP/1.1, shared by all tabs. So a page holds one stream, and none
-// while it is hidden.
+// while it is hidden; one that is opened in the background opens none until it is looked at.
 
 import type { Event } from '../../gen/treeagent/v1/events_pb';
 import type { Graph, WatchRunResponse } from '../../gen/treeagent/v1/run_service_pb';
@@ -52,6 +52,8 @@ export class RunStream {
   #hiding: ReturnType<typeof setTimeout> | undefined;
   #failures = 0;
   #begun = false;
+  /** This stream has told everything that had happened when it was opened. */
+  #caughtUp = false;
   #closed = false;
   readonly #open: Open;
   readonly #to: Watcher;
@@ -61,7 +63,8 @@ export class RunStream {
     this.#to = to;
     document.addEventListener('visibilitychange', this.#visibility);
     addEventListener('online', this.#online);
-    void this.#connect();
+    if (document.hidden) to.connection('paused');
+    else void this.#connect();
   }
 
   close(): void {
@@ -104,6 +107,7 @@ export class RunStream {
   async #connect(): Promise<void> {
     const abort = new AbortController();
     this.#abort = abort;
+    this.#caughtUp = false;
     if (!this.#begun) this.#to.connection('connecting');
     try {
       this.#listen(abort);
@@ -147,9 +151,11 @@ export class RunStream {
         this.#to.connection('catching-up');
         return false;
       case 'event':
+        if (!this.#caughtUp) this.#to.connection('catching-up');
         this.#to.event(message.value);
         return false;
       case 'caughtUp':
+        this.#caughtUp = true;
         this.#to.head(Number(message.value.seq));
         this.#to.connection('live');
         return false;
