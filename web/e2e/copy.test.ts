@@ -1,8 +1,6 @@
 // What one copies works where it is pasted: run, node, event and document, each as JSON, URL, grpcurl line and command
 // line, against a real gateway.
 
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
@@ -10,7 +8,6 @@ import { Gateway, type GraphJson } from './gateway';
 import { close, connection, open, shownSeq, treeItem, until } from './page';
 
 const gateway = new Gateway();
-const BUF = new URL('../node_modules/.bin/buf', import.meta.url).pathname;
 let browser: Browser;
 let run: string;
 let graph: GraphJson;
@@ -32,9 +29,9 @@ async function copied(page: Page, where: Locator, form: string): Promise<string>
 
 /** Does what a grpcurl line says, with the tool that is at hand; its answer. */
 async function call(line: string): Promise<string> {
-  const [, data, address, method] = /^grpcurl -plaintext -d '(.*)' (\S+) (\S+)$/s.exec(line)!;
-  const args = ['curl', '--protocol', 'grpc', '--http2-prior-knowledge', '-d', data!.replaceAll(`'\\''`, "'"), `http://${address}/${method}`];
-  return (await promisify(execFile)(BUF, args, { maxBuffer: 64 << 20 })).stdout;
+  const [, data, address, method] = /^grpcurl -plaintext -d '(.*)' (\S+) treeagent\.v1\.(\S+)$/s.exec(line)!;
+  expect(`http://${address}`).toBe(gateway.url);
+  return gateway.rpc(method!, data!.replaceAll(`'\\''`, "'"));
 }
 
 /** Does what a command line says, but for a pipe into `head -n 1`. */
@@ -59,6 +56,15 @@ describe('copying', () => {
     expect(await command(`${await copied(page, panel, 'CLI')} -o jsonl`)).toContain(run);
     await page.goto(await copied(page, panel, 'URL'));
     await treeItem(page, /^Copy what/).waitFor();
+    // As it was, too.
+    const then = (await shownSeq(page)) - 5;
+    await page.getByLabel('Event of the run').fill(String(then));
+    await page.getByTestId('moment').waitFor();
+    expect(JSON.parse(await copied(page, panel, 'JSON'))).toMatchObject({ seq: then });
+    expect(JSON.parse(await call(await copied(page, panel, 'grpcurl')))).toMatchObject({ graph: { seq: String(then) } });
+    expect(JSON.parse(await command(`${await copied(page, panel, 'CLI')} --format json`))).toMatchObject({ seq: then });
+    await page.goto(await copied(page, panel, 'URL'));
+    await until(() => shownSeq(page), (seq) => seq === then, 'its moment is shown');
     await close(page);
   });
 

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
+const BUF = new URL('../node_modules/.bin/buf', import.meta.url).pathname;
 const BINARY = process.env.TREE_AGENT_BIN ?? new URL('../../target/debug/tree-agent', import.meta.url).pathname;
 
 async function freePort(): Promise<number> {
@@ -19,10 +20,17 @@ async function freePort(): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
+interface UsageJson {
+  inputTokens: number;
+  outputTokens: number;
+  cachedTokens: number;
+  costMicros: number;
+}
+
 export interface GraphJson {
   status: string;
   seq: number;
-  nodes: { id: string; title: string; status: string; parentId?: string | null; depth: number }[];
+  nodes: { id: string; title: string; status: string; parentId?: string | null; depth: number; usage: UsageJson; subtreeUsage: UsageJson }[];
 }
 
 export class Gateway {
@@ -81,6 +89,12 @@ export class Gateway {
     const { stdout } = await run(BINARY, [...args, '--server', this.url], { maxBuffer: 64 << 20, env: { ...process.env, ...this.#env } }).catch(
       (error: { stdout?: string; code?: number }) => ({ stdout: error.stdout ?? '' }),
     );
+    return stdout;
+  }
+
+  /** What a method such as `RunService/GetRun` answers over gRPC. */
+  async rpc(method: string, request: string): Promise<string> {
+    const { stdout } = await run(BUF, ['curl', '--protocol', 'grpc', '--http2-prior-knowledge', '-d', request, `${this.url}/treeagent.v1.${method}`], { maxBuffer: 64 << 20 });
     return stdout;
   }
 

@@ -7,6 +7,12 @@ import { token } from './api/token';
 import { eventJson } from './events';
 import type { GraphNode } from './projection/model';
 
+/** One form of a thing. A text that takes work to make, or that goes on changing, is made when one copies it. */
+export interface Form {
+  label: string;
+  text: string | (() => string);
+}
+
 /** A word for a POSIX shell. */
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
@@ -26,7 +32,19 @@ export function grpcurl(method: string, request: unknown): string {
   return `grpcurl ${plain}${access}-d ${shellWord(JSON.stringify(request))} ${location.hostname}:${port} treeagent.v1.${method}`;
 }
 
-export function nodeForms(runId: string, node: GraphNode, seq: number | undefined): { label: string; text: string }[] {
+/** A run as it is, or as it was after an event. */
+export function runForms(runId: string, seq: number | undefined, json: () => string): Form[] {
+  const url = `${location.origin}/runs/${runId}`;
+  const server = `--server ${location.origin}`;
+  return [
+    { label: 'JSON', text: json },
+    { label: 'URL', text: seq === undefined ? url : `${url}?seq=${seq}` },
+    { label: 'grpcurl', text: grpcurl('RunService/GetGraph', { runId, ...(seq === undefined ? {} : { atSeq: seq }) }) },
+    { label: 'CLI', text: seq === undefined ? `tree-agent watch ${runId} ${server}` : `tree-agent graph ${runId} --at ${seq} ${server}` },
+  ];
+}
+
+export function nodeForms(runId: string, node: GraphNode, seq: number | undefined): Form[] {
   const server = `--server ${location.origin}`;
   return [
     { label: 'JSON', text: JSON.stringify(node, null, 2) },
@@ -37,7 +55,7 @@ export function nodeForms(runId: string, node: GraphNode, seq: number | undefine
 }
 
 /** One event: the log after the one before it, cut after one. */
-export function eventForms(runId: string, event: Event): { label: string; text: string }[] {
+export function eventForms(runId: string, event: Event): Form[] {
   const before = Number(event.seq) - 1;
   const params = new URLSearchParams({ node: event.nodeId, seq: String(event.seq), side: 'events' });
   return [
@@ -49,7 +67,7 @@ export function eventForms(runId: string, event: Event): { label: string; text: 
 }
 
 /** A document, which is a node's scratchpad or artifact. */
-export function documentForms(runId: string, nodeId: string, tab: string, documentId: string, document: Document | undefined): { label: string; text: string }[] {
+export function documentForms(runId: string, nodeId: string, tab: string, documentId: string, document: Document | undefined): Form[] {
   return [
     ...(document?.summary?.documentId !== documentId ? [] : [{ label: 'JSON', text: JSON.stringify(toJson(DocumentSchema, document), null, 2) }]),
     { label: 'URL', text: `${nodeUrl(runId, nodeId, undefined)}&tab=${tab}` },
