@@ -21,6 +21,9 @@ const LARGE = 2000;
 const LARGE_EVERY_MS = 80;
 /** The past is read only once the present is on the screen. */
 const BACKFILL_AFTER_MS = 250;
+/** When it cannot be read, this long until the next try; doubled for each further one. */
+const BACKFILL_RETRY_MS = 500;
+const BACKFILL_LAST_RETRY_MS = 10_000;
 
 export class RunSession {
   readonly runId: string;
@@ -44,6 +47,7 @@ export class RunSession {
   #shown: Projection | undefined;
   #stream: RunStream | undefined;
   #queue: Event[] = [];
+  #later: ReturnType<typeof setTimeout> | undefined;
   #frame = 0;
   #applied = -Infinity;
   #closed = new AbortController();
@@ -57,6 +61,7 @@ export class RunSession {
 
   close(): void {
     this.#closed.abort();
+    clearTimeout(this.#later);
     this.#stream?.close();
     cancelAnimationFrame(this.#frame);
   }
@@ -140,7 +145,8 @@ export class RunSession {
     this.#sawHead(this.#live.seq);
     this.version += 1;
     const { history } = this;
-    setTimeout(() => void this.#backfill(history), this.at === undefined ? BACKFILL_AFTER_MS : 0);
+    clearTimeout(this.#later);
+    this.#later = setTimeout(() => void this.#backfill(history), this.at === undefined ? BACKFILL_AFTER_MS : 0);
   }
 
   #sawHead(seq: number): void {
@@ -149,13 +155,15 @@ export class RunSession {
   }
 
   /** Reads the log from its beginning up to the snapshot, beside everything else. */
-  async #backfill(history: History): Promise<void> {
-    this.historyFailure = undefined;
+  async #backfill(history: History, failures = 0): Promise<void> {
+    clearTimeout(this.#later);
     try {
       while (history.complete < history.head && !this.#closed.signal.aborted) {
         const after = BigInt(history.complete);
         const request = { runId: this.runId, afterSeq: after, pageSize: PAGE };
         const page = await runs.listEvents(request, { signal: this.#closed.signal });
+        this.historyFailure = undefined;
+        failures = 0;
         const before = history.complete;
         history.fill(page.events);
         if (history.complete === before) break;
@@ -165,7 +173,11 @@ export class RunSession {
       }
       this.loaded = history.complete;
     } catch (error) {
-      if (!this.#closed.signal.aborted) this.historyFailure = failure(error);
+      if (this.#closed.signal.aborted) return;
+      const why = (this.historyFailure = failure(error));
+      if (why.kind !== 'offline' && why.kind !== 'other') return;
+      const wait = Math.min(BACKFILL_LAST_RETRY_MS, BACKFILL_RETRY_MS * 2 ** failures);
+      this.#later = setTimeout(() => void this.#backfill(history, failures + 1), wait);
     }
   }
 

@@ -1,0 +1,211 @@
+// What every view says while there is nothing to show: still on its way, not there yet, or not to be had. A real gateway,
+// whose answers are held back or lost on the way.
+
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { launch } from './browser';
+import { Gateway, type GraphJson } from './gateway';
+import { close, connection, open, treeItem, until } from './page';
+
+const gateway = new Gateway();
+let browser: Browser;
+/** A run that has ended, with a node that failed. */
+let done: string;
+let graph: GraphJson;
+
+beforeAll(async () => {
+  [browser] = await Promise.all([launch(), gateway.start()]);
+  done = await gateway.run('Have all kinds', 'scripted:fanout=2,depth=1,artifacts=document,fail=rejected,fail_titles=s1');
+  graph = await until(() => gateway.graph(done), (g) => g.status === 'completed', 'the run ends');
+});
+afterAll(async () => {
+  await browser?.close();
+  await gateway.stop();
+});
+
+/** Holds back what a method answers until it is let go. */
+async function hold(page: Page, method: string): Promise<() => Promise<void>> {
+  let go = (): void => {};
+  const held = new Promise<void>((resolve) => (go = resolve));
+  await page.route(`**/treeagent.v1.${method}`, async (route) => {
+    await held;
+    await route.continue().catch(() => {});
+  });
+  return async () => go();
+}
+
+/** Loses what a method answers until it is let through. */
+async function lose(page: Page, method: string): Promise<() => Promise<void>> {
+  const pattern = `**/treeagent.v1.${method}`;
+  await page.route(pattern, (route) => route.abort('connectionrefused'));
+  return () => page.unroute(pattern);
+}
+
+const empty = async (): Promise<Page & { problems: string[] }> => open(browser, 'about:blank');
+const LOST = 'The gateway does not answer';
+
+describe('a run', () => {
+  it.each([1440, 360])('says at %d px that it loads, that the gateway does not answer, and comes by itself', async (width) => {
+    const page = await empty();
+    await page.setViewportSize({ width, height: 740 });
+    const answer = await hold(page, 'RunService/WatchRun');
+    await page.goto(`${gateway.url}/runs/${done}`);
+    await page.getByRole('status').filter({ hasText: 'Loading the run' }).waitFor();
+    await answer();
+    await connection(page, 'ended');
+    await page.getByText('Loading the run').waitFor({ state: 'detached' });
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+
+    const found = await lose(page, 'RunService/*');
+    await page.goto(`${gateway.url}/runs/${done}`);
+    await page.getByRole('status').filter({ hasText: 'Loading the run' }).getByText(LOST).waitFor();
+    await page.locator('[data-connection="reconnecting"], [data-connection="stale"]').waitFor();
+    await connection(page, 'stale');
+    await page.getByRole('button', { name: 'Try now' }).waitFor();
+    await found();
+    await connection(page, 'ended');
+    await treeItem(page, /^s0,/).waitFor();
+    await close(page);
+  });
+
+  it.each([1440, 360])('says at %d px that it waits for its first node', async (width) => {
+    const page = await open(browser, `${gateway.url}/runs/${done}?seq=1`, { viewport: { width, height: 740 } });
+    await page.getByText('Waiting for the first node').waitFor();
+    for (let seq = 1; (await page.getByRole('treeitem').count()) === 0 && seq < 10; seq++) await page.keyboard.press(']');
+    await treeItem(page, /^Have all kinds/).waitFor();
+    await page.getByText('Waiting for the first node').waitFor({ state: 'detached' });
+    await close(page);
+  });
+
+  it('says that its past is on its way, why it cannot be had, and shows it once it can', async () => {
+    const leaf = graph.nodes.find((n) => n.title === 's0')!;
+    const page = await empty();
+    const answer = await hold(page, 'RunService/ListEvents');
+    await page.goto(`${gateway.url}/runs/${done}?seq=10`);
+    await page.getByRole('heading', { name: 'Loading the past' }).waitFor();
+    await page.goto(`${gateway.url}/runs/${done}?node=${leaf.id}`);
+    for (const [tab, text] of [['Timeline', 'Loading its events'], ['Tools', 'Loading its tool calls']] as const) {
+      await page.getByRole('tab', { name: tab }).click();
+      await page.getByText(text, { exact: true }).waitFor();
+    }
+    await page.keyboard.press('e');
+    await page.getByText('Loading events…').waitFor();
+    await answer();
+    await page.getByTestId('event-rows').locator('.event').first().waitFor();
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+
+    const found = await lose(page, 'RunService/ListEvents');
+    await page.goto(`${gateway.url}/runs/${done}?node=${leaf.id}&tab=timeline`);
+    await page.getByRole('alert').filter({ hasText: LOST }).waitFor();
+    await page.getByRole('tab', { name: 'Tools' }).click();
+    await page.getByRole('alert').filter({ hasText: LOST }).waitFor();
+    await page.keyboard.press('e');
+    await page.getByTestId('event-rows').getByText(LOST).waitFor();
+    await found();
+    // Nobody has to ask again.
+    await page.getByTestId('event-rows').locator('.event').first().waitFor();
+    expect(await page.getByTestId('event-rows').getAttribute('data-count')).toBe(String(graph.seq));
+    await close(page);
+  });
+});
+
+describe('a node', () => {
+  it('says in every tab what there is not', async () => {
+    const page = await open(browser, `${gateway.url}/runs/${done}`);
+    await connection(page, 'ended');
+    await treeItem(page, /^s1,/).click();
+    const panel = page.getByTestId('node-panel');
+    for (const [tab, text] of [['Plan', 'No plan'], ['Tools', 'No tool calls'], ['Result', 'No result yet']] as const) {
+      await page.getByRole('tab', { name: tab }).click();
+      await panel.getByRole('heading', { name: text }).waitFor();
+    }
+    const created = (await gateway.cli('events', done, '--node', graph.nodes.at(-1)!.id, '-o', 'jsonl')).split('\n')[0]!;
+    await page.getByLabel('Event of the run').fill(String((JSON.parse(created) as { seq: number }).seq));
+    await page.getByRole('tab', { name: 'Scratchpad' }).click();
+    await panel.getByText('Nothing had been written yet').waitFor();
+    await page.getByRole('button', { name: 'One event back' }).click();
+    await page.getByText('It did not exist yet at this moment of the run').waitFor();
+    await page.getByRole('button', { name: 'Back to live' }).click();
+    await panel.getByRole('heading', { name: 's1' }).waitFor();
+    await page.keyboard.press('e');
+    await page.getByLabel('Event type').selectOption('tree.tool_call_requested');
+    await page.getByText('No event fits').waitFor();
+    await page.getByRole('searchbox').fill('nothing has this');
+    await page.getByTestId('match-count').filter({ hasText: '0 matches' }).waitFor();
+    await close(page);
+  });
+
+  it('says that a document loads and why it cannot be had, and reads it when asked again', async () => {
+    const page = await empty();
+    const answer = await hold(page, 'DocumentService/GetDocument');
+    const node = graph.nodes.find((n) => n.title === 's0')!;
+    const url = `${gateway.url}/runs/${done}?node=${node.id}&tab=scratchpad`;
+    await page.goto(url);
+    await page.getByText('Loading the document').waitFor();
+    await answer();
+    await page.getByTestId('scratchpad').getByText('scripted: executed').waitFor();
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+    const found = await lose(page, 'DocumentService/GetDocument');
+    await page.goto(url);
+    await page.getByTestId('scratchpad').getByRole('alert').filter({ hasText: LOST }).waitFor();
+    await found();
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await page.getByTestId('scratchpad').getByText('scripted: executed').waitFor();
+    await close(page);
+  });
+});
+
+describe('the forms', () => {
+  it('say that projects load, that there are none, and why they cannot be had', async () => {
+    const page = await empty();
+    const answer = await hold(page, 'ProjectService/ListProjects');
+    await page.goto(`${gateway.url}/runs?new=1`);
+    await page.getByText('Project context').click();
+    const list = page.getByRole('radiogroup', { name: 'Projects' });
+    await list.getByText('Loading projects…').waitFor();
+    await answer();
+    await list.getByText('There are no projects yet').waitFor();
+    await page.getByLabel('Project', { exact: true }).fill('nothing has this');
+    await list.getByText('No project has this in its name').waitFor();
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+    const found = await lose(page, 'ProjectService/ListProjects');
+    await page.getByLabel('Project', { exact: true }).fill('');
+    await list.getByText(LOST).waitFor();
+    await found();
+    await page.getByLabel('Project', { exact: true }).fill('x');
+    await list.getByText('No project has this in its name').waitFor();
+    await close(page);
+  });
+
+  it('keep what was written when a run cannot be started or cancelled, and say why', async () => {
+    const page = await empty();
+    const found = await lose(page, 'RunService/CreateRun');
+    await page.goto(`${gateway.url}/runs?new=1`);
+    await page.getByLabel('Objective', { exact: true }).fill('Started in the end');
+    await page.getByLabel('Model').fill('scripted:fanout=2,depth=1,latency_ms=600000');
+    await page.getByRole('button', { name: 'Start run' }).click();
+    await page.getByRole('dialog').getByRole('alert').waitFor();
+    expect(await page.getByLabel('Objective', { exact: true }).inputValue()).toBe('Started in the end');
+    await found();
+    await page.getByRole('button', { name: 'Start run' }).click();
+    await page.waitForURL('**/runs/*');
+    await connection(page, 'live');
+    const back = await lose(page, 'RunService/CancelRun');
+    await page.getByRole('button', { name: 'Cancel', exact: true }).click();
+    await page.getByRole('button', { name: 'Cancel run' }).click();
+    await page.getByRole('dialog').getByRole('alert').filter({ hasText: LOST }).waitFor();
+    await back();
+    await page.getByRole('button', { name: 'Cancel run' }).click();
+    await connection(page, 'ended');
+    await close(page);
+  });
+
+  it('say beside its field which model cannot be used', async () => {
+    const page = await open(browser, `${gateway.url}/runs?new=1`);
+    await page.getByLabel('Objective', { exact: true }).fill('Ask nobody');
+    await page.getByLabel('Model').fill('nobody:knows');
+    await page.getByRole('button', { name: 'Start run' }).click();
+    await page.locator('#model-problem').filter({ hasText: 'nobody' }).waitFor();
+    await close(page);
+  });
+});
