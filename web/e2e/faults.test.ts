@@ -1,12 +1,12 @@
-// What a real gateway does not do on demand: a stream cut at a chosen event, models that cost money, a run that waits
-// for its first node. Against a gateway that replays made-up logs, with the real one's Content-Security-Policy.
+// What a real gateway does not do on demand: a run that waits for its first node while one watches, trees beyond what
+// budgets allow. Against a gateway that replays made-up logs, with the real one's Content-Security-Policy.
 
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { Log, nodeId, runId } from './logs';
 import { MockGateway } from './mock';
-import { close, connection, open, shownSeq, until } from './page';
+import { close, connection, drawn, open, until } from './page';
 
 const gateway = new MockGateway();
 let browser: Browser;
@@ -27,25 +27,6 @@ const begin = (title?: string): Log => {
   return log;
 };
 
-describe('what a model with a price costs', () => {
-  it('stands on the cards, in the panel, in the header and in the list', async () => {
-    const log = begin('Paid for');
-    const child = log.node(0, 'Paid for too');
-    log.add(0, { case: 'usageRecorded', value: { model: 'made up', inputTokens: 900n, outputTokens: 120n, costMicros: 1_500n, purpose: 'plan' } });
-    log.add(child, { case: 'usageRecorded', value: { model: 'made up', inputTokens: 900n, outputTokens: 120n, costMicros: 250_000n, purpose: 'execute' } });
-    const page = await open(browser, `${url}/runs/${log.run}`);
-    await connection(page, 'live');
-    await page.locator(`[data-card="${nodeId(0)}"]`).getByText('$0.252').waitFor();
-    await page.locator(`[data-card="${nodeId(1)}"]`).getByText('$0.250').waitFor();
-    await page.locator('header').getByText('$0.252').waitFor();
-    await page.getByRole('treeitem', { name: /Paid for,/ }).click();
-    expect(await page.getByTestId('cost').allInnerTexts()).toEqual(['$0.0015', '$0.252']);
-    await page.goto(`${url}/runs`);
-    await page.locator(`[data-run-id="${log.run}"]`).getByTestId('row-cost').filter({ hasText: '$0.252' }).waitFor();
-    await close(page);
-  });
-});
-
 describe('a run that has no node yet', () => {
   it('says that it waits, and shows the first one when it comes', async () => {
     const log = gateway.add(new Log(runId(next++)));
@@ -59,20 +40,29 @@ describe('a run that has no node yet', () => {
   });
 });
 
-describe('connection', () => {
-  it('comes back by seq when its stream is cut', async () => {
-    const log = begin();
+describe('a tree beyond all budgets', () => {
+  it.each([
+    ['a depth of 1,000', (log: Log) => { for (let n = 1; n < 1000; n++) log.node(n - 1); }, 1000],
+    ['a fan-out of 10,000', (log: Log) => { for (let n = 0; n < 10_000; n++) log.node(0); }, 10_001],
+  ])('of %s is laid out, seen whole and reached to its last node', async (_, grow, nodes) => {
+    const log = begin('The root of it');
+    grow(log);
     const page = await open(browser, `${url}/runs/${log.run}`);
     await connection(page, 'live');
-    log.node(0);
-    gateway.publish();
-    await until(() => shownSeq(page), (s) => s === log.head, 'the event arrives');
-    gateway.opened.length = 0;
-    gateway.cut();
-    log.node(0);
-    await until(() => shownSeq(page), (s) => s === log.head, 'it goes on');
-    expect(gateway.opened.at(-1)).toBe(log.head - 1);
-    await connection(page, 'live');
+    await page.locator('header').getByText(nodes.toLocaleString('en'), { exact: true }).waitFor();
+    await page.keyboard.press('0');
+    await drawn(page);
+    expect(await page.evaluate(() => document.querySelectorAll('*').length)).toBeLessThan(20_000);
+    await page.keyboard.press('t');
+    await page.keyboard.press('End');
+    await page.locator('[role=treeitem]:focus').waitFor();
+    await page.keyboard.press('Enter');
+    const last = nodeId(nodes - 1);
+    await page.locator(`[data-panel-node="${last}"]`).waitFor();
+    const [card, view] = [page.locator(`[data-card="${last}"]`), (await page.getByTestId('graph').boundingBox())!];
+    await card.waitFor();
+    const box = await until(async () => (await card.boundingBox())!, ({ x, y, width, height }) => x >= view.x && y >= view.y && x + width <= view.x + view.width && y + height <= view.y + view.height, 'it is in view');
+    expect(box.width).toBeGreaterThan(100);
     await close(page);
   });
 });

@@ -1,19 +1,24 @@
-// A language model that a test plays: a server that speaks OpenAI's protocol and answers what it is told to. With it a
-// real gateway makes runs with whatever titles, tool names and costs a model could come up with.
+// A language model that a test plays: a server that speaks OpenAI's protocol and Anthropic's and answers what it is told
+// to. With it a real gateway makes runs with whatever titles, tool names and costs a model could come up with.
 
-import { createServer, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { anthropic, openai, type Said, type Tokens } from './wires';
 
 export type Role = 'planner' | 'executor' | 'aggregator';
 
 export interface Asked {
   role: Role;
+  /** The model's name at its provider. */
+  model: string;
   /** Everything that the model was told. */
   said: string;
   /** Answers of tools are among it. */
   hasToolResults: boolean;
 }
 
-export type Answer = { json: unknown } | { tools: { name: string; args: unknown }[] } | { status: number; body: string };
+export type Answer = (Said & { tokens?: Tokens }) | { status: number; body: string };
+
+const TOKENS: Tokens = { fresh: 20_000, cached: 0, output: 1_000 };
 
 export class LanguageModel {
   readonly #answer: (asked: Asked) => Answer | Promise<Answer>;
@@ -25,11 +30,7 @@ export class LanguageModel {
   }
 
   async listen(): Promise<void> {
-    this.#server = createServer((request, response) => {
-      const pieces: Buffer[] = [];
-      request.on('data', (piece: Buffer) => pieces.push(piece));
-      request.on('end', () => void this.#reply(Buffer.concat(pieces).toString(), response));
-    });
+    this.#server = createServer(this.serve);
     await new Promise<void>((resolve) => this.#server!.listen(0, '127.0.0.1', resolve));
     const address = this.#server.address();
     this.url = `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}/v1`;
@@ -40,27 +41,27 @@ export class LanguageModel {
     await new Promise<void>((resolve) => (this.#server === undefined ? resolve() : this.#server.close(() => resolve())));
   }
 
-  async #reply(body: string, response: ServerResponse): Promise<void> {
+  /** Answers one request, wherever it arrived. */
+  readonly serve = (request: IncomingMessage, response: ServerResponse): void => {
+    const pieces: Buffer[] = [];
+    request.on('data', (piece: Buffer) => pieces.push(piece));
+    request.on('end', () => void this.#reply(request.url ?? '', Buffer.concat(pieces).toString(), response));
+  };
+
+  async #reply(path: string, body: string, response: ServerResponse): Promise<void> {
     if (body === '') return void response.writeHead(200, { 'content-type': 'application/json' }).end('{"data":[{"id":"gpt-4.1-mini"}]}');
-    const { messages } = JSON.parse(body) as { messages: { role: string }[] };
-    const said = JSON.stringify(messages);
-    const role = (['planner', 'executor', 'aggregator'] as const).find((r) => said.includes(`You are the ${r}`)) ?? 'executor';
-    const answer = await this.#answer({ role, said, hasToolResults: messages.some((m) => m.role === 'tool') });
+    const { model } = JSON.parse(body) as { model: string };
+    const role = (['planner', 'executor', 'aggregator'] as const).find((r) => body.includes(`You are the ${r}`)) ?? 'executor';
+    const answer = await this.#answer({ role, model, said: body, hasToolResults: /"role":"tool"|"type":"tool_result"/.test(body) });
     if ('status' in answer) return void response.writeHead(answer.status, { 'content-type': 'application/json' }).end(answer.body);
-    const delta = 'tools' in answer
-      ? { role: 'assistant', tool_calls: answer.tools.map(({ name, args }, index) => ({ index, id: `call-${index}`, type: 'function', function: { name, arguments: JSON.stringify(args) } })) }
-      : { role: 'assistant', content: JSON.stringify(answer.json) };
-    const say = (value: unknown): string => `data: ${JSON.stringify({ id: 'chatcmpl-1', object: 'chat.completion.chunk', model: 'gpt-4.1-mini', ...(value as object) })}\n\n`;
     response.writeHead(200, { 'content-type': 'text/event-stream' });
-    response.write(say({ choices: [{ index: 0, delta, finish_reason: null }] }));
-    response.write(say({ choices: [{ index: 0, delta: {}, finish_reason: 'tools' in answer ? 'tool_calls' : 'stop' }] }));
-    response.write(say({ choices: [], usage: { prompt_tokens: 20_000, completion_tokens: 1_000, total_tokens: 21_000 } }));
-    response.end('data: [DONE]\n\n');
+    const wire = path.endsWith('/messages') ? anthropic : openai;
+    wire(answer, answer.tokens ?? TOKENS, model, response);
   }
 }
 
 /** What the roles answer when all goes well. */
-export const plan = (steps: { id: string; title: string; reason: string; successCriteria: string[] }[]): Answer => ({
+export const plan = (steps: { id: string; title: string; reason: string; successCriteria: string[] }[]): { json: unknown } => ({
   json: {
     decision: {
       mode: 'plan',
@@ -71,9 +72,9 @@ export const plan = (steps: { id: string; title: string; reason: string; success
   },
 });
 
-export const direct = (note: string): Answer => ({ json: { decision: { mode: 'execute', modeReason: 'One look is enough.', scratchpad: { appendMarkdown: note } } } });
+export const direct = (note: string): { json: unknown } => ({ json: { decision: { mode: 'execute', modeReason: 'One look is enough.', scratchpad: { appendMarkdown: note } } } });
 
-export const executed = (summary: string, markdown: string): Answer => ({
+export const executed = (summary: string, markdown: string): { json: unknown } => ({
   json: {
     scratchpad: { appendMarkdown: markdown },
     artifacts: [{ type: 'document', label: 'answer', title: summary, documentMarkdown: markdown, isPrimary: true }],
@@ -81,7 +82,7 @@ export const executed = (summary: string, markdown: string): Answer => ({
   },
 });
 
-export const aggregated = (summary: string): Answer => ({
+export const aggregated = (summary: string): { json: unknown } => ({
   json: {
     scratchpad: { appendMarkdown: 'Both agree.' },
     synthesis: { summary, keyFindings: [summary], gaps: [] },

@@ -22,10 +22,8 @@ const POLICY =
 
 export class MockGateway {
   readonly logs = new Map<string, Log>();
-  /** Streams that were opened, by their after_seq. */
-  readonly opened: number[] = [];
   #wake: (() => void)[] = [];
-  #cut = 0;
+  #closed = false;
   #server: Server | undefined;
   port = 0;
 
@@ -37,13 +35,6 @@ export class MockGateway {
   /** Tells the streams that a log has grown. */
   publish(): void {
     for (const wake of this.#wake.splice(0)) wake();
-  }
-
-  /** Ends every open stream without a word, as a gateway that was killed does. */
-  cut(): void {
-    this.#cut += 1;
-    this.publish();
-    this.#server?.closeAllConnections();
   }
 
   async listen(port = 0): Promise<string> {
@@ -59,7 +50,9 @@ export class MockGateway {
   }
 
   async close(): Promise<void> {
-    this.cut();
+    this.#closed = true;
+    this.publish();
+    this.#server?.closeAllConnections();
     await new Promise<void>((resolve) => (this.#server === undefined ? resolve() : this.#server.close(() => resolve())));
   }
 
@@ -86,9 +79,7 @@ export class MockGateway {
   }
 
   async *#watch(log: Log, afterSeq: number, snapshot: boolean, signal: AbortSignal): AsyncGenerator<WatchRunResponse> {
-    this.opened.push(afterSeq);
     const say = (message: WatchRunResponse['message']): WatchRunResponse => create(WatchRunResponseSchema, { message });
-    const generation = this.#cut;
     let seq = snapshot ? log.head : afterSeq;
     if (snapshot) yield say({ case: 'snapshot', value: snapshotOf(log, seq) });
     const head = log.head;
@@ -99,7 +90,7 @@ export class MockGateway {
         caughtUp = true;
         yield say({ case: 'caughtUp', value: { $typeName: 'treeagent.v1.CaughtUp', seq: BigInt(seq) } });
       }
-      if (this.#cut !== generation) throw new ConnectError('cut', Code.Unavailable);
+      if (this.#closed) throw new ConnectError('closed', Code.Unavailable);
       const last = log.events.at(-1)!.body;
       if (last.case === 'runStatus' && last.value.status >= RunStatus.COMPLETED) return;
       await new Promise<void>((resolve) => this.#wake.push(resolve));

@@ -1,0 +1,45 @@
+// Anthropic's own address, as far as one gateway can tell: what it sends to https://api.anthropic.com goes through a proxy
+// on this machine, which ends it at a model that a test plays. Prices hold for a provider's own service only, so a gateway
+// that is given another base URL says nothing of costs.
+
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { certificate } from './certificate';
+import type { LanguageModel } from './language-model';
+
+const HOST = 'api.anthropic.com';
+
+export class AnthropicDoor {
+  #proxy: Server | undefined;
+  #folder = '';
+
+  /** Hands requests on to `model`; the variables with which a gateway comes this way. */
+  async listen(model: LanguageModel): Promise<Record<string, string>> {
+    const shown = certificate(HOST);
+    this.#folder = mkdtempSync(join(tmpdir(), 'tree-agent-anthropic-'));
+    const trusted = join(this.#folder, 'cert.pem');
+    writeFileSync(trusted, shown.cert);
+    const secure = createSecureServer(shown, model.serve);
+    this.#proxy = createServer((_, response) => void response.writeHead(403).end());
+    this.#proxy.on('connect', (request, socket, head) => {
+      // Nothing else may leave this machine.
+      if (request.url !== `${HOST}:443`) return void socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
+      socket.write('HTTP/1.1 200 Connection Established\r\n\r\n');
+      if (head.length > 0) socket.unshift(head);
+      secure.emit('connection', socket);
+    });
+    await new Promise<void>((resolve) => this.#proxy!.listen(0, '127.0.0.1', resolve));
+    const address = this.#proxy.address();
+    const proxy = `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
+    return { HTTPS_PROXY: proxy, NO_PROXY: '127.0.0.1', SSL_CERT_FILE: trusted, SSL_CERT_DIR: this.#folder, ANTHROPIC_API_KEY: 'sk-test-0123456789', ANTHROPIC_BASE_URL: '' };
+  }
+
+  close(): void {
+    this.#proxy?.close();
+    this.#proxy?.unref();
+    if (this.#folder !== '') rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
