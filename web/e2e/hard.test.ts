@@ -45,6 +45,10 @@ describe('hostile text', () => {
       await page.getByRole('tab', { name: tab }).click();
       await page.getByRole('tab', { name: tab, selected: true }).waitFor();
     }
+    await page.getByRole('tab', { name: 'Scratchpad' }).click();
+    await page.getByTestId('scratchpad').locator('strong').first().waitFor();
+    expect(await page.getByTestId('scratchpad').innerText()).not.toContain('**');
+    await page.getByRole('tab', { name: 'Result' }).click();
     await page.getByTestId('node-panel').getByRole('button', { name: 'Read' }).first().click();
     await page.getByTestId('node-panel').getByText('onerror=').first().waitFor();
     await page.keyboard.press('e');

@@ -1,5 +1,6 @@
 // One run's page against a real gateway.
 
+import { graphOf } from '../tests/fixtures';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
@@ -10,6 +11,13 @@ const gateway = new Gateway();
 let browser: Browser;
 /** A run that has ended with a failure and a document. */
 let done: string;
+
+/** All of the graph that the page shows, and all of the server's at `seq`. */
+async function whole(page: Page, run: string, seq: number): Promise<[unknown, unknown]> {
+  await page.getByTestId('run-overview').locator('[data-copy="JSON"]').click();
+  const copied = await page.evaluate(() => navigator.clipboard.readText());
+  return [JSON.parse(copied), graphOf(await gateway.cli('graph', run, '--format', 'json', '--at', String(seq)))];
+}
 
 const graphAt = (run: string, seq?: number): Promise<GraphJson> => gateway.graph(run, seq);
 const statuses = (graph: GraphJson): Record<string, string> => Object.fromEntries(graph.nodes.map((n) => [n.id, n.status]));
@@ -107,28 +115,6 @@ describe('the graph', () => {
   });
 });
 
-describe('a card', () => {
-  it('says title, state, role, band and the running tool, and its border tells planning from doing', async () => {
-    const run = await gateway.run('Show the work', 'scripted:fanout=2,depth=1,latency_ms=2000,tools=1');
-    const page = await open(browser, `${gateway.url}/runs/${run}`);
-    const border = (card: ReturnType<Page['locator']>) => card.evaluate((e) => getComputedStyle(e).borderTopStyle);
-    const root = page.locator('[data-card][data-status=planning]').first();
-    await root.getByText('Show the work').waitFor();
-    await root.getByText('Planning').waitFor();
-    await root.getByText('P', { exact: true }).waitFor();
-    expect(await border(root)).toBe('dashed');
-    const step = page.locator('[data-card][data-status=executing]').first();
-    await step.getByText('TOOL: list_documents [OK]').waitFor();
-    await step.getByText('Executing').waitFor();
-    await step.getByText('E', { exact: true }).waitFor();
-    await step.getByText('B1', { exact: true }).waitFor();
-    await step.locator('svg').first().waitFor();
-    expect(await border(step)).toBe('solid');
-    await ended(page);
-    await close(page);
-  });
-});
-
 describe('the node panel', () => {
   it('tells everything about a node', async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`);
@@ -136,12 +122,24 @@ describe('the node panel', () => {
     await treeItem(page, 's0.s0,').click();
     const panel = page.getByTestId('node-panel');
     await panel.getByText('Family', { exact: true }).waitFor();
+    for (const text of ['Completed', 'E · Executor', 'Band 1, step 1', 'Depth 2']) await panel.getByText(text, { exact: true }).first().waitFor();
     await panel.getByText('TOOL: list_documents [OK]').waitFor();
+    const id = (await panel.getAttribute('data-panel-node'))!;
+    const own = (await gateway.cli('events', done, '--node', id, '-o', 'jsonl')).trim().split('\n').map((l) => JSON.parse(l) as { type: string; payload: Record<string, unknown> });
     await page.getByRole('tab', { name: 'Timeline' }).click();
     await panel.getByText('node_completed').waitFor();
+    expect(await panel.locator('ol > li b').allInnerTexts()).toEqual(own.map((e) => e.type.replace('tree.', '')));
     await page.keyboard.press('ArrowRight');
-    await panel.getByLabel('Arguments').first().waitFor();
+    const [call, ...rest] = await panel.getByRole('listitem').all();
+    await call!.getByText('list_documents', { exact: true }).waitFor();
+    await call!.getByLabel('Arguments').waitFor();
+    await call!.getByText('OK', { exact: true }).waitFor();
+    await call!.getByText(String(own.find((e) => e.type === 'tree.tool_call_result')!.payload.summary)).waitFor();
+    expect(rest).toHaveLength(own.filter((e) => e.type === 'tree.tool_call_requested').length - 1);
     await page.getByRole('tab', { name: 'Result' }).click();
+    await panel.getByText('Success criteria met').waitFor();
+    await panel.getByText('Primary', { exact: true }).waitFor();
+    await panel.getByText('document', { exact: true }).waitFor();
     await panel.getByRole('button', { name: 'Read' }).first().click();
     await panel.getByText(/written/).waitFor();
     await page.keyboard.press('s');
@@ -150,6 +148,11 @@ describe('the node panel', () => {
     await panel.getByText('Family', { exact: true }).waitFor();
     await treeItem(page, 'Grow and lose a leaf').click();
     await page.getByRole('tab', { name: 'Plan' }).click();
+    await panel.getByText('Version 1').waitFor();
+    const band = panel.locator('.band');
+    expect(await band.count()).toBe(1);
+    for (const text of ['B1', 'in parallel']) await band.getByText(text, { exact: true }).waitFor();
+    expect(await band.locator('.step .pill').allInnerTexts()).toEqual(['Completed', 'Completed', 'Completed']);
     await panel.getByRole('button', { name: 's1' }).click();
     await panel.getByRole('heading', { name: 's1' }).waitFor();
     await close(page);
@@ -188,11 +191,13 @@ describe('time', () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`);
     await ended(page);
     const head = await shownSeq(page);
-    for (const seq of [10, Math.floor(head / 2), head - 3]) {
+    for (const seq of [5, 10, Math.floor(head / 3), Math.floor(head / 2), head - 3]) {
       await page.getByLabel('Event of the run').fill(String(seq));
       await until(() => shownSeq(page), (s) => s === seq, 'the slider moves');
-      await until(() => treeOf(page), (t) => Object.keys(t).length > 0, 'the past is loaded');
+      await page.getByText(/^loading the past/).waitFor({ state: 'detached' });
       expect(await treeOf(page)).toEqual(statuses(await graphAt(done, seq)));
+      const [shown, served] = await whole(page, done, seq);
+      expect(shown).toEqual(served);
     }
     await page.locator('body').click({ position: { x: 2, y: 2 } });
     await page.keyboard.press('[');
@@ -224,6 +229,8 @@ describe('time', () => {
     expect(await shownSeq(page)).toBe(seq);
     expect(await treeOf(page)).toEqual(then);
     expect(then).toEqual(statuses(await graphAt(run, seq)));
+    const [shown, served] = await whole(page, run, seq);
+    expect(shown).toEqual(served);
     await page.keyboard.press('l');
     await until(() => treeOf(page), (t) => Object.values(t).every((s) => s === 'completed'), 'live again');
     await close(page);
