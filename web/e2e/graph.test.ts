@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { Gateway } from './gateway';
 import { aggregated, direct, executed, LanguageModel, plan } from './language-model';
-import { close, connection, drawn, open, openIn, shownSeq, treeItem, treeOf, until } from './page';
+import { close, connection, drawn, open, openIn, shownSeq, treeItem, treeOf, until, WIDE } from './page';
 
 const ONCE = 'Grow once';
 let release = (): void => {};
@@ -86,13 +86,17 @@ describe('a card', () => {
       [stuck, 'cancelled', 'Cancelled', 'solid', undefined],
     ];
     for (const colorScheme of ['light', 'dark'] as const) {
-      const page = await open(browser, gateway.url, { colorScheme, reducedMotion: 'reduce' });
+      const context = await browser.newContext({ viewport: WIDE, colorScheme, reducedMotion: 'reduce' });
+      const pages = new Map<string, Awaited<ReturnType<typeof openIn>>>();
+      for (const id of [run, stuck]) {
+        pages.set(id, await openIn(context, `${gateway.url}/runs/${id}`));
+        await connection(pages.get(id)!, 'ended');
+      }
       const icons = new Set<string>();
       const shapes = new Set<string>();
-      let shown = '';
       for (const [of, status, word, border, range] of looks) {
         const event = logs.get(of)!.find((e) => (e.type === 'tree.node_status' && e.payload.status === status) || e.type === `tree.node_${status}`)!;
-        if (of !== shown) await page.goto(`${gateway.url}/runs/${(shown = of)}`);
+        const page = pages.get(of)!;
         await page.getByLabel('Event of the run').fill(String(event.seq));
         const card = page.locator(`[data-card="${event.nodeId}"][data-status="${status}"]`);
         await card.getByText(word, { exact: true }).waitFor();
@@ -110,7 +114,8 @@ describe('a card', () => {
       expect(icons.size).toBe(looks.length);
       expect([...shapes]).toHaveLength(1);
       expect([...shapes][0]).toMatch(/, [1-9]\d*px$/);
-      await close(page);
+      for (const page of pages.values()) expect(page.problems).toEqual([]);
+      await context.close();
     }
   });
 
