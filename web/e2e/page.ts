@@ -5,6 +5,9 @@ import type { Browser, BrowserContext, BrowserContextOptions, Page, Request } fr
 import { expect } from 'vitest';
 import { WatchRunRequestSchema } from '../src/gen/treeagent/v1/run_service_pb';
 
+/** How long anything may take: machines are busy. */
+const PATIENCE_MS = 50_000;
+
 export const WIDE = { width: 1440, height: 900 };
 
 /** A page whose errors fail the test that looks at `problems`. */
@@ -17,7 +20,7 @@ export async function open(browser: Browser, url: string, options: BrowserContex
 export async function openIn(context: BrowserContext, url: string, before?: (page: Page) => Promise<unknown>): Promise<Page & { problems: string[] }> {
   const page = (await context.newPage()) as Page & { problems: string[] };
   page.problems = [];
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(PATIENCE_MS);
   page.on('pageerror', (e) => page.problems.push(e.message));
   page.on('console', (m) => {
     if (m.type() === 'error' && !m.text().includes('Failed to load resource')) page.problems.push(m.text());
@@ -37,7 +40,7 @@ export const connection = (page: Page, state: string) => page.locator(`[data-con
 export const treeItem = (page: Page, title: string | RegExp) => page.getByRole('treeitem', { name: title });
 
 /** Asks again until it holds. */
-export async function until<T>(ask: () => Promise<T>, holds: (value: T) => boolean, what: string, ms = 20_000): Promise<T> {
+export async function until<T>(ask: () => Promise<T>, holds: (value: T) => boolean, what: string, ms = PATIENCE_MS): Promise<T> {
   const end = Date.now() + ms;
   for (;;) {
     const value = await ask();

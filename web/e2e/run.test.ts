@@ -34,60 +34,6 @@ afterAll(async () => {
 });
 
 describe('the graph', () => {
-  it('grows as events arrive, without moving what one looks at, and ends as the server has it', async () => {
-    const run = await gateway.run('Grow slowly', 'scripted:fanout=3,depth=2,latency_ms=1200,tools=1');
-    const page = await open(browser, `${gateway.url}/runs/${run}`);
-    await connection(page, 'live');
-    await page.locator('[data-card]').first().waitFor();
-    await page.locator('[data-card]').first().click({ position: { x: 120, y: 20 } });
-    const before = Object.keys(await treeOf(page)).length;
-    expect(before).toBeLessThan(13);
-    const view = async () => {
-      const graph = page.getByTestId('graph');
-      const card = await page.locator('[data-card]').first().boundingBox();
-      return { k: await graph.getAttribute('data-k'), tx: await graph.getAttribute('data-tx'), ty: await graph.getAttribute('data-ty'), x: card!.x, y: card!.y };
-    };
-    const looked = await view();
-    await page.getByText(/TOOL: list_documents \[(RUNNING|OK)\]/).first().waitFor();
-    await page.locator('.pulse').first().waitFor();
-    await until(async () => Object.keys(await treeOf(page)).length, (n) => n > before, 'nodes arrive');
-    expect(await view()).toEqual(looked);
-    await ended(page);
-    expect(await treeOf(page)).toEqual(statuses(await graphAt(run)));
-    expect(await view()).toEqual(looked);
-    expect(await page.locator('.pulse').count()).toBe(0);
-    await close(page);
-  });
-
-  it('keeps what is selected in its place while its older siblings grow', async () => {
-    const run = await gateway.run('Grow above me', 'scripted:fanout=3,depth=2,latency_ms=2500');
-    const page = await open(browser, `${gateway.url}/runs/${run}`);
-    await treeItem(page, /^s2,/).click();
-    const last = page.locator('[data-card][class*=selected]');
-    await last.waitFor();
-    const graph = page.getByTestId('graph');
-    const box = async () => {
-      const { x, y } = (await last.boundingBox())!;
-      return { x: Math.round(x), y: Math.round(y), k: await graph.getAttribute('data-k') };
-    };
-    const first = page.locator('[data-card]').filter({ hasText: 's0' }).first();
-    // Choosing it opened the panel, which the view glides to make room for.
-    let before = await box();
-    const stands = async (): Promise<boolean> => {
-      const last = JSON.stringify(before);
-      before = await box();
-      return JSON.stringify(before) === last;
-    };
-    await until(stands, Boolean, 'the view stands');
-    const above = (await first.boundingBox())!;
-    await treeItem(page, /^s0\.s2,/).waitFor();
-    await ended(page);
-    expect(await box()).toEqual(before);
-    // The older sibling had to give way instead.
-    await until(async () => (await first.boundingBox())!.y, (y) => y < above.y - 50, 'the older sibling has moved up');
-    await close(page);
-  });
-
   it('zooms by key, shows the whole tree, folds, and restores all of it on a reload', async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`);
     await ended(page);
