@@ -118,42 +118,31 @@ impl Roles for GrpcRoles {
 }
 
 impl GrpcRoles {
+    /// Opening takes a future of five kilobytes, which must not be held for as long as the stream is read.
     async fn exchange(&self, exchange: Exchange, input: &CallInput) -> Result<CallOutput, RoleError> {
         match input {
             CallInput::Plan(input) => {
-                let stream = exchange
-                    .open(
-                        |request| {
-                            let mut client = self.planner.clone();
-                            async move { client.plan(request).await }
-                        },
-                        &**input,
-                    )
-                    .await?;
+                let start = |request| {
+                    let mut client = self.planner.clone();
+                    async move { client.plan(request).await }
+                };
+                let stream = Box::pin(exchange.open(start, &**input)).await?;
                 exchange.read(stream).await.map(CallOutput::Plan)
             }
             CallInput::Execute(input) => {
-                let stream = exchange
-                    .open(
-                        |request| {
-                            let mut client = self.executor.clone();
-                            async move { client.execute(request).await }
-                        },
-                        &**input,
-                    )
-                    .await?;
+                let start = |request| {
+                    let mut client = self.executor.clone();
+                    async move { client.execute(request).await }
+                };
+                let stream = Box::pin(exchange.open(start, &**input)).await?;
                 exchange.read(stream).await.map(CallOutput::Execute)
             }
             CallInput::Aggregate(input) => {
-                let stream = exchange
-                    .open(
-                        |request| {
-                            let mut client = self.aggregator.clone();
-                            async move { client.aggregate(request).await }
-                        },
-                        &**input,
-                    )
-                    .await?;
+                let start = |request| {
+                    let mut client = self.aggregator.clone();
+                    async move { client.aggregate(request).await }
+                };
+                let stream = Box::pin(exchange.open(start, &**input)).await?;
                 exchange.read(stream).await.map(CallOutput::Aggregate)
             }
         }

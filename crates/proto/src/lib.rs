@@ -3,6 +3,7 @@
 //! [`Wire`] is the one way across: `value.to_wire()` and `Value::from_wire(message)?`. Handlers convert, make one
 //! call, and convert back.
 
+mod codec;
 mod events;
 mod graph;
 mod roles;
