@@ -5,6 +5,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use futures::future::try_join_all;
 use tonic::transport::Channel;
 use tree_agent_contract::{Budgets, RunStatus, limits};
 use tree_agent_proto::v1::run_service_client::RunServiceClient;
@@ -126,8 +127,8 @@ impl Cluster {
         let patience = Instant::now() + Duration::from_secs(300);
         while made.len() < count || !open.is_empty() {
             ensure!(Instant::now() < patience, "{} runs did not end within 300 s", open.len());
-            while made.len() < count && open.len() < parallel {
-                let run = self.create(model, budgets).await?;
+            let places = (parallel - open.len()).min(count - made.len());
+            for run in try_join_all((0..places).map(|_| self.create(model, budgets))).await? {
                 made.push(run.run_id.clone());
                 open.push(run.run_id);
             }

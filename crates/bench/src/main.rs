@@ -23,7 +23,7 @@ enum Bench {
     Throughput,
     /// From decision to client at 500 events a second.
     Latency,
-    /// Memory of the driver for each live node.
+    /// Memory of the driver for each live run and node.
     Memory,
     /// Cost of an event as one run grows to 100,000, and how fast that log is read again.
     Growth,
@@ -58,6 +58,9 @@ async fn main() -> anyhow::Result<()> {
     if wanted(Bench::Idle) {
         idle::run(&cluster, quick).await?;
     }
+    if wanted(Bench::Memory) {
+        memory::run(&cluster, repeat).await?;
+    }
     if wanted(Bench::Throughput) {
         throughput::run(&cluster, repeat, quick).await?;
     }
@@ -66,9 +69,6 @@ async fn main() -> anyhow::Result<()> {
     }
     if wanted(Bench::Fanout) {
         fanout::run(&cluster, repeat, quick).await?;
-    }
-    if wanted(Bench::Memory) {
-        memory::run(&cluster, repeat).await?;
     }
     if wanted(Bench::Growth) {
         let grown = growth::run(&cluster, repeat).await?;

@@ -1,4 +1,4 @@
-//! Memory of the driver for each live node: many runs whose leaves take long.
+//! Memory of the driver for each live run, and for each live node beyond that: many runs whose only call never answers.
 
 use std::time::{Duration, Instant};
 
@@ -8,53 +8,77 @@ use tree_agent_contract::Budgets;
 
 use crate::cluster::{Cluster, median, report};
 
-/// Runs of 65 nodes of which one is at work and never answers, so that the calls of all runs fit a driver's limit.
-const MODEL: &str = "scripted:fanout=64,depth=1,fail=hang";
+/// Leaves of a wide run; one of them is at work.
+const LEAVES: u32 = 64;
+/// Runs of one set. All sets together, and their calls, stay within what one driver takes.
 const RUNS: usize = 80;
-const NODES_PER_RUN: u64 = 65;
+/// Long enough for the allocator to give back what a burst of new runs used.
+const SETTLE: Duration = Duration::from_secs(1);
 
-/// Sets of runs, one after the other; what each after the first adds is reported. The first pays for what only grows
-/// once: buffers, and memory that the allocator keeps from the burst of creating them.
+/// Sets of runs of one node, then sets of runs of 65: what each set adds to the driver. The first of a kind is left out,
+/// since it pays for what only grows once, such as buffers.
 pub(crate) async fn run(cluster: &Cluster, repeat: usize) -> anyhow::Result<()> {
-    let mut runs = start_runs(cluster).await?;
-    let mut each = Vec::new();
-    for _ in 0..repeat {
-        let before = cluster.planner_memory();
-        runs.extend(start_runs(cluster).await?);
-        let grown = cluster.planner_memory().saturating_sub(before);
-        each.push(grown as f64 / (RUNS as u64 * NODES_PER_RUN) as f64);
-    }
-    let live = runs.len() as u64 * NODES_PER_RUN;
-    report("driver/memory", median(each), "bytes/live node", json!({"live_nodes": live, "repeat": repeat}));
+    let mut runs = Vec::new();
+    let alone = bytes_per_run(cluster, 0, repeat, &mut runs).await?;
+    let wide = bytes_per_run(cluster, LEAVES, repeat, &mut runs).await?;
+    let more = |nodes: u32| json!({"nodes_per_run": nodes, "runs": repeat * RUNS, "repeat": repeat});
+    report("driver/memory of a run", alone, "bytes/live run", more(1));
+    let node = (wide - alone) / f64::from(LEAVES);
+    report("driver/memory of a node", node, "bytes/live node", more(LEAVES + 1));
     for run in &runs {
         cluster.cancel(run).await?;
     }
     cluster.quiet().await
 }
 
+/// What one more run adds, in bytes: the median of the slopes between any two sets (Theil-Sen), since an allocator takes
+/// and returns memory in lumps.
+async fn bytes_per_run(
+    cluster: &Cluster,
+    leaves: u32,
+    repeat: usize,
+    runs: &mut Vec<String>,
+) -> anyhow::Result<f64> {
+    let mut levels = Vec::with_capacity(repeat + 1);
+    for _ in 0..=repeat {
+        runs.extend(start_runs(cluster, leaves).await?);
+        levels.push(settled(cluster).await as f64);
+    }
+    let pairs = (0..levels.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+    Ok(median(pairs.map(|(a, b)| (levels[b] - levels[a]) / ((b - a) * RUNS) as f64).collect()))
+}
+
+async fn settled(cluster: &Cluster) -> u64 {
+    tokio::time::sleep(SETTLE).await;
+    cluster.planner_memory()
+}
+
 /// Makes the runs and waits until all of their nodes are live.
-async fn start_runs(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
+async fn start_runs(cluster: &Cluster, leaves: u32) -> anyhow::Result<Vec<String>> {
+    let depth = leaves.min(1);
     let budgets = Budgets {
-        max_depth: 1,
-        max_steps_per_band: 64,
-        max_children_per_node: 64,
+        max_depth: depth,
+        max_steps_per_band: LEAVES,
+        max_children_per_node: LEAVES,
         max_parallel_steps: 1,
         ..Budgets::default()
     };
+    let model = format!("scripted:fanout={LEAVES},depth={depth},fail=hang");
     let mut runs = Vec::with_capacity(RUNS);
     for _ in 0..RUNS {
-        runs.push(cluster.create(MODEL, &budgets).await?.run_id);
+        runs.push(cluster.create(&model, &budgets).await?.run_id);
     }
-    let patience = Instant::now() + Duration::from_secs(120);
+    let expected = RUNS as u64 * (u64::from(leaves) + 1);
+    let patience = Instant::now() + Duration::from_secs(60);
     loop {
         let mut nodes = 0;
         for run in &runs {
             nodes += cluster.get(run).await?.node_count;
         }
-        if nodes == RUNS as u64 * NODES_PER_RUN {
+        if nodes == expected {
             return Ok(runs);
         }
-        ensure!(Instant::now() < patience, "only {nodes} nodes are live after 120 s");
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        ensure!(Instant::now() < patience, "only {nodes} of {expected} nodes are live after 60 s");
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
