@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::event::UsageRecorded;
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
+use crate::rare::Rare;
 use crate::result::{ArtifactType, TreeAgentResult};
 use crate::status::{NodeStatus, Outcome, Role, RunStatus, StepStatus};
 use crate::time::Timestamp;
@@ -71,7 +72,7 @@ pub struct GraphNode {
     pub scratchpad_tail: Option<String>,
     /// Its latest tool call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_tool: Option<ToolActivity>,
+    pub last_tool: Option<Box<ToolActivity>>,
     /// Its latest plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<GraphPlan>>,
@@ -83,10 +84,10 @@ pub struct GraphNode {
     pub artifacts: Vec<GraphArtifact>,
     /// Sums over its own role calls.
     #[serde(default)]
-    pub usage: Usage,
+    pub usage: Rare<Usage>,
     /// Sums over the role calls of the node and of everything below it. The root's are those of the run.
     #[serde(default)]
-    pub subtree_usage: Usage,
+    pub subtree_usage: Rare<Usage>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it first began to work.

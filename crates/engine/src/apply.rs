@@ -33,11 +33,12 @@ impl Run {
                 if let Some(parent) = parent {
                     let above = &mut self.control[parent];
                     control.born_version = above.plan_version;
-                    above.children.push(at);
+                    let below = above.offspring_mut();
+                    below.children.push(at);
                     if let Some(step) = &e.step_id {
-                        match above.steps.iter_mut().find(|(id, _)| id == step) {
+                        match below.steps.iter_mut().find(|(id, _)| id == step) {
                             Some((_, child)) => *child = at,
-                            None => above.steps.push((step.clone(), at)),
+                            None => below.steps.push((step.clone(), at)),
                         }
                     }
                 }
@@ -76,9 +77,10 @@ impl Run {
                 spent[1] = spent[1].saturating_add(e.cost_micros);
             }
             EventBody::ScratchpadUpdated(_) => {
-                let written = &mut self.control[at].written;
+                let mut written = self.control[at].written.get();
                 written.rotate_left(1);
                 written[CHANGES - 1] = Some(event.timestamp);
+                self.control[at].written.set(written);
             }
             EventBody::ToolCallRequested(_) => self.control[at].spent[TOOL_CALLS] += 1,
             EventBody::StepCreated(e) => {
@@ -104,7 +106,7 @@ impl Run {
             }
             EventBody::ReplanRequested(e) => {
                 self.control[at].replans += 1;
-                self.control[at].replan_reason = Some(e.reason.clone());
+                self.control[at].offspring_mut().replan_reason = Some(e.reason.clone());
             }
             _ => {}
         }

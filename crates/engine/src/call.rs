@@ -91,7 +91,7 @@ impl Run {
             CallKind::Plan => CallInput::Plan(Box::new(PlanInput {
                 call,
                 existing_plan_summary: self.plan_summary(at),
-                replan_reason: self.control[at].replan_reason.clone().unwrap_or_default(),
+                replan_reason: self.control[at].offspring().replan_reason.clone().unwrap_or_default(),
                 prior_steps: self.prior_steps(at),
             })),
             CallKind::Execute => {
@@ -108,9 +108,9 @@ impl Run {
 
     fn call_context(&self, at: usize, attempt: u32) -> CallContext {
         let node = &self.graph.nodes()[at];
-        let sibling_index = self.control[at]
-            .parent
-            .map_or(0, |p| self.control[p].children.iter().position(|&c| c == at).unwrap_or_default() as u32);
+        let sibling_index = self.control[at].parent.map_or(0, |p| {
+            self.control[p].offspring().children.iter().position(|&c| c == at).unwrap_or_default() as u32
+        });
         CallContext {
             run_id: self.graph.run_id(),
             node_id: node.id,
@@ -146,15 +146,17 @@ impl Run {
                 summary: summary.unwrap_or_default(),
             }
         };
-        self.control[at].steps.iter().map(step).collect()
+        self.control[at].offspring().steps.iter().map(step).collect()
     }
 
     /// What an executor may build on: the siblings of earlier bands, and its own children if it planned before.
     fn earlier_outcomes(&self, at: usize) -> Vec<ChildOutcome> {
-        let own = self.control[at].children.iter().copied();
+        let own = self.control[at].offspring().children.iter().copied();
         let band = self.graph.nodes()[at].band_index;
-        let siblings =
-            self.control[at].parent.map(|p| self.control[p].children.as_slice()).unwrap_or_default();
+        let siblings = self.control[at]
+            .parent
+            .map(|p| self.control[p].offspring().children.as_slice())
+            .unwrap_or_default();
         let before = siblings.iter().copied().take_while(|&s| s < at).filter(|&s| {
             let sibling = &self.graph.nodes()[s];
             sibling.band_index < band || self.control[s].born_version < self.control[at].born_version
@@ -168,7 +170,7 @@ impl Run {
 
     /// Of each step of all plans the child that carried it out last.
     pub(crate) fn latest_children(&self, at: usize) -> impl Iterator<Item = usize> {
-        self.control[at].steps.iter().map(|&(_, child)| child)
+        self.control[at].offspring().steps.iter().map(|&(_, child)| child)
     }
 
     pub(crate) fn child_outcome(&self, at: usize) -> ChildOutcome {

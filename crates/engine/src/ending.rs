@@ -85,7 +85,7 @@ impl Deciding<'_> {
                 Some(CallKind::Aggregate) => false,
                 Some(_) => at_work || !self.run.in_flight.contains_key(&at),
                 // Waits for a place in its band, not for children.
-                None => control.children.is_empty(),
+                None => control.offspring().children.is_empty(),
             };
             if stop {
                 self.cancel_node(at);

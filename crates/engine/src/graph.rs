@@ -7,7 +7,7 @@ use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::graph::{
     GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, ToolActivity, Usage,
 };
-use tree_agent_contract::{NodeId, NodeStatus, Role, RunId, RunStatus, StepId, StepStatus};
+use tree_agent_contract::{NodeId, NodeStatus, Rare, Role, RunId, RunStatus, StepId, StepStatus};
 
 /// Why an event does not follow from the ones before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -192,8 +192,8 @@ impl Graph {
                     plan: None,
                     result: None,
                     artifacts: Vec::new(),
-                    usage: Usage::default(),
-                    subtree_usage: Usage::default(),
+                    usage: Rare::default(),
+                    subtree_usage: Rare::default(),
                     created_at: event.timestamp,
                     started_at: None,
                     ended_at: None,
@@ -282,19 +282,19 @@ impl Graph {
             EventBody::NodeResult(e) => node.result = Some(Box::new(e.result.clone())),
             EventBody::UsageRecorded(e) => self.add_usage(at, Usage::of(e)),
             EventBody::ToolCallRequested(e) => {
-                node.last_tool = Some(ToolActivity {
+                node.last_tool = Some(Box::new(ToolActivity {
                     call_id: e.call_id.clone(),
                     tool_name: e.tool_name.clone(),
                     ok: None,
-                });
+                }));
                 self.add_usage(at, Usage::TOOL_CALL);
             }
             EventBody::ToolCallResult(e) => {
-                node.last_tool = Some(ToolActivity {
+                node.last_tool = Some(Box::new(ToolActivity {
                     call_id: e.call_id.clone(),
                     tool_name: e.tool_name.clone(),
                     ok: Some(e.ok),
-                });
+                }));
             }
             EventBody::RunCreated(_)
             | EventBody::RunStatusChanged(_)
@@ -316,18 +316,18 @@ impl Graph {
     /// Adds to the node's own sums and to those of every subtree that it is part of: as many steps as it is deep.
     fn add_usage(&mut self, at: usize, usage: Usage) {
         let node = &mut self.nodes[at];
-        node.usage = node.usage.plus(usage);
+        node.usage.set(node.usage.get().plus(usage));
         let mut above = Some(at);
         while let Some(at) = above {
             let node = &mut self.nodes[at];
-            node.subtree_usage = node.subtree_usage.plus(usage);
+            node.subtree_usage.set(node.subtree_usage.get().plus(usage));
             above = node.parent_id.and_then(|id| self.index.get(&id).copied());
         }
     }
 
     /// Sums over every role call of the run.
     pub fn usage(&self) -> Usage {
-        self.nodes.first().map(|root| root.subtree_usage).unwrap_or_default()
+        self.nodes.first().map(|root| root.subtree_usage.get()).unwrap_or_default()
     }
 }
 

@@ -33,7 +33,7 @@ impl Run {
             Input::Output(..) => CHANGES,
             _ => return None,
         };
-        self.control[at].written[CHANGES - changes].map(|t| t.plus_millis(SECOND_MS))
+        self.control[at].written.get()[CHANGES - changes].map(|t| t.plus_millis(SECOND_MS))
     }
 
     /// When something that waits may next be taken.
@@ -117,7 +117,7 @@ impl Deciding<'_> {
             let Input::Update(key, update) = input else { return };
             let may = match &update {
                 RoleUpdate::Scratchpad(_) => {
-                    self.run.control[at].written[0].is_none_or(|t| t.plus_millis(SECOND_MS) <= self.now)
+                    self.run.control[at].written.get()[0].is_none_or(|t| t.plus_millis(SECOND_MS) <= self.now)
                 }
                 // One more than it may make would end the call in another way.
                 RoleUpdate::ToolCallRequested(_) => !self.tools_spent(at),

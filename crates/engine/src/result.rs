@@ -164,8 +164,8 @@ impl Deciding<'_> {
         let mut metrics = Map::new();
         let started = node.started_at.unwrap_or(node.created_at);
         metrics.insert("durationMs".into(), Value::from(self.now.millis_since(started)));
-        metrics.insert("children".into(), Value::from(self.run.control[at].children.len()));
-        metrics.insert("toolCalls".into(), Value::from(node.usage.tool_calls));
+        metrics.insert("children".into(), Value::from(self.run.control[at].offspring().children.len()));
+        metrics.insert("toolCalls".into(), Value::from(node.usage.get().tool_calls));
         let outcome = if partial { Outcome::Partial } else { Outcome::Success };
         let evidence = evidence.map(|e| cut(&e, limits::TEXT_BYTES));
         self.emit(at, NodeCompleted { outcome, evidence, metrics: Some(metrics) });

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use serde::Serialize;
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::{RunId, RunSpec, RunStatus, StepId, Timestamp};
+use tree_agent_contract::{Rare, RunId, RunSpec, RunStatus, StepId, Timestamp};
 
 use crate::budget::{Amounts, Ledger};
 use crate::call::{CallKey, CallKind, RoleCall};
@@ -66,16 +66,13 @@ impl Flight {
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Control {
     pub(crate) parent: Option<usize>,
-    /// Of all plans, in order of creation.
-    pub(crate) children: Vec<usize>,
-    /// The latest child of each step of all plans, in order of creation.
-    pub(crate) steps: Vec<(StepId, usize)>,
+    /// What only nodes with a plan have: most have none, and a driver holds many.
+    pub(crate) offspring: Option<Box<Offspring>>,
     /// Version of the parent's plan that this node came from.
     pub(crate) born_version: u32,
     /// Version of the node's own latest plan; 0 for none.
     pub(crate) plan_version: u32,
     pub(crate) replans: u32,
-    pub(crate) replan_reason: Option<String>,
     /// The band of the latest plan whose steps are at work.
     pub(crate) band: Option<u32>,
     /// The role call that would move the node on.
@@ -93,8 +90,20 @@ pub(crate) struct Control {
     /// The node has a plan and has not ended: an aggregator is needed yet.
     pub(crate) owes: bool,
     /// When its scratchpad last changed, the latest last.
-    pub(crate) written: [Option<Timestamp>; CHANGES],
+    pub(crate) written: Rare<[Option<Timestamp>; CHANGES]>,
 }
+
+/// What the plans of a node have led to.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Offspring {
+    /// Of all plans, in order of creation.
+    pub(crate) children: Vec<usize>,
+    /// The latest child of each step of all plans, in order of creation.
+    pub(crate) steps: Vec<(StepId, usize)>,
+    pub(crate) replan_reason: Option<String>,
+}
+
+static CHILDLESS: Offspring = Offspring { children: Vec::new(), steps: Vec::new(), replan_reason: None };
 
 /// What roles are told of an artifact beside what the graph holds.
 #[derive(Clone, Debug, Serialize)]
@@ -106,6 +115,14 @@ pub(crate) struct ShownArtifact {
 }
 
 impl Control {
+    pub(crate) fn offspring(&self) -> &Offspring {
+        self.offspring.as_deref().unwrap_or(&CHILDLESS)
+    }
+
+    pub(crate) fn offspring_mut(&mut self) -> &mut Offspring {
+        self.offspring.get_or_insert_default()
+    }
+
     /// Tells the calls of a node apart that are made for different plans, or after different results.
     fn round(&self) -> u32 {
         self.plan_version + self.replans

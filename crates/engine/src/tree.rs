@@ -36,7 +36,8 @@ pub(crate) fn step_status(status: NodeStatus) -> StepStatus {
 impl Run {
     /// The child of an earlier plan that already completed `step`: finished work is not done again.
     pub(crate) fn reusable_child(&self, at: usize, step: &StepId) -> Option<usize> {
-        let child = self.control[at].steps.iter().find(|(id, _)| id == step).map(|&(_, child)| child)?;
+        let child =
+            self.control[at].offspring().steps.iter().find(|(id, _)| id == step).map(|&(_, child)| child)?;
         (self.graph.nodes()[child].status == NodeStatus::Completed).then_some(child)
     }
 }
@@ -123,8 +124,9 @@ impl Deciding<'_> {
         };
         guard(plan.bands.len() > budgets.max_bands_per_plan as usize, "guard:maxBandsPerPlan");
         plan.bands.truncate(budgets.max_bands_per_plan as usize);
-        let mut children =
-            budgets.max_children_per_node.saturating_sub(self.run.control[at].children.len() as u32);
+        let mut children = budgets
+            .max_children_per_node
+            .saturating_sub(self.run.control[at].offspring().children.len() as u32);
         let mut nodes = budgets.max_nodes.saturating_sub(self.run.planned_nodes);
         for band in &mut plan.bands {
             guard(band.steps.len() > budgets.max_steps_per_band as usize, "guard:maxStepsPerBand");

@@ -3,6 +3,7 @@
 use serde_json::{Map, Number, Value};
 use tree_agent_contract::error::FieldError;
 use tree_agent_contract::ids::*;
+use tree_agent_contract::rare::Rare;
 use tree_agent_contract::time::Timestamp;
 
 /// A contract type that has a form on the wire.
@@ -106,6 +107,16 @@ impl<T: Wire> Wire for Box<T> {
     }
     fn from_wire(pb: Self::Pb) -> Result<Self, FieldError> {
         T::from_wire(pb).map(Box::new)
+    }
+}
+
+impl<T: Wire + Copy + Default + PartialEq> Wire for Rare<T> {
+    type Pb = T::Pb;
+    fn to_wire(&self) -> Self::Pb {
+        self.get().to_wire()
+    }
+    fn from_wire(pb: Self::Pb) -> Result<Self, FieldError> {
+        T::from_wire(pb).map(Self::from)
     }
 }
 

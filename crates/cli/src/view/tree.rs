@@ -271,7 +271,7 @@ fn node_line(node: &GraphNode, lead: &str, now: Timestamp) -> Line {
     if let Some(ms) = elapsed(node, now) {
         line.after(duration(ms), Paint::Dim);
     }
-    if let Some(used) = usage::short(&node.subtree_usage) {
+    if let Some(used) = usage::short(&node.subtree_usage.get()) {
         line.after(used, Paint::Dim);
     }
     if let Some(error) = &node.error {

@@ -204,14 +204,14 @@ impl World {
         let graph = self.run.graph();
         for node in graph.nodes() {
             assert_eq!(
-                node.usage,
+                node.usage.get(),
                 own.get(&node.id).copied().unwrap_or_default(),
                 "own sums of {}",
                 node.title
             );
             let below = graph.nodes().iter().filter(|c| c.parent_id == Some(node.id));
-            let sum = below.fold(node.usage, |sum, child| sum.plus(child.subtree_usage));
-            assert_eq!(node.subtree_usage, sum, "sums of the subtree of {}", node.title);
+            let sum = below.fold(node.usage.get(), |sum, child| sum.plus(child.subtree_usage.get()));
+            assert_eq!(node.subtree_usage.get(), sum, "sums of the subtree of {}", node.title);
         }
         assert_eq!(graph.usage(), own.values().fold(Usage::default(), |sum, usage| sum.plus(*usage)));
         if let (Some(started), Some(last)) = (started, self.log.last()) {

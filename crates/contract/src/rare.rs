@@ -1,0 +1,52 @@
+//! Values that most of their holders have at the default.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A value that takes a pointer's room while it is the default, and a box of its own otherwise: drivers hold many nodes,
+/// and what few of them have would cost all of them. It is written and read as the value itself.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Rare<T>(Option<Box<T>>);
+
+impl<T: Copy + Default + PartialEq> Rare<T> {
+    /// The value.
+    pub fn get(&self) -> T {
+        self.0.as_deref().copied().unwrap_or_default()
+    }
+
+    /// Replaces the value.
+    pub fn set(&mut self, value: T) {
+        match &mut self.0 {
+            none if value == T::default() => *none = None,
+            Some(held) => **held = value,
+            none => *none = Some(Box::new(value)),
+        }
+    }
+}
+
+impl<T: Copy + Default + PartialEq> From<T> for Rare<T> {
+    fn from(value: T) -> Self {
+        let mut rare = Self(None);
+        rare.set(value);
+        rare
+    }
+}
+
+impl<T: Copy + Default + PartialEq + fmt::Debug> fmt::Debug for Rare<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
+impl<T: Copy + Default + PartialEq + Serialize> Serialize for Rare<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.get().serialize(serializer)
+    }
+}
+
+impl<'de, T: Copy + Default + PartialEq + Deserialize<'de>> Deserialize<'de> for Rare<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::deserialize(deserializer).map(Self::from)
+    }
+}
