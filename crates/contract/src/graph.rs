@@ -26,6 +26,20 @@ pub struct GraphSnapshot {
     pub nodes: Vec<GraphNode>,
 }
 
+/// A graph after some event, as far as what is derived from it needs to look.
+pub trait GraphView {
+    /// Where the run stands.
+    fn status(&self) -> RunStatus;
+    /// True when the run ended with less than was asked for.
+    fn partial(&self) -> bool;
+    /// Nodes in the graph.
+    fn node_count(&self) -> u64;
+    /// Sums over every role call of the run.
+    fn usage(&self) -> Usage;
+    /// One node.
+    fn node(&self, id: NodeId) -> Option<&GraphNode>;
+}
+
 /// One node of the tree. What only some nodes have is boxed: drivers hold many nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

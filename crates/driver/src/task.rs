@@ -15,8 +15,7 @@ use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate};
 use tree_agent_engine::{CallKey, CallOutput, Decision, Input, ReplayError, RoleCall, Run};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{
-    AppendOutcome, Claim, Command, EventLog, GraphState, PendingCommand, Projection, RunAppend, Store,
-    StoreError,
+    AppendOutcome, Claim, Command, EventLog, PendingCommand, Projection, RunAppend, Store, StoreError,
 };
 
 use crate::commit::Committer;
@@ -291,15 +290,7 @@ impl RunTask {
 
 /// The rows that the decision touches.
 fn project(run: &Run, decision: &Decision) -> Projection {
-    let graph = run.graph();
-    let state = GraphState {
-        status: graph.status(),
-        partial: graph.partial(),
-        node_count: graph.nodes().len() as u64,
-        usage: graph.usage(),
-        node: &|id| graph.node(id),
-    };
-    Projection::of(&decision.events, &state)
+    Projection::of(&decision.events, run.graph())
 }
 
 /// The failure of a call that took longer than `after`.

@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::graph::{
-    GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, ToolActivity, Usage,
+    GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphView, ToolActivity, Usage,
 };
 use tree_agent_contract::{NodeId, NodeStatus, Rare, Role, RunId, RunStatus, StepId, StepStatus};
 
@@ -328,6 +328,28 @@ impl Graph {
     /// Sums over every role call of the run.
     pub fn usage(&self) -> Usage {
         self.nodes.first().map(|root| root.subtree_usage.get()).unwrap_or_default()
+    }
+}
+
+impl GraphView for Graph {
+    fn status(&self) -> RunStatus {
+        self.status
+    }
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn node_count(&self) -> u64 {
+        self.nodes.len() as u64
+    }
+
+    fn usage(&self) -> Usage {
+        self.usage()
+    }
+
+    fn node(&self, id: NodeId) -> Option<&GraphNode> {
+        self.node(id)
     }
 }
 

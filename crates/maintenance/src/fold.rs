@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::{ArtifactId, NodeId, PlanId, RunId, Timestamp};
 use tree_agent_engine::{ReplayError, Run};
-use tree_agent_store::{ArtifactRow, GraphState, NodeRow, PlanRow, Projection, RunRow, WholeProjection};
+use tree_agent_store::{ArtifactRow, NodeRow, PlanRow, Projection, RunRow, WholeProjection};
 
 /// Events whose rows are derived at once.
 const SEGMENT: usize = 1_000;
@@ -117,15 +117,7 @@ impl Fold {
 
     /// Merges the rows of the segment into those before, as the store's upserts do.
     fn derive(&mut self) {
-        let graph = self.run.graph();
-        let state = GraphState {
-            status: graph.status(),
-            partial: graph.partial(),
-            node_count: graph.nodes().len() as u64,
-            usage: graph.usage(),
-            node: &|id| graph.node(id),
-        };
-        let Projection { run, nodes, plans, artifacts } = Projection::of(&self.segment, &state);
+        let Projection { run, nodes, plans, artifacts } = Projection::of(&self.segment, self.run.graph());
         self.row = run.or(self.row.take());
         self.nodes.extend(nodes.into_iter().map(|row| (row.id, row)));
         for mut row in plans {

@@ -13,7 +13,7 @@ use tree_agent_engine::{Graph, start};
 use tree_agent_event_gateway::{Gateway, WatchConfig};
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_proto::{Wire, v1 as pb};
-use tree_agent_store::{Command, GraphState, NewRun, Projection};
+use tree_agent_store::{Command, NewRun, Projection};
 
 use crate::check::Counters;
 use crate::client::{Door, Doors};
@@ -91,14 +91,7 @@ impl Cluster {
         let started = start(run_id, spec.clone(), self.world.now());
         let mut graph = Graph::new(run_id);
         started.events.iter().for_each(|event| graph.apply(event).expect("the first events apply"));
-        let state = GraphState {
-            status: graph.status(),
-            partial: false,
-            node_count: graph.nodes().len() as u64,
-            usage: graph.usage(),
-            node: &|id| graph.node(id),
-        };
-        let projection = Projection::of(&started.events, &state);
+        let projection = Projection::of(&started.events, &graph);
         let batch = pb::EventBatch { events: started.events.to_wire() };
         let (events, documents) = (started.events, started.documents);
         let run = NewRun { run_id, spec, request_id: String::new(), events, projection, documents };

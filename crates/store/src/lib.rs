@@ -17,4 +17,3 @@ mod text;
 pub use cells::Row;
 pub use error::StoreError;
 pub use ports::*;
-pub use rows::GraphState;

@@ -4,28 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::graph::{GraphNode, GraphPlan, Usage};
+use tree_agent_contract::graph::{GraphNode, GraphPlan, GraphView};
 use tree_agent_contract::{NodeId, RunStatus, Timestamp};
 
 use crate::ports::{ArtifactRow, NodeRow, PlanRow, Projection, RunRow};
 
-/// The graph after the events, as far as rows need it.
-pub struct GraphState<'a> {
-    /// Where the run stands.
-    pub status: RunStatus,
-    /// True when the run ended with less than was asked for.
-    pub partial: bool,
-    /// Nodes in the graph.
-    pub node_count: u64,
-    /// Sums over all role calls.
-    pub usage: Usage,
-    /// Looks a node up.
-    pub node: &'a dyn Fn(NodeId) -> Option<&'a GraphNode>,
-}
-
 impl Projection {
     /// The final rows of everything that `events` touch, read from the graph after them.
-    pub fn of(events: &[Event], graph: &GraphState<'_>) -> Self {
+    pub fn of(events: &[Event], graph: &impl GraphView) -> Self {
         // When each was last touched, so that rows do not depend on how events were grouped into appends.
         let mut touched: BTreeMap<NodeId, Timestamp> = BTreeMap::new();
         let mut planned: BTreeMap<NodeId, Timestamp> = BTreeMap::new();
@@ -67,19 +53,19 @@ impl Projection {
         }
         if run_touched {
             projection.run = Some(RunRow {
-                status: graph.status,
-                partial: graph.partial,
+                status: graph.status(),
+                partial: graph.partial(),
                 error,
-                node_count: graph.node_count,
-                usage: graph.usage,
+                node_count: graph.node_count(),
+                usage: graph.usage(),
             });
         }
         projection.nodes =
-            touched.iter().filter_map(|(&id, &at)| (graph.node)(id).map(|node| node_row(node, at))).collect();
+            touched.iter().filter_map(|(&id, &at)| graph.node(id).map(|node| node_row(node, at))).collect();
         projection.plans = planned
             .iter()
             .filter_map(|(&id, &at)| {
-                let node = (graph.node)(id)?;
+                let node = graph.node(id)?;
                 node.plan.as_ref().map(|plan| plan_row(node, plan, at))
             })
             .collect();

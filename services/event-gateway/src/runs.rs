@@ -17,7 +17,7 @@ use tree_agent_proto::v1::run_service_server::RunService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::{invalid, invalid_field};
 use tree_agent_runtime::telemetry;
-use tree_agent_store::{Command, Created, GraphState, NewRun, Projection, RunQuery, StoreError};
+use tree_agent_store::{Command, Created, NewRun, Projection, RunQuery, StoreError};
 use uuid::Uuid;
 
 use crate::auth::Caller;
@@ -231,14 +231,7 @@ fn first_rows(run: RunId, events: &[Event]) -> Result<Projection, Status> {
     for event in events {
         graph.apply(event).map_err(|error| errors::replay(&error))?;
     }
-    let state = GraphState {
-        status: graph.status(),
-        partial: graph.partial(),
-        node_count: graph.nodes().len() as u64,
-        usage: graph.usage(),
-        node: &|id| graph.node(id),
-    };
-    Ok(Projection::of(events, &state))
+    Ok(Projection::of(events, &graph))
 }
 
 /// What is asked for, checked as far as it can be without the store.

@@ -135,14 +135,7 @@ pub(crate) async fn create_run(store: &dyn Store, depth: u32) -> RunId {
     let decision = start(run_id, spec.clone(), now());
     let mut graph = Graph::new(run_id);
     decision.events.iter().for_each(|e| graph.apply(e).expect("a fresh log applies"));
-    let state = GraphState {
-        status: graph.status(),
-        partial: false,
-        node_count: graph.nodes().len() as u64,
-        usage: graph.usage(),
-        node: &|id| graph.node(id),
-    };
-    let projection = Projection::of(&decision.events, &state);
+    let projection = Projection::of(&decision.events, &graph);
     let (events, documents) = (decision.events, decision.documents);
     let run = NewRun { run_id, spec, request_id: String::new(), events, projection, documents };
     assert_eq!(store.create_run(run).await.expect("created"), Created::New(run_id));

@@ -10,7 +10,7 @@ use tree_agent_engine::Run;
 use tree_agent_maintenance::{Report, verify};
 use tree_agent_store::embedded::EmbeddedStore;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
-use tree_agent_store::{AppendOutcome, Archives, Claim, Created, GraphState, NewRun, Projection, RunAppend};
+use tree_agent_store::{AppendOutcome, Archives, Claim, Created, NewRun, Projection, RunAppend};
 use tree_agent_testkit::services::PrivatePostgres;
 
 /// Events that a run is created with.
@@ -151,15 +151,7 @@ pub fn recorded(name: &str) -> Vec<Event> {
 }
 
 fn project(run: &Run, events: &[Event]) -> Projection {
-    let graph = run.graph();
-    let state = GraphState {
-        status: graph.status(),
-        partial: graph.partial(),
-        node_count: graph.nodes().len() as u64,
-        usage: graph.usage(),
-        node: &|id| graph.node(id),
-    };
-    Projection::of(events, &state)
+    Projection::of(events, run.graph())
 }
 
 /// The documents that events name.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tree_agent_contract::event::EventBody;
 use tree_agent_contract::{DocumentId, RunId, RunStatus, Timestamp};
 use tree_agent_engine::Graph;
-use tree_agent_store::{GraphState, PlanRow, Projection};
+use tree_agent_store::{PlanRow, Projection};
 
 use super::View;
 use crate::store::{Model, StoredRun};
@@ -52,14 +52,7 @@ fn check_rows(id: RunId, run: &StoredRun, note: &mut impl FnMut(String)) {
     if !events.iter().all(|event| graph.apply(event).is_ok()) {
         return note("the log does not replay".into());
     }
-    let state = GraphState {
-        status: graph.status(),
-        partial: graph.partial(),
-        node_count: graph.nodes().len() as u64,
-        usage: graph.usage(),
-        node: &|id| graph.node(id),
-    };
-    let rebuilt = Projection::of(&events, &state);
+    let rebuilt = Projection::of(&events, &graph);
     if rebuilt.run.as_ref() != Some(&run.row) {
         note(format!("its row is {:?}, the log gives {:?}", run.row, rebuilt.run));
     }
