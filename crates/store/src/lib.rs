@@ -17,3 +17,7 @@ mod text;
 pub use cells::Row;
 pub use error::StoreError;
 pub use ports::*;
+
+/// Rows of runs that have not ended: the condition of the index `tree_agent_runs_live`, word for word. A database takes a
+/// partial index only for a query that names its condition; without it "what is live" reads every run there ever was.
+const LIVE: &str = "status IN ('queued', 'running', 'paused')";

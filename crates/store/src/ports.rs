@@ -261,6 +261,13 @@ pub struct RunQuery {
     pub limit: usize,
 }
 
+impl RunQuery {
+    /// True when no run that has ended is asked for.
+    pub(crate) fn only_live(&self) -> bool {
+        !self.statuses.is_empty() && !self.statuses.iter().any(|status| status.is_final())
+    }
+}
+
 /// A page, and whether there is more behind it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page<T> {

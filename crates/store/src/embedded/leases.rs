@@ -9,6 +9,7 @@ use tree_agent_contract::RunId;
 use super::EmbeddedStore;
 use super::append::execute;
 use super::connection::{map_error, now};
+use crate::LIVE;
 use crate::error::StoreError;
 use crate::ports::{Claim, Leases};
 
@@ -20,12 +21,11 @@ impl Leases for EmbeddedStore {
         self.write(move |tx| {
             let now = now().micros();
             let mut statement = tx
-                .prepare_cached(
+                .prepare_cached(&format!(
                     "SELECT id, epoch, head_seq FROM tree_agent_runs \
-                     WHERE status IN ('queued', 'running', 'paused') \
-                       AND (lease_expires_at IS NULL OR lease_expires_at < ?1) \
-                     ORDER BY created_at, id LIMIT ?2",
-                )
+                     WHERE {LIVE} AND (lease_expires_at IS NULL OR lease_expires_at < ?1) \
+                     ORDER BY created_at, id LIMIT ?2"
+                ))
                 .map_err(map_error)?;
             let rows = statement
                 .query_map([now, limit], |row| {

@@ -8,6 +8,7 @@ use tree_agent_contract::{NodeId, RunId, RunSpec, RunStatus, RunSummary, Timesta
 use super::EmbeddedStore;
 use super::append::{self, execute};
 use super::connection::{map_error, now};
+use crate::LIVE;
 use crate::batch::{FirstAppend, context_metrics};
 use crate::error::StoreError;
 use crate::ports::{Command, Created, NewRun, Page, PendingCommand, RunQuery, Runs};
@@ -77,6 +78,9 @@ impl Runs for EmbeddedStore {
             let names: Vec<_> =
                 query.statuses.iter().map(|status| param(Value::Text(status.as_str().into()))).collect();
             conditions.push(format!("status IN ({})", names.join(", ")));
+        }
+        if query.only_live() {
+            conditions.push(LIVE.into());
         }
         if let Some(project) = query.project_id {
             let id = param(Value::Text(project.to_string()));

@@ -7,6 +7,7 @@ use tree_agent_contract::RunId;
 use uuid::Uuid;
 
 use super::{PostgresStore, micros};
+use crate::LIVE;
 use crate::error::StoreError;
 use crate::ports::{Claim, Leases};
 
@@ -21,14 +22,15 @@ impl Leases for PostgresStore {
         let mut connection = self.connection().await?;
         let rows = connection
             .query(
-                "WITH free AS (SELECT id FROM tree_agent_runs \
-                     WHERE status IN ('queued', 'running', 'paused') \
-                       AND (lease_expires_at IS NULL OR lease_expires_at < now()) \
-                     ORDER BY created_at, id LIMIT $3 FOR UPDATE SKIP LOCKED), \
-                 claimed AS (UPDATE tree_agent_runs r SET epoch = r.epoch + 1, lease_owner = $1, \
-                     lease_expires_at = now() + $2 * interval '1 microsecond' \
-                     FROM free WHERE r.id = free.id RETURNING r.id, r.epoch, r.head_seq, r.created_at) \
-                 SELECT id, epoch, head_seq FROM claimed ORDER BY created_at, id",
+                &format!(
+                    "WITH free AS (SELECT id FROM tree_agent_runs \
+                         WHERE {LIVE} AND (lease_expires_at IS NULL OR lease_expires_at < now()) \
+                         ORDER BY created_at, id LIMIT $3 FOR UPDATE SKIP LOCKED), \
+                     claimed AS (UPDATE tree_agent_runs r SET epoch = r.epoch + 1, lease_owner = $1, \
+                         lease_expires_at = now() + $2 * interval '1 microsecond' \
+                         FROM free WHERE r.id = free.id RETURNING r.id, r.epoch, r.head_seq, r.created_at) \
+                     SELECT id, epoch, head_seq FROM claimed ORDER BY created_at, id"
+                ),
                 &[&owner, &(micros(ttl) as f64), &limit],
             )
             .await?;

@@ -11,6 +11,7 @@ use super::append::write;
 use super::columns::json;
 use super::connection::Connection;
 use super::types::{Json, JsonText, Time};
+use crate::LIVE;
 use crate::batch::{FirstAppend, context_metrics};
 use crate::error::StoreError;
 use crate::ports::{Command, Created, NewRun, Page, PendingCommand, RunQuery, Runs};
@@ -73,6 +74,9 @@ impl Runs for PostgresStore {
         if !statuses.is_empty() {
             params.push(&statuses);
             conditions.push(format!("status = ANY (${})", params.len()));
+        }
+        if query.only_live() {
+            conditions.push(LIVE.into());
         }
         if let Some(project) = &project {
             params.push(project);
