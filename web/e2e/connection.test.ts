@@ -104,5 +104,5 @@ describe('many pages of one browser', () => {
     await connection(background[6]!, 'ended');
     for (const page of [first, ...background]) expect(page.problems).toEqual([]);
     await context.close();
-  });
+  }, 240_000);
 });
