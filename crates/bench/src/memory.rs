@@ -9,14 +9,14 @@ use tree_agent_contract::Budgets;
 use crate::cluster::{Cluster, median, report};
 
 /// Leaves of a wide run; one of them is at work.
-const LEAVES: u32 = 64;
+const LEAVES: u32 = 256;
 /// Runs of one set. All sets together, and their calls, stay within what one driver takes.
 const RUNS: usize = 80;
-/// Long enough for the allocator to give back what a burst of new runs used.
-const SETTLE: Duration = Duration::from_secs(1);
+/// For what goes on behind a run that has come to rest.
+const SETTLE: Duration = Duration::from_millis(500);
 
-/// Sets of runs of one node, then sets of runs of 65: what each set adds to the driver. The first of a kind is left out,
-/// since it pays for what only grows once, such as buffers.
+/// Sets of runs of one node, then sets of runs of 257: what they add to the driver. The first of a kind pays for what only
+/// grows once, such as buffers.
 pub(crate) async fn run(cluster: &Cluster, repeat: usize) -> anyhow::Result<()> {
     let mut runs = Vec::new();
     let alone = bytes_per_run(cluster, 0, repeat, &mut runs).await?;
@@ -53,7 +53,8 @@ async fn settled(cluster: &Cluster) -> u64 {
     cluster.planner_memory()
 }
 
-/// Makes the runs and waits until all of their nodes are live.
+/// Makes the runs one after the other, each when the one before has come to rest: what a burst of new runs needs for a
+/// moment would stay with the allocator, and be taken for memory of live nodes or hide it.
 async fn start_runs(cluster: &Cluster, leaves: u32) -> anyhow::Result<Vec<String>> {
     let depth = leaves.min(1);
     let budgets = Budgets {
@@ -64,21 +65,23 @@ async fn start_runs(cluster: &Cluster, leaves: u32) -> anyhow::Result<Vec<String
         ..Budgets::default()
     };
     let model = format!("scripted:fanout={LEAVES},depth={depth},fail=hang");
+    let expected = u64::from(leaves) + 1;
     let mut runs = Vec::with_capacity(RUNS);
     for _ in 0..RUNS {
-        runs.push(cluster.create(&model, &budgets).await?.run_id);
-    }
-    let expected = RUNS as u64 * (u64::from(leaves) + 1);
-    let patience = Instant::now() + Duration::from_secs(60);
-    loop {
-        let mut nodes = 0;
-        for run in &runs {
-            nodes += cluster.get(run).await?.node_count;
+        let run = cluster.create(&model, &budgets).await?.run_id;
+        let patience = Instant::now() + Duration::from_secs(30);
+        loop {
+            let nodes = cluster.get(&run).await?.node_count;
+            if nodes == expected {
+                break;
+            }
+            ensure!(
+                Instant::now() < patience,
+                "only {nodes} of {expected} nodes of {run} are live after 30 s"
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        if nodes == expected {
-            return Ok(runs);
-        }
-        ensure!(Instant::now() < patience, "only {nodes} of {expected} nodes are live after 60 s");
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        runs.push(run);
     }
+    Ok(runs)
 }
