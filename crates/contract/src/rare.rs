@@ -50,3 +50,18 @@ impl<'de, T: Copy + Default + PartialEq + Deserialize<'de>> Deserialize<'de> for
         T::deserialize(deserializer).map(Self::from)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_back_to_the_default_is_as_if_it_had_never_been_set() {
+        let mut rare = Rare::from(7_u64);
+        assert_eq!((rare.get(), serde_json::to_string(&rare).unwrap().as_str()), (7, "7"));
+        assert_eq!(serde_json::from_str::<Rare<u64>>("7").unwrap(), rare);
+        rare.set(0);
+        assert_eq!((rare.get(), &rare), (0, &Rare::default()));
+        assert_eq!(size_of::<Rare<[u64; 7]>>(), size_of::<usize>());
+    }
+}
