@@ -48,6 +48,7 @@ async fn run() -> anyhow::Result<()> {
                     "unit": "events/s",
                     "baseline": baseline.round(),
                     "ratio": (value / baseline * 1_000.0).round() / 1_000.0,
+                    "repeat": ROUNDS,
                 })
             );
         }
