@@ -92,6 +92,13 @@ export class Gateway {
     return stdout;
   }
 
+  /** Stops, takes runs from the archives in `folder`, and starts again. */
+  async restore(folder: string, runs: string[]): Promise<void> {
+    await this.kill();
+    await run(BINARY, ['log', 'restore', folder, ...runs, '--data-dir', this.#data]);
+    await this.start();
+  }
+
   /** What a method such as `RunService/GetRun` answers over gRPC. */
   async rpc(method: string, request: string): Promise<string> {
     const { stdout } = await run(BUF, ['curl', '--protocol', 'grpc', '--http2-prior-knowledge', '-d', request, `${this.url}/treeagent.v1.${method}`], { maxBuffer: 64 << 20 });

@@ -1,11 +1,12 @@
 // What is hard on the page, against a real gateway: hostile documents, a flood of events, a run that is deleted while
-// it is watched, text that stands far back in a scratchpad.
+// it is watched, text that stands far back in a scratchpad, trees beyond what budgets allow.
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type EventLine, withNodes, writeArchive } from './archive';
 import { launch } from './browser';
 import { Gateway } from './gateway';
 import { close, connection, drawn, open, shownSeq, treeItem, until } from './page';
@@ -123,5 +124,38 @@ describe('a run that is deleted', () => {
     await page.getByTestId('connection').getByText('the run no longer exists').waitFor();
     await treeItem(page, /Deleted soon/).waitFor();
     await close(page);
+  });
+});
+
+describe('a tree beyond all budgets', () => {
+  it('of a depth of 1,000 or a fan-out of 10,000 is laid out, seen whole and reached to its last node', async () => {
+    const small = await gateway.run('Be the root of it', 'scripted:depth=0');
+    await ended(small);
+    const log = (await gateway.cli('events', small, '-o', 'jsonl')).trim().split('\n').map((line) => JSON.parse(line) as EventLine);
+    const trees = [Array.from({ length: 999 }, (_, n) => n), Array.from({ length: 10_000 }, () => 0)].map((parents) => withNodes(log, parents));
+    const folder = await mkdtemp(join(tmpdir(), 'tree-agent-archives-'));
+    for (const tree of trees) await writeArchive(folder, tree);
+    await gateway.restore(folder, trees.map((tree) => tree[0]!.runId));
+    await rm(folder, { recursive: true });
+    for (const tree of trees) {
+      const created = tree.filter((event) => event.type === 'tree.node_created');
+      const page = await open(browser, `${gateway.url}/runs/${tree[0]!.runId}`);
+      await connection(page, 'ended');
+      await page.locator('header').getByText(created.length.toLocaleString('en'), { exact: true }).waitFor();
+      await page.keyboard.press('0');
+      await drawn(page);
+      expect(await page.evaluate(() => document.querySelectorAll('*').length)).toBeLessThan(20_000);
+      await page.keyboard.press('t');
+      await page.keyboard.press('End');
+      await page.locator('[role=treeitem]:focus').waitFor();
+      await page.keyboard.press('Enter');
+      const last = created.at(-1)!.nodeId;
+      await page.locator(`[data-panel-node="${last}"]`).waitFor();
+      const [card, view] = [page.locator(`[data-card="${last}"]`), (await page.getByTestId('graph').boundingBox())!];
+      await card.waitFor();
+      const box = await until(async () => (await card.boundingBox())!, ({ x, y, width, height }) => x >= view.x && y >= view.y && x + width <= view.x + view.width && y + height <= view.y + view.height, 'it is in view');
+      expect(box.width).toBeGreaterThan(100);
+      await close(page);
+    }
   });
 });
