@@ -1,10 +1,10 @@
-//! The raw limit of the cluster's own Postgres: the event rows of a real run, inserted again by `unnest`, 100 at a time,
-//! with as many clients as a driver has lanes.
+//! The raw limit of the cluster's own Postgres: the event rows of a real run, all of them, inserted again by `unnest`,
+//! 100 at a time, with as many clients as a driver has lanes.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::{Client, NoTls, Row};
 use uuid::Uuid;
 
 /// Clients; a driver commits in as many lanes.
@@ -21,7 +21,7 @@ pub(crate) async fn connect() -> anyhow::Result<Client> {
     Ok(client)
 }
 
-/// The rows that are inserted, column by column.
+/// The rows of one insert, column by column.
 #[derive(Clone)]
 struct Rows {
     seq: Vec<i64>,
@@ -53,27 +53,29 @@ pub(crate) async fn events_per_second(run_id: &str, time: Duration) -> anyhow::R
     Ok(rate)
 }
 
-async fn rows(client: &Client, run_id: &str) -> anyhow::Result<Rows> {
+/// The run's events, insert by insert.
+async fn rows(client: &Client, run_id: &str) -> anyhow::Result<Vec<Rows>> {
     let run: Uuid = run_id.parse()?;
     let found = client
         .query(
             "SELECT seq, node_id, parent_node_id, event_type, payload::text, created_at FROM tree_agent_events \
-             WHERE run_id = $1 ORDER BY seq LIMIT $2",
-            &[&run, &(ROWS as i64)],
+             WHERE run_id = $1 ORDER BY seq",
+            &[&run],
         )
         .await?;
-    ensure!(found.len() == ROWS, "run {run} has only {} events", found.len());
-    Ok(Rows {
-        seq: found.iter().map(|row| row.get(0)).collect(),
-        node: found.iter().map(|row| row.get(1)).collect(),
-        parent: found.iter().map(|row| row.get(2)).collect(),
-        kind: found.iter().map(|row| row.get(3)).collect(),
-        payload: found.iter().map(|row| row.get(4)).collect(),
-        at: found.iter().map(|row| row.get(5)).collect(),
-    })
+    ensure!(found.len() >= ROWS, "run {run} has only {} events", found.len());
+    let insert = |rows: &[Row]| Rows {
+        seq: rows.iter().map(|row| row.get(0)).collect(),
+        node: rows.iter().map(|row| row.get(1)).collect(),
+        parent: rows.iter().map(|row| row.get(2)).collect(),
+        kind: rows.iter().map(|row| row.get(3)).collect(),
+        payload: rows.iter().map(|row| row.get(4)).collect(),
+        at: rows.iter().map(|row| row.get(5)).collect(),
+    };
+    Ok(found.chunks(ROWS).map(insert).collect())
 }
 
-async fn insert(rows: Rows, begun: Instant, time: Duration) -> anyhow::Result<u64> {
+async fn insert(inserts: Vec<Rows>, begun: Instant, time: Duration) -> anyhow::Result<u64> {
     let client = connect().await?;
     client.batch_execute("SET plan_cache_mode = force_generic_plan; SET jit = off").await?;
     let statement = client
@@ -84,13 +86,19 @@ async fn insert(rows: Rows, begun: Instant, time: Duration) -> anyhow::Result<u6
         )
         .await?;
     let mut inserted = 0;
-    while begun.elapsed() < time {
-        // A new run each time, as many runs would be.
-        let run = vec![Uuid::now_v7(); ROWS];
-        let id: Vec<Uuid> = (0..ROWS).map(|_| Uuid::now_v7()).collect();
-        let Rows { seq, node, parent, kind, payload, at } = &rows;
-        client.execute(&statement, &[&run, seq, &id, node, parent, kind, payload, at]).await?;
-        inserted += ROWS as u64;
+    let mut run = Uuid::now_v7();
+    for Rows { seq, node, parent, kind, payload, at } in inserts.iter().cycle() {
+        if begun.elapsed() >= time {
+            break;
+        }
+        // A new run each time round, as many runs would be.
+        if seq[0] == 1 {
+            run = Uuid::now_v7();
+        }
+        let runs = vec![run; seq.len()];
+        let id: Vec<Uuid> = seq.iter().map(|_| Uuid::now_v7()).collect();
+        client.execute(&statement, &[&runs, seq, &id, node, parent, kind, payload, at]).await?;
+        inserted += seq.len() as u64;
     }
     Ok(inserted)
 }

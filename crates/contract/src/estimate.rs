@@ -44,7 +44,7 @@ pub struct Estimate {
     pub depth: u32,
     /// Calls of the planner that are answered.
     pub plan_calls: u64,
-    /// Calls of the executor that are answered.
+    /// Calls of the executor that are answered or, after a replan, given up.
     pub execute_calls: u64,
     /// Calls of the aggregator that are answered.
     pub aggregate_calls: u64,
@@ -83,9 +83,12 @@ impl Estimate {
             may_plan = nodes;
             depth = budgets.max_depth.min(u32::try_from(nodes - 1).unwrap_or(u32::MAX));
         }
+        let may_have_children = may_plan.min(nodes - 1);
         let plan_calls = may_plan.saturating_mul(plans);
-        let aggregate_calls = may_plan.min(nodes - 1).saturating_mul(plans);
-        let calls = [plan_calls, nodes, aggregate_calls];
+        let aggregate_calls = may_have_children.saturating_mul(plans);
+        // Every node executes once. One with children may do so after a replan, and when that fails after each further one.
+        let execute_calls = nodes.saturating_add(may_have_children.saturating_mul(plans.saturating_sub(2)));
+        let calls = [plan_calls, execute_calls, aggregate_calls];
         let sum = |each: [Option<u64>; 3]| {
             calls.iter().zip(each).try_fold(0_u64, |sum, (calls, each)| {
                 let all = calls.saturating_mul(budgets.max_attempts.into()).saturating_mul(each?);
@@ -100,7 +103,7 @@ impl Estimate {
             nodes,
             depth,
             plan_calls,
-            execute_calls: nodes,
+            execute_calls,
             aggregate_calls,
             attempts: budgets.max_attempts,
             tokens: bound(budgets.max_tokens, tokens),
@@ -170,6 +173,16 @@ mod tests {
         assert_eq!(estimate.unlimited, [""; 0]);
         let dear = Estimate::of(&Budgets { max_cost_micros: None, ..budgets }, Some(&costs));
         assert_eq!((dear.cost_micros, dear.unlimited), (None, vec!["maxCostMicros".to_owned()]));
+    }
+
+    #[test]
+    fn a_node_may_execute_after_each_replan_when_that_failed_before() {
+        let calls = |max_replans_per_node| {
+            let budgets = Budgets { max_nodes: 2, max_replans_per_node, ..Budgets::default() };
+            Estimate::of(&budgets, None).execute_calls
+        };
+        // The root and its child once each, and the root again for every replan but the first.
+        assert_eq!([0, 1, 2, 3].map(calls), [2, 2, 3, 4]);
     }
 
     #[test]

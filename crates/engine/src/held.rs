@@ -136,5 +136,9 @@ impl Deciding<'_> {
             Input::Failed(key, error) => self.on_failure(at, key, error),
             Input::Claimed | Input::Cancel { .. } | Input::Abandon { .. } | Input::Tick => {}
         }
+        // What a call says after its end, a doubled answer for one, must not hold up the news of the call after it.
+        if !self.run.in_flight.contains_key(&at) {
+            self.run.held.remove(&at);
+        }
     }
 }

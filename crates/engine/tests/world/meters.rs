@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tree_agent_contract::event::EventBody;
-use tree_agent_contract::graph::Usage;
+use tree_agent_contract::graph::{GraphStep, Usage};
 use tree_agent_contract::role::CallContext;
 use tree_agent_contract::*;
 use tree_agent_engine::{CallInput, CallKey, CallKind, RoleCall, Run};
@@ -96,17 +96,21 @@ impl Meters {
             .collect();
         all.push(("maxWallClockMs", budgets.max_wall_clock_ms, now.millis_since(started)));
         if call.key.kind == CallKind::Plan {
-            let mut planned = BTreeSet::from([run.graph().nodes()[0].id]);
-            planned.extend(run.graph().nodes().iter().map(|n| n.id));
-            let steps = run
-                .graph()
-                .nodes()
-                .iter()
-                .flat_map(|n| &n.plan)
-                .flat_map(|p| &p.bands)
-                .flat_map(|b| &b.steps);
-            let open = steps.filter(|s| s.node_id.is_none()).count() as u64;
-            all.push(("maxNodes", budgets.max_nodes.into(), planned.len() as u64 + open));
+            let nodes = run.graph().nodes();
+            // A step that names completed work again makes no node.
+            let done = |parent, step: &GraphStep| {
+                nodes.iter().any(|n| {
+                    n.parent_id == Some(parent)
+                        && n.step_id.as_ref() == Some(&step.step_id)
+                        && n.status == NodeStatus::Completed
+                })
+            };
+            let open = nodes.iter().map(|n| {
+                let steps = n.plan.iter().flat_map(|p| &p.bands).flat_map(|b| &b.steps);
+                steps.filter(|s| s.node_id.is_none() && !done(n.id, s)).count() as u64
+            });
+            let planned = nodes.len() as u64 + open.sum::<u64>();
+            all.push(("maxNodes", budgets.max_nodes.into(), planned));
         }
         let near = |&&(_, limit, used): &&(&str, u64, u64)| used as f64 >= 0.8 * limit as f64;
         match &context(call).finish {

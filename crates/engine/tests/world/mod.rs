@@ -242,7 +242,8 @@ impl World {
     fn write(&mut self, key: CallKey) -> String {
         let mut wrote = String::new();
         for n in 0..self.roll() % 9 {
-            let piece = format!("{}:{n} ", self.log.len());
+            // Delimited on both sides, so that no piece is the end of another one.
+            let piece = format!("[{}:{n}] ", self.log.len());
             wrote.push_str(&piece);
             self.feed(Input::Update(key, RoleUpdate::Scratchpad(ScratchpadDelta { append_markdown: piece })));
             self.now = self.now.plus_millis(u64::from(self.roll()));
