@@ -11,6 +11,11 @@ use tree_agent_contract::{Budgets, RunStatus, limits};
 use tree_agent_proto::v1::run_service_client::RunServiceClient;
 use tree_agent_proto::{Wire, v1 as pb};
 
+/// How often it is looked which of many runs have ended: looking takes processor time from them.
+const LOOK: Duration = Duration::from_millis(25);
+/// The same for one run alone, which is over within some tens of milliseconds.
+const LOOK_ALONE: Duration = Duration::from_millis(10);
+
 /// Services whose processor time is told apart.
 const PARTS: [&str; 6] = ["PLANNER", "EXECUTOR", "AGGREGATOR", "GATEWAY", "POSTGRES", "REDIS"];
 
@@ -114,7 +119,7 @@ impl Cluster {
     }
 
     /// Makes `count` runs, `parallel` at a time, and waits for all of them. What is asked of the gateway meanwhile
-    /// is one list of live runs every 10 ms.
+    /// is one list of live runs every [`LOOK`], or [`LOOK_ALONE`].
     pub(crate) async fn complete(
         &self,
         model: &str,
@@ -132,7 +137,7 @@ impl Cluster {
                 made.push(run.run_id.clone());
                 open.push(run.run_id);
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(if parallel == 1 { LOOK_ALONE } else { LOOK }).await;
             let live = self.live().await?;
             open.retain(|run| live.contains(run));
         }

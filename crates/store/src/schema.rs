@@ -12,6 +12,7 @@ const POSTGRES: &[(&str, &str)] = &[
     ("V2__run_usage", include_str!("../../../migrations/postgres/V2__run_usage.sql")),
     ("V3__document_offsets", include_str!("../../../migrations/postgres/V3__document_offsets.sql")),
     ("V4__partitions", include_str!("../../../migrations/postgres/V4__partitions.sql")),
+    ("V5__document_room", include_str!("../../../migrations/postgres/V5__document_room.sql")),
 ];
 
 const EMBEDDED: &[(&str, &str)] = &[

@@ -6,7 +6,7 @@ use std::time::Duration;
 use deadpool_postgres::tokio_postgres::error::{DbError, SqlState};
 use deadpool_postgres::tokio_postgres::types::ToSql;
 use deadpool_postgres::tokio_postgres::{self, NoTls, Row, Statement};
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, QueueMode, RecyclingMethod, Runtime};
 
 use crate::error::{LockHeld, StoreError};
 
@@ -86,6 +86,8 @@ impl Connections {
             Manager::from_config(postgres, NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
         let pool = Pool::builder(manager)
             .max_size(config.max_connections.max(1))
+            // The one used last: its server process has its plans and tables in the processor's caches.
+            .queue_mode(QueueMode::Lifo)
             .wait_timeout(Some(config.connect_timeout))
             .create_timeout(Some(config.connect_timeout))
             .recycle_timeout(Some(config.connect_timeout))
