@@ -4,6 +4,8 @@
 //! The client follows the cluster's layout by itself once a command is redirected. What it does not do is noticed
 //! here: a slot that moves away unsubscribes its topics, and a node that dies takes its subscriptions along. Either
 //! marks topics as lost, and lost topics are subscribed to again, wherever they are now, until that is confirmed.
+//! After an outage of all nodes it may also send nothing any more, although they are back: a connection without
+//! answers is replaced.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInf
 use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisResult};
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::redis_adapter::topic_of;
 use crate::topics::{Leave, Listener, Topics};
@@ -34,6 +37,8 @@ const FIRST: Duration = Duration::from_secs(1);
 const CHECK: Duration = Duration::from_secs(5);
 /// How soon a connection in doubt, or a lost topic, is looked at again.
 const AGAIN: Duration = Duration::from_millis(100);
+/// How long a connection may be without an answer before a new one takes its place.
+const SILENT: Duration = Duration::from_secs(3);
 /// Topics that are subscribed to at the same time after an outage.
 const AT_ONCE: usize = 64;
 
@@ -90,14 +95,13 @@ impl RedisClusterFanout {
         let keeper = shared.clone();
         let tasks = vec![
             tokio::spawn(async move {
-                set_publishing.send_replace(Some(reach(&publisher).await));
-                // Receivers see a closed channel as one that changes no more.
-                std::future::pending::<()>().await;
+                let mut link = Link::reach(publisher, set_publishing).await;
+                loop {
+                    link.check().await;
+                    tokio::time::sleep(CHECK).await;
+                }
             }),
-            tokio::spawn(async move {
-                set_listening.send_replace(Some(reach(&listener).await));
-                keeper.keep().await;
-            }),
+            tokio::spawn(async move { keeper.keep(Link::reach(listener, set_listening).await).await }),
         ];
         if tokio::time::timeout(FIRST, shared.first_contact()).await.is_err() {
             tracing::warn!("the Redis Cluster cannot be reached; watchers read the log until it can");
@@ -141,16 +145,50 @@ fn client(
     builder.build().map_err(|e| FanoutError::caused("the Redis Cluster cannot be used", e))
 }
 
-/// Connects, for as long as it takes.
-async fn reach(client: &ClusterClient) -> ClusterConnection {
-    loop {
-        match client.get_async_connection().await {
-            Ok(connection) => return connection,
-            Err(error) => {
-                tracing::debug!(%error, "no node of the Redis Cluster answers");
-                tokio::time::sleep(AGAIN).await;
+/// A connection to the cluster, replaced when it does not answer.
+struct Link {
+    client: ClusterClient,
+    connection: ClusterConnection,
+    /// Where others find it.
+    shown: watch::Sender<Option<ClusterConnection>>,
+    answered: Instant,
+}
+
+impl Link {
+    /// Connects, for as long as it takes.
+    async fn reach(client: ClusterClient, shown: watch::Sender<Option<ClusterConnection>>) -> Self {
+        let connection = loop {
+            match client.get_async_connection().await {
+                Ok(connection) => break connection,
+                Err(error) => {
+                    tracing::debug!(%error, "no node of the Redis Cluster answers");
+                    tokio::time::sleep(AGAIN).await;
+                }
             }
+        };
+        shown.send_replace(Some(connection.clone()));
+        Self { client, connection, shown, answered: Instant::now() }
+    }
+
+    /// Whether some node answers now, and whether the connection is a new one.
+    async fn check(&mut self) -> (bool, bool) {
+        let random = RoutingInfo::SingleNode(SingleNodeRoutingInfo::Random);
+        let ping = self.connection.route_command(redis::cmd("PING"), random);
+        if tokio::time::timeout(REQUEST, ping).await.is_ok_and(|answer| answer.is_ok()) {
+            self.answered = Instant::now();
+            return (true, false);
         }
+        if self.answered.elapsed() < SILENT {
+            return (false, false);
+        }
+        let Ok(Ok(connection)) = tokio::time::timeout(REQUEST, self.client.get_async_connection()).await
+        else {
+            return (false, false);
+        };
+        tracing::info!("a connection to the Redis Cluster that did not answer is replaced");
+        self.shown.send_replace(Some(connection.clone()));
+        (self.connection, self.answered) = (connection, Instant::now());
+        (true, true)
     }
 }
 
@@ -268,16 +306,16 @@ impl Shared {
     }
 
     /// Keeps the state true and the topics subscribed to.
-    async fn keep(&self) {
+    async fn keep(&self, mut link: Link) {
         loop {
-            let Some(mut connection) = self.listening.borrow().clone() else { return };
-            let random = RoutingInfo::SingleNode(SingleNodeRoutingInfo::Random);
-            let ping = connection.route_command(redis::cmd("PING"), random);
-            let up = tokio::time::timeout(REQUEST, ping).await.is_ok_and(|answer| answer.is_ok());
+            let (up, replaced) = link.check().await;
+            if replaced {
+                self.topics.lost();
+            }
             if self.state.up.swap(up, Ordering::AcqRel) != up {
                 tracing::info!(up, "connection to the Redis Cluster");
             }
-            let mended = up && self.mend(&connection).await;
+            let mended = up && self.mend(&link.connection).await;
             let wait = if mended { CHECK } else { AGAIN };
             let _ = tokio::time::timeout(wait, self.state.doubt.notified()).await;
         }
