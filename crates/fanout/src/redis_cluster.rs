@@ -97,8 +97,8 @@ impl RedisClusterFanout {
             tokio::spawn(async move {
                 let mut link = Link::reach(publisher, set_publishing).await;
                 loop {
-                    link.check().await;
-                    tokio::time::sleep(CHECK).await;
+                    let (up, _) = link.check().await;
+                    tokio::time::sleep(if up { CHECK } else { AGAIN }).await;
                 }
             }),
             tokio::spawn(async move { keeper.keep(Link::reach(listener, set_listening).await).await }),
@@ -151,7 +151,8 @@ struct Link {
     connection: ClusterConnection,
     /// Where others find it.
     shown: watch::Sender<Option<ClusterConnection>>,
-    answered: Instant,
+    /// Since when it has not answered.
+    silent: Option<Instant>,
 }
 
 impl Link {
@@ -167,7 +168,7 @@ impl Link {
             }
         };
         shown.send_replace(Some(connection.clone()));
-        Self { client, connection, shown, answered: Instant::now() }
+        Self { client, connection, shown, silent: None }
     }
 
     /// Whether some node answers now, and whether the connection is a new one.
@@ -175,10 +176,10 @@ impl Link {
         let random = RoutingInfo::SingleNode(SingleNodeRoutingInfo::Random);
         let ping = self.connection.route_command(redis::cmd("PING"), random);
         if tokio::time::timeout(REQUEST, ping).await.is_ok_and(|answer| answer.is_ok()) {
-            self.answered = Instant::now();
+            self.silent = None;
             return (true, false);
         }
-        if self.answered.elapsed() < SILENT {
+        if self.silent.get_or_insert_with(Instant::now).elapsed() < SILENT {
             return (false, false);
         }
         let Ok(Ok(connection)) = tokio::time::timeout(REQUEST, self.client.get_async_connection()).await
@@ -187,7 +188,7 @@ impl Link {
         };
         tracing::info!("a connection to the Redis Cluster that did not answer is replaced");
         self.shown.send_replace(Some(connection.clone()));
-        (self.connection, self.answered) = (connection, Instant::now());
+        (self.connection, self.silent) = (connection, None);
         (true, true)
     }
 }
