@@ -1,5 +1,5 @@
 //! Random worlds: plans, outcomes, failures, delays and driver crashes are drawn by proptest, and the invariants of
-//! the design are checked on the log that results. `PROPTEST_CASES` says how many worlds each test draws (256 when unset).
+//! the design are checked on the log that results. `PROPTEST_CASES` says how many worlds each test draws (400 when unset).
 
 mod examples;
 mod world;
@@ -8,8 +8,12 @@ use proptest::prelude::*;
 use tree_agent_engine::Run;
 use world::{World, WorldPlan};
 
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").map_or(400, |cases| cases.parse().expect("PROPTEST_CASES is a number"))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 2_000, ..ProptestConfig::default() })]
 
     #[test]
     fn every_run_ends_and_keeps_the_invariants(plan in world::plans()) {

@@ -54,7 +54,7 @@ fn message(n: u32) -> Bytes {
 }
 
 async fn next(subscription: &mut Subscription) -> Signal {
-    let signal = tokio::time::timeout(Duration::from_secs(30), subscription.next()).await;
+    let signal = tokio::time::timeout(Duration::from_secs(10), subscription.next()).await;
     signal.expect("a signal in time").expect("the adapter is there")
 }
 
