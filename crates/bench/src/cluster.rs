@@ -11,10 +11,11 @@ use tree_agent_contract::{Budgets, RunStatus, limits};
 use tree_agent_proto::v1::run_service_client::RunServiceClient;
 use tree_agent_proto::{Wire, v1 as pb};
 
-/// How often it is looked which of many runs have ended: looking takes processor time from them.
+/// How often it is looked which runs have ended while others wait for their places: looking takes processor time from
+/// them.
 const LOOK: Duration = Duration::from_millis(25);
-/// The same for one run alone, which is over within some tens of milliseconds.
-const LOOK_ALONE: Duration = Duration::from_millis(10);
+/// The same when no run waits: what is measured ends with the last one.
+const LAST_LOOK: Duration = Duration::from_millis(10);
 
 /// Services whose processor time is told apart.
 const PARTS: [&str; 6] = ["PLANNER", "EXECUTOR", "AGGREGATOR", "GATEWAY", "POSTGRES", "REDIS"];
@@ -25,18 +26,11 @@ pub(crate) struct Cluster {
     pids: BTreeMap<&'static str, Vec<u32>>,
 }
 
-/// How a run ended and what it wrote.
+/// What runs wrote.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) nodes: u64,
     pub(crate) events: u64,
-}
-
-/// What [`Cluster::complete`] gives: the sums, and one of the runs.
-#[derive(Clone, Debug)]
-pub(crate) struct Completed {
-    pub(crate) totals: Totals,
-    pub(crate) run_id: String,
 }
 
 impl Cluster {
@@ -118,15 +112,15 @@ impl Cluster {
         Ok(page.runs.into_iter().map(|r| r.run_id).collect())
     }
 
-    /// Makes `count` runs, `parallel` at a time, and waits for all of them. What is asked of the gateway meanwhile
-    /// is one list of live runs every [`LOOK`], or [`LOOK_ALONE`].
+    /// Makes `count` runs, `parallel` at a time, waits for all of them and gives their ids. What is asked of the gateway
+    /// meanwhile is one list of live runs every [`LOOK`], or [`LAST_LOOK`].
     pub(crate) async fn complete(
         &self,
         model: &str,
         budgets: &Budgets,
         count: usize,
         parallel: usize,
-    ) -> anyhow::Result<Completed> {
+    ) -> anyhow::Result<Vec<String>> {
         let mut made: Vec<String> = Vec::with_capacity(count);
         let mut open: Vec<String> = Vec::new();
         let patience = Instant::now() + Duration::from_secs(300);
@@ -137,23 +131,24 @@ impl Cluster {
                 made.push(run.run_id.clone());
                 open.push(run.run_id);
             }
-            tokio::time::sleep(if parallel == 1 { LOOK_ALONE } else { LOOK }).await;
+            tokio::time::sleep(if made.len() < count { LOOK } else { LAST_LOOK }).await;
             let live = self.live().await?;
             open.retain(|run| live.contains(run));
         }
+        Ok(made)
+    }
+
+    /// What completed runs wrote; an error when one of them ended otherwise.
+    pub(crate) async fn totals(&self, runs: &[String]) -> anyhow::Result<Totals> {
         let mut totals = Totals::default();
-        for run in &made {
+        for run in runs {
             let run = self.get(run).await?;
-            ensure!(
-                run.status() == pb::RunStatus::Completed,
-                "run {} ended as {:?}",
-                run.run_id,
-                run.status()
-            );
+            let status = run.status();
+            ensure!(status == pb::RunStatus::Completed, "run {} ended as {status:?}", run.run_id);
             totals.nodes += run.node_count;
             totals.events += run.head_seq;
         }
-        Ok(Completed { totals, run_id: made.pop().context("at least one run")? })
+        Ok(totals)
     }
 
     /// Processor seconds of each part since it began, its ended children included.
