@@ -10,8 +10,8 @@ mod broker;
 mod grpc;
 mod message;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -29,15 +29,18 @@ const AHEAD: u64 = 96;
 const CHUNK: u64 = 16;
 /// Events of one publication when a driver is busy, about.
 const BATCH: u64 = 16;
+/// What is told of delays.
+const SHARES: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
 
 /// What every client of a measurement shares.
 #[derive(Default)]
 struct Board {
     /// Events heard, per client.
     heard: Vec<AtomicU64>,
-    /// Delays in microseconds are noted while this is set.
+    /// Delays are noted while this is set.
     timing: AtomicBool,
-    delays: std::sync::Mutex<Vec<f64>>,
+    /// In milliseconds.
+    delays: Mutex<Vec<f64>>,
 }
 
 impl Board {
@@ -47,7 +50,7 @@ impl Board {
 
     /// Events that every client has heard.
     fn slowest(&self) -> u64 {
-        self.heard.iter().map(|n| n.load(Ordering::Relaxed)).min().unwrap_or_default()
+        self.heard.iter().map(|n| n.load(Ordering::Acquire)).min().unwrap_or_default()
     }
 
     async fn reached(&self, events: u64) -> anyhow::Result<()> {
@@ -92,13 +95,20 @@ pub(crate) async fn run(cluster: &Cluster, repeat: usize, quick: bool) -> anyhow
             );
         }
         let rate = 20_000.0 / clients as f64;
-        ours.steady(&mut publisher, &maker, rate, seconds).await?;
-        plain.steady(&mut publisher, &maker, rate, seconds).await?;
-        let (ours, plain) = (ours.delays(), plain.delays());
-        for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
-            let (value, baseline) = (quantile(&ours, share), quantile(&plain, share));
+        let (mut values, mut baselines) = ([vec![], vec![]], [vec![], vec![]]);
+        for _ in 0..repeat {
+            for (side, quantiles) in [(&mut ours, &mut values), (&mut plain, &mut baselines)] {
+                let delays = side.steady(&mut publisher, &maker, rate, seconds).await?;
+                for ((_, share), seen) in SHARES.iter().zip(quantiles) {
+                    seen.push(quantile(&delays, *share));
+                }
+            }
+        }
+        for ((name, _), (value, baseline)) in SHARES.iter().zip(values.into_iter().zip(baselines)) {
+            let (value, baseline) = (median(value), median(baseline));
             let more = json!({
-                "baseline": round(baseline), "ratio": round(value / baseline), "deliveries_per_second": 20_000,
+                "baseline": round(baseline), "ratio": round(value / baseline), "repeat": repeat,
+                "deliveries_per_second": 20_000,
             });
             report(&format!("fan-out to {clients}, delay {name}"), value, "ms", more);
         }
@@ -146,14 +156,15 @@ impl Side {
         Ok(deliveries as f64 / begun.elapsed().as_secs_f64())
     }
 
-    /// Publishes `rate` single events a second, evenly, and notes when each client has them.
+    /// Publishes `rate` single events a second, evenly. Returns after how many milliseconds each client had each of them,
+    /// ascending.
     async fn steady(
         &mut self,
         publisher: &mut Publisher,
         maker: &Maker,
         rate: f64,
         seconds: f64,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Vec<f64>> {
         let heard = self.board.slowest();
         self.board.timing.store(true, Ordering::Relaxed);
         let count = (rate * seconds) as u64;
@@ -163,15 +174,11 @@ impl Side {
             publisher.publish(&self.topic, &[maker.batch(self.seq, 1)]).await?;
             self.seq += 1;
         }
-        self.board.reached(heard + count).await.context("at a steady rate")
-    }
-
-    /// The delays in milliseconds that were noted, ascending.
-    fn delays(&self) -> Vec<f64> {
-        let delays = self.board.delays.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut delays = delays.clone();
+        self.board.reached(heard + count).await.context("at a steady rate")?;
+        self.board.timing.store(false, Ordering::Relaxed);
+        let mut delays = std::mem::take(&mut *self.board.delays());
         delays.sort_by(f64::total_cmp);
-        delays
+        Ok(delays)
     }
 }
 
@@ -204,10 +211,11 @@ async fn watchers(run_id: &str, head: u64, board: &Arc<Board>) -> anyhow::Result
             // A stream that ends shows as a client that hears no more.
             while let Ok(Some(kind)) = messages.next_kind().await {
                 if kind == message::EVENT {
-                    board.heard[client].fetch_add(1, Ordering::Relaxed);
                     if board.timing.load(Ordering::Relaxed) {
-                        board.note(message::delay_of_response(messages.body()));
+                        board.delays().extend(message::delay_of_response(messages.body()));
                     }
+                    // Last: a measurement is over when all is counted.
+                    board.heard[client].fetch_add(1, Ordering::Release);
                 }
             }
         }));
@@ -216,7 +224,7 @@ async fn watchers(run_id: &str, head: u64, board: &Arc<Board>) -> anyhow::Result
 }
 
 impl Board {
-    fn note(&self, delay: Option<f64>) {
-        self.delays.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend(delay);
+    fn delays(&self) -> MutexGuard<'_, Vec<f64>> {
+        self.delays.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

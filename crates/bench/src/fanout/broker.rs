@@ -72,10 +72,10 @@ pub(super) async fn subscribers(topic: &str, maker: &Maker, board: &Arc<Board>) 
                 if board.timing.load(Ordering::Relaxed) {
                     for i in 0..whole {
                         let at = i * each + prefix;
-                        board.note(delay_of_batch(&buffer[at..at + single]));
+                        board.delays().extend(delay_of_batch(&buffer[at..at + single]));
                     }
                 }
-                board.heard[client].fetch_add(whole as u64, Ordering::Relaxed);
+                board.heard[client].fetch_add(whole as u64, Ordering::Release);
                 // Every message has the same length, so that counting is a division.
                 let _ = buffer.split_to(whole * each);
                 buffer.reserve(64 * 1024);
