@@ -97,8 +97,8 @@ impl RedisClusterFanout {
             tokio::spawn(async move {
                 let mut link = Link::reach(publisher, set_publishing).await;
                 loop {
-                    let (up, _) = link.check().await;
-                    tokio::time::sleep(if up { CHECK } else { AGAIN }).await;
+                    let contact = link.check().await;
+                    tokio::time::sleep(if contact == Contact::None { AGAIN } else { CHECK }).await;
                 }
             }),
             tokio::spawn(async move { keeper.keep(Link::reach(listener, set_listening).await).await }),
@@ -145,6 +145,17 @@ fn client(
     builder.build().map_err(|e| FanoutError::caused("the Redis Cluster cannot be used", e))
 }
 
+/// What [`Link::check`] found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Contact {
+    /// No node answers now.
+    None,
+    /// A node answers on the connection that there was.
+    Kept,
+    /// A node answers on a new connection, which has no subscriptions.
+    Renewed,
+}
+
 /// A connection to the cluster, replaced when it does not answer.
 struct Link {
     client: ClusterClient,
@@ -171,25 +182,25 @@ impl Link {
         Self { client, connection, shown, silent: None }
     }
 
-    /// Whether some node answers now, and whether the connection is a new one.
-    async fn check(&mut self) -> (bool, bool) {
+    /// Asks some node.
+    async fn check(&mut self) -> Contact {
         let random = RoutingInfo::SingleNode(SingleNodeRoutingInfo::Random);
         let ping = self.connection.route_command(redis::cmd("PING"), random);
         if tokio::time::timeout(REQUEST, ping).await.is_ok_and(|answer| answer.is_ok()) {
             self.silent = None;
-            return (true, false);
+            return Contact::Kept;
         }
         if self.silent.get_or_insert_with(Instant::now).elapsed() < SILENT {
-            return (false, false);
+            return Contact::None;
         }
         let Ok(Ok(connection)) = tokio::time::timeout(REQUEST, self.client.get_async_connection()).await
         else {
-            return (false, false);
+            return Contact::None;
         };
         tracing::info!("a connection to the Redis Cluster that did not answer is replaced");
         self.shown.send_replace(Some(connection.clone()));
         (self.connection, self.silent) = (connection, None);
-        (true, true)
+        Contact::Renewed
     }
 }
 
@@ -309,10 +320,11 @@ impl Shared {
     /// Keeps the state true and the topics subscribed to.
     async fn keep(&self, mut link: Link) {
         loop {
-            let (up, replaced) = link.check().await;
-            if replaced {
+            let contact = link.check().await;
+            if contact == Contact::Renewed {
                 self.topics.lost();
             }
+            let up = contact != Contact::None;
             if self.state.up.swap(up, Ordering::AcqRel) != up {
                 tracing::info!(up, "connection to the Redis Cluster");
             }
