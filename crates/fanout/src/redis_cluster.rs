@@ -98,7 +98,7 @@ impl RedisClusterFanout {
                 let mut link = Link::reach(publisher, set_publishing).await;
                 loop {
                     let contact = link.check().await;
-                    tokio::time::sleep(if contact == Contact::None { AGAIN } else { CHECK }).await;
+                    tokio::time::sleep(if contact == Contact::Silent { AGAIN } else { CHECK }).await;
                 }
             }),
             tokio::spawn(async move { keeper.keep(Link::reach(listener, set_listening).await).await }),
@@ -149,7 +149,7 @@ fn client(
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Contact {
     /// No node answers now.
-    None,
+    Silent,
     /// A node answers on the connection that there was.
     Kept,
     /// A node answers on a new connection, which has no subscriptions.
@@ -191,11 +191,11 @@ impl Link {
             return Contact::Kept;
         }
         if self.silent.get_or_insert_with(Instant::now).elapsed() < SILENT {
-            return Contact::None;
+            return Contact::Silent;
         }
         let Ok(Ok(connection)) = tokio::time::timeout(REQUEST, self.client.get_async_connection()).await
         else {
-            return Contact::None;
+            return Contact::Silent;
         };
         tracing::info!("a connection to the Redis Cluster that did not answer is replaced");
         self.shown.send_replace(Some(connection.clone()));
@@ -324,7 +324,7 @@ impl Shared {
             if contact == Contact::Renewed {
                 self.topics.lost();
             }
-            let up = contact != Contact::None;
+            let up = contact != Contact::Silent;
             if self.state.up.swap(up, Ordering::AcqRel) != up {
                 tracing::info!(up, "connection to the Redis Cluster");
             }
