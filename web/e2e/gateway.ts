@@ -3,22 +3,14 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { Port } from './port';
 
 const run = promisify(execFile);
 const BUF = new URL('../node_modules/.bin/buf', import.meta.url).pathname;
 const BINARY = process.env.TREE_AGENT_BIN ?? new URL('../../target/debug/tree-agent', import.meta.url).pathname;
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === 'object' && address !== null ? address.port : 0;
-}
 
 interface UsageJson {
   inputTokens: number;
@@ -38,6 +30,7 @@ export class Gateway {
   readonly #options: string[];
   readonly #env: Record<string, string>;
   #data = '';
+  #port: Port | undefined;
   #process: ChildProcess | undefined;
 
   /** More options and variables of `tree-agent dev`. */
@@ -50,7 +43,8 @@ export class Gateway {
     if (!existsSync(BINARY)) throw new Error(`${BINARY} is not there: build it with "cargo build -p tree-agent-cli", or set TREE_AGENT_BIN`);
     if (this.#data === '') {
       this.#data = await mkdtemp(join(tmpdir(), 'tree-agent-web-'));
-      this.url = `http://127.0.0.1:${await freePort()}`;
+      this.#port = await Port.claim();
+      this.url = `http://127.0.0.1:${this.#port.number}`;
     }
     const listen = this.url.replace('http://', '');
     this.#process = spawn(BINARY, ['dev', '--listen', listen, '--data-dir', this.#data, ...this.#options], { stdio: 'ignore', env: { ...process.env, ...this.#env } });
@@ -81,6 +75,8 @@ export class Gateway {
 
   async stop(): Promise<void> {
     await this.kill();
+    this.#port?.release();
+    this.#port = undefined;
     if (this.#data !== '') await rm(this.#data, { recursive: true, force: true });
   }
 

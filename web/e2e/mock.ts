@@ -25,7 +25,6 @@ export class MockGateway {
   #wake: (() => void)[] = [];
   #closed = false;
   #server: Server | undefined;
-  port = 0;
 
   add(log: Log): Log {
     this.logs.set(log.run, log);
@@ -37,16 +36,15 @@ export class MockGateway {
     for (const wake of this.#wake.splice(0)) wake();
   }
 
-  async listen(port = 0): Promise<string> {
+  async listen(): Promise<string> {
     const rpc = connectNodeAdapter({ routes: (router) => this.#routes(router), connect: false, grpc: false, grpcWeb: true });
     this.#server = createServer((req, res) => {
       if (req.url?.startsWith('/treeagent.v1.')) rpc(req, res);
       else serveFile(req.url ?? '/', res);
     });
-    await new Promise<void>((resolve) => this.#server!.listen(port, '127.0.0.1', resolve));
+    await new Promise<void>((resolve) => this.#server!.listen(0, '127.0.0.1', resolve));
     const address = this.#server.address();
-    this.port = typeof address === 'object' && address !== null ? address.port : 0;
-    return `http://127.0.0.1:${this.port}`;
+    return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
   }
 
   async close(): Promise<void> {

@@ -1,6 +1,6 @@
 //! The cluster: what it uses, its processes, and clients of it.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
 use tree_agent_proto::v1::run_service_client::RunServiceClient;
 use tree_agent_runtime::channel::{self, Peers};
+use tree_agent_testkit::ports::Port;
 use tree_agent_testkit::proxy::Proxy;
 use tree_agent_testkit::services::{PrivatePostgres, PrivateRedis};
 
@@ -112,21 +113,12 @@ impl Cluster {
         if !options.postgres {
             cluster.postgres.stop();
         }
-        // Somebody else may take a port between our choice and the service's start.
-        for attempt in 1.. {
-            cluster.prepare(&options);
-            cluster.processes_mut().for_each(Process::start);
-            if !options.postgres {
-                return cluster;
-            }
+        cluster.prepare(&options);
+        cluster.processes_mut().for_each(Process::start);
+        if options.postgres {
             cluster.healthy().await;
-            if !cluster.processes().any(Process::lost_its_port) {
-                return cluster;
-            }
-            assert!(attempt < 5, "no ports stay free");
-            cluster.processes().for_each(Process::clear_log);
         }
-        unreachable!("the loop returns or panics")
+        cluster
     }
 
     fn migrate(&self) {
@@ -137,19 +129,20 @@ impl Cluster {
 
     fn prepare(&mut self, options: &Options) {
         let replicas = options.replicas;
-        let mut ports = free_ports(4 * replicas).into_iter();
-        let mut take = || -> Vec<SocketAddr> { ports.by_ref().take(replicas).collect() };
-        let (gateways, planners, executors, aggregators) = (take(), take(), take(), take());
+        let ports = || -> Vec<Port> { (0..replicas).map(|_| Port::claim().expect("a free port")).collect() };
+        let (gateways, planners, executors, aggregators) = (ports(), ports(), ports(), ports());
         let storage = [
             ("TREE_AGENT_DATABASE_URL", self.database_url.clone()),
             ("TREE_AGENT_REDIS_URL", self.redis.url()),
         ];
-        let proxy = |address: &SocketAddr| Proxy::start(*address).expect("a proxy starts");
-        self.to_postgres = options.postgres_proxy.then(|| proxy(&self.postgres.address()));
-        self.to_executors = executors.iter().filter(|_| options.executor_proxy).map(proxy).collect();
-        let executors_seen: Vec<SocketAddr> = match &self.to_executors[..] {
-            [] => executors.clone(),
-            proxies => proxies.iter().map(Proxy::address).collect(),
+        let proxy = |upstream| Proxy::start(upstream).expect("a proxy starts");
+        self.to_postgres = options.postgres_proxy.then(|| proxy(self.postgres.address()));
+        if options.executor_proxy {
+            self.to_executors = executors.iter().map(|port| proxy(port.address())).collect();
+        }
+        let executor_urls = match &self.to_executors[..] {
+            [] => urls(executors.iter().map(Port::address)),
+            proxies => urls(proxies.iter().map(Proxy::address)),
         };
         let mut database = self.database_url.clone();
         if let Some(proxy) = &self.to_postgres {
@@ -160,19 +153,19 @@ impl Cluster {
             ("TREE_AGENT_LEASE_MS", options.lease.as_millis().to_string()),
         ];
         let roles = [
-            ("TREE_AGENT_PLANNERS", urls(&planners)),
-            ("TREE_AGENT_EXECUTORS", urls(&executors_seen)),
-            ("TREE_AGENT_AGGREGATORS", urls(&aggregators)),
+            ("TREE_AGENT_PLANNERS", urls(planners.iter().map(Port::address))),
+            ("TREE_AGENT_EXECUTORS", executor_urls),
+            ("TREE_AGENT_AGGREGATORS", urls(aggregators.iter().map(Port::address))),
         ];
-        let role = [("TREE_AGENT_GATEWAY", urls(&gateways))];
+        let role = [("TREE_AGENT_GATEWAY", urls(gateways.iter().map(Port::address)))];
         let common = [
             ("TREE_AGENT_LOG", "info,tree_agent_runtime::request=debug".to_owned()),
             ("NO_COLOR", "1".into()),
         ];
-        let make = |name: &str, addresses: Vec<SocketAddr>, settings: &[&[(&str, String)]]| -> Vec<Process> {
+        let make = |name: &str, ports: Vec<Port>, settings: &[&[(&str, String)]]| -> Vec<Process> {
             let settings = settings.iter().copied().flatten().chain(&common);
             let settings: Vec<_> = settings.map(|(n, v)| ((*n).to_owned(), v.clone())).collect();
-            let process = |(i, address)| {
+            let process = |(i, port)| {
                 let label = format!("{name}-{}", i + 1);
                 let log = self.folder.path().join(format!("{label}.log"));
                 let mut settings = settings.clone();
@@ -181,9 +174,9 @@ impl Cluster {
                         settings.push(((*name).to_owned(), value.clone()));
                     }
                 }
-                Process::new(label, &format!("tree-agent-{name}"), address, log, settings)
+                Process::new(label, &format!("tree-agent-{name}"), port, log, settings)
             };
-            addresses.into_iter().enumerate().map(process).collect()
+            ports.into_iter().enumerate().map(process).collect()
         };
         let gateways = make("event-gateway", gateways, &[&storage, &roles]);
         let planners = make("planner", planners, &[&storage, &driver, &roles, &role]);
@@ -392,19 +385,7 @@ impl Drop for Cluster {
     }
 }
 
-fn urls(addresses: &[SocketAddr]) -> String {
-    let urls: Vec<_> = addresses.iter().map(|address| format!("http://{address}")).collect();
+fn urls(addresses: impl Iterator<Item = SocketAddr>) -> String {
+    let urls: Vec<_> = addresses.map(|address| format!("http://{address}")).collect();
     urls.join(",")
-}
-
-/// Loopback ports on which nobody listens, of a range from which the system hands out none by itself.
-fn free_ports(count: usize) -> Vec<SocketAddr> {
-    let mut found: Vec<SocketAddr> = Vec::with_capacity(count);
-    while found.len() < count {
-        let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(10_000..30_000)));
-        if !found.contains(&address) && TcpListener::bind(address).is_ok() {
-            found.push(address);
-        }
-    }
-    found
 }

@@ -1,6 +1,5 @@
 //! One service process, which cannot outlive the test.
 
-use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
@@ -15,6 +14,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tree_agent_runtime::channel;
 use tree_agent_runtime::metrics::PATH;
+use tree_agent_testkit::ports::Port;
 
 use crate::program;
 
@@ -58,7 +58,7 @@ pub struct Process {
     program: PathBuf,
     settings: Vec<(String, String)>,
     log: PathBuf,
-    address: SocketAddr,
+    port: Port,
     running: Option<Running>,
 }
 
@@ -74,11 +74,11 @@ impl Process {
     pub(crate) fn new(
         name: String,
         program_name: &str,
-        address: SocketAddr,
+        port: Port,
         log: PathBuf,
         settings: Vec<(String, String)>,
     ) -> Self {
-        Self { name, program: program(program_name), settings, log, address, running: None }
+        Self { name, program: program(program_name), settings, log, port, running: None }
     }
 
     /// Starts it, again after it ended. Its address stays.
@@ -104,7 +104,7 @@ impl Process {
                 command.env_remove(name);
             }
         }
-        command.envs(self.settings.iter().cloned()).env("TREE_AGENT_LISTEN", self.address.to_string());
+        command.envs(self.settings.iter().cloned()).env("TREE_AGENT_LISTEN", self.address().to_string());
         // The watcher's own remarks ("Killed") are nobody's business.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut watcher = command.spawn().expect("/bin/sh starts");
@@ -122,12 +122,12 @@ impl Process {
 
     /// Its URL.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.address())
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.port.address()
     }
 
     /// From its next start on it is the program in `folder`, of another build.
@@ -236,8 +236,8 @@ impl Process {
     /// # Panics
     /// When there is no such metric.
     pub async fn metric(&self, name: &str) -> Option<f64> {
-        let mut stream = TcpStream::connect(self.address).await.ok()?;
-        let request = format!("GET {PATH} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.address);
+        let mut stream = TcpStream::connect(self.address()).await.ok()?;
+        let request = format!("GET {PATH} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.address());
         stream.write_all(request.as_bytes()).await.ok()?;
         let mut text = String::new();
         stream.read_to_string(&mut text).await.ok()?;
@@ -257,16 +257,6 @@ impl Process {
     /// True when it says that it serves.
     pub async fn serving(&self) -> bool {
         self.health("").await == Some(ServingStatus::Serving)
-    }
-
-    /// True when it could not start because somebody else took its port in between.
-    pub(crate) fn lost_its_port(&self) -> bool {
-        !self.alive() && self.log().contains("is in use by another process")
-    }
-
-    /// Forgets what it logged.
-    pub(crate) fn clear_log(&self) {
-        let _ = OpenOptions::new().write(true).truncate(true).open(&self.log);
     }
 }
 

@@ -19,6 +19,7 @@ use tree_agent_runtime::channel::{self, Peers};
 use tree_agent_runtime::metrics::PATH;
 use tree_agent_runtime::server::{Connections, while_starting};
 use tree_agent_runtime::{Readiness, Server, errors, listen};
+use tree_agent_testkit::ports::Port;
 
 async fn bind() -> (TcpListener, Uri) {
     let listener = listen::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
@@ -61,11 +62,8 @@ async fn metrics_stand_beside_the_calls_or_at_an_address_of_their_own() {
     for of_their_own in [false, true] {
         let ((listener, _), shutdown) = (bind().await, CancellationToken::new());
         let address = listener.local_addr().unwrap();
-        let metrics_at = match of_their_own {
-            // Free a moment ago.
-            true => Some(bind().await.0.local_addr().unwrap()),
-            false => None,
-        };
+        let free = Port::claim().unwrap();
+        let metrics_at = of_their_own.then(|| free.address());
         let server = Server::new(Readiness::new()).metrics_at(metrics_at).measure(|metrics| {
             metrics.counter("tree_agent_things", "Things", || 3.0);
         });

@@ -1,5 +1,6 @@
-//! Builders, fakes, private servers, an issuer of tokens and a hostile proxy for tests. Dev-dependency only.
+//! Builders, fakes, private servers and ports, an issuer of tokens and a hostile proxy for tests. Dev-dependency only.
 
 pub mod issuer;
+pub mod ports;
 pub mod proxy;
 pub mod services;

@@ -60,10 +60,8 @@ async fn the_circuit_opens_and_the_node_is_blocked_until_it_closes() {
 
 #[tokio::test]
 async fn nobody_at_the_address_is_unreachable() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/v1", listener.local_addr().unwrap());
-    drop(listener);
-    let args = LlmArgs { model_balanced: "openai:m".into(), model_base_url: url, ..quick() };
+    let nobody = "http://127.0.0.1:1/v1".into();
+    let args = LlmArgs { model_balanced: "openai:m".into(), model_base_url: nobody, ..quick() };
     let came = Service::new(&args).plan(&plan_input("What is it?")).await;
     assert_eq!(came.error().kind, RoleErrorKind::Unreachable);
     assert!(came.error().message.contains("cannot be reached"), "{}", came.error());

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::{Context, ensure};
 use tempfile::TempDir;
 
-use super::watched::{Account, Watched, find_in_path, free_port};
+use super::watched::{Account, Watched, find_in_path};
+use crate::ports::Port;
 
 /// A Postgres server of its own folder and port, without password, for one test or one test binary.
 ///
@@ -16,7 +17,7 @@ use super::watched::{Account, Watched, find_in_path, free_port};
 pub struct PrivatePostgres {
     bin: PathBuf,
     folder: TempDir,
-    port: u16,
+    port: Port,
     fsync: bool,
     account: Option<Account>,
     small_disk: Option<u64>,
@@ -68,7 +69,7 @@ impl PrivatePostgres {
         let mut server = Self {
             bin,
             folder,
-            port: free_port()?,
+            port: Port::claim()?,
             fsync,
             account,
             small_disk,
@@ -106,7 +107,7 @@ impl PrivatePostgres {
         let folder = self.folder.path();
         let log = folder.join("log");
         let fsync = if self.fsync { "fsync=on" } else { "fsync=off" };
-        let port = format!("port={}", self.port);
+        let port = format!("port={}", self.port.number());
         let sockets = format!("unix_socket_directories={}", folder.display());
         let mut args = vec!["-D".to_owned(), folder.join("data").display().to_string()];
         for setting in ["listen_addresses=127.0.0.1", "max_connections=200", fsync, &port, &sockets] {
@@ -122,7 +123,7 @@ impl PrivatePostgres {
         };
         let mut server = Watched::start(&program, &args, "INT", &log, folder, account)?;
         let pg_isready = self.bin.join("pg_isready");
-        let port = self.port.to_string();
+        let port = self.port.number().to_string();
         server.wait_until("Postgres", &log, || {
             Command::new(&pg_isready)
                 .args(["-q", "-h", "127.0.0.1", "-p", &port])
@@ -167,7 +168,7 @@ impl PrivatePostgres {
 
     /// Where the server listens.
     pub fn address(&self) -> std::net::SocketAddr {
-        ([127, 0, 0, 1], self.port).into()
+        self.port.address()
     }
 
     /// Stops the server; its data stays until it is dropped.
@@ -197,7 +198,7 @@ impl PrivatePostgres {
     }
 
     fn url_of(&self, database: &str) -> String {
-        format!("postgres://ta@127.0.0.1:{}/{database}", self.port)
+        format!("postgres://ta@{}/{database}", self.port.address())
     }
 }
 

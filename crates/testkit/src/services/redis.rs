@@ -1,21 +1,22 @@
 //! A private Redis server.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
 use tempfile::TempDir;
 
-use super::watched::{Watched, find_in_path, free_port};
+use super::watched::{Watched, find_in_path};
+use crate::ports::Port;
 
 /// A Redis server of its own port that keeps nothing. Dropping it stops it.
 #[derive(Debug)]
 pub struct PrivateRedis {
     program: PathBuf,
     folder: TempDir,
-    port: u16,
+    port: Port,
     server: Option<Watched>,
 }
 
@@ -38,7 +39,7 @@ impl PrivateRedis {
         let program = find_in_path("redis-server")
             .context("Redis is not installed; run scripts/setup, which installs it")?;
         let folder = tempfile::Builder::new().prefix("tree-agent-redis-").tempdir()?;
-        Ok(Self { program, folder, port: free_port()?, server: None })
+        Ok(Self { program, folder, port: Port::claim()?, server: None })
     }
 
     /// Starts a stopped server again on its port. Does nothing while it runs.
@@ -51,13 +52,13 @@ impl PrivateRedis {
         }
         let folder = self.folder.path();
         let log = folder.join("log");
-        let port = self.port.to_string();
+        let port = self.port.number().to_string();
         let dir = folder.display().to_string();
         let args =
             ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", &dir];
         let args = args.map(str::to_owned);
         let mut server = Watched::start(&self.program, &args, "TERM", &log, folder, None)?;
-        server.wait_until("Redis", &log, || answers(self.port))?;
+        server.wait_until("Redis", &log, || answers(self.port.address()))?;
         self.server = Some(server);
         Ok(())
     }
@@ -74,7 +75,7 @@ impl PrivateRedis {
 
     /// The server's URL.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://{}", self.port.address())
     }
 }
 
@@ -85,9 +86,9 @@ impl Drop for PrivateRedis {
     }
 }
 
-fn answers(port: u16) -> bool {
+fn answers(address: SocketAddr) -> bool {
     let ping = || -> std::io::Result<bool> {
-        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        let mut stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(Duration::from_secs(1)))?;
         stream.write_all(b"PING\r\n")?;
         let mut answer = [0; 5];

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use tempfile::TempDir;
 
-use super::watched::{Watched, find_in_path, free_port};
+use super::watched::{Watched, find_in_path};
+use crate::ports::Port;
 
 /// Slots of every Redis Cluster.
 const SLOTS: usize = 16_384;
@@ -25,8 +26,8 @@ pub struct PrivateRedisCluster {
 #[derive(Debug)]
 struct Node {
     folder: TempDir,
-    port: u16,
-    bus: u16,
+    port: Port,
+    bus: Port,
     server: Option<Watched>,
 }
 
@@ -41,7 +42,7 @@ impl PrivateRedisCluster {
         let mut cluster = Self { program, nodes: Vec::new() };
         for n in 0..=MASTERS {
             let folder = tempfile::Builder::new().prefix("tree-agent-redis-").tempdir()?;
-            cluster.nodes.push(Node { folder, port: free_port()?, bus: free_port()?, server: None });
+            cluster.nodes.push(Node { folder, port: Port::claim()?, bus: Port::claim()?, server: None });
             cluster.start_again(n)?;
         }
         for n in 0..MASTERS {
@@ -49,7 +50,8 @@ impl PrivateRedisCluster {
             cluster.ask(n, &format!("CLUSTER ADDSLOTSRANGE {first} {last}"))?;
         }
         for n in 1..=MASTERS {
-            let Node { port, bus, .. } = cluster.nodes[0];
+            let Node { port, bus, .. } = &cluster.nodes[0];
+            let (port, bus) = (port.number(), bus.number());
             cluster.ask(n, &format!("CLUSTER MEET 127.0.0.1 {port} {bus}"))?;
         }
         cluster.wait("the cluster comes together", |cluster| {
@@ -81,7 +83,7 @@ impl PrivateRedisCluster {
         }
         let folder = node.folder.path();
         let (log, dir) = (folder.join("log"), folder.display().to_string());
-        let (port, bus) = (node.port.to_string(), node.bus.to_string());
+        let (port, bus) = (node.port.number().to_string(), node.bus.number().to_string());
         let args = [
             "--port",
             &port,
@@ -108,8 +110,7 @@ impl PrivateRedisCluster {
             "0",
         ];
         let mut server = Watched::start(&self.program, &args.map(str::to_owned), "KILL", &log, folder, None)?;
-        let port = node.port;
-        server.wait_until("Redis", &log, || ask(port, "PING").is_ok())?;
+        server.wait_until("Redis", &log, || ask(&node.port, "PING").is_ok())?;
         node.server = Some(server);
         Ok(())
     }
@@ -121,7 +122,7 @@ impl PrivateRedisCluster {
 
     /// The URL of the cluster, naming two of its nodes.
     pub fn url(&self) -> String {
-        format!("redis-cluster://127.0.0.1:{},127.0.0.1:{}", self.nodes[0].port, self.nodes[1].port)
+        format!("redis-cluster://{},{}", self.nodes[0].port.address(), self.nodes[1].port.address())
     }
 
     /// The servers among the first three that own slots now, by the view of server `by`, and the one that owns `slot`.
@@ -138,7 +139,7 @@ impl PrivateRedisCluster {
         };
         let line = nodes.lines().find(|line| !line.contains("fail") && owns(line));
         let line = line.with_context(|| format!("nobody owns slot {slot}:\n{nodes}"))?;
-        let of = |node: &Node| line.contains(&format!(":{}@", node.port));
+        let of = |node: &Node| line.contains(&format!(":{}@", node.port.number()));
         self.nodes.iter().position(of).with_context(|| format!("an unknown server owns slot {slot}: {line}"))
     }
 
@@ -176,7 +177,7 @@ impl PrivateRedisCluster {
     }
 
     fn ask(&self, n: usize, command: &str) -> anyhow::Result<String> {
-        ask(self.nodes[n].port, command)
+        ask(&self.nodes[n].port, command)
     }
 
     fn wait(&self, what: &str, ready: impl Fn(&Self) -> anyhow::Result<()>) -> anyhow::Result<()> {
@@ -201,8 +202,8 @@ impl Drop for PrivateRedisCluster {
 }
 
 /// Asks one server; the text of its answer.
-fn ask(port: u16, command: &str) -> anyhow::Result<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+fn ask(port: &Port, command: &str) -> anyhow::Result<String> {
+    let mut stream = TcpStream::connect(port.address())?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     stream.write_all(format!("{command}\r\n").as_bytes())?;
     let mut reader = BufReader::new(stream);

@@ -1,7 +1,6 @@
 //! A server process that cannot outlive this one.
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -119,12 +118,6 @@ fn ended(pid: u32) -> bool {
     // about to become another program has none for a moment.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
-}
-
-/// A TCP port of the loopback interface that was free a moment ago.
-pub(super) fn free_port() -> anyhow::Result<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).context("no free loopback port")?;
-    Ok(listener.local_addr()?.port())
 }
 
 /// The program `name` from `PATH`.
