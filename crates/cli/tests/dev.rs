@@ -6,6 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tree_agent_testkit::ports::Port;
 
 /// The program, talking to `server`, without settings from outside.
 fn program(server: &str) -> Command {
@@ -50,8 +51,12 @@ struct Dev {
 
 impl Dev {
     fn start(data_dir: &Path) -> Self {
+        Self::start_on("127.0.0.1:0", data_dir)
+    }
+
+    fn start_on(address: &str, data_dir: &Path) -> Self {
         let mut child = program("")
-            .args(["dev", "--listen", "127.0.0.1:0", "-o", "jsonl", "--log", "warn", "--data-dir"])
+            .args(["dev", "--listen", address, "-o", "jsonl", "--log", "warn", "--data-dir"])
             .arg(data_dir)
             .stdout(Stdio::piped())
             .spawn()
@@ -229,8 +234,9 @@ fn conflicts_say_what_to_do() {
 #[test]
 fn a_watcher_outlives_the_server() {
     let data = tempfile::tempdir().unwrap();
-    let dev = Dev::start(data.path());
-    let port = dev.server.rsplit(':').next().unwrap().to_owned();
+    let port = Port::claim().unwrap();
+    let address = port.address().to_string();
+    let dev = Dev::start_on(&address, data.path());
     let server = dev.server.clone();
     let model = "scripted:fanout=2,depth=1,latency_ms=1500";
     let output = succeeded(run(&server, &["run", "outlive", "--model", model, "--detach"]));
@@ -245,16 +251,10 @@ fn a_watcher_outlives_the_server() {
     let mut seen = BufReader::new(watcher.stdout.take().unwrap()).lines();
     let mut events: Vec<Value> = vec![serde_json::from_str(&seen.next().unwrap().unwrap()).unwrap()];
     assert_eq!(dev.terminate(), 0);
-    let mut child = program("")
-        .args(["dev", "--listen", &format!("127.0.0.1:{port}"), "--log", "warn", "--data-dir"])
-        .arg(data.path())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let dev = Dev::start_on(&address, data.path());
     events.extend(seen.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap()));
     let status = watcher.wait().unwrap();
-    let _ = child.kill();
-    let _ = child.wait();
+    drop(dev);
     assert_eq!(status.code(), Some(0));
     let seqs: Vec<u64> = events.iter().map(|e| e["seq"].as_u64().unwrap()).collect();
     assert_eq!(seqs, (1..=events.len() as u64).collect::<Vec<_>>(), "every event, once, in order");
