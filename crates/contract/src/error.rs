@@ -56,28 +56,27 @@ pub struct Checks(Vec<FieldError>);
 
 impl Checks {
     /// Adds an error for `field` unless `ok`.
-    pub fn require(&mut self, ok: bool, field: impl Into<String>, message: impl FnOnce() -> String) {
+    pub fn require(&mut self, ok: bool, field: impl fmt::Display, message: impl FnOnce() -> String) {
         if !ok {
-            self.0.push(FieldError::new(field, message()));
+            self.0.push(FieldError::new(field.to_string(), message()));
         }
     }
 
     /// Adds an error unless `text`, trimmed, is non-empty and at most `max` bytes.
-    pub fn text(&mut self, field: impl Into<String>, text: &str, max: usize) {
-        let field = field.into();
-        self.require(!text.trim().is_empty(), field.clone(), || "must not be empty".into());
+    pub fn text(&mut self, field: impl fmt::Display, text: &str, max: usize) {
+        self.require(!text.trim().is_empty(), &field, || "must not be empty".into());
         self.at_most(field, text, max);
     }
 
     /// Adds an error if `text` is longer than `max` bytes.
-    pub fn at_most(&mut self, field: impl Into<String>, text: &str, max: usize) {
+    pub fn at_most(&mut self, field: impl fmt::Display, text: &str, max: usize) {
         self.require(text.len() <= max, field, || {
             format!("is {} bytes long; at most {max} are allowed", text.len())
         });
     }
 
     /// Adds an error unless `value` lies in `range`.
-    pub fn range(&mut self, field: impl Into<String>, value: u64, range: std::ops::RangeInclusive<u64>) {
+    pub fn range(&mut self, field: impl fmt::Display, value: u64, range: std::ops::RangeInclusive<u64>) {
         self.require(range.contains(&value), field, || {
             format!("is {value}; must be between {} and {}", range.start(), range.end())
         });

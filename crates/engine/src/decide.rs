@@ -56,6 +56,10 @@ impl Decision {
 
     /// Adds what another input led to.
     pub fn merge(&mut self, other: Decision) {
+        if self.events.is_empty() && self.documents.is_empty() {
+            *self = other;
+            return;
+        }
         self.events.extend(other.events);
         self.documents.extend(other.documents);
     }

@@ -60,7 +60,7 @@ macro_rules! ids {
     ($($t:ty),*) => {$(
         impl Wire for $t {
             type Pb = String;
-            fn to_wire(&self) -> String { self.to_string() }
+            fn to_wire(&self) -> String { self.hyphenated() }
             fn from_wire(pb: String) -> Result<Self, FieldError> { <$t>::parse_field("", &pb) }
         }
     )*};

@@ -132,7 +132,7 @@ impl ExecutorOutput {
         let mut c = Checks::default();
         self.scratchpad.check(&mut c);
         for (i, action) in self.actions.iter().enumerate() {
-            c.at_most(format!("actions[{i}].note"), &action.note, limits::TEXT_BYTES);
+            c.at_most(format_args!("actions[{i}].note"), &action.note, limits::TEXT_BYTES);
         }
         check_returned(&self.artifacts, &self.result, &mut c);
         c.finish()
@@ -144,31 +144,31 @@ pub(super) fn check_returned(artifacts: &[ArtifactDraft], result: &ResultDraft, 
     c.range("artifacts", artifacts.len() as u64, 0..=limits::ARTIFACTS as u64);
     let mut labels = BTreeSet::new();
     for (i, artifact) in artifacts.iter().enumerate() {
-        let at = format!("artifacts[{i}]");
-        c.text(format!("{at}.label"), &artifact.label, limits::LABEL_BYTES);
-        c.require(labels.insert(artifact.label.as_str()), format!("{at}.label"), || {
+        let at = format_args!("artifacts[{i}]");
+        c.text(format_args!("{at}.label"), &artifact.label, limits::LABEL_BYTES);
+        c.require(labels.insert(artifact.label.as_str()), format_args!("{at}.label"), || {
             format!("{:?} is used twice; labels must be unique within an answer", artifact.label)
         });
         match artifact.r#type {
             DraftType::Document => {
                 c.text(
-                    format!("{at}.title"),
+                    format_args!("{at}.title"),
                     artifact.title.as_deref().unwrap_or_default(),
                     limits::TITLE_BYTES,
                 );
                 c.text(
-                    format!("{at}.documentMarkdown"),
+                    format_args!("{at}.documentMarkdown"),
                     artifact.document_markdown.as_deref().unwrap_or_default(),
                     limits::DOCUMENT_BYTES,
                 );
             }
             DraftType::Json => match &artifact.json_payload {
-                None => {
-                    c.require(false, format!("{at}.jsonPayload"), || "is required for type \"json\"".into())
-                }
+                None => c.require(false, format_args!("{at}.jsonPayload"), || {
+                    "is required for type \"json\"".into()
+                }),
                 Some(payload) => {
                     let bytes = serde_json::to_string(payload).map(|s| s.len()).unwrap_or(usize::MAX);
-                    c.require(bytes <= limits::JSON_BYTES, format!("{at}.jsonPayload"), || {
+                    c.require(bytes <= limits::JSON_BYTES, format_args!("{at}.jsonPayload"), || {
                         format!("is {bytes} bytes of JSON; at most {} are allowed", limits::JSON_BYTES)
                     });
                 }

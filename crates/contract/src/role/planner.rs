@@ -155,36 +155,36 @@ fn check_plan(plan: &PlanDraft, prior: &[PriorStep], c: &mut Checks) {
     c.text("plan.summary", &plan.summary, limits::TEXT_BYTES);
     c.range("plan.bands", plan.bands.len() as u64, 1..=limits::BANDS as u64);
     for (b, band) in plan.bands.iter().enumerate() {
-        let at = format!("plan.bands[{b}]");
-        c.require(band.index as usize == b, format!("{at}.index"), || {
+        let at = format_args!("plan.bands[{b}]");
+        c.require(band.index as usize == b, format_args!("{at}.index"), || {
             format!("is {}; bands must be numbered 0..n-1 in order, so {b}", band.index)
         });
-        c.at_most(format!("{at}.goal"), &band.goal, limits::TEXT_BYTES);
-        c.range(format!("{at}.steps"), band.steps.len() as u64, 1..=limits::STEPS_PER_BAND as u64);
+        c.at_most(format_args!("{at}.goal"), &band.goal, limits::TEXT_BYTES);
+        c.range(format_args!("{at}.steps"), band.steps.len() as u64, 1..=limits::STEPS_PER_BAND as u64);
         for (s, step) in band.steps.iter().enumerate() {
-            let at = format!("{at}.steps[{s}]");
-            c.text(format!("{at}.id"), step.id.as_str(), limits::STEP_ID_BYTES);
-            c.require(seen.insert(&step.id), format!("{at}.id"), || {
+            let at = format_args!("{at}.steps[{s}]");
+            c.text(format_args!("{at}.id"), step.id.as_str(), limits::STEP_ID_BYTES);
+            c.require(seen.insert(&step.id), format_args!("{at}.id"), || {
                 format!(
                     "{:?} is used by an earlier step; ids must be unique within the node",
                     step.id.as_str()
                 )
             });
-            c.text(format!("{at}.title"), &step.title, limits::TITLE_BYTES);
-            c.at_most(format!("{at}.reason"), &step.reason, limits::TEXT_BYTES);
+            c.text(format_args!("{at}.title"), &step.title, limits::TITLE_BYTES);
+            c.at_most(format_args!("{at}.reason"), &step.reason, limits::TEXT_BYTES);
             c.range(
-                format!("{at}.successCriteria"),
+                format_args!("{at}.successCriteria"),
                 step.success_criteria.len() as u64,
                 0..=limits::CRITERIA as u64,
             );
             for (k, criterion) in step.success_criteria.iter().enumerate() {
-                c.text(format!("{at}.successCriteria[{k}]"), criterion, limits::TEXT_BYTES);
+                c.text(format_args!("{at}.successCriteria[{k}]"), criterion, limits::TEXT_BYTES);
             }
-            c.require(step.step_index as usize == s, format!("{at}.stepIndex"), || {
+            c.require(step.step_index as usize == s, format_args!("{at}.stepIndex"), || {
                 format!("is {}; steps must be numbered 0..n-1 in order, so {s}", step.step_index)
             });
             if let Some(title) = known.get(&step.id) {
-                c.require(*title == step.title, format!("{at}.title"), || {
+                c.require(*title == step.title, format_args!("{at}.title"), || {
                     format!(
                         "step {:?} was {title:?} in the earlier plan; keep its title or choose a new id",
                         step.id.as_str()

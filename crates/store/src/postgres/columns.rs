@@ -25,6 +25,9 @@ pub(super) fn json(value: &impl serde::Serialize) -> Result<JsonText, StoreError
 trait Branch {
     /// Adds the columns in the order of the statement.
     fn push<'p>(&'p self, out: &mut Vec<&'p (dyn ToSql + Sync)>);
+
+    /// Makes room for so many more rows.
+    fn reserve(&mut self, rows: usize);
 }
 
 macro_rules! columns {
@@ -36,6 +39,10 @@ macro_rules! columns {
         impl $(<$lt>)? Branch for $name $(<$lt>)? {
             fn push<'p>(&'p self, out: &mut Vec<&'p (dyn ToSql + Sync)>) {
                 $(out.push(&self.$field);)*
+            }
+
+            fn reserve(&mut self, rows: usize) {
+                $(self.$field.reserve(rows);)*
             }
         }
     )*};
@@ -97,6 +104,10 @@ impl<'a> Columns<'a> {
     /// Runs are in the order of their ids, so that two writers lock them in the same order.
     pub(super) fn of(appends: &'a [RunAppend]) -> Result<Self, StoreError> {
         let mut columns = Self::default();
+        columns.heads.reserve(appends.len());
+        columns.runs.reserve(appends.len());
+        columns.events.reserve(appends.iter().map(|append| append.events.len()).sum());
+        columns.nodes.reserve(appends.iter().map(|append| append.projection.nodes.len()).sum());
         let mut order: Vec<_> = appends.iter().collect();
         order.sort_unstable_by_key(|append| append.run_id);
         for append in order {
