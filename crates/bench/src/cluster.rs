@@ -112,6 +112,15 @@ impl Cluster {
         Ok(page.runs.into_iter().map(|r| r.run_id).collect())
     }
 
+    /// Makes one run, watches it to its end and gives its id.
+    pub(crate) async fn complete_one(&self, model: &str, budgets: &Budgets) -> anyhow::Result<String> {
+        let run_id = self.create(model, budgets).await?.run_id;
+        let request = pb::WatchRunRequest { run_id: run_id.clone(), after_seq: 0, snapshot: false };
+        let mut stream = self.client().watch_run(request).await?.into_inner();
+        while stream.message().await?.is_some() {}
+        Ok(run_id)
+    }
+
     /// Makes `count` runs, `parallel` at a time, waits for all of them and gives their ids. What is asked of the gateway
     /// meanwhile is one list of live runs every [`LOOK`], or [`LAST_LOOK`].
     pub(crate) async fn complete(
