@@ -9,6 +9,7 @@ use fake::{Call, Fake, Then, document_id, log, message, run_id};
 use serde_json::Value;
 use tonic::Status;
 use tree_agent_contract::RunStatus;
+use tree_agent_testkit::ports::Port;
 
 /// Runs the program to its end.
 async fn tree_agent(url: &str, args: &[&str]) -> Output {
@@ -164,10 +165,11 @@ async fn bad_input_is_a_usage_error_that_names_the_field() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_not_there_is_said_with_the_remedy() {
-    let output = tree_agent("http://127.0.0.1:1", &["runs"]).await;
+    let nobody = Port::claim().unwrap();
+    let output = tree_agent(&format!("http://{}", nobody.address()), &["runs"]).await;
     assert_eq!(code(&output), 5);
     let text = stderr(&output);
-    assert!(text.contains("127.0.0.1:1") && text.contains("tree-agent dev"), "{text}");
+    assert!(text.contains(&nobody.address().to_string()) && text.contains("tree-agent dev"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

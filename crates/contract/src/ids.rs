@@ -38,11 +38,6 @@ macro_rules! uuid_ids {
                 self.0.as_bytes()
             }
 
-            /// The hyphenated form in lower case: what `to_string` gives, without the machinery of formatting.
-            pub fn hyphenated(&self) -> String {
-                self.0.hyphenated().encode_lower(&mut Uuid::encode_buffer()).to_owned()
-            }
-
             /// Parses the hyphenated form; the error names `field`.
             pub fn parse_field(field: &str, text: &str) -> Result<Self, FieldError> {
                 Uuid::try_parse(text).map(Self).map_err(|_| {
@@ -218,7 +213,6 @@ mod tests {
         let run = RunId(Uuid::parse_str("0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b").unwrap());
         let id = EventId::of(run, 3, 258).0;
         assert_eq!(id.to_string(), "1c73f7f6-c1d2-8e4b-8000-030000000102");
-        assert_eq!(EventId(id).hyphenated(), id.to_string());
         assert_eq!((id.get_version_num(), id.get_variant()), (8, uuid::Variant::RFC4122));
         assert!(EventId(id).is_of(run, 3, 258) && !EventId(id).is_of(run, 4, 258));
         let named = Uuid::parse_str("9728d3b3-99a2-5b07-8f5f-9ba9cc14e861").unwrap();

@@ -56,6 +56,7 @@ impl Decision {
 
     /// Adds what another input led to.
     pub fn merge(&mut self, other: Decision) {
+        // What the first input of an append led to is not copied.
         if self.events.is_empty() && self.documents.is_empty() {
             *self = other;
             return;

@@ -60,7 +60,8 @@ macro_rules! ids {
     ($($t:ty),*) => {$(
         impl Wire for $t {
             type Pb = String;
-            fn to_wire(&self) -> String { self.hyphenated() }
+            // What `to_string` gives, without the machinery of formatting: each event has several.
+            fn to_wire(&self) -> String { self.0.hyphenated().encode_lower(&mut [0; 36]).to_owned() }
             fn from_wire(pb: String) -> Result<Self, FieldError> { <$t>::parse_field("", &pb) }
         }
     )*};

@@ -66,9 +66,9 @@ mod tests {
 
     #[test]
     fn a_port_on_which_somebody_listens_without_a_claim_is_given_to_nobody() {
-        let Port { number, _claim } = Port::claim().unwrap();
-        let server = TcpListener::bind(("127.0.0.1", number)).unwrap();
-        drop(_claim);
+        let port = Port::claim().unwrap();
+        let (number, server) = (port.number(), TcpListener::bind(port.address()).unwrap());
+        drop(port);
         assert!(Port::take(number).is_none());
         drop(server);
     }
