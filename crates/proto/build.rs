@@ -15,6 +15,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let descriptors = protox::compile(&files, [&root])?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure().codec_path("crate::codec::SmallBuffers").compile_fds(descriptors)?;
+    tonic_prost_build::configure()
+        // Sorted, so that the same message is the same bytes.
+        .btree_map(".")
+        .codec_path("crate::codec::SmallBuffers")
+        .compile_fds(descriptors)?;
     Ok(())
 }

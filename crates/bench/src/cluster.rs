@@ -115,7 +115,7 @@ impl Cluster {
     /// Makes one run, watches it to its end and gives its id.
     pub(crate) async fn complete_one(&self, model: &str, budgets: &Budgets) -> anyhow::Result<String> {
         let run_id = self.create(model, budgets).await?.run_id;
-        let request = pb::WatchRunRequest { run_id: run_id.clone(), after_seq: 0, snapshot: false };
+        let request = pb::WatchRunRequest { run_id: run_id.clone(), after_seq: 0, ..Default::default() };
         let mut stream = self.client().watch_run(request).await?.into_inner();
         while stream.message().await?.is_some() {}
         Ok(run_id)

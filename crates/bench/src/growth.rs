@@ -44,7 +44,7 @@ async fn grow(cluster: &Cluster) -> anyhow::Result<(String, Vec<f64>)> {
         ..Budgets::default()
     };
     let run_id = cluster.create(MODEL, &budgets).await?.run_id;
-    let request = pb::WatchRunRequest { run_id: run_id.clone(), after_seq: 0, snapshot: false };
+    let request = pb::WatchRunRequest { run_id: run_id.clone(), after_seq: 0, ..Default::default() };
     let mut stream = cluster.client().watch_run(request).await?.into_inner();
     let mut times = Vec::new();
     while let Some(message) = stream.message().await? {

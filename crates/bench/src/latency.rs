@@ -19,7 +19,8 @@ pub(crate) async fn run(cluster: &Cluster, repeat: usize) -> anyhow::Result<()> 
     let (mut p50, mut p99, mut rates) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..repeat {
         let run = cluster.create(MODEL, &budgets).await?;
-        let request = pb::WatchRunRequest { run_id: run.run_id, after_seq: run.head_seq, snapshot: false };
+        let request =
+            pb::WatchRunRequest { run_id: run.run_id, after_seq: run.head_seq, ..Default::default() };
         let mut stream = cluster.client().watch_run(request).await?.into_inner();
         let begun = Instant::now();
         let mut waits = Vec::new();

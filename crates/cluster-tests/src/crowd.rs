@@ -115,8 +115,11 @@ impl Watcher {
         let mut failures = 0;
         for door in 0.. {
             let mut client = RunServiceClient::new(self.doors[door % self.doors.len()].clone());
-            let request =
-                pb::WatchRunRequest { run_id: self.run.clone(), after_seq: self.at.seq, snapshot: false };
+            let request = pb::WatchRunRequest {
+                run_id: self.run.clone(),
+                after_seq: self.at.seq,
+                ..Default::default()
+            };
             let opened = tokio::time::timeout(Duration::from_secs(30), client.watch_run(request)).await;
             if let Ok(Ok(answer)) = opened {
                 failures = 0;

@@ -145,7 +145,7 @@ async fn follow(run_id: String, gateways: Vec<String>, send: watch::Sender<Seen>
     let mut last = false;
     for url in gateways.iter().cycle() {
         let mut client = RunServiceClient::new(channel::single(url.parse().expect("a URL")));
-        let request = pb::WatchRunRequest { run_id: run_id.clone(), after_seq, snapshot: false };
+        let request = pb::WatchRunRequest { run_id: run_id.clone(), after_seq, ..Default::default() };
         let opened = tokio::time::timeout(Duration::from_secs(5), client.watch_run(request)).await;
         let mut stream = match opened {
             Ok(Ok(answer)) => answer.into_inner(),

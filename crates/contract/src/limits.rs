@@ -41,5 +41,15 @@ pub const CONTEXT_PROJECTS: usize = 32;
 /// Tokens, millionths of a dollar or milliseconds that one model call may report: far more than any can use, and so
 /// little that the sums of a run stay exact wherever they are counted.
 pub const USAGE: u64 = 1_000_000_000_000;
+/// Bytes of a run's display name.
+pub const DISPLAY_NAME_BYTES: usize = 256;
+/// Labels of a run, and labels that a filter may name.
+pub const RUN_LABELS: usize = 32;
+/// Bytes of a label's key.
+pub const LABEL_KEY_BYTES: usize = 63;
+/// Bytes of a label's value.
+pub const LABEL_VALUE_BYTES: usize = 128;
+/// Values of a filter such as `statuses` or `types`.
+pub const FILTER_VALUES: usize = 64;
 /// Bytes of a `request_id`.
 pub const REQUEST_ID_BYTES: usize = 128;

@@ -1,5 +1,7 @@
 //! What a run is asked to do, and how it is listed.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Budgets;
@@ -7,9 +9,9 @@ use crate::context::RunContext;
 use crate::error::{Checks, Invalid};
 use crate::graph::Usage;
 use crate::ids::{NodeId, RunId};
-use crate::limits;
 use crate::status::{RunStatus, named_enum};
 use crate::time::Timestamp;
+use crate::{label, limits};
 
 named_enum! {
     /// How a run grows its tree.
@@ -41,6 +43,12 @@ pub struct RunSpec {
     /// Who asked.
     #[serde(default)]
     pub user_id: String,
+    /// What people call the run; empty for none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub display_name: String,
+    /// By which the run is found again.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
 }
 
 impl RunSpec {
@@ -53,6 +61,8 @@ impl RunSpec {
             budgets: Budgets::default(),
             model: String::new(),
             user_id: String::new(),
+            display_name: String::new(),
+            labels: BTreeMap::new(),
         }
     }
 
@@ -62,6 +72,11 @@ impl RunSpec {
         checks.text("objective", &self.objective, limits::OBJECTIVE_BYTES);
         checks.at_most("model", &self.model, limits::LABEL_BYTES);
         checks.at_most("user_id", &self.user_id, limits::LABEL_BYTES);
+        checks.at_most("display_name", &self.display_name, limits::DISPLAY_NAME_BYTES);
+        checks.require(!self.display_name.contains(char::is_control), "display_name", || {
+            "must be one line without control characters".into()
+        });
+        label::check_all(&mut checks, &self.labels);
         for part in [self.context.validate(), self.budgets.validate()] {
             if let Err(Invalid(errors)) = part {
                 errors.into_iter().for_each(|e| checks.push(e));
@@ -108,4 +123,10 @@ pub struct RunSummary {
     pub created_at: Timestamp,
     /// When its last event was written.
     pub updated_at: Timestamp,
+    /// When a driver first took it up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
 }

@@ -1,8 +1,8 @@
 //! The event contract.
 
-use tree_agent_contract::Event;
 use tree_agent_contract::error::FieldError;
 use tree_agent_contract::event::*;
+use tree_agent_contract::{Event, RunSpec};
 
 use crate::run::spec;
 use crate::v1 as pb;
@@ -55,6 +55,8 @@ impl Wire for RunCreated {
             budgets: Some(self.spec.budgets.to_wire()),
             model: self.spec.model.clone(),
             user_id: self.spec.user_id.clone(),
+            display_name: self.spec.display_name.clone(),
+            labels: self.spec.labels.clone(),
             root_node_id: self.root_node_id.to_wire(),
             schema_version: self.schema_version,
         }
@@ -62,7 +64,11 @@ impl Wire for RunCreated {
 
     fn from_wire(pb: pb::RunCreated) -> Result<Self, FieldError> {
         Ok(Self {
-            spec: spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?,
+            spec: RunSpec {
+                display_name: Wire::from_wire(pb.display_name)?,
+                labels: pb.labels,
+                ..spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?
+            },
             root_node_id: Wire::from_wire(pb.root_node_id).map_err(|e| within("root_node_id", e))?,
             schema_version: pb.schema_version,
         })

@@ -1,5 +1,7 @@
 //! Runs, budgets, context and the result envelope.
 
+use std::collections::BTreeMap;
+
 use tree_agent_contract::error::FieldError;
 use tree_agent_contract::*;
 
@@ -74,7 +76,7 @@ budgets!(
     max_tokens, max_cost_micros, max_tool_calls
 );
 
-/// What was asked for, as runs and their first events carry it.
+/// What was asked for, as runs and their first events carry it, without the display name and the labels.
 pub(crate) fn spec(
     objective: String,
     strategy: i32,
@@ -90,6 +92,8 @@ pub(crate) fn spec(
         budgets: Wire::from_wire(budgets.unwrap_or_default()).map_err(|e| within("budgets", e))?,
         model: Wire::from_wire(model)?,
         user_id: Wire::from_wire(user_id)?,
+        display_name: String::new(),
+        labels: BTreeMap::new(),
     })
 }
 
@@ -105,6 +109,8 @@ impl Wire for RunSummary {
             budgets: Some(self.spec.budgets.to_wire()),
             model: self.spec.model.clone(),
             user_id: self.spec.user_id.clone(),
+            display_name: self.spec.display_name.clone(),
+            labels: self.spec.labels.clone(),
             status: self.status.to_wire(),
             partial: self.partial,
             root_node_id: self.root_node_id.to_wire(),
@@ -114,6 +120,8 @@ impl Wire for RunSummary {
             error: self.error.clone(),
             created_at: Some(self.created_at.to_wire()),
             updated_at: Some(self.updated_at.to_wire()),
+            started_at: self.started_at.to_wire(),
+            ended_at: self.ended_at.to_wire(),
         }
     }
 
@@ -123,7 +131,11 @@ impl Wire for RunSummary {
         };
         Ok(Self {
             run_id: Wire::from_wire(pb.run_id).map_err(|e| within("run_id", e))?,
-            spec: spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?,
+            spec: RunSpec {
+                display_name: Wire::from_wire(pb.display_name)?,
+                labels: pb.labels,
+                ..spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?
+            },
             status: Wire::from_wire(pb.status).map_err(|e| within("status", e))?,
             partial: pb.partial,
             root_node_id: Wire::from_wire(pb.root_node_id).map_err(|e| within("root_node_id", e))?,
@@ -133,6 +145,8 @@ impl Wire for RunSummary {
             error: pb.error,
             created_at: time("created_at", pb.created_at)?,
             updated_at: time("updated_at", pb.updated_at)?,
+            started_at: Wire::from_wire(pb.started_at).map_err(|e| within("started_at", e))?,
+            ended_at: Wire::from_wire(pb.ended_at).map_err(|e| within("ended_at", e))?,
         })
     }
 }

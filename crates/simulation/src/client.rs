@@ -83,7 +83,12 @@ async fn open(world: &Arc<World>, door: &Door, view: &View) -> Result<Stream, St
         return trusting(world, door, view).await;
     }
     let snapshot = world.on(Fault::Snapshots) && world.dice.chance(30);
-    let request = pb::WatchRunRequest { run_id: view.run.to_string(), after_seq: view.cursor, snapshot };
+    let request = pb::WatchRunRequest {
+        run_id: view.run.to_string(),
+        after_seq: view.cursor,
+        snapshot,
+        ..Default::default()
+    };
     let messages = door.gateway.watch(request).await.map_err(|status| status.to_string())?;
     let decoded = messages.map(|message| {
         let bytes = message.map_err(|status| status.to_string())?.slice(5..);

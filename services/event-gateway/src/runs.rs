@@ -151,6 +151,43 @@ impl RunService for Runs {
 
     type WatchRunStream = BoxStream<'static, Result<pb::WatchRunResponse, Status>>;
 
+    async fn get_result(
+        &self,
+        _request: Request<pb::GetResultRequest>,
+    ) -> Result<Response<pb::GetResultResponse>, Status> {
+        Err(Status::unimplemented("GetResult"))
+    }
+
+    async fn get_node(
+        &self,
+        _request: Request<pb::GetNodeRequest>,
+    ) -> Result<Response<pb::GetNodeResponse>, Status> {
+        Err(Status::unimplemented("GetNode"))
+    }
+
+    async fn estimate_run(
+        &self,
+        _request: Request<pb::EstimateRunRequest>,
+    ) -> Result<Response<pb::EstimateRunResponse>, Status> {
+        Err(Status::unimplemented("EstimateRun"))
+    }
+
+    async fn delete_run(
+        &self,
+        _request: Request<pb::DeleteRunRequest>,
+    ) -> Result<Response<pb::DeleteRunResponse>, Status> {
+        Err(Status::unimplemented("DeleteRun"))
+    }
+
+    type WatchRunsStream = BoxStream<'static, Result<pb::WatchRunsResponse, Status>>;
+
+    async fn watch_runs(
+        &self,
+        _request: Request<pb::WatchRunsRequest>,
+    ) -> Result<Response<Self::WatchRunsStream>, Status> {
+        Err(Status::unimplemented("WatchRuns"))
+    }
+
     /// Reached only by callers within the process; over the network [`crate::watch::service`] comes first.
     async fn watch_run(
         &self,
@@ -251,6 +288,8 @@ fn spec(request: pb::CreateRunRequest, user_id: String) -> Result<RunSpec, Statu
         budgets: budgets.unwrap_or_default(),
         model: request.model,
         user_id,
+        display_name: request.display_name,
+        labels: request.labels,
     };
     if let Err(Invalid(errors)) = spec.validate() {
         errors.into_iter().for_each(|error| checks.push(error));

@@ -191,7 +191,7 @@ async fn a_stream_ends_with_its_token_and_goes_on_with_the_next() {
     let before = log.head;
     let watch = |token: String, after_seq: u64| {
         let mut runs = RunServiceClient::new(guarded.with(&token));
-        let request = WatchRunRequest { run_id: run.run_id.clone(), after_seq, snapshot: false };
+        let request = WatchRunRequest { run_id: run.run_id.clone(), after_seq, ..Default::default() };
         async move { runs.watch_run(request).await.map(tonic::Response::into_inner) }
     };
     let short = guarded.issuer.token("ann", SHORT);

@@ -126,7 +126,7 @@ async fn runs_and_events() {
         is(runs.cancel_run(cancel).await.unwrap_err(), code, "run_id");
     }
     let beyond = head + 1;
-    let watch = WatchRunRequest { run_id: id.clone(), after_seq: beyond, snapshot: false };
+    let watch = WatchRunRequest { run_id: id.clone(), after_seq: beyond, ..Default::default() };
     let status = runs.watch_run(watch).await.unwrap_err();
     assert!(status.message().contains(&head.to_string()), "{status:?}");
     is(status, OutOfRange, "after_seq");

@@ -17,7 +17,7 @@ fn config() -> Config {
 }
 
 fn from(run: &str, after_seq: u64) -> WatchRunRequest {
-    WatchRunRequest { run_id: run.into(), after_seq, snapshot: false }
+    WatchRunRequest { run_id: run.into(), after_seq, ..Default::default() }
 }
 
 async fn watch(gateway: &Gateway, request: WatchRunRequest) -> Streaming<WatchRunResponse> {
@@ -215,7 +215,7 @@ async fn a_late_joiner_gets_the_graph_and_the_events_after_it() {
     let run = gateway.create_run("late").await;
     let mut log = gateway.drive(&run).await;
     log.append(4, 1).await;
-    let request = WatchRunRequest { run_id: run.run_id.clone(), after_seq: 0, snapshot: true };
+    let request = WatchRunRequest { run_id: run.run_id.clone(), snapshot: true, ..Default::default() };
     let mut stream = watch(&gateway, request).await;
     match next(&mut stream).await {
         Some(Message::Snapshot(graph)) => {

@@ -43,7 +43,7 @@ impl Connection {
 
     /// Begins a `WatchRun`.
     pub(crate) async fn watch(&self, run_id: &str, after_seq: u64) -> anyhow::Result<Messages> {
-        let request = pb::WatchRunRequest { run_id: run_id.to_owned(), after_seq, snapshot: false };
+        let request = pb::WatchRunRequest { run_id: run_id.to_owned(), after_seq, ..Default::default() };
         self.call("treeagent.v1.RunService/WatchRun", &request.encode_to_vec()).await
     }
 

@@ -162,8 +162,11 @@ impl Watch {
     }
 
     async fn connect(&mut self) -> Result<Option<Update>, CliError> {
-        let message =
-            pb::WatchRunRequest { run_id: self.run.to_wire(), after_seq: self.after_seq, snapshot: false };
+        let message = pb::WatchRunRequest {
+            run_id: self.run.to_wire(),
+            after_seq: self.after_seq,
+            ..Default::default()
+        };
         self.token = self.client.token();
         let mut runs = self.client.runs();
         let opened = tokio::time::timeout(self.policy.silence, runs.watch_run(message)).await;

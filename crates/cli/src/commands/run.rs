@@ -256,6 +256,8 @@ async fn create(client: &Client, spec: &RunSpec) -> Result<RunSummary, CliError>
         budgets: Some(spec.budgets.to_wire()),
         model: spec.model.clone(),
         request_id: Uuid::new_v4().to_string(),
+        display_name: spec.display_name.clone(),
+        labels: spec.labels.clone(),
     };
     let answer = client
         .call(|| {

@@ -50,6 +50,7 @@ impl Runs {
                 statuses: self.status.to_wire(),
                 project_id: project_id.clone(),
                 objective_contains: self.objective.clone(),
+                ..Default::default()
             };
             let page = client
                 .call(|| {

@@ -89,6 +89,8 @@ impl Fake {
             error: None,
             created_at: Timestamp::from_millis(0),
             updated_at: Timestamp::from_millis(0),
+            started_at: None,
+            ended_at: None,
         }
         .to_wire()
     }
@@ -207,6 +209,43 @@ impl RunService for Fake {
         _: Request<pb::ListRunsRequest>,
     ) -> Result<Response<pb::ListRunsResponse>, Status> {
         Ok(Response::new(pb::ListRunsResponse { runs: vec![self.run()], next_page_token: String::new() }))
+    }
+
+    type WatchRunsStream = Pin<Box<dyn Stream<Item = Result<pb::WatchRunsResponse, Status>> + Send>>;
+
+    async fn watch_runs(
+        &self,
+        _: Request<pb::WatchRunsRequest>,
+    ) -> Result<Response<Self::WatchRunsStream>, Status> {
+        Err(Status::unimplemented("nothing asks for it"))
+    }
+
+    async fn get_node(
+        &self,
+        _: Request<pb::GetNodeRequest>,
+    ) -> Result<Response<pb::GetNodeResponse>, Status> {
+        Err(Status::unimplemented("nothing asks for it"))
+    }
+
+    async fn get_result(
+        &self,
+        _: Request<pb::GetResultRequest>,
+    ) -> Result<Response<pb::GetResultResponse>, Status> {
+        Err(Status::unimplemented("nothing asks for it"))
+    }
+
+    async fn estimate_run(
+        &self,
+        _: Request<pb::EstimateRunRequest>,
+    ) -> Result<Response<pb::EstimateRunResponse>, Status> {
+        Err(Status::unimplemented("nothing asks for it"))
+    }
+
+    async fn delete_run(
+        &self,
+        _: Request<pb::DeleteRunRequest>,
+    ) -> Result<Response<pb::DeleteRunResponse>, Status> {
+        Err(Status::unimplemented("nothing asks for it"))
     }
 
     async fn watch_run(&self, request: Request<pb::WatchRunRequest>) -> Result<Response<Watched>, Status> {

@@ -114,7 +114,7 @@ async fn bad_input_names_its_field_and_changes_nothing() {
         ("nonsense", 0, Code::InvalidArgument),
         (run.as_str(), end + 1, Code::OutOfRange),
     ] {
-        let request = pb::WatchRunRequest { run_id: run_id.into(), after_seq, snapshot: false };
+        let request = pb::WatchRunRequest { run_id: run_id.into(), after_seq, ..Default::default() };
         let status = runs.watch_run(request).await.expect_err("refused");
         assert_eq!(status.code(), code, "{status}");
     }

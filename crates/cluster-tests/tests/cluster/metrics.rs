@@ -61,7 +61,7 @@ async fn a_log_with_a_gap_ends_streams_with_data_loss() {
     eventually("the run ends", SOON, ended).await;
     let damage = "DELETE FROM tree_agent_events WHERE run_id::text = $1 AND seq = 7";
     assert_eq!(cluster.sql().await.execute(damage, &[&run]).await.expect("it is deleted"), 1);
-    let request = pb::WatchRunRequest { run_id: run, after_seq: 4, snapshot: false };
+    let request = pb::WatchRunRequest { run_id: run, after_seq: 4, ..Default::default() };
     let mut stream = cluster.runs().watch_run(request).await.expect("the run is there").into_inner();
     let mut seqs = Vec::new();
     let status = loop {

@@ -328,6 +328,8 @@ impl Model {
             error: run.row.error.clone(),
             created_at: run.created_at,
             updated_at: run.updated_at,
+            started_at: None,
+            ended_at: None,
         })
     }
 

@@ -207,6 +207,8 @@ fn summary(row: &Row<'_>) -> Result<RunSummary, StoreError> {
         error: row.get(7).map_err(map_error)?,
         created_at: Timestamp(row.get(8).map_err(map_error)?),
         updated_at: Timestamp(row.get(9).map_err(map_error)?),
+        started_at: None,
+        ended_at: None,
         usage: serde_json::from_str(&usage)
             .map_err(|e| StoreError::broken(format!("the usage of run {run_id} cannot be read"), e))?,
     })

@@ -198,6 +198,8 @@ fn summary(row: &Row) -> Result<RunSummary, StoreError> {
         error: row.get(7),
         created_at: row.get::<_, Time>(8).0,
         updated_at: row.get::<_, Time>(9).0,
+        started_at: None,
+        ended_at: None,
         usage: serde_json::from_slice(&row.get::<_, Json>(10).0)
             .map_err(|e| StoreError::broken(format!("the usage of run {run_id} cannot be read"), e))?,
     })

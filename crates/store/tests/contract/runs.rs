@@ -55,6 +55,8 @@ pub async fn creating_writes_the_run_with_its_events(f: Fixture) {
         error: None,
         created_at: at,
         updated_at: at,
+        started_at: None,
+        ended_at: None,
     };
     assert_eq!(f.store.run(run.run_id).await.unwrap(), expected);
     assert_eq!(f.store.read(run.run_id, 0, 10).await.unwrap(), run.events);

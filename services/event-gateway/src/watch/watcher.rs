@@ -203,7 +203,7 @@ impl Watcher {
     async fn wait(&mut self) -> Option<Bytes> {
         self.pace.wait(self.feed.head.changed()).await.then(|| {
             let head_seq = self.feed.hub.head().max(self.cursor).max(self.head);
-            frame::encode(Message::Heartbeat(pb::Heartbeat { head_seq }))
+            frame::encode(Message::Heartbeat(pb::Heartbeat { head_seq, seq: self.cursor }))
         })
     }
 

@@ -72,7 +72,7 @@ async fn every_break_is_bridged_once_and_in_order() {
 #[tokio::test]
 async fn heartbeats_are_signs_of_life() {
     let events = log(RunStatus::Completed, false);
-    let beats = (0..3).map(|_| Message::Heartbeat(pb::Heartbeat { head_seq: 0 })).collect();
+    let beats = (0..3).map(|_| Message::Heartbeat(pb::Heartbeat::default())).collect();
     let calls = vec![Call { send: beats, then: Then::Silence }];
     let (fake, url) = Fake::serve(events, calls).await;
     let (seqs, _, lost) = watched(&url, 0, QUICK).await;

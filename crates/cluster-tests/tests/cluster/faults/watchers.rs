@@ -94,7 +94,7 @@ async fn four_watch(shared: &RunServiceClient<Channel>, run: &str) -> (u64, Dura
 }
 
 async fn watched(client: &RunServiceClient<Channel>, run: &str) -> Streaming<pb::WatchRunResponse> {
-    let request = pb::WatchRunRequest { run_id: run.to_owned(), after_seq: 0, snapshot: false };
+    let request = pb::WatchRunRequest { run_id: run.to_owned(), after_seq: 0, ..Default::default() };
     client.clone().watch_run(request).await.expect("a stream").into_inner()
 }
 
@@ -164,7 +164,7 @@ async fn f08_a_stream_that_takes_nothing_is_given_up_and_resumes() {
     }
     assert_eq!(hint, Some((seq, "stalled".to_owned())));
     assert!(seq < history.events().len() as u64);
-    let request = pb::WatchRunRequest { run_id: run.clone(), after_seq: seq, snapshot: false };
+    let request = pb::WatchRunRequest { run_id: run.clone(), after_seq: seq, ..Default::default() };
     let mut resumed = shared.clone().watch_run(request).await.expect("a stream").into_inner();
     assert_eq!(read_on(&mut resumed, seq).await.0, history.events().len() as u64);
 }
