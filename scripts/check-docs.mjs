@@ -1,4 +1,5 @@
-// What the documents name exists: linked files, paths in code, make targets, scripts and TREE_AGENT_* variables.
+// Checks the Markdown documents. What they name exists: linked files and headings, paths in code, make targets, tests,
+// metrics and TREE_AGENT_* variables. Their prose is readable: short sentences, and lines that fit an editor.
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
@@ -29,6 +30,28 @@ const metrics = new Set(
     .split("\n").filter(Boolean).map((line) => line.slice(1, -1)),
 );
 
+const SENTENCE_WORDS = 40;
+const LINE_COLUMNS = 120;
+// Written by scripts, in lines as they come.
+const generated = new Set(["docs/benchmarks.md"]);
+
+/** The anchors that GitHub makes of the headings of a document. */
+const anchorsOf = (text) => {
+  const headings = text.replace(/^```.*?^```/gms, "").matchAll(/^#+ +(.*)$/gm);
+  return new Set([...headings].map((m) =>
+    m[1].toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, "").trim().replace(/\s/g, "-")));
+};
+
+/** The sentences of a document's paragraphs and lists, each with the index of its block. Tables and code have none. */
+function* sentencesOf(prose) {
+  for (const block of prose.matchAll(/(?:^(?!#|\||!\[)[^\n]*\S[^\n]*\n)+/gm)) {
+    for (const item of block[0].split(/^\s*(?:[-*]|\d+\.) /m)) {
+      const words = item.replace(/`[^`]*`/g, "code").replace(/\]\([^)]*\)/g, "]");
+      for (const sentence of words.split(/[.!?…:](?:[)*]*\s|$)/)) yield [block.index, sentence.trim()];
+    }
+  }
+}
+
 const problems = [];
 // Fixtures and test data may say anything.
 const documents = tracked.filter((file) => file.endsWith(".md") && !/(^|\/)(tests|testdata|fixtures)\//.test(file));
@@ -43,6 +66,19 @@ for (const document of documents) {
     if (!target || /^[a-z]+:/.test(target)) continue;
     const path = normalize(join(dirname(document), target)).replace(/\/$/, "");
     if (path !== "." && !known(path)) problem(m.index, `links to ${target}, which does not exist`);
+  }
+  for (const m of prose.matchAll(/\]\(([^)\s#]*)#([^)\s]+)\)/g)) {
+    const path = m[1] ? normalize(join(dirname(document), m[1])) : document;
+    if (/^[a-z]+:/.test(m[1]) || !path.endsWith(".md") || !known(path)) continue;
+    if (!anchorsOf(readFileSync(path, "utf8")).has(m[2])) problem(m.index, `links to ${path}#${m[2]}, which is no heading`);
+  }
+  for (const [index, sentence] of sentencesOf(prose)) {
+    const words = sentence.split(/\s+/).length;
+    if (words > SENTENCE_WORDS) problem(index, `has a sentence of ${words} words: ${sentence.slice(0, 60)}…`);
+  }
+  for (const m of prose.matchAll(/^(?!\|).*$/gm)) {
+    const columns = [...m[0].trimEnd()].length;
+    if (columns > LINE_COLUMNS && !generated.has(document)) problem(m.index, `has a line of ${columns} columns`);
   }
   // Paths in `code` count when they begin with a folder of this repository. Placeholders and what is built do not.
   for (const m of prose.matchAll(/`([^`\n]+)`/g)) {
