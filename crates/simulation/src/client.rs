@@ -1,4 +1,4 @@
-//! A subscriber: watches one run through whichever gateway is there, and resumes by seq.
+//! A subscriber: watches one run through any available gateway and resumes by seq.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::node::Node;
 use crate::plan::Fault;
 use crate::world::World;
 
-/// A gateway that is there.
+/// A gateway that is available.
 #[derive(Clone)]
 pub(crate) struct Door {
     pub(crate) node: Arc<Node>,
@@ -29,7 +29,7 @@ pub(crate) struct Door {
     pub(crate) drain: CancellationToken,
 }
 
-/// The gateways that are there, by place.
+/// The available gateways, by position.
 #[derive(Clone, Default)]
 pub(crate) struct Doors(Arc<Mutex<Vec<Door>>>);
 
@@ -66,7 +66,7 @@ pub(crate) async fn watch(world: Arc<World>, doors: Doors, mut view: View) -> Vi
             Ok(stream) => {
                 view.reads();
                 follow(&world, &door, &mut view, stream).await;
-                // Whatever it did not see of the log, it had no time to.
+                // It had no time to see the rest of the log.
                 note_late(&world, &door, &view);
             }
             Err(error) => world.note(&view.who, format_args!("is refused: {error}")),
@@ -98,7 +98,7 @@ async fn open(world: &Arc<World>, door: &Door, view: &View) -> Result<Stream, St
     Ok(decoded.boxed())
 }
 
-/// What a gateway would do that trusts fan-out: read the log once, then pass on what it hears.
+/// A gateway that trusts fan-out: it reads the log once, then passes on every message.
 async fn trusting(world: &Arc<World>, door: &Door, view: &View) -> Result<Stream, String> {
     let fanout = SimFanout { node: door.node.clone() };
     let heard = fanout.subscribe(Topic::Run(view.run)).await.map_err(|error| error.to_string())?;
@@ -150,7 +150,7 @@ async fn follow(world: &World, door: &Door, view: &mut View, mut stream: Stream)
                 if view.cursor != before {
                     world.note(&view.who, format_args!("has {}", view.cursor));
                 }
-                // A stream that trusts fan-out does not know the end.
+                // A stream that trusts fan-out does not notice the end.
                 if view.ended && world.flaw == Some(Flaw::TrustedFanout) {
                     return;
                 }

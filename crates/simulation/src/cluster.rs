@@ -25,7 +25,7 @@ use crate::roles::SimRoles;
 use crate::store::{SimStore, create};
 use crate::world::{World, run_name};
 
-/// Beyond the lease, until somebody else must have taken a run over.
+/// Time after the end of a lease within which another driver must have taken the run over.
 const TAKEOVER: Duration = Duration::from_secs(2);
 /// How far clocks can be off, in seconds.
 const CLOCKS_OFF: u64 = 600;
@@ -36,8 +36,8 @@ pub(crate) struct Cluster {
     drivers: Vec<DriverSlot>,
     gateways: Vec<GatewaySlot>,
     pub(crate) doors: Doors,
-    /// Runs that nobody drives though somebody could: their epoch, whether their driver is gone or stands still (else its
-    /// task hangs), and since when.
+    /// Runs that nobody drives although somebody could: their epoch, whether their driver is gone or frozen (otherwise
+    /// its task hangs), and since when.
     orphans: BTreeMap<RunId, (u64, bool, Instant)>,
     fanout_was_down: bool,
 }
@@ -81,7 +81,7 @@ impl Cluster {
         cluster
     }
 
-    /// Creates a run as a gateway does: written, then published.
+    /// Creates a run as a gateway does: it writes the run, then publishes it.
     pub(crate) async fn create_run(&self, run_id: RunId) {
         let mut spec = RunSpec::new(format!("objective of {}", run_name(run_id)));
         spec.budgets.max_depth = 2;
@@ -105,7 +105,7 @@ impl Cluster {
         let _ = SimFanout { node }.publish(messages).await;
     }
 
-    /// One thing that can go wrong goes wrong.
+    /// Makes one of the enabled faults happen.
     pub(crate) async fn trouble(&mut self) {
         let world = self.world.clone();
         let dice = &world.dice;
@@ -162,7 +162,7 @@ impl Cluster {
         }
     }
 
-    /// Everything is mended, and everybody is back.
+    /// Ends all faults and starts all processes that are down.
     pub(crate) fn heal(&mut self) {
         self.world.note("world", format_args!("heals"));
         self.world.heal();
@@ -178,7 +178,7 @@ impl Cluster {
         self.tend();
     }
 
-    /// Notices who is gone, and starts them again after a while.
+    /// Restarts processes that have vanished, after a while.
     pub(crate) fn tend(&mut self) {
         let (world, now) = (self.world.clone(), Instant::now());
         if self.fanout_was_down && !world.fanout_is_down() {
@@ -196,7 +196,7 @@ impl Cluster {
         for (place, slot) in self.gateways.iter_mut().enumerate() {
             let gone = slot.door.node.is_gone();
             if !gone && slot.door.drain.is_cancelled() {
-                // Its streams have a moment to end well.
+                // Its streams have a moment to end cleanly.
                 match slot.back_at {
                     None => slot.back_at = Some(now + Duration::from_millis(500)),
                     Some(at) if now >= at => {
@@ -223,7 +223,7 @@ impl Cluster {
         self.doors.set(open.filter(|d| !d.node.is_gone() && !d.drain.is_cancelled()).cloned().collect());
     }
 
-    /// No run waits for longer than its lease and two seconds while somebody could drive it.
+    /// No run waits longer than its lease plus two seconds while somebody could drive it.
     pub(crate) fn check_takeover(&mut self) {
         let world = self.world.clone();
         let uncertain = world.plan.erratic_store() && !world.healed();
@@ -242,12 +242,12 @@ impl Cluster {
                 self.orphans.remove(id);
                 continue;
             }
-            // Another kind of trouble begins its own wait: a lease may have been renewed until then.
+            // Another kind of fault starts a new wait, because the lease may have been renewed until then.
             let orphan = self.orphans.entry(*id).or_insert((run.epoch, stuck, now));
             if (orphan.0, orphan.1) != (run.epoch, stuck) {
                 *orphan = (run.epoch, stuck, now);
             }
-            // A wedged task is given a lease to come round, then its lease runs out.
+            // A stuck task has the length of a lease to make progress; then its lease expires.
             let bound = TAKEOVER + if stuck { lease } else { 2 * lease };
             if now - orphan.2 > bound {
                 late.push(format!("{}: nobody took it over within {} ms", run_name(*id), bound.as_millis()));

@@ -1,10 +1,10 @@
-//! The one source of chance in a world.
+//! The only source of randomness in a world.
 
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Seeded dice. Whoever throws in the same order gets the same numbers.
+/// Seeded dice. The same sequence of throws gives the same numbers.
 pub(crate) struct Dice(Mutex<fastrand::Rng>);
 
 impl Dice {
@@ -12,7 +12,7 @@ impl Dice {
         Self(Mutex::new(fastrand::Rng::with_seed(seed)))
     }
 
-    /// True `percent` times of a hundred.
+    /// True in `percent` of 100 cases.
     pub(crate) fn chance(&self, percent: u64) -> bool {
         self.within(0..=99) < percent
     }
@@ -26,7 +26,7 @@ impl Dice {
         Duration::from_millis(self.within(range))
     }
 
-    /// One of `items`; none of none.
+    /// One of `items`; none if there are none.
     pub(crate) fn pick<'a, T>(&self, items: &'a [T]) -> Option<&'a T> {
         let last = items.len().checked_sub(1)?;
         items.get(self.within(0..=last as u64) as usize)

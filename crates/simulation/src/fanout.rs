@@ -1,4 +1,4 @@
-//! The fan-out port over a broker that loses, doubles and reorders, goes deaf, and goes away.
+//! The fan-out port over a broker that loses, duplicates and reorders messages, stops delivering, and goes down.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::node::Node;
 use crate::plan::Fault;
 use crate::world::{World, run_name};
 
-/// Signals that a listener may fall behind, as in the real adapters.
+/// Messages that may wait for a slow listener, as in the real adapters.
 const BUFFER: usize = 128;
 
 /// Who listens to what.
@@ -30,9 +30,9 @@ struct Listeners {
 struct Listener {
     topic: Topic,
     node: Arc<Node>,
-    /// In order; each with the moment at which it arrives.
+    /// Messages in order, each with the moment at which it arrives.
     line: mpsc::UnboundedSender<(Instant, Signal)>,
-    /// Past the line, for what overtakes.
+    /// Bypasses the queue, for messages that overtake others.
     direct: broadcast::Sender<Signal>,
     deaf_until: Option<Instant>,
     /// The connection to the broker broke, and has not been made again.
@@ -44,17 +44,17 @@ impl Topics {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everybody who listens hears nothing for `time`, and does not notice.
+    /// For `time`, no listener receives anything, and none of them notices.
     pub(crate) fn deafen(&self, time: Duration) {
         self.lock().all.values_mut().for_each(|l| l.deaf_until = Some(Instant::now() + time));
     }
 
-    /// The broker is gone: what is published from now on is missed.
+    /// The broker goes down. What is published from now on is lost.
     pub(crate) fn lose(&self) {
         self.lock().all.values_mut().for_each(|l| l.lost = true);
     }
 
-    /// The broker is back, and the subscriptions with it: everybody looks at the log.
+    /// The broker is back with its subscriptions. Every listener reads the log.
     pub(crate) fn restore(&self) {
         for listener in self.lock().all.values_mut() {
             listener.deaf_until = None;
@@ -79,7 +79,7 @@ impl SimFanout {
         FanoutError { message: "the simulated broker is gone".into(), source: None }
     }
 
-    /// Gives one message to one listener, or not, or twice, or later than the next.
+    /// Delivers one message to one listener: once, never, twice, or after the next message.
     fn deliver(&self, listener: &Listener, message: &Bytes) {
         let (world, now) = (self.world(), Instant::now());
         let deaf = listener.lost || listener.deaf_until.is_some_and(|until| now < until);
@@ -155,7 +155,7 @@ impl Fanout for SimFanout {
         if let Topic::Run(run) = topic {
             world.note(&self.node.name, format_args!("subscribes to {}", run_name(run)));
         }
-        // The confirmation takes its way too.
+        // The confirmation takes time too.
         tokio::time::sleep(world.dice.millis(0..=5)).await;
         self.node.pass().await;
         Ok(Subscription::new(receiver, Leave { world: world.clone(), id }))

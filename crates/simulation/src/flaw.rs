@@ -7,7 +7,7 @@ pub enum Flaw {
     NoFence,
     /// An append is fenced by its epoch alone, so that a repeated one is written again.
     NoHeadInFence,
-    /// A repeated append is recognised by its seq alone: another driver's events pass for the writer's own.
+    /// A repeated append is recognised by its seq alone, so another driver's events pass for the writer's own.
     DedupeBySeq,
     /// An append is sometimes confirmed without being written.
     LostWrite,
@@ -17,15 +17,15 @@ pub enum Flaw {
     LostRows,
     /// A claim keeps the epoch.
     SameEpoch,
-    /// Leases end by the clock of whoever claims.
+    /// Leases end by the clock of the claiming driver.
     CallersClock,
     /// Leases of drivers that vanished never end.
     EternalLease,
-    /// A stream is fed by fan-out alone, without looking at the log for what was lost.
+    /// A stream uses only fan-out and does not read lost events from the log.
     TrustedFanout,
-    /// Gateways compare heads too seldom.
+    /// Gateways compare heads too rarely.
     SeldomHeads,
-    /// Roles answer a call with what they answered another.
+    /// Roles answer a call with the answer to another call.
     MixedUpAnswers,
 }
 
@@ -46,7 +46,7 @@ impl Flaw {
         Flaw::MixedUpAnswers,
     ];
 
-    /// A part of what the check says that is meant for it.
+    /// A part of the message of the check that is meant for this flaw.
     pub const fn sign(self) -> &'static str {
         match self {
             Flaw::NoFence => "is of epoch",

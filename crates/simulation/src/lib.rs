@@ -1,11 +1,11 @@
 //! The driver and the gateway's streams in a deterministic world.
 //!
-//! The production code of both runs unchanged, on tokio's paused clock in one thread, over ports of ours: a store
-//! ([`SimStore`]), a fan-out, roles and clocks that fail, linger, lie and vanish as a seed says. What must hold is checked
-//! while it happens. The same seed gives the same trace, byte for byte, so that whatever is found can be looked at
-//! again: [`replay_command`] says how.
+//! The production code of both runs unchanged, in one thread on tokio's paused clock. The store ([`SimStore`]), the
+//! fan-out, the roles and the clocks are simulated: they fail, linger, lie and vanish as a seed says. The invariants
+//! are checked while a world runs. The same seed gives the same trace, byte for byte, so every finding can be
+//! replayed ([`replay_command`]).
 //!
-//! [`simulate`] is the entry; [`Plan::of`] says what a seed enables; [`Flaw`] breaks a world on purpose.
+//! [`simulate`] is the entry point. [`Plan::of`] derives a world from a seed. [`Flaw`] breaks a world on purpose.
 
 mod check;
 mod client;

@@ -1,4 +1,4 @@
-//! A process of the simulated world: what can cut it off, freeze it, or end it.
+//! A process of the simulated world, which can be cut off, frozen or killed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,12 +12,12 @@ use tree_agent_driver::Clock;
 
 use crate::world::{RECOVERY, World};
 
-/// One life of one process. A process that is started again is another node.
+/// One life of one process. A restarted process is another node.
 pub(crate) struct Node {
     /// Unique, such as `driver1.2` for the second life of the first driver.
     pub(crate) name: String,
     pub(crate) world: Arc<World>,
-    /// Microseconds that its clock is off.
+    /// Offset of its clock in microseconds.
     pub(crate) clock_off: i64,
     /// Cancelled when the process has vanished.
     pub(crate) gone: CancellationToken,
@@ -48,7 +48,7 @@ impl Node {
         self.state().task = Some(task);
     }
 
-    /// Ends the process as SIGKILL does: nothing of it runs on, and what it had not yet sent is never sent.
+    /// Ends the process as SIGKILL does: nothing of it continues, and what it had not yet sent is never sent.
     pub(crate) fn kill(&self, why: &str) {
         if self.is_gone() {
             return;
@@ -79,7 +79,7 @@ impl Node {
         self.state().cut_until = Some(Instant::now() + time);
     }
 
-    /// Mends everything but death.
+    /// Ends every fault of this process except death.
     pub(crate) fn heal(&self) {
         let now = Instant::now();
         let state = &mut *self.state();
@@ -92,13 +92,13 @@ impl Node {
         is_on(self.state().cut_until)
     }
 
-    /// Since when it reaches the store again, as [`World::store_works_since`]; none when it is gone.
+    /// Since when it reaches the store again, as in [`World::store_works_since`]; none if it has vanished.
     pub(crate) fn reaches_store_since(&self) -> Option<Instant> {
         let store = self.world.store_works_since().filter(|_| !self.is_gone())?;
         Some(self.state().cut_until.map_or(store, |until| store.max(until + RECOVERY)))
     }
 
-    /// True when nothing is in the way of its work.
+    /// True if nothing prevents it from working.
     pub(crate) fn is_healthy(&self) -> bool {
         let state = self.state();
         !self.is_gone()
@@ -107,7 +107,7 @@ impl Node {
                 .all(|until| !is_on(until))
     }
 
-    /// True when it stands still or cannot reach the store.
+    /// True if it is frozen or cannot reach the store.
     pub(crate) fn is_stuck(&self) -> bool {
         let state = self.state();
         is_on(state.frozen_until) || is_on(state.cut_until)
@@ -118,20 +118,20 @@ impl Node {
         self.state().hung.get(&run).copied()
     }
 
-    /// Lets the process go on: not while it stands still, and never once it is gone.
+    /// Waits until the process may continue: not while it is frozen, and never once it has vanished.
     pub(crate) async fn pass(&self) {
         loop {
             if self.is_gone() {
                 std::future::pending::<()>().await;
             }
-            // A heal can come before the end.
+            // It can be healed before the freeze would have ended.
             let until = self.state().frozen_until.filter(|at| Instant::now() < *at);
             let Some(until) = until else { return };
             tokio::time::sleep_until(until.min(Instant::now() + Duration::from_millis(200))).await;
         }
     }
 
-    /// Where the tasks of `runs` hang while the process is wedged.
+    /// Where the tasks of `runs` hang while the process is stuck.
     pub(crate) async fn pass_wedge(&self, runs: &[RunId]) {
         while is_on(self.state().wedged_until) {
             for run in runs {
@@ -155,7 +155,7 @@ fn is_on(until: Option<Instant>) -> bool {
     until.is_some_and(|at| Instant::now() < at)
 }
 
-/// The clock of a process: the world's, and what it is off.
+/// The clock of a process: the world's clock plus an offset.
 pub(crate) struct NodeClock(pub(crate) Arc<Node>);
 
 impl Clock for NodeClock {

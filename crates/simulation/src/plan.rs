@@ -1,4 +1,4 @@
-//! What a seed makes of a world: who lives in it, and which faults can happen.
+//! Derives a world from a seed: its processes, and the faults that can happen.
 //!
 //! Every seed enables its own few faults (swarm testing, Groce et al., ISSTA 2012): a world in which everything fails
 //! at once hides what two faults do together.
@@ -22,15 +22,15 @@ macro_rules! faults {
 }
 
 faults! {
-    /// A driver vanishes at some moment, and comes back later.
+    /// A driver vanishes at a random moment and comes back later.
     KillDriver,
     /// A driver vanishes between two of its steps: before or after a write, a claim, a publish, a role call.
     KillAtPoint,
-    /// A driver is told to stop, and started again.
+    /// A driver is told to stop and is started again.
     StopDriver,
-    /// A driver stands still for longer than its lease (SIGSTOP), then goes on.
+    /// A driver is frozen for longer than its lease (SIGSTOP), then continues.
     FreezeDriver,
-    /// The appends and reads of a driver hang while its claims and renewals work.
+    /// The appends and reads of a driver hang, but its claims and renewals work.
     WedgeDriver,
     /// A gateway vanishes with its streams, and comes back later.
     KillGateway,
@@ -42,11 +42,11 @@ faults! {
     StoreDown,
     /// Calls to the store fail without effect.
     RefusedStore,
-    /// Calls to the store take effect and fail.
+    /// Calls to the store take effect, but report a failure.
     LostReplies,
-    /// Calls to the store fail, and take effect later.
+    /// Calls to the store report a failure, but take effect later.
     LateRequests,
-    /// The store takes up to seconds.
+    /// The store takes up to several seconds.
     SlowStore,
     /// Hints are lost.
     LostHints,
@@ -54,24 +54,24 @@ faults! {
     DoubledHints,
     /// Hints overtake each other.
     ReorderedHints,
-    /// Fan-out goes deaf: everything seems to work, nothing arrives.
+    /// Fan-out delivers nothing, but seems to work.
     DeafFanout,
-    /// Fan-out is gone, then back.
+    /// Fan-out goes down and comes back.
     FanoutDown,
     /// Role calls fail, or break their contract.
     FailedCalls,
     /// Answers of roles are lost.
     LostAnswers,
-    /// Answers of roles arrive twice, the second one up to seconds later; and who makes a call again that somebody else
-    /// made before gets the same answer as he did.
+    /// Answers of roles arrive twice, the second one up to several seconds later. A driver that repeats another
+    /// driver's call gets the same answer.
     DoubledAnswers,
     /// A role cannot be reached.
     UnreachableRoles,
-    /// Answers of roles are late, by more than a lease.
+    /// Answers of roles are late by more than a lease.
     SlowRoles,
     /// Roles send many updates.
     ChattyRoles,
-    /// The clocks of drivers are up to ten minutes off.
+    /// The clocks of drivers are wrong by up to ten minutes.
     Clocks,
     /// A user cancels a run.
     Cancel,
@@ -90,7 +90,7 @@ faults! {
 /// One world.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where it came from.
+    /// The seed that it was derived from.
     pub seed: u64,
     /// The faults that can happen in it.
     pub faults: BTreeSet<Fault>,
@@ -104,12 +104,12 @@ pub struct Plan {
     pub subscribers: usize,
     /// How long a lease lasts.
     pub lease: Duration,
-    /// How long faults happen; afterwards everything heals.
+    /// How long faults happen. Afterwards everything heals.
     pub trouble: Duration,
 }
 
 impl Plan {
-    /// The world of `seed`. Every sixteenth is without faults, every sixteenth with all of them.
+    /// The world of `seed`. One in sixteen has no faults, and one in sixteen has all of them.
     pub fn of(seed: u64) -> Self {
         let dice = Dice::new(seed ^ 0x5eed_0f57_a710_0001);
         let faults = match seed % 16 {
@@ -132,12 +132,12 @@ impl Plan {
         }
     }
 
-    /// True when `fault` can happen.
+    /// True if `fault` can happen.
     pub fn has(&self, fault: Fault) -> bool {
         self.faults.contains(&fault)
     }
 
-    /// True when calls to the store can fail or linger by chance, so that no bound holds before the world has healed.
+    /// True if calls to the store can fail or linger at random. Then no time limit holds before the world has healed.
     pub(crate) fn erratic_store(&self) -> bool {
         use Fault::{LateRequests, LostReplies, RefusedStore, SlowStore};
         [RefusedStore, LostReplies, LateRequests, SlowStore].into_iter().any(|fault| self.has(fault))

@@ -1,4 +1,4 @@
-//! The role port: roles that plan small random trees, and answer late, wrongly, or never.
+//! The role port: roles that plan small random trees and may answer late, wrongly or never.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use crate::node::Node;
 use crate::plan::Fault;
 use crate::world::{node_name, run_name};
 
-/// Roles as one driver reaches them. No two answers are alike, as with a language model: what a second call of the same
-/// step returned can be told from the first.
+/// The roles as one driver reaches them. No two answers are equal, as with a language model, so the answer to a
+/// repeated call can be distinguished from the first.
 pub(crate) struct SimRoles {
     pub(crate) node: Arc<Node>,
 }
@@ -60,9 +60,9 @@ impl Roles for SimRoles {
 }
 
 impl SimRoles {
-    /// What was answered arrives once more: at once, or when nobody waits for it any more.
+    /// The answer arrives a second time: at once, or when nothing waits for it any more.
     async fn answer_again(&self, answer: &Result<CallOutput, RoleError>, updates: Updates) {
-        // That nobody can be reached is what the caller finds out himself.
+        // An unreachable role is noticed by the caller itself.
         if answer.as_ref().is_err_and(|error| error.kind == RoleErrorKind::Unreachable) {
             return;
         }
@@ -202,7 +202,7 @@ impl SimRoles {
     }
 }
 
-/// What a call says of its node.
+/// What a call reports about its node.
 fn context(input: &CallInput) -> &CallContext {
     match input {
         CallInput::Plan(input) => &input.call,

@@ -1,4 +1,4 @@
-//! One world, from its seed to its end.
+//! Runs one world, from its seed to its end.
 
 use std::cell::Cell;
 use std::sync::{Arc, Once};
@@ -15,22 +15,22 @@ use crate::flaw::Flaw;
 use crate::plan::Plan;
 use crate::world::World;
 
-/// How often the world is looked after.
+/// How often faults are injected and processes are checked.
 const TICK: Duration = Duration::from_millis(50);
-/// How long after the world has healed every run must have ended and every subscriber must have it all. A run may take
-/// its wall clock of 60 s, and three calls of an aggregator on each of three levels.
+/// Time after healing within which every run must end and every subscriber must have received everything. A run may
+/// take its wall-clock budget of 60 s, plus three calls of an aggregator on each of three levels.
 const REST: Duration = Duration::from_secs(120);
 
-/// What became of a world.
+/// The outcome of a world.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What its seed made of it.
+    /// The plan that its seed gave.
     pub plan: Plan,
-    /// What may not happen and happened.
+    /// The broken promises.
     pub violations: Vec<String>,
-    /// What happened, a line each: simulated seconds, who, what.
+    /// What happened, one line each: simulated seconds, who, what.
     pub trace: String,
-    /// How long it lasted, in its own time.
+    /// How long it lasted, in simulated time.
     pub simulated: Duration,
     /// Events written.
     pub events: u64,
@@ -38,7 +38,7 @@ pub struct Outcome {
     pub calls: u64,
     /// Appends that were refused because another driver owned the run.
     pub fenced: u64,
-    /// Answers that were refused because nobody waited for them.
+    /// Answers that were refused because nothing waited for them.
     pub stale: u64,
 }
 
@@ -51,11 +51,11 @@ thread_local! {
     static PANICS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Runs the world of `seed` to its end, perhaps with a flaw.
+/// Runs the world of `seed` to its end, optionally with a flaw.
 pub fn simulate(seed: u64, flaw: Option<Flaw>) -> Outcome {
     count_panics();
     PANICS.set(0);
-    // Jitter in the production code comes from here.
+    // The production code takes its jitter from here.
     fastrand::seed(seed);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -70,7 +70,7 @@ pub fn simulate(seed: u64, flaw: Option<Flaw>) -> Outcome {
     outcome
 }
 
-/// A panic within a task is caught by the runtime; it is counted all the same.
+/// The runtime catches a panic within a task. This counts it anyway.
 fn count_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -106,7 +106,7 @@ async fn run(plan: Plan, flaw: Option<Flaw>) -> Outcome {
             cluster.create_run(to_create.remove(0)).await;
             create_at = now + world.dice.millis(0..=4_000);
         }
-        // What a flaw leads to afterwards is of no interest.
+        // What happens after a flaw was found does not matter.
         if flaw.is_some_and(|flaw| world.checks().shows(flaw)) {
             return finish(&world, began);
         }
@@ -134,7 +134,7 @@ async fn run(plan: Plan, flaw: Option<Flaw>) -> Outcome {
             Err(_) => world.violation("a subscriber has not seen the end of its run".into()),
         }
     }
-    // Requests that are still on their way arrive, and change nothing.
+    // Requests that are still in transit arrive and change nothing.
     tokio::time::sleep(Duration::from_secs(10)).await;
     cluster.stop().await;
     for text in check_ending(&world, &seen) {

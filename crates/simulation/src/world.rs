@@ -14,11 +14,11 @@ use crate::flaw::Flaw;
 use crate::plan::{Fault, Plan};
 use crate::store::Model;
 
-/// The time of day, by the store's clock, when a world begins.
+/// The time on the store's clock when a world begins.
 const BEGINNING: Timestamp = Timestamp(1_763_776_000_000_000);
 
-/// How long after the store was away its callers may wait before they try again, and what that takes: the longest pause of
-/// a stream is 5 s, and a call that began before may linger for two delays of 3 s.
+/// Time that callers may need until they use the store again after it was down: a stream backs off for up to 5 s, and a
+/// call that began before may linger for two delays of 3 s.
 pub(crate) const RECOVERY: Duration = Duration::from_secs(12);
 
 /// One world.
@@ -34,13 +34,13 @@ pub(crate) struct World {
     troubles: Mutex<Troubles>,
 }
 
-/// What goes on in the world as a whole.
+/// The state of the world as a whole.
 #[derive(Debug, Default)]
 struct Troubles {
     healed: bool,
     store_down_until: Option<Instant>,
     fanout_down_until: Option<Instant>,
-    /// So many labelled points are passed before the driver that passes the next one vanishes.
+    /// Labelled points to pass before the driver that passes the next one vanishes.
     kill_at_point: Option<u64>,
 }
 
@@ -64,7 +64,7 @@ impl World {
         Timestamp(BEGINNING.micros() + self.began.elapsed().as_micros() as i64)
     }
 
-    /// Notes what happened.
+    /// Adds a line to the trace.
     pub(crate) fn note(&self, who: &str, what: fmt::Arguments<'_>) {
         use fmt::Write as _;
         let at = self.began.elapsed();
@@ -80,18 +80,18 @@ impl World {
         lock(&self.model)
     }
 
-    /// Never held while the model is asked for: the model comes first.
+    /// Never lock this before the model: the model's lock comes first.
     pub(crate) fn checks(&self) -> MutexGuard<'_, Checks> {
         lock(&self.checks)
     }
 
-    /// Something that may never happen has happened.
+    /// Records that something happened that must never happen.
     pub(crate) fn violation(&self, text: String) {
         self.note("VIOLATION", format_args!("{text}"));
         self.checks().violations.push(text);
     }
 
-    /// True while `fault` can happen.
+    /// True if `fault` can happen now.
     pub(crate) fn on(&self, fault: Fault) -> bool {
         self.plan.has(fault) && !lock(&self.troubles).healed
     }
@@ -100,13 +100,13 @@ impl World {
         let mut troubles = lock(&self.troubles);
         let now = Instant::now();
         let until = troubles.store_down_until.map(|until| until.min(now));
-        // Calls that were refused or lost by chance may be waiting to be repeated.
+        // Calls that were refused or lost at random may still be waiting to be repeated.
         let until = if self.plan.erratic_store() { Some(now) } else { until };
         *troubles = Troubles { healed: true, store_down_until: until, ..Troubles::default() };
     }
 
-    /// When the store was last away for everybody, if it ever was, and its callers have found it again since; none while
-    /// it is away or erratic.
+    /// The time since which all callers can use the store again after it was last down; none while it is down or
+    /// unreliable.
     pub(crate) fn store_works_since(&self) -> Option<Instant> {
         let troubles = lock(&self.troubles);
         let works = troubles.healed || !self.plan.erratic_store();
@@ -138,7 +138,7 @@ impl World {
         lock(&self.troubles).kill_at_point = Some(points);
     }
 
-    /// True when whoever passes this point vanishes here.
+    /// True if the process that passes this point vanishes here.
     pub(crate) fn dies_here(&self) -> bool {
         let mut troubles = lock(&self.troubles);
         match &mut troubles.kill_at_point {

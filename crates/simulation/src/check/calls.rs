@@ -14,10 +14,10 @@ use crate::world::{node_name, run_name};
 #[derive(Default)]
 pub(crate) struct Calls {
     made: u64,
-    /// The epoch in which a driver believes to be.
+    /// The epoch that each driver believes it holds.
     epochs: BTreeMap<(String, RunId), u64>,
     tries: BTreeMap<(RunId, u64, CallKey), u64>,
-    /// What was answered, for those who make the same call again.
+    /// The answers so far, for drivers that repeat a call.
     answers: BTreeMap<(RunId, CallKey), CallOutput>,
 }
 
@@ -27,23 +27,23 @@ impl Calls {
         self.made
     }
 
-    /// What this call was answered before, by whomever it was made.
+    /// The earlier answer to this call, whichever driver made it.
     pub(crate) fn answer(&self, run: RunId, key: &CallKey) -> Option<CallOutput> {
         self.answers.get(&(run, *key)).cloned()
     }
 
-    /// This call was answered.
+    /// Records the answer to a call.
     pub(crate) fn answered(&mut self, run: RunId, key: CallKey, answer: CallOutput) {
         self.answers.insert((run, key), answer);
     }
 
-    /// A driver has heard that it holds a run.
+    /// A driver has learnt that it holds a run.
     pub(crate) fn claimed(&mut self, driver: &str, claim: &Claim) {
         self.epochs.insert((driver.to_owned(), claim.run_id), claim.epoch);
     }
 
-    /// A call is due only while its node shows that it needs it, by all that was written up to the driver's epoch: that
-    /// is what the driver has replayed and written itself. A call whose outcome stands in that log is never made.
+    /// A call is due only if the log up to the driver's epoch says that its node needs it. That part of the log is what
+    /// the driver has replayed and written itself. A call whose outcome is in it is never made.
     pub(crate) fn called(
         &mut self,
         driver: &str,

@@ -1,4 +1,4 @@
-//! What must hold when a world has come to rest.
+//! What must hold when a world has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,7 @@ pub(crate) fn check_ending(world: &World, views: &[View]) -> Vec<String> {
     found
 }
 
-/// The rows are those that the whole log gives.
+/// The rows equal those that are derived from the whole log.
 fn check_rows(id: RunId, run: &StoredRun, note: &mut impl FnMut(String)) {
     let mut graph = Graph::new(id);
     let events: Vec<_> = run.log.iter().map(|(_, event)| event.clone()).collect();
@@ -77,7 +77,8 @@ fn check_rows(id: RunId, run: &StoredRun, note: &mut impl FnMut(String)) {
     }
 }
 
-/// Every line that roles wrote stands in its scratchpad once: one per `tree.scratchpad_updated`, and the last tells how it ends.
+/// Every line that roles wrote is in its scratchpad once: one per `tree.scratchpad_updated`. The last event matches the
+/// end of the scratchpad.
 fn check_documents(model: &Model, run: &StoredRun, note: &mut impl FnMut(String)) {
     let mut pads: BTreeMap<DocumentId, (usize, &str)> = BTreeMap::new();
     for (_, event) in &run.log {

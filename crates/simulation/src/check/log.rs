@@ -1,4 +1,4 @@
-//! The log as it grows, against what the port promises: kept apart from the store, which may be flawed.
+//! Checks the log against the promises of the port while it grows. Kept apart from the store, which may be flawed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use tree_agent_store::Claim;
 
 use crate::world::run_name;
 
-/// Every log, as far as it was written.
+/// Every log, as far as it is written.
 #[derive(Default)]
 pub(crate) struct Logs(BTreeMap<RunId, Log>);
 
@@ -19,18 +19,18 @@ pub(crate) struct Log {
     pub(crate) events: Vec<(u64, Event)>,
     /// When each was written.
     pub(crate) written: Vec<Instant>,
-    /// The answers that were recorded: no two are alike.
+    /// The recorded answers. No two may be equal.
     answers: BTreeSet<String>,
     graph: Graph,
     audit: Audit,
     noted: usize,
     /// The epoch of the last claim.
     epoch: u64,
-    /// The end of the lease by the store's clock; none when nobody holds it.
+    /// The end of the lease by the store's clock; none if nobody holds it.
     held_until: Option<Timestamp>,
 }
 
-/// What of a role's answer tells it from all others.
+/// The part of a role's answer that identifies it.
 fn answer(event: &Event) -> Option<String> {
     match &event.body {
         EventBody::PlanCreated(e) => e.summary.clone(),
@@ -57,7 +57,7 @@ impl Logs {
         })
     }
 
-    /// Events were written: seq is contiguous from 1, epochs never decrease, and what an old epoch writes is nothing.
+    /// Events were written: seq must be contiguous from 1, epochs never decrease, and an old epoch writes nothing.
     pub(crate) fn wrote(&mut self, run: RunId, new: &[(u64, Event)]) -> Vec<String> {
         let name = run_name(run);
         let log = self.entry(run);

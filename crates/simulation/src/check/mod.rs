@@ -1,4 +1,4 @@
-//! What must hold in every world, checked while it happens and once more at its end.
+//! What must hold in every world, checked while the world runs and once more at its end.
 
 mod calls;
 mod ending;
@@ -30,31 +30,31 @@ pub(crate) struct Checks {
     pub(crate) drivers: BTreeMap<String, Counters>,
 }
 
-/// What one life of a driver counts, and what it should.
+/// The counters of one life of a driver, and their expected values.
 pub(crate) struct Counters {
     pub(crate) driver: Arc<DriverStats>,
     pub(crate) commits: Arc<CommitStats>,
-    /// Times that the store told it that another driver owns a run.
+    /// How often the store told this driver that another driver owns a run.
     pub(crate) told_fenced: u64,
 }
 
-/// So much may go wrong in a flawed world before it is given up.
+/// Violations in a flawed world after which it is stopped.
 const ENOUGH: usize = 200;
 
 impl Checks {
-    /// True when the check that is meant for `flaw` has spoken, or too many others have.
+    /// True if the check that is meant for `flaw` has reported something, or if too many other checks have.
     pub(crate) fn shows(&self, flaw: Flaw) -> bool {
         self.violations.len() > ENOUGH || self.violations.iter().any(|text| text.contains(flaw.sign()))
     }
 
-    /// The store has told `driver` that other drivers own so many of the runs of an append.
+    /// The store has told `driver` that other drivers own this many runs of an append.
     pub(crate) fn fenced(&mut self, driver: &str, times: u64) {
         if let Some(counters) = self.drivers.get_mut(driver) {
             counters.told_fenced += times;
         }
     }
 
-    /// How often drivers were fenced, and how many answers they refused because nobody waited for them; and what they
+    /// How often drivers were fenced, how many answers they refused because nothing waited for them, and what they
     /// counted wrongly.
     pub(crate) fn refused(&self) -> (u64, u64, Vec<String>) {
         let (mut fenced, mut stale, mut found) = (0, 0, Vec::new());
@@ -69,7 +69,7 @@ impl Checks {
         (fenced, stale, found)
     }
 
-    /// A driver makes a role call: its number, and what is wrong with it.
+    /// A driver makes a role call. Returns the call's number and what is wrong with it.
     pub(crate) fn role_called(&mut self, driver: &str, run: RunId, key: &CallKey) -> (u64, Vec<String>) {
         self.calls.called(driver, run, key, &self.log)
     }

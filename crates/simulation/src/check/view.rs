@@ -11,7 +11,7 @@ use tree_agent_proto::{Wire, v1 as pb};
 
 use super::log::Logs;
 
-/// How far a subscriber who reads may be behind the log, whatever becomes of fan-out.
+/// How far a reading subscriber may be behind the log, whatever happens to fan-out.
 const BEHIND: Duration = Duration::from_secs(1);
 
 /// One subscriber of one run, over all of its streams.
@@ -22,11 +22,11 @@ pub(crate) struct View {
     pub(crate) cursor: u64,
     /// The run's last event has been seen.
     pub(crate) ended: bool,
-    /// Of the open stream: the head when it began, and where `caught_up` was said.
+    /// Of the open stream: the head when it began, and the position at which `caught_up` was sent.
     began_at: u64,
     caught_up: Option<u64>,
     hinted: bool,
-    /// Since when it reads what comes; none between streams.
+    /// Since when it reads messages; none between streams.
     reads_since: Option<Instant>,
 }
 
@@ -49,13 +49,13 @@ impl View {
         (self.began_at, self.caught_up, self.hinted) = (head, None, false);
     }
 
-    /// From now on it takes what comes.
+    /// From now on it reads messages.
     pub(crate) fn reads(&mut self) {
         self.reads_since = Some(Instant::now());
     }
 
-    /// It is a second behind at most, while its gateway reaches the store as it has since `store`: to be asked before
-    /// `cursor` moves on, and when its stream ends.
+    /// The subscriber is at most a second behind while its gateway reaches the store, which it has done since `store`.
+    /// Call this before `cursor` moves and when the stream ends.
     pub(crate) fn is_late(&self, store: Option<Instant>, logs: &Logs) -> Option<String> {
         let written = *logs.of(self.run)?.written.get(self.cursor as usize)?;
         let since = written.max(self.reads_since?).max(store?);
@@ -134,7 +134,7 @@ impl View {
         self.ended |= RunStatus::is_final(replayed.status());
     }
 
-    /// The stream has ended of itself.
+    /// The stream has ended by itself.
     pub(crate) fn end(&self) -> Option<String> {
         let (who, run) = (&self.who, crate::world::run_name(self.run));
         if self.hinted {

@@ -1,4 +1,4 @@
-//! The store port over a model in memory, reached through a network that loses, delays and repeats.
+//! The store port over a model in memory, behind a network that loses, delays and repeats calls.
 
 mod model;
 mod ports;
@@ -33,9 +33,9 @@ enum Fate {
     Works,
     /// Fails without effect.
     Refused,
-    /// Takes effect, and fails.
+    /// Takes effect, but fails.
     ReplyLost,
-    /// Fails, and takes effect later.
+    /// Fails, but takes effect later.
     Late,
 }
 
@@ -44,18 +44,18 @@ impl SimStore {
         Self { node }
     }
 
-    /// A store that nothing is wrong with, for the contract suite. Must be made within a tokio runtime.
+    /// A store without faults, for the contract suite. Must be created within a tokio runtime.
     pub fn quiet() -> Self {
         let plan = Plan { faults: Default::default(), ..Plan::of(0) };
         Self::of(Node::new("test".into(), World::new(plan, None), 0))
     }
 
-    /// What it holds now.
+    /// Its current content.
     pub fn snapshot(&self) -> Model {
         self.node.world.model().clone()
     }
 
-    /// Makes one call: `work` happens in the store at one moment, whatever happens to the caller.
+    /// Makes one call. `work` happens in the store at one moment, whatever happens to the caller.
     async fn call<T, F>(&self, what: &'static str, runs: &[RunId], work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -80,7 +80,7 @@ impl SimStore {
         let (there, back) = (self.delay(), self.delay());
         let late = if fate == Fate::Late { world.dice.millis(1..=9_000) } else { Duration::ZERO };
         let (reply, received) = oneshot::channel();
-        // A request on its way outlives its sender.
+        // A request in transit outlives its sender.
         let (at, sender) = (world.clone(), node.name.clone());
         tokio::spawn(async move {
             tokio::time::sleep(there + late).await;
@@ -132,7 +132,7 @@ impl SimStore {
         }
     }
 
-    /// The clock by which this caller's claims and renewals count.
+    /// The clock that applies to this caller's claims and renewals.
     fn lease_clock(&self, now: Timestamp) -> Timestamp {
         match self.node.world.flaw {
             Some(Flaw::CallersClock) => Timestamp(now.micros() + self.node.clock_off),

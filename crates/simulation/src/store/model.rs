@@ -1,5 +1,5 @@
-//! What the simulated store holds, and what each call does to it: plain data and plain functions. It shares no code with
-//! the real adapters, and passes their contract suite (`tests/simulation`), so that what holds here holds there.
+//! The content of the simulated store and the effect of each call: plain data and plain functions. It shares no code
+//! with the real adapters. It passes their contract suite (`tests/simulation`), so what holds here holds there.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub struct Model {
     pub documents: BTreeMap<DocumentId, Document>,
     /// Bytes that documents have lost at their beginning.
     pub lost: BTreeMap<DocumentId, u64>,
-    /// Commands in order, with their run; answered ones are gone.
+    /// Unanswered commands in order, with their run.
     pub commands: BTreeMap<i64, (RunId, Command)>,
     last_command: i64,
     flaw: Option<Flaw>,
@@ -37,9 +37,9 @@ pub struct Model {
 /// One run.
 #[derive(Clone, Debug)]
 pub struct StoredRun {
-    /// What was asked for.
+    /// The specification of the run.
     pub spec: RunSpec,
-    /// Under which request.
+    /// The id of the request that created it.
     pub request_id: String,
     /// The root of its tree.
     pub root: NodeId,
@@ -49,7 +49,7 @@ pub struct StoredRun {
     pub updated_at: Timestamp,
     /// The epoch of the last claim.
     pub epoch: u64,
-    /// Who claimed it last; none once it was given back.
+    /// The driver that claimed it last; none after it was released.
     pub owner: Option<String>,
     /// The end of the lease, by the store's clock.
     pub lease_until: Option<Timestamp>,
@@ -76,7 +76,7 @@ impl StoredRun {
             self.row = row;
         }
         for mut node in rows.nodes {
-            // What a node was created with stays.
+            // The fields that a node was created with stay.
             if let Some(old) = self.nodes.get(&node.id) {
                 node = NodeRow {
                     status: node.status,
@@ -106,7 +106,7 @@ impl StoredRun {
 }
 
 impl Model {
-    /// An empty store, perhaps with a flaw.
+    /// An empty store, optionally with a flaw.
     pub fn new(flaw: Option<Flaw>) -> Self {
         Self { flaw, ..Self::default() }
     }
@@ -171,7 +171,7 @@ impl Model {
         AppendOutcome::Appended
     }
 
-    /// True when an earlier try of this very append was written, and no other driver has come since.
+    /// True if an earlier attempt of this same append was written and no other driver has written since.
     fn was_written(&self, run: &StoredRun, append: &RunAppend) -> bool {
         if self.has(Flaw::DedupeBySeq) {
             return run.head() >= append.expected_head + append.events.len() as u64;
@@ -190,7 +190,7 @@ impl Model {
                 }
                 DocumentOp::Append { id, text, at } => {
                     if let Some(document) = self.documents.get_mut(&id) {
-                        // What is longer than a document loses its beginning before it counts.
+                        // A text that is too long for a document loses its beginning.
                         document.body.push_str(&text[excess(&text)..]);
                         document.updated_at = at;
                         let from = excess(&document.body);
@@ -358,7 +358,7 @@ fn end(now: Timestamp, ttl: Duration) -> Timestamp {
     Timestamp(now.micros().saturating_add(i64::try_from(ttl.as_micros()).unwrap_or(i64::MAX)))
 }
 
-/// Bytes at the beginning of `text` by which it is too long for a document.
+/// Bytes to remove from the beginning of `text` so that it fits into a document.
 fn excess(text: &str) -> usize {
     let mut from = text.len().saturating_sub(DOCUMENT_BYTES);
     while !text.is_char_boundary(from) {

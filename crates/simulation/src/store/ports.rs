@@ -1,4 +1,4 @@
-//! The ports, each a call over the network.
+//! The ports. Each method is a call over the simulated network.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,7 @@ impl Leases for SimStore {
                 Ok(claims)
             })
             .await?;
-        // From here on the driver knows.
+        // From here on the driver knows that it holds the runs.
         let mut checks = self.node.world.checks();
         claims.iter().for_each(|claim| checks.calls.claimed(&self.node.name, claim));
         Ok(claims)
@@ -109,7 +109,7 @@ impl Leases for SimStore {
     }
 }
 
-/// Creates a run, and tells the checks.
+/// Creates a run and informs the checks.
 pub(crate) fn create(world: &World, model: &mut Model, run: NewRun) -> Result<Created, StoreError> {
     let (id, created) = (run.run_id, model.create_run(run)?);
     if created == Created::New(id) {
@@ -166,7 +166,7 @@ impl Documents for SimStore {
         .await
     }
 
-    /// Of bodies that never outgrow the limit.
+    /// The bytes from `from` on, counted from the first byte that the document ever had.
     async fn document_tail(&self, id: DocumentId, from: u64) -> Result<DocumentTail, StoreError> {
         self.call("document_tail", &[], move |model, _| {
             let document = model.documents.get(&id).ok_or_else(|| StoreError::not_found("document", id))?;
@@ -229,7 +229,7 @@ impl Operations for SimStore {
     }
 }
 
-/// The simulated world has no such thing, and nothing in it asks for one.
+/// The simulated world does not have this, and nothing in it asks for it.
 fn absent(what: &str) -> StoreError {
     StoreError::Broken { message: format!("the simulated store has no {what}"), source: None }
 }

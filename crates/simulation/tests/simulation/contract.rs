@@ -1,6 +1,6 @@
-//! The simulated store keeps the promises that the real ones are held to, by the same tests: what is found in the
-//! simulation is not an artefact of its store. Left out is what the simulated world has not (search, sources, projects,
-//! lists, what operators see) and text that Postgres cannot hold.
+//! The simulated store passes the same contract tests as the real ones, so a finding of the simulation is not an
+//! artefact of its store. Left out are things that the simulated world does not have (search, sources, projects,
+//! lists, operators' views) and text that Postgres cannot hold.
 
 macro_rules! contract {
     ($($module:ident::$name:ident),* $(,)?) => {$(

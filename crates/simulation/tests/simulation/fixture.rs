@@ -25,7 +25,7 @@ impl Fixture {
         make::claimed(&*self.store, n, owner).await
     }
 
-    /// The rows of a query on tables that show the model as the real stores show theirs.
+    /// The rows of a query. The tables show the model in the way the real stores show their content.
     pub async fn rows(&self, sql: &str) -> Vec<String> {
         let tables = tables(&self.simulated.snapshot()).unwrap();
         let mut statement = tables.prepare(sql).unwrap();
@@ -43,7 +43,7 @@ impl Fixture {
     }
 }
 
-/// The columns that the suite looks at.
+/// The columns that the suite reads.
 fn tables(model: &Model) -> rusqlite::Result<Connection> {
     let db = Connection::open_in_memory()?;
     db.execute_batch(

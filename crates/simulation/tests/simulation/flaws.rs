@@ -1,10 +1,10 @@
-//! Worlds that are broken on purpose are found out, each by the check that is meant for it.
+//! Every flaw that is put into a world on purpose is found by the check that is meant for it.
 
 use std::collections::BTreeMap;
 
 use tree_agent_simulation::{Flaw, simulate};
 
-/// Seeds after which a flaw that was not found counts as not found at all.
+/// Seeds to try before a flaw counts as not found.
 const PATIENCE: u64 = 200;
 
 fn is_found(flaw: Flaw) {

@@ -13,7 +13,7 @@ fn a_retry_does_not_wait_for_a_clock_to_catch_up() {
     [351, 376].into_iter().for_each(holds);
 }
 
-/// Each read that found the store unreachable made its run rest twice as long as the one before, store or no store.
+/// Each read that could not reach the store doubled the run's backoff, even after the store was back.
 #[test]
 fn a_run_does_not_rest_because_the_store_was_away() {
     [121, 204].into_iter().for_each(holds);

@@ -1,4 +1,4 @@
-//! Worlds without number: the driver and the gateway's streams under every fault that a seed enables.
+//! Many worlds: the driver and the gateway's streams under every fault that a seed enables.
 
 #![allow(missing_docs, unreachable_pub)]
 

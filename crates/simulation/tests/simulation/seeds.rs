@@ -17,7 +17,7 @@ fn variable(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a whole number, not {text:?}")))
 }
 
-/// The longest that one world may take, in real time, on a machine that is busy with other things.
+/// Real time that one world may take, on a machine that is busy with other things.
 const LONGEST: Duration = Duration::from_secs(90);
 
 /// Runs `work` for each seed on every core and returns what it found, by seed.
@@ -41,7 +41,7 @@ fn for_each_seed(seeds: u64, work: impl Fn(u64) -> Vec<String> + Sync) -> Vec<(u
         };
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
-        // A world in which time stands still cannot be ended from outside: it is named, and the tests end.
+        // A world in which time stands still cannot be stopped from outside. Name it and end the tests.
         while !workers.iter().all(|worker| worker.is_finished()) {
             std::thread::sleep(Duration::from_millis(20));
             for (seed, began) in &*running.lock().expect("no panic while locked") {
@@ -88,7 +88,7 @@ fn every_seed_keeps_every_promise() {
         unawaited.load(Ordering::Relaxed),
     );
     fail(&found);
-    // That what comes late or twice is refused and counted says nothing where nothing comes late or twice.
+    // The test proves something only if answers did come late or twice.
     if seeds >= 500 {
         assert!(refused.into_inner() > 0 && unawaited.into_inner() > 0);
     }
