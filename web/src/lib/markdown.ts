@@ -1,12 +1,12 @@
-// Markdown to a small tree of plain values. Nothing in it is ever HTML: the component that shows it makes elements with
-// text in them, so that whatever a title, scratchpad or tool result says is shown and never run.
+// Markdown as a small tree of plain values. Nothing in it is ever HTML: the component that shows it creates elements with
+// text in them, so whatever a title, scratchpad or tool result says is shown and never run.
+//
+// The text comes from models and tools, so every rule takes time linear in its length. No regular expression here can
+// backtrack over more than a few characters, and a search for a closing mark never reads the same characters twice.
 
-export type Inline =
-  | { kind: 'text'; text: string }
-  | { kind: 'code'; text: string }
-  | { kind: 'strong'; children: Inline[] }
-  | { kind: 'em'; children: Inline[] }
-  | { kind: 'link'; href: string; children: Inline[] };
+import { inline, type Inline } from './markdown-inline';
+
+export type { Inline };
 
 export type Block =
   | { kind: 'heading'; level: number; children: Inline[] }
@@ -17,31 +17,10 @@ export type Block =
   | { kind: 'table'; head: Inline[][]; rows: Inline[][][] }
   | { kind: 'rule' };
 
-const SAFE_LINK = /^(https?:|mailto:)/i;
-const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/;
-const INLINE = /(`+)([\s\S]*?[^`])\1(?!`)|\*\*([^*\n]+(?:\*[^*\n]+)*)\*\*|__([^_\n]+)__|\*([^*\s][^*\n]*)\*|(?<![\w])_([^_\s][^_\n]*)_(?![\w])|\[([^\]\n]{0,500})\]\(([^)\s]{1,2000})\)|(https?:\/\/[^\s<>()\]]+)/g;
-/** Deeper nesting is shown as text: nobody writes it, and recursion stays bounded. */
-const DEEPEST = 12;
-
-export function inline(text: string, depth = 0): Inline[] {
-  if (depth > DEEPEST) return [{ kind: 'text', text }];
-  const out: Inline[] = [];
-  let last = 0;
-  for (const m of text.matchAll(INLINE)) {
-    if (m.index > last) out.push({ kind: 'text', text: text.slice(last, m.index) });
-    last = m.index + m[0].length;
-    const strong = m[3] ?? m[4];
-    const em = m[5] ?? m[6];
-    if (m[2] !== undefined) out.push({ kind: 'code', text: m[2].trim() });
-    else if (strong !== undefined) out.push({ kind: 'strong', children: inline(strong, depth + 1) });
-    else if (em !== undefined) out.push({ kind: 'em', children: inline(em, depth + 1) });
-    else if (m[8] !== undefined && SAFE_LINK.test(m[8])) out.push({ kind: 'link', href: m[8], children: inline(m[7] ?? '', depth + 1) });
-    else if (m[9] !== undefined) out.push({ kind: 'link', href: m[9], children: [{ kind: 'text', text: m[9] }] });
-    else out.push({ kind: 'text', text: m[0] });
-  }
-  if (last < text.length) out.push({ kind: 'text', text: text.slice(last) });
-  return out;
-}
+/** Deeper nesting is shown as text. This bounds the recursion. */
+const MAX_DEPTH = 12;
+/** A line indented further than this starts no block of its own, except a list item. */
+const MAX_INDENT = 3;
 
 export function markdown(text: string): Block[] {
   return blocks(text.replace(/\r\n?/g, '\n').split('\n'), 0);
@@ -57,35 +36,35 @@ function blocks(lines: string[], depth: number): Block[] {
   };
   while (i < lines.length) {
     const line = lines[i]!;
-    const fence = /^\s{0,3}(```+|~~~+)\s*([\w+-]*)/.exec(line);
-    const heading = /^(#{1,6})\s+(.*?)\s*#*$/.exec(line);
+    const fence = openingFence(line);
+    const title = heading(line);
     if (fence) {
       flush();
-      const end = lines.findIndex((l, at) => at > i && l.trim().startsWith(fence[1]!));
-      const until = end < 0 ? lines.length : end;
-      out.push({ kind: 'code', text: lines.slice(i + 1, until).join('\n'), lang: fence[2] ?? '' });
-      i = until + 1;
-    } else if (heading) {
+      let end = i + 1;
+      while (end < lines.length && !lines[end]!.trimStart().startsWith(fence.marks)) end += 1;
+      out.push({ kind: 'code', text: lines.slice(i + 1, end).join('\n'), lang: fence.lang });
+      i = end + 1;
+    } else if (title) {
       flush();
-      out.push({ kind: 'heading', level: heading[1]!.length, children: inline(heading[2]!) });
+      out.push(title);
       i += 1;
-    } else if (/^\s{0,3}([-*_])(\s*\1){2,}\s*$/.test(line)) {
+    } else if (isRule(line)) {
       flush();
       out.push({ kind: 'rule' });
       i += 1;
-    } else if (/^\s{0,3}>/.test(line) && depth < DEEPEST) {
+    } else if (isQuote(line) && depth < MAX_DEPTH) {
       flush();
-      const from = i;
-      while (i < lines.length && /^\s{0,3}>/.test(lines[i]!)) i += 1;
-      out.push({ kind: 'quote', blocks: blocks(lines.slice(from, i).map((l) => l.replace(/^\s{0,3}> ?/, '')), depth + 1) });
-    } else if (ITEM.test(line) && depth < DEEPEST) {
+      const quoted: string[] = [];
+      for (; i < lines.length && isQuote(lines[i]!); i++) quoted.push(unquote(lines[i]!));
+      out.push({ kind: 'quote', blocks: blocks(quoted, depth + 1) });
+    } else if (depth < MAX_DEPTH && listItem(line)) {
       flush();
       i = list(lines, i, depth, out);
-    } else if (line.includes('|') && /^\s*\|?[\s:|-]*-[\s:|-]*\|?\s*$/.test(lines[i + 1] ?? '') && (lines[i + 1] ?? '').includes('|')) {
+    } else if (line.includes('|') && isTableDelimiter(lines[i + 1] ?? '')) {
       flush();
       i = table(lines, i, out);
     } else {
-      if (line.trim() === '') flush();
+      if (isBlank(line)) flush();
       else paragraph.push(line);
       i += 1;
     }
@@ -94,36 +73,92 @@ function blocks(lines: string[], depth: number): Block[] {
   return out;
 }
 
+const isBlank = (line: string): boolean => line.trim() === '';
+const indentOf = (line: string): number => line.length - line.trimStart().length;
+/** Without the first `most` characters of its indentation. */
+const dedent = (line: string, most: number): string => line.slice(Math.min(indentOf(line), most));
+
+function openingFence(line: string): { marks: string; lang: string } | undefined {
+  const text = line.trimStart();
+  if (!/^(?:```|~~~)/.test(text) || indentOf(line) > MAX_INDENT) return undefined;
+  let length = 3;
+  while (text[length] === text[0]) length += 1;
+  return { marks: text.slice(0, length), lang: /^[\w+-]*/.exec(text.slice(length).trimStart())![0] };
+}
+
+function heading(line: string): Block | undefined {
+  const level = /^#{1,6}(?=\s)/.exec(line)?.[0].length;
+  if (level === undefined) return undefined;
+  const text = line.slice(level).trim();
+  let end = text.length;
+  while (text[end - 1] === '#') end -= 1;
+  // Closing marks stand alone: `# C#` is about C#.
+  const closed = end === 0 || text[end - 1]!.trim() === '';
+  return { kind: 'heading', level, children: inline(closed ? text.slice(0, end).trimEnd() : text) };
+}
+
+function isRule(line: string): boolean {
+  if (indentOf(line) > MAX_INDENT) return false;
+  const marks = line.replace(/\s/g, '');
+  return marks.length >= 3 && '-*_'.includes(marks[0]!) && marks.replaceAll(marks[0]!, '') === '';
+}
+
+const isQuote = (line: string): boolean => line.trimStart().startsWith('>') && indentOf(line) <= MAX_INDENT;
+
+function unquote(line: string): string {
+  const text = line.trimStart().slice(1);
+  return text.startsWith(' ') ? text.slice(1) : text;
+}
+
+interface ListItem {
+  indent: number;
+  ordered: boolean;
+  start: number;
+  text: string;
+}
+
+function listItem(line: string): ListItem | undefined {
+  const text = line.trimStart();
+  const marker = /^(?:[-*+]|\d{1,9}[.)])(?=\s)/.exec(text)?.[0];
+  if (marker === undefined) return undefined;
+  const number = Number.parseInt(marker, 10);
+  const ordered = !Number.isNaN(number);
+  return { indent: line.length - text.length, ordered, start: ordered ? number : 1, text: text.slice(marker.length).trimStart() };
+}
+
 function list(lines: string[], at: number, depth: number, out: Block[]): number {
-  const first = ITEM.exec(lines[at]!)!;
-  const indent = first[1]!.length;
-  const ordered = /\d/.test(first[2]!);
+  const { indent, ordered, start } = listItem(lines[at]!)!;
   const items: string[][] = [];
   let i = at;
   for (; i < lines.length; i++) {
     const line = lines[i]!;
-    const item = ITEM.exec(line);
-    if (item && item[1]!.length <= indent + 1) {
-      if (item[1]!.length < indent || /\d/.test(item[2]!) !== ordered) break;
-      items.push([item[3]!]);
-    } else if (line.trim() === '') {
-      const next = lines[i + 1];
-      if (next === undefined || !(ITEM.test(next) || /^\s{2,}\S/.test(next))) break;
+    const item = listItem(line);
+    if (item && item.indent <= indent + 1) {
+      if (item.indent < indent || item.ordered !== ordered) break;
+      items.push([item.text]);
+    } else if (isBlank(line)) {
+      const next = lines[i + 1] ?? '';
+      if (!listItem(next) && (isBlank(next) || indentOf(next) < 2)) break;
       items.at(-1)!.push('');
-    } else if (/^\s+/.test(line) || item) items.at(-1)!.push(line.replace(new RegExp(`^\\s{0,${indent + 2}}`), ''));
+    } else if (item || indentOf(line) > 0) items.at(-1)!.push(dedent(line, indent + 2));
     else break;
   }
-  const start = ordered ? Number.parseInt(first[2]!, 10) : 1;
   out.push({ kind: 'list', ordered, start, items: items.map((l) => blocks(l, depth + 1)) });
   return i;
 }
 
+/** The line below a table's head, such as `|---|:-:|`. */
+const isTableDelimiter = (line: string): boolean => line.includes('|') && line.includes('-') && !/[^\s:|-]/.test(line);
+
 function table(lines: string[], at: number, out: Block[]): number {
-  const cells = (line: string): Inline[][] =>
-    line.trim().replace(/^\||\|$/g, '').split(/(?<!\\)\|/).map((c) => inline(c.trim().replaceAll('\\|', '|')));
   const rows: Inline[][][] = [];
   let i = at + 2;
-  for (; i < lines.length && lines[i]!.includes('|') && lines[i]!.trim() !== ''; i++) rows.push(cells(lines[i]!));
+  for (; i < lines.length && lines[i]!.includes('|'); i++) rows.push(cells(lines[i]!));
   out.push({ kind: 'table', head: cells(lines[at]!), rows });
   return i;
+}
+
+function cells(line: string): Inline[][] {
+  const row = line.trim().replace(/^\||\|$/g, '');
+  return row.split(/(?<!\\)\|/).map((cell) => inline(cell.trim().replaceAll('\\|', '|')));
 }
