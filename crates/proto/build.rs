@@ -7,10 +7,13 @@ use prost::Message;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
     println!("cargo:rerun-if-changed={}", root.display());
-    let mut files: Vec<PathBuf> = std::fs::read_dir(root.join("treeagent/v1"))?
-        .map(|entry| entry.map(|e| e.path()))
-        .collect::<Result<_, _>>()?;
-    files.retain(|f| f.extension().is_some_and(|e| e == "proto"));
+    let mut files = Vec::new();
+    for package in ["treeagent/v1", "treeagent/internal/v1"] {
+        for entry in std::fs::read_dir(root.join(package))? {
+            files.push(entry?.path());
+        }
+    }
+    files.retain(|f: &PathBuf| f.extension().is_some_and(|e| e == "proto"));
     files.sort();
     let descriptors = protox::compile(&files, [&root])?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);

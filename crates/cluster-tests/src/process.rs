@@ -227,7 +227,7 @@ impl Process {
 
     /// Role calls of `method` (such as `ExecutorService/Execute`) that it has seen the end of.
     pub fn calls(&self, method: &str) -> usize {
-        let end = format!("method=\"/treeagent.v1.{method}\"");
+        let end = format!("method=\"/treeagent.internal.v1.{method}\"");
         self.log().lines().filter(|line| line.contains(&end) && line.contains("code=")).count()
     }
 

@@ -13,10 +13,10 @@ use tree_agent_contract::role::{
 };
 use tree_agent_contract::{RunId, limits};
 use tree_agent_engine::{CallInput, CallOutput, RoleCall};
-use tree_agent_proto::v1::aggregator_service_client::AggregatorServiceClient;
-use tree_agent_proto::v1::executor_service_client::ExecutorServiceClient;
-use tree_agent_proto::v1::planner_service_client::PlannerServiceClient;
-use tree_agent_proto::{Wire, role_error, v1 as pb};
+use tree_agent_proto::internal::v1::aggregator_service_client::AggregatorServiceClient;
+use tree_agent_proto::internal::v1::executor_service_client::ExecutorServiceClient;
+use tree_agent_proto::internal::v1::planner_service_client::PlannerServiceClient;
+use tree_agent_proto::{Wire, internal::v1 as pb, role_error};
 use tree_agent_runtime::channel::{Peers, balanced};
 use tree_agent_runtime::{Metrics, telemetry};
 

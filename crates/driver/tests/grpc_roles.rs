@@ -12,8 +12,8 @@ use tree_agent_contract::role::*;
 use tree_agent_contract::{Budgets, NodeId, RunContext, RunId};
 use tree_agent_driver::{GrpcRoles, Roles, Updates};
 use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, RoleCall};
-use tree_agent_proto::v1::planner_service_server::{PlannerService, PlannerServiceServer};
-use tree_agent_proto::{Wire, role_status, v1 as pb};
+use tree_agent_proto::internal::v1::planner_service_server::{PlannerService, PlannerServiceServer};
+use tree_agent_proto::{Wire, internal::v1 as pb, role_status};
 
 type Answer = Vec<Result<pb::PlanResponse, Status>>;
 

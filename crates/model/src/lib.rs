@@ -26,7 +26,7 @@ pub use offline::Offline;
 pub use scripted::{Artifacts, Fault, Script, Scripted};
 pub use select::Models;
 pub use serve::{CallStream, ModelCheck, RoleInput, RoleServer};
-pub use service::{ServiceConfig, ServiceError};
+pub use service::{FORMER_CHECK_MODEL, ServiceConfig, ServiceError};
 
 /// Something that can play all three roles.
 ///

@@ -20,8 +20,8 @@ use tree_agent_contract::role::{
     AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PlanInput, PlannerOutput,
     RoleError, RoleErrorKind, RoleUpdate,
 };
-use tree_agent_proto::v1 as pb;
-use tree_agent_proto::v1::model_service_server::{ModelService, ModelServiceServer};
+use tree_agent_proto::internal::v1 as pb;
+use tree_agent_proto::internal::v1::model_service_server::{ModelService, ModelServiceServer};
 use tree_agent_proto::{Wire, role_status};
 use tree_agent_runtime::Metrics;
 use tree_agent_runtime::limited;

@@ -10,15 +10,18 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 use tree_agent_contract::role::{AggregateInput, ExecuteInput, PlanInput, RoleError};
-use tree_agent_proto::v1 as pb;
-use tree_agent_proto::v1::aggregator_service_server::AggregatorService;
-use tree_agent_proto::v1::executor_service_server::ExecutorService;
-use tree_agent_proto::v1::planner_service_server::PlannerService;
+use tree_agent_proto::internal::v1 as pb;
+use tree_agent_proto::internal::v1::aggregator_service_server::AggregatorService;
+use tree_agent_proto::internal::v1::executor_service_server::ExecutorService;
+use tree_agent_proto::internal::v1::planner_service_server::PlannerService;
 use tree_agent_runtime::Server;
 use tree_agent_runtime::server::ServeError;
 
 use crate::config::RoleConfig;
 use crate::serve::{CallStream, RoleServer};
+
+/// Where role services were asked about a model before 0.2.
+pub const FORMER_CHECK_MODEL: &str = "/treeagent.v1.ModelService/CheckModel";
 
 macro_rules! role_service {
     ($service:ident, $method:ident, $stream:ident, $input:ident, $request:ident) => {
@@ -85,7 +88,9 @@ impl RoleServer {
         listener: TcpListener,
         shutdown: CancellationToken,
     ) -> Result<(), ServeError> {
-        let server = server.service(self.model_service()).measure(|metrics| self.measure(metrics));
+        let server = server
+            .service_formerly_at(self.model_service(), &[FORMER_CHECK_MODEL])
+            .measure(|metrics| self.measure(metrics));
         server.drain(drain).serve(listener, shutdown).await
     }
 }

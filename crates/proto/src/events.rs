@@ -228,9 +228,10 @@ mod tests {
 
     #[test]
     fn errors_name_the_path() {
-        let plan = pb::PlannerOutput {
+        use crate::internal::v1 as roles;
+        let plan = roles::PlannerOutput {
             mode: 2,
-            plan: Some(pb::PlanDraft { summary: String::new(), bands: vec![] }),
+            plan: Some(roles::PlanDraft { summary: String::new(), bands: vec![] }),
             ..Default::default()
         };
         let err = tree_agent_contract::role::PlannerOutput::from_wire(plan).unwrap_err();

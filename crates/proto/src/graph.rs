@@ -2,6 +2,7 @@
 
 use tree_agent_contract::graph::*;
 
+use crate::v1 as pb;
 use crate::wire::wire_message;
 
 wire_message! {

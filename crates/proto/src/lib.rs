@@ -14,10 +14,19 @@ mod wire;
 pub use status::{ERROR_DOMAIN, role_error, role_status};
 pub use wire::Wire;
 
-/// Generated from `proto/treeagent/v1`.
+/// The public API, generated from `proto/treeagent/v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
 pub mod v1 {
     tonic::include_proto!("treeagent.v1");
+}
+
+/// What only the cluster itself calls.
+pub mod internal {
+    /// The role services, generated from `proto/treeagent/internal/v1`.
+    #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
+    pub mod v1 {
+        tonic::include_proto!("treeagent.internal.v1");
+    }
 }
 
 /// Every file descriptor of the API, for server reflection.

@@ -4,7 +4,7 @@ use tree_agent_contract::error::FieldError;
 use tree_agent_contract::role::*;
 use tree_agent_contract::{Allowance, BudgetLeft, ModelProblem, ModelProblemKind};
 
-use crate::v1 as pb;
+use crate::internal::v1 as pb;
 use crate::wire::{Wire, missing, wire_enum, wire_message, within};
 
 wire_enum! {

@@ -30,7 +30,10 @@ pub fn role_status(error: &RoleError) -> Status {
 pub fn role_error(status: &Status) -> RoleError {
     let info = status.get_details_error_info().filter(|info| info.domain == ERROR_DOMAIN);
     let kind = info.and_then(|info| info.reason.parse().ok()).unwrap_or(match status.code() {
-        Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Aborted => RoleErrorKind::Unreachable,
+        // An instance of another version may lack the method; during an upgrade another instance has it.
+        Code::Unimplemented | Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Aborted => {
+            RoleErrorKind::Unreachable
+        }
         Code::DeadlineExceeded => RoleErrorKind::Timeout,
         Code::ResourceExhausted => RoleErrorKind::Overloaded,
         Code::DataLoss => RoleErrorKind::InvalidOutput,
@@ -38,7 +41,6 @@ pub fn role_error(status: &Status) -> RoleError {
         | Code::NotFound
         | Code::FailedPrecondition
         | Code::OutOfRange
-        | Code::Unimplemented
         | Code::PermissionDenied
         | Code::Unauthenticated => RoleErrorKind::Rejected,
         _ => RoleErrorKind::Internal,

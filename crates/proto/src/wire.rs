@@ -217,9 +217,9 @@ macro_rules! wire_enum {
 macro_rules! wire_message {
     ($($t:ty => $pb:ident { $($f:ident $([$req:ident])?),* $(,)? })*) => {$(
         impl $crate::wire::Wire for $t {
-            type Pb = $crate::v1::$pb;
+            type Pb = pb::$pb;
             fn to_wire(&self) -> Self::Pb {
-                $crate::v1::$pb { $($f: wire_message!(@to self.$f $(, $req)?),)* }
+                pb::$pb { $($f: wire_message!(@to self.$f $(, $req)?),)* }
             }
             fn from_wire(pb: Self::Pb) -> Result<Self, tree_agent_contract::error::FieldError> {
                 Ok(Self { $($f: wire_message!(@from pb.$f $(, $req)?).map_err(|e| $crate::wire::within(stringify!($f), e))?,)* })

@@ -7,6 +7,7 @@ pub mod channel;
 pub mod config;
 pub mod credentials;
 pub mod errors;
+mod former_path;
 pub mod listen;
 pub mod metrics;
 pub mod readiness;

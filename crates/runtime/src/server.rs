@@ -26,7 +26,7 @@ use tower::Service;
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use crate::request::RequestLayer;
-use crate::{errors, listen};
+use crate::{errors, former_path, listen};
 
 /// How long open calls get to end when nothing else was configured.
 pub const DRAIN: Duration = Duration::from_secs(10);
@@ -120,6 +120,18 @@ impl Server {
         S::Future: Send + 'static,
     {
         self.routes = self.routes.add_service(service);
+        self
+    }
+
+    /// Like [`service`](Self::service); methods at paths in `former` (`/old.v1.Service/Method`) answer as well.
+    #[must_use]
+    pub fn service_formerly_at<S>(mut self, service: S, former: &[&'static str]) -> Self
+    where
+        S: Service<Request<Body>, Error = Infallible> + NamedService + Clone + Send + Sync + 'static,
+        S::Response: IntoResponse,
+        S::Future: Send + 'static,
+    {
+        self.routes = former_path::add(self.routes, service, former);
         self
     }
 

@@ -8,9 +8,9 @@ use futures::future::join_all;
 use tokio::time::{Instant, timeout};
 use tonic::{Code, Status};
 use tree_agent_contract::{FieldError, ModelChoice, ModelProblem, ModelProblemKind};
-use tree_agent_proto::v1::CheckModelRequest;
-use tree_agent_proto::v1::model_service_client::ModelServiceClient;
-use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_proto::Wire;
+use tree_agent_proto::internal::v1::model_service_client::ModelServiceClient;
+use tree_agent_proto::internal::v1::{CheckModelRequest, CheckModelResponse};
 use tree_agent_runtime::channel::{Peers, balanced};
 use tree_agent_runtime::config::RoleUrls;
 use tree_agent_runtime::errors::field;
@@ -69,7 +69,7 @@ async fn problem(
 ) -> Option<ModelProblem> {
     let mut client = client.clone();
     let answer = timeout(PATIENCE, client.check_model(CheckModelRequest { model: name.to_owned() })).await;
-    let response: pb::CheckModelResponse = match answer {
+    let response: CheckModelResponse = match answer {
         Ok(Ok(response)) => response.into_inner(),
         Ok(Err(status)) => {
             tracing::debug!(role, "the model could not be checked: {status}");

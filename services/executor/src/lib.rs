@@ -5,13 +5,15 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tree_agent_model::RoleServer;
-use tree_agent_proto::v1::executor_service_server::ExecutorServiceServer;
+use tree_agent_proto::internal::v1::executor_service_server::ExecutorServiceServer;
 use tree_agent_runtime::{Readiness, Server, limited};
 
 pub use tree_agent_model::{ServiceConfig as Config, ServiceError as Error};
 
 /// The port when none is configured.
 pub const DEFAULT_PORT: u16 = 7402;
+/// Where the executor was called before 0.2.
+const FORMER_PATH: &str = "/treeagent.v1.ExecutorService/Execute";
 
 /// Serves on `listener` until `shutdown` is cancelled and calls in flight have ended or the drain time is over.
 pub async fn serve(config: Config, listener: TcpListener, shutdown: CancellationToken) -> Result<(), Error> {
@@ -29,5 +31,6 @@ pub async fn serve_role(
 }
 
 fn server(role: RoleServer) -> Server {
-    Server::new(Readiness::new()).service(limited!(ExecutorServiceServer::new(role)))
+    Server::new(Readiness::new())
+        .service_formerly_at(limited!(ExecutorServiceServer::new(role)), &[FORMER_PATH])
 }

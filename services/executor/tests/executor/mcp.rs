@@ -16,7 +16,7 @@ use tree_agent_contract::role::{
 };
 use tree_agent_contract::{HintType, ResultKind};
 use tree_agent_model::{Models, RoleIo, RoleModel, RoleServer};
-use tree_agent_proto::v1::executor_service_client::ExecutorServiceClient;
+use tree_agent_proto::internal::v1::executor_service_client::ExecutorServiceClient;
 use tree_agent_tools::{McpConfig, McpServers, MemoryDocuments, ToolError, ToolRegistry};
 
 use crate::serving::{read, request};

@@ -17,9 +17,9 @@ use tree_agent_contract::{
     Budgets, Document, DocumentId, DocumentSummary, NodeId, RunContext, RunId, SearchHit,
 };
 use tree_agent_model::{Models, RoleServer};
-use tree_agent_proto::v1::execute_response::Message;
-use tree_agent_proto::v1::executor_service_client::ExecutorServiceClient;
-use tree_agent_proto::v1::{ExecuteRequest, ExecuteResponse};
+use tree_agent_proto::internal::v1::execute_response::Message;
+use tree_agent_proto::internal::v1::executor_service_client::ExecutorServiceClient;
+use tree_agent_proto::internal::v1::{ExecuteRequest, ExecuteResponse};
 use tree_agent_proto::{Wire, role_error};
 use tree_agent_tools::{
     Caller, DocumentSource, ListDocuments, Listing, LongOutput, MemoryDocuments, NewDocument, ProjectInfo,

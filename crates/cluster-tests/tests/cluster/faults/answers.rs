@@ -12,8 +12,8 @@ use tree_agent_contract::role::{
     ExecuteInput, ExecutorOutput, ParentHintDraft, ResultDraft, RoleUpdate, ScratchpadDraft,
 };
 use tree_agent_contract::{Event, EventBody, HintType, NodeStatus, ResultKind};
-use tree_agent_proto::v1::executor_service_server::{ExecutorService, ExecutorServiceServer};
-use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_proto::internal::v1::executor_service_server::{ExecutorService, ExecutorServiceServer};
+use tree_agent_proto::{Wire, internal::v1 as pb};
 use tree_agent_runtime::{Readiness, Server};
 
 #[tokio::test(flavor = "multi_thread")]

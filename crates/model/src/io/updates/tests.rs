@@ -7,7 +7,7 @@ use tonic::Request;
 use tree_agent_contract::role::*;
 use tree_agent_contract::{Budgets, NodeId, RunContext, RunId};
 use tree_agent_proto::Wire;
-use tree_agent_proto::v1::execute_response::Message;
+use tree_agent_proto::internal::v1::execute_response::Message;
 use tree_agent_tools::{LIST_DOCUMENTS, MemoryDocuments, ToolRegistry};
 
 use super::*;
