@@ -1,4 +1,4 @@
-//! The cluster under test: its client, and what its processes use.
+//! The cluster under test: its client, and the resources that its processes use.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -11,13 +11,12 @@ use tree_agent_contract::{Budgets, RunStatus, limits};
 use tree_agent_proto::v1::run_service_client::RunServiceClient;
 use tree_agent_proto::{Wire, v1 as pb};
 
-/// How often it is looked which runs have ended while others wait for their places: looking takes processor time from
-/// them.
+/// How often to check which runs have ended while others wait for their turn. Checking takes processor time from them.
 const LOOK: Duration = Duration::from_millis(25);
-/// The same when no run waits: what is measured ends with the last one.
+/// The same when no run waits, because the measurement ends with the last run.
 const LAST_LOOK: Duration = Duration::from_millis(10);
 
-/// Services whose processor time is told apart.
+/// Services whose processor time is reported separately.
 const PARTS: [&str; 6] = ["PLANNER", "EXECUTOR", "AGGREGATOR", "GATEWAY", "POSTGRES", "REDIS"];
 
 /// A running cluster.
@@ -26,7 +25,7 @@ pub(crate) struct Cluster {
     pids: BTreeMap<&'static str, Vec<u32>>,
 }
 
-/// What runs wrote.
+/// What the runs wrote.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) nodes: u64,
@@ -71,7 +70,7 @@ impl Cluster {
         self.client().get_run(request).await?.into_inner().run.context("a run")
     }
 
-    /// A run that stays where it is: its root's only call never answers.
+    /// A run that stays as it is: its root's only call never answers.
     pub(crate) async fn quiet_run(&self) -> anyhow::Result<pb::Run> {
         let budgets = Budgets { max_depth: 0, ..Budgets::default() };
         let mut run = self.create("scripted:depth=0,fail=hang", &budgets).await?;
@@ -112,7 +111,7 @@ impl Cluster {
         Ok(page.runs.into_iter().map(|r| r.run_id).collect())
     }
 
-    /// Makes one run, watches it to its end and gives its id.
+    /// Creates one run, watches it to its end and returns its id.
     pub(crate) async fn complete_one(&self, model: &str, budgets: &Budgets) -> anyhow::Result<String> {
         let run_id = self.create(model, budgets).await?.run_id;
         let request = pb::WatchRunRequest { run_id: run_id.clone(), after_seq: 0, ..Default::default() };
@@ -121,8 +120,8 @@ impl Cluster {
         Ok(run_id)
     }
 
-    /// Makes `count` runs, `parallel` at a time, waits for all of them and gives their ids. What is asked of the gateway
-    /// meanwhile is one list of live runs every [`LOOK`], or [`LAST_LOOK`].
+    /// Creates `count` runs, `parallel` at a time, waits for all of them and returns their ids. Meanwhile it asks the
+    /// gateway only for the list of live runs, every [`LOOK`] or [`LAST_LOOK`].
     pub(crate) async fn complete(
         &self,
         model: &str,
@@ -147,7 +146,7 @@ impl Cluster {
         Ok(made)
     }
 
-    /// What completed runs wrote; an error when one of them ended otherwise.
+    /// What completed runs wrote; an error if one of them ended otherwise.
     pub(crate) async fn totals(&self, runs: &[String]) -> anyhow::Result<Totals> {
         let mut totals = Totals::default();
         for run in runs {
@@ -160,7 +159,7 @@ impl Cluster {
         Ok(totals)
     }
 
-    /// Processor seconds of each part since it began, its ended children included.
+    /// Processor seconds of each part since it started, including its children that have exited.
     pub(crate) fn cpu_seconds(&self) -> BTreeMap<&'static str, f64> {
         self.pids
             .iter()
@@ -173,7 +172,7 @@ impl Cluster {
         self.pids["PLANNER"].len()
     }
 
-    /// Ends the planner that holds leases as `owner`, without warning.
+    /// Kills the planner that holds leases as `owner`.
     pub(crate) fn kill_planner(&self, owner: &str) -> anyhow::Result<()> {
         let pid = owner.split('-').nth(1).and_then(|pid| pid.parse::<u32>().ok());
         let pid = pid.filter(|pid| self.pids["PLANNER"].contains(pid));
@@ -183,12 +182,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// Bytes of memory that the gateways hold.
+    /// Memory of the gateways in bytes.
     pub(crate) fn gateway_memory(&self) -> u64 {
         self.pids["GATEWAY"].iter().map(|&pid| resident(pid)).sum()
     }
 
-    /// Bytes of memory that the planners hold.
+    /// Memory of the planners in bytes.
     pub(crate) fn planner_memory(&self) -> u64 {
         self.pids["PLANNER"].iter().map(|&pid| resident(pid)).sum()
     }
@@ -199,12 +198,12 @@ const TICK: f64 = 0.01;
 
 fn stat(pid: u32) -> Option<Vec<String>> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything.
+    // The name is in parentheses and may contain anything.
     let rest = text.rsplit_once(')')?.1;
     Some(rest.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Own and ended children's processor seconds, and those of living children.
+/// Processor seconds of a process and its exited children, plus those of its living children.
 fn with_children(pid: u32) -> f64 {
     let Some(fields) = stat(pid) else { return 0.0 };
     let ticks = |i: usize| fields.get(i).and_then(|f| f.parse::<f64>().ok()).unwrap_or_default();
@@ -229,7 +228,7 @@ pub(crate) fn report(bench: &str, value: f64, unit: &str, more: serde_json::Valu
     if let (Some(line), serde_json::Value::Object(more)) = (line.as_object_mut(), more) {
         line.extend(more);
     }
-    // Standard output is the result; a closed pipe is nobody's loss.
+    // Standard output is the result. Ignore a closed pipe.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 

@@ -1,10 +1,10 @@
-//! Fan-out of one run's events: `WatchRun` clients beside plain Redis subscribers of the same publications.
+//! Fan-out of one run's events: `WatchRun` clients compared with plain Redis subscribers of the same publications.
 //!
-//! Both are measured with the same publisher, the same Redis and the same messages of 512 bytes, in turn, each client
-//! on a TCP connection of its own. Clients do the least that a client can do: they count whole messages (and, where
-//! delays are measured, decode them). The run is a real one that hangs; its log gets none of these events, so what is
-//! measured is the way from a publication to a client and nothing else. The publisher never is further ahead of the
-//! slowest client than a window, so that nothing is lost or cut off on either side.
+//! Both are measured in turn, with the same publisher, the same Redis and the same messages of 512 bytes. Each client
+//! has its own TCP connection. Clients do as little as possible: they count whole messages (and decode them where
+//! delays are measured). The run is a real one that hangs. Its log gets none of these events, so only the way from a
+//! publication to a client is measured. The publisher is never further ahead of the slowest client than a window, so
+//! that nothing is lost or disconnected on either side.
 
 mod broker;
 mod grpc;
@@ -23,21 +23,21 @@ use crate::cluster::{Cluster, median, quantile, report};
 use broker::Publisher;
 use message::Maker;
 
-/// Publications that may be on their way to the slowest client. The gateway's buffer behind Redis holds 128.
+/// Publications that may be in transit to the slowest client. The gateway's buffer behind Redis holds 128.
 const AHEAD: u64 = 96;
 /// Publications of one round trip to Redis.
 const CHUNK: u64 = 16;
-/// Events of one publication when a driver is busy, about.
+/// Events of one publication of a busy driver, about.
 const BATCH: u64 = 16;
-/// What is told of delays.
+/// The reported quantiles of delays.
 const SHARES: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
 
-/// What every client of a measurement shares.
+/// State that the clients of a measurement share.
 #[derive(Default)]
 struct Board {
-    /// Events heard, per client.
+    /// Events received, per client.
     heard: Vec<AtomicU64>,
-    /// Delays are noted while this is set.
+    /// Delays are recorded while this is set.
     timing: AtomicBool,
     /// In milliseconds.
     delays: Mutex<Vec<f64>>,
@@ -48,7 +48,7 @@ impl Board {
         Arc::new(Self { heard: (0..clients).map(|_| AtomicU64::new(0)).collect(), ..Self::default() })
     }
 
-    /// Events that every client has heard.
+    /// Events that every client has received.
     fn slowest(&self) -> u64 {
         self.heard.iter().map(|n| n.load(Ordering::Acquire)).min().unwrap_or_default()
     }
@@ -72,14 +72,14 @@ pub(crate) async fn run(cluster: &Cluster, repeat: usize, quick: bool) -> anyhow
         let mut publisher = Publisher::connect().await?;
         let mut ours = Side::new(maker.topic.clone(), clients, run.head_seq);
         let watching = watchers(&run.run_id, run.head_seq, &ours.board).await?;
-        // Another topic, of the same length, that gateways do not hear.
+        // Another topic of the same length, to which gateways do not subscribe.
         let mut plain = Side::new(maker.topic.replace(":run:", ":RAW:"), clients, 0);
         let listening = broker::subscribers(&plain.topic, &maker, &plain.board).await?;
         for batch in [1, BATCH] {
             let (mut values, mut baselines) = (Vec::new(), Vec::new());
             for _ in 0..repeat {
                 values.push(ours.flood(&mut publisher, &maker, batch, time).await?);
-                // Plain subscribers hear each event as a message of its own.
+                // Plain subscribers receive each event as a separate message.
                 baselines.push(plain.flood(&mut publisher, &maker, 1, time).await?);
             }
             let (value, baseline) = (median(values), median(baselines));
@@ -124,7 +124,7 @@ pub(crate) async fn run(cluster: &Cluster, repeat: usize, quick: bool) -> anyhow
 struct Side {
     topic: String,
     board: Arc<Board>,
-    /// The last event that was published.
+    /// The last published event.
     seq: u64,
 }
 
@@ -133,7 +133,7 @@ impl Side {
         Self { topic, board: Board::new(clients), seq }
     }
 
-    /// Publishes as fast as the slowest client takes it, for `time`. Returns deliveries per second.
+    /// Publishes as fast as the slowest client reads, for `time`. Returns deliveries per second.
     async fn flood(
         &mut self,
         publisher: &mut Publisher,
@@ -156,8 +156,8 @@ impl Side {
         Ok(deliveries as f64 / begun.elapsed().as_secs_f64())
     }
 
-    /// Publishes `rate` single events a second, evenly. Returns after how many milliseconds each client had each of them,
-    /// ascending.
+    /// Publishes `rate` single events per second, evenly. Returns the delay of each event at each client in
+    /// milliseconds, ascending.
     async fn steady(
         &mut self,
         publisher: &mut Publisher,
@@ -208,13 +208,13 @@ async fn watchers(run_id: &str, head: u64, board: &Arc<Board>) -> anyhow::Result
         let board = board.clone();
         tasks.push(tokio::spawn(async move {
             let _open = connection;
-            // A stream that ends shows as a client that hears no more.
+            // A stream that ends shows up as a client that receives nothing more.
             while let Ok(Some(kind)) = messages.next_kind().await {
                 if kind == message::EVENT {
                     if board.timing.load(Ordering::Relaxed) {
                         board.delays().extend(message::delay_of_response(messages.body()));
                     }
-                    // Last: a measurement is over when all is counted.
+                    // Last, because a measurement is over when everything is counted.
                     board.heard[client].fetch_add(1, Ordering::Release);
                 }
             }

@@ -1,4 +1,4 @@
-//! The cost of an event as one run grows: flat is the aim.
+//! The cost of an event as one run grows. It should stay flat.
 
 use anyhow::{Context, ensure};
 use serde_json::json;
@@ -10,12 +10,12 @@ use crate::cluster::{Cluster, median, report};
 /// 1 + 22 + 22² + 22³ nodes, some 126,000 events.
 const MODEL: &str = "scripted:fanout=22,depth=3,result_bytes=100";
 
-/// Where in the log an event's cost is looked at. All events of a decision have one time, and a plan is one decision with
-/// many: a window holds enough of them.
+/// The parts of the log in which the cost of an event is measured. All events of a decision have the same time, and a
+/// plan is one decision with many events, so a window must hold enough decisions.
 const WINDOWS: [(&str, usize, usize); 3] =
     [("1k", 1_000, 3_000), ("10k", 8_000, 12_000), ("100k", 98_000, 102_000)];
 
-/// Returns one of the runs, which has ended.
+/// Returns one of the runs. It has ended.
 pub(crate) async fn run(cluster: &Cluster, repeat: usize) -> anyhow::Result<String> {
     let mut costs = [const { Vec::new() }; WINDOWS.len()];
     let mut last = String::new();

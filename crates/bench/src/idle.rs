@@ -1,5 +1,5 @@
-//! Memory of the gateway for each subscriber that hears nothing, beside an idle stream of the plainest service: what
-//! HTTP/2 and the server take by themselves.
+//! Memory of the gateway for each idle subscriber. The baseline is an idle stream of the simplest service, which shows
+//! what HTTP/2 and the server need by themselves.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ const STREAMS: usize = 100;
 pub(crate) async fn run(cluster: &Cluster, quick: bool) -> anyhow::Result<()> {
     let subscribers = if quick { 1_000 } else { 10_000 };
     let run = cluster.quiet_run().await?;
-    // What only grows once is paid for before.
+    // Warm up, so that one-time growth is not counted.
     let warm = open(STREAMS, &run.run_id, run.head_seq, true).await?;
     let also_warm = open(STREAMS, &run.run_id, run.head_seq, false).await?;
     let empty = cluster.gateway_memory();

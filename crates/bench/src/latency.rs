@@ -1,5 +1,5 @@
-//! From the driver's decision to the client's hands: commit, publish, gateway and stream together, at a steady rate of
-//! about 500 events a second.
+//! The delay from the driver's decision to the client: commit, publish, gateway and stream together, at a steady rate
+//! of about 500 events per second.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -1,7 +1,7 @@
 //! Benchmarks of a whole cluster: real processes, real Postgres with fsync, real Redis, over gRPC.
 //!
-//! Prints one JSON object a line: `{"bench","value","unit",…}`. Where it finds the cluster is told by the variables
-//! that `make cluster` writes to `target/cluster/env`.
+//! Prints one JSON object per line: `{"bench","value","unit",…}`. It finds the cluster with the variables that
+//! `make cluster` writes to `target/cluster/env`.
 
 mod cluster;
 mod fanout;
@@ -19,31 +19,31 @@ use clap::Parser;
 /// Which benchmark to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Bench {
-    /// Nodes, events and CPU of one run and of fifty, beside raw inserts.
+    /// Nodes, events and CPU of one run and of fifty, compared with raw inserts.
     Throughput,
-    /// From decision to client at 500 events a second.
+    /// Delay from decision to client at 500 events per second.
     Latency,
     /// Memory of the driver for each live run and node.
     Memory,
-    /// Cost of an event as one run grows to 100,000, and how fast that log is read again.
+    /// Cost of an event as one run grows to 100,000 events, and how fast that log is read again.
     Growth,
-    /// `WatchRun` clients beside plain Redis subscribers.
+    /// `WatchRun` clients compared with plain Redis subscribers.
     Fanout,
     /// Memory of the gateway for each idle subscriber.
     Idle,
-    /// `kill -9` of one of two planners with 1,000 live runs. Only when named: it needs `REPLICAS=2`.
+    /// `kill -9` of one of two planners with 1,000 live runs. Runs only if named, because it needs `REPLICAS=2`.
     Takeover,
 }
 
 /// Benchmarks of a running cluster.
 #[derive(Parser)]
 struct Args {
-    /// Benchmarks to run, one after the other; all but takeover when none is named.
+    /// Benchmarks to run, one after the other; by default all but takeover.
     benches: Vec<Bench>,
     /// Repetitions; the median is reported.
     #[arg(long, default_value_t = 5)]
     repeat: usize,
-    /// Short and small, to see that everything works; the figures mean little.
+    /// Short and small, to check that everything works; the figures mean little.
     #[arg(long)]
     quick: bool,
 }
@@ -54,7 +54,7 @@ async fn main() -> anyhow::Result<()> {
     let repeat = if quick { 1 } else { repeat.max(1) };
     let cluster = cluster::Cluster::from_env().await?;
     let wanted = |bench| benches.contains(&bench) || (benches.is_empty() && bench != Bench::Takeover);
-    // First: memory that others have used and given back would be taken for none.
+    // First, because memory that other benchmarks have used and freed would not be counted.
     if wanted(Bench::Idle) {
         idle::run(&cluster, quick).await?;
     }

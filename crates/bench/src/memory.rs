@@ -1,4 +1,4 @@
-//! Memory of the driver for each live run, and for each live node beyond that: many runs whose only call never answers.
+//! Memory of the driver for each live run and each further live node. The only call of these runs never answers.
 
 use std::time::{Duration, Instant};
 
@@ -8,15 +8,15 @@ use tree_agent_contract::Budgets;
 
 use crate::cluster::{Cluster, median, report};
 
-/// Leaves of a wide run; one of them is at work.
+/// Leaves of a wide run, of which one is at work.
 const LEAVES: u32 = 256;
-/// Runs of one set. All sets together, and their calls, stay within what one driver takes.
+/// Runs of one set. All sets together, and their calls, stay within the limits of one driver.
 const RUNS: usize = 80;
-/// For what goes on behind a run that has come to rest.
+/// Time for background work after a run has settled.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Sets of runs of one node, then sets of runs of 257: what they add to the driver. The first of a kind pays for what only
-/// grows once, such as buffers.
+/// Measures what sets of runs of one node, then sets of runs of 257 nodes, add to the driver. The first set of a kind
+/// absorbs one-time growth, such as buffers.
 pub(crate) async fn run(cluster: &Cluster, repeat: usize) -> anyhow::Result<()> {
     let mut runs = Vec::new();
     let alone = bytes_per_run(cluster, 0, repeat, &mut runs).await?;
@@ -31,8 +31,8 @@ pub(crate) async fn run(cluster: &Cluster, repeat: usize) -> anyhow::Result<()> 
     cluster.quiet().await
 }
 
-/// What one more run adds, in bytes: the median of the slopes between any two sets (Theil-Sen), since an allocator takes
-/// and returns memory in lumps.
+/// What one more run adds, in bytes: the median of the slopes between any two sets (Theil-Sen), because an allocator
+/// takes and returns memory in large steps.
 async fn bytes_per_run(
     cluster: &Cluster,
     leaves: u32,
@@ -53,8 +53,8 @@ async fn settled(cluster: &Cluster) -> u64 {
     cluster.planner_memory()
 }
 
-/// Makes the runs one after the other, each when the one before has come to rest: what a burst of new runs needs for a
-/// moment would stay with the allocator, and be taken for memory of live nodes or hide it.
+/// Creates the runs one after the other, each when the previous one has settled. The allocator would keep what a burst
+/// of new runs needs for a moment, which would distort the memory of live nodes.
 async fn start_runs(cluster: &Cluster, leaves: u32) -> anyhow::Result<Vec<String>> {
     let depth = leaves.min(1);
     let budgets = Budgets {

@@ -1,5 +1,5 @@
-//! The raw limit of the cluster's own Postgres: the event rows of a real run, all of them, inserted again by `unnest`,
-//! 100 at a time, with as many clients as a driver has lanes.
+//! The raw limit of the cluster's own Postgres. All event rows of a real run are inserted again by `unnest`, 100 at a
+//! time, with as many clients as a driver has commit lanes.
 
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,7 @@ async fn insert(inserts: Vec<Rows>, begun: Instant, time: Duration) -> anyhow::R
         if begun.elapsed() >= time {
             break;
         }
-        // A new run each time round, as many runs would be.
+        // A new run in each round, as if there were many runs.
         if seq[0] == 1 {
             run = Uuid::now_v7();
         }

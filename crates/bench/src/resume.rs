@@ -1,4 +1,4 @@
-//! How fast a long log is read again: by a watcher that comes late, by pages, and by a driver that takes the run over.
+//! How fast a long log is read again: by a late watcher, in pages, and by a driver that takes the run over.
 
 use std::time::Instant;
 
@@ -34,7 +34,7 @@ pub(crate) async fn run(cluster: &Cluster, run_id: &str, repeat: usize) -> anyho
     Ok(())
 }
 
-/// Seconds until a watcher from the first event on has them all.
+/// Seconds until a watcher that begins with the first event has received all of them.
 async fn watch(run_id: &str, events: u64) -> anyhow::Result<f64> {
     let connection = Connection::open().await?;
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! `kill -9` of one of two planners that drive 1,000 live runs: how long each of its runs waits for the other.
+//! `kill -9` of one of two planners that drive 1,000 live runs. Measures how long each of its runs waits for the other.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use uuid::Uuid;
 use crate::cluster::{Cluster, quantile, report};
 use crate::raw;
 
-/// Live runs of which each call takes a second, so that a run writes every second or so.
+/// Live runs whose calls take one second each, so that a run writes about every second.
 const MODEL: &str = "scripted:fanout=60,depth=1,latency_ms=1000,result_bytes=100";
 
-/// A run's place in the log and who writes it.
+/// The head of a run and the planner that drives it.
 struct Place {
     epoch: i64,
     head: i64,
@@ -55,7 +55,7 @@ pub(crate) async fn run(cluster: &Cluster, quick: bool) -> anyhow::Result<()> {
         for (run, was) in &held {
             let Some(is) = now.get(run) else { continue };
             if is.epoch > was.epoch {
-                // The head as the new driver found it; what is beyond that it wrote.
+                // The head as the new driver found it. It wrote everything after that.
                 let (_, found) = claimed.entry(*run).or_insert((waited, is.head));
                 if is.head > *found {
                     moved.entry(*run).or_insert(waited);
@@ -107,7 +107,7 @@ async fn places(database: &Client) -> anyhow::Result<BTreeMap<Uuid, Place>> {
     Ok(rows.iter().map(place).collect())
 }
 
-/// The planner that holds most runs, and those runs.
+/// The planner that holds the most runs, and those runs.
 fn most_held(places: &BTreeMap<Uuid, Place>) -> anyhow::Result<(String, BTreeMap<Uuid, &Place>)> {
     let mut by_owner: BTreeMap<&str, BTreeMap<Uuid, &Place>> = BTreeMap::new();
     for (run, place) in places {

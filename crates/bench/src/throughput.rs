@@ -1,5 +1,5 @@
-//! Nodes and events a second, and processor time, of the scripted zero-latency tree: root, fan-out 4, depth 3, 85 nodes,
-//! 106 durable steps, results of about 500 bytes. Beside it, in turn, the raw limit of the same Postgres.
+//! Nodes and events per second, and processor time, of the scripted zero-latency tree: root, fan-out 4, depth 3, 85
+//! nodes, 106 durable steps, results of about 500 bytes. The raw limit of the same Postgres is measured in turn.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::raw;
 
 const MODEL: &str = "scripted:fanout=4,depth=3,result_bytes=500";
 
-/// What was measured, repetition by repetition.
+/// The measurements of each repetition.
 #[derive(Default)]
 struct Measured {
     nodes: Vec<f64>,
@@ -36,12 +36,12 @@ pub(crate) async fn run(cluster: &Cluster, repeat: usize, quick: bool) -> anyhow
             let before = cluster.cpu_seconds();
             let begun = Instant::now();
             let runs = match count {
-                // Over in some 30 ms, in which its end would be looked for two or three times.
+                // It takes about 30 ms, so polling for its end would distort the measurement.
                 1 => vec![cluster.complete_one(MODEL, &budgets).await?],
                 _ => cluster.complete(MODEL, &budgets, count, parallel).await?,
             };
             let (seconds, after) = (begun.elapsed().as_secs_f64(), cluster.cpu_seconds());
-            // Asking run by run how they ended is no part of what they took.
+            // Asking how each run ended is not part of the measured time.
             let totals = cluster.totals(&runs).await?;
             measured.nodes.push(totals.nodes as f64 / seconds);
             measured.events.push(totals.events as f64 / seconds);
@@ -65,7 +65,7 @@ pub(crate) async fn run(cluster: &Cluster, repeat: usize, quick: bool) -> anyhow
     Ok(())
 }
 
-/// Reports processor time in microseconds over `scale`: the sum of all parts, and each apart.
+/// Reports processor time in microseconds over `scale`: the sum of all parts, and each part.
 fn cpu(name: &str, unit: &str, parts: BTreeMap<&'static str, Vec<f64>>, scale: f64, repeat: usize) {
     let parts: BTreeMap<_, _> = parts.into_iter().map(|(part, used)| (part, median(used) / scale)).collect();
     let sum = parts.values().sum();

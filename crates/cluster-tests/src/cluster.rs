@@ -1,4 +1,4 @@
-//! The cluster: what it uses, its processes, and clients of it.
+//! The cluster: its databases, its processes, and clients of it.
 
 use std::net::SocketAddr;
 use std::process::{Command, Output};
@@ -18,10 +18,10 @@ use tree_agent_testkit::services::{PrivatePostgres, PrivateRedis};
 
 use crate::{Follower, Process, SOON, eventually, program};
 
-/// Clusters of one test program that are up at the same time: two keep a small machine busy.
+/// Clusters of one test program that run at the same time. Two keep a small machine busy.
 static ROOM: Semaphore = Semaphore::const_new(2);
 
-/// How a cluster is made.
+/// Options of a cluster.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Processes of each service. Default 1.
@@ -36,9 +36,9 @@ pub struct Options {
     pub postgres_proxy: bool,
     /// Whether the drivers reach the executors through [`Cluster::to_executors`]. Default false.
     pub executor_proxy: bool,
-    /// Bytes of the disk on which the tables are. Default: the machine's.
+    /// Size in bytes of the disk that holds the tables. Default: the machine's own disk.
     pub small_disk: Option<u64>,
-    /// More settings: the beginning of the names of processes, a variable, its value.
+    /// More settings: a prefix of process names, a variable, its value.
     pub settings: Vec<(&'static str, &'static str, String)>,
 }
 
@@ -57,10 +57,10 @@ impl Default for Options {
     }
 }
 
-/// A running cluster. Dropping it ends everything; when the test is failing, it prints the ends of the logs.
+/// A running cluster. Dropping it ends all processes. If the test is failing, it also prints the ends of the logs.
 #[derive(Debug)]
 pub struct Cluster {
-    /// The public doors.
+    /// The event-gateways.
     pub gateways: Vec<Process>,
     /// The planners, which are the drivers.
     pub planners: Vec<Process>,
@@ -84,7 +84,7 @@ impl Cluster {
     /// Starts a cluster and waits until every service is healthy. Without Postgres it waits for nothing.
     ///
     /// # Panics
-    /// When it does not become healthy; the ends of its logs are printed.
+    /// If it does not become healthy. The ends of its logs are printed.
     pub async fn start(options: Options) -> Self {
         let room = ROOM.acquire().await.expect("never closed");
         let postgres = match options.small_disk {
@@ -108,7 +108,7 @@ impl Cluster {
             _room: room,
             postgres,
         };
-        // Migrated in any case, so that without Postgres its absence alone is tested.
+        // The database is always migrated, so that a start without Postgres tests only its absence.
         cluster.migrate();
         if !options.postgres {
             cluster.postgres.stop();
@@ -186,7 +186,7 @@ impl Cluster {
             (gateways, planners, executors, aggregators);
     }
 
-    /// Waits until every process that runs says that it serves, or has ended.
+    /// Waits until every running process reports that it serves, or has ended.
     ///
     /// # Panics
     /// When one does not within [`SOON`].
@@ -315,10 +315,10 @@ impl Cluster {
         row.get::<_, i64>(0) as u64
     }
 
-    /// For each event of `run`, in order, the epoch that wrote it, of those up to the run's present one.
+    /// The epoch that wrote each event of `run`, in order. Epochs up to the run's current one are tried.
     ///
     /// # Panics
-    /// When an event was written under none of them.
+    /// If an event was written in none of them.
     pub async fn writers_of(&self, run: &str) -> Vec<u64> {
         let now = self.epoch_of(run).await;
         let query = "SELECT id FROM tree_agent_events WHERE run_id::text = $1 ORDER BY seq";
@@ -342,7 +342,7 @@ impl Cluster {
         self.planners.iter().position(|planner| planner.has_pid(pid))
     }
 
-    /// Role calls that ended, over all replicas: plans, executions, aggregations.
+    /// Role calls that ended, summed over all replicas: plans, executions, aggregations.
     pub fn calls(&self) -> [usize; 3] {
         let sum = |processes: &[Process], method| processes.iter().map(|p| p.calls(method)).sum();
         [
@@ -352,7 +352,7 @@ impl Cluster {
         ]
     }
 
-    /// Runs `tree-agent` with `args` (split at spaces) against the first gateway and waits for its end.
+    /// Runs `tree-agent` with `args` (split at spaces) against the first gateway and waits until it exits.
     pub fn cli(&self, args: &str, adjust: impl FnOnce(&mut Command) -> &mut Command) -> Output {
         let mut command = self.command(args);
         adjust(&mut command);

@@ -1,4 +1,4 @@
-//! Very many watchers of one run, over few connections, that keep nothing but their position.
+//! Many watchers of one run over few connections. Each keeps only its position.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,24 +15,24 @@ use tree_agent_runtime::channel::{self, Peers};
 /// Watchers that share a connection: far below what a server allows.
 const PER_CONNECTION: usize = 100;
 
-/// What one watcher went through.
+/// What one watcher has seen.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watched {
     /// The event after which it began.
     pub after_seq: u64,
-    /// Events that it got.
+    /// Events that it received.
     pub events: u64,
     /// Streams that it opened.
     pub streams: usize,
-    /// How often it was told that it had caught up, over all streams.
+    /// How often it received `caught_up`, over all streams.
     pub caught_up: usize,
-    /// How often its last stream said so.
+    /// How often its last stream sent `caught_up`.
     pub caught_up_at_last: usize,
     /// The last event.
     pub seq: u64,
 }
 
-/// Watchers at work. Dropping it ends them.
+/// Running watchers. Dropping it ends them.
 #[derive(Debug)]
 pub struct Crowd {
     watchers: JoinSet<Result<Watched, String>>,
@@ -42,8 +42,8 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// Begins `count` watchers of `run`, the `n`th one after event `begin(n)`, all at the first of these gateways. A
-    /// watcher whose stream breaks goes on after its last event at the next one, after a jittered pause.
+    /// Starts `count` watchers of `run` at the first of these gateways, the `n`th one after event `begin(n)`. If a
+    /// watcher's stream breaks, it resumes after its last event at the next gateway, after a jittered wait.
     pub fn start(run: &str, gateways: &[String], count: usize, begin: impl Fn(usize) -> u64) -> Self {
         let caught_up = Arc::new(AtomicUsize::new(0));
         let moved = Arc::new(AtomicUsize::new(0));
@@ -71,7 +71,7 @@ impl Crowd {
         self.caught_up.load(Ordering::Relaxed)
     }
 
-    /// Watchers that have opened a second stream and were answered there.
+    /// Watchers that have opened a second stream and received an answer on it.
     pub fn moved(&self) -> usize {
         self.moved.load(Ordering::Relaxed)
     }
@@ -79,8 +79,8 @@ impl Crowd {
     /// Waits until the run has ended for every watcher.
     ///
     /// # Panics
-    /// When that takes longer than `limit`, or an event was missing, doubled or out of order for one of them, or a stream
-    /// said twice that it had caught up.
+    /// If that takes longer than `limit`, if a watcher missed an event or received one twice or out of order, or if a
+    /// stream sent `caught_up` twice.
     pub async fn end(mut self, limit: Duration) -> Vec<Watched> {
         let mut all = Vec::with_capacity(self.count);
         let collect = async {
@@ -139,7 +139,7 @@ impl Watcher {
         unreachable!("the doors are cycled for ever")
     }
 
-    /// Takes what a stream says; true when the run has ended.
+    /// Handles a message of the stream. True if the run has ended.
     async fn listen(&mut self, mut stream: Streaming<pb::WatchRunResponse>) -> Result<bool, String> {
         let mut last = false;
         self.at.caught_up_at_last = 0;

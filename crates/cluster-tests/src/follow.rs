@@ -19,19 +19,19 @@ struct Seen {
     events: Vec<Event>,
     /// Streams opened so far.
     streams: usize,
-    /// Events of streams that were closed with a resume hint: the hint's seq, and ours at that moment.
+    /// Streams that were closed with a resume hint: the hint's seq, and our last seq at that moment.
     hints: Vec<(u64, u64)>,
     /// Streams that broke.
     broken: usize,
     /// The time from each event's timestamp to its arrival.
     delays: Vec<Duration>,
     ended: bool,
-    /// A promise that was not kept.
+    /// A broken promise.
     problem: Option<String>,
 }
 
-/// Watches a run in a task of its own: opens a stream, takes every event, and when the stream ends or breaks goes on
-/// after the last event at the next gateway. Stops when dropped.
+/// Watches a run in a separate task. It opens a stream and records every event. If the stream ends or breaks, it
+/// resumes after the last event at the next gateway. It stops when it is dropped.
 #[derive(Debug)]
 pub struct Follower {
     seen: watch::Receiver<Seen>,
@@ -46,15 +46,15 @@ impl Follower {
         Self { seen, task }
     }
 
-    /// Waits until `condition` holds for the events so far, and returns how many these are.
+    /// Waits until `condition` holds for the events so far and returns their number.
     ///
     /// # Panics
-    /// When it does not hold within [`SOON`], or an event was missing, doubled or out of order.
+    /// If it does not hold within [`SOON`], or if an event was missing, duplicated or out of order.
     pub async fn until(&mut self, what: &str, condition: impl FnMut(&[Event]) -> bool) -> usize {
         self.until_within(what, SOON, condition).await
     }
 
-    /// The same within `limit`.
+    /// Like [`until`](Self::until), within `limit`.
     ///
     /// # Panics
     /// As [`until`](Self::until).
@@ -85,10 +85,10 @@ impl Follower {
         }
     }
 
-    /// Waits until the run has ended and its stream was closed in order.
+    /// Waits until the run has ended and its stream was closed cleanly.
     ///
     /// # Panics
-    /// When that does not happen within [`SOON`], or an event was missing, doubled or out of order.
+    /// If that does not happen within [`SOON`], or if an event was missing, duplicated or out of order.
     pub async fn end(&mut self) -> History {
         self.wait("the end of the run", SOON, |seen| seen.ended).await;
         History::new(self.seen.borrow().events.clone())
@@ -99,7 +99,7 @@ impl Follower {
         self.delay(1.0)
     }
 
-    /// The time from an event's timestamp to its arrival that the share `share` of the events so far did not exceed.
+    /// The quantile `share` of the times from an event's timestamp to its arrival, over the events so far.
     pub fn delay(&self, share: f64) -> Duration {
         let mut delays = self.seen.borrow().delays.clone();
         delays.sort_unstable();
@@ -118,7 +118,7 @@ impl Follower {
         self.seen.borrow().events.len()
     }
 
-    /// True once the run has ended and its stream was closed in order.
+    /// True once the run has ended and its stream was closed cleanly.
     pub fn ended(&self) -> bool {
         self.seen.borrow().ended
     }
@@ -128,7 +128,7 @@ impl Follower {
         self.seen.borrow().streams
     }
 
-    /// Streams that broke so far, rather than being closed in order.
+    /// Streams so far that broke instead of being closed cleanly.
     pub fn broken(&self) -> usize {
         self.seen.borrow().broken
     }
@@ -159,7 +159,7 @@ async fn follow(run_id: String, gateways: Vec<String>, send: watch::Sender<Seen>
         };
         send.send_modify(|seen| seen.streams += 1);
         loop {
-            // A gateway says something every ten seconds.
+            // A gateway sends at least a heartbeat every ten seconds.
             match tokio::time::timeout(Duration::from_secs(15), stream.message()).await {
                 Ok(Ok(Some(message))) => match message.message {
                     Some(Message::Event(event)) => {
@@ -207,7 +207,7 @@ fn now() -> i64 {
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// True for answers that trying again does not change.
+/// True for errors that a retry does not change.
 fn refused(status: &tonic::Status) -> bool {
     matches!(
         status.code(),

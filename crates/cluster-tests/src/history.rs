@@ -1,4 +1,4 @@
-//! A finished log, and what must be true of it.
+//! A finished log and its checks.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,11 +12,11 @@ pub struct History {
 }
 
 impl History {
-    /// Takes the log and checks it: seq without gaps, one end a node, nothing done twice, children before parents,
-    /// the end of the run last.
+    /// Takes the log and checks it: seq has no gaps, each node ends once, nothing is done twice, children end before
+    /// parents, and the end of the run comes last.
     ///
     /// # Panics
-    /// When one of these does not hold.
+    /// If one of these does not hold.
     pub fn new(events: Vec<Event>) -> Self {
         let history = Self { events };
         history.check();
@@ -91,22 +91,22 @@ impl History {
         }
     }
 
-    /// Panics unless the run completed with everything that was asked for.
+    /// Panics unless the run completed and is not partial.
     #[track_caller]
     pub fn assert_whole(&self) {
         let end = self.ending();
         assert!(end.status == RunStatus::Completed && !end.partial, "ended as {end:?}");
     }
 
-    /// Panics unless the run completed with less than was asked for.
+    /// Panics unless the run completed and is partial.
     #[track_caller]
     pub fn assert_partial(&self) {
         let end = self.ending();
         assert!(end.status == RunStatus::Completed && end.partial, "ended as {end:?}");
     }
 
-    /// Panics unless every tool call of a node has a name of its own and one result. A role call that is made again
-    /// because its driver died makes its tool calls again, so this holds only for runs that kept their driver.
+    /// Panics unless every tool call of a node has a unique id and one result. If a driver dies, its role calls and
+    /// their tool calls are repeated, so this holds only for runs that kept their driver.
     #[track_caller]
     pub fn assert_tool_calls_once(&self) {
         let mut asked = HashSet::new();

@@ -1,11 +1,12 @@
 //! A cluster of real processes on loopback, for tests: a private Postgres, a private Redis, and any number of
-//! replicas of each service, which tests kill, stop and start again.
+//! replicas of each service, which tests kill, stop and restart.
 //!
-//! [`Cluster::start`] brings one up; [`Follower`] collects a run's events through every failure and checks that each
-//! comes once and in order; [`History`] checks a finished log against the promises of the design. Nothing waits for a
-//! fixed time: [`eventually`] and [`Follower::until`] wait for conditions, within a bound.
+//! [`Cluster::start`] starts one. [`Follower`] collects a run's events through every failure and checks that each
+//! comes once and in order. [`History`] checks a finished log against the guarantees. Nothing waits for a fixed time:
+//! [`eventually`] and [`Follower::until`] wait for conditions, within a time limit.
 //!
-//! The service programs are those beside the test's own, so they must be built: `cargo test --workspace` does.
+//! The service programs are in the folder of the test program, so they must be built first. `cargo test --workspace`
+//! builds them.
 
 mod cluster;
 mod crowd;
@@ -25,13 +26,13 @@ pub use process::{Process, Signal};
 pub use programs::program;
 pub use relay::HostileRelay;
 
-/// How long a condition may take that becomes true at once when nothing is broken, on a machine with much to do.
+/// Time limit, on a busy machine, for a condition that becomes true at once if nothing is broken.
 pub const SOON: Duration = Duration::from_secs(60);
 
-/// Asks again and again until `condition` holds.
+/// Polls until `condition` holds.
 ///
 /// # Panics
-/// When it does not within `limit`.
+/// If it does not hold within `limit`.
 pub async fn eventually(what: &str, limit: Duration, mut condition: impl AsyncFnMut() -> bool) {
     let deadline = tokio::time::Instant::now() + limit;
     while !condition().await {

@@ -18,12 +18,12 @@ use tree_agent_testkit::ports::Port;
 
 use crate::program;
 
-/// What a process can be told.
+/// A signal that a process can receive.
 #[derive(Clone, Copy, Debug)]
 pub enum Signal {
-    /// End in order.
+    /// Shut down cleanly.
     Terminate,
-    /// End at once.
+    /// Die at once.
     Kill,
     /// Freeze.
     Stop,
@@ -44,14 +44,14 @@ impl Signal {
         }
     }
 
-    /// Sends it to the process `pid`, which must be one that this test started.
+    /// Sends the signal to the process `pid`, which must be one that this test started.
     pub fn send(self, pid: u32) {
         let sent = Command::new("kill").args([self.name(), &pid.to_string()]).status();
         assert!(sent.is_ok_and(|status| status.success()), "{self:?} cannot be sent to process {pid}");
     }
 }
 
-/// A service: its program and settings, and the process while it runs.
+/// A service: its program, its settings and, while it runs, its process.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -62,7 +62,7 @@ pub struct Process {
     running: Option<Running>,
 }
 
-/// A shell that waits for the end of a pipe, whose other end this process holds, and then kills the service.
+/// A shell that waits for the end of a pipe and then kills the service. This process holds the other end of the pipe.
 #[derive(Debug)]
 struct Running {
     watcher: Child,
@@ -81,10 +81,11 @@ impl Process {
         Self { name, program: program(program_name), settings, log, port, running: None }
     }
 
-    /// Starts it, again after it ended. Its address stays.
+    /// Starts or restarts it. Its address stays.
     pub fn start(&mut self) {
-        // `$0` is the log, the rest the service. The watcher ends with the code of the service. Unless it is told to
-        // keep the log, the test is over, or has been killed: the log goes, and with the last one its folder.
+        // `$0` is the log, the rest is the service. The watcher exits with the service's code. Unless it is told to
+        // keep the log, the test is over or was killed. Then the watcher removes the log, and with the last log its
+        // folder.
         const SCRIPT: &str = r#"
             "$@" </dev/null >>"$0" 2>&1 &
             service=$!
@@ -105,7 +106,7 @@ impl Process {
             }
         }
         command.envs(self.settings.iter().cloned()).env("TREE_AGENT_LISTEN", self.address().to_string());
-        // The watcher's own remarks ("Killed") are nobody's business.
+        // The watcher's own messages ("Killed") are not interesting.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut watcher = command.spawn().expect("/bin/sh starts");
         let pipe = watcher.stdin.take();
@@ -115,7 +116,7 @@ impl Process {
         self.running = Some(Running { watcher, pipe, pid });
     }
 
-    /// What it is called in messages, such as `planner-2`.
+    /// Its name in messages, such as `planner-2`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -125,15 +126,15 @@ impl Process {
         format!("http://{}", self.address())
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.port.address()
     }
 
-    /// From its next start on it is the program in `folder`, of another build.
+    /// From its next start on it uses the program in `folder`, which is from another build.
     ///
     /// # Panics
-    /// When there is none.
+    /// If there is no such program.
     pub fn take_from(&mut self, folder: &Path) {
         let name = self.program.file_name().expect("a program has a name");
         let program = folder.join(name);
@@ -141,7 +142,7 @@ impl Process {
         self.program = program;
     }
 
-    /// Bytes of memory that it has resident.
+    /// Its resident memory in bytes.
     pub fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -152,17 +153,17 @@ impl Process {
     /// Its process id.
     ///
     /// # Panics
-    /// When it was ended.
+    /// If it is not running.
     pub fn pid(&self) -> u32 {
         self.running.as_ref().unwrap_or_else(|| panic!("{} does not run", self.name)).pid
     }
 
-    /// True when it runs as the process `pid`.
+    /// True if it runs as the process `pid`.
     pub(crate) fn has_pid(&self, pid: u32) -> bool {
         self.running.as_ref().is_some_and(|running| running.pid == pid)
     }
 
-    /// Sends a signal and goes on at once.
+    /// Sends a signal and returns at once.
     pub fn signal(&self, signal: Signal) {
         signal.send(self.pid());
     }
@@ -199,7 +200,7 @@ impl Process {
         }
         let mut running = self.running.take().expect("it ran");
         if let Some(mut pipe) = running.pipe.take() {
-            // A watcher that is gone has nothing to keep.
+            // A watcher that has exited has nothing to keep.
             let _ = pipe.write_all(b"keep\n");
         }
         running.watcher.wait().ok().and_then(|status| status.code()).unwrap_or(-1)
@@ -208,12 +209,12 @@ impl Process {
     /// True while it runs (a process that ended and was not waited for does not).
     pub fn alive(&self) -> bool {
         let Some(running) = &self.running else { return false };
-        // The state stands behind the name in parentheses.
+        // The state follows the name, which is in parentheses.
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.pid)).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
     }
 
-    /// What it logged, of all its starts.
+    /// Its log, over all of its starts.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -225,13 +226,13 @@ impl Process {
         lines.into_iter().rev().map(|line| format!("  {}: {line}\n", self.name)).collect()
     }
 
-    /// Role calls of `method` (such as `ExecutorService/Execute`) that it has seen the end of.
+    /// Role calls of `method` (such as `ExecutorService/Execute`) that it has served to the end.
     pub fn calls(&self, method: &str) -> usize {
         let end = format!("method=\"/treeagent.internal.v1.{method}\"");
         self.log().lines().filter(|line| line.contains(&end) && line.contains("code=")).count()
     }
 
-    /// The value of the metric `name`, with its labels as they are written; none when it does not answer.
+    /// The value of the metric `name`, with its labels as they are written; none if the process does not answer.
     ///
     /// # Panics
     /// When there is no such metric.
@@ -246,7 +247,7 @@ impl Process {
         Some(value.parse().expect("a number"))
     }
 
-    /// What its health service says about `service` (empty for the whole); none when it does not answer.
+    /// What its health service reports about `service` (empty for the whole); none if it does not answer.
     pub async fn health(&self, service: &str) -> Option<ServingStatus> {
         let mut client = HealthClient::new(channel::single(self.url().parse().expect("a URL")));
         let request = HealthCheckRequest { service: service.to_owned() };
@@ -254,7 +255,7 @@ impl Process {
         answer.ok().map(|answer| answer.into_inner().status())
     }
 
-    /// True when it says that it serves.
+    /// True if it reports that it serves.
     pub async fn serving(&self) -> bool {
         self.health("").await == Some(ServingStatus::Serving)
     }

@@ -1,11 +1,11 @@
-//! Where the programs under test are.
+//! Finds the programs under test.
 
 use std::path::PathBuf;
 
-/// The program `name`, of the same build as the test that asks.
+/// The program `name`, from the same build as the calling test.
 ///
 /// # Panics
-/// When it is not built; the message names the command that does it.
+/// If it is not built. The message names the command that builds it.
 pub fn program(name: &str) -> PathBuf {
     // target/debug/deps/test-0123 asks for target/debug/name.
     let test = std::env::current_exe().expect("a process knows its program");

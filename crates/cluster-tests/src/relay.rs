@@ -1,5 +1,5 @@
-//! A hostile messenger between two Redis servers: what drivers publish on one, gateways hear on the other, with
-//! messages dropped, doubled, swapped and garbled.
+//! A hostile relay between two Redis servers. Drivers publish on one, gateways listen on the other, and the relay
+//! drops, duplicates, swaps and garbles messages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::StreamExt;
 use tokio::task::JoinHandle;
 
-/// Passes every message of tree-agent on. Of each seven in a row one is dropped, one doubled, two are swapped, one is
-/// followed by garbage. Stops when dropped.
+/// Relays every message of tree-agent. Of each seven in a row, one is dropped, one is duplicated, two are swapped and
+/// one is followed by garbage. It stops when it is dropped.
 #[derive(Debug)]
 pub struct HostileRelay {
     task: JoinHandle<()>,
@@ -16,10 +16,10 @@ pub struct HostileRelay {
 }
 
 impl HostileRelay {
-    /// Listens at `from` and publishes at `to`, both URLs of Redis servers that run.
+    /// Listens at `from` and publishes at `to`. Both are URLs of running Redis servers.
     ///
     /// # Panics
-    /// When one of them does not answer.
+    /// If one of them does not answer.
     pub async fn start(from: &str, to: &str) -> Self {
         let open = |url: &str| redis::Client::open(url).expect("a Redis URL");
         let mut subscription = open(from).get_async_pubsub().await.expect("Redis answers");
@@ -57,7 +57,7 @@ impl HostileRelay {
         Self { task, heard }
     }
 
-    /// Messages heard so far.
+    /// Messages received so far.
     pub fn heard(&self) -> usize {
         self.heard.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! An issuer of tokens: keys of its own, the JWKS that it publishes, and tokens of every kind, good and bad.
+//! A token issuer with its own keys: it publishes a JWKS and signs valid and invalid tokens.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -5,15 +5,15 @@ use std::ops::Range;
 
 use anyhow::Context;
 
-/// Below what Linux and macOS hand out by themselves (from 32,768 and 49,152 on, unless set otherwise). A port from
-/// there could become the local end of anybody's connection while its server is down; a client that keeps dialling it
-/// may even connect to itself.
+/// Below the ephemeral ports of Linux and macOS (from 32,768 and 49,152 on, by default). An ephemeral port could
+/// become the local end of any connection while its server is down. A client that keeps dialling it may even connect
+/// to itself.
 const RANGE: Range<u16> = 10_000..30_000;
-/// How often to try. Even with half of [`RANGE`] taken, this many failures in a row do not happen.
+/// Number of attempts. Even if half of [`RANGE`] is taken, this many failures in a row do not happen.
 const TRIES: usize = 200;
 
-/// A TCP port of the loopback interface on which nobody listens, and that nobody else who asks here is given for as long
-/// as this lives, in no process: the UDP port of the same number, which is bound meanwhile, says that it is taken.
+/// A TCP port of the loopback interface on which nobody listens. While this value lives, no other `Port` in any process
+/// has the same number: the UDP port of that number is bound meanwhile as a reservation.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
@@ -42,7 +42,7 @@ impl Port {
         self.number
     }
 
-    /// Where the server is to listen.
+    /// The address on which the server should listen.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.number).into()
     }

@@ -1,9 +1,9 @@
-//! A TCP proxy on loopback that cuts, holds, delays, and loses replies, for tests of what a network does.
+//! A TCP proxy on loopback for tests of network faults: it cuts, holds and delays connections, and loses replies.
 //!
-//! It runs on a thread of its own, so that a test that blocks does not hold it up. What it does is switched while
-//! connections are open: [`Proxy::cut`], [`Proxy::hold`], [`Proxy::delay`], [`Proxy::heal`] concern every connection, the
-//! one-shot traps [`Proxy::lose_reply_to`], [`Proxy::freeze_on`] and [`Proxy::cut_after_reply_bytes`] the first one that
-//! walks into them.
+//! It runs on its own thread, so that a test that blocks does not delay it. Faults can be switched while connections
+//! are open. [`Proxy::cut`], [`Proxy::hold`], [`Proxy::delay`] and [`Proxy::heal`] affect every connection. The
+//! one-shot traps [`Proxy::lose_reply_to`], [`Proxy::freeze_on`] and [`Proxy::cut_after_reply_bytes`] affect the first
+//! connection that triggers them.
 
 mod pipe;
 
@@ -20,7 +20,7 @@ use tokio::sync::{oneshot, watch};
 struct Weather {
     /// Connections are reset, new ones too.
     cut: bool,
-    /// Nothing passes; connections stay open and new ones are accepted.
+    /// Nothing passes. Connections stay open and new ones are accepted.
     hold: bool,
     /// What either side sends arrives this much later.
     delay: Duration,
@@ -28,15 +28,15 @@ struct Weather {
     generation: u64,
 }
 
-/// What happens once, to the first connection that meets the condition.
+/// A fault that happens once, to the first connection that meets its condition.
 #[derive(Clone, Debug)]
 enum Trap {
-    /// A request that contains `request` passes; what the server answers is swallowed until it ends with
-    /// `reply_end`, then the connection is reset.
+    /// A request that contains `request` passes. The server's answer is discarded until it ends with `reply_end`; then
+    /// the connection is reset.
     LoseReply { request: Vec<u8>, reply_end: Vec<u8> },
     /// A request that contains `request` does not pass, nor does anything after it, and the connection stays open.
     Freeze { request: Vec<u8> },
-    /// The connection is reset once the server has sent so many bytes over it from now on; the last ones are lost.
+    /// The connection is reset once the server has sent this many bytes over it from now on. The last ones are lost.
     CutAfterReply { bytes: usize },
 }
 
@@ -68,10 +68,10 @@ impl std::fmt::Debug for Proxy {
 }
 
 impl Proxy {
-    /// Listens on a free loopback port and passes everything on to `upstream`, which need not be there yet.
+    /// Listens on a free loopback port and forwards everything to `upstream`, which need not be running yet.
     ///
     /// # Errors
-    /// When there is no free port, or no thread.
+    /// If there is no free port, or if the thread cannot be started.
     pub fn start(upstream: SocketAddr) -> anyhow::Result<Self> {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).context("no free loopback port")?;
         listener.set_nonblocking(true)?;
@@ -97,7 +97,7 @@ impl Proxy {
         Ok(Self { address, shared, _stop: stop })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -112,7 +112,7 @@ impl Proxy {
         self.shared.weather.send_modify(|weather| weather.generation += 1);
     }
 
-    /// Lets nothing pass any more: connections are half open, and neither side is told.
+    /// Lets nothing pass any more. Connections are half open, and neither side notices.
     pub fn hold(&self) {
         self.shared.weather.send_modify(|weather| weather.hold = true);
     }
@@ -122,8 +122,8 @@ impl Proxy {
         self.shared.weather.send_modify(|weather| weather.delay = delay);
     }
 
-    /// Ends [`cut`](Self::cut), [`hold`](Self::hold), [`delay`](Self::delay) and all traps. Connections that a trap froze
-    /// are reset.
+    /// Ends [`cut`](Self::cut), [`hold`](Self::hold), [`delay`](Self::delay) and all traps. Connections that a trap
+    /// froze are reset.
     pub fn heal(&self) {
         self.shared.traps().clear();
         self.shared.weather.send_modify(|weather| {
@@ -131,8 +131,8 @@ impl Proxy {
         });
     }
 
-    /// Once: lets a request that contains `request` pass, swallows the answer up to `reply_end`, and then resets the
-    /// connection. The server has done what it was asked; nobody learns of it.
+    /// Once: lets a request that contains `request` pass, discards the answer up to `reply_end`, and then resets the
+    /// connection. The server has done what it was asked, but the client does not learn of it.
     pub fn lose_reply_to(&self, request: &[u8], reply_end: &[u8]) {
         self.set(Trap::LoseReply { request: request.into(), reply_end: reply_end.into() });
     }
@@ -151,7 +151,7 @@ impl Proxy {
         self.shared.traps().push(trap);
     }
 
-    /// How many traps something has walked into so far.
+    /// How many traps have been triggered so far.
     pub fn sprung(&self) -> usize {
         *self.shared.sprung.borrow()
     }

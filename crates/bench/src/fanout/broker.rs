@@ -1,4 +1,4 @@
-//! The plainest Redis clients: a publisher that pipelines, and subscribers that count.
+//! Minimal Redis clients: a publisher that pipelines, and subscribers that count.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,7 +52,7 @@ impl Publisher {
     }
 }
 
-/// Subscribes a client per place of the board and waits until Redis has confirmed each.
+/// Subscribes one client for each place of the board and waits until Redis has confirmed each.
 pub(super) async fn subscribers(topic: &str, maker: &Maker, board: &Arc<Board>) -> anyhow::Result<Handles> {
     let (single, prefix) = (maker.single(), head(topic, maker.single()).len());
     let each = prefix + single + 2;

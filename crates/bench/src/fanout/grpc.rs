@@ -1,4 +1,4 @@
-//! The plainest gRPC client: HTTP/2 frames in, whole messages counted.
+//! A minimal gRPC client: it reads HTTP/2 frames and counts whole messages.
 
 use anyhow::{Context, ensure};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -7,7 +7,7 @@ use prost::Message;
 use tokio::net::TcpStream;
 use tree_agent_proto::v1 as pb;
 
-/// Bytes that a stream, and a connection of many, may have on their way.
+/// Flow-control window in bytes, of a stream and of a connection.
 const STREAM_WINDOW: u32 = 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 
@@ -36,7 +36,7 @@ impl Connection {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .handshake(socket)
             .await?;
-        // Ends with the last stream, or when the gateway goes; streams then end too.
+        // Ends with the last stream, or when the gateway exits; then the streams end too.
         let driver = tokio::spawn(async move { drop(connection.await) });
         Ok(Self { sender, server, driver })
     }
@@ -47,7 +47,7 @@ impl Connection {
         self.call("treeagent.v1.RunService/WatchRun", &request.encode_to_vec()).await
     }
 
-    /// Begins a health watch, which says one thing and then nothing for as long as the service is well.
+    /// Begins a health watch, which sends one message and then nothing while the service is healthy.
     pub(crate) async fn watch_health(&self) -> anyhow::Result<Messages> {
         self.call("grpc.health.v1.Health/Watch", &[]).await
     }
@@ -79,7 +79,7 @@ impl Connection {
 /// The messages of one call.
 pub(crate) struct Messages {
     body: h2::RecvStream,
-    /// Received, not yet looked at.
+    /// Received, not yet parsed.
     chunk: Bytes,
     /// A message that did not fit one frame.
     partial: BytesMut,
@@ -87,7 +87,7 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    /// Waits for the next message and gives its first byte (0 for an empty one), which tells what it holds; none at
+    /// Waits for the next message and returns its first byte (0 for an empty one), which shows what it holds; none at
     /// the end of the stream.
     pub(crate) async fn next_kind(&mut self) -> anyhow::Result<Option<u8>> {
         loop {
@@ -111,12 +111,12 @@ impl Messages {
         }
     }
 
-    /// The message that came last.
+    /// The last message.
     pub(crate) fn body(&self) -> &[u8] {
         &self.message
     }
 
-    /// The next whole message of the chunk; what is left of one is kept for the next chunk.
+    /// The next whole message of the chunk. An incomplete one is kept for the next chunk.
     fn take(&mut self) -> Option<Bytes> {
         if self.chunk.is_empty() {
             return None;

@@ -56,7 +56,7 @@ impl Maker {
             }),
             body: Some(text(0)),
         };
-        // Text of 1 to 3 digits less or more shifts lengths by as much: two steps arrive.
+        // A change in the length of the text can change the length prefixes too, so this takes two steps.
         for _ in 0..3 {
             let short = SIZE.saturating_sub(event.encoded_len());
             let now = length(&event);

@@ -1,4 +1,4 @@
-//! What users get: the same document everywhere, an API that explains itself, errors that help.
+//! What users receive: the same document everywhere, an API with reflection, and helpful errors.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -47,7 +47,7 @@ async fn the_cluster_writes_the_same_document_as_one_process() {
     }
 }
 
-/// `buf curl` without any schema at hand: it asks the server's reflection.
+/// `buf curl` without a schema: it uses the server's reflection.
 fn buf_curl(cluster: &Cluster, protocol: &str, method: &str, request: &Value) -> Vec<Value> {
     let buf = repository().join("node_modules/.bin/buf");
     assert!(buf.is_file(), "buf is not installed; run scripts/setup");
@@ -119,7 +119,7 @@ async fn bad_input_names_its_field_and_changes_nothing() {
         assert_eq!(status.code(), code, "{status}");
     }
 
-    // The command line says it in words, with the exit code for bad usage.
+    // The command line prints the error and exits with the code for bad usage.
     for (args, words) in [
         (format!("watch {NOBODY}"), NOBODY),
         ("run --max-nodes 0 why".to_owned(), "max_nodes"),

@@ -10,7 +10,7 @@ use tonic_types::StatusExt;
 use tree_agent_cluster_tests::{Cluster, Options, Signal};
 use tree_agent_proto::v1 as pb;
 
-/// Must be seen nowhere.
+/// Must not appear anywhere.
 const KEY: &str = "sk-test-0123456789abcdefghij";
 
 /// A provider that answers every request with `status`, quoting the key as some do, and counts them.
@@ -96,7 +96,7 @@ async fn a_run_whose_model_cannot_be_used_is_refused_before_anything_is_written(
         let url = if service == "executor" { &refusing } else { &good };
         settings.push((service, "ANTHROPIC_BASE_URL", url.clone()));
         settings.push((service, "ANTHROPIC_API_KEY", KEY.to_owned()));
-        // Whatever is set where the test runs.
+        // These variables may be set where the test runs.
         settings.push((service, "OPENAI_API_KEY", String::new()));
         settings.push((service, "GEMINI_API_KEY", String::new()));
     }
@@ -128,7 +128,7 @@ async fn a_run_whose_model_cannot_be_used_is_refused_before_anything_is_written(
         assert!(!process.tail().contains("0123456789"), "{} shows the key", process.name());
     }
 
-    // What cannot be asked refuses nothing, and does not hold the run up for long.
+    // A service that cannot be asked is skipped and does not delay the run for long.
     cluster.executors[0].signal(Signal::Stop);
     let begun = Instant::now();
     ask(&cluster, "anthropic:another").await.expect("the executor may be back when it is needed");

@@ -1,4 +1,4 @@
-//! The whole cluster, as its users and its failures meet it.
+//! Tests of a whole cluster: what users see, and faults.
 
 mod answers;
 mod faults;

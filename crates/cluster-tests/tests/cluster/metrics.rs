@@ -1,4 +1,4 @@
-//! What operators are told at three in the morning: metrics that move, and a log that somebody has damaged.
+//! What operators need in an incident: metrics that move, and errors about a damaged log.
 
 use tonic::Code;
 use tonic_types::StatusExt;
@@ -20,7 +20,7 @@ async fn every_service_tells_its_metrics_and_they_move() {
     let run = cluster.create("scripted:fanout=3,depth=1").await;
     let history = cluster.follow(&run).end().await;
     history.assert_whole();
-    // The first four were written by the gateway, with the run.
+    // The gateway wrote the first four events together with the run.
     let written = history.events().len() as f64 - 4.0;
     for (name, value) in [
         ("tree_agent_driver_claims_total", 1.0),
@@ -56,7 +56,8 @@ async fn every_service_tells_its_metrics_and_they_move() {
 async fn a_log_with_a_gap_ends_streams_with_data_loss() {
     let cluster = Cluster::start(Options::default()).await;
     let run = cluster.create("scripted:fanout=3,depth=1").await;
-    // Not watched until it is damaged: a gateway keeps recent events of a watched run, and would send these.
+    // Nobody may watch the run before it is damaged: a gateway buffers recent events of a watched run and would send
+    // those.
     let ended = async || cluster.run(&run).await.status() == pb::RunStatus::Completed;
     eventually("the run ends", SOON, ended).await;
     let damage = "DELETE FROM tree_agent_events WHERE run_id::text = $1 AND seq = 7";

@@ -1,4 +1,5 @@
-//! Roles that fail, budgets that trip, runs that are cancelled: what exists is returned, and the rest is said.
+//! Roles that fail, budgets that are exhausted, runs that are cancelled: existing work is returned, and the reason for
+//! the rest is reported.
 
 use tree_agent_cluster_tests::{Cluster, History, Options, SOON, Signal, eventually};
 use tree_agent_contract::event::BudgetExhausted;
@@ -75,13 +76,13 @@ async fn a_role_that_recovers_leaves_no_trace_in_the_result() {
         history.assert_whole();
         assert!(retries(&history) >= 1, "{role}: {:?}", history.messages());
     }
-    // An aggregator that is lost for good costs the synthesis, not the work.
+    // If the aggregator fails for good, the synthesis is lost, but not the work.
     let model = "scripted:fanout=2,depth=1,fail=internal,fail_role=aggregate";
     let history = ended(&cluster, model, pb::Budgets::default()).await;
     history.assert_partial();
     assert_eq!(completed(&history), 3);
     assert!(history.messages().contains(&"guard:aggregationFailed"));
-    // A setting that no role knows is the run's failure, said at once.
+    // A setting that no role knows fails the run at once, with the reason.
     let history = ended(&cluster, "scripted:colour=red", pb::Budgets::default()).await;
     assert_eq!(history.ending().status, RunStatus::Failed);
     let reason = history.ending().reason.as_deref().unwrap_or_default();
@@ -133,7 +134,7 @@ async fn a_spent_budget_returns_the_work_that_there_is() {
     assert_eq!(history.nodes(), 3);
     assert!(history.messages().contains(&"guard:maxNodes"));
 
-    // Within its budget a node plans again, and a step that was done is not done again.
+    // Within its budget a node plans again, and a completed step is not repeated.
     let history = ended(&cluster, "scripted:fanout=2,depth=1,replan=1", pb::Budgets::default()).await;
     history.assert_whole();
     assert_eq!(history.nodes(), 4, "the root, two steps, and the new one of the second plan");
@@ -161,7 +162,7 @@ async fn a_run_is_cancelled_from_every_state() {
         let end = history.ending();
         assert_eq!((end.status, end.reason.clone()), (RunStatus::Cancelled, Some(request.reason.clone())));
         assert_eq!(cluster.run(&run).await.status(), pb::RunStatus::Cancelled);
-        // The stop reaches the role: a call that hangs for ever has ended.
+        // The cancellation reaches the role: a call that would hang for ever has ended.
         let calls = match role {
             "plan" => 1,
             "execute" => 5,
@@ -171,7 +172,7 @@ async fn a_run_is_cancelled_from_every_state() {
             cluster.calls().iter().sum::<usize>() - before >= calls
         })
         .await;
-        // Once more changes nothing.
+        // Cancelling again changes nothing.
         let again = cluster.runs().cancel_run(request).await.expect("accepted").into_inner();
         let head = again.run.expect("the run").head_seq;
         assert_eq!(head as usize, history.events().len());
@@ -184,7 +185,7 @@ async fn a_frozen_executor_holds_nothing_up() {
     cluster.executors[0].signal(Signal::Stop);
     let budgets = pb::Budgets { call_timeout_ms: Some(1_000), max_attempts: Some(20), ..Default::default() };
     let mut timeouts = 0;
-    // Which replica gets a call is chance, so one run may never meet the frozen one.
+    // The replica of a call is chosen at random, so one run may never meet the frozen one.
     for _ in 0..10 {
         let history = ended(&cluster, "scripted:fanout=4,depth=1", budgets).await;
         history.assert_whole();

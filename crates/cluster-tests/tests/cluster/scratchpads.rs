@@ -1,4 +1,4 @@
-//! Scratchpads that grow while their node is at work, and those who follow them.
+//! Scratchpads that grow while their node is at work, and clients that follow them.
 
 use tokio::time::timeout;
 use tree_agent_cluster_tests::{Cluster, Options, SOON};
@@ -56,7 +56,7 @@ async fn a_scratchpad_is_followed_through_the_loss_of_a_gateway_of_redis_and_of_
     cluster.redis.stop();
     follow(&cluster.doors()[0], document, &mut text, "note 80,").await;
     cluster.redis.start_again().expect("Redis starts");
-    // The executor writes now; its call is made again by the next driver.
+    // The executor is writing now. The next driver repeats its call.
     follow(&cluster.doors()[0], document, &mut text, "scripted: planned\nnote 1, note 2, note 3,").await;
     let driver = cluster.driver_of(&run).await;
     cluster.planners[driver].kill();
@@ -66,7 +66,7 @@ async fn a_scratchpad_is_followed_through_the_loss_of_a_gateway_of_redis_and_of_
     assert_eq!(text, cluster.body(document).await);
     assert!(text.starts_with(&format!("{}\nscripted: planned\nnote 1, ", notes())), "{text}");
     assert!(text.ends_with(&format!("\n{}\nscripted: executed\n", notes())), "{text}");
-    // Streamed, but not more often than four times in any second.
+    // Streamed, but at most four times in any second.
     let grown = history.events().iter().filter(|e| matches!(e.body, EventBody::ScratchpadUpdated(_)));
     let at: Vec<i64> = grown.map(|e| e.timestamp.micros()).collect();
     assert!(at.windows(5).all(|five| five[4] - five[0] >= 1_000_000), "{at:?}");

@@ -14,7 +14,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use tonic::{Request, Response, Status};
 use tree_agent_cluster_tests::{Cluster, Options, SOON, eventually};
 
-/// A span that was received: who sent it, its name, its own id and its parent's.
+/// A received span: its sender, its name, its own id and its parent's id.
 #[derive(Clone, Debug)]
 struct Received {
     service: String,
@@ -85,7 +85,7 @@ async fn a_run_is_one_trace_through_all_services_under_the_id_of_the_run() {
         services.iter().all(|service| seen.contains(service))
     })
     .await;
-    // An executor's request hangs under the role call of the planner that made it.
+    // An executor's request is a child of the planner's role call.
     eventually("the executor's request hangs under the planner's call", SOON, async || {
         let spans = collector.trace(id.as_bytes());
         let calls: BTreeSet<&[u8]> =
@@ -93,7 +93,7 @@ async fn a_run_is_one_trace_through_all_services_under_the_id_of_the_run() {
         spans.iter().any(|s| s.service == services[2] && s.name == "request" && calls.contains(&s.parent[..]))
     })
     .await;
-    // And the tools of the executor hang under its request, at the gateway.
+    // The gateway's spans for the executor's tools are children of that request.
     eventually("a tool's request hangs under the executor's", SOON, async || {
         let spans = collector.trace(id.as_bytes());
         let of_executor: BTreeSet<&[u8]> =

@@ -9,12 +9,12 @@ use tokio::sync::watch;
 
 use super::{Shared, Trap, Weather};
 
-/// What the two directions of a connection tell each other.
+/// State shared by the two directions of a connection.
 #[derive(Clone, Debug, Default, PartialEq)]
 enum Fate {
     #[default]
     Passing,
-    /// Answers are swallowed until they end with this.
+    /// Answers are discarded until they end with this.
     Losing(Vec<u8>),
     /// Nothing passes any more.
     Frozen,
@@ -31,10 +31,10 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Pipes until either side ends, the proxy is cut, or a trap ends it. Resets rather than closes, unless an end came from
-/// either side.
+/// Forwards until either side closes, the proxy is cut, or a trap ends the connection. Resets the connection unless
+/// one of the sides closed it.
 pub(super) async fn connection(client: TcpStream, shared: Arc<Shared>) {
-    // A reset, as from a host that vanished, unless the pipe below ends in order.
+    // A reset, as from a host that vanished, unless the pipe below ends cleanly.
     let _ = client.set_zero_linger();
     shared.open.send_modify(|open| *open += 1);
     let _counted = Counted(&shared.open);
@@ -75,7 +75,7 @@ async fn requests(
 ) {
     let mut weather = shared.weather.subscribe();
     let mut buffer = vec![0; 64 * 1024];
-    // The end of what has passed, so that a request is found that came in two pieces.
+    // The last bytes that passed, so that a request that arrives in two pieces is found.
     let mut seen: Vec<u8> = Vec::new();
     while let Ok(n @ 1..) = from.read(&mut buffer).await {
         pass(&mut weather).await;
@@ -97,7 +97,7 @@ async fn requests(
     let _ = to.shutdown().await;
 }
 
-/// What a trap makes of a connection that has sent `seen`.
+/// The effect of the traps on a connection that has sent `seen`.
 fn spring(shared: &Shared, seen: &[u8]) -> Option<Fate> {
     let contains = |needle: &[u8]| seen.windows(needle.len()).any(|window| window == needle);
     let mut traps = shared.traps();
@@ -153,7 +153,7 @@ async fn replies(
     let _ = to.shutdown().await;
 }
 
-/// Counts `n` bytes of a reply against the trap that waits for them; true when they spring it.
+/// Counts `n` bytes of a reply for the trap that waits for them. True if they trigger it.
 fn too_much(shared: &Shared, n: usize) -> bool {
     let mut traps = shared.traps();
     let at = traps.iter_mut().position(|trap| match trap {
@@ -166,12 +166,12 @@ fn too_much(shared: &Shared, n: usize) -> bool {
     at.map(|at| traps.remove(at)).is_some()
 }
 
-/// Waits as long as the weather says.
+/// Waits for as long as the current delay or hold says.
 async fn pass(weather: &mut watch::Receiver<Weather>) {
     let delay = weather.borrow_and_update().delay;
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;
     }
-    // Fails only when the proxy is gone, and everything with it.
+    // Fails only if the proxy has been dropped.
     let _ = weather.wait_for(|now| !now.hold).await;
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Proxy;
 
-/// A server that answers `<line>!` to each line, and a proxy before it.
+/// A server that answers `<line>!` to each line, and a proxy in front of it.
 fn echo() -> Proxy {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -32,7 +32,7 @@ fn connect(proxy: &Proxy) -> TcpStream {
     stream
 }
 
-/// The answer up to `!`; an error when the connection ends before.
+/// The answer up to `!`; an error if the connection ends before.
 fn ask(stream: &mut TcpStream, line: &str) -> std::io::Result<String> {
     stream.write_all(format!("{line}\n").as_bytes())?;
     listen(stream)

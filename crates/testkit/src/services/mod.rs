@@ -1,7 +1,7 @@
 //! Private Postgres and Redis servers on free loopback ports.
 //!
-//! Each server runs under a small shell that waits for the end of a pipe whose other end this process holds: when
-//! the process ends, however it ends, the shell stops the server and removes its folder.
+//! Each server runs under a small shell that waits for the end of a pipe. This process holds the other end. However
+//! this process ends, the shell then stops the server and removes its folder.
 
 mod postgres;
 mod redis;

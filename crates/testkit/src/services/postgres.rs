@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::watched::{Account, Watched, find_in_path};
 use crate::ports::Port;
 
-/// A Postgres server of its own folder and port, without password, for one test or one test binary.
+/// A Postgres server with its own folder and port and without a password, for one test or one test binary.
 ///
 /// Dropping it stops the server and removes its folder. A server kept in a `static` ends with the process.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct PrivatePostgres {
 }
 
 impl PrivatePostgres {
-    /// Starts a server for tests: it does not wait for the disk.
+    /// Starts a server for tests. It does not wait for the disk.
     ///
     /// # Errors
     /// When Postgres is not installed or does not start; the message says what to do.
@@ -34,12 +34,12 @@ impl PrivatePostgres {
         Self::start_with(false, None)
     }
 
-    /// Starts a server for tests whose databases are on a disk of `bytes` bytes of their own, a tmpfs that only the server
-    /// and [`disk`](Self::disk) see; the write-ahead log is not on it. Needs root, for the mount; what is on it is gone when
-    /// the server stops.
+    /// Starts a server for tests whose databases are on a separate disk of `bytes` bytes. The disk is a tmpfs that
+    /// only the server and [`disk`](Self::disk) see. The write-ahead log is not on it. Mounting it needs root, and its
+    /// content is lost when the server stops.
     ///
     /// # Errors
-    /// As for [`start`](Self::start), and when nothing may be mounted.
+    /// As for [`start`](Self::start), and if the disk cannot be mounted.
     pub fn start_with_small_disk(bytes: u64) -> anyhow::Result<Self> {
         Self::start_with(false, Some(bytes))
     }
@@ -134,8 +134,8 @@ impl PrivatePostgres {
         Ok(())
     }
 
-    /// The command, after `unshare`, that mounts the disk in a namespace of the server's own, gives root up, and becomes
-    /// the server: nothing is left mounted, however it ends.
+    /// The command for `unshare`. It mounts the disk in the server's own namespace, drops root and becomes the server.
+    /// However the server ends, nothing stays mounted.
     fn behind_small_disk(&self, bytes: u64, account: Account, args: Vec<String>) -> Vec<String> {
         const SCRIPT: &str = r#"
             set -e
@@ -166,7 +166,7 @@ impl PrivatePostgres {
         Ok(())
     }
 
-    /// Where the server listens.
+    /// The address on which the server listens.
     pub fn address(&self) -> std::net::SocketAddr {
         self.port.address()
     }
@@ -186,7 +186,7 @@ impl PrivatePostgres {
         self.url_of("postgres")
     }
 
-    /// Makes an empty database and returns its URL.
+    /// Creates an empty database and returns its URL.
     ///
     /// # Errors
     /// When the server does not run.
@@ -204,12 +204,12 @@ impl PrivatePostgres {
 
 impl Drop for PrivatePostgres {
     fn drop(&mut self) {
-        // Before the folder goes.
+        // Before the folder is removed.
         self.stop();
     }
 }
 
-/// The folder of the newest installed Postgres' programs.
+/// The folder with the programs of the newest installed Postgres.
 fn find_bin() -> anyhow::Result<PathBuf> {
     let mut found: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -228,7 +228,7 @@ fn find_bin() -> anyhow::Result<PathBuf> {
         .context("Postgres is not installed; run scripts/setup, which installs it")
 }
 
-/// Postgres refuses to run as root; the user `postgres` of its package runs it then.
+/// Postgres refuses to run as root. Then the user `postgres` of its package runs it.
 fn server_account() -> anyhow::Result<Option<Account>> {
     if id(&["-u"])? != 0 {
         return Ok(None);

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::watched::{Watched, find_in_path};
 use crate::ports::Port;
 
-/// A Redis server of its own port that keeps nothing. Dropping it stops it.
+/// A Redis server with its own port and without persistence. Dropping it stops the server.
 #[derive(Debug)]
 pub struct PrivateRedis {
     program: PathBuf,
@@ -31,7 +31,7 @@ impl PrivateRedis {
         Ok(redis)
     }
 
-    /// A server that does not run yet, for tests of what happens before it does.
+    /// A server that is not running yet, for tests of what happens before it starts.
     ///
     /// # Errors
     /// When Redis is not installed.
@@ -63,7 +63,7 @@ impl PrivateRedis {
         Ok(())
     }
 
-    /// Stops the server; what it held is gone.
+    /// Stops the server. Its data is lost.
     pub fn stop(&mut self) {
         self.server = None;
     }
@@ -81,7 +81,7 @@ impl PrivateRedis {
 
 impl Drop for PrivateRedis {
     fn drop(&mut self) {
-        // Before the folder goes.
+        // Before the folder is removed.
         self.stop();
     }
 }

@@ -16,7 +16,7 @@ const SLOTS: usize = 16_384;
 /// Nodes that own slots.
 const MASTERS: usize = 3;
 
-/// Three Redis servers that share the slots, and one that stands by for the first. Dropping it stops them all.
+/// Three Redis servers that share the slots, and a replica of the first. Dropping it stops all of them.
 #[derive(Debug)]
 pub struct PrivateRedisCluster {
     program: PathBuf,
@@ -32,7 +32,7 @@ struct Node {
 }
 
 impl PrivateRedisCluster {
-    /// Starts the servers and waits until they are one cluster.
+    /// Starts the servers and waits until they form a cluster.
     ///
     /// # Errors
     /// When Redis is not installed or the cluster does not come together.
@@ -72,7 +72,7 @@ impl PrivateRedisCluster {
         Ok(cluster)
     }
 
-    /// Starts server `n` again on its port, with what it knew of the cluster. Does nothing while it runs.
+    /// Starts server `n` again on its port, with its view of the cluster. Does nothing while it runs.
     ///
     /// # Errors
     /// When it does not become ready.
@@ -125,7 +125,7 @@ impl PrivateRedisCluster {
         format!("redis-cluster://{},{}", self.nodes[0].port.address(), self.nodes[1].port.address())
     }
 
-    /// The servers among the first three that own slots now, by the view of server `by`, and the one that owns `slot`.
+    /// The servers among the first three that own slots now, as server `by` sees it, and the one that owns `slot`.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -152,7 +152,7 @@ impl PrivateRedisCluster {
         Ok(answer.trim().trim_start_matches(':').parse()?)
     }
 
-    /// Moves a slot to server `to` (one of the first three), as a rebalancing does.
+    /// Moves a slot to server `to` (one of the first three), as rebalancing does.
     ///
     /// # Errors
     /// When a server refuses.
@@ -196,12 +196,12 @@ impl PrivateRedisCluster {
 
 impl Drop for PrivateRedisCluster {
     fn drop(&mut self) {
-        // Before their folders go.
+        // Before their folders are removed.
         self.nodes.iter_mut().for_each(|node| node.server = None);
     }
 }
 
-/// Asks one server; the text of its answer.
+/// Asks one server and returns its answer as text.
 fn ask(port: &Port, command: &str) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect(port.address())?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;

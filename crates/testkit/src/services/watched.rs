@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 /// How long a server may take to start.
 const START: Duration = Duration::from_secs(60);
 
-/// The user and group a server runs as, when not ours.
+/// The user and group that a server runs as, if not ours.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Account {
     pub(super) uid: u32,
@@ -36,7 +36,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Starts `program args…`; `signal` stops it. With `remove`, that folder goes when this process is gone.
+    /// Starts `program args…`; `signal` stops it. The folder `remove` is removed when this process is gone.
     pub(super) fn start(
         program: &Path,
         args: &[String],
@@ -45,8 +45,8 @@ impl Watched {
         remove: &Path,
         account: Option<Account>,
     ) -> anyhow::Result<Self> {
-        // `$0` is the signal, `$1` the folder, `$2` the log, the rest the server. Only a vanished parent makes the
-        // shell remove the folder: an orderly stop says `keep` first.
+        // `$0` is the signal, `$1` the folder, `$2` the log, the rest is the server. The shell removes the folder only
+        // if its parent vanished: a clean stop sends `keep` first.
         const SCRIPT: &str = r#"
             signal=$0; folder=$1; log=$2; shift 2
             "$@" </dev/null >>"$log" 2>&1 &
@@ -59,7 +59,7 @@ impl Watched {
         "#;
         let mut command = Command::new("/bin/sh");
         command.arg("-c").arg(SCRIPT).arg(signal).arg(remove).arg(log).arg(program).args(args);
-        // Ctrl-C in a terminal ends the tests, and the closing pipe then ends the server in order.
+        // Ctrl-C in a terminal ends the tests. The closing pipe then stops the server cleanly.
         command.current_dir(remove).process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         Account::apply(account, &mut command);
         let mut shell = command.spawn().context("/bin/sh cannot be started")?;
@@ -76,13 +76,13 @@ impl Watched {
     pub(super) fn stop(&mut self) {
         use std::io::Write;
         if let Some(mut pipe) = self.pipe.take() {
-            // A shell that is gone already has stopped its server.
+            // A shell that has exited has already stopped its server.
             let _ = pipe.write_all(b"keep\n");
         }
         let _ = self.shell.wait();
     }
 
-    /// Waits until `ready` says yes; an error with the end of the log when the server ends or takes too long.
+    /// Waits until `ready` returns true. The error has the end of the log if the server exits or takes too long.
     pub(super) fn wait_until(
         &mut self,
         what: &str,
@@ -109,12 +109,12 @@ impl Drop for Watched {
     }
 }
 
-/// True when the process is gone, or dead and not yet waited for. Says no where there is no `/proc`.
+/// True if the process is gone, or dead and not yet waited for. False where there is no `/proc`.
 fn ended(pid: u32) -> bool {
     if !Path::new("/proc/self/stat").exists() {
         return false;
     }
-    // The state stands behind the name in parentheses. An empty command line would be no sign: a process that is
+    // The state follows the name, which is in parentheses. An empty command line would prove nothing: a process that is
     // about to become another program has none for a moment.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))

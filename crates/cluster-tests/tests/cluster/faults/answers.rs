@@ -1,4 +1,4 @@
-//! Answers of roles that are lost, doubled, or come when somebody else drives the run.
+//! Answers of roles that are lost, duplicated, or arrive after another driver has taken the run over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use tree_agent_runtime::{Readiness, Server};
 async fn f12_answers_that_are_lost_are_asked_for_again() {
     let cluster = Cluster::start(Options { executor_proxy: true, ..Options::default() }).await;
     let [proxy] = cluster.to_executors() else { panic!("one executor") };
-    // Far enough for some answers, then in the middle of one; and again on the next connection.
+    // The connection breaks after some answers, in the middle of one; then the next connection breaks too.
     proxy.cut_after_reply_bytes(6_000);
     proxy.cut_after_reply_bytes(20_000);
     let run = cluster.create("scripted:fanout=4,depth=2,latency_ms=50,result_bytes=2000,tools=1").await;
@@ -32,8 +32,8 @@ async fn f12_answers_that_are_lost_are_asked_for_again() {
     assert!(lost >= 2, "answers were lost: {:?}", history.messages());
 }
 
-/// An executor that answers twice at the first attempt, goes on talking after its answer at the second, and answers well
-/// at the third.
+/// An executor that answers twice at the first attempt, keeps sending after its answer at the second, and answers
+/// correctly at the third.
 struct Stutterer {
     calls: Arc<AtomicUsize>,
 }
@@ -105,7 +105,7 @@ async fn f12_answers_after_a_takeover_are_refused_and_counted() {
     };
     follower.until("three executors are at work", executing).await;
     let driver = cluster.driver_of(&run).await;
-    // The answers come in while it is frozen, and lie there when it wakes.
+    // The answers arrive while it is frozen and wait for it when it wakes.
     cluster.planners[driver].signal(Signal::Stop);
     let history = follower.end().await;
     history.assert_whole();

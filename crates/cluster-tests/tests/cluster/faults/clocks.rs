@@ -1,4 +1,4 @@
-//! Clocks that tell different times: leases are the database's business, and runs go on at their own pace.
+//! Clocks that disagree: leases use the database's clock, and a run's own time continues from its log.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
@@ -8,7 +8,7 @@ use tree_agent_contract::Event;
 
 use super::completed;
 
-/// What the clocks are off, in each direction.
+/// The error of the clocks, in each direction.
 const OFF: Duration = Duration::from_secs(600);
 
 /// The library of Debian's package faketime.
@@ -18,7 +18,7 @@ fn faketime() -> PathBuf {
     found.find(|file| file.is_file()).expect("faketime is installed; run scripts/setup")
 }
 
-/// Settings that move a process's clock of day. The clock that measures durations stays true.
+/// Settings that shift a process's wall clock. Its monotonic clock stays right.
 fn off_by(whose: &'static str, offset: &str) -> [(&'static str, &'static str, String); 4] {
     [
         (whose, "LD_PRELOAD", faketime().display().to_string()),
@@ -28,7 +28,7 @@ fn off_by(whose: &'static str, offset: &str) -> [(&'static str, &'static str, St
     ]
 }
 
-/// How many events carry a time that is about [`OFF`] ahead of ours, and how many as much behind.
+/// How many events have a timestamp about [`OFF`] ahead of our clock, and how many about as far behind.
 fn off(events: &[Event]) -> (usize, usize) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
     let now = i64::try_from(now.as_micros()).expect("before the year 294,000");
@@ -50,11 +50,11 @@ async fn f05_clocks_ten_minutes_off_cause_no_takeover_and_no_second_writer() {
     ];
     let settings = settings.into_iter().flatten().collect();
     let mut cluster = Cluster::start(Options { replicas: 2, lease, settings, ..Options::default() }).await;
-    // Every executor fails once, so that retries are due at times that the log says.
+    // Every executor fails once, so that the log sets the times of retries.
     let model = "scripted:fanout=3,depth=2,bands=2,latency_ms=200,fail=overloaded,fail_attempts=1";
     let mut met = (0, 0);
     for first in 0..4 {
-        // Alone at first, so that both planners get to be the one that is killed.
+        // One planner is alone at first, so that each of the two is killed once.
         let other = 1 - first % 2;
         cluster.planners[other].kill();
         let run = cluster.create(model).await;
@@ -62,7 +62,7 @@ async fn f05_clocks_ten_minutes_off_cause_no_takeover_and_no_second_writer() {
         follower.until("the run is driven", |events| events.len() > 10).await;
         cluster.planners[other].start();
         cluster.healthy().await;
-        // For several leases the other planner could take the run, if it judged leases by its own clock.
+        // If the other planner judged leases by its own clock, it could take the run during several leases.
         follower.until("leaves are done", |events| completed(events) >= 6).await;
         let driver = cluster.driver_of(&run).await;
         assert_eq!((driver, cluster.epoch_of(&run).await), (1 - other, 1), "an early takeover");

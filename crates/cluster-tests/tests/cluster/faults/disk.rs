@@ -1,4 +1,4 @@
-//! A database that cannot write, and one that somebody keeps from writing.
+//! A database that cannot write because its disk is full or its rows are locked.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,7 +12,7 @@ use super::completed;
 
 const MODEL: &str = "scripted:fanout=3,depth=2,latency_ms=150";
 
-/// Takes all the room that the disk of the database has left.
+/// Fills the disk of the database.
 fn fill(cluster: &Cluster) -> std::path::PathBuf {
     let ballast = cluster.postgres.disk().expect("a small disk").join("ballast");
     let mut file = File::create(&ballast).expect("the disk is there");
@@ -29,12 +29,12 @@ fn fill(cluster: &Cluster) -> std::path::PathBuf {
 async fn f14_a_full_disk_is_said_and_nothing_is_half_written() {
     let small_disk = Some(64 * 1024 * 1024);
     let cluster = Cluster::start(Options { small_disk, ..Options::default() }).await;
-    // Megabytes of results, for which half-filled pages have no room.
+    // Megabytes of results: half-filled pages have no room for them.
     let run = cluster.create("scripted:fanout=4,depth=3,latency_ms=150,result_bytes=16000").await;
     let mut follower = cluster.follow(&run);
     follower.until("a leaf is done", |events| completed(events) >= 1).await;
     let ballast = fill(&cluster);
-    // What pages have room for is still written. Then appends fail, and new runs are refused.
+    // What fits into existing pages is still written. Then appends fail and new runs are refused.
     let mut created = vec![run];
     let mut refusal = None;
     for n in 0..2_000 {
@@ -57,7 +57,7 @@ async fn f14_a_full_disk_is_said_and_nothing_is_half_written() {
         cluster.planners[0].log().contains("append failed; repeating it")
     })
     .await;
-    // What is there is whole: every log ends at its run's head, and there is no run without its first events.
+    // Nothing is half written: every log ends at its run's head, and every run has its first events.
     let torn = "SELECT count(*) FROM tree_agent_runs r LEFT JOIN (SELECT run_id, count(*) AS n, max(seq) AS last \
                 FROM tree_agent_events GROUP BY run_id) e ON e.run_id = r.id \
                 WHERE e.n IS DISTINCT FROM r.head_seq OR e.last IS DISTINCT FROM r.head_seq";
@@ -88,7 +88,7 @@ async fn f14_a_row_that_an_idle_client_locks_delays_its_own_run_only() {
     for follower in &mut followers {
         follower.until("a leaf is done", |events| completed(events) >= 1).await;
     }
-    // An operator's session that was forgotten: it holds both rows and does nothing. There are as many as commit lanes.
+    // A forgotten operator's session holds both rows locked. There are as many rows as commit lanes.
     let mut session = cluster.sql().await;
     let forgotten = session.transaction().await.expect("begun");
     for run in &runs {
@@ -100,13 +100,13 @@ async fn f14_a_row_that_an_idle_client_locks_delays_its_own_run_only() {
         said(0) || said(1)
     };
     eventually("the lock is said", SOON, async || said(&cluster).await).await;
-    // Runs that last for several leases: they are written and renewed beside the stuck ones.
+    // Runs that last for several leases are written and renewed beside the stuck ones.
     for _ in 0..2 {
         let other = cluster.create("scripted:fanout=2,bands=3,depth=1,latency_ms=900").await;
         cluster.follow(&other).end().await.assert_whole();
         assert_eq!(cluster.epoch_of(&other).await, 1, "a lease ran out beside a locked row");
     }
-    // The drivers die while the rows are locked. Nobody can take the runs, until the lock is gone.
+    // The drivers die while the rows are locked. Nobody can take the runs over until the locks are released.
     for planner in &mut cluster.planners {
         planner.kill();
         planner.start();

@@ -1,4 +1,4 @@
-//! Gateways that die or leave while runs are watched.
+//! Gateways that die or shut down while runs are watched.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -13,7 +13,7 @@ const MODEL: &str = "scripted:fanout=3,depth=2,latency_ms=150,tools=1";
 async fn f02_watchers_of_a_killed_gateway_miss_nothing() {
     let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
     let run = cluster.create(MODEL).await;
-    // One watcher goes to the other gateway, one waits for its own to come back.
+    // One watcher moves to the other gateway, one waits until its own is back.
     let mut moving = cluster.follow(&run);
     let mut faithful = cluster
         .command(&format!("watch -o jsonl {run}"))

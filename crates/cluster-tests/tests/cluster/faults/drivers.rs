@@ -1,4 +1,4 @@
-//! Drivers that die, leave or freeze: the run goes on elsewhere, and nothing that was finished is done again.
+//! Drivers that die, shut down or freeze: another driver continues the run, and finished work is not repeated.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const MODEL: &str = "scripted:fanout=3,depth=2,latency_ms=120,artifacts=document
 /// Plans, executions and aggregations of it.
 const CALLS: [usize; 3] = [13, 9, 4];
 
-/// Whether a log so far has reached some position.
+/// Whether a log has reached some position.
 type Reached = fn(&[Event]) -> bool;
 
 fn aggregating_root(events: &[Event]) -> bool {
@@ -117,7 +117,7 @@ async fn f01_a_frozen_driver_that_wakes_appends_nothing() {
     let driver = cluster.driver_of(&run).await;
     let frozen = &cluster.planners[driver];
     frozen.signal(Signal::Stop);
-    // What it had written or was writing when it froze is in the log once the row can be locked for a claim.
+    // An append that was in flight when it froze is in the log by the time the row can be locked for a claim.
     eventually("another planner takes over", SOON, async || cluster.lease_of(&run).await != Some(driver))
         .await;
     frozen.signal(Signal::Continue);
@@ -154,7 +154,7 @@ async fn f02_killed_executors_and_aggregators_cost_nothing_but_time() {
     history.assert_whole();
     assert_eq!(history.nodes(), 13);
 
-    // With every replica gone the run waits, and says so, until one is back.
+    // While every replica is down the run waits, and reports it, until one is back.
     cluster.executors[1].kill();
     let run = cluster.create("scripted:fanout=2,depth=1").await;
     let mut follower = cluster.follow(&run);
@@ -192,7 +192,7 @@ async fn f02_real_work_survives_its_planners() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut midway = 0;
     let mut documents = Vec::new();
-    // The first run is left alone, and tells where to kill the drivers of the others.
+    // The first run is undisturbed. It shows where to kill the drivers of the others.
     let mut positions = vec![usize::MAX];
     while let Some(position) = positions.pop() {
         let run =

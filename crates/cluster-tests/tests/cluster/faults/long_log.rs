@@ -1,4 +1,4 @@
-//! A run with a very long log changes drivers.
+//! A run with a very long log is taken over by another driver.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,10 +19,10 @@ use tree_agent_store::postgres::{PoolConfig, PostgresStore};
 
 const EVENTS: u64 = 100_000;
 const STEPS: u32 = 4;
-/// For so many events, in a build without optimisation, on a machine with much to do.
+/// Time limit for that many events, in an unoptimised build on a busy machine.
 const LONG: Duration = Duration::from_secs(300);
 
-/// Roles that plan once, then ask for tools without end, and never answer.
+/// Roles that plan once, then call tools without end and never answer.
 struct Chatter;
 
 #[async_trait]
@@ -78,7 +78,7 @@ async fn f13_a_run_of_a_hundred_thousand_events_is_resumed() {
     let mut cluster = Cluster::start(Options { lease, ..Options::default() }).await;
     cluster.planners[0].kill();
     let run = cluster.create("scripted:fanout=4,depth=1").await;
-    // A driver of the test's own writes the log as drivers do, until it is long enough, and then vanishes.
+    // A driver within the test writes the log as drivers do, until it is long enough, and then vanishes.
     let store =
         PostgresStore::connect(&cluster.database_url, PoolConfig::default()).await.expect("connected");
     let store: Arc<dyn Store> = Arc::new(store);
@@ -97,7 +97,8 @@ async fn f13_a_run_of_a_hundred_thousand_events_is_resumed() {
     let claimed = async |cluster: &Cluster| cluster.epoch_of(&run).await >= 2;
     eventually("the run is claimed", LONG, async || claimed(&cluster).await).await;
     let waited = died.elapsed();
-    // Only now: its last append may have been on its way when it died. From the claim on only the successor appends.
+    // Read the head only now: the driver's last append may have been in transit when it died. From the claim on, only
+    // the successor appends.
     let long = head(&cluster).await;
     let begun = Instant::now();
     eventually("the run goes on", LONG, async || head(&cluster).await > long).await;
@@ -105,7 +106,7 @@ async fn f13_a_run_of_a_hundred_thousand_events_is_resumed() {
         "a run of {long} events: claimed {waited:?} after its driver died (lease {lease:?}), driven {:?} later",
         begun.elapsed()
     );
-    // Nothing of what was recorded is made again, and the work in flight ends as ever.
+    // Nothing that was recorded is repeated, and the work in flight ends as usual.
     let mut follower = cluster.follow(&run);
     follower.until_within("the end", LONG, |events| events.len() as u64 > long + 10).await;
     let history = follower.end().await;

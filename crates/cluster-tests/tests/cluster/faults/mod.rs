@@ -6,14 +6,14 @@
 //! | `f02` | `kill -9` of any service, at labelled points and under load |
 //! | `f03` | the reply to a commit is lost |
 //! | `f04` | Postgres crashes during claims and appends |
-//! | `f05` | clocks that are ten minutes off |
-//! | `f06` | Redis gone, back, emptied; messages dropped, doubled, reordered, garbled |
+//! | `f05` | clocks that are ten minutes wrong |
+//! | `f06` | Redis down, back, emptied; messages dropped, duplicated, reordered, garbled |
 //! | `f07` | 2,000 subscriptions that race appends |
 //! | `f08` | readers that stall, on a connection shared with others, and connections that are half open |
 //! | `f09` | a gateway killed with 2,000 subscribers |
 //! | `f10` | a rolling restart, old and new programs mixed |
-//! | `f11` | a driver's task wedged while the process is well |
-//! | `f12` | answers of roles lost, doubled, or late |
+//! | `f11` | a driver's task stuck while the process is healthy |
+//! | `f12` | answers of roles lost, duplicated, or late |
 //! | `f13` | a run of 100,000 events whose driver dies |
 //! | `f14` | a full disk, and rows locked by a client that does nothing |
 //! | `f15` | all of it for an hour (`make soak`) |
@@ -39,9 +39,9 @@ use std::time::Duration;
 
 use tree_agent_contract::{Event, EventBody};
 
-/// How far a watcher may fall behind without Redis. The promise is a second, which the simulation holds the gateway to on its
-/// exact clock. Here the time is taken from an event's timestamp, before it is written, and two cores may be busy with
-/// services that were built without optimisation, Postgres and the tests themselves: that is what the other second is for.
+/// How far a watcher may fall behind without Redis. The promise is one second, and the simulation checks it on an exact
+/// clock. Here the time counts from an event's timestamp, before it is written. Two cores may also be busy with
+/// unoptimised services, Postgres and the tests themselves, so this allows another second.
 const BEHIND: Duration = Duration::from_secs(2);
 
 /// Nodes that have completed in a log so far.

@@ -1,4 +1,4 @@
-//! Postgres and Redis that are not there, and that go away.
+//! Postgres and Redis that are missing at the start, or go down later.
 
 use tonic::Code;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -68,7 +68,7 @@ async fn f04_postgres_crashes_during_claims_and_appends() {
     assert_eq!(count("SELECT count(*) FROM tree_agent_events").await, events);
 }
 
-/// Creates a run, with the same request id until it works: an answer that was lost must not make a second run.
+/// Creates a run, repeating the same request id until it works. A lost answer must not create a second run.
 async fn create_though_it_crashes(cluster: &Cluster, id: &str) -> String {
     let request = pb::CreateRunRequest {
         objective: "What does a cluster do?".into(),

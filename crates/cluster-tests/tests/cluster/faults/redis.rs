@@ -1,4 +1,4 @@
-//! What happens between publishers and subscribers changes when events arrive, never which.
+//! Whatever happens between publishers and subscribers changes when events arrive, never which.
 
 use tonic_health::pb::health_check_response::ServingStatus;
 use tree_agent_cluster_tests::{Cluster, Follower, HostileRelay, Options, SOON, Signal, eventually};
@@ -18,7 +18,7 @@ async fn ends_in_time(follower: &mut Follower, what: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f06_messages_dropped_doubled_swapped_and_garbled() {
-    // Drivers publish on one Redis, gateways listen on another; between them stands somebody who means harm.
+    // Drivers publish on one Redis, gateways listen on another, and a hostile relay is between them.
     let other = PrivateRedis::start().expect("Redis starts");
     let settings = vec![("planner", "TREE_AGENT_REDIS_URL", other.url())];
     let cluster = Cluster::start(Options { settings, ..Options::default() }).await;
@@ -28,7 +28,7 @@ async fn f06_messages_dropped_doubled_swapped_and_garbled() {
     let run = cluster.create(MODEL).await;
     ends_in_time(&mut cluster.follow(&run), "messages were mistreated").await;
     assert!(relay.heard() > 30, "{} messages were mistreated", relay.heard());
-    // Nobody sees that a message did not come; health is that of the connection.
+    // A missing message cannot be noticed there: health is that of the connection.
     assert_eq!(cluster.gateways[0].health("fanout").await, Some(ServingStatus::Serving));
 }
 
@@ -52,7 +52,7 @@ async fn f06_redis_killed_restarted_and_emptied_under_subscribers() {
             .await;
         ends_in_time(&mut follower, "Redis was killed and restarted").await;
 
-        // Emptied under a watcher; there is nothing in it that anybody needs.
+        // Redis is emptied under a watcher. It holds nothing that anybody needs.
         let run = cluster.create(MODEL).await;
         let mut follower = cluster.follow(&run);
         follower.until("a leaf is done", |events| completed(events) >= 1).await;

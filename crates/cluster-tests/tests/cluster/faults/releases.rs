@@ -7,8 +7,8 @@ use tree_agent_proto::v1 as pb;
 
 use super::completed;
 
-/// A folder with the programs of an older build, when the caller has one (`make test-faults OLD=<git revision>`). Without
-/// it, the second half of the cluster is the same build, and only the order of events is tested.
+/// A folder with the programs of an older build, if the caller has one (`make test-faults OLD=<git revision>`). Without
+/// it, the second half of the cluster is the same build, and only the order of restarts is tested.
 fn older() -> Option<PathBuf> {
     std::env::var_os("OLD_PROGRAMS").map(PathBuf::from)
 }
@@ -23,7 +23,7 @@ async fn f10_old_and_new_programs_work_side_by_side() {
         "the older programs are {}",
         old.map_or("of the same build".into(), |f| f.display().to_string())
     );
-    // All old, then new ones one after the other, while a run goes on.
+    // All old at first; then new ones replace them one by one while a run continues.
     for group in 0..4 {
         for replica in 0..2 {
             let process = &mut group_mut(&mut cluster, group)[replica];
@@ -74,7 +74,7 @@ async fn f10_what_a_newer_program_adds_is_carried_along() {
     follower.until("a leaf is done", |events| completed(events) >= 1).await;
     let driver = cluster.driver_of(&run).await;
     cluster.planners[driver].kill();
-    // Everything so far as a newer writer might have written it: with a field that nobody here knows.
+    // Everything so far as a newer writer might have written it: with a field that is unknown here.
     let add = "UPDATE tree_agent_events SET payload = payload || '{\"ofTheFuture\": {\"x\": [1]}}' WHERE run_id::text = $1";
     let changed = cluster.sql().await.execute(add, &[&run]).await.expect("changed");
     assert!(changed > 10);

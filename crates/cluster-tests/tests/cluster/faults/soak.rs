@@ -1,18 +1,18 @@
-//! Everything at once and for long: nothing may drift.
+//! Many faults for a long time: nothing may drift.
 
 use std::time::{Duration, Instant};
 
 use tree_agent_cluster_tests::{Cluster, Follower, Options, Process, SOON, Signal, eventually};
 use tree_agent_proto::v1 as pb;
 
-/// Runs that are under way while things fail.
+/// Live runs while things fail.
 const RUNS: usize = 4;
 /// A run that is watched while nothing fails.
 const PROBE: &str = "scripted:fanout=4,depth=2,latency_ms=20,result_bytes=1000";
 /// 43 nodes and some seconds, so that most faults meet most runs.
 const LOAD: &str = "scripted:fanout=3,bands=2,depth=2,latency_ms=200,result_bytes=1000,tools=1";
 
-/// What is done to the cluster. The first replica of each service is never ended: its memory is what is looked at.
+/// The faults. The first replica of each service is never killed, because its memory is measured.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     KillPlanner,
@@ -41,7 +41,7 @@ fn revive(process: &mut Process) {
     process.start();
 }
 
-/// How far the runs are: events seen, and whether any is still under way.
+/// Progress of the runs: events seen, and whether any run is still live.
 fn progress(followers: &[Follower]) -> (usize, bool) {
     (followers.iter().map(Follower::count).sum(), followers.iter().any(|follower| !follower.ended()))
 }
@@ -78,12 +78,12 @@ async fn strike(cluster: &mut Cluster, fault: Fault, followers: &[Follower]) {
     cluster.healthy().await;
 }
 
-/// What a quiet moment shows.
+/// Measurements in a quiet moment.
 #[derive(Clone, Debug)]
 struct Sample {
     /// Bytes resident in the first gateway, planner, executor and aggregator.
     memory: [u64; 4],
-    /// Of the times from an event's timestamp to its arrival.
+    /// The p99 of the times from an event's timestamp to its arrival.
     p99: Duration,
 }
 
@@ -113,7 +113,7 @@ async fn f15_nothing_drifts_in_a_soak() {
     let budgets = pb::Budgets { max_attempts: Some(20), ..Default::default() };
     let (mut samples, mut runs, mut struck) = (Vec::new(), 0, 0);
     let began = Instant::now();
-    // Two rounds at least: the first one warms up.
+    // At least two rounds: the first one warms up.
     while Instant::now() < deadline || samples.len() < 4 {
         let mut followers = Vec::new();
         for fault in FAULTS {
@@ -140,20 +140,20 @@ async fn f15_nothing_drifts_in_a_soak() {
         );
         samples.push(now);
     }
-    // The first round fills caches and pools; after that the first and the last third are compared.
+    // The first round fills caches and pools. Of the rest, the first and the last third are compared.
     let samples = &samples[1..];
     let third = samples.len().div_ceil(3);
     let (first, last) = (&samples[..third], &samples[samples.len() - third..]);
     for (n, service) in ["gateway", "planner", "executor", "aggregator"].into_iter().enumerate() {
         let of = |samples: &[Sample]| median(samples.iter().map(|sample| sample.memory[n]));
         let (before, after) = (of(first), of(last));
-        // A tenth, and what an allocator keeps: a leak of a KiB an event would be hundreds of MiB in an hour.
+        // A tenth, plus what an allocator keeps. A leak of 1 KiB per event would be hundreds of MiB in an hour.
         let most = before + before / 10 + 24 * 1024 * 1024;
         assert!(after <= most, "the {service} grew from {before} to {after} bytes");
     }
     let of = |samples: &[Sample]| median(samples.iter().map(|sample| sample.p99));
     let (before, after) = (of(first), of(last));
-    // Room for what else the machine does: what creeps would go far beyond.
+    // Room for other load on the machine. A creeping delay would exceed it by far.
     let most = before * 3 + Duration::from_millis(250);
     assert!(after <= most, "p99 went from {before:?} to {after:?}");
     eprintln!("no drift over {runs} runs and {struck} faults: p99 {before:?} at first, {after:?} at last");

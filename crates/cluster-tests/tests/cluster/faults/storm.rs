@@ -1,4 +1,4 @@
-//! Everything fails, one thing after the other, while many runs are under way.
+//! Everything fails, one thing after the other, while many runs are live.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tree_agent_proto::v1 as pb;
 
 const RUNS: usize = 6;
 const FAILURES: usize = 12;
-/// Events between two failures: together they are less than a run of 21 nodes writes, times the runs.
+/// Events between two failures. In total they are fewer than all runs of 21 nodes write.
 const GAP: usize = 60;
 
 /// Something that can be killed.
@@ -52,7 +52,7 @@ impl Victim {
     }
 }
 
-/// Events of all runs that were seen so far, and whether any run is still under way.
+/// Events of all runs seen so far, and whether any run is still live.
 fn progress(followers: &[Follower]) -> (usize, bool) {
     let count = followers.iter().map(Follower::count).sum();
     (count, followers.iter().any(|follower| !follower.ended()))
@@ -75,7 +75,7 @@ async fn f02_no_run_is_lost_in_a_storm() {
         assert!(under_way, "the runs ended before failure {failure}");
         let victim = VICTIMS[failure % VICTIMS.len()];
         victim.strike(&mut cluster, failure / VICTIMS.len() % 2);
-        // The next failure comes once the runs have gone on after this one.
+        // The next failure comes once the runs have continued after this one.
         eventually(&format!("the runs go on after failure {failure}, {victim:?}"), SOON, async || {
             let (now, under_way) = progress(&followers);
             now > before + GAP || !under_way

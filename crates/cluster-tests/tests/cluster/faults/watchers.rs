@@ -14,7 +14,7 @@ use tree_agent_runtime::channel;
 use tree_agent_testkit::proxy::Proxy;
 
 const WATCHERS: usize = 2_000;
-/// For as many watchers as that, on a machine with much to do.
+/// Time limit for that many watchers on a busy machine.
 const LATE: Duration = Duration::from_secs(120);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -23,7 +23,7 @@ async fn f07_two_thousand_subscriptions_race_appends() {
     let run = cluster.create("scripted:fanout=4,bands=3,depth=1,latency_ms=1000").await;
     let mut follower = cluster.follow(&run);
     let mut crowds = Vec::new();
-    // Waves that begin while events come in, at the beginning, anywhere, and at the very head.
+    // Watchers start in waves while events arrive: at the beginning, anywhere, and at the head.
     for wave in 0..4 {
         let head = follower.until("events", |events| events.len() > 10 + 8 * wave).await as u64;
         let begin = |n: usize| match n % 3 {
@@ -47,7 +47,7 @@ async fn f07_two_thousand_subscriptions_race_appends() {
     assert_eq!(raced, WATCHERS);
 }
 
-/// A connection of its own, with room for many streams that nobody reads.
+/// A separate connection with room for many streams that nobody reads.
 async fn roomy(url: &str) -> RunServiceClient<Channel> {
     const STREAM: u32 = 64 * 1024;
     let endpoint = Endpoint::from_shared(url.to_owned()).expect("a URL");
@@ -75,8 +75,7 @@ async fn read_on(stream: &mut Streaming<pb::WatchRunResponse>, mut seq: u64) -> 
     }
 }
 
-/// Watches one run through `shared` four times, until it has ended: its last event, and the delay that 99 of 100 events did
-/// not exceed.
+/// Watches one run through `shared` four times until it has ended. Returns its last event and the p99 of the delays.
 async fn four_watch(shared: &RunServiceClient<Channel>, run: &str) -> (u64, Duration) {
     let mut neighbours = JoinSet::new();
     for _ in 0..4 {
@@ -102,9 +101,9 @@ async fn watched(client: &RunServiceClient<Channel>, run: &str) -> Streaming<pb:
 async fn f08_stalled_readers_hold_neither_others_nor_memory() {
     const STALLED: usize = 16;
     const MODEL: &str = "scripted:fanout=4,depth=3,latency_ms=100,result_bytes=16000";
-    // A machine may have much else to do while one of two runs is measured: three times is no accident.
+    // The machine may be busy while one of the two runs is measured. Three failures in a row are no accident.
     const TRIES: usize = 3;
-    // Longer than the test: what is asked here is what a stalled stream costs while it is kept.
+    // Longer than the test, which measures what a stalled stream costs while it is kept.
     let settings = vec![("event-gateway", "TREE_AGENT_STALL_SECONDS", "3600".to_owned())];
     let cluster = Cluster::start(Options { settings, ..Options::default() }).await;
     let shared = roomy(&cluster.doors()[0]).await;
@@ -128,7 +127,7 @@ async fn f08_stalled_readers_hold_neither_others_nor_memory() {
              without them {alone:?}",
             bytes / 1024
         );
-        // Each may have its window on the way, one page of events in hand, and no more.
+        // Each stream may have its window in transit and one page of events buffered, and no more.
         assert!(bytes < 48 * 1024 * 1024, "{bytes} bytes");
         for mut stream in stalled {
             assert_eq!(read_on(&mut stream, 0).await.0, end, "a stalled stream goes on by itself");
@@ -150,7 +149,7 @@ async fn f08_a_stream_that_takes_nothing_is_given_up_and_resumes() {
     let history = cluster.follow(&run).end().await;
     let given_up = || cluster.gateways[0].log().contains("their streams are given up");
     eventually("the stalled stream is given up", SOON, async || given_up()).await;
-    // What was on the way comes whole, then the place to go on from.
+    // Everything in transit arrives, then the resume hint.
     let (mut seq, mut hint) = (0, None);
     while let Some(message) = stalled.message().await.expect("the stream is not cut") {
         match message.message {
@@ -177,7 +176,7 @@ async fn f08_half_open_connections_are_given_up_and_their_watchers_resume() {
     ];
     let cluster = Cluster::start(Options { settings, ..Options::default() }).await;
     let proxy = Proxy::start(cluster.gateways[0].address()).expect("a proxy starts");
-    // Long enough for the connection to be given up in the middle of it.
+    // Long enough for the connection to be closed in the middle of it.
     let run = cluster.create("scripted:fanout=2,bands=3,depth=1,latency_ms=2000").await;
     let mut far = Follower::new(&run, &[format!("http://{}", proxy.address())]);
     let mut near = cluster.follow(&run);
@@ -197,7 +196,7 @@ async fn f08_half_open_connections_are_given_up_and_their_watchers_resume() {
 #[tokio::test(flavor = "multi_thread")]
 async fn f09_two_thousand_watchers_of_a_killed_gateway_resume_on_the_other() {
     let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
-    // It hangs at its last call, so that everybody has the time to come and to move.
+    // The run hangs at its last call, so that all watchers have time to arrive and to move.
     let run = cluster.create("scripted:fanout=4,bands=3,depth=1,fail=hang,fail_role=aggregate").await;
     let mut follower = Follower::new(&run, &cluster.doors()[1..]);
     let aggregating = |events: &[Event]| {
@@ -228,7 +227,7 @@ async fn f09_two_thousand_watchers_of_a_killed_gateway_resume_on_the_other() {
         let Watched { seq, events, streams, caught_up_at_last, .. } = watched;
         assert_eq!((seq, events, streams, caught_up_at_last), (end, end, 2, 1), "{watched:?}");
     }
-    // A backend tells what it did when it ends, at the latest.
+    // A Postgres backend reports its statistics at the latest when it exits.
     cluster.gateways[1].terminate(SOON);
     for planner in &mut cluster.planners {
         planner.terminate(SOON);
@@ -238,6 +237,6 @@ async fn f09_two_thousand_watchers_of_a_killed_gateway_resume_on_the_other() {
     eprintln!(
         "{WATCHERS} watchers resumed within {moved:?}; Postgres made {spent} transactions in all meanwhile"
     );
-    // A look at the run and a page of its log for each, and what the run itself takes.
+    // For each watcher one query of the run and one page of its log, plus what the run itself needs.
     assert!(spent < 3 * WATCHERS as i64, "{spent} transactions for {WATCHERS} watchers");
 }
