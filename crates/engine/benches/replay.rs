@@ -1,5 +1,5 @@
 //! Events per second of replaying a log: the tree of `make bench` (85 nodes) and one wide tree of more than 100,000
-//! events. Prints one JSON object a line.
+//! events. Prints one JSON object per line.
 
 #![allow(missing_docs, clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! Applying events: the only place where the logged part of the state changes.
+//! Applying events: the only place that changes the logged part of the state.
 
 use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged};
 use tree_agent_contract::{NodeStatus, RunStatus, Timestamp};
@@ -11,11 +11,11 @@ use crate::run::{Control, Run, ShownArtifact};
 
 /// Milliseconds before the second attempt; doubled for each further one.
 const RETRY_BASE_MS: u64 = 200;
-/// Milliseconds between attempts at the most.
+/// Maximum of milliseconds between attempts.
 const RETRY_MAX_MS: u64 = 30_000;
 
-/// The wait after failed attempt number `failed` (1 for the first). Nodes are spread over half as much again, by
-/// their place, so that siblings that failed together do not come back together; no randomness is needed for that.
+/// The backoff after failed attempt number `failed` (1 for the first). It is spread by up to half as much again by the
+/// node's position, so that siblings that failed together do not retry together. This needs no randomness.
 pub(crate) fn backoff_ms(failed: u32, at: usize) -> u64 {
     let base = RETRY_BASE_MS.saturating_mul(1 << failed.saturating_sub(1).min(16)).min(RETRY_MAX_MS);
     base + (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) % (base / 2 + 1)
@@ -131,7 +131,7 @@ impl Run {
         }
         let control = &mut self.control[at];
         if let Some(guard) = e.message.as_deref().and_then(|m| m.strip_prefix("guard:")) {
-            // A node that may not go deeper does its own work; every other guard cuts work off.
+            // A node at the depth limit does its own work. Every other guard loses work.
             control.cut |= guard != "maxDepth";
         }
         control.needs = needs;
@@ -150,7 +150,8 @@ impl Run {
         }
     }
 
-    /// The role call that the node needed is over: how much it used is known. One that was never made says nothing.
+    /// The role call that the node needed has ended, so its usage is known. A call that was never made counts for
+    /// nothing.
     fn call_ended(&mut self, at: usize, answered: bool) {
         let spent = std::mem::take(&mut self.control[at].spent);
         if let Some(kind) = self.control[at].needs

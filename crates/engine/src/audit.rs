@@ -1,24 +1,29 @@
-//! What must hold in every log, whatever plans, failures and crashes made it: read event by event, told as findings.
+//! The invariants of every log, whatever plans, failures and crashes it records. The audit reads a log event by event
+//! and reports violations.
 
 use std::collections::{BTreeMap, HashMap};
 
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::{NodeId, NodeStatus, RunStatus, StepId, StepStatus};
 
-/// Something that a log may not hold.
+/// Something that must not occur in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The event where it shows.
+    /// The event at which it was noticed.
     pub seq: u64,
     /// What is wrong, in a sentence.
     pub message: String,
 }
 
-/// Reads a log from its first event on and notes what breaks its invariants: nothing follows the end of a run; a
-/// node's result stands before its completion, and nothing of the node after its end; children end before their
-/// parent, with their hint, and before it aggregates; a band opens when the earlier ones have ended; a step's outcome
-/// is recorded once. That `seq` is contiguous and that events name what exists is checked by
-/// [`Run::replay`](crate::Run::replay).
+/// Reads a log from its first event on and records every violation of these invariants:
+///
+/// - Nothing follows the end of a run.
+/// - A node's result comes before its completion, and nothing of the node follows its end.
+/// - Children end, with their hint, before their parent ends and before it aggregates.
+/// - A band opens when the earlier ones have ended.
+/// - A step's outcome is recorded once.
+///
+/// [`Run::replay`](crate::Run::replay) checks that `seq` is contiguous and that events name what exists.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
     nodes: HashMap<NodeId, Seen>,
@@ -54,8 +59,8 @@ impl Audit {
         &self.violations
     }
 
-    /// The findings of the whole log. An ended run must have ended all of its nodes; one that has not may stand
-    /// anywhere.
+    /// The findings of the whole log. All nodes of an ended run must have ended. A run that has not ended may be in any
+    /// state.
     pub fn finish(self) -> Vec<Violation> {
         self.violations
     }
@@ -133,7 +138,8 @@ impl Audit {
         }
     }
 
-    /// Nothing is said of a node after its end, but of its steps and of the run; and the envelope names its parent.
+    /// No event is about a node that has ended, except those about its steps and about the run. The envelope names the
+    /// node's parent.
     fn check_envelope(&mut self, event: &Event) {
         let Some(seen) = self.nodes.get(&event.node_id) else { return };
         let of_the_run = matches!(
@@ -165,7 +171,7 @@ impl Audit {
         }
     }
 
-    /// Every child has ended; and, with `hints`, every completed one has told its parent what to read.
+    /// Every child has ended. With `hints`, every completed child has also hinted its parent what to read.
     fn check_children(&mut self, event: &Event, what: &str, hints: bool) {
         let Some(seen) = self.nodes.get(&event.node_id) else { return };
         let children = seen.children.iter().filter_map(|id| Some((*id, self.nodes.get(id)?)));

@@ -1,19 +1,19 @@
-//! Budgets that role calls use up: tokens, money and tool calls; and the wall clock.
+//! Budgets of tokens, cost and tool calls, which role calls use up, and of the wall clock.
 //!
-//! A call is made only while it fits: what is used, what calls in flight may still use, what it may use itself, and
-//! what is kept for aggregating must stay within the limit. What a call may use is its *allotment*: at least as much as
-//! the largest call of its role in this run needed, and else an even share of what is free, so that calls side by side
-//! do not starve each other. While something is left and nothing is in flight, one call is always made. So a budget is
-//! exceeded by what calls in flight use beyond their allotments, and by nothing else.
+//! A call is made only if it fits: the sum of what is used, what calls in flight may still use, what the call itself
+//! may use and what is kept for aggregation must stay within the limit. What a call may use is its *allotment*. It is
+//! at least as much as the largest call of its role in this run needed, and otherwise an even share of what is free,
+//! so that parallel calls do not starve each other. If something is left and nothing is in flight, one call is always
+//! made. So only calls in flight that use more than their allotment can exceed a budget.
 //!
 //! | used | what happens |
 //! | --- | --- |
 //! | 80 % | every role is told to finish, with the budget and what is left of it |
-//! | the limit, less what aggregating needs (a fifth at the most) | `tree.budget_exhausted`: no new work; what exists is aggregated |
-//! | the limit | also aggregators are not called any more: results are returned as they are |
+//! | the limit minus what aggregation needs (at most a fifth) | `tree.budget_exhausted`: no new work; existing results are aggregated |
+//! | the limit | aggregators are not called any more either: results are returned unchanged |
 //!
-//! The wall clock stops leaf work at its limit; aggregators get as long as one call may take, a fifth of the limit (10 s
-//! at least) at the most. Nodes and depth are never exceeded at all: plans are cut to them.
+//! The wall clock stops leaf work at its limit. Aggregators then have as long as one call may take, but at most a fifth
+//! of the limit (and at least 10 s). Nodes and depth never exceed their limits: plans are cut.
 
 use std::collections::BTreeMap;
 
@@ -29,20 +29,20 @@ use crate::run::Run;
 /// Tokens, millionths of a dollar, tool calls.
 pub(crate) type Amounts = [u64; 3];
 
-/// Their budgets' keys.
+/// The names of their budgets.
 const NAMES: [&str; 3] = ["maxTokens", "maxCostMicros", "maxToolCalls"];
-/// Place of tool calls, without which a role can still answer.
+/// Index of tool calls. A role can still answer without them.
 pub(crate) const TOOL_CALLS: usize = 2;
-/// What a call is taken to need while none of its role has ended, or an eighth of the limit if that is less: a model's
-/// answer with some context, at the price of a large model.
+/// The expected need of a call before the first call of its role has ended: a model's answer with some context, at the
+/// price of a large model. If an eighth of the limit is less, that is used instead.
 const UNSEEN: Amounts = [16_384, 50_000, 8];
 
-/// What the log says about the needs of calls.
+/// What the log shows about the needs of calls.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Ledger {
-    /// Of the calls of each role that have ended, the most that one used.
+    /// The largest use by one call of each role, over the calls that have ended.
     largest: BTreeMap<CallKind, Amounts>,
-    /// Nodes with a plan that have not ended: each needs an aggregator.
+    /// Nodes with a plan that have not ended. Each needs an aggregator.
     pub(crate) owed: u32,
 }
 
@@ -53,18 +53,18 @@ impl Ledger {
     }
 }
 
-/// What is free while the calls that are due are chosen.
+/// What is free while due calls are chosen.
 pub(crate) struct Purse {
-    /// None when no budget has a limit: then nothing needs to be counted.
+    /// None if no budget has a limit; then nothing needs to be counted.
     free: Option<Amounts>,
     /// No call is in flight.
     alone: bool,
-    /// Calls in flight, and those that are due and have not been looked at.
+    /// Calls in flight, plus due calls that have not been considered yet.
     calls: u64,
 }
 
 impl Purse {
-    /// The allotment of a call of `kind` for the node at `at`, or none while it does not fit.
+    /// The allotment of a call of `kind` for the node at `at`, or none if it does not fit now.
     pub(crate) fn allot(&mut self, run: &Run, at: usize, kind: CallKind) -> Option<Amounts> {
         let Some(free) = self.free else { return Some([u64::MAX; 3]) };
         let calls = self.calls.max(1);
@@ -99,7 +99,7 @@ impl Run {
         [usage.tokens(), usage.cost_micros, usage.tool_calls]
     }
 
-    /// What a call of `kind` is taken to need.
+    /// The expected need of a call of `kind`.
     fn reserve(&self, kind: CallKind) -> Amounts {
         let limits = self.limits();
         self.ledger.largest.get(&kind).copied().unwrap_or_else(|| {
@@ -107,16 +107,16 @@ impl Run {
         })
     }
 
-    /// What is kept for aggregating what exists: for every node with a plan the need of an aggregator, but not more
-    /// than a fifth of the limit.
+    /// What is kept for aggregation: the need of one aggregator for every node with a plan, but at most a fifth of the
+    /// limit.
     fn kept(&self) -> Amounts {
         let (limits, reserve) = (self.limits(), self.reserve(CallKind::Aggregate));
         let owed = u64::from(self.ledger.owed);
         std::array::from_fn(|m| limits[m].map_or(0, |limit| owed.saturating_mul(reserve[m]).min(limit / 5)))
     }
 
-    /// What a call for the node at `at` must leave free: new work what aggregating needs, and once the run is out of
-    /// budget the aggregators below the root what the root's needs.
+    /// What a call for the node at `at` must leave free. New work must leave what aggregation needs. Once the run is
+    /// out of budget, the aggregators below the root must leave what the root's aggregator needs.
     fn keep(&self, at: usize, kind: CallKind) -> Amounts {
         match kind {
             CallKind::Aggregate if self.exhausted.is_some() && at != 0 => {
@@ -128,7 +128,7 @@ impl Run {
         }
     }
 
-    /// What is free now, neither used nor allotted to a call in flight, for the `due` calls that could be made.
+    /// What is neither used nor allotted to a call in flight, for the `due` calls that could be made now.
     pub(crate) fn purse(&self, due: usize) -> Purse {
         let (limits, calls) = (self.limits(), (due + self.in_flight.len()) as u64);
         if limits.iter().all(Option::is_none) {
@@ -143,14 +143,14 @@ impl Run {
         Purse { free: Some(free), alone: self.in_flight.is_empty(), calls }
     }
 
-    /// An allotment as the role is told it.
+    /// An allotment in the form in which the role receives it.
     pub(crate) fn allowance(&self, allotted: Amounts) -> Allowance {
         let limits = self.limits();
         let told = |m: usize| limits[m].map(|_| allotted[m]);
         Allowance { tokens: told(0), cost_micros: told(1), tool_calls: told(TOOL_CALLS) }
     }
 
-    /// The budget of which least is left, when that is a fifth or less. Nodes are the planner's business only.
+    /// The budget with the smallest share left, if that is a fifth or less. The budget of nodes concerns planners only.
     pub(crate) fn finish(&self, kind: CallKind, now: Timestamp) -> Option<BudgetLeft> {
         let budgets = &self.spec.budgets;
         let used = self.used();
@@ -162,7 +162,7 @@ impl Run {
             ])
             .filter(|&(name, _, _)| name != "maxNodes" || kind == CallKind::Plan)
             .filter(|&(_, limit, used)| u128::from(used) * 5 >= u128::from(limit) * 4)
-            // The first of equals, so that the answer does not depend on anything but the state.
+            // The first of equals, so that the answer depends only on the state.
             .min_by(|a, b| {
                 let part = |&(_, limit, used): &(&str, u64, u64), other: u64| {
                     u128::from(limit.saturating_sub(used)) * u128::from(other)
@@ -180,20 +180,20 @@ impl Run {
         self.started_at.map_or(0, |t| now.millis_since(t))
     }
 
-    /// When leaf work is stopped, and when aggregators are no longer waited for.
+    /// When leaf work is stopped, and when the run stops waiting for aggregators.
     pub(crate) fn deadlines(&self) -> Option<(Timestamp, Timestamp)> {
         let budgets = &self.spec.budgets;
         let end = self.started_at?.plus_millis(budgets.max_wall_clock_ms);
         Some((end, end.plus_millis(budgets.grace_ms())))
     }
 
-    /// True when a call is wanted that is not in flight and would be new work.
+    /// True if a call is due that would be new work and is not in flight.
     fn wants_work(&self) -> bool {
         let work = |at: &usize| matches!(self.control[*at].needs, Some(CallKind::Plan | CallKind::Execute));
         self.ready.iter().any(work)
     }
 
-    /// A node whose aggregator must not be called any more, with the budget that forbids it. More is never left later,
+    /// A node whose aggregator must not be called any more, with the budget that forbids it. What is left never grows,
     /// so waiting for calls in flight would not help.
     fn unaffordable(&self, now: Timestamp) -> Option<(usize, &'static str)> {
         let late = self.deadlines().is_some_and(|(_, last)| now >= last);
@@ -213,8 +213,8 @@ impl Run {
 }
 
 impl Deciding<'_> {
-    /// Trips a budget when one is used up: no new work starts, and what exists is aggregated for as long as there is
-    /// something left for that.
+    /// Checks whether a budget is exhausted. Then no new work starts, and existing results are aggregated while
+    /// something is left for that.
     pub(crate) fn check_budgets(&mut self) {
         if self.run.graph.status() != RunStatus::Running {
             return;
@@ -227,11 +227,11 @@ impl Deciding<'_> {
                 self.stop_starting(self.run.overtime);
             }
         } else if elapsed >= limit && !self.run.overtime {
-            // Another budget left leaf work in flight alone; the wall clock does not.
+            // An earlier budget did not stop leaf work in flight; the wall clock does.
             self.run.overtime = true;
             self.stop_starting(true);
         } else if self.run.wants_work() {
-            // It was in flight when the budget was used up, and then its driver died.
+            // It was in flight when the budget was exhausted, and then its driver died.
             self.stop_starting(false);
         }
         while self.run.exhausted.is_some() && self.run.graph.status() == RunStatus::Running {
@@ -259,7 +259,7 @@ impl Deciding<'_> {
                 })
             })
         };
-        // What is kept for aggregating matters only when new work wants it.
+        // What is kept for aggregation matters only if new work needs it.
         over([0; 3]).or_else(|| over(kept).filter(|_| run.wants_work()))
     }
 }

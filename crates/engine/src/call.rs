@@ -1,4 +1,4 @@
-//! Role calls: what is due, what it is told, what comes back.
+//! Role calls: which are due, their inputs and their outputs.
 
 use tree_agent_contract::role::*;
 use tree_agent_contract::{Allowance, NodeId, NodeStatus, Outcome, Timestamp};
@@ -17,14 +17,14 @@ pub enum CallKind {
     Aggregate,
 }
 
-/// Names one role call of a run. An answer whose key is not in flight is stale and is ignored.
+/// Identifies one role call of a run. An answer whose key is not in flight is stale and is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallKey {
     /// The node.
     pub node_id: NodeId,
     /// The role.
     pub kind: CallKind,
-    /// Grows with every plan and every request for another one.
+    /// Grows with every plan and with every request for another plan.
     pub round: u32,
     /// 1 for the first attempt.
     pub attempt: u32,
@@ -33,15 +33,15 @@ pub struct CallKey {
 /// A role call to be made now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoleCall {
-    /// Its name.
+    /// Its key.
     pub key: CallKey,
-    /// What the role is told.
+    /// The input of the role.
     pub input: CallInput,
-    /// Milliseconds that it may take.
+    /// Its time limit in milliseconds.
     pub timeout_ms: u64,
 }
 
-/// What a role is told.
+/// The input of a role.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallInput {
     /// For the planner.
@@ -52,7 +52,7 @@ pub enum CallInput {
     Aggregate(Box<AggregateInput>),
 }
 
-/// What a role answered.
+/// The output of a role.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallOutput {
     /// The planner.
@@ -75,7 +75,7 @@ impl CallOutput {
 }
 
 impl Run {
-    /// What the role at `at` is told, assembled from the state alone.
+    /// The input of the call for the node at `at`, assembled from the state alone.
     pub(crate) fn call_input(
         &self,
         at: usize,
@@ -134,7 +134,7 @@ impl Run {
         self.graph.nodes()[at].plan.as_ref().map(|p| p.summary.clone()).unwrap_or_default()
     }
 
-    /// Every step of every plan of the node, with how it ended.
+    /// Every step of every plan of the node, with its outcome.
     pub(crate) fn prior_steps(&self, at: usize) -> Vec<PriorStep> {
         let step = |&(ref id, child): &(tree_agent_contract::StepId, usize)| {
             let node = &self.graph.nodes()[child];
@@ -149,7 +149,8 @@ impl Run {
         self.control[at].offspring().steps.iter().map(step).collect()
     }
 
-    /// What an executor may build on: the siblings of earlier bands, and its own children if it planned before.
+    /// The results that an executor may use: those of siblings in earlier bands, and of its own children if it planned
+    /// before.
     fn earlier_outcomes(&self, at: usize) -> Vec<ChildOutcome> {
         let own = self.control[at].offspring().children.iter().copied();
         let band = self.graph.nodes()[at].band_index;
@@ -168,7 +169,7 @@ impl Run {
             .collect()
     }
 
-    /// Of each step of all plans the child that carried it out last.
+    /// For each step of all plans, the child that carried it out last.
     pub(crate) fn latest_children(&self, at: usize) -> impl Iterator<Item = usize> {
         self.control[at].offspring().steps.iter().map(|&(_, child)| child)
     }

@@ -11,35 +11,35 @@ use crate::budget::TOOL_CALLS;
 use crate::call::{CallKey, CallKind, CallOutput};
 use crate::run::Run;
 
-/// Milliseconds after which a run that is out of budget no longer waits for an aggregator that cannot be reached.
+/// Milliseconds that a run that is out of budget waits for an unreachable aggregator.
 const GRACE_MS: u64 = 10_000;
 
 /// What can happen to a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// A driver has taken the run: begin or go on.
+    /// A driver has claimed the run: begin or continue.
     Claimed,
-    /// A role call in flight has news.
+    /// A role call in flight sent an update.
     Update(CallKey, RoleUpdate),
-    /// A role call ended with an output. It is validated here: a role that breaks its contract has failed.
+    /// A role call ended with an output. The engine validates it: a role that breaks its contract has failed.
     Output(CallKey, CallOutput),
     /// A role call ended with an error.
     Failed(CallKey, RoleError),
-    /// The user ends the run.
+    /// The user cancels the run.
     Cancel {
         /// Shown in the run's last event.
         reason: String,
     },
-    /// The run cannot be driven: ends it as failed.
+    /// The run cannot be driven. Ends it as failed.
     Abandon {
         /// Shown in the run's last event.
         reason: String,
     },
-    /// Time has passed: checks the wall clock, and takes what had to wait.
+    /// Time has passed. Checks the wall clock and handles updates that had to wait.
     Tick,
 }
 
-/// What follows from an input: to be written in one append, in this order.
+/// The result of an input, to be written in one append and in this order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
     /// The events, already applied.
@@ -49,14 +49,14 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// True when there is nothing to write.
+    /// True if there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
 
-    /// Adds what another input led to.
+    /// Adds the decision of another input.
     pub fn merge(&mut self, other: Decision) {
-        // What the first input of an append led to is not copied.
+        // The decision of the first input of an append is moved, not copied.
         if self.events.is_empty() && self.documents.is_empty() {
             *self = other;
             return;
@@ -66,7 +66,7 @@ impl Decision {
     }
 }
 
-/// A run that is deciding: every event it emits is applied at once, so that the next decision sees it.
+/// A run that is deciding. Every event that it emits is applied at once, so that the next decision sees it.
 pub(crate) struct Deciding<'a> {
     pub(crate) run: &'a mut Run,
     pub(crate) now: Timestamp,
@@ -74,8 +74,8 @@ pub(crate) struct Deciding<'a> {
 }
 
 impl Run {
-    /// Takes one input and returns what follows from it. `now` must not go backwards by much; it is only compared
-    /// with deadlines. An input that no longer matters (the run has ended, the call is not in flight) gives nothing.
+    /// Handles one input and returns its events. `now` must not go backwards by much; it is only compared with
+    /// deadlines. An input that no longer matters (the run has ended, the call is not in flight) gives nothing.
     pub fn handle(&mut self, input: Input, now: Timestamp) -> Decision {
         let mut deciding = Deciding { run: self, now, decision: Decision::default() };
         if !deciding.run.is_final() {
@@ -153,7 +153,7 @@ impl Deciding<'_> {
         }
     }
 
-    /// A role that could not be reached has answered: the node shows its work again.
+    /// A role that could not be reached has answered, so the node shows its work again.
     pub(crate) fn unblock(&mut self, at: usize) {
         self.run.unreachable.remove(&at);
         if self.run.graph.nodes()[at].status == NodeStatus::Blocked {
@@ -169,7 +169,7 @@ impl Deciding<'_> {
         self.show_retry_at_work(at, key.kind);
         match update {
             RoleUpdate::Scratchpad(delta) => {
-                // Pieces of one call stand together as they came; another call begins a line of its own.
+                // Pieces of one call follow each other without a break. Another call begins a new line.
                 let begins = self.run.writing.insert(at, key) != Some(key);
                 self.write_scratchpad(at, delta.append_markdown, begins);
             }
@@ -190,13 +190,13 @@ impl Deciding<'_> {
         }
     }
 
-    /// True when the call in flight has made every tool call that it may make.
+    /// True if the call in flight has made every tool call that it may make.
     pub(crate) fn tools_spent(&self, at: usize) -> bool {
         let flight = self.run.in_flight.get(&at);
         flight.is_some_and(|flight| flight.left(self.run.control[at].spent)[TOOL_CALLS] == 0)
     }
 
-    /// A retried call shows as `waiting` until its role gives a first sign of life.
+    /// A retried call is shown as `waiting` until its role sends something.
     fn show_retry_at_work(&mut self, at: usize, kind: CallKind) {
         if self.run.graph.nodes()[at].status == NodeStatus::Waiting {
             let attempt = self.run.control[at].attempt;
@@ -254,8 +254,8 @@ impl Deciding<'_> {
         self.fail_node(at, cut(&error.to_string(), limits::TEXT_BYTES), error.retryable());
     }
 
-    /// Nothing was attempted, so this does not count as an attempt; the node says once that it is blocked, and the
-    /// call is made again until the role is back or the run is out of time.
+    /// Nothing was attempted, so this does not count as an attempt. The node reports once that it is blocked, and the
+    /// call is repeated until the role is back or the run is out of time.
     fn on_unreachable(&mut self, at: usize, error: RoleError) {
         let tries = self.run.unreachable.get(&at).map_or(1, |&(tries, _)| tries + 1);
         let until = self.now.plus_millis(backoff_ms(tries, at).min(5_000));
@@ -277,8 +277,8 @@ impl Deciding<'_> {
         self.write_scratchpad(at, text, true);
     }
 
-    /// Adds `text` to the end of the node's scratchpad, on a line of its own if it `begins` one; the event carries the
-    /// new end.
+    /// Adds `text` to the end of the node's scratchpad, on a new line if it `begins` one. The event carries the new
+    /// end.
     fn write_scratchpad(&mut self, at: usize, mut text: String, begins: bool) {
         if text.is_empty() {
             return;
@@ -299,7 +299,7 @@ impl Deciding<'_> {
     }
 }
 
-/// The status of a node while a role is called for it.
+/// The status of a node during a role call.
 pub(crate) fn at_work(kind: CallKind) -> NodeStatus {
     match kind {
         CallKind::Plan => NodeStatus::Planning,
@@ -308,7 +308,7 @@ pub(crate) fn at_work(kind: CallKind) -> NodeStatus {
     }
 }
 
-/// A role names its tool calls within one role call; in the log the name must be unique within the node.
+/// A role's id of a tool call is unique within its role call. In the log it must be unique within the node.
 fn tool_call_id(key: &CallKey, id: &str) -> String {
     let phase = match key.kind {
         CallKind::Plan => "plan",

@@ -12,8 +12,8 @@ impl Deciding<'_> {
         self.ended(at);
     }
 
-    /// Sends a node that was about to work again back to aggregating what its children completed before, partial,
-    /// rather than lose it. False when there is nothing to keep.
+    /// A node that was about to plan again goes back to aggregating what its children completed before, as partial, so
+    /// that it is not lost. False if there is nothing to keep.
     pub(crate) fn keep_children(&mut self, at: usize, guard: &str) -> bool {
         let nodes = self.run.graph.nodes();
         if !self.run.latest_children(at).any(|c| nodes[c].status == NodeStatus::Completed) {
@@ -37,7 +37,7 @@ impl Deciding<'_> {
         self.ended(at);
     }
 
-    /// The root has ended, and so the run.
+    /// The root has ended, so the run ends.
     pub(crate) fn end_run(&mut self) {
         let root = &self.run.graph.nodes()[0];
         let exhausted = self.run.exhausted.as_ref().map(|b| format!("budget {b} is used up"));
@@ -55,7 +55,7 @@ impl Deciding<'_> {
         self.emit(0, RunStatusChanged { status, reason, partial });
     }
 
-    /// The run ends as it stands: children before their parents, then the run itself.
+    /// Ends the run as it is: children before their parents, then the run itself.
     pub(crate) fn end_all(&mut self, status: RunStatus, reason: String) {
         for at in (0..self.run.control.len()).rev() {
             if self.run.graph.nodes()[at].status.is_final() {
@@ -72,8 +72,8 @@ impl Deciding<'_> {
         self.emit(0, RunStatusChanged { status, reason, partial: false });
     }
 
-    /// Cancels what has not begun, and with `at_work` also leaf work in flight; aggregators go on. Deepest first, so
-    /// that every parent sees its children ended.
+    /// Cancels what has not begun, and with `at_work` also leaf work in flight. Aggregators continue. The deepest nodes
+    /// come first, so that every parent sees its children ended.
     pub(crate) fn stop_starting(&mut self, at_work: bool) {
         for at in (0..self.run.control.len()).rev() {
             let node = &self.run.graph.nodes()[at];
@@ -84,7 +84,7 @@ impl Deciding<'_> {
             let stop = match control.needs {
                 Some(CallKind::Aggregate) => false,
                 Some(_) => at_work || !self.run.in_flight.contains_key(&at),
-                // Waits for a place in its band, not for children.
+                // It waits for a place in its band, not for children.
                 None => control.offspring().children.is_empty(),
             };
             if stop {

@@ -1,4 +1,4 @@
-//! The graph projection: what viewers see, folded from events one by one.
+//! The graph projection: what users see, folded from the events.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -9,10 +9,10 @@ use tree_agent_contract::graph::{
 };
 use tree_agent_contract::{NodeId, NodeStatus, Rare, Role, RunId, RunStatus, StepId, StepStatus};
 
-/// Why an event does not follow from the ones before it.
+/// Why an event cannot follow the events before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
-    /// The log has a hole or a repeat.
+    /// The log has a gap or a duplicate.
     #[error("event {found} follows event {head} of run {run}; the log must be contiguous")]
     Gap {
         /// The run.
@@ -42,7 +42,7 @@ pub enum ReplayError {
     },
 }
 
-/// Hashes an id to its last eight bytes. Node ids are derived by SHA-1 within this project, so nothing needs to be mixed and
+/// Hashes an id to its last eight bytes. Node ids are derived by SHA-1 within this project, so they need no mixing and
 /// nobody can choose them to collide.
 #[derive(Clone, Copy, Debug, Default)]
 struct LastBytes(u64);
@@ -63,7 +63,7 @@ impl Hasher for LastBytes {
     }
 }
 
-/// The tree of one run. Nodes are kept in order of creation, so a child always stands after its parent.
+/// The tree of one run. Nodes are in order of creation, so a child always comes after its parent.
 #[derive(Clone, Debug)]
 pub struct Graph {
     run_id: RunId,
@@ -87,7 +87,7 @@ impl Graph {
         }
     }
 
-    /// A graph that goes on from a snapshot.
+    /// A graph that continues from a snapshot.
     pub fn from_snapshot(snapshot: GraphSnapshot) -> Self {
         let index = snapshot.nodes.iter().enumerate().map(|(i, n)| (n.id, i)).collect();
         Self {
@@ -110,12 +110,12 @@ impl Graph {
         self.seq
     }
 
-    /// Where the run stands.
+    /// The status of the run.
     pub fn status(&self) -> RunStatus {
         self.status
     }
 
-    /// True when the run ended with less than was asked for.
+    /// True if the run ended as partial.
     pub fn partial(&self) -> bool {
         self.partial
     }
@@ -130,7 +130,7 @@ impl Graph {
         self.index.get(&id).map(|&i| &self.nodes[i])
     }
 
-    /// Place of a node in [`Graph::nodes`].
+    /// Index of a node in [`Graph::nodes`].
     pub fn position(&self, id: NodeId) -> Option<usize> {
         self.index.get(&id).copied()
     }
@@ -146,7 +146,7 @@ impl Graph {
         }
     }
 
-    /// Applies the next event. On an error nothing has changed.
+    /// Applies the next event. If it returns an error, nothing has changed.
     pub fn apply(&mut self, event: &Event) -> Result<(), ReplayError> {
         if event.run_id != self.run_id {
             return Err(ReplayError::OtherRun { run: self.run_id, found: event.run_id });
@@ -313,7 +313,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Adds to the node's own sums and to those of every subtree that it is part of: as many steps as it is deep.
+    /// Adds to the node's own sums and to those of every subtree that contains it. The cost grows with its depth.
     fn add_usage(&mut self, at: usize, usage: Usage) {
         let node = &mut self.nodes[at];
         node.usage.set(node.usage.get().plus(usage));
@@ -353,8 +353,8 @@ impl GraphView for Graph {
     }
 }
 
-/// Makes room for one more by a quarter instead of doubling: drivers hold many trees of a hundred nodes or so, and half
-/// of them would otherwise be room for nodes that never come.
+/// Grows the capacity by a quarter instead of doubling it. Drivers hold many trees of about a hundred nodes, and
+/// doubling would reserve up to half of their memory for nodes that never come.
 pub(crate) fn grow_gently<T>(items: &mut Vec<T>) {
     if items.len() == items.capacity() {
         items.reserve_exact((items.len() / 4).max(8));

@@ -1,7 +1,7 @@
-//! A node's scratchpad changes at most four times in any second, by the times in the log: what comes faster waits here.
+//! A node's scratchpad changes at most four times in any second, by the times in the log. What comes faster waits here.
 //!
-//! While a call is at work it takes three of the four, so that its end always finds one. What waits is not in the log
-//! and goes with its driver, but so does the call, which its successor makes again.
+//! A call at work uses at most three of the four, so that one is always left for its end. What waits is not in the log
+//! and is lost with its driver. So is the call, which the successor makes again.
 
 use std::collections::VecDeque;
 
@@ -12,19 +12,19 @@ use crate::call::CallKey;
 use crate::decide::{Deciding, Input};
 use crate::run::Run;
 
-/// Changes of one scratchpad within a [`SECOND_MS`] at the most.
+/// Maximum of changes of one scratchpad within [`SECOND_MS`].
 pub(crate) const CHANGES: usize = 4;
-/// Of these, before the end of a call.
+/// Those of them that a call may use before its end.
 const CHANGES_AT_WORK: usize = CHANGES - 1;
 const SECOND_MS: u64 = 1_000;
-/// Text that is put together while it waits; what comes then is a change of its own.
+/// Bytes of waiting text that are merged into one change. Further text becomes another change.
 const TEXT_BYTES: usize = 256 * 1024;
-/// Text that waits for one node at the most, and pieces of news: a role that says more is broken.
+/// Maximum of bytes and of updates that wait for one node. A role that sends more is broken.
 const WAITING_BYTES: usize = 4 * 1024 * 1024;
 const WAITING: usize = 4_096;
 
 impl Run {
-    /// When what a call says about the node at `at` may be taken, after all that it said before; none for at once.
+    /// When an update of a call for the node at `at` may be handled, after all earlier ones; none for at once.
     fn held_until(&self, at: usize, input: &Input) -> Option<Timestamp> {
         let changes = match input {
             Input::Update(_, RoleUpdate::Scratchpad(delta)) if !delta.append_markdown.is_empty() => {
@@ -36,7 +36,7 @@ impl Run {
         self.control[at].written.get()[CHANGES - changes].map(|t| t.plus_millis(SECOND_MS))
     }
 
-    /// When something that waits may next be taken.
+    /// When a waiting update may next be handled.
     pub(crate) fn next_held(&self) -> Option<Timestamp> {
         let times = self.held.iter().filter_map(|(&at, waiting)| {
             waiting.front().map(|input| self.held_until(at, input).unwrap_or_default())
@@ -44,7 +44,7 @@ impl Run {
         times.min()
     }
 
-    /// The next of what waits for the node at `at`, if its time has come.
+    /// The next waiting update for the node at `at`, if its time has come.
     fn take_held(&mut self, at: usize, now: Timestamp) -> Option<Input> {
         let front = self.held.get(&at)?.front();
         let due = front.is_some_and(|input| self.held_until(at, input).is_none_or(|t| t <= now));
@@ -64,7 +64,7 @@ fn text_bytes(input: &Input) -> usize {
 }
 
 impl Deciding<'_> {
-    /// A call in flight has said something: now, or after what waits, is its time.
+    /// A call in flight sent an update. It is handled now, or after those that wait.
     pub(crate) fn heard(&mut self, key: CallKey, input: Input) {
         let Some(at) = self.run.in_flight_at(&key) else { return };
         if !matches!(input, Input::Failed(..)) {
@@ -92,7 +92,7 @@ impl Deciding<'_> {
         }
     }
 
-    /// Takes what has waited long enough.
+    /// Handles the updates that have waited long enough.
     pub(crate) fn release(&mut self) {
         let nodes: Vec<usize> = self.run.held.keys().copied().collect();
         for at in nodes {
@@ -100,7 +100,7 @@ impl Deciding<'_> {
                 if self.run.is_final() {
                     return;
                 }
-                // It may have been given up since.
+                // The call may have been given up since.
                 let (Input::Update(key, _) | Input::Output(key, _) | Input::Failed(key, _)) = &input else {
                     continue;
                 };
@@ -111,7 +111,7 @@ impl Deciding<'_> {
         }
     }
 
-    /// The call of the node at `at` is given up: what it used and wrote so far stays.
+    /// The call of the node at `at` is given up. What it used and wrote so far stays.
     pub(crate) fn give_up(&mut self, at: usize) {
         for input in self.run.held.remove(&at).into_iter().flatten() {
             let Input::Update(key, update) = input else { return };
@@ -119,7 +119,7 @@ impl Deciding<'_> {
                 RoleUpdate::Scratchpad(_) => {
                     self.run.control[at].written.get()[0].is_none_or(|t| t.plus_millis(SECOND_MS) <= self.now)
                 }
-                // One more than it may make would end the call in another way.
+                // A tool call beyond the allowance would end the call in another way.
                 RoleUpdate::ToolCallRequested(_) => !self.tools_spent(at),
                 _ => true,
             };
@@ -136,7 +136,7 @@ impl Deciding<'_> {
             Input::Failed(key, error) => self.on_failure(at, key, error),
             Input::Claimed | Input::Cancel { .. } | Input::Abandon { .. } | Input::Tick => {}
         }
-        // What a call says after its end, a doubled answer for one, must not hold up the news of the call after it.
+        // Updates of a call after its end, such as a duplicated answer, must not delay those of the next call.
         if !self.run.in_flight.contains_key(&at) {
             self.run.held.remove(&at);
         }

@@ -2,10 +2,10 @@
 //!
 //! A [`Run`] is a fold of its log. It is used in this order:
 //!
-//! 1. [`start`] gives the first events of a new run; [`Run::replay`] rebuilds the state from any log.
+//! 1. [`start`] gives the first events of a new run. [`Run::replay`] rebuilds the state from any log.
 //! 2. [`Run::handle`] takes one [`Input`] (a role's answer, a user's command, a tick of the clock) and returns the
-//!    events that follow from it. They are already applied: if writing them fails, drop the run and replay.
-//! 3. [`Run::take_due`] names the role calls to make now; [`Run::next_wakeup`] says when to ask again.
+//!    events that follow. They are already applied: if writing them fails, drop the run and replay the log.
+//! 3. [`Run::take_due`] returns the role calls to make now. [`Run::next_wakeup`] says when to ask again.
 //!
 //! Time is an argument, ids are derived from their parents, and there is no randomness, so the same log and the same
 //! inputs give the same events, byte for byte. No I/O, no async, no clock: CI checks that tokio is not among the

@@ -1,4 +1,4 @@
-//! From a role's drafts to artifacts, documents, the result envelope and the hint to the parent.
+//! Turns a role's drafts into artifacts, documents, the result envelope and the hint to the parent.
 
 use serde_json::{Map, Value};
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
@@ -106,8 +106,8 @@ impl Deciding<'_> {
         }
     }
 
-    /// The aggregator cannot be had: the node still returns what its children made, labelled as partial, rather than
-    /// lose it.
+    /// The aggregator is not available. The node still returns the results of its children, labelled as partial, so
+    /// that they are not lost.
     pub(crate) fn settle_without_aggregator(&mut self, at: usize, error: &RoleError) {
         let children: Vec<usize> = self.run.latest_children(at).collect();
         let mut result = TreeAgentResult {
@@ -154,7 +154,7 @@ impl Deciding<'_> {
     pub(crate) fn complete_node(&mut self, at: usize, evidence: Option<String>) {
         let node = &self.run.graph.nodes()[at];
         let nodes = self.run.graph.nodes();
-        // A step that the latest plan no longer has was given up on purpose; it is not missing.
+        // A step that the latest plan dropped was given up on purpose, so it is not missing.
         let steps = node.plan.iter().flat_map(|p| &p.bands).flat_map(|b| &b.steps);
         let missing = steps.into_iter().any(|step| {
             let child = step.node_id.and_then(|id| self.run.graph.position(id)).map(|c| &nodes[c]);

@@ -1,4 +1,4 @@
-//! The state of a run: the graph that viewers see, and the little more that decisions need.
+//! The state of a run: the graph that users see, and what decisions need in addition.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -16,32 +16,32 @@ use crate::held::CHANGES;
 #[derive(Clone, Debug)]
 pub struct Run {
     pub(crate) graph: Graph,
-    /// Beside each node of the graph, by place.
+    /// One for each node of the graph, by index.
     pub(crate) control: Vec<Control>,
     pub(crate) spec: RunSpec,
     pub(crate) started_at: Option<Timestamp>,
-    /// Nodes that exist or stand in a plan: what the node budget is checked against.
+    /// Nodes that exist or are planned. The node budget is checked against this number.
     pub(crate) planned_nodes: u32,
-    /// The budget that ran out.
+    /// The exhausted budget.
     pub(crate) exhausted: Option<String>,
     pub(crate) exhausted_at: Option<Timestamp>,
-    /// What calls needed so far.
+    /// The needs of calls so far.
     pub(crate) ledger: Ledger,
 
-    // What follows is not in the log: it is gone with the driver, and rebuilt by its successor.
+    // The fields below are not in the log. They are lost with the driver and rebuilt by its successor.
     pub(crate) in_flight: HashMap<usize, Flight>,
     /// Nodes that need a call which is not in flight.
     pub(crate) ready: BTreeSet<usize>,
-    /// Nodes whose role service could not be reached: how often in a row, and when to try again.
+    /// Nodes whose role service could not be reached: how often in a row, and when to retry.
     pub(crate) unreachable: HashMap<usize, (u32, Timestamp)>,
     /// The call that last wrote to a node's scratchpad while it was at work.
     pub(crate) writing: HashMap<usize, CallKey>,
-    /// What calls in flight said and could not be taken yet, by node, in order.
+    /// Updates of calls in flight that could not be handled yet, by node, in order.
     pub(crate) held: BTreeMap<usize, VecDeque<Input>>,
-    /// The wall clock ran out, and leaf work in flight was stopped for it.
+    /// The wall clock ran out, and leaf work in flight was stopped.
     pub(crate) overtime: bool,
     stale: u64,
-    /// When the calls that are due were last asked for: what was ready then and was not made did not fit the budgets.
+    /// When the due calls were last taken. Calls that were ready then and were not made did not fit the budgets.
     asked_at: Option<Timestamp>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Flight {
     pub(crate) key: CallKey,
     /// What it may use.
     pub(crate) allotted: Amounts,
-    /// What the log had on this attempt before the call was made: a driver that is gone made it before.
+    /// Use of this attempt in the log before the call was made, by a previous driver that made it before.
     before: Amounts,
 }
 
@@ -62,41 +62,41 @@ impl Flight {
     }
 }
 
-/// What decisions about one node need beside its [`GraphNode`](tree_agent_contract::graph::GraphNode).
+/// What decisions about one node need in addition to its [`GraphNode`](tree_agent_contract::graph::GraphNode).
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Control {
     pub(crate) parent: Option<usize>,
-    /// What only nodes with a plan have: most have none, and a driver holds many.
+    /// Data that only nodes with a plan have. It is boxed because most nodes have no plan and a driver holds many.
     pub(crate) offspring: Option<Box<Offspring>>,
     /// Version of the parent's plan that this node came from.
     pub(crate) born_version: u32,
     /// Version of the node's own latest plan; 0 for none.
     pub(crate) plan_version: u32,
     pub(crate) replans: u32,
-    /// The band of the latest plan whose steps are at work.
+    /// The current band of the latest plan.
     pub(crate) band: Option<u32>,
-    /// The role call that would move the node on.
+    /// The role call that the node needs next.
     pub(crate) needs: Option<CallKind>,
     /// Attempt number of that call; 0 while none is needed.
     pub(crate) attempt: u32,
     /// When the next attempt may begin.
     pub(crate) retry_at: Option<Timestamp>,
-    /// A guard cut work off, so the result will be partial.
+    /// A guard removed work, so the result will be partial.
     pub(crate) cut: bool,
-    /// What parents and later siblings are shown of the node's artifacts beyond the graph.
+    /// What parents and later siblings see of the node's artifacts, in addition to the graph.
     pub(crate) shown: Vec<ShownArtifact>,
-    /// What the role call that the node needs has used so far.
+    /// What the role call that the node needs next has used so far.
     pub(crate) spent: Amounts,
-    /// The node has a plan and has not ended: an aggregator is needed yet.
+    /// The node has a plan and has not ended, so it still needs an aggregator.
     pub(crate) owes: bool,
-    /// When its scratchpad last changed, the latest last.
+    /// The times of the last changes of its scratchpad, the latest last.
     pub(crate) written: Rare<[Option<Timestamp>; CHANGES]>,
 }
 
-/// What the plans of a node have led to.
+/// The children and steps of a node's plans.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Offspring {
-    /// Of all plans, in order of creation.
+    /// The children of all plans, in order of creation.
     pub(crate) children: Vec<usize>,
     /// The latest child of each step of all plans, in order of creation.
     pub(crate) steps: Vec<(StepId, usize)>,
@@ -105,12 +105,12 @@ pub(crate) struct Offspring {
 
 static CHILDLESS: Offspring = Offspring { children: Vec::new(), steps: Vec::new(), replan_reason: None };
 
-/// What roles are told of an artifact beside what the graph holds.
+/// What roles learn about an artifact in addition to the graph.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ShownArtifact {
     pub(crate) id: tree_agent_contract::ArtifactId,
     pub(crate) snippet: Option<String>,
-    /// Its node told the parent to read it.
+    /// Its node hinted the parent to read it.
     pub(crate) hinted: bool,
 }
 
@@ -123,13 +123,13 @@ impl Control {
         self.offspring.get_or_insert_default()
     }
 
-    /// Tells the calls of a node apart that are made for different plans, or after different results.
+    /// Distinguishes the calls of a node for different plans or after different results.
     fn round(&self) -> u32 {
         self.plan_version + self.replans
     }
 }
 
-/// Everything that comes from the log, for comparison.
+/// All state that comes from the log, for comparison.
 #[derive(Serialize)]
 struct State<'a> {
     graph: tree_agent_contract::graph::GraphSnapshot,
@@ -142,8 +142,8 @@ struct State<'a> {
 }
 
 impl Run {
-    /// Rebuilds a run from its log, from the first event on. Nothing is in flight afterwards: what was due when the
-    /// log ended is due again.
+    /// Rebuilds a run from its log, from the first event on. Nothing is in flight afterwards: calls that were due at
+    /// the end of the log are due again.
     pub fn replay<'a>(
         run_id: RunId,
         events: impl IntoIterator<Item = &'a Event>,
@@ -186,27 +186,27 @@ impl Run {
         })
     }
 
-    /// The graph that viewers see.
+    /// The graph that users see.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// What was asked for.
+    /// The specification of the run.
     pub fn spec(&self) -> &RunSpec {
         &self.spec
     }
 
-    /// The budget that is used up, when one is.
+    /// The exhausted budget, if there is one.
     pub fn exhausted_budget(&self) -> Option<&str> {
         self.exhausted.as_deref()
     }
 
-    /// True when nothing will follow.
+    /// True if the run has ended.
     pub fn is_final(&self) -> bool {
         self.graph.status().is_final()
     }
 
-    /// Answers that were ignored because their call was not in flight, since this was last asked.
+    /// Answers that were ignored because their call was not in flight, since this was last called.
     pub fn take_stale(&mut self) -> u64 {
         std::mem::take(&mut self.stale)
     }
@@ -216,7 +216,7 @@ impl Run {
         self.graph.position(key.node_id).and_then(|at| self.in_flight.get(&at)).is_some_and(|f| f.key == *key)
     }
 
-    /// The state as bytes. Two runs with the same log have the same bytes; what is in flight is not part of them.
+    /// The state as bytes. Two runs with the same log have the same bytes. Calls in flight are not part of them.
     pub fn to_bytes(&self) -> Vec<u8> {
         let state = State {
             graph: self.graph.snapshot(),
@@ -230,7 +230,7 @@ impl Run {
         serde_json::to_vec(&state).unwrap_or_else(|e| unreachable!("the state always has a JSON form: {e}"))
     }
 
-    /// The role calls to make now, at most `limit`; they count as in flight from here on. A paused or ended run has
+    /// The role calls to make now, at most `limit`. They count as in flight from here on. A paused or ended run has
     /// none.
     pub fn take_due(&mut self, now: Timestamp, limit: usize) -> Vec<RoleCall> {
         if self.graph.status() != RunStatus::Running {
@@ -264,8 +264,8 @@ impl Run {
         RoleCall { key, input: self.call_input(at, kind, attempt, allotted, now), timeout_ms }
     }
 
-    /// When [`Run::take_due`] or [`Input::Tick`](crate::Input::Tick) may next have something to do without anything
-    /// else happening; none when the run has ended.
+    /// When [`Run::take_due`] or [`Input::Tick`](crate::Input::Tick) may next have something to do if nothing else
+    /// happens; none if the run has ended.
     pub fn next_wakeup(&self) -> Option<Timestamp> {
         if self.is_final() {
             return None;
@@ -281,7 +281,7 @@ impl Run {
         self.control[at].retry_at.max(unreachable)
     }
 
-    /// The place of the node whose call `key` names, if that call is in flight; else counts a stale answer.
+    /// The index of the node of call `key`, if that call is in flight. Otherwise counts a stale answer.
     pub(crate) fn in_flight_at(&mut self, key: &CallKey) -> Option<usize> {
         let at = self
             .graph

@@ -6,8 +6,7 @@ use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, RunStatus, Timesta
 
 use crate::decide::Decision;
 
-/// What is written when a run is created: its events from seq 1, and the root's scratchpad. The spec must have been
-/// validated.
+/// What is written when a run is created: its first events and the root's scratchpad. The spec must be valid.
 pub fn start(run_id: RunId, spec: RunSpec, now: Timestamp) -> Decision {
     let root = NodeId::root(run_id);
     let title = spec.title();

@@ -34,7 +34,7 @@ pub(crate) fn step_status(status: NodeStatus) -> StepStatus {
 }
 
 impl Run {
-    /// The child of an earlier plan that already completed `step`: finished work is not done again.
+    /// The child of an earlier plan that already completed `step`. Finished work is not repeated.
     pub(crate) fn reusable_child(&self, at: usize, step: &StepId) -> Option<usize> {
         let child =
             self.control[at].offspring().steps.iter().find(|(id, _)| id == step).map(|&(_, child)| child)?;
@@ -43,7 +43,7 @@ impl Run {
 }
 
 impl Deciding<'_> {
-    /// Gives a node its first work.
+    /// Starts the first work of a node.
     pub(crate) fn start_node(&mut self, at: usize) {
         if self.run.exhausted.is_some() {
             return self.cancel_node(at);
@@ -113,7 +113,7 @@ impl Deciding<'_> {
         self.open_band(at, 0);
     }
 
-    /// Cuts the plan to the run's limits and names the guards that did so.
+    /// Cuts the plan to the run's limits and returns the names of the guards that did so.
     fn clamp(&self, at: usize, plan: &mut PlanDraft) -> Vec<&'static str> {
         let budgets = &self.run.spec.budgets;
         let mut guards = Vec::new();
@@ -147,7 +147,7 @@ impl Deciding<'_> {
         guards
     }
 
-    /// Creates the children of a band, so that the whole band is seen at once, and starts as many as fit.
+    /// Creates all children of a band, so that users see the whole band at once, and starts as many as may run.
     fn open_band(&mut self, at: usize, band_index: u32) {
         let band = self.run.graph.nodes()[at].plan.as_ref().and_then(|p| p.bands.get(band_index as usize));
         let Some(steps) = band.map(|b| b.steps.clone()) else {
@@ -201,7 +201,7 @@ impl Deciding<'_> {
         self.advance_band(at);
     }
 
-    /// Starts as many steps of the open band as there are free places; when all have ended, goes on to the next band.
+    /// Starts as many steps of the open band as there are free places. If all have ended, opens the next band.
     fn advance_band(&mut self, at: usize) {
         let Some(band_index) = self.run.control[at].band else { return };
         let Some(band) =
@@ -233,7 +233,7 @@ impl Deciding<'_> {
         }
     }
 
-    /// A node has ended: tells its parent, which goes on.
+    /// A node has ended: informs its parent, which continues.
     pub(crate) fn ended(&mut self, at: usize) {
         let Some(parent) = self.run.control[at].parent else {
             return self.end_run();
@@ -247,7 +247,7 @@ impl Deciding<'_> {
         }
     }
 
-    /// Every band has ended: aggregates what was returned, or fails when nothing was.
+    /// Every band has ended: aggregates the results, or fails if there are none.
     fn bands_done(&mut self, at: usize) {
         let nodes = self.run.graph.nodes();
         if self.run.latest_children(at).any(|c| nodes[c].status == NodeStatus::Completed) {

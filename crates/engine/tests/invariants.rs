@@ -1,5 +1,5 @@
-//! Random worlds: plans, outcomes, failures, delays and driver crashes are drawn by proptest, and the invariants of
-//! the design are checked on the log that results. `PROPTEST_CASES` says how many worlds each test draws (400 when unset).
+//! Random worlds: proptest draws plans, outcomes, failures, delays and driver crashes, and the tests check the
+//! invariants on the resulting log. `PROPTEST_CASES` is the number of worlds of each test (400 by default).
 
 mod examples;
 mod world;

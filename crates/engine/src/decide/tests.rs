@@ -28,13 +28,13 @@ fn pieces_of_one_call_stand_together_and_everything_else_on_lines_of_its_own() {
     for piece in ["The ans", "wer\nis ", "", "near"] {
         now = now.plus_millis(500);
         let decision = run.handle(Input::Update(first, wrote(piece)), now);
-        // One event for each change, and none for nothing.
+        // One event for each change, and none if nothing changed.
         assert_eq!(decision.events.len(), decision.documents.len());
         assert_eq!(decision.events.is_empty(), piece.is_empty());
         pad += &written(&decision);
     }
     assert_eq!(pad, "The answer\nis near");
-    // The call breaks off in the middle of a line; the next attempt begins a line.
+    // The call breaks off in the middle of a line. The next attempt begins a new line.
     run.handle(Input::Failed(first, RoleError::new(RoleErrorKind::Internal, "broke off")), now);
     let mut later = run.next_wakeup().unwrap();
     let second = run.take_due(later, 1).remove(0).key;
@@ -68,7 +68,7 @@ fn a_scratchpad_changes_four_times_a_second_at_the_most_and_nothing_is_lost() {
         pad += &written(&decision);
         pad.clone()
     };
-    // The first go out at once, as a stalled driver hands them on; then they gather.
+    // The first ones are written at once, as from a stalled driver. Then they are gathered.
     for (n, ms) in [1, 2, 3, 4, 5, 600].into_iter().enumerate() {
         note(run.handle(Input::Update(key, wrote(&format!("{n} "))), at(ms)), ms);
     }
@@ -88,7 +88,7 @@ fn a_scratchpad_changes_four_times_a_second_at_the_most_and_nothing_is_lost() {
         duration_ms: 1,
         purpose: String::new(),
     };
-    // What follows text waits with it, and the call stays in flight until its end is in the log.
+    // Whatever follows the text waits with it, and the call stays in flight until its end is in the log.
     let decision = run.handle(Input::Update(key, RoleUpdate::Usage(usage.clone())), at(610));
     assert!(decision.is_empty());
     for answer in [output.clone(), output] {
@@ -107,7 +107,7 @@ fn a_scratchpad_changes_four_times_a_second_at_the_most_and_nothing_is_lost() {
     assert_eq!(pad, "0 1 2 3 4 5 \ndone\n");
     assert!(!run.is_in_flight(&key));
     assert!(changes.windows(5).all(|five| five[4] - five[0] >= 1_000), "{changes:?}");
-    // The doubled answer went with its call, and holds up nothing of the one after it.
+    // The duplicated answer was dropped with its call and does not delay the next one.
     let next = run.take_due(at(1_003), 1).remove(0).key;
     let decision = run.handle(Input::Update(next, RoleUpdate::Usage(usage)), at(1_003));
     assert_eq!(decision.events.len(), 1);

@@ -1,4 +1,4 @@
-//! Single cases, step by step: what budgets and obstacles look like in a log.
+//! Single cases, step by step: how budgets and obstacles appear in a log.
 
 use tree_agent_contract::event::*;
 use tree_agent_contract::role::*;
@@ -133,7 +133,7 @@ fn context(call: &RoleCall) -> &CallContext {
     }
 }
 
-/// One level below the root, so that steps are executed without a planner of their own.
+/// One level below the root, so that steps are executed without a planner.
 fn flat() -> Budgets {
     Budgets { max_depth: 1, ..Budgets::default() }
 }
@@ -235,7 +235,7 @@ fn calls_side_by_side_share_what_is_left_and_the_rest_waits() {
         hand.feed(Input::Update(due[0].key, RoleUpdate::ToolCallRequested(tool(i))));
         assert!(hand.run.is_in_flight(&due[0].key));
     }
-    // One more breaks the contract: the call has failed, and the tool call is not in the log.
+    // One more breaks the contract: the call fails, and the tool call is not in the log.
     hand.feed(Input::Update(due[0].key, RoleUpdate::ToolCallRequested(tool(most))));
     assert!(!hand.run.is_in_flight(&due[0].key));
     assert_eq!(hand.run.graph().usage().tool_calls, most);
@@ -253,7 +253,7 @@ fn an_open_circuit_is_said_and_the_run_goes_on_when_it_closes() {
         (root.status, root.message.as_deref()),
         (NodeStatus::Blocked, Some(&*format!("blocked:{why}")))
     );
-    // It is tried again for as long as the run lasts, without counting as an attempt and without more events.
+    // It is retried for as long as the run lasts, without counting as an attempt and without further events.
     let events = hand.log.len();
     for _ in 0..20 {
         hand.now = hand.run.next_wakeup().expect("a time to try again");

@@ -1,4 +1,4 @@
-//! The named invariants of the design, checked on a finished log.
+//! Checks the invariants on a finished log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use tree_agent_engine::{Audit, CallKind};
 
 use super::World;
 
-/// What the limits of a run are checked against.
+/// Counts that are checked against the limits of a run.
 #[derive(Default)]
 struct Seen {
     parent: Option<NodeId>,
@@ -28,7 +28,7 @@ impl World {
         self.check_scratchpads();
     }
 
-    /// A scratchpad changes at most four times in any second, and holds what was written, once and together.
+    /// A scratchpad changes at most four times in any second, and holds every written text once and in one piece.
     fn check_scratchpads(&self) {
         let mut times: BTreeMap<NodeId, Vec<Timestamp>> = BTreeMap::new();
         for event in self.log.iter().filter(|e| matches!(e.body, EventBody::ScratchpadUpdated(_))) {
@@ -99,7 +99,7 @@ impl World {
         assert!(bands.len() as u32 <= budgets.max_bands_per_plan);
     }
 
-    /// What was said before the run to be the most was the most.
+    /// The run stays within its estimate.
     fn check_estimate(&self) {
         let estimate = Estimate::of(&self.plan.budgets, None);
         let made = |kind| self.made.iter().filter(|(_, k, _)| *k == kind).count() as u64;
@@ -115,7 +115,7 @@ impl World {
         }
     }
 
-    /// What is missing is said: a run that lost work to a failure or a budget is never called whole.
+    /// Missing work is reported: a run that lost work to a failure or a budget is labelled as partial.
     fn check_labels(&self) {
         let graph = self.run.graph();
         let root = &graph.nodes()[0];
@@ -132,7 +132,7 @@ impl World {
         if root.status == NodeStatus::Completed {
             assert!(root.result.is_some(), "a completed root holds its result");
         }
-        // What was finished is returned: no node ends without a result while a step of its plans has one.
+        // Finished work is returned: no node ends without a result if a step of its plans has one.
         for node in graph.nodes() {
             let lost = matches!(node.status, NodeStatus::Failed | NodeStatus::Cancelled) && !self.cancelled;
             let finished = graph
@@ -144,7 +144,7 @@ impl World {
     }
 }
 
-/// True when a later plan of its parent gave the node up, or a node above it.
+/// True if a later plan of its parent dropped the node, or a node above it.
 fn given_up(graph: &tree_agent_engine::Graph, mut id: NodeId) -> bool {
     while let Some(node) = graph.node(id) {
         let Some(parent) = node.parent_id.and_then(|p| graph.node(p)) else { return false };

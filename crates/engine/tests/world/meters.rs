@@ -1,4 +1,4 @@
-//! Budgets that calls use up, counted a second time beside the engine.
+//! Counts the budgets that calls use up, independently of the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,14 @@ use super::World;
 
 type Amounts = [u64; 3];
 
-/// What every call may use and has used.
+/// What calls may use and have used.
 #[derive(Debug, Default)]
 pub(super) struct Meters {
-    /// Of the calls in flight: what they may use, and what they have used.
+    /// For each call in flight: what it may use, and what it has used.
     flights: BTreeMap<CallKey, (Allowance, Amounts)>,
-    /// Of the calls of each role that have ended, the most that one used.
+    /// The largest use by one call of each role, over the calls that have ended.
     largest: BTreeMap<CallKind, Amounts>,
-    /// For each budget that is used up, the calls that were in flight then: nobody else may use more of it.
+    /// For each exhausted budget, the calls that were in flight then. No other call may use more of it.
     beyond: [Option<BTreeSet<CallKey>>; 3],
 }
 
@@ -45,7 +45,7 @@ fn context(call: &RoleCall) -> &CallContext {
 }
 
 impl Meters {
-    /// A call is made: it must fit.
+    /// A call is made. It must fit.
     pub(super) fn begin(&mut self, run: &Run, call: &RoleCall, now: Timestamp) {
         let context = context(call);
         let budgets = &run.spec().budgets;
@@ -97,7 +97,7 @@ impl Meters {
         all.push(("maxWallClockMs", budgets.max_wall_clock_ms, now.millis_since(started)));
         if call.key.kind == CallKind::Plan {
             let nodes = run.graph().nodes();
-            // A step that names completed work again makes no node.
+            // A step that names completed work creates no node.
             let done = |parent, step: &GraphStep| {
                 nodes.iter().any(|n| {
                     n.parent_id == Some(parent)
@@ -115,7 +115,7 @@ impl Meters {
         let near = |&&(_, limit, used): &&(&str, u64, u64)| used as f64 >= 0.8 * limit as f64;
         match &context(call).finish {
             Some(finish) => {
-                // Steps that a later plan dropped were counted as nodes, so nodes may look fewer from here.
+                // Steps that a later plan dropped were counted as nodes, so this may count fewer nodes.
                 let found =
                     all.iter().find(|(name, _, _)| *name == finish.budget).expect("a budget that applies");
                 assert_eq!(found.1, finish.limit);
@@ -169,13 +169,13 @@ impl Meters {
 }
 
 impl World {
-    /// Budgets held, and every total is the sum of its parts.
+    /// The budgets held, and every total is the sum of its parts.
     pub(crate) fn check_usage(&self) {
         let budgets = &self.plan.budgets;
         let used = used(&self.run);
         for (m, limit) in limits(budgets).into_iter().enumerate() {
             let Some(limit) = limit else { continue };
-            // Tool calls hold whatever roles do; the rest when roles keep to their allowance.
+            // The limit of tool calls holds whatever roles do; the others hold if roles keep to their allowance.
             assert!(
                 used[m] <= limit || (m != 2 && !self.plan.obedient),
                 "budget {m}: {} of {limit}",
@@ -199,7 +199,7 @@ impl World {
                 }
                 EventBody::BudgetExhausted(e) => {
                     assert!(e.used + e.reserved >= e.limit, "{e:?}");
-                    // New work stops early only for what aggregating needs.
+                    // New work stops early only because of what aggregation needs.
                     assert!(e.used >= e.limit || e.reserved <= e.limit / 5, "{e:?}");
                 }
                 _ => {}
@@ -220,7 +220,7 @@ impl World {
         assert_eq!(graph.usage(), own.values().fold(Usage::default(), |sum, usage| sum.plus(*usage)));
         if let (Some(started), Some(last)) = (started, self.log.last()) {
             let grace = budgets.call_timeout_ms.min(10_000.max(budgets.max_wall_clock_ms / 5));
-            // A dead driver is replaced after five seconds, and nobody watches the clock meanwhile.
+            // A dead driver is replaced after five seconds, and nobody checks the time meanwhile.
             let allowed =
                 budgets.max_wall_clock_ms + grace + if self.plan.crash_every > 0 { 5_000 } else { 0 };
             let took = last.timestamp.millis_since(started);

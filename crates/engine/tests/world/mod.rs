@@ -1,4 +1,4 @@
-//! A simulated world round one run: roles that answer late, wrongly or not at all, and drivers that crash.
+//! A simulated world around one run: roles that answer late, wrongly or not at all, and drivers that crash.
 
 mod check;
 mod meters;
@@ -21,14 +21,14 @@ pub(crate) struct WorldPlan {
     pub(crate) dice: Vec<u8>,
     /// Roughly how many of 256 calls fail.
     pub(crate) failures: u8,
-    /// Crash of the driver after so many handled inputs, repeatedly; 0 for never.
+    /// The driver crashes each time that it has handled this many inputs; 0 for never.
     pub(crate) crash_every: u8,
-    /// The user cancels after so many inputs; 0 for never.
+    /// The user cancels after this many inputs; 0 for never.
     pub(crate) cancel_after: u16,
     pub(crate) fanout: u8,
     /// No instance of this role can ever be reached.
     pub(crate) gone: Option<CallKind>,
-    /// Roles use at most what they are allowed; else as much as they like.
+    /// Roles keep to their allowance. Otherwise they use any amount.
     pub(crate) obedient: bool,
 }
 
@@ -110,16 +110,16 @@ pub(crate) struct World {
     run: Run,
     now: Timestamp,
     dice_at: usize,
-    /// Calls in flight, by name, with the time at which they answer.
+    /// Calls in flight, by key, with the time at which they answer.
     calls: BTreeMap<CallKey, (Timestamp, RoleCall)>,
-    /// Outputs that were accepted: none of these calls may ever be made again.
+    /// Calls whose output was accepted. None of them may ever be made again.
     accepted: BTreeSet<(NodeId, CallKind, u32)>,
-    /// Calls that were made, by name.
+    /// Calls that were made, by key.
     made: BTreeSet<(NodeId, CallKind, u32)>,
     replans_asked: BTreeMap<NodeId, u32>,
-    /// Calls that have answered or failed and are still in flight: their end waits in the engine.
+    /// Calls that have answered or failed but are still in flight, because their end waits in the engine.
     ending: BTreeMap<CallKey, Ending>,
-    /// What calls wrote that have ended, by node.
+    /// What ended calls wrote, by node.
     said: Vec<(NodeId, String)>,
     /// What was written to documents.
     pads: BTreeMap<DocumentId, String>,
@@ -127,7 +127,7 @@ pub(crate) struct World {
     meters: Meters,
 }
 
-/// A call that has ended for its role.
+/// A call that its role has ended.
 struct Ending {
     /// It had an output.
     accepted: bool,
@@ -212,10 +212,10 @@ impl World {
     /// The driver dies: its calls are lost, and a successor replays the log.
     fn crash(&mut self) {
         self.calls.clear();
-        // What waited is lost with its call.
+        // Waiting updates are lost with their call.
         self.ending.clear();
         self.meters.crash();
-        // A successor comes when the lease has run out.
+        // A successor takes over when the lease has expired.
         self.now = self.now.plus_millis(5_000);
         self.run = Run::replay(self.run_id, &self.log).expect("the log replays after a crash");
         self.feed(Input::Claimed);
@@ -251,7 +251,7 @@ impl World {
         wrote
     }
 
-    /// The role has used something, before it answers or fails.
+    /// The role uses something before it answers or fails.
     fn use_up(&mut self, call: &RoleCall) {
         let allowance = self.meters.allowance(&call.key);
         for round in 0..self.roll() % 3 {
@@ -337,7 +337,7 @@ impl World {
         };
         self.ending.get_mut(&key).expect("it was just put there").accepted = true;
         self.feed(Input::Output(key, output.clone()));
-        // Doubled and late answers change nothing.
+        // Duplicated and late answers change nothing.
         let before = self.log.len();
         self.feed(Input::Output(key, output));
         assert_eq!(self.log.len(), before, "a doubled answer was used");
