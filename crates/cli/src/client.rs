@@ -8,6 +8,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
+pub(crate) use tree_agent_contract::error::root_cause;
 use tree_agent_contract::{ProjectId, RunId, RunSummary, limits};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -190,13 +191,4 @@ pub(crate) fn request<T>(message: T) -> Request<T> {
 pub(crate) fn summary(run: Option<pb::Run>) -> Result<RunSummary, CliError> {
     let run = run.ok_or_else(|| CliError::Other("the server's answer holds no run".into()))?;
     Ok(RunSummary::from_wire(run)?)
-}
-
-/// The innermost cause: "Connection refused" says more than "transport error".
-pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut at = error;
-    while let Some(source) = at.source() {
-        at = source;
-    }
-    at.to_string()
 }

@@ -12,6 +12,7 @@ use http::Uri;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+pub(crate) use tree_agent_contract::error::chain;
 use tree_agent_driver::DriverConfig;
 use tree_agent_event_gateway::AuthArgs;
 use tree_agent_fanout::{Fanout, InProcessFanout};
@@ -201,18 +202,6 @@ fn url(address: SocketAddr) -> String {
 
 fn stopped(service: &str, error: &dyn Error) -> CliError {
     CliError::Other(format!("the {service} stopped: {}", chain(error)))
-}
-
-/// An error and its causes in one line.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut at = error.source();
-    while let Some(source) = at {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        at = source.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Validation errors that name the field and the remedy.
+//! Validation errors that name the field and the remedy, and how an error is shown with its causes.
 
+use std::error::Error;
 use std::fmt;
 
 /// One thing that is wrong with one field.
@@ -24,7 +25,7 @@ impl fmt::Display for FieldError {
     }
 }
 
-impl std::error::Error for FieldError {}
+impl Error for FieldError {}
 
 /// All that is wrong with a value, at least one thing. Everything is reported at once, not just the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ impl fmt::Display for Invalid {
     }
 }
 
-impl std::error::Error for Invalid {}
+impl Error for Invalid {}
 
 impl From<FieldError> for Invalid {
     fn from(error: FieldError) -> Self {
@@ -90,5 +91,55 @@ impl Checks {
     /// `Ok` when nothing was added.
     pub fn finish(self) -> Result<(), Invalid> {
         if self.0.is_empty() { Ok(()) } else { Err(Invalid(self.0)) }
+    }
+}
+
+/// An error and its causes, outermost first, in one line: `cannot connect: connection refused`. A cause that the text
+/// ends with already is not repeated.
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.ends_with(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// The innermost cause: "connection refused" says more than "transport error".
+pub fn root_cause(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Layer {
+        text: &'static str,
+        source: Option<Box<Layer>>,
+    }
+
+    fn layers(texts: &[&'static str]) -> Layer {
+        let [text, inner @ ..] = texts else { panic!("at least one") };
+        Layer { text, source: (!inner.is_empty()).then(|| Box::new(layers(inner))) }
+    }
+
+    #[test]
+    fn an_error_is_shown_with_its_causes_and_none_of_them_twice() {
+        let error = layers(&["cannot start", "cannot connect: refused", "refused"]);
+        assert_eq!(chain(&error), "cannot start: cannot connect: refused");
+        assert_eq!(root_cause(&error), "refused");
+        assert_eq!(chain(&layers(&["alone"])), "alone");
     }
 }

@@ -22,6 +22,7 @@ pub mod result;
 pub mod role;
 pub mod run;
 pub mod status;
+pub mod text;
 pub mod time;
 
 pub use budget::{Allowance, BudgetLeft, Budgets};

@@ -4,6 +4,7 @@ use tree_agent_contract::document::DocumentOp;
 use tree_agent_contract::event::*;
 use tree_agent_contract::limits;
 use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate};
+use tree_agent_contract::text::{prefix, suffix};
 use tree_agent_contract::{DocumentId, NodeStatus, Role, RunStatus, Timestamp};
 
 use crate::apply::backoff_ms;
@@ -242,7 +243,8 @@ impl Deciding<'_> {
         let attempts = self.run.spec.budgets.max_attempts;
         if error.retryable() && key.attempt < attempts {
             let next = key.attempt + 1;
-            let message = cut(&format!("retry:{next}/{attempts} after {error}"), limits::TEXT_BYTES);
+            let message =
+                prefix(&format!("retry:{next}/{attempts} after {error}"), limits::TEXT_BYTES).to_owned();
             return self.status_of_attempt(at, NodeStatus::Waiting, Some(message), Some(next));
         }
         if key.kind == CallKind::Aggregate {
@@ -251,7 +253,7 @@ impl Deciding<'_> {
         if self.keep_children(at, "replanFailed") {
             return;
         }
-        self.fail_node(at, cut(&error.to_string(), limits::TEXT_BYTES), error.retryable());
+        self.fail_node(at, prefix(&error.to_string(), limits::TEXT_BYTES).to_owned(), error.retryable());
     }
 
     /// Nothing was attempted, so this does not count as an attempt. The node reports once that it is blocked, and the
@@ -261,7 +263,7 @@ impl Deciding<'_> {
         let until = self.now.plus_millis(backoff_ms(tries, at).min(5_000));
         if self.run.graph.nodes()[at].status != NodeStatus::Blocked {
             let attempt = self.run.control[at].attempt;
-            let message = cut(&format!("blocked:{}", error.message), limits::TEXT_BYTES);
+            let message = prefix(&format!("blocked:{}", error.message), limits::TEXT_BYTES).to_owned();
             self.status_of_attempt(at, NodeStatus::Blocked, Some(message), (attempt > 1).then_some(attempt));
         }
         self.run.unreachable.insert(at, (tries, until));
@@ -290,9 +292,9 @@ impl Deciding<'_> {
             text.insert(0, '\n');
         }
         let tail_preview = if text.len() >= limits::TAIL_PREVIEW_BYTES {
-            tail(&text).to_owned()
+            suffix(&text, limits::TAIL_PREVIEW_BYTES).to_owned()
         } else {
-            tail(&format!("{before}{text}")).to_owned()
+            suffix(&format!("{before}{text}"), limits::TAIL_PREVIEW_BYTES).to_owned()
         };
         self.emit(at, ScratchpadUpdated { scratchpad_doc_id: id, tail_preview, updated_at: self.now });
         self.decision.documents.push(DocumentOp::Append { id, text, at: self.now });
@@ -316,24 +318,6 @@ fn tool_call_id(key: &CallKey, id: &str) -> String {
         CallKind::Aggregate => "aggregate",
     };
     format!("{phase}.{}.{}.{id}", key.round, key.attempt)
-}
-
-/// The end of `text` that fits a preview.
-fn tail(text: &str) -> &str {
-    let mut from = text.len().saturating_sub(limits::TAIL_PREVIEW_BYTES);
-    while !text.is_char_boundary(from) {
-        from += 1;
-    }
-    &text[from..]
-}
-
-/// The beginning of `text`, at most `max` bytes.
-pub(crate) fn cut(text: &str, max: usize) -> String {
-    let mut to = max.min(text.len());
-    while !text.is_char_boundary(to) {
-        to -= 1;
-    }
-    text[..to].to_owned()
 }
 
 #[cfg(test)]

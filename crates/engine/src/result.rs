@@ -5,12 +5,13 @@ use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, Document
 use tree_agent_contract::event::*;
 use tree_agent_contract::limits;
 use tree_agent_contract::role::{ArtifactDraft, DraftType, ResultDraft, RoleError};
+use tree_agent_contract::text::prefix;
 use tree_agent_contract::{
     ArtifactId, ArtifactType, DocumentId, HintType, NodeStatus, Outcome, ResultKind, SuccessAssessment,
     TreeAgentResult,
 };
 
-use crate::decide::{Deciding, cut};
+use crate::decide::Deciding;
 
 impl Deciding<'_> {
     /// Emits the artifacts, the result and the parent's hint of a node.
@@ -44,7 +45,7 @@ impl Deciding<'_> {
                 .document_markdown
                 .as_deref()
                 .filter(|_| artifact.r#type == DraftType::Document)
-                .map(|body| cut(body, limits::SNIPPET_BYTES));
+                .map(|body| prefix(body, limits::SNIPPET_BYTES).to_owned());
             let is_primary = primary.as_deref() == Some(artifact.label.as_str());
             let (artifact_type, document_id) = match artifact.r#type {
                 DraftType::Document => (ArtifactType::Document, Some(DocumentId::of_artifact(id))),
@@ -138,7 +139,7 @@ impl Deciding<'_> {
         if !result.document_ids.is_empty() {
             result.kind = ResultKind::Document;
         }
-        result.summary = cut(&summary, limits::TEXT_BYTES);
+        result.summary = prefix(&summary, limits::TEXT_BYTES).to_owned();
         let (artifact_ids, document_ids) = (result.artifact_ids.clone(), result.document_ids.clone());
         self.status(at, NodeStatus::Aggregating, Some("guard:aggregationFailed".into()));
         self.emit(at, NodeResult { result });
@@ -167,7 +168,7 @@ impl Deciding<'_> {
         metrics.insert("children".into(), Value::from(self.run.control[at].offspring().children.len()));
         metrics.insert("toolCalls".into(), Value::from(node.usage.get().tool_calls));
         let outcome = if partial { Outcome::Partial } else { Outcome::Success };
-        let evidence = evidence.map(|e| cut(&e, limits::TEXT_BYTES));
+        let evidence = evidence.map(|e| prefix(&e, limits::TEXT_BYTES).to_owned());
         self.emit(at, NodeCompleted { outcome, evidence, metrics: Some(metrics) });
         self.ended(at);
     }

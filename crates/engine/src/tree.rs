@@ -17,9 +17,10 @@ use tree_agent_contract::document::DocumentOp;
 use tree_agent_contract::event::*;
 use tree_agent_contract::limits;
 use tree_agent_contract::role::{AggregatorOutput, ExecutorOutput, PlanDraft, PlannerMode, PlannerOutput};
+use tree_agent_contract::text::prefix;
 use tree_agent_contract::{DocumentId, NodeId, NodeStatus, PlanId, StepId, StepStatus};
 
-use crate::decide::{Deciding, cut};
+use crate::decide::Deciding;
 use crate::run::Run;
 use crate::start::scratchpad;
 
@@ -259,7 +260,7 @@ impl Deciding<'_> {
         let steps = self.run.latest_children(at).count();
         let first = self.run.latest_children(at).find_map(|c| nodes[c].error.as_deref()).unwrap_or("unknown");
         let error = format!("none of its {steps} steps completed; the first error: {first}");
-        self.fail_node(at, cut(&error, limits::TEXT_BYTES), false);
+        self.fail_node(at, prefix(&error, limits::TEXT_BYTES).to_owned(), false);
     }
 
     pub(crate) fn on_executed(&mut self, at: usize, out: ExecutorOutput) {

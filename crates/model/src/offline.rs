@@ -26,11 +26,12 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use tree_agent_contract::event::UsageRecorded;
-use tree_agent_contract::limits;
 use tree_agent_contract::role::{
     AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PlanInput, PlannerOutput,
     RoleError, RoleErrorKind, ScratchpadDraft,
 };
+use tree_agent_contract::text::count;
+use tree_agent_contract::{limits, text};
 use tree_agent_tools::ToolError;
 
 use crate::RoleModel;
@@ -100,14 +101,5 @@ fn note(markdown: String) -> ScratchpadDraft {
 
 /// `text` on one line and at most `max` bytes of it; an ellipsis says that something was cut.
 fn short(text: &str, max: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.len() <= max {
-        return line;
-    }
-    format!("{}…", line[..line.floor_char_boundary(max.saturating_sub('…'.len_utf8()))].trim_end())
-}
-
-/// `1 passage`, `2 passages`.
-fn count(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+    text::truncate(&text::one_line(text), max).into_owned()
 }

@@ -4,6 +4,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 use tree_agent_contract::{FieldError, Invalid};
 
+pub use tree_agent_contract::error::chain;
 pub use tree_agent_proto::ERROR_DOMAIN as DOMAIN;
 
 /// An error with an `ErrorInfo` whose reason is `reason` (UPPER_SNAKE_CASE).
@@ -30,18 +31,6 @@ pub fn invalid(errors: &Invalid) -> Status {
 /// `INVALID_ARGUMENT` for one field.
 pub fn invalid_field(field: &str, message: impl Into<String>) -> Status {
     invalid(&FieldError::new(field, message).into())
-}
-
-/// An error and its causes, outermost first, in one line: what a log line says of it.
-pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use tree_agent_contract::document::{Document, DocumentOp};
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::limits::DOCUMENT_BYTES;
+use tree_agent_contract::text::suffix;
 use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, Scope, Timestamp};
 
 use crate::error::StoreError;
 use crate::ports::{NewRun, PendingCommand, RunAppend};
-use crate::text::tail;
 
 /// Says what is wrong with an append that no writer may make. Nothing of the whole call is written then.
 pub(crate) fn check(appends: &[RunAppend]) -> Result<(), StoreError> {
@@ -140,13 +140,13 @@ impl<'a> DocumentWrites<'a> {
         merged.appends.retain(|(_, text, _)| !text.is_empty());
         for document in &mut merged.creates {
             if document.body.len() > DOCUMENT_BYTES {
-                let kept = tail(&document.body, DOCUMENT_BYTES).to_owned();
+                let kept = suffix(&document.body, DOCUMENT_BYTES).to_owned();
                 document.to_mut().body = kept;
             }
         }
         for (_, text, _) in &mut merged.appends {
             if text.len() > DOCUMENT_BYTES {
-                *text = tail(text, DOCUMENT_BYTES).to_owned().into();
+                *text = suffix(text, DOCUMENT_BYTES).to_owned().into();
             }
         }
         merged

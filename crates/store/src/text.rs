@@ -139,10 +139,7 @@ fn matches(body: &str, words: &[String]) -> Vec<(usize, usize)> {
 
 /// The beginning of the first word at or after `from`, but not after `limit`.
 fn word_boundary(body: &str, from: usize, limit: usize) -> usize {
-    let mut from = from;
-    while !body.is_char_boundary(from) {
-        from += 1;
-    }
+    let from = body.ceil_char_boundary(from);
     if from == 0 {
         return 0;
     }
@@ -157,10 +154,7 @@ fn end_boundary(body: &str, to: usize) -> usize {
     if to >= body.len() {
         return body.len();
     }
-    let mut to = to;
-    while !body.is_char_boundary(to) {
-        to -= 1;
-    }
+    let to = body.floor_char_boundary(to);
     let from = to.saturating_sub(SNIPPET_BYTES / 4);
     body.get(from..to).and_then(|end| end.rfind(char::is_whitespace)).map_or(to, |space| from + space)
 }
@@ -170,15 +164,6 @@ pub(crate) fn json_text(value: &impl serde::Serialize) -> Result<String, StoreEr
     serde_json::to_string(value)
         .map(clean_json)
         .map_err(|e| StoreError::broken("a value has no JSON form", e))
-}
-
-/// The last `max` bytes of `text`, beginning at a whole character.
-pub(crate) fn tail(text: &str, max: usize) -> &str {
-    let mut start = text.len().saturating_sub(max);
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
-    &text[start..]
 }
 
 #[cfg(test)]
@@ -218,12 +203,5 @@ mod tests {
         assert_eq!(snippet("short text", &words), "short text");
         assert_eq!(snippet("", &words), "");
         assert!(snippet(&"x".repeat(5_000), &words).len() <= SNIPPET_BYTES + 3);
-    }
-
-    #[test]
-    fn a_tail_begins_at_a_character() {
-        assert_eq!(tail("aäö", 3), "ö");
-        assert_eq!(tail("aäö", 4), "äö");
-        assert_eq!(tail("aäö", 99), "aäö");
     }
 }

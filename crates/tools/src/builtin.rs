@@ -1,6 +1,7 @@
 //! The built-in tools over documents and projects.
 
 use serde_json::{Map, Value, json};
+use tree_agent_contract::text::count;
 use tree_agent_contract::{Document, DocumentId, DocumentSummary, ProjectId, Scope, limits};
 
 use crate::args::{Args, Param, ParamKind};
@@ -301,8 +302,4 @@ fn summary_json(document: &DocumentSummary) -> Map<String, Value> {
     row.insert("title".to_owned(), document.title.as_str().into());
     row.insert("bytes".to_owned(), document.bytes.into());
     row
-}
-
-fn count(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }

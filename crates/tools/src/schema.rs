@@ -3,6 +3,7 @@
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
+use tree_agent_contract::text;
 
 use crate::error::ToolError;
 
@@ -92,8 +93,7 @@ impl Schema {
 }
 
 fn cut(text: &str) -> String {
-    let end = text.floor_char_boundary(PROBLEM_BYTES);
-    if end < text.len() { format!("{}…", &text[..end]) } else { text.to_owned() }
+    text::truncate(text, PROBLEM_BYTES).into_owned()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Colours, widths, and making foreign text safe to show.
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+pub(crate) use tree_agent_contract::text::{count, width};
 
 /// A meaning that has a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,30 +67,9 @@ pub(crate) fn many_lines(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
-/// Columns that `text` takes on a terminal.
-pub(crate) fn width(text: &str) -> usize {
-    text.width()
-}
-
 /// `text`, cut to at most `columns` with an ellipsis at the end when it does not fit.
 pub(crate) fn fit(text: &str, columns: usize) -> String {
-    if width(text) <= columns {
-        return text.to_owned();
-    }
-    let Some(room) = columns.checked_sub(1) else { return String::new() };
-    let mut out = String::new();
-    let mut used = 0;
-    for c in text.chars() {
-        let w = c.width().unwrap_or(0);
-        if used + w > room {
-            break;
-        }
-        used += w;
-        out.push(c);
-    }
-    out.truncate(out.trim_end().len());
-    out.push('…');
-    out
+    tree_agent_contract::text::truncate_columns(text, columns).into_owned()
 }
 
 /// A length of time for people: `0.4s`, `12s`, `2m05s`, `1h02m`.
@@ -104,24 +83,9 @@ pub(crate) fn duration(ms: u64) -> String {
     }
 }
 
-/// `1 node`, `2 nodes`.
-pub(crate) fn count(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn wide_characters_count_twice_and_are_never_split() {
-        assert_eq!(width("木の枝"), 6);
-        assert_eq!(fit("木の枝", 6), "木の枝");
-        assert_eq!(fit("木の枝", 5), "木の…");
-        assert_eq!(fit("木の枝", 4), "木…");
-        assert_eq!(fit("abc", 0), "");
-        assert_eq!(fit("abc", 1), "…");
-    }
 
     #[test]
     fn foreign_text_cannot_steer_the_terminal() {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use genai::webc;
+use tree_agent_contract::error::root_cause;
 use tree_agent_contract::role::{RoleError, RoleErrorKind};
 
 use super::provider::Provider;
@@ -121,10 +122,7 @@ fn connection(error: &reqwest::Error, provider: &Provider) -> Failure {
         (FailureKind::Broken, "broke the connection off")
     };
     // The text of the error names the URL and nothing of the headers; the cause is what helps.
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
+    let cause = root_cause(error);
     Failure::new(kind, provider.redact(&format!("{} {what}: {cause}", provider.shown())))
 }
 

@@ -14,7 +14,7 @@ mod schema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tree_agent_contract::role::ScratchpadDraft;
-use tree_agent_contract::{Invalid, limits};
+use tree_agent_contract::{Invalid, limits, text};
 
 pub(super) use aggregator::AggregatorReply;
 pub(super) use executor::ExecutorReply;
@@ -69,13 +69,10 @@ fn scratchpad(notes: &str, shown: bool, outcome: &str) -> ScratchpadDraft {
 
 /// The beginning of `text`, at most `max` bytes of it: a text that is too long is no reason to ask again.
 fn cut(text: &str, max: usize) -> String {
-    if text.len() <= max {
-        return text.to_owned();
-    }
-    format!("{}…", &text[..text.floor_char_boundary(max - '…'.len_utf8())])
+    text::truncate(text, max).into_owned()
 }
 
 /// `cut`, on one line.
 fn line(text: &str, max: usize) -> String {
-    cut(&text.split_whitespace().collect::<Vec<_>>().join(" "), max)
+    cut(&text::one_line(text), max)
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tree_agent_contract::document::{Document, DocumentOp};
 use tree_agent_contract::graph::Usage;
 use tree_agent_contract::limits::DOCUMENT_BYTES;
+use tree_agent_contract::text::suffix;
 use tree_agent_contract::{
     ArtifactId, DocumentId, Event, EventBody, NodeId, PlanId, RunId, RunSpec, RunStatus, RunSummary,
     Timestamp,
@@ -360,9 +361,5 @@ fn end(now: Timestamp, ttl: Duration) -> Timestamp {
 
 /// Bytes to remove from the beginning of `text` so that it fits into a document.
 fn excess(text: &str) -> usize {
-    let mut from = text.len().saturating_sub(DOCUMENT_BYTES);
-    while !text.is_char_boundary(from) {
-        from += 1;
-    }
-    from
+    text.len() - suffix(text, DOCUMENT_BYTES).len()
 }

@@ -5,6 +5,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use tree_agent_contract::document::{Document, DocumentKind, DocumentSummary, SearchHit};
 use tree_agent_contract::limits::DOCUMENT_BYTES;
+use tree_agent_contract::text::suffix;
 use tree_agent_contract::{DocumentId, ProjectId, RunId, Scope, Timestamp};
 use uuid::Uuid;
 
@@ -14,7 +15,7 @@ use super::connection::map_error;
 use crate::batch::DocumentWrites;
 use crate::error::StoreError;
 use crate::ports::{DocumentQuery, DocumentTail, Documents, Page, SearchQuery};
-use crate::text::{clean, query_words, snippet, tail};
+use crate::text::{clean, query_words, snippet};
 
 /// The columns that [`summary`] reads, in its order.
 const SUMMARY: &str =
@@ -154,7 +155,7 @@ pub(super) fn write(db: &Connection, writes: DocumentWrites<'_>) -> Result<(), S
             .map_err(map_error)?;
         let Some((row, mut body)) = found else { continue };
         body.push_str(&clean(text));
-        let kept = tail(&body, DOCUMENT_BYTES);
+        let kept = suffix(&body, DOCUMENT_BYTES);
         execute(
             db,
             "UPDATE onto_documents SET body = ?2, updated_at = ?3, dropped_bytes = dropped_bytes + ?4 WHERE row = ?1",
