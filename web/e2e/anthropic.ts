@@ -12,7 +12,7 @@ import type { LanguageModel } from './language-model';
 
 const HOST = 'api.anthropic.com';
 
-export class AnthropicDoor {
+export class AnthropicServer {
   #proxy: Server | undefined;
   #folder = '';
 

@@ -1,11 +1,11 @@
 // Access tokens, against a real gateway that asks for them.
 
-import type { Browser, Page } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { Gateway } from './gateway';
 import { Issuer } from './issuer';
-import { close, connection, open, shownSeq, treeItem, treeOf, until } from './page';
+import { close, connection, open, shownSeq, signIn, treeItem, treeOf, until } from './page';
 
 const issuer = new Issuer();
 let gateway: Gateway;
@@ -21,26 +21,20 @@ afterAll(async () => {
   await issuer.close();
 });
 
-async function give(page: Page, dialog: string, token: string): Promise<void> {
-  await page.getByRole('dialog', { name: dialog }).waitFor();
-  await page.getByLabel('Access token').fill(token);
-  await page.getByRole('button', { name: 'Continue' }).click();
-}
-
-const ASKED = 'This gateway asks for a token';
-const EXPIRED = 'Your access has expired';
+const FIRST = 'Sign in';
+const AGAIN = 'Sign in again';
 
 describe('a gateway that asks for tokens', () => {
   it('shows nothing without one, says why one is refused, and everything with a good one', async () => {
     const run = await gateway.run('Only for those who may', 'scripted:fanout=1,depth=0');
     const page = await open(browser, `${gateway.url}/runs`);
-    await page.getByRole('dialog', { name: ASKED }).waitFor();
+    await page.getByRole('dialog', { name: FIRST, exact: true }).waitFor();
     expect(await page.getByText('Only for those who may').count()).toBe(0);
     const refusal = page.getByTestId('token-refusal');
     await refusal.filter({ hasText: 'this gateway asks for a token' }).waitFor();
-    await give(page, ASKED, 'no-token-at-all');
+    await signIn(page, 'no-token-at-all');
     await refusal.filter({ hasText: 'the token is not accepted' }).waitFor();
-    await give(page, EXPIRED, issuer.token('ann', 600));
+    await signIn(page, issuer.token('ann', 600));
     await page.locator(`[data-run-id="${run}"]`).waitFor();
     await close(page);
   });
@@ -48,17 +42,17 @@ describe('a gateway that asks for tokens', () => {
   it('is watched on with a new token when the old one expires, without a gap', async () => {
     const run = await gateway.run('Watched for long', 'scripted:fanout=3,depth=2,latency_ms=3000');
     const page = await open(browser, `${gateway.url}/runs/${run}?side=events`);
-    await give(page, ASKED, issuer.token('ann', 6));
+    await signIn(page, issuer.token('ann', 6));
     await connection(page, 'live');
     await treeItem(page, /^Watched for long/).waitFor();
-    await page.getByRole('dialog', { name: EXPIRED }).waitFor();
+    await page.getByRole('dialog', { name: AGAIN }).waitFor();
     await page.getByTestId('token-refusal').filter({ hasText: 'the token has expired' }).waitFor();
     const seen = await shownSeq(page);
     expect(seen).toBeGreaterThan(0);
     // The run goes on meanwhile, and the page, which may not see it, shows what it has.
     await until(() => gateway.graph(run), (graph) => graph.seq > seen, 'the run goes on', 60_000);
     expect(await shownSeq(page)).toBe(seen);
-    await give(page, EXPIRED, issuer.token('ann', 600));
+    await signIn(page, issuer.token('ann', 600));
     await until(() => shownSeq(page), (seq) => seq > seen, 'it goes on');
     await connection(page, 'ended');
     const graph = await gateway.graph(run);

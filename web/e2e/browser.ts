@@ -1,8 +1,8 @@
-// Debian's Chromium, driven by playwright-core, with flags that keep it from calling anywhere.
+// Debian's Chromium, driven by playwright-core, with flags that keep it from calling other servers.
 
 import { chromium, type Browser } from 'playwright-core';
 
-export async function launch(): Promise<Browser> {
+export async function launch(...more: string[]): Promise<Browser> {
   return chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
     args: [
@@ -13,6 +13,7 @@ export async function launch(): Promise<Browser> {
       '--disable-background-networking',
       '--disable-component-update',
       '--disable-sync',
+      ...more,
     ],
   });
 }

@@ -3,21 +3,21 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
-import { Door } from './door';
+import { Proxy } from './proxy';
 import { Gateway } from './gateway';
 import { beginHidden, close, connection, hide, open, openIn, show, shownSeq, streams, treeItem, treeOf, until } from './page';
 
 const gateway = new Gateway();
-const door = new Door();
+const proxy = new Proxy();
 let browser: Browser;
 
 beforeAll(async () => {
   [browser] = await Promise.all([launch(), gateway.start()]);
-  await door.listen(gateway.url);
+  await proxy.listen(gateway.url);
 });
 afterAll(async () => {
   await browser?.close();
-  door.close();
+  proxy.close();
   await gateway.stop();
 });
 
@@ -32,13 +32,13 @@ const quiet = (page: Page, run: string): Promise<number> => until(() => shownSeq
 describe('a stream that is cut', () => {
   it('is taken up by seq, where it ended', async () => {
     const run = await gateway.run('Be cut', WAITS);
-    const page = await open(browser, `${door.url}/runs`);
+    const page = await open(browser, `${proxy.url}/runs`);
     const seen = streams(page);
-    await page.goto(`${door.url}/runs/${run}`);
+    await page.goto(`${proxy.url}/runs/${run}`);
     await connection(page, 'live');
     const then = await quiet(page, run);
     expect(seen.asked).toEqual([{ afterSeq: 0, snapshot: true }]);
-    door.slam();
+    proxy.cut();
     await page.locator('[data-connection="reconnecting"], [data-connection="stale"]').waitFor();
     await gateway.cli('cancel', run);
     await connection(page, 'ended');

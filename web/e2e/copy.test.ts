@@ -1,48 +1,38 @@
-// What one copies works where it is pasted: run, node, event and document, each as JSON, URL, grpcurl line and command
-// line, against a real gateway.
+// What is copied works where it is pasted: run, node, event and document, each as JSON, URL, grpcurl line and command
+// line, against a real gateway. Lines run in a shell as they are.
 
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { Gateway, type GraphJson } from './gateway';
-import { close, connection, open, shownSeq, treeItem, until } from './page';
+import { Issuer } from './issuer';
+import { close, connection, open, shownSeq, signIn, treeItem, until } from './page';
+import { Proxy } from './proxy';
+import { Shell } from './shell';
 
 const gateway = new Gateway();
+const shell = new Shell();
 let browser: Browser;
 let run: string;
 let graph: GraphJson;
 
 beforeAll(async () => {
-  [browser] = await Promise.all([launch(), gateway.start()]);
+  [browser] = await Promise.all([launch(), gateway.start(), shell.open()]);
   run = await gateway.run("Copy what isn't \"safe\" $HOME", 'scripted:fanout=2,depth=1,artifacts=document,tools=1');
   graph = await until(() => gateway.graph(run), (g) => g.status === 'completed', 'the run ends', 60_000);
 });
 afterAll(async () => {
   await browser?.close();
   await gateway.stop();
+  await shell.close();
 });
 
 async function copied(page: Page, where: Locator, form: string): Promise<string> {
   await where.locator(`[data-copy="${form}"]`).first().click();
   return page.evaluate(() => navigator.clipboard.readText());
-}
-
-/** Does what a grpcurl line says, with the tool that is at hand; its answer. */
-async function call(line: string): Promise<string> {
-  const [, data, address, method] = /^grpcurl -plaintext -d '(.*)' (\S+) treeagent\.v1\.(\S+)$/s.exec(line)!;
-  expect(`http://${address}`).toBe(gateway.url);
-  return gateway.rpc(method!, data!.replaceAll(`'\\''`, "'"));
-}
-
-/** Does what a command line says, but for a pipe into `head -n 1`. */
-async function command(line: string): Promise<string> {
-  const first = line.endsWith(' | head -n 1');
-  const words = line.replace(' | head -n 1', '').split(' ');
-  expect(words.shift()).toBe('tree-agent');
-  const at = words.indexOf('--server');
-  expect(words.splice(at, 2)[1]).toBe(gateway.url);
-  const out = await gateway.cli(...words);
-  return first ? out.split('\n')[0]! : out;
 }
 
 describe('copying', () => {
@@ -52,8 +42,8 @@ describe('copying', () => {
     const panel = page.getByTestId('run-overview');
     const json = JSON.parse(await copied(page, panel, 'JSON')) as GraphJson;
     expect(json.nodes.map((n) => [n.id, n.status])).toEqual(graph.nodes.map((n) => [n.id, n.status]));
-    expect(JSON.parse(await call(await copied(page, panel, 'grpcurl')))).toMatchObject({ graph: { runId: run } });
-    expect(await command(`${await copied(page, panel, 'CLI')} -o jsonl`)).toContain(run);
+    expect(JSON.parse(await shell.run(await copied(page, panel, 'grpcurl')))).toMatchObject({ graph: { runId: run } });
+    expect(await shell.run(`${await copied(page, panel, 'CLI')} -o jsonl`)).toContain(run);
     await page.goto(await copied(page, panel, 'URL'));
     await treeItem(page, /^Copy what/).waitFor();
     // As it was, too.
@@ -61,8 +51,8 @@ describe('copying', () => {
     await page.getByLabel('Event of the run').fill(String(then));
     await page.getByTestId('moment').waitFor();
     expect(JSON.parse(await copied(page, panel, 'JSON'))).toMatchObject({ seq: then });
-    expect(JSON.parse(await call(await copied(page, panel, 'grpcurl')))).toMatchObject({ graph: { seq: String(then) } });
-    expect(JSON.parse(await command(`${await copied(page, panel, 'CLI')} --format json`))).toMatchObject({ seq: then });
+    expect(JSON.parse(await shell.run(await copied(page, panel, 'grpcurl')))).toMatchObject({ graph: { seq: String(then) } });
+    expect(JSON.parse(await shell.run(`${await copied(page, panel, 'CLI')} --format json`))).toMatchObject({ seq: then });
     await page.goto(await copied(page, panel, 'URL'));
     await until(() => shownSeq(page), (seq) => seq === then, 'its moment is shown');
     await close(page);
@@ -75,8 +65,8 @@ describe('copying', () => {
     const panel = page.getByTestId('node-panel');
     const id = (await panel.getAttribute('data-panel-node'))!;
     expect(JSON.parse(await copied(page, panel, 'JSON'))).toMatchObject({ id, title: 's1', status: 'completed' });
-    expect(await call(await copied(page, panel, 'grpcurl'))).toContain(id);
-    expect(await command(`${await copied(page, panel, 'CLI')} -o jsonl`)).toContain(`"nodeId":"${id}"`);
+    expect(await shell.run(await copied(page, panel, 'grpcurl'))).toContain(id);
+    expect(await shell.run(`${await copied(page, panel, 'CLI')} -o jsonl`)).toContain(`"nodeId":"${id}"`);
     const head = await shownSeq(page);
     await page.getByLabel('Event of the run').fill(String(head - 2));
     await page.waitForURL(/seq=/);
@@ -95,8 +85,8 @@ describe('copying', () => {
     const seq = Number(await row.getAttribute('data-seq'));
     const detail = page.locator('.detail');
     expect(JSON.parse(await copied(page, detail, 'JSON'))).toMatchObject({ runId: run, seq: String(seq) });
-    expect(JSON.parse(await call(await copied(page, detail, 'grpcurl')))).toMatchObject({ events: [{ seq: String(seq) }] });
-    expect(JSON.parse(await command(await copied(page, detail, 'CLI')))).toMatchObject({ seq, type: 'tree.tool_call_requested' });
+    expect(JSON.parse(await shell.run(await copied(page, detail, 'grpcurl')))).toMatchObject({ events: [{ seq: String(seq) }] });
+    expect(JSON.parse(await shell.run(await copied(page, detail, 'CLI')))).toMatchObject({ seq, type: 'tree.tool_call_requested' });
     const url = await copied(page, detail, 'URL');
     await page.goto(url);
     await until(() => shownSeq(page), (s) => s === seq, 'its moment is shown');
@@ -116,11 +106,53 @@ describe('copying', () => {
       await body.getByText('written').waitFor();
       const forms = body.locator('[role=group]').last();
       expect((JSON.parse(await copied(page, forms, 'JSON')) as { body: string }).body).toContain(text);
-      expect(await call(await copied(page, forms, 'grpcurl'))).toContain(text);
-      expect(await command(await copied(page, forms, 'CLI'))).toContain(text);
+      expect(await shell.run(await copied(page, forms, 'grpcurl'))).toContain(text);
+      expect(await shell.run(await copied(page, forms, 'CLI'))).toContain(text);
       const url = await copied(page, forms, 'URL');
       await page.goto(url);
       await page.getByRole('tab', { name: tab, selected: true }).waitFor();
+    }
+    await close(page);
+  });
+});
+
+describe('copying with a token', () => {
+  const issuer = new Issuer();
+  const proxy = new Proxy('https');
+  let guarded: Gateway;
+  let folder: string;
+
+  beforeAll(async () => {
+    guarded = new Gateway([], await issuer.publish());
+    await guarded.start();
+    await proxy.listen(guarded.url);
+    folder = await mkdtemp(join(tmpdir(), "tree-agent's files-"));
+  });
+  afterAll(async () => {
+    proxy.close();
+    await guarded?.stop();
+    await issuer.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  it.each([
+    ['http', () => guarded.url],
+  ])('gives lines that read it from a file, over %s', async (_, address) => {
+    const token = issuer.token('ann', 600);
+    const [tokenFile, caFile] = [join(folder, 'token'), join(folder, 'ca.pem')];
+    await writeFile(tokenFile, `${token}\n`, { mode: 0o600 });
+    await writeFile(caFile, proxy.cert);
+    const env = { TREE_AGENT_TOKEN_FILE: tokenFile, TREE_AGENT_CA_FILE: caFile };
+    const id = await guarded.run('Only for those who may', 'scripted:fanout=1,depth=0');
+    const page = await open(browser, `${address()}/runs/${id}`, { ignoreHTTPSErrors: true });
+    await signIn(page, token);
+    await connection(page, 'ended');
+    const panel = page.getByTestId('run-overview');
+    for (const form of ['grpcurl', 'CLI']) {
+      const line = await copied(page, panel, form);
+      expect(line).not.toContain(token);
+      await panel.getByRole('status').filter({ hasText: 'TREE_AGENT_TOKEN_FILE' }).waitFor({ state: 'attached' });
+      expect(await shell.run(line, env)).toContain('Only for those who may');
     }
     await close(page);
   });

@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { AnthropicDoor } from './anthropic';
+import { AnthropicServer } from './anthropic';
 import { launch } from './browser';
 import { Gateway } from './gateway';
 import { aggregated, direct, executed, LanguageModel, plan } from './language-model';
@@ -59,12 +59,12 @@ const model = new LanguageModel(async ({ role, model: name, said, hasToolResults
   return { ...executed('Done', '# Done'), tokens: TOKENS.answers[part]! };
 });
 
-const door = new AnthropicDoor();
+const server = new AnthropicServer();
 let gateway: Gateway;
 let browser: Browser;
 
 beforeAll(async () => {
-  gateway = new Gateway(['--model-balanced', MODEL], await door.listen(model));
+  gateway = new Gateway(['--model-balanced', MODEL], await server.listen(model));
   [browser] = await Promise.all([launch(), gateway.start()]);
 });
 afterAll(async () => {
@@ -72,7 +72,7 @@ afterAll(async () => {
   await browser?.close();
   await gateway?.stop();
   await model.close();
-  door.close();
+  server.close();
 });
 
 const card = (page: Page, title: string) => page.locator('[data-card]').filter({ hasText: title });

@@ -9,8 +9,8 @@ import { promisify } from 'node:util';
 import { Port } from './port';
 
 const run = promisify(execFile);
-const BUF = new URL('../node_modules/.bin/buf', import.meta.url).pathname;
-const BINARY = process.env.TREE_AGENT_BIN ?? new URL('../../target/debug/tree-agent', import.meta.url).pathname;
+export const BUF = new URL('../node_modules/.bin/buf', import.meta.url).pathname;
+export const BINARY = process.env.TREE_AGENT_BIN ?? new URL('../../target/debug/tree-agent', import.meta.url).pathname;
 
 interface UsageJson {
   inputTokens: number;

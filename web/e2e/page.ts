@@ -36,6 +36,12 @@ export async function close(page: Page & { problems: string[] }): Promise<void> 
   expect(problems).toEqual([]);
 }
 
+/** Answers the dialog that asks for a token. */
+export async function signIn(page: Page, token: string): Promise<void> {
+  await page.getByLabel('Access token').fill(token);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+}
+
 export const connection = (page: Page, state: string) => page.locator(`[data-connection="${state}"]`).waitFor();
 export const treeItem = (page: Page, title: string | RegExp) => page.getByRole('treeitem', { name: title });
 

@@ -1,24 +1,24 @@
 // The scratchpad while it is written, against a real gateway: over HTTP/1.1, where a page has one stream, and behind a
-// door that speaks HTTP/2, where streams share a connection.
+// proxy that speaks HTTP/2, where streams share a connection.
 
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { Gateway } from './gateway';
 import { close, connection, hide, open, show, streams, treeItem, until } from './page';
-import { TlsDoor } from './tls';
+import { Proxy } from './proxy';
 
 const gateway = new Gateway();
-const door = new TlsDoor();
+const proxy = new Proxy('https');
 let browser: Browser;
 
 beforeAll(async () => {
   [browser] = await Promise.all([launch(), gateway.start()]);
-  await door.listen(gateway.url);
+  await proxy.listen(gateway.url);
 });
 afterAll(async () => {
   await browser?.close();
-  door.close();
+  proxy.close();
   await gateway.stop();
 });
 
@@ -27,7 +27,7 @@ const text = (page: Page): Promise<string> => page.getByTestId('scratchpad').inn
 describe('a scratchpad that grows', () => {
   it.each([
     ['HTTP/1.1 is read again with the events, and takes no stream of its own', () => gateway.url, false],
-    ['HTTP/2 is followed as it is written', () => door.url, true],
+    ['HTTP/2 is followed as it is written', () => proxy.url, true],
   ])('over %s', async (_, address, followed) => {
     const run = await gateway.run('Write for a while', 'scripted:fanout=1,depth=0,latency_ms=8000,notes=40');
     const page = await open(browser, `${address()}/runs`, { ignoreHTTPSErrors: true });
@@ -53,9 +53,9 @@ describe('a scratchpad that grows', () => {
 
   it('is taken up again where its text ended, after the page was hidden and after the gateway was killed', async () => {
     const run = await gateway.run('Write through trouble', 'scripted:fanout=1,depth=0,latency_ms=20000,notes=100');
-    const page = await open(browser, `${door.url}/runs`, { ignoreHTTPSErrors: true });
+    const page = await open(browser, `${proxy.url}/runs`, { ignoreHTTPSErrors: true });
     const seen = streams(page);
-    await page.goto(`${door.url}/runs/${run}?tab=scratchpad`);
+    await page.goto(`${proxy.url}/runs/${run}?tab=scratchpad`);
     await connection(page, 'live');
     await treeItem(page, /^Write through trouble/).click();
     await until(() => text(page), (t) => t.includes('note 3,'), 'it begins');

@@ -1,5 +1,7 @@
 // Checks of the form for a new run, with the limits of the API.
 
+import type { Failure } from './api/client';
+
 export interface BudgetField {
   key:
     | 'maxDepth'
@@ -47,6 +49,12 @@ export function checkBudget(field: BudgetField, text: string | undefined): strin
   if (!Number.isFinite(value) || !whole || value < field.least || value > field.most)
     return `Give a ${field.key === 'dollars' ? 'number' : 'whole number'} from ${field.least} to ${field.most}, or leave it empty.`;
   return '';
+}
+
+/** Why no run was started, for the person who asked for one. */
+export function notStarted(why: Failure): string {
+  if (why.kind === 'offline') return `${why.title}. The run may have started all the same. You can try again: it will not start twice.`;
+  return why.detail === '' ? why.title : why.detail;
 }
 
 /** The budgets of the request; a field that was left empty takes the server's default. */

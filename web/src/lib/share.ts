@@ -1,4 +1,4 @@
-// The same thing in the forms in which it is asked for elsewhere.
+// A run, node, event or document in the forms that other tools take: JSON, a URL, commands.
 
 import { toJson } from '@bufbuild/protobuf';
 import { DocumentSchema, type Document } from '../gen/treeagent/v1/document_service_pb';
@@ -7,7 +7,7 @@ import { token } from './api/token';
 import { eventJson } from './events';
 import type { GraphNode } from './projection/model';
 
-/** One form of a thing. A text that takes work to make, or that goes on changing, is made when one copies it. */
+/** One form. A function makes the text when it is copied: it takes work to make, or it goes on changing. */
 export interface Form {
   label: string;
   text: string | (() => string);
@@ -24,37 +24,55 @@ export function nodeUrl(runId: string, nodeId: string, seq: number | undefined):
   return `${location.origin}/runs/${runId}?${params.toString()}`;
 }
 
+/** Reads the token where the command runs: what is copied is passed on, and a token must not be. */
+const TOKEN_FILE = '"$TREE_AGENT_TOKEN_FILE"';
+
+/** Whether copied commands need a token. They read it from the file that TREE_AGENT_TOKEN_FILE names. */
+export const needsTokenFile = (): boolean => token.get() !== '';
+
 export function grpcurl(method: string, request: unknown): string {
   const plain = location.protocol === 'http:' ? '-plaintext ' : '';
   const port = location.port === '' ? (plain === '' ? '443' : '80') : location.port;
-  // Where a token is needed the line names a variable for it: what is copied is passed on, and a token must not be.
-  const access = token.get() === '' ? '' : '-H "authorization: Bearer $TOKEN" ';
-  return `grpcurl ${plain}${access}-d ${shellWord(JSON.stringify(request))} ${location.hostname}:${port} treeagent.v1.${method}`;
+  const access = needsTokenFile() ? `-H "authorization: Bearer $(cat ${TOKEN_FILE})" ` : '';
+  return `grpcurl ${plain}${access}-d ${shellWord(JSON.stringify(request))} ${shellWord(`${location.hostname}:${port}`)} treeagent.v1.${method}`;
+}
+
+/** A command line against the gateway that the page came from. */
+export function commandLine(...args: string[]): string {
+  const words = ['tree-agent', ...args, '--server', location.origin].map(shellWord);
+  if (needsTokenFile()) {
+    words.push('--token-file', TOKEN_FILE);
+    // The command line refuses this unless it is told to. The browser has sent the token over the same connection already.
+    if (location.protocol === 'http:' && !isLoopback(location.hostname)) words.push('--allow-plaintext-token');
+  }
+  return words.join(' ');
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(host);
 }
 
 /** A run as it is, or as it was after an event. */
 export function runForms(runId: string, seq: number | undefined, json: () => string): Form[] {
   const url = `${location.origin}/runs/${runId}`;
-  const server = `--server ${location.origin}`;
   return [
     { label: 'JSON', text: json },
     { label: 'URL', text: seq === undefined ? url : `${url}?seq=${seq}` },
     { label: 'grpcurl', text: grpcurl('RunService/GetGraph', { runId, ...(seq === undefined ? {} : { atSeq: seq }) }) },
-    { label: 'CLI', text: seq === undefined ? `tree-agent watch ${runId} ${server}` : `tree-agent graph ${runId} --at ${seq} ${server}` },
+    { label: 'CLI', text: seq === undefined ? commandLine('watch', runId) : commandLine('graph', runId, '--at', String(seq)) },
   ];
 }
 
 export function nodeForms(runId: string, node: GraphNode, seq: number | undefined): Form[] {
-  const server = `--server ${location.origin}`;
   return [
     { label: 'JSON', text: JSON.stringify(node, null, 2) },
     { label: 'URL', text: nodeUrl(runId, node.id, seq) },
     { label: 'grpcurl', text: grpcurl('RunService/ListEvents', { runId, nodeId: node.id }) },
-    { label: 'CLI', text: `tree-agent events ${runId} --node ${node.id} ${server}` },
+    { label: 'CLI', text: commandLine('events', runId, '--node', node.id) },
   ];
 }
 
-/** One event: the log after the one before it, cut after one. */
+/** One event: the first of those after the event before it. */
 export function eventForms(runId: string, event: Event): Form[] {
   const before = Number(event.seq) - 1;
   const params = new URLSearchParams({ node: event.nodeId, seq: String(event.seq), side: 'events' });
@@ -62,7 +80,7 @@ export function eventForms(runId: string, event: Event): Form[] {
     { label: 'JSON', text: eventJson(event) },
     { label: 'URL', text: `${location.origin}/runs/${runId}?${params.toString()}` },
     { label: 'grpcurl', text: grpcurl('RunService/ListEvents', { runId, afterSeq: before, pageSize: 1 }) },
-    { label: 'CLI', text: `tree-agent events ${runId} --after-seq ${before} --server ${location.origin} -o jsonl | head -n 1` },
+    { label: 'CLI', text: `${commandLine('events', runId, '--after-seq', String(before), '-o', 'jsonl')} | head -n 1` },
   ];
 }
 
@@ -72,7 +90,7 @@ export function documentForms(runId: string, nodeId: string, tab: string, docume
     ...(document?.summary?.documentId !== documentId ? [] : [{ label: 'JSON', text: JSON.stringify(toJson(DocumentSchema, document), null, 2) }]),
     { label: 'URL', text: `${nodeUrl(runId, nodeId, undefined)}&tab=${tab}` },
     { label: 'grpcurl', text: grpcurl('DocumentService/GetDocument', { documentId }) },
-    { label: 'CLI', text: `tree-agent doc ${documentId} --server ${location.origin}` },
+    { label: 'CLI', text: commandLine('doc', documentId) },
   ];
 }
 
@@ -81,7 +99,7 @@ export async function copy(text: string): Promise<boolean> {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    // Pages that are not secure have no clipboard; a selection still copies.
+    // Pages that are neither HTTPS nor localhost have no clipboard API, but a selection can be copied.
     const area = document.createElement('textarea');
     area.value = text;
     area.className = 'sr';
