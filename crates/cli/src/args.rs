@@ -1,6 +1,7 @@
 //! The command line's shape.
 
 use clap::{Args, Parser, Subcommand};
+use tree_agent_runtime::channel::ConnectArgs;
 use tree_agent_runtime::credentials::TokenArgs;
 
 use crate::commands::{
@@ -37,6 +38,8 @@ pub(crate) struct Global {
     pub(crate) output: Format,
     #[command(flatten)]
     pub(crate) token: TokenArgs,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
     /// What is logged on stderr, such as info or tree_agent_driver=debug,info [default: warn; dev: info]
     #[arg(long, global = true, value_name = "FILTER", env = "TREE_AGENT_LOG")]
     pub(crate) log: Option<String>,

@@ -5,8 +5,6 @@ pub(crate) mod watch;
 use std::time::Duration;
 
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::service::interceptor::InterceptedService;
-use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 pub(crate) use tree_agent_contract::error::root_cause;
 use tree_agent_contract::{ProjectId, RunId, RunSummary, limits};
@@ -15,12 +13,11 @@ use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
 use tree_agent_proto::v1::project_service_client::ProjectServiceClient;
 use tree_agent_proto::v1::run_service_client::RunServiceClient;
+use tree_agent_runtime::channel::{ConnectError, Connector, Peers};
 use tree_agent_runtime::credentials::Credentials;
 
 use crate::error::{CliError, is_transient};
 
-/// How long to wait for a TCP connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one call that is not a stream may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Times that a call which is safe to repeat is made before its failure counts.
@@ -33,55 +30,40 @@ const ANSWER_BYTES: usize = 2 * limits::GRAPH_BYTES;
 /// A connection to a server. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
-    channel: Door,
+    channel: Peers,
     credentials: Credentials,
     server: String,
 }
 
-/// Every call shows the token, if there is one.
-pub(crate) type Door = InterceptedService<Channel, Credentials>;
-
 impl Client {
     /// Connects, so that a server that is not there is noticed before anything is begun.
-    pub(crate) async fn connect(server: &str, credentials: Credentials) -> Result<Self, CliError> {
-        let bad = |why: String| {
-            CliError::Usage(format!(
-                "--server {server:?}: {why}; expected a URL such as http://127.0.0.1:7400"
-            ))
-        };
-        if !server.starts_with("http://") {
-            return Err(bad("is not an http:// URL".into()));
-        }
-        let endpoint = Endpoint::from_shared(server.to_owned()).map_err(|e| bad(e.to_string()))?;
-        if endpoint.uri().host().is_none_or(str::is_empty) {
-            return Err(bad("names no host".into()));
-        }
-        let channel = endpoint
-            .connect_timeout(CONNECT_TIMEOUT)
-            .http2_keep_alive_interval(Duration::from_secs(10))
-            .keep_alive_timeout(Duration::from_secs(10))
-            .tcp_nodelay(true)
-            .connect()
-            .await
-            .map_err(|e| CliError::Unreachable { server: server.to_owned(), reason: root_cause(&e) })?;
-        let channel = InterceptedService::new(channel, credentials.clone());
-        Ok(Self { channel, credentials, server: server.to_owned() })
+    pub(crate) async fn connect(server: &str, connector: &Connector) -> Result<Self, CliError> {
+        let channel = connector.connect(server).await.map_err(|error| match error {
+            ConnectError::Transport(error) => {
+                CliError::Unreachable { server: server.to_owned(), reason: root_cause(&error) }
+            }
+            ConnectError::Url => CliError::Usage(format!(
+                "--server {server:?} is not a URL such as http://127.0.0.1:7400 or https://example.org"
+            )),
+            ConnectError::Plaintext(error) => CliError::Usage(format!("--server {server:?}: {error}")),
+        })?;
+        Ok(Self { channel, credentials: connector.credentials().clone(), server: server.to_owned() })
     }
 
     /// The run service.
-    pub(crate) fn runs(&self) -> RunServiceClient<Door> {
+    pub(crate) fn runs(&self) -> RunServiceClient<Peers> {
         RunServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     /// The document service.
-    pub(crate) fn documents(&self) -> DocumentServiceClient<Door> {
+    pub(crate) fn documents(&self) -> DocumentServiceClient<Peers> {
         DocumentServiceClient::new(self.channel.clone())
             .max_decoding_message_size(ANSWER_BYTES)
             .max_encoding_message_size(limits::MESSAGE_BYTES)
     }
 
     /// The project service.
-    pub(crate) fn projects(&self) -> ProjectServiceClient<Door> {
+    pub(crate) fn projects(&self) -> ProjectServiceClient<Peers> {
         ProjectServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 

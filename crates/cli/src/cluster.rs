@@ -17,9 +17,11 @@ use tree_agent_driver::DriverConfig;
 use tree_agent_event_gateway::AuthArgs;
 use tree_agent_fanout::{Fanout, InProcessFanout};
 use tree_agent_model::{LlmArgs, LlmConfig, RoleArgs, RoleConfig, ToolsArgs};
+use tree_agent_runtime::channel::{ConnectArgs, Connector};
 use tree_agent_runtime::config::{Problems, RoleUrls};
-use tree_agent_runtime::credentials::{Credentials, TokenArgs};
+use tree_agent_runtime::credentials::TokenArgs;
 use tree_agent_runtime::listen::bind;
+use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_store::Store;
 use tree_agent_store::embedded::EmbeddedStore;
 
@@ -60,11 +62,11 @@ impl Embedded {
     }
 }
 
-/// Who may call the gateway of an embedded cluster, and what its own roles show to it.
+/// Who may call the gateway of an embedded cluster, and how its own roles call it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Access {
     pub(crate) auth: AuthArgs,
-    pub(crate) credentials: Credentials,
+    pub(crate) connector: Connector,
 }
 
 /// The four services at work.
@@ -92,11 +94,12 @@ impl Cluster {
             gateway: "http://127.0.0.1:7400".to_owned(),
             model: model.to_owned(),
             token: TokenArgs::default(),
+            connect: ConnectArgs::default(),
             llm: embedded.llm.clone(),
         };
         let role = role.check(&mut problems);
         let auth = access.auth.check(&mut problems);
-        if auth.is_some() && access.credentials.is_none() {
+        if auth.is_some() && access.connector.credentials().is_none() {
             let text = "is not set, and TREE_AGENT_TOKEN neither; the roles of this process read documents through its \
                 gateway, which asks for tokens, so they need one of their own";
             problems.add("TREE_AGENT_TOKEN_FILE", text);
@@ -115,20 +118,31 @@ impl Cluster {
         let gateway = url(address);
         let gateways =
             vec![gateway.parse().map_err(|e| CliError::Other(format!("{gateway} is not a URL: {e}")))?];
-        let role = RoleConfig { gateways, credentials: access.credentials.clone(), ..role };
+        // The gateway is in this process, so the token does not cross a network.
+        let connector = access.connector.clone().allow_plaintext_token();
+        let role = RoleConfig { gateways, connector, ..role };
         let model = role.default_model().to_owned();
-        let roles = RoleUrls { planners, executors, aggregators };
+        // Nobody outside this process knows it, so nobody else can call the roles.
+        let role_token = RoleToken::random();
+        let connector = Connector::default().with_credentials(role_token.credentials());
+        let roles = RoleUrls { planners, executors, aggregators, connector };
         let planner_config = tree_agent_planner::Config {
             role: role.clone(),
+            role_token: role_token.clone(),
             driver: DriverConfig::new(format!("embedded-{}", std::process::id())),
             peers: roles.clone(),
             drain: DRAIN,
             metrics: None,
         };
         let executor_role = RoleConfig { servers, ..role.clone() };
-        let executor_config =
-            tree_agent_executor::Config { role: executor_role, drain: DRAIN, metrics: None };
-        let aggregator_config = tree_agent_aggregator::Config { role, drain: DRAIN, metrics: None };
+        let executor_config = tree_agent_executor::Config {
+            role: executor_role,
+            role_token: role_token.clone(),
+            drain: DRAIN,
+            metrics: None,
+        };
+        let aggregator_config =
+            tree_agent_aggregator::Config { role, role_token, drain: DRAIN, metrics: None };
         let gateway_config =
             tree_agent_event_gateway::Config { drain: DRAIN, roles, auth, ..Default::default() };
 

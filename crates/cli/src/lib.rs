@@ -15,8 +15,8 @@ mod view;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tree_agent_runtime::channel::Connector;
 use tree_agent_runtime::config::Problems;
-use tree_agent_runtime::credentials::Credentials;
 use tree_agent_runtime::telemetry::{self, LogFormat};
 
 use crate::args::{Cli, Command, Global};
@@ -27,6 +27,7 @@ use crate::output::Output;
 
 /// Parses the arguments, does what they say, and reports how it went.
 pub fn main() -> ExitCode {
+    tree_agent_security::install_crypto_provider();
     let cli = Cli::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -54,20 +55,20 @@ pub fn main() -> ExitCode {
 /// What every command is given.
 pub(crate) struct Context {
     server: String,
-    /// What servers are shown that ask for a token.
-    credentials: Credentials,
+    /// How the server is connected to, with the token for servers that ask for one.
+    connector: Connector,
     out: Output,
 }
 
 impl Context {
     /// A connection to the server.
     async fn connect(&self) -> Result<Client, CliError> {
-        Client::connect(&self.server, self.credentials.clone()).await
+        Client::connect(&self.server, &self.connector).await
     }
 }
 
 async fn start(cli: Cli) -> Result<Exit, CliError> {
-    let Global { server, output, token, log } = cli.global;
+    let Global { server, output, token, connect, log } = cli.global;
     let filter = match &cli.command {
         _ if log.is_some() => log.unwrap_or_default(),
         Command::Dev(_) => "info,refinery_core=warn".to_owned(),
@@ -76,9 +77,9 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
     let _telemetry =
         telemetry::init("cli", &filter, LogFormat::Text).map_err(|e| CliError::Usage(e.to_string()))?;
     let mut problems = Problems::default();
-    let credentials = token.check(&mut problems);
+    let connector = connect.check(&mut problems).with_credentials(token.check(&mut problems));
     problems.finish().map_err(|e| CliError::Usage(e.to_string()))?;
-    let context = Context { server, credentials, out: Output::detect(output) };
+    let context = Context { server, connector, out: Output::detect(output) };
     match cli.command {
         Command::Dev(dev) => dev.run(&context).await,
         Command::Run(run) => run.run(&context).await,

@@ -12,6 +12,7 @@ use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
 use tree_agent_proto::v1::run_service_client::RunServiceClient;
 use tree_agent_runtime::channel::{self, Peers};
+use tree_agent_security::SharedSecret;
 use tree_agent_testkit::ports::Port;
 use tree_agent_testkit::proxy::Proxy;
 use tree_agent_testkit::services::{PrivatePostgres, PrivateRedis};
@@ -134,6 +135,7 @@ impl Cluster {
         let storage = [
             ("TREE_AGENT_DATABASE_URL", self.database_url.clone()),
             ("TREE_AGENT_REDIS_URL", self.redis.url()),
+            ("TREE_AGENT_FANOUT_KEY", SharedSecret::random().expose().to_owned()),
         ];
         let proxy = |upstream| Proxy::start(upstream).expect("a proxy starts");
         self.to_postgres = options.postgres_proxy.then(|| proxy(self.postgres.address()));
@@ -160,6 +162,7 @@ impl Cluster {
         let role = [("TREE_AGENT_GATEWAY", urls(gateways.iter().map(Port::address)))];
         let common = [
             ("TREE_AGENT_LOG", "info,tree_agent_runtime::request=debug".to_owned()),
+            ("TREE_AGENT_ROLE_TOKEN", SharedSecret::random().expose().to_owned()),
             ("NO_COLOR", "1".into()),
         ];
         let make = |name: &str, ports: Vec<Port>, settings: &[&[(&str, String)]]| -> Vec<Process> {

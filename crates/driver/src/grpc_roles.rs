@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use http::Uri;
 use tokio::time::{Instant, timeout, timeout_at};
 use tonic::{Code, Request, Status, Streaming};
 use tracing::Instrument;
@@ -17,7 +16,8 @@ use tree_agent_proto::internal::v1::aggregator_service_client::AggregatorService
 use tree_agent_proto::internal::v1::executor_service_client::ExecutorServiceClient;
 use tree_agent_proto::internal::v1::planner_service_client::PlannerServiceClient;
 use tree_agent_proto::{Wire, internal::v1 as pb, role_error};
-use tree_agent_runtime::channel::{Peers, balanced};
+use tree_agent_runtime::channel::Peers;
+use tree_agent_runtime::config::RoleUrls;
 use tree_agent_runtime::{Metrics, telemetry};
 
 use crate::metrics::RoleStats;
@@ -41,13 +41,14 @@ pub struct GrpcRoles {
 
 impl GrpcRoles {
     /// Clients of the services at these URLs, connected when first used. Must be called in a runtime.
-    pub fn new(planners: &[Uri], executors: &[Uri], aggregators: &[Uri]) -> Self {
+    pub fn new(urls: &RoleUrls) -> Self {
+        let connector = &urls.connector;
         Self {
-            planner: PlannerServiceClient::new(balanced(planners))
+            planner: PlannerServiceClient::new(connector.balanced(&urls.planners))
                 .max_decoding_message_size(limits::MESSAGE_BYTES),
-            executor: ExecutorServiceClient::new(balanced(executors))
+            executor: ExecutorServiceClient::new(connector.balanced(&urls.executors))
                 .max_decoding_message_size(limits::MESSAGE_BYTES),
-            aggregator: AggregatorServiceClient::new(balanced(aggregators))
+            aggregator: AggregatorServiceClient::new(connector.balanced(&urls.aggregators))
                 .max_decoding_message_size(limits::MESSAGE_BYTES),
             heartbeat: HEARTBEAT,
             stats: RoleStats::default(),

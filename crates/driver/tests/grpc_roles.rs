@@ -14,6 +14,7 @@ use tree_agent_driver::{GrpcRoles, Roles, Updates};
 use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, RoleCall};
 use tree_agent_proto::internal::v1::planner_service_server::{PlannerService, PlannerServiceServer};
 use tree_agent_proto::{Wire, internal::v1 as pb, role_status};
+use tree_agent_runtime::config::RoleUrls;
 
 type Answer = Vec<Result<pb::PlanResponse, Status>>;
 
@@ -90,6 +91,12 @@ fn call(timeout_ms: u64) -> RoleCall {
     }
 }
 
+/// Every role at one URL.
+fn everywhere(url: http::Uri) -> RoleUrls {
+    let urls = vec![url];
+    RoleUrls { planners: urls.clone(), executors: urls.clone(), aggregators: urls, ..RoleUrls::default() }
+}
+
 /// Calls a planner that answers like this; returns the updates as well.
 async fn ask(
     answer: Answer,
@@ -97,13 +104,12 @@ async fn ask(
     timeout_ms: u64,
 ) -> (Result<CallOutput, RoleError>, Vec<RoleUpdate>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let urls: [http::Uri; 1] =
-        [format!("http://{}", listener.local_addr().expect("bound")).parse().expect("a url")];
+    let url = format!("http://{}", listener.local_addr().expect("bound")).parse().expect("a url");
     let server = tonic::transport::Server::builder()
         .add_service(PlannerServiceServer::new(Scripted { answer, hang }))
         .serve_with_incoming(TcpListenerStream::new(listener));
     let server = tokio::spawn(server);
-    let roles = GrpcRoles::new(&urls, &urls, &urls).heartbeat(Duration::from_millis(300));
+    let roles = GrpcRoles::new(&everywhere(url)).heartbeat(Duration::from_millis(300));
     let call = call(timeout_ms);
     let (updates, mut received) = Updates::apart(call.key, 16);
     let result = roles.call(call, updates).await;
@@ -185,8 +191,8 @@ async fn a_typed_failure_keeps_its_type() {
 
 #[tokio::test]
 async fn nobody_there_is_unreachable() {
-    let urls = [http::Uri::from_static("http://127.0.0.1:1")];
-    let roles = GrpcRoles::new(&urls, &urls, &urls).heartbeat(Duration::from_millis(300));
+    let roles = GrpcRoles::new(&everywhere(http::Uri::from_static("http://127.0.0.1:1")))
+        .heartbeat(Duration::from_millis(300));
     let call = call(5_000);
     let (updates, _received) = Updates::apart(call.key, 1);
     assert_eq!(kind(roles.call(call, updates).await), RoleErrorKind::Unreachable);

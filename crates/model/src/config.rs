@@ -6,8 +6,9 @@ use std::sync::Arc;
 use http::Uri;
 use tree_agent_contract::ModelProblem;
 use tree_agent_contract::role::RoleError;
+use tree_agent_runtime::channel::{ConnectArgs, Connector};
 use tree_agent_runtime::config::Problems;
-use tree_agent_runtime::credentials::{Credentials, TokenArgs};
+use tree_agent_runtime::credentials::TokenArgs;
 use tree_agent_tools::{GatewayDocuments, McpConfig, McpServers, ToolRegistry};
 
 use crate::llm::{LanguageModels, LlmArgs};
@@ -33,6 +34,9 @@ pub struct RoleArgs {
     /// What gateways that ask for a token are shown.
     #[command(flatten)]
     pub token: TokenArgs,
+    /// How other services are connected to.
+    #[command(flatten)]
+    pub connect: ConnectArgs,
     /// The language models.
     #[command(flatten)]
     pub llm: LlmArgs,
@@ -46,13 +50,10 @@ impl RoleArgs {
         if let Err(error) = &models {
             problems.add("TREE_AGENT_MODEL", &error.message);
         }
-        RoleConfig {
-            gateways: problems.urls("TREE_AGENT_GATEWAY", &self.gateway),
-            credentials: self.token.check(problems),
-            model: self.model.clone(),
-            language,
-            servers: McpConfig::default(),
-        }
+        let connector = self.connect.check(problems).with_credentials(self.token.check(problems));
+        let gateways = problems.urls("TREE_AGENT_GATEWAY", &self.gateway);
+        connector.check_urls("TREE_AGENT_GATEWAY", &gateways, problems);
+        RoleConfig { gateways, connector, model: self.model.clone(), language, servers: McpConfig::default() }
     }
 }
 
@@ -82,8 +83,8 @@ impl ToolsArgs {
 pub struct RoleConfig {
     /// The event-gateways: where tools find documents.
     pub gateways: Vec<Uri>,
-    /// What they are shown when they ask for a token.
-    pub credentials: Credentials,
+    /// How they are connected to, with the token that they are sent.
+    pub connector: Connector,
     /// The model for runs that name none; empty for `llm` or `offline`, whichever there is.
     pub model: String,
     /// The MCP servers whose tools the role gets.
@@ -112,10 +113,8 @@ impl RoleConfig {
     /// is up; fails only for an unknown model. Must be called in a runtime.
     pub fn server(&self) -> Result<RoleServer, RoleError> {
         let models = Models::with_language_models(&self.model, self.language.clone())?;
-        let tools = ToolRegistry::new(Arc::new(GatewayDocuments::connect_lazy(
-            &self.gateways,
-            self.credentials.clone(),
-        )));
+        let tools =
+            ToolRegistry::new(Arc::new(GatewayDocuments::connect_lazy(&self.gateways, &self.connector)));
         Ok(RoleServer::new(models, tools.with_servers(McpServers::start(self.servers.clone()))))
     }
 }

@@ -15,6 +15,7 @@ use tree_agent_proto::internal::v1::aggregator_service_server::AggregatorService
 use tree_agent_proto::internal::v1::executor_service_server::ExecutorService;
 use tree_agent_proto::internal::v1::planner_service_server::PlannerService;
 use tree_agent_runtime::Server;
+use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_runtime::server::ServeError;
 
 use crate::config::RoleConfig;
@@ -47,6 +48,8 @@ role_service!(AggregatorService, aggregate, AggregateStream, AggregateInput, Agg
 pub struct ServiceConfig {
     /// Its model and where its tools find documents.
     pub role: RoleConfig,
+    /// What callers must show.
+    pub role_token: RoleToken,
     /// How long calls in flight get to end after shutdown.
     pub drain: Duration,
     /// Where metrics are served; `None` for beside the calls.
@@ -75,15 +78,17 @@ impl ServiceConfig {
     ) -> Result<(), ServiceError> {
         let server = self.role.server()?;
         let routes = role(server.clone()).metrics_at(self.metrics);
-        Ok(server.serve(routes, self.drain, listener, shutdown).await?)
+        Ok(server.serve(routes, self.role_token, self.drain, listener, shutdown).await?)
     }
 }
 
 impl RoleServer {
-    /// Serves `server`, which holds the role, with the check of models and the metrics of calls beside it.
+    /// Serves `server`, which holds the role, with the check of models and the metrics of calls beside it. Callers must show
+    /// `token`, except to health.
     pub async fn serve(
         &self,
         server: Server,
+        token: RoleToken,
         drain: Duration,
         listener: TcpListener,
         shutdown: CancellationToken,
@@ -91,6 +96,6 @@ impl RoleServer {
         let server = server
             .service_formerly_at(self.model_service(), &[FORMER_CHECK_MODEL])
             .measure(|metrics| self.measure(metrics));
-        server.drain(drain).serve(listener, shutdown).await
+        server.drain(drain).serve_wrapped(listener, shutdown, |routes| token.guard(routes)).await
     }
 }

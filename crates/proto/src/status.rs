@@ -30,8 +30,14 @@ pub fn role_status(error: &RoleError) -> Status {
 pub fn role_error(status: &Status) -> RoleError {
     let info = status.get_details_error_info().filter(|info| info.domain == ERROR_DOMAIN);
     let kind = info.and_then(|info| info.reason.parse().ok()).unwrap_or(match status.code() {
-        // An instance of another version may lack the method; during an upgrade another instance has it.
-        Code::Unimplemented | Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Aborted => {
+        // An instance of another version may lack the method, and one with another role token accepts nothing; during an
+        // upgrade, or while the token is being replaced, another instance answers.
+        Code::Unimplemented
+        | Code::Unauthenticated
+        | Code::Unavailable
+        | Code::Unknown
+        | Code::Cancelled
+        | Code::Aborted => {
             RoleErrorKind::Unreachable
         }
         Code::DeadlineExceeded => RoleErrorKind::Timeout,
@@ -41,8 +47,7 @@ pub fn role_error(status: &Status) -> RoleError {
         | Code::NotFound
         | Code::FailedPrecondition
         | Code::OutOfRange
-        | Code::PermissionDenied
-        | Code::Unauthenticated => RoleErrorKind::Rejected,
+        | Code::PermissionDenied => RoleErrorKind::Rejected,
         _ => RoleErrorKind::Internal,
     });
     RoleError::new(kind, status.message())

@@ -1,21 +1,33 @@
-//! Client channels that spread calls over replicas.
+//! Connections to other services: whom they trust, which token they send, and how calls spread over replicas.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use clap::builder::BoolishValueParser;
 use http::Uri;
+use http::uri::Scheme;
+use rustls::pki_types::ServerName;
 use tokio::sync::mpsc::Sender;
+use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::channel::Change;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
+use tonic::{Code, Request, Status};
+use tree_agent_security::{Roots, install_crypto_provider};
 
+use crate::config::Problems;
+use crate::credentials::Credentials;
+use crate::errors::{self, chain};
 use crate::telemetry::TraceContext;
 
-/// A channel over all replicas of a service; each call goes to one of them and carries the trace context.
+/// A channel over all replicas of a service; each call goes to one of them and carries the trace context and the token, if
+/// there is one.
 /// A call to a replica that is gone fails with `UNAVAILABLE` (or `UNKNOWN`, when its connection broke):
 /// repeat it, and another replica gets it. While no replica is known calls wait: give them a deadline.
-pub type Peers = InterceptedService<Channel, TraceContext>;
+pub type Peers = InterceptedService<Channel, RequestMetadata>;
 
 const RESOLVE_EVERY: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -25,77 +37,346 @@ const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 const STREAM_WINDOW: u32 = 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 
-/// One replica: which of the URLs it came from, and its address.
-type Key = (usize, SocketAddr);
+/// How clients connect to other services.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ConnectArgs {
+    /// A PEM file with the certificate authorities to trust, instead of the system's, for https:// and rediss:// URLs
+    #[arg(long, global = true, env = "TREE_AGENT_CA_FILE", value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+    /// Send tokens over plain http:// also to other machines; whoever listens on the network can then use them
+    #[arg(
+        long,
+        global = true,
+        env = "TREE_AGENT_ALLOW_PLAINTEXT_TOKEN",
+        value_parser = BoolishValueParser::new()
+    )]
+    pub allow_plaintext_token: bool,
+}
 
-/// A channel to `urls`, connected lazily. A URL with a host name stands for every address that the name resolves
-/// to, looked up again every five seconds; addresses that disappear are dropped. Must be called in a runtime.
+impl ConnectArgs {
+    /// Reads the file of authorities; what is wrong is noted in `problems`.
+    pub fn check(&self, problems: &mut Problems) -> Connector {
+        let file = self.ca_file.as_deref().filter(|path| !path.as_os_str().is_empty());
+        let roots = file.map(|path| {
+            Roots::file(path).unwrap_or_else(|error| {
+                problems.add("TREE_AGENT_CA_FILE", chain(&error));
+                Roots::default()
+            })
+        });
+        Connector {
+            roots: roots.unwrap_or_default(),
+            credentials: Credentials::default(),
+            allow_plaintext_token: self.allow_plaintext_token,
+        }
+    }
+}
+
+/// Makes channels to other services. By default it trusts the system's certificate authorities and sends no token.
+/// Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Connector {
+    roots: Roots,
+    credentials: Credentials,
+    allow_plaintext_token: bool,
+}
+
+/// Why a URL cannot be connected to.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// It is not the URL of a server.
+    #[error("is not an http:// or https:// URL with a host")]
+    Url,
+    /// The token would be sent in clear.
+    #[error(transparent)]
+    Plaintext(#[from] PlaintextToken),
+    /// Nobody answers, or the server's certificate is not accepted.
+    #[error("no connection")]
+    Transport(#[from] tonic::transport::Error),
+}
+
+/// A token is not sent over plain HTTP to another machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a token would cross the network unencrypted to {0}; use an https:// URL, or allow it with --allow-plaintext-token \
+     (TREE_AGENT_ALLOW_PLAINTEXT_TOKEN=on)"
+)]
+pub struct PlaintextToken(String);
+
+impl Connector {
+    /// The same, sending the token of `credentials` with each call.
+    #[must_use]
+    pub fn with_credentials(mut self, credentials: Credentials) -> Self {
+        self.credentials = credentials;
+        self
+    }
+
+    /// The same, sending the token also over plain HTTP: for servers within this process, whatever address they have.
+    #[must_use]
+    pub const fn allow_plaintext_token(mut self) -> Self {
+        self.allow_plaintext_token = true;
+        self
+    }
+
+    /// The token that is sent.
+    pub const fn credentials(&self) -> &Credentials {
+        &self.credentials
+    }
+
+    /// The certificate authorities that are trusted.
+    pub const fn roots(&self) -> &Roots {
+        &self.roots
+    }
+
+    /// Notes in `problems`, under `name`, a URL to which the token may not be sent.
+    pub fn check_urls(&self, name: &str, urls: &[Uri], problems: &mut Problems) {
+        if let Err(refused) = self.check_plaintext(urls) {
+            problems.add(name, refused);
+        }
+    }
+
+    fn check_plaintext(&self, urls: &[Uri]) -> Result<(), PlaintextToken> {
+        if self.credentials.is_none() || self.allow_plaintext_token {
+            return Ok(());
+        }
+        let open = urls.iter().find(|url| !is_https(url) && !is_loopback(url));
+        open.map_or(Ok(()), |url| Err(PlaintextToken(host(url).to_owned())))
+    }
+
+    /// A channel to `urls`, connected lazily. A URL with a host name stands for every address that the name resolves
+    /// to, looked up again every five seconds; addresses that disappear are dropped. When the token may not be sent to one
+    /// of the URLs, every call fails and says so. Must be called in a runtime.
+    pub fn balanced(&self, urls: &[Uri]) -> Peers {
+        let (channel, changes) = Channel::balance_channel::<Replica>(urls.len() + 64);
+        for (index, url) in urls.iter().enumerate() {
+            let replicas = Replicas::of(index, url, self);
+            match replicas.host.parse::<IpAddr>() {
+                Ok(ip) => {
+                    // There is room for every URL.
+                    let _ = changes.try_send(replicas.insert(SocketAddr::new(ip, replicas.port)));
+                }
+                Err(_) => {
+                    tokio::spawn(replicas.follow(changes.clone()));
+                }
+            }
+        }
+        InterceptedService::new(channel, self.metadata(urls))
+    }
+
+    /// A single connection, made lazily, without balancing.
+    pub fn single(&self, url: Uri) -> Peers {
+        let metadata = self.metadata(std::slice::from_ref(&url));
+        InterceptedService::new(self.endpoint(url).connect_lazy(), metadata)
+    }
+
+    /// A single connection, made now: a server that is not there, or whose certificate is not accepted, is noticed.
+    pub async fn connect(&self, url: &str) -> Result<Peers, ConnectError> {
+        let url: Uri = url.parse().ok().filter(is_server_url).ok_or(ConnectError::Url)?;
+        let urls = std::slice::from_ref(&url);
+        self.check_plaintext(urls)?;
+        let metadata = self.metadata(urls);
+        Ok(InterceptedService::new(self.endpoint(url).connect().await?, metadata))
+    }
+
+    fn metadata(&self, urls: &[Uri]) -> RequestMetadata {
+        let refused = self.check_plaintext(urls).err();
+        RequestMetadata { credentials: self.credentials.clone(), refused: refused.map(Arc::new) }
+    }
+
+    fn endpoint(&self, url: Uri) -> Endpoint {
+        let tls = is_https(&url).then(|| self.tls(host(&url)));
+        tuned(Endpoint::from(url), tls)
+    }
+
+    /// The TLS settings for a server whose certificate must name `host`.
+    fn tls(&self, host: &str) -> ClientTlsConfig {
+        install_crypto_provider();
+        ClientTlsConfig::new().domain_name(host).trust_anchors(self.roots.store().roots.iter().cloned())
+    }
+}
+
+/// A channel to `urls` by a default [`Connector`].
 pub fn balanced(urls: &[Uri]) -> Peers {
-    let (channel, changes) = Channel::balance_channel::<Key>(urls.len() + 64);
-    for (index, url) in urls.iter().enumerate() {
-        let port = url.port_u16().unwrap_or(80);
-        let host = url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-        match host.parse::<IpAddr>() {
-            Ok(ip) => {
-                let address = SocketAddr::new(ip, port);
-                // There is room for every URL.
-                let _ = changes.try_send(Change::Insert((index, address), endpoint(address, url)));
-            }
-            Err(_) => {
-                tokio::spawn(follow(index, url.clone(), host, port, changes.clone()));
-            }
-        }
-    }
-    InterceptedService::new(channel, TraceContext)
+    Connector::default().balanced(urls)
 }
 
-/// A single connection, made lazily, without balancing.
+/// A single connection by a default [`Connector`].
 pub fn single(url: Uri) -> Peers {
-    InterceptedService::new(tuned(Endpoint::from(url)).connect_lazy(), TraceContext)
+    Connector::default().single(url)
 }
 
-/// Keeps the replicas behind a host name up to date until the channel is dropped.
-async fn follow(index: usize, url: Uri, host: String, port: u16, changes: Sender<Change<Key, Endpoint>>) {
-    let mut known = HashSet::new();
-    loop {
-        match tokio::net::lookup_host((host.as_str(), port)).await {
-            Ok(addresses) => {
-                let now: HashSet<_> = addresses.collect();
-                for address in now.difference(&known) {
-                    let change = Change::Insert((index, *address), endpoint(*address, &url));
-                    if changes.send(change).await.is_err() {
-                        return;
-                    }
-                }
-                for address in known.difference(&now) {
-                    if changes.send(Change::Remove((index, *address))).await.is_err() {
-                        return;
-                    }
-                }
-                known = now;
-            }
-            // What was known stays in use: a name service that is down must not take the cluster down.
-            Err(error) => tracing::warn!(host, "cannot look the host up: {error}"),
+/// Adds the trace context and the token to each call.
+#[derive(Clone, Debug)]
+pub struct RequestMetadata {
+    credentials: Credentials,
+    refused: Option<Arc<PlaintextToken>>,
+}
+
+impl Interceptor for RequestMetadata {
+    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(refused) = &self.refused {
+            let message = refused.to_string();
+            return Err(errors::status(Code::FailedPrecondition, "PLAINTEXT_TOKEN", message));
         }
-        tokio::select! {
-            () = changes.closed() => return,
-            () = tokio::time::sleep(RESOLVE_EVERY) => {}
-        }
+        self.credentials.call(TraceContext.call(request)?)
     }
 }
 
-fn endpoint(address: SocketAddr, url: &Uri) -> Endpoint {
-    let at = Uri::builder().scheme("http").authority(address.to_string()).path_and_query("/").build();
-    tuned(Endpoint::from(at.expect("an address is a valid authority"))).origin(url.clone())
+/// Whether `url` has a scheme that we speak and a host that a certificate can name.
+pub(crate) fn is_server_url(url: &Uri) -> bool {
+    let host = host(url);
+    !host.is_empty()
+        && (url.scheme() == Some(&Scheme::HTTP) || is_https(url) && ServerName::try_from(host).is_ok())
 }
 
-fn tuned(endpoint: Endpoint) -> Endpoint {
-    endpoint
+fn is_https(url: &Uri) -> bool {
+    url.scheme() == Some(&Scheme::HTTPS)
+}
+
+/// The host without the brackets of an IPv6 address.
+fn host(url: &Uri) -> &str {
+    url.host().unwrap_or_default().trim_matches(['[', ']'])
+}
+
+/// Whether what is sent to `url` stays on this machine. Names below localhost do by definition (RFC 6761).
+fn is_loopback(url: &Uri) -> bool {
+    let host = host(url).to_ascii_lowercase();
+    let name = host.trim_end_matches('.');
+    match host.parse::<IpAddr>() {
+        Ok(ip) => ip.to_canonical().is_loopback(),
+        Err(_) => name == "localhost" || name.ends_with(".localhost"),
+    }
+}
+
+/// One replica: which of the URLs it came from, and its address.
+type Replica = (usize, SocketAddr);
+
+/// The replicas behind one URL.
+struct Replicas {
+    index: usize,
+    url: Uri,
+    host: String,
+    port: u16,
+    tls: Option<ClientTlsConfig>,
+}
+
+impl Replicas {
+    fn of(index: usize, url: &Uri, connector: &Connector) -> Self {
+        let host = host(url).to_owned();
+        let tls = is_https(url).then(|| connector.tls(&host));
+        let port = url.port_u16().unwrap_or(if tls.is_some() { 443 } else { 80 });
+        Self { index, url: url.clone(), host, port, tls }
+    }
+
+    /// Keeps the addresses of the host name up to date until the channel is dropped.
+    async fn follow(self, changes: Sender<Change<Replica, Endpoint>>) {
+        let mut known = HashSet::new();
+        loop {
+            match tokio::net::lookup_host((self.host.as_str(), self.port)).await {
+                Ok(addresses) => {
+                    let now: HashSet<_> = addresses.collect();
+                    for address in now.difference(&known) {
+                        if changes.send(self.insert(*address)).await.is_err() {
+                            return;
+                        }
+                    }
+                    for address in known.difference(&now) {
+                        if changes.send(Change::Remove((self.index, *address))).await.is_err() {
+                            return;
+                        }
+                    }
+                    known = now;
+                }
+                // What was known stays in use: a name service that is down must not take the cluster down.
+                Err(error) => tracing::warn!(host = self.host, "cannot look the host up: {error}"),
+            }
+            tokio::select! {
+                () = changes.closed() => return,
+                () = tokio::time::sleep(RESOLVE_EVERY) => {}
+            }
+        }
+    }
+
+    fn insert(&self, address: SocketAddr) -> Change<Replica, Endpoint> {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let at = Uri::builder().scheme(scheme).authority(address.to_string()).path_and_query("/").build();
+        let endpoint = Endpoint::from(at.expect("an address is a valid authority")).origin(self.url.clone());
+        Change::Insert((self.index, address), tuned(endpoint, self.tls.clone()))
+    }
+}
+
+fn tuned(endpoint: Endpoint, tls: Option<ClientTlsConfig>) -> Endpoint {
+    let endpoint = endpoint
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
         .http2_keep_alive_interval(KEEP_ALIVE)
         .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
         .keep_alive_while_idle(true)
         .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW);
+    match tls {
+        Some(tls) => endpoint.tls_config(tls).expect("the host of a URL is a name or an address"),
+        None => endpoint,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Uri {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn only_addresses_of_this_machine_are_loopback() {
+        for here in [
+            "http://127.0.0.1:1",
+            "http://127.1.2.3",
+            "http://[::1]:1",
+            "http://[::ffff:127.0.0.1]",
+            "http://localhost",
+            "http://LocalHost.:80",
+            "http://a.localhost",
+        ] {
+            assert!(is_loopback(&url(here)), "{here}");
+        }
+        for elsewhere in
+            ["http://10.0.0.1", "http://localhost.example", "http://127.0.0.1.example", "http://[::2]"]
+        {
+            assert!(!is_loopback(&url(elsewhere)), "{elsewhere}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_token_is_not_sent_in_clear_to_another_machine() {
+        let connector = Connector::default().with_credentials(Credentials::fixed("secret").unwrap());
+        let refused = |connector: &Connector, text: &str| connector.check_plaintext(&[url(text)]).is_err();
+        assert!(refused(&connector, "http://gateway:7400"));
+        for good in ["https://gateway:7400", "http://127.0.0.1:7400", "http://localhost:7400"] {
+            assert!(!refused(&connector, good), "{good}");
+        }
+        assert!(!refused(&Connector::default(), "http://gateway:7400"), "there is no token");
+        let allowed = Connector { allow_plaintext_token: true, ..connector.clone() };
+        assert!(!refused(&allowed, "http://gateway:7400"));
+
+        let mut problems = Problems::default();
+        connector.check_urls("TREE_AGENT_GATEWAY", &[url("http://gateway:7400")], &mut problems);
+        let text = problems.finish().unwrap_err().to_string();
+        assert!(
+            text.contains("TREE_AGENT_GATEWAY: a token would cross the network unencrypted to gateway"),
+            "{text}"
+        );
+        assert!(text.contains("--allow-plaintext-token"), "{text}");
+        // Also where nobody checked: no call gets as far as the network.
+        let mut metadata = connector.metadata(&[url("http://gateway:7400"), url("http://127.0.0.1:1")]);
+        assert_eq!(metadata.call(Request::new(())).unwrap_err().code(), Code::FailedPrecondition);
+        assert!(matches!(connector.connect("http://192.0.2.1:7400").await, Err(ConnectError::Plaintext(_))));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_the_url_of_a_server_is_refused() {
+        for bad in ["", "127.0.0.1:7400", "ftp://a", "http://", "/path", "https://-_-"] {
+            assert!(matches!(Connector::default().connect(bad).await, Err(ConnectError::Url)), "{bad}");
+        }
+    }
 }

@@ -5,9 +5,13 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use tree_agent_security::{SharedSecrets, private_files};
+
+use crate::channel::{Connector, is_server_url};
 use crate::telemetry::LogFormat;
 
 /// Where to listen, and how long to drain.
@@ -76,7 +80,7 @@ pub struct StorageArgs {
     #[arg(long, env = "TREE_AGENT_DATABASE_CONNECTIONS", value_name = "N", default_value = "8")]
     pub database_connections: String,
     /// The Redis server, such as redis://host:6379, or nodes of a Redis Cluster, such as
-    /// redis-cluster://host:6379,host2:6379.
+    /// redis-cluster://host:6379,host2:6379; rediss:// and rediss-cluster:// are over TLS.
     #[arg(
         long,
         env = "TREE_AGENT_REDIS_URL",
@@ -85,6 +89,10 @@ pub struct StorageArgs {
         hide_env_values = true
     )]
     pub redis_url: String,
+    /// A file with the key that authenticates what services publish over Redis; gateways and planners need the same one.
+    /// TREE_AGENT_FANOUT_KEY holds a key itself
+    #[arg(long, env = "TREE_AGENT_FANOUT_KEY_FILE", value_name = "FILE")]
+    pub fanout_key_file: Option<PathBuf>,
 }
 
 /// [`StorageArgs`], checked.
@@ -96,6 +104,8 @@ pub struct StorageConfig {
     pub database_connections: usize,
     /// The Redis server.
     pub redis_url: String,
+    /// What authenticates publications over Redis; without it they only say that there is something new in the log.
+    pub fanout_key: Option<SharedSecrets>,
 }
 
 impl StorageArgs {
@@ -108,6 +118,12 @@ impl StorageArgs {
             database_url: problems.required("TREE_AGENT_DATABASE_URL", self.database_url.as_deref(), remedy),
             database_connections: connections as usize,
             redis_url: self.redis_url.clone(),
+            fanout_key: Secret {
+                variable: "TREE_AGENT_FANOUT_KEY",
+                file_variable: "TREE_AGENT_FANOUT_KEY_FILE",
+                file: self.fanout_key_file.as_deref(),
+            }
+            .read(problems),
         }
     }
 }
@@ -140,15 +156,56 @@ pub struct RoleUrls {
     pub executors: Vec<http::Uri>,
     /// The aggregators.
     pub aggregators: Vec<http::Uri>,
+    /// How they are connected to, with the role token as its credentials.
+    pub connector: Connector,
 }
 
 impl RolesArgs {
-    /// Checks the arguments; what is wrong is noted in `problems`.
-    pub fn check(&self, problems: &mut Problems) -> RoleUrls {
-        RoleUrls {
-            planners: problems.urls("TREE_AGENT_PLANNERS", &self.planners),
-            executors: problems.urls("TREE_AGENT_EXECUTORS", &self.executors),
-            aggregators: problems.urls("TREE_AGENT_AGGREGATORS", &self.aggregators),
+    /// Checks the arguments; what is wrong is noted in `problems`. `connector` sends the role token.
+    pub fn check(&self, connector: Connector, problems: &mut Problems) -> RoleUrls {
+        let mut urls = |name, text: &str| {
+            let urls = problems.urls(name, text);
+            connector.check_urls(name, &urls, problems);
+            urls
+        };
+        let planners = urls("TREE_AGENT_PLANNERS", &self.planners);
+        let executors = urls("TREE_AGENT_EXECUTORS", &self.executors);
+        let aggregators = urls("TREE_AGENT_AGGREGATORS", &self.aggregators);
+        RoleUrls { planners, executors, aggregators, connector }
+    }
+}
+
+/// Secrets that services share: in a file, or in a variable. One is no flag, since command lines can be seen by everybody on
+/// a machine.
+pub(crate) struct Secret<'a> {
+    pub(crate) variable: &'static str,
+    pub(crate) file_variable: &'static str,
+    pub(crate) file: Option<&'a Path>,
+}
+
+impl Secret<'_> {
+    /// The secrets of the file, else those of the variable. What is wrong with them is noted in `problems`.
+    pub(crate) fn read(&self, problems: &mut Problems) -> Option<SharedSecrets> {
+        let Some(path) = self.file.filter(|path| !path.as_os_str().is_empty()) else {
+            let text = std::env::var(self.variable).ok().filter(|text| !text.trim().is_empty())?;
+            let secrets = SharedSecrets::parse(&text);
+            return secrets.map_err(|error| problems.add(self.variable, error)).ok();
+        };
+        let shown = path.display();
+        match std::fs::read_to_string(path) {
+            Ok(text) => {
+                private_files::warn_if_shared(path);
+                let secrets = SharedSecrets::parse(&text);
+                let unusable = |error| {
+                    problems
+                        .add(self.file_variable, format_args!("{shown} cannot be used: the secret {error}"));
+                };
+                secrets.map_err(unusable).ok()
+            }
+            Err(error) => {
+                problems.add(self.file_variable, format_args!("{shown} cannot be read: {error}"));
+                None
+            }
         }
     }
 }
@@ -161,6 +218,11 @@ impl Problems {
     /// Notes that `name` has a problem.
     pub fn add(&mut self, name: &str, message: impl fmt::Display) {
         self.0.push(format!("{name}: {message}"));
+    }
+
+    /// How many problems are noted.
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
     }
 
     /// Parses `text`; notes a problem that says what was `expected` when it is malformed.
@@ -206,8 +268,13 @@ impl Problems {
         let mut urls = Vec::new();
         for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
             match part.parse::<http::Uri>() {
-                Ok(uri) if uri.scheme_str() == Some("http") && uri.host().is_some() => urls.push(uri),
-                _ => self.add(name, format_args!("{part:?} is not a URL such as http://127.0.0.1:7402")),
+                Ok(url) if is_server_url(&url) => urls.push(url),
+                _ => self.add(
+                    name,
+                    format_args!(
+                        "{part:?} is not a URL such as http://127.0.0.1:7402 or https://example.org"
+                    ),
+                ),
             }
         }
         if urls.is_empty() && text.trim().is_empty() {
@@ -272,7 +339,7 @@ mod tests {
         let listen = ListenArgs { listen: None, metrics_listen: None, drain_seconds: "3".into() };
         assert_eq!(listen.address(7400, &mut problems).port(), 7400);
         assert_eq!(listen.drain(&mut problems), Duration::from_secs(3));
-        assert_eq!(problems.urls("X", "http://a:1,http://b:2").len(), 2);
+        assert_eq!(problems.urls("X", "http://a:1,https://b:2").len(), 2);
         problems.finish().unwrap();
     }
 }

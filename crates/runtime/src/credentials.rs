@@ -10,6 +10,8 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
+use tree_agent_security::private_files;
+
 use crate::config::Problems;
 
 /// How old what was read of a token file may be. A new token is in use after that at the latest.
@@ -29,6 +31,7 @@ impl TokenArgs {
     /// The credentials: those of the file, else those of the variable, else none. What is wrong is noted in `problems`.
     pub fn check(&self, problems: &mut Problems) -> Credentials {
         if let Some(path) = self.token_file.as_ref().filter(|path| !path.as_os_str().is_empty()) {
+            private_files::warn_if_shared(path);
             return Credentials::file(path).unwrap_or_else(|error| {
                 problems
                     .add("TREE_AGENT_TOKEN_FILE", format_args!("{} cannot be used: {error}", path.display()));

@@ -13,6 +13,7 @@ pub mod metrics;
 pub mod readiness;
 pub mod request;
 pub mod retry;
+pub mod role_token;
 pub mod server;
 pub mod shutdown;
 pub mod start;

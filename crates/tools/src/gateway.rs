@@ -5,7 +5,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::Uri;
 use tokio::time::timeout;
-use tonic::service::interceptor::InterceptedService;
 use tonic::{Code, Status};
 use tree_agent_contract::{
     Document, DocumentId, DocumentProps, DocumentSummary, RunId, Scope, SearchHit, Timestamp, limits,
@@ -14,8 +13,7 @@ use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
 use tree_agent_proto::v1::project_service_client::ProjectServiceClient;
-use tree_agent_runtime::channel::{self, Peers};
-use tree_agent_runtime::credentials::Credentials;
+use tree_agent_runtime::channel::{Connector, Peers};
 use tree_agent_runtime::retry::backoff;
 
 use crate::error::ToolError;
@@ -31,18 +29,15 @@ const TRIES: u32 = 4;
 /// Documents over gRPC, from any of several gateways. A call that meets a gateway which is gone is made again, which
 /// is safe because every call may be repeated.
 pub struct GatewayDocuments {
-    channel: Channel,
+    channel: Peers,
 }
-
-/// Every call shows our token, if we have one.
-type Channel = InterceptedService<Peers, Credentials>;
 
 impl GatewayDocuments {
     /// Prepares clients of the gateways at `urls`; connects with the first call, and again after every loss. Must be
-    /// called in a runtime. Without any URL every call fails with [`ToolError::Unavailable`]. Gateways that ask for a token
-    /// are shown that of `credentials`.
-    pub fn connect_lazy(urls: &[Uri], credentials: Credentials) -> Self {
-        Self { channel: InterceptedService::new(channel::balanced(urls), credentials) }
+    /// called in a runtime. Without any URL every call fails with [`ToolError::Unavailable`]. `connector` sends the token
+    /// that gateways ask for.
+    pub fn connect_lazy(urls: &[Uri], connector: &Connector) -> Self {
+        Self { channel: connector.balanced(urls) }
     }
 
     /// Makes a call, and again while no gateway answers.
@@ -50,7 +45,7 @@ impl GatewayDocuments {
         &self,
         what: &str,
         request: R,
-        call: impl Fn(Channel, R) -> F,
+        call: impl Fn(Peers, R) -> F,
     ) -> Result<T, ToolError>
     where
         R: Clone,
@@ -103,7 +98,7 @@ impl GatewayDocuments {
         summary(given(written.document)?)
     }
 
-    fn documents(channel: Channel) -> DocumentServiceClient<Channel> {
+    fn documents(channel: Peers) -> DocumentServiceClient<Peers> {
         DocumentServiceClient::new(channel).max_decoding_message_size(limits::MESSAGE_BYTES)
     }
 }

@@ -6,6 +6,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tree_agent_model::RoleServer;
 use tree_agent_proto::internal::v1::aggregator_service_server::AggregatorServiceServer;
+use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_runtime::{Readiness, Server, limited};
 
 pub use tree_agent_model::{ServiceConfig as Config, ServiceError as Error};
@@ -20,14 +21,15 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: Cancellation
     config.serve(server, listener, shutdown).await
 }
 
-/// Like [`serve`], with models and tools of the caller's choice.
+/// Like [`serve`], with models and tools of the caller's choice; whoever calls must show `token`.
 pub async fn serve_role(
     role: RoleServer,
+    token: RoleToken,
     drain: Duration,
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
-    Ok(role.serve(server(role.clone()), drain, listener, shutdown).await?)
+    Ok(role.serve(server(role.clone()), token, drain, listener, shutdown).await?)
 }
 
 fn server(role: RoleServer) -> Server {

@@ -5,7 +5,9 @@ use clap::Parser;
 use tree_agent_aggregator::{Config, DEFAULT_PORT, serve};
 use tree_agent_model::RoleArgs;
 use tree_agent_runtime::config::{ListenArgs, LogArgs};
+use tree_agent_runtime::role_token::RoleTokenArgs;
 use tree_agent_runtime::start::begin;
+use tree_agent_security::install_crypto_provider;
 
 /// The aggregator role of tree-agent: makes one result of what the children of a node returned.
 #[derive(Parser)]
@@ -17,13 +19,17 @@ struct Args {
     log: LogArgs,
     #[command(flatten)]
     role: RoleArgs,
+    #[command(flatten)]
+    role_token: RoleTokenArgs,
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
+    install_crypto_provider();
     let args = Args::parse();
     let (config, begun) = begin("aggregator", &args.listen, &args.log, DEFAULT_PORT, |problems| Config {
         role: args.role.check(problems),
+        role_token: args.role_token.check(problems),
         drain: args.listen.drain(problems),
         metrics: args.listen.metrics(problems),
     })?;

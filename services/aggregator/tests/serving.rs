@@ -7,7 +7,6 @@ use tokio::net::TcpListener;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
-use tonic::transport::Channel;
 use tower::ServiceExt;
 use tree_agent_contract::role::{AggregateInput, AggregatorOutput, CallContext, ChildOutcome, RoleErrorKind};
 use tree_agent_contract::{Budgets, NodeId, NodeStatus, RunContext, RunId, StepId};
@@ -17,6 +16,8 @@ use tree_agent_proto::internal::v1::aggregate_response::Message;
 use tree_agent_proto::internal::v1::aggregator_service_client::AggregatorServiceClient;
 use tree_agent_proto::internal::v1::model_service_client::ModelServiceClient;
 use tree_agent_proto::{Wire, role_error};
+use tree_agent_runtime::channel::Connector;
+use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_tools::{MemoryDocuments, ToolRegistry};
 
 fn input(model: &str) -> AggregateInput {
@@ -68,9 +69,12 @@ async fn a_call_ends_with_one_valid_output_or_a_typed_error_and_the_server_drain
     let tools = ToolRegistry::new(Arc::new(MemoryDocuments::default()));
     let role = RoleServer::new(Models::new("offline").unwrap(), tools);
     let shutdown = CancellationToken::new();
-    let server = tree_agent_aggregator::serve_role(role, Duration::from_secs(5), listener, shutdown.clone());
+    let token = RoleToken::random();
+    let (drain, stop) = (Duration::from_secs(5), shutdown.clone());
+    let server = tree_agent_aggregator::serve_role(role, token.clone(), drain, listener, stop);
     let server = tokio::spawn(server);
-    let mut client = AggregatorServiceClient::connect(url.clone()).await.unwrap();
+    let connector = Connector::default().with_credentials(token.credentials());
+    let mut client = AggregatorServiceClient::new(connector.connect(&url).await.unwrap());
 
     let mut stream = client.aggregate(input("").to_wire()).await.unwrap().into_inner();
     let mut outputs = Vec::new();
@@ -88,7 +92,7 @@ async fn a_call_ends_with_one_valid_output_or_a_typed_error_and_the_server_drain
     assert_eq!(role_error(&status).kind, RoleErrorKind::InvalidOutput);
 
     // Version 0.1 called these paths.
-    let former = Channel::from_shared(url).unwrap().connect().await.unwrap().map_request(former_path);
+    let former = connector.connect(&url).await.unwrap().map_request(former_path);
     AggregatorServiceClient::new(former.clone()).aggregate(input("").to_wire()).await.unwrap();
     let question = CheckModelRequest { model: "offline".into() };
     let answer = ModelServiceClient::new(former).check_model(question).await.unwrap();

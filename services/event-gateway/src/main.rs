@@ -5,10 +5,14 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Parser;
 use tree_agent_event_gateway::{AuthArgs, Config, DEFAULT_PORT, Origins, WatchConfig, serve};
+use tree_agent_fanout::ConnectOptions;
+use tree_agent_runtime::channel::ConnectArgs;
 use tree_agent_runtime::config::{ListenArgs, LogArgs, Problems, RolesArgs, StorageArgs};
+use tree_agent_runtime::role_token::RoleTokenArgs;
 use tree_agent_runtime::server::{Connections, while_starting};
 use tree_agent_runtime::start::begin;
 use tree_agent_runtime::{Readiness, retry};
+use tree_agent_security::install_crypto_provider;
 use tree_agent_store::StoreError;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
 
@@ -24,6 +28,10 @@ struct Args {
     storage: StorageArgs,
     #[command(flatten)]
     roles: RolesArgs,
+    #[command(flatten)]
+    role_token: RoleTokenArgs,
+    #[command(flatten)]
+    connect: ConnectArgs,
     /// Web pages that may call from a browser, beside our own: loopback, * for any, or origins such as
     /// https://example.org separated by commas.
     #[arg(long, env = "TREE_AGENT_ALLOWED_ORIGINS", value_name = "ORIGINS", default_value = "loopback")]
@@ -55,13 +63,15 @@ impl Args {
         let stream_age =
             problems.seconds("TREE_AGENT_STREAM_AGE_SECONDS", &self.stream_age_seconds, 10..=604_800);
         let stall = problems.seconds("TREE_AGENT_STALL_SECONDS", &self.stall_seconds, 1..=86_400);
+        let role_token = self.role_token.check(problems);
+        let connector = self.connect.check(problems).with_credentials(role_token.credentials());
         Config {
             watch: WatchConfig { stream_age, stall, ..WatchConfig::default() },
             drain: self.listen.drain(problems),
             metrics: self.listen.metrics(problems),
             connections: self.connections(problems),
             origins: origins.unwrap_or(Origins::Loopback),
-            roles: self.roles.check(problems),
+            roles: self.roles.check(connector, problems),
             auth: self.auth.check(problems),
             ..Config::default()
         }
@@ -81,13 +91,16 @@ impl Args {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
+    install_crypto_provider();
     let args = Args::parse();
     let ((config, storage), begun) =
         begin("event-gateway", &args.listen, &args.log, DEFAULT_PORT, |problems| {
             (args.config(problems), args.storage.check(problems))
         })?;
     let (listener, shutdown) = begun.listen().await?;
-    let fanout = tree_agent_fanout::connect(&storage.redis_url)
+    let fanout_options =
+        ConnectOptions { key: storage.fanout_key.clone(), roots: config.roles.connector.roots().clone() };
+    let fanout = tree_agent_fanout::connect(&storage.redis_url, &fanout_options)
         .await
         .context("TREE_AGENT_REDIS_URL cannot be used")?;
     let readiness = Readiness::new();

@@ -11,7 +11,7 @@ use tree_agent_contract::{FieldError, ModelChoice, ModelProblem, ModelProblemKin
 use tree_agent_proto::Wire;
 use tree_agent_proto::internal::v1::model_service_client::ModelServiceClient;
 use tree_agent_proto::internal::v1::{CheckModelRequest, CheckModelResponse};
-use tree_agent_runtime::channel::{Peers, balanced};
+use tree_agent_runtime::channel::Peers;
 use tree_agent_runtime::config::RoleUrls;
 use tree_agent_runtime::errors::field;
 
@@ -33,8 +33,9 @@ impl Models {
     pub(crate) fn new(urls: &RoleUrls) -> Self {
         let all =
             [("planner", &urls.planners), ("executor", &urls.executors), ("aggregator", &urls.aggregators)];
+        let connector = &urls.connector;
         let known = all.into_iter().filter(|(_, urls)| !urls.is_empty());
-        let roles = known.map(|(role, urls)| (role, ModelServiceClient::new(balanced(urls))));
+        let roles = known.map(|(role, urls)| (role, ModelServiceClient::new(connector.balanced(urls))));
         Self { roles: roles.collect(), good: Mutex::default() }
     }
 

@@ -5,7 +5,9 @@ use clap::Parser;
 use tree_agent_executor::{Config, DEFAULT_PORT, serve};
 use tree_agent_model::{RoleArgs, RoleConfig, ToolsArgs};
 use tree_agent_runtime::config::{ListenArgs, LogArgs};
+use tree_agent_runtime::role_token::RoleTokenArgs;
 use tree_agent_runtime::start::begin;
+use tree_agent_security::install_crypto_provider;
 
 /// The executor role of tree-agent: leaf work with tools.
 #[derive(Parser)]
@@ -18,16 +20,20 @@ struct Args {
     #[command(flatten)]
     role: RoleArgs,
     #[command(flatten)]
+    role_token: RoleTokenArgs,
+    #[command(flatten)]
     tools: ToolsArgs,
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
+    install_crypto_provider();
     let args = Args::parse();
     let (config, begun) = begin("executor", &args.listen, &args.log, DEFAULT_PORT, |problems| {
         let servers = args.tools.check(problems);
         Config {
             role: RoleConfig { servers, ..args.role.check(problems) },
+            role_token: args.role_token.check(problems),
             drain: args.listen.drain(problems),
             metrics: args.listen.metrics(problems),
         }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use tree_agent_driver::{CommitConfig, DriverConfig};
+use tree_agent_runtime::channel::Connector;
 use tree_agent_runtime::config::{Problems, RoleUrls, RolesArgs};
 
 /// How runs are driven, and where the roles are.
@@ -25,8 +26,14 @@ pub struct DriverArgs {
 }
 
 impl DriverArgs {
-    /// Checks the arguments; what is wrong is noted in `problems`. `owner` names this process in leases.
-    pub fn check(&self, owner: String, problems: &mut Problems) -> (DriverConfig, RoleUrls) {
+    /// Checks the arguments; what is wrong is noted in `problems`. `owner` names this process in leases, and `connector` sends
+    /// the role token.
+    pub fn check(
+        &self,
+        owner: String,
+        connector: Connector,
+        problems: &mut Problems,
+    ) -> (DriverConfig, RoleUrls) {
         let mut driver = DriverConfig::new(owner);
         let lease = problems.number("TREE_AGENT_LEASE_MS", &self.lease_ms, 300..=600_000);
         driver.lease = std::time::Duration::from_millis(lease);
@@ -34,6 +41,6 @@ impl DriverArgs {
         driver.max_calls = problems.number("TREE_AGENT_MAX_CALLS", &self.max_calls, 1..=100_000) as usize;
         let lanes = problems.number("TREE_AGENT_COMMIT_LANES", &self.commit_lanes, 1..=64) as usize;
         driver.commit = CommitConfig { lanes, ..CommitConfig::default() };
-        (driver, self.roles.check(problems))
+        (driver, self.roles.check(connector, problems))
     }
 }

@@ -13,6 +13,7 @@ use tree_agent_fanout::Fanout;
 use tree_agent_model::{FORMER_CHECK_MODEL, RoleConfig};
 use tree_agent_proto::internal::v1::planner_service_server::PlannerServiceServer;
 use tree_agent_runtime::config::RoleUrls;
+use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_runtime::server::ServeError;
 use tree_agent_runtime::{Readiness, Server, limited, retry};
 use tree_agent_store::Store;
@@ -32,6 +33,8 @@ pub struct Config {
     pub role: RoleConfig,
     /// How runs are driven.
     pub driver: DriverConfig,
+    /// What callers of the planner role must show.
+    pub role_token: RoleToken,
     /// The role services that the driver calls.
     pub peers: RoleUrls,
     /// How long calls in flight get to end after shutdown.
@@ -62,8 +65,7 @@ pub async fn serve(
 ) -> Result<(), Error> {
     let role = config.role.server()?;
     let models = role.model_service();
-    let peers = &config.peers;
-    let roles = GrpcRoles::new(&peers.planners, &peers.executors, &peers.aggregators);
+    let roles = GrpcRoles::new(&config.peers);
     let counted = roles.clone();
     let driver = Driver::new(store.clone(), fanout.clone(), Arc::new(roles), config.driver);
     let readiness = Readiness::new();
@@ -91,7 +93,7 @@ pub async fn serve(
         async move { outcome }
     });
     let health = async { tokio::join!(store_health, fanout_health, driver_health, runs_health) };
-    let pool = store.clone();
+    let (pool, heard) = (store.clone(), fanout.clone());
     let server = Server::new(readiness)
         .service_formerly_at(limited!(PlannerServiceServer::new(role.clone())), &[FORMER_PATH])
         .service_formerly_at(models, &[FORMER_CHECK_MODEL])
@@ -101,11 +103,15 @@ pub async fn serve(
             role.measure(metrics);
             driver.measure(metrics);
             counted.measure(metrics);
+            let help = "Messages over fan-out that were dropped because they are not signed with the key";
+            metrics.counters("tree_agent_fanout_dropped_messages", help, move || {
+                vec![(vec![("reason", "unsigned".to_owned())], heard.dropped() as f64)]
+            });
             metrics.levels("tree_agent_store_connections", "Connections to the store", "state", move || {
                 pool.connections()
             });
         })
-        .serve(listener, shutdown.clone());
+        .serve_wrapped(listener, shutdown.clone(), |routes| config.role_token.guard(routes));
     // Without its server nobody could see how the driver is: they end together.
     let server = async {
         let served = server.await;

@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Parser;
+use tree_agent_fanout::ConnectOptions;
 use tree_agent_model::RoleArgs;
 use tree_agent_planner::config::DriverArgs;
 use tree_agent_planner::{Config, DEFAULT_PORT, partitions, serve};
 use tree_agent_runtime::config::{ListenArgs, LogArgs, StorageArgs};
+use tree_agent_runtime::role_token::RoleTokenArgs;
 use tree_agent_runtime::server::while_starting;
 use tree_agent_runtime::start::begin;
 use tree_agent_runtime::{Readiness, retry};
+use tree_agent_security::install_crypto_provider;
 use tree_agent_store::StoreError;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
 
@@ -28,17 +31,23 @@ struct Args {
     storage: StorageArgs,
     #[command(flatten)]
     driver: DriverArgs,
+    #[command(flatten)]
+    role_token: RoleTokenArgs,
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
+    install_crypto_provider();
     let args = Args::parse();
     let ((config, storage), begun) = begin("planner", &args.listen, &args.log, DEFAULT_PORT, |problems| {
         let storage = args.storage.check(problems);
         let owner = format!("planner-{}-{}", std::process::id(), uuid::Uuid::new_v4().simple());
-        let (driver, peers) = args.driver.check(owner, problems);
+        let role = args.role.check(problems);
+        let role_token = args.role_token.check(problems);
+        let connector = role.connector.clone().with_credentials(role_token.credentials());
+        let (driver, peers) = args.driver.check(owner, connector, problems);
         let (drain, metrics) = (args.listen.drain(problems), args.listen.metrics(problems));
-        (Config { role: args.role.check(problems), driver, peers, drain, metrics }, storage)
+        (Config { role, role_token, driver, peers, drain, metrics }, storage)
     })?;
     config.role.check_keys().await.context("a language model cannot be used")?;
     let (listener, shutdown) = begun.listen().await?;
@@ -51,7 +60,9 @@ async fn main() -> anyhow::Result<()> {
         return Ok(());
     };
     let store = store.context("TREE_AGENT_DATABASE_URL cannot be used")?;
-    let fanout = tree_agent_fanout::connect(&storage.redis_url)
+    let fanout_options =
+        ConnectOptions { key: storage.fanout_key.clone(), roots: config.role.connector.roots().clone() };
+    let fanout = tree_agent_fanout::connect(&storage.redis_url, &fanout_options)
         .await
         .context("TREE_AGENT_REDIS_URL cannot be used")?;
     tracing::info!(address = %listener.local_addr()?, model = config.role.default_model(), owner = config.driver.owner, "planner is ready");

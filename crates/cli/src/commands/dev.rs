@@ -49,13 +49,14 @@ impl Dev {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let interrupt = shutdown::signal()?;
         let data_dir = self.embedded.data_dir()?;
-        let access = Access { auth: self.auth.clone(), credentials: context.credentials.clone() };
+        let connector = context.connector.clone().allow_plaintext_token();
+        let access = Access { auth: self.auth.clone(), connector };
         let mut cluster =
             Cluster::start(self.listen, &data_dir, &self.model, &self.embedded, &access).await?;
         let server = cluster.url();
         // What is announced has been seen to work.
         tokio::select! {
-            connected = Client::connect(&server, context.credentials.clone()) => drop(connected?),
+            connected = Client::connect(&server, &access.connector) => drop(connected?),
             error = cluster.failed() => return Err(error),
         }
         let ready = Ready {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tree_agent_contract::{Budgets, RunContext, RunSpec, RunSummary, Scope};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
-use tree_agent_runtime::credentials::Credentials;
+use tree_agent_runtime::channel::Connector;
 use tree_agent_runtime::shutdown;
 use uuid::Uuid;
 
@@ -177,7 +177,7 @@ impl Run {
             Cluster::start(anywhere, &data_dir, &self.model, &self.embedded, &Access::default()).await?;
         let server = cluster.url();
         let work = async {
-            let client = Client::connect(&server, Credentials::default()).await?;
+            let client = Client::connect(&server, &Connector::default()).await?;
             self.on(context, &client, spec, interrupt).await
         };
         let ended = tokio::select! {

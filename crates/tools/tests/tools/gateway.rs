@@ -8,7 +8,7 @@ use tonic::{Request, Response, Status};
 use tree_agent_contract::{DocumentId, ProjectId, RunContext, RunId};
 use tree_agent_proto::v1::document_service_server::{DocumentService, DocumentServiceServer};
 use tree_agent_proto::v1::*;
-use tree_agent_runtime::credentials::Credentials;
+use tree_agent_runtime::channel::Connector;
 use tree_agent_runtime::{Readiness, Server};
 use tree_agent_tools::{Caller, DocumentSource, GatewayDocuments, ListDocuments, SearchDocuments, ToolError};
 
@@ -99,7 +99,7 @@ fn caller(project: ProjectId) -> Caller {
 async fn scope_travels_and_is_checked_on_both_sides() {
     let project = ProjectId::derive(&[b"mine"]);
     let service = OneDocument { project, asked: Arc::default() };
-    let source = GatewayDocuments::connect_lazy(&[serve(service.clone()).await], Credentials::default());
+    let source = GatewayDocuments::connect_lazy(&[serve(service.clone()).await], &Connector::default());
     let mine = caller(project);
     let page =
         source.list_documents(&mine, &ListDocuments { page_size: 10, ..Default::default() }).await.unwrap();
@@ -125,14 +125,14 @@ async fn a_gateway_that_is_gone_is_passed_over_and_none_at_all_is_said() {
     let project = ProjectId::derive(&[b"mine"]);
     let alive = serve(OneDocument { project, asked: Arc::default() }).await;
     let gone = http::Uri::from_static("http://127.0.0.1:1");
-    let source = GatewayDocuments::connect_lazy(&[gone.clone(), alive], Credentials::default());
+    let source = GatewayDocuments::connect_lazy(&[gone.clone(), alive], &Connector::default());
     for _ in 0..4 {
         let page = source
             .list_documents(&caller(project), &ListDocuments { page_size: 1, ..Default::default() })
             .await;
         assert_eq!(page.unwrap().documents.len(), 1);
     }
-    let none = GatewayDocuments::connect_lazy(&[gone], Credentials::default());
+    let none = GatewayDocuments::connect_lazy(&[gone], &Connector::default());
     let error = none.list_documents(&caller(project), &ListDocuments::default()).await.unwrap_err();
     assert!(error.retryable(), "{error}");
 }

@@ -2,4 +2,5 @@
 
 mod configuration;
 mod mcp;
+mod role_token;
 mod serving;

@@ -16,10 +16,10 @@ use tree_agent_contract::role::{
 };
 use tree_agent_contract::{HintType, ResultKind};
 use tree_agent_model::{Models, RoleIo, RoleModel, RoleServer};
-use tree_agent_proto::internal::v1::executor_service_client::ExecutorServiceClient;
+use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_tools::{McpConfig, McpServers, MemoryDocuments, ToolError, ToolRegistry};
 
-use crate::serving::{read, request};
+use crate::serving::{connect, read, request};
 
 /// Reads the file that its step names, as a model with tools would, and tries one that it must not have.
 struct Reader {
@@ -92,8 +92,9 @@ async fn an_executor_reads_a_file_through_the_reference_server_from_npm() {
     let role = RoleServer::new(Models::with_default(Arc::new(Reader { folder: root })), tools);
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(tree_agent_executor::serve_role(role, Duration::ZERO, listener, CancellationToken::new()));
-    let mut client = ExecutorServiceClient::connect(url).await.unwrap();
+    let (token, stop) = (RoleToken::random(), CancellationToken::new());
+    tokio::spawn(tree_agent_executor::serve_role(role, token.clone(), Duration::ZERO, listener, stop));
+    let mut client = connect(&url, &token).await;
     let stream = client.execute(request("", |call| call.title = "notes.md".into())).await.unwrap();
     let (updates, output) = read(stream.into_inner()).await;
     let output = output.unwrap();

@@ -10,7 +10,6 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
 use tree_agent_contract::role::{CallContext, ExecuteInput, ExecutorOutput, RoleErrorKind, RoleUpdate};
 use tree_agent_contract::{
@@ -21,6 +20,8 @@ use tree_agent_proto::internal::v1::execute_response::Message;
 use tree_agent_proto::internal::v1::executor_service_client::ExecutorServiceClient;
 use tree_agent_proto::internal::v1::{ExecuteRequest, ExecuteResponse};
 use tree_agent_proto::{Wire, role_error};
+use tree_agent_runtime::channel::{Connector, Peers};
+use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_tools::{
     Caller, DocumentSource, ListDocuments, Listing, LongOutput, MemoryDocuments, NewDocument, ProjectInfo,
     SearchDocuments, ToolError, ToolRegistry,
@@ -29,12 +30,26 @@ use tree_agent_tools::{
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Serves an executor over `source` and returns a client of it.
-async fn client(source: Arc<dyn DocumentSource>) -> ExecutorServiceClient<Channel> {
+async fn client(source: Arc<dyn DocumentSource>) -> ExecutorServiceClient<Peers> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
+    let token = RoleToken::random();
     let role = RoleServer::new(Models::new("scripted").unwrap(), ToolRegistry::new(source));
-    tokio::spawn(tree_agent_executor::serve_role(role, Duration::ZERO, listener, CancellationToken::new()));
-    ExecutorServiceClient::connect(url).await.unwrap()
+    let serving = tree_agent_executor::serve_role(
+        role,
+        token.clone(),
+        Duration::ZERO,
+        listener,
+        CancellationToken::new(),
+    );
+    tokio::spawn(serving);
+    connect(&url, &token).await
+}
+
+/// A client that shows `token`.
+pub(crate) async fn connect(url: &str, token: &RoleToken) -> ExecutorServiceClient<Peers> {
+    let connector = Connector::default().with_credentials(token.credentials());
+    ExecutorServiceClient::new(connector.connect(url).await.unwrap())
 }
 
 pub(crate) fn request(model: &str, change: impl FnOnce(&mut CallContext)) -> ExecuteRequest {

@@ -2,7 +2,7 @@
 
 use tonic::Status;
 use tree_agent_contract::RunStatus;
-use tree_agent_runtime::credentials::Credentials;
+use tree_agent_runtime::channel::Connector;
 
 use super::fake::{Call, Fake, Then, log, message, run_id};
 use super::*;
@@ -17,7 +17,7 @@ const QUICK: Policy = Policy {
 
 /// The seqs that arrived, and how it ended.
 async fn watched(url: &str, after_seq: u64, policy: Policy) -> (Vec<u64>, Result<End, CliError>, usize) {
-    let client = Client::connect(url, Credentials::default()).await.unwrap();
+    let client = Client::connect(url, &Connector::default()).await.unwrap();
     let mut updates = spawn(client, run_id(), after_seq, policy);
     let (mut seqs, mut lost) = (Vec::new(), 0);
     loop {

@@ -1,0 +1,10 @@
+//! What clients and services trust: certificate authorities, shared secrets, private files.
+//!
+//! The services, the store and the fan-out share these, so they depend on nothing else of ours.
+
+pub mod private_files;
+mod roots;
+mod secret;
+
+pub use roots::{Roots, RootsError, install_crypto_provider};
+pub use secret::{SecretError, SharedSecret, SharedSecrets};
