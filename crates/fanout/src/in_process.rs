@@ -38,6 +38,15 @@ impl Fanout for InProcessFanout {
     async fn ping(&self) -> Result<(), FanoutError> {
         Ok(())
     }
+
+    /// Nobody else can publish here.
+    fn is_authenticated(&self) -> bool {
+        true
+    }
+
+    fn dropped(&self) -> u64 {
+        0
+    }
 }
 
 /// Leaves when it is dropped.

@@ -1,9 +1,11 @@
 //! Fan-out: how drivers tell gateways and each other that there is something new.
 //!
 //! Everything sent here is a hint. A message may be lost, doubled or reordered; whoever listens checks against
-//! the log. Three adapters implement [`Fanout`]: Redis pub/sub, sharded pub/sub of a Redis Cluster, and in-process.
-//! [`connect`] chooses between the first two by the URL.
+//! the log. Over Redis it may also be forged, unless the services share a key ([`ConnectOptions::key`]): then what is not
+//! signed with it is dropped. Three adapters implement [`Fanout`]: Redis pub/sub, sharded pub/sub of a Redis Cluster, and
+//! in-process. [`connect`] chooses between the first two by the URL.
 
+mod authentication;
 mod in_process;
 mod redis_adapter;
 mod redis_cluster;
@@ -13,7 +15,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use redis::TlsCertificates;
 use tree_agent_contract::{NodeId, RunId};
+use tree_agent_security::{Roots, SharedSecrets, install_crypto_provider};
 
 pub use in_process::InProcessFanout;
 pub use redis_adapter::RedisFanout;
@@ -95,19 +99,43 @@ pub trait Fanout: Send + Sync {
 
     /// A round trip to the broker; an error when hints do not flow now.
     async fn ping(&self) -> Result<(), FanoutError>;
+
+    /// Whether every message that is delivered was published by one of us. If not, a message says no more than that there
+    /// may be something new in the log, and what it says must be read there.
+    fn is_authenticated(&self) -> bool;
+
+    /// Messages that were dropped because they were not published by one of us.
+    fn dropped(&self) -> u64;
+}
+
+/// How a Redis is connected to.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectOptions {
+    /// Authenticates messages; all services of a cluster need the same key.
+    pub key: Option<SharedSecrets>,
+    /// The certificate authorities to trust when the URL asks for TLS.
+    pub roots: Roots,
 }
 
 /// The fan-out over what `url` names: one Redis server (`redis://…`) or a Redis Cluster (`redis-cluster://…`, with
-/// sharded pub/sub). When it cannot be reached now, it is tried again in the background for as long as it takes.
+/// sharded pub/sub); `rediss://…` and `rediss-cluster://…` are the same over TLS. When it cannot be reached now, it is tried
+/// again in the background for as long as it takes.
 ///
 /// # Errors
 /// Only for a malformed URL.
-pub async fn connect(url: &str) -> Result<Arc<dyn Fanout>, FanoutError> {
-    if url.starts_with("redis-cluster:") {
-        Ok(Arc::new(RedisClusterFanout::connect(url).await?))
+pub async fn connect(url: &str, options: &ConnectOptions) -> Result<Arc<dyn Fanout>, FanoutError> {
+    install_crypto_provider();
+    if url.starts_with("redis-cluster:") || url.starts_with("rediss-cluster:") {
+        Ok(Arc::new(RedisClusterFanout::connect(url, options).await?))
     } else {
-        Ok(Arc::new(RedisFanout::connect(url).await?))
+        Ok(Arc::new(RedisFanout::connect(url, options).await?))
     }
+}
+
+/// What Redis clients are told of the authorities to trust; none for those of the system.
+fn certificates(options: &ConnectOptions) -> Option<TlsCertificates> {
+    let root_cert = options.roots.pem().map(<[u8]>::to_vec);
+    root_cert.map(|root_cert| TlsCertificates { client_tls: None, root_cert: Some(root_cert) })
 }
 
 /// One listener.

@@ -11,12 +11,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisResult, Value};
+use redis::{
+    Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisResult, Value,
+};
 use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 
+use crate::authentication::Authenticator;
 use crate::topics::{Leave, Listener, Topics};
-use crate::{Fanout, FanoutError, Signal, Subscription, Topic};
+use crate::{ConnectOptions, Fanout, FanoutError, Signal, Subscription, Topic, certificates};
 
 /// How long a publication may take. Longer, and the log is the faster way.
 const PUBLISH: Duration = Duration::from_millis(200);
@@ -36,29 +39,37 @@ pub struct RedisFanout {
 struct Shared {
     publishing: Link,
     listening: Link,
+    authenticator: Arc<Authenticator>,
     topics: Arc<Topics>,
     /// Held while the broker is told of a topic, so that joining and leaving never overtake each other.
     gate: Mutex<()>,
 }
 
 impl RedisFanout {
-    /// A fan-out over the Redis at `url` (`redis://host:6379`). When that cannot be reached now, it is tried again in
+    /// A fan-out over the Redis at `url` (`redis://host:6379`, or `rediss://host:6379` over TLS). When that cannot be reached now, it is tried again in
     /// the background for as long as it takes.
     ///
     /// # Errors
     /// Only for a malformed URL.
-    pub async fn connect(url: &str) -> Result<Self, FanoutError> {
+    pub async fn connect(url: &str, options: &ConnectOptions) -> Result<Self, FanoutError> {
         let malformed = |e| {
             FanoutError::caused("the Redis URL is malformed; expected redis://user:password@host:6379", e)
         };
         let info = url.into_connection_info().map_err(malformed)?;
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        let client = Client::open(info.set_redis_settings(settings)).map_err(malformed)?;
+        let info = info.set_redis_settings(settings);
+        let tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+        let client = match certificates(options).filter(|_| tls) {
+            Some(certificates) => Client::build_with_tls(info, certificates),
+            None => Client::open(info),
+        };
+        let client = client.map_err(malformed)?;
         let topics = Arc::new(Topics::default());
-        let listening = Link::start(&client, Some(topics.clone()))?;
+        let authenticator = Arc::new(Authenticator::new(options.key.as_ref()));
+        let listening = Link::start(&client, Some((topics.clone(), authenticator.clone())))?;
         let publishing = Link::start(&client, None)?;
-        let fanout =
-            Self { shared: Arc::new(Shared { publishing, listening, topics, gate: Mutex::new(()) }) };
+        let shared = Shared { publishing, listening, authenticator, topics, gate: Mutex::new(()) };
+        let fanout = Self { shared: Arc::new(shared) };
         if fanout.shared.first_contact().await.is_err() {
             tracing::warn!("Redis cannot be reached; watchers read the log until it can");
         }
@@ -90,8 +101,10 @@ impl Fanout for RedisFanout {
             return Ok(());
         }
         let mut pipeline = redis::pipe();
-        for (topic, message) in &messages {
-            pipeline.cmd("PUBLISH").arg(topic.to_string()).arg(&message[..]).ignore();
+        for (topic, message) in messages {
+            let topic = topic.to_string();
+            let message = self.shared.authenticator.sign(&topic, message);
+            pipeline.cmd("PUBLISH").arg(topic).arg(&message[..]).ignore();
         }
         let link = &self.shared.publishing;
         let mut manager = link.manager.clone();
@@ -114,6 +127,14 @@ impl Fanout for RedisFanout {
             link.call("ping", REQUEST, ping).await?;
         }
         Ok(())
+    }
+
+    fn is_authenticated(&self) -> bool {
+        self.shared.authenticator.has_key()
+    }
+
+    fn dropped(&self) -> u64 {
+        self.shared.authenticator.dropped()
     }
 }
 
@@ -178,8 +199,11 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// With `topics`, the connection listens and delivers to them.
-    fn start(client: &Client, topics: Option<Arc<Topics>>) -> Result<Self, FanoutError> {
+    /// With topics, the connection listens and delivers to them.
+    fn start(
+        client: &Client,
+        topics: Option<(Arc<Topics>, Arc<Authenticator>)>,
+    ) -> Result<Self, FanoutError> {
         let state = Arc::new(State::default());
         // The defaults give up after a few seconds and leave subscribers deaf.
         let mut config = ConnectionManagerConfig::new()
@@ -187,11 +211,11 @@ impl Link {
             .set_max_delay(Duration::from_secs(1))
             .set_connection_timeout(Some(Duration::from_secs(2)))
             .set_response_timeout(Some(REQUEST));
-        if let Some(topics) = topics {
+        if let Some((topics, authenticator)) = topics {
             let state = state.clone();
             config = config
                 .set_push_sender(move |push: PushInfo| -> Result<(), FanoutError> {
-                    receive(&topics, &state, push);
+                    receive(&topics, &authenticator, &state, push);
                     Ok(())
                 })
                 .set_automatic_resubscription();
@@ -265,12 +289,14 @@ pub(crate) fn topic_of(value: Option<Value>) -> Option<Topic> {
 }
 
 /// What the broker sends of its own accord.
-fn receive(topics: &Topics, state: &State, push: PushInfo) {
+fn receive(topics: &Topics, authenticator: &Authenticator, state: &State, push: PushInfo) {
     let mut data = push.data.into_iter();
     match push.kind {
         PushKind::Message => {
-            if let (Some(topic), Some(Value::BulkString(message))) = (topic_of(data.next()), data.next()) {
-                topics.deliver(topic, Signal::Message(Bytes::from(message)));
+            if let (Some(topic), Some(Value::BulkString(message))) = (topic_of(data.next()), data.next())
+                && let Some(message) = authenticator.verify(topic, Bytes::from(message))
+            {
+                topics.deliver(topic, Signal::Message(message));
             }
         }
         PushKind::Subscribe => {

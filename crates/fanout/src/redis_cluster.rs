@@ -23,9 +23,10 @@ use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::authentication::Authenticator;
 use crate::redis_adapter::topic_of;
 use crate::topics::{Leave, Listener, Topics};
-use crate::{Fanout, FanoutError, Signal, Subscription, Topic};
+use crate::{ConnectOptions, Fanout, FanoutError, Signal, Subscription, Topic, certificates};
 
 /// How long publications may take. Longer, and the log is the faster way.
 const PUBLISH: Duration = Duration::from_millis(200);
@@ -54,6 +55,7 @@ struct Shared {
     publishing: watch::Receiver<Option<ClusterConnection>>,
     listening: watch::Receiver<Option<ClusterConnection>>,
     topics: Arc<Topics>,
+    authenticator: Arc<Authenticator>,
     state: Arc<State>,
     /// Held while the broker is told of a topic, so that joining and leaving never overtake each other.
     gate: Mutex<()>,
@@ -77,21 +79,24 @@ impl Drop for Tasks {
 }
 
 impl RedisClusterFanout {
-    /// A fan-out over the cluster of which `url` (`redis-cluster://host:6379,host2:6379`) names some nodes. When none of
-    /// them can be reached now, they are tried again in the background for as long as it takes.
+    /// A fan-out over the cluster of which `url` (`redis-cluster://host:6379,host2:6379`, over TLS with
+    /// `rediss-cluster://`) names some nodes. When none of them can be reached now, they are tried again in the background for
+    /// as long as it takes.
     ///
     /// # Errors
     /// Only for a malformed URL.
-    pub async fn connect(url: &str) -> Result<Self, FanoutError> {
+    pub async fn connect(url: &str, options: &ConnectOptions) -> Result<Self, FanoutError> {
         let nodes = nodes(url)?;
         let topics = Arc::new(Topics::default());
         let state = Arc::new(State::default());
         let (set_publishing, publishing) = watch::channel(None);
         let (set_listening, listening) = watch::channel(None);
-        let pushes = (topics.clone(), state.clone());
-        let listener = client(&nodes, Some(pushes))?;
-        let publisher = client(&nodes, None)?;
-        let shared = Arc::new(Shared { publishing, listening, topics, state, gate: Mutex::new(()) });
+        let authenticator = Arc::new(Authenticator::new(options.key.as_ref()));
+        let pushes = (topics.clone(), authenticator.clone(), state.clone());
+        let listener = client(&nodes, options, Some(pushes))?;
+        let publisher = client(&nodes, options, None)?;
+        let gate = Mutex::new(());
+        let shared = Arc::new(Shared { publishing, listening, topics, authenticator, state, gate });
         let keeper = shared.clone();
         let tasks = vec![
             tokio::spawn(async move {
@@ -117,18 +122,19 @@ fn nodes(url: &str) -> Result<Vec<ConnectionInfo>, FanoutError> {
             .into(),
         source: cause.map(Into::into),
     };
-    let rest = url.strip_prefix("redis-cluster://").ok_or_else(|| malformed(None))?;
+    let (scheme, rest) = url.split_once("-cluster://").ok_or_else(|| malformed(None))?;
     let (user, hosts) = rest.rsplit_once('@').map_or((String::new(), rest), |(u, h)| (format!("{u}@"), h));
     hosts
         .trim_end_matches('/')
         .split(',')
-        .map(|host| format!("redis://{user}{host}").into_connection_info().map_err(|e| malformed(Some(e))))
+        .map(|host| format!("{scheme}://{user}{host}").into_connection_info().map_err(|e| malformed(Some(e))))
         .collect()
 }
 
 fn client(
     nodes: &[ConnectionInfo],
-    pushes: Option<(Arc<Topics>, Arc<State>)>,
+    options: &ConnectOptions,
+    pushes: Option<(Arc<Topics>, Arc<Authenticator>, Arc<State>)>,
 ) -> Result<ClusterClient, FanoutError> {
     let mut builder = ClusterClient::builder(nodes.to_vec())
         .use_protocol(ProtocolVersion::RESP3)
@@ -136,9 +142,12 @@ fn client(
         .response_timeout(REQUEST)
         .min_retry_wait(10)
         .max_retry_wait(200);
-    if let Some((topics, state)) = pushes {
+    if let Some(certificates) = certificates(options) {
+        builder = builder.certs(certificates);
+    }
+    if let Some((topics, authenticator, state)) = pushes {
         builder = builder.push_sender(move |push: PushInfo| -> Result<(), FanoutError> {
-            receive(&topics, &state, push);
+            receive(&topics, &authenticator, &state, push);
             Ok(())
         });
     }
@@ -230,9 +239,10 @@ impl Fanout for RedisClusterFanout {
         let connection = self.shared.ready(&self.shared.publishing, "publish")?;
         // A pipeline goes to one node, so each topic has its own; within a topic the order is kept.
         let mut pipelines: HashMap<Topic, redis::Pipeline> = HashMap::new();
-        for (topic, message) in &messages {
-            let pipeline = pipelines.entry(*topic).or_default();
-            pipeline.cmd("SPUBLISH").arg(topic.to_string()).arg(&message[..]).ignore();
+        for (topic, message) in messages {
+            let (name, pipeline) = (topic.to_string(), pipelines.entry(topic).or_default());
+            let message = self.shared.authenticator.sign(&name, message);
+            pipeline.cmd("SPUBLISH").arg(name).arg(&message[..]).ignore();
         }
         let sent = pipelines.into_values().map(|pipeline| {
             let mut connection = connection.clone();
@@ -263,6 +273,14 @@ impl Fanout for RedisClusterFanout {
             self.shared.limited("ping", REQUEST, async { ping.await.map(drop) }).await?;
         }
         Ok(())
+    }
+
+    fn is_authenticated(&self) -> bool {
+        self.shared.authenticator.has_key()
+    }
+
+    fn dropped(&self) -> u64 {
+        self.shared.authenticator.dropped()
     }
 }
 
@@ -359,14 +377,15 @@ impl Shared {
 }
 
 /// What the nodes send of their own accord.
-fn receive(topics: &Topics, state: &State, push: PushInfo) {
+fn receive(topics: &Topics, authenticator: &Authenticator, state: &State, push: PushInfo) {
     let mut data = push.data.into_iter();
     match push.kind {
         PushKind::SMessage => {
             if let (Some(topic), Some(redis::Value::BulkString(message))) =
                 (topic_of(data.next()), data.next())
+                && let Some(message) = authenticator.verify(topic, Bytes::from(message))
             {
-                topics.deliver(topic, Signal::Message(Bytes::from(message)));
+                topics.deliver(topic, Signal::Message(message));
             }
         }
         // Ours, or the node's, whose slot moved away.

@@ -167,6 +167,15 @@ impl Fanout for SimFanout {
             false => Ok(()),
         }
     }
+
+    /// Its messages are lost, doubled and late, and never forged.
+    fn is_authenticated(&self) -> bool {
+        true
+    }
+
+    fn dropped(&self) -> u64 {
+        0
+    }
 }
 
 /// Unsubscribes when it is dropped.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tree_agent_contract::RunId;
-use tree_agent_fanout::{Fanout, Signal, Subscription, Topic};
+use tree_agent_fanout::{ConnectOptions, Fanout, Signal, Subscription, Topic};
 use tree_agent_testkit::services::PrivateRedisCluster;
 
 use crate::{eventually, message, next};
@@ -35,7 +35,7 @@ async fn flows(fanout: &Arc<dyn Fanout>, listener: &mut Subscription, topic: Top
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_go_to_the_owner_of_their_slot_only() {
     let cluster = PrivateRedisCluster::start().unwrap();
-    let fanout = tree_agent_fanout::connect(&cluster.url()).await.unwrap();
+    let fanout = tree_agent_fanout::connect(&cluster.url(), &ConnectOptions::default()).await.unwrap();
     for owner in 0..3 {
         let topic = topic_of(&cluster, owner);
         let mut listener = fanout.subscribe(topic).await.unwrap();
@@ -47,7 +47,7 @@ async fn messages_go_to_the_owner_of_their_slot_only() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_that_moves_takes_its_listeners_along() {
     let cluster = PrivateRedisCluster::start().unwrap();
-    let fanout = tree_agent_fanout::connect(&cluster.url()).await.unwrap();
+    let fanout = tree_agent_fanout::connect(&cluster.url(), &ConnectOptions::default()).await.unwrap();
     let (moving, staying) = (topic_of(&cluster, 1), topic_of(&cluster, 2));
     let mut listener = fanout.subscribe(moving).await.unwrap();
     let mut other = fanout.subscribe(staying).await.unwrap();
@@ -64,7 +64,7 @@ async fn a_slot_that_moves_takes_its_listeners_along() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn listeners_follow_to_the_server_that_takes_over() {
     let mut cluster = PrivateRedisCluster::start().unwrap();
-    let fanout = tree_agent_fanout::connect(&cluster.url()).await.unwrap();
+    let fanout = tree_agent_fanout::connect(&cluster.url(), &ConnectOptions::default()).await.unwrap();
     let topic = topic_of(&cluster, 0);
     let mut listener = fanout.subscribe(topic).await.unwrap();
     fanout.publish(vec![(topic, message(1))]).await.unwrap();
@@ -88,7 +88,7 @@ async fn listeners_follow_to_the_server_that_takes_over() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_that_is_away_is_said_and_found_again() {
     let mut cluster = PrivateRedisCluster::start().unwrap();
-    let fanout = tree_agent_fanout::connect(&cluster.url()).await.unwrap();
+    let fanout = tree_agent_fanout::connect(&cluster.url(), &ConnectOptions::default()).await.unwrap();
     let topic = topic_of(&cluster, 1);
     let mut listener = fanout.subscribe(topic).await.unwrap();
     (0..4).for_each(|n| cluster.kill(n));
@@ -106,7 +106,7 @@ async fn a_cluster_that_is_away_is_said_and_found_again() {
 #[tokio::test]
 async fn a_malformed_cluster_url_is_said() {
     for url in ["redis-cluster:nonsense", "redis-cluster://a b:c"] {
-        let error = tree_agent_fanout::connect(url).await.err().unwrap();
+        let error = tree_agent_fanout::connect(url, &ConnectOptions::default()).await.err().unwrap();
         assert!(error.to_string().contains("redis-cluster://"), "{error}");
     }
 }

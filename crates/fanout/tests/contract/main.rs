@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tree_agent_contract::{NodeId, RunId};
-use tree_agent_fanout::{Fanout, InProcessFanout, RedisFanout, Signal, Subscription, Topic};
+use tree_agent_fanout::{ConnectOptions, Fanout, InProcessFanout, RedisFanout, Signal, Subscription, Topic};
 use tree_agent_testkit::services::{PrivateRedis, PrivateRedisCluster};
 
 const RUN: Topic = Topic::Run(RunId(uuid::Uuid::from_u128(1)));
@@ -27,14 +27,14 @@ macro_rules! contract {
             #[tokio::test]
             async fn $name() {
                 let server = super::PrivateRedis::start().unwrap();
-                super::$name(tree_agent_fanout::connect(&server.url()).await.unwrap()).await;
+                super::$name(tree_agent_fanout::connect(&server.url(), &super::ConnectOptions::default()).await.unwrap()).await;
             }
         )*}
         mod redis_cluster {$(
             #[tokio::test]
             async fn $name() {
                 let servers = super::PrivateRedisCluster::start().unwrap();
-                super::$name(tree_agent_fanout::connect(&servers.url()).await.unwrap()).await;
+                super::$name(tree_agent_fanout::connect(&servers.url(), &super::ConnectOptions::default()).await.unwrap()).await;
             }
         )*}
     };
@@ -165,7 +165,7 @@ async fn subscribers_at_the_broker(server: &PrivateRedis, topic: Topic) -> i64 {
 #[tokio::test]
 async fn redis_hears_once_per_process_and_topic() {
     let server = PrivateRedis::start().unwrap();
-    let fanout = RedisFanout::connect(&server.url()).await.unwrap();
+    let fanout = RedisFanout::connect(&server.url(), &ConnectOptions::default()).await.unwrap();
     let first = fanout.subscribe(RUN).await.unwrap();
     let second = fanout.subscribe(RUN).await.unwrap();
     assert_eq!(subscribers_at_the_broker(&server, RUN).await, 1);
@@ -182,7 +182,7 @@ async fn redis_hears_once_per_process_and_topic() {
 #[tokio::test]
 async fn redis_listeners_are_told_after_an_outage_and_hear_again() {
     let mut server = PrivateRedis::start().unwrap();
-    let fanout = RedisFanout::connect(&server.url()).await.unwrap();
+    let fanout = RedisFanout::connect(&server.url(), &ConnectOptions::default()).await.unwrap();
     let mut listener = fanout.subscribe(RUN).await.unwrap();
     fanout.publish(vec![(RUN, message(1))]).await.unwrap();
     assert_eq!(next(&mut listener).await, Signal::Message(message(1)));
@@ -212,7 +212,7 @@ async fn redis_listeners_are_told_after_an_outage_and_hear_again() {
 #[tokio::test]
 async fn redis_may_come_later() {
     let mut server = PrivateRedis::reserve().unwrap();
-    let fanout = RedisFanout::connect(&server.url()).await.unwrap();
+    let fanout = RedisFanout::connect(&server.url(), &ConnectOptions::default()).await.unwrap();
     assert!(fanout.ping().await.is_err());
     assert!(fanout.subscribe(RUN).await.is_err());
     server.start_again().unwrap();
@@ -223,6 +223,6 @@ async fn redis_may_come_later() {
 
 #[tokio::test]
 async fn a_malformed_redis_url_is_said() {
-    let error = RedisFanout::connect("nonsense").await.err().unwrap();
+    let error = RedisFanout::connect("nonsense", &ConnectOptions::default()).await.err().unwrap();
     assert!(error.to_string().contains("redis://"), "{error}");
 }

@@ -53,6 +53,9 @@ fn prefix(length: usize) -> BytesMut {
 /// Only what a hub needs to know of an event; the rest of the bytes pass through unread.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Glimpse {
+    /// Text, taken as bytes so that it need not be copied.
+    #[prost(bytes = "bytes", tag = "1")]
+    run_id: Bytes,
     #[prost(uint64, tag = "2")]
     seq: u64,
     #[prost(message, optional, tag = "11")]
@@ -67,11 +70,25 @@ struct Grown {
     scratchpad_doc_id: String,
 }
 
-/// The events of a published `EventBatch`, without decoding and encoding them again: an entry of `EventBatch`
-/// has the tag that the event has in `WatchRunResponse`, so its bytes are that message.
-pub(crate) fn batch(mut message: Bytes) -> Result<Vec<Frame>, prost::DecodeError> {
+/// Why a published message is not used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unfit {
+    /// It is no `EventBatch`.
+    #[error("it cannot be read")]
+    Malformed(#[from] prost::DecodeError),
+    /// It is about another run than its topic.
+    #[error("it holds an event of another run")]
+    OtherRun,
+    /// Its events do not follow each other.
+    #[error("its events are not numbered one after the other")]
+    Sequence,
+}
+
+/// The events of an `EventBatch` that was published for `run`, without decoding and encoding them again: an entry of
+/// `EventBatch` has the tag that the event has in `WatchRunResponse`, so its bytes are that message.
+pub(crate) fn batch(mut message: Bytes, run: &str) -> Result<Vec<Frame>, Unfit> {
     let whole = message.clone();
-    let mut frames = Vec::new();
+    let mut frames = Vec::<Frame>::new();
     while !message.is_empty() {
         let start = whole.len() - message.len();
         let (tag, wire_type) = prost::encoding::decode_key(&mut message)?;
@@ -82,6 +99,14 @@ pub(crate) fn batch(mut message: Bytes) -> Result<Vec<Frame>, prost::DecodeError
         }
         // Checks the length against what is there.
         let glimpse = Glimpse::decode_length_delimited(&mut message)?;
+        if glimpse.run_id != run {
+            return Err(Unfit::OtherRun);
+        }
+        if glimpse.seq == 0
+            || frames.last().is_some_and(|before| before.seq.checked_add(1) != Some(glimpse.seq))
+        {
+            return Err(Unfit::Sequence);
+        }
         let entry = whole.slice(start..whole.len() - message.len());
         let mut buffer = prefix(entry.len());
         buffer.extend_from_slice(&entry);
@@ -98,6 +123,10 @@ mod tests {
     use super::*;
     use tree_agent_contract::event::{RunStatusChanged, ScratchpadUpdated};
     use tree_agent_contract::{NodeId, RunId, Timestamp};
+
+    fn run() -> String {
+        RunId::from(uuid::Uuid::from_u128(9)).to_string()
+    }
 
     fn event(seq: u64, status: RunStatus) -> Event {
         with_body(seq, RunStatusChanged { status, reason: Some("r".repeat(300)), partial: false }.into())
@@ -123,7 +152,7 @@ mod tests {
         let events =
             [event(1, RunStatus::Running), with_body(2, grown.into()), event(3, RunStatus::Completed)];
         let published = pb::EventBatch { events: events.iter().map(Wire::to_wire).collect() };
-        let frames = batch(published.encode_to_vec().into()).unwrap();
+        let frames = batch(published.encode_to_vec().into(), &run()).unwrap();
         assert_eq!(frames.len(), 3);
         for (frame, event) in frames.iter().zip(&events) {
             let own = Frame::of(event);
@@ -135,7 +164,23 @@ mod tests {
 
     #[test]
     fn garbage_is_an_error_not_a_panic() {
-        assert!(batch(Bytes::from_static(&[0x0a, 0xff, 0x01, 0x00])).is_err());
-        assert!(batch(Bytes::from_static(b"\xff\xff\xff")).is_err());
+        for garbage in [&[0x0a, 0xff, 0x01, 0x00][..], b"\xff\xff\xff"] {
+            assert!(matches!(batch(Bytes::copy_from_slice(garbage), &run()), Err(Unfit::Malformed(_))));
+        }
+    }
+
+    #[test]
+    fn events_of_another_run_or_out_of_order_are_refused_with_their_whole_batch() {
+        let refused = |events: Vec<Event>| {
+            let published = pb::EventBatch { events: events.iter().map(Wire::to_wire).collect() };
+            batch(published.encode_to_vec().into(), &run()).unwrap_err()
+        };
+        let elsewhere = RunId::from(uuid::Uuid::from_u128(10));
+        let stranger = Event { run_id: elsewhere, ..event(2, RunStatus::Running) };
+        assert!(matches!(refused(vec![event(1, RunStatus::Running), stranger]), Unfit::OtherRun));
+        for seqs in [[1, 3], [2, 1], [1, 1], [0, 1], [u64::MAX, 0]] {
+            let events = seqs.map(|seq| event(seq, RunStatus::Running));
+            assert!(matches!(refused(events.into()), Unfit::Sequence), "{seqs:?}");
+        }
     }
 }

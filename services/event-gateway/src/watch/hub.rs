@@ -174,6 +174,7 @@ pub(crate) async fn follow(hub: Arc<Hub>, watches: Arc<Watches>) {
 }
 
 async fn listen(hub: &Hub, watches: &Watches) {
+    let mut suspicion = Suspicion::default();
     // Where the window begins; what is older, watchers read from the log.
     while let Err(error) = begin(hub, watches).await {
         tracing::warn!(run = %hub.run, "cannot read the head of the log: {error}");
@@ -221,7 +222,7 @@ async fn listen(hub: &Hub, watches: &Watches) {
                 // Whatever the broker sends in one go is handed on in one go: waking the watchers is what costs.
                 tokio::task::yield_now().await;
                 let more = subscription.iter_mut().flat_map(|s| std::iter::from_fn(|| s.next().now_or_never()?));
-                take(hub, watches, std::iter::once(first).chain(more.take(BURST))).await;
+                take(hub, watches, &mut suspicion, std::iter::once(first).chain(more.take(BURST))).await;
             }
         }
     }
@@ -260,28 +261,66 @@ async fn begin(hub: &Hub, watches: &Watches) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Takes what the messages hold; what they lack is read from the log.
-async fn take(hub: &Hub, watches: &Watches, signals: impl Iterator<Item = Signal>) {
-    let (mut frames, mut heard_all) = (Vec::new(), true);
-    for signal in signals {
-        match signal {
-            Signal::Message(message) => match frame::batch(message) {
-                Ok(batch) => frames.extend(batch),
-                Err(error) => {
-                    tracing::warn!(run = %hub.run, "a published message is unreadable: {error}");
-                    heard_all = false;
-                }
-            },
-            Signal::Missed => heard_all = false,
-        }
+/// Whether messages of a fan-out to which anybody may publish are ignored now: one of them spoke of events that the log does
+/// not have. Real ones come after the events are in the log, so somebody forged it, and must not make us read the log all
+/// the time. The check of heads finds meanwhile what is new.
+#[derive(Default)]
+struct Suspicion(Option<Instant>);
+
+impl Suspicion {
+    fn rest(&mut self, time: Duration) {
+        self.0 = Some(Instant::now() + time);
     }
-    if !hub.extend(frames) || !heard_all {
-        catch_up(hub, watches).await;
+
+    fn rests(&self) -> bool {
+        self.0.is_some_and(|until| Instant::now() < until)
     }
 }
 
-/// Reads everything behind the hub's head from the log. When that fails, the next check of heads asks again.
-async fn catch_up(hub: &Hub, watches: &Watches) {
+/// Takes what the messages hold; what they lack is read from the log. A message that does not fit the run is dropped. Of one
+/// that may be forged nothing is taken but that there is something new in the log.
+async fn take(
+    hub: &Hub,
+    watches: &Watches,
+    suspicion: &mut Suspicion,
+    signals: impl Iterator<Item = Signal>,
+) {
+    let (mut frames, mut missed, mut unfit) = (Vec::new(), false, false);
+    let run = hub.run.to_string();
+    for signal in signals {
+        match signal {
+            Signal::Message(message) => match frame::batch(message, &run) {
+                Ok(batch) => frames.extend(batch),
+                Err(error) => {
+                    tracing::debug!(run, "a published message is dropped: {error}");
+                    watches.stats.unfit_messages.fetch_add(1, Ordering::Relaxed);
+                    unfit = true;
+                }
+            },
+            Signal::Missed => missed = true,
+        }
+    }
+    if watches.fanout.is_authenticated() {
+        if !hub.extend(frames) || missed || unfit {
+            catch_up(hub, watches).await;
+        }
+        return;
+    }
+    let newest = frames.iter().map(|frame| frame.seq).max().unwrap_or_default();
+    let hinted = newest > hub.head() && !suspicion.rests();
+    if !(hinted || missed) {
+        return;
+    }
+    let read = catch_up(hub, watches).await;
+    if hinted && read && hub.head() < newest {
+        tracing::debug!(run, newest, "a published message spoke of events that are not in the log");
+        watches.stats.forged_messages.fetch_add(1, Ordering::Relaxed);
+        suspicion.rest(watches.config.head_check);
+    }
+}
+
+/// Reads everything behind the hub's head from the log. When that fails (false), the next check of heads asks again.
+async fn catch_up(hub: &Hub, watches: &Watches) -> bool {
     watches.stats.catch_ups.fetch_add(1, Ordering::Relaxed);
     loop {
         match watches.store.read(hub.run, hub.head(), PAGE).await {
@@ -289,12 +328,12 @@ async fn catch_up(hub: &Hub, watches: &Watches) {
                 let more = events.len() == PAGE;
                 // A page that does not move on would be read for ever.
                 if !hub.resume(events.iter().map(Frame::of).collect()) || !more {
-                    return;
+                    return true;
                 }
             }
             Err(error) => {
                 tracing::warn!(run = %hub.run, "cannot read the log: {error}");
-                return;
+                return false;
             }
         }
     }

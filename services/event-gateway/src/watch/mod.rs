@@ -118,7 +118,7 @@ impl Watches {
 
     /// Adds what streams count.
     pub(crate) fn measure(self: &Arc<Self>, metrics: &mut Metrics) {
-        self.stats.measure(metrics);
+        self.stats.measure(&self.fanout, metrics);
         let watches = Arc::downgrade(self);
         metrics.gauge("tree_agent_gateway_watched_runs", "Runs that are followed for somebody", move || {
             watches.upgrade().map_or(0.0, |watches| watches.hubs().len() as f64)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tree_agent_fanout::Fanout;
 use tree_agent_runtime::Metrics;
 
 /// Counters of all streams of a gateway.
@@ -14,6 +15,10 @@ pub(crate) struct Stats {
     delivered: AtomicU64,
     /// Reads of the log for all watchers of a run, after something was missed.
     pub(super) catch_ups: AtomicU64,
+    /// Published messages that did not fit their run.
+    pub(super) unfit_messages: AtomicU64,
+    /// Published messages that spoke of events which the log does not have.
+    pub(super) forged_messages: AtomicU64,
     /// Reads of the log for one watcher.
     pub(super) log_reads: AtomicU64,
     /// Watchers that were live and fell behind the recent events of their run.
@@ -35,7 +40,7 @@ impl Stats {
     }
 
     /// Adds what was counted.
-    pub(crate) fn measure(self: &Arc<Self>, metrics: &mut Metrics) {
+    pub(crate) fn measure(self: &Arc<Self>, fanout: &Arc<dyn Fanout>, metrics: &mut Metrics) {
         let read = |field: fn(&Self) -> &AtomicU64| {
             let stats = self.clone();
             move || field(&stats).load(Ordering::Relaxed) as f64
@@ -58,6 +63,17 @@ impl Stats {
             "Reads of the log for all watchers of a run: a hint was lost, or the run has just been subscribed to",
             read(|s| &s.catch_ups),
         );
+        let (unfit, forged) = (read(|s| &s.unfit_messages), read(|s| &s.forged_messages));
+        let fanout = fanout.clone();
+        let help = "Messages over fan-out that were dropped: not signed with the key, not fit for their run, or about events \
+            that the log does not have";
+        metrics.counters("tree_agent_fanout_dropped_messages", help, move || {
+            vec![
+                (vec![("reason", "unsigned".to_owned())], fanout.dropped() as f64),
+                (vec![("reason", "unfit".to_owned())], unfit()),
+                (vec![("reason", "forged".to_owned())], forged()),
+            ]
+        });
         metrics.counter(
             "tree_agent_gateway_watcher_log_reads",
             "Reads of the log for one watcher that is behind the recent events",
@@ -138,7 +154,8 @@ mod tests {
     fn streams_are_counted_while_they_are_there_and_events_once() {
         let stats = Arc::new(Stats::default());
         let mut metrics = Metrics::new(&tree_agent_runtime::Readiness::new());
-        stats.measure(&mut metrics);
+        let fanout: Arc<dyn Fanout> = Arc::new(tree_agent_fanout::InProcessFanout::new());
+        stats.measure(&fanout, &mut metrics);
         let has = |metrics: &Metrics, line: &str| {
             let text = metrics.text();
             assert!(text.lines().any(|l| l == line), "{line} is missing:\n{text}");

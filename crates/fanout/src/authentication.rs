@@ -1,0 +1,125 @@
+//! Which messages are from one of us: an HMAC-SHA256 over topic and message, with a key that the services share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aws_lc_rs::hmac;
+use bytes::Bytes;
+use tree_agent_security::{SharedSecret, SharedSecrets};
+
+use crate::Topic;
+
+/// Bytes of an HMAC-SHA256. It stands before the message.
+const TAG: usize = 32;
+
+/// Signs what is published and checks what is heard. Without keys it does neither.
+pub(crate) struct Authenticator {
+    /// The first signs; what any of them signed is accepted.
+    keys: Vec<hmac::Key>,
+    dropped: AtomicU64,
+}
+
+impl Authenticator {
+    pub(crate) fn new(secrets: Option<&SharedSecrets>) -> Self {
+        let keys = secrets.into_iter().flat_map(SharedSecrets::iter).map(SharedSecret::hmac_key).collect();
+        Self { keys, dropped: AtomicU64::new(0) }
+    }
+
+    /// Whether it has a key.
+    pub(crate) fn has_key(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    /// Messages that were dropped.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// What is published for `message`.
+    pub(crate) fn sign(&self, topic: &str, message: Bytes) -> Bytes {
+        let Some(key) = self.keys.first() else { return message };
+        let tag = tag(key, topic, &message);
+        let mut signed = Vec::with_capacity(TAG + message.len());
+        signed.extend_from_slice(tag.as_ref());
+        signed.extend_from_slice(&message);
+        signed.into()
+    }
+
+    /// The message that was published; none, which is counted, when it is not from one of us or was for another topic.
+    pub(crate) fn verify(&self, topic: Topic, signed: Bytes) -> Option<Bytes> {
+        if self.keys.is_empty() {
+            return Some(signed);
+        }
+        let topic = topic.to_string();
+        let signed_by = |key: &&hmac::Key| {
+            let (presented, message) = signed.split_at_checked(TAG)?;
+            let expected = tag(key, &topic, message);
+            aws_lc_rs::constant_time::verify_slices_are_equal(expected.as_ref(), presented).ok()
+        };
+        if self.keys.iter().any(|key| signed_by(&key).is_some()) {
+            return Some(signed.slice(TAG..));
+        }
+        let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
+        // Rarely, so that nobody can fill the log with it.
+        if dropped.is_power_of_two() {
+            tracing::warn!(
+                topic,
+                dropped,
+                "a message over Redis is not signed with the fan-out key and was dropped: somebody else writes to this Redis, \
+                 or services have different keys (TREE_AGENT_FANOUT_KEY)"
+            );
+        }
+        None
+    }
+}
+
+/// Over the topic too, so that a message cannot be moved to another one. No topic's name holds the zero between the two.
+fn tag(key: &hmac::Key, topic: &str, message: &[u8]) -> hmac::Tag {
+    let mut context = hmac::Context::with_key(key);
+    context.update(topic.as_bytes());
+    context.update(&[0]);
+    context.update(message);
+    context.sign()
+}
+
+#[cfg(test)]
+mod tests {
+    use tree_agent_contract::RunId;
+
+    use super::*;
+
+    const TOPIC: Topic = Topic::Run(RunId(uuid::Uuid::from_u128(1)));
+    const OTHER: Topic = Topic::Run(RunId(uuid::Uuid::from_u128(2)));
+
+    #[test]
+    fn only_what_was_signed_for_the_topic_is_taken() {
+        let secret = SharedSecret::random();
+        let ours = Authenticator::new(Some(&secret.clone().into()));
+        for message in ["", "a message"] {
+            let message = Bytes::from_static(message.as_bytes());
+            let signed = ours.sign(&TOPIC.to_string(), message.clone());
+            assert_eq!(ours.verify(TOPIC, signed.clone()), Some(message.clone()));
+            let mut changed = signed.to_vec();
+            *changed.last_mut().unwrap() ^= 1;
+            let by_another =
+                Authenticator::new(Some(&SharedSecrets::random())).sign(&TOPIC.to_string(), message.clone());
+            for forged in [changed.into(), by_another, message, signed.slice(1..)] {
+                assert_eq!(ours.verify(TOPIC, forged), None);
+            }
+            assert_eq!(ours.verify(OTHER, signed), None, "it was for another topic");
+        }
+        assert_eq!(ours.dropped(), 10);
+    }
+
+    #[test]
+    fn both_keys_are_accepted_while_one_is_replaced() {
+        let (old, new) = (SharedSecret::random(), SharedSecret::random());
+        let both = SharedSecrets::parse(&format!("{}\n{}", new.expose(), old.expose())).unwrap();
+        let (both, old) = (Authenticator::new(Some(&both)), Authenticator::new(Some(&old.into())));
+        let new = Authenticator::new(Some(&new.into()));
+        let message = Bytes::from_static(b"a message");
+        let sign = |by: &Authenticator| by.sign(&TOPIC.to_string(), message.clone());
+        assert_eq!(both.verify(TOPIC, sign(&old)), Some(message.clone()));
+        assert_eq!(new.verify(TOPIC, sign(&both)), Some(message.clone()));
+        assert_eq!(old.verify(TOPIC, sign(&both)), None);
+    }
+}
