@@ -37,9 +37,7 @@ pub fn role_error(status: &Status) -> RoleError {
         | Code::Unavailable
         | Code::Unknown
         | Code::Cancelled
-        | Code::Aborted => {
-            RoleErrorKind::Unreachable
-        }
+        | Code::Aborted => RoleErrorKind::Unreachable,
         Code::DeadlineExceeded => RoleErrorKind::Timeout,
         Code::ResourceExhausted => RoleErrorKind::Overloaded,
         Code::DataLoss => RoleErrorKind::InvalidOutput,
