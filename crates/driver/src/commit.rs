@@ -19,9 +19,9 @@ use tree_agent_store::{AppendOutcome, EventLog, RunAppend, Store, StoreError};
 /// How appends are grouped.
 #[derive(Clone, Copy, Debug)]
 pub struct CommitConfig {
-    /// Appends in flight at the same time. Two keep the database busy while one waits for the disk. Default 2.
+    /// Maximum of appends in flight. Two keep the database busy while one waits for the disk. Default 2.
     pub lanes: usize,
-    /// Events of one append, beyond which further runs wait for the next. Default 2,000.
+    /// Events of one append after which further runs wait for the next append. Default 2,000.
     pub max_events: usize,
 }
 
@@ -31,7 +31,7 @@ impl Default for CommitConfig {
     }
 }
 
-/// Counters of a committer since it began.
+/// Counters of a committer since it started.
 #[derive(Debug)]
 pub struct CommitStats {
     /// Appends made.
@@ -42,23 +42,23 @@ pub struct CommitStats {
     pub repeats: AtomicU64,
     /// Appends of runs that another driver owned.
     pub fenced: AtomicU64,
-    /// Seconds that each try of an append took at the store.
+    /// Seconds that each attempt of an append took at the store.
     pub append_seconds: Histogram,
 }
 
 impl Default for CommitStats {
     fn default() -> Self {
         let (appends, events, repeats, fenced) = Default::default();
-        // From half a millisecond, which is a quick disk, to four seconds.
+        // From half a millisecond, which is a fast disk, to four seconds.
         let append_seconds = Histogram::new((0..14).map(|i| 0.0005 * f64::from(1 << i)));
         Self { appends, events, repeats, fenced, append_seconds }
     }
 }
 
-/// Where a run's task waits for the outcome.
+/// The channel on which a run's task waits for the outcome.
 type Done = oneshot::Sender<Result<AppendOutcome, Arc<StoreError>>>;
 
-/// One run's append on its way.
+/// One run's pending append.
 struct Pending {
     append: RunAppend,
     /// The encoded events, published once they are written.
@@ -66,14 +66,14 @@ struct Pending {
     done: Done,
 }
 
-/// Hands appends to the lanes. Clones share them.
+/// Passes appends to the lanes. Clones share the lanes.
 #[derive(Clone)]
 pub(crate) struct Committer {
     queue: mpsc::Sender<Pending>,
 }
 
 impl Committer {
-    /// Starts the lanes; they end when every clone of the committer is gone.
+    /// Starts the lanes. They end when every clone of the committer is dropped.
     pub(crate) fn start(
         store: Arc<dyn Store>,
         fanout: Arc<dyn Fanout>,
@@ -100,8 +100,8 @@ impl Committer {
         Self { queue }
     }
 
-    /// Writes one run's part. While the store is unavailable it is repeated unchanged, until it is there or the
-    /// driver stops.
+    /// Writes one run's part. While the store is unavailable the append is repeated unchanged, until it is written or
+    /// the driver stops.
     pub(crate) async fn append(
         &self,
         append: RunAppend,
@@ -134,7 +134,7 @@ impl Lane {
         }
     }
 
-    /// Waits for one append and takes whatever else is there. Another lane fills its batch meanwhile.
+    /// Waits for one append and takes all others that are waiting. Another lane fills its batch meanwhile.
     async fn next_batch(&self) -> Option<Vec<Pending>> {
         let mut receiver = self.receiver.lock().await;
         let first = receiver.recv().await?;
@@ -168,7 +168,7 @@ impl Lane {
                     let _ = done.send(Err(error.clone()));
                 }
             }
-            // One run's part cannot be written: the others must not suffer for it.
+            // One run's part cannot be written. Write the parts one by one, so that the others are not affected.
             Err(error) => {
                 let alone = appends.len() == 1;
                 for (append, (message, done)) in appends.iter().zip(waiting) {
@@ -194,8 +194,8 @@ impl Lane {
         }
     }
 
-    /// Tries again and again, one after the other, what was set aside: a lock that somebody forgot must not keep the
-    /// lanes from the runs that are not concerned.
+    /// Retries the appends that were set aside, one after the other. A forgotten lock must not block the lanes for
+    /// other runs.
     async fn wait_for_locks(self, mut set_aside: mpsc::UnboundedReceiver<Pending>) {
         while let Some(pending) = set_aside.recv().await {
             if pending.done.is_closed() {
@@ -212,7 +212,7 @@ impl Lane {
     async fn append_until_known(&self, appends: &Arc<[RunAppend]>) -> Result<Vec<AppendOutcome>, StoreError> {
         let mut wait = Duration::from_millis(20);
         loop {
-            // A row that cannot even be encoded must end its own run, not the lane that every run needs.
+            // If a row cannot even be encoded, that must end its own run, not the lane that every run needs.
             let began = Instant::now();
             let append = AssertUnwindSafe(EventLog::append(&*self.store, appends.clone())).catch_unwind();
             let outcome = append.await;
@@ -235,7 +235,7 @@ impl Lane {
         }
     }
 
-    /// Persisted: now publish, then answer.
+    /// The append is persisted: publish its events, then answer.
     async fn settle(&self, appends: &[RunAppend], waiting: Vec<(Bytes, Done)>, outcomes: Vec<AppendOutcome>) {
         self.stats.appends.fetch_add(1, Ordering::Relaxed);
         let mut messages = Vec::with_capacity(appends.len());
@@ -252,7 +252,7 @@ impl Lane {
             }
             answers.push((done, outcome));
         }
-        // A full queue means that the broker is slow or gone. Hints may be dropped: gateways look at the log.
+        // A full queue means that the broker is slow or down. Hints may be dropped, because gateways read the log.
         let _ = self.publish.try_send(messages);
         for (done, outcome) in answers {
             let _ = done.send(Ok(outcome));
@@ -260,7 +260,7 @@ impl Lane {
     }
 }
 
-/// Publishes in the order of commits, everything that has gathered in one round trip.
+/// Publishes in the order of commits. Everything that has gathered is published in one round trip.
 async fn publisher(fanout: Arc<dyn Fanout>, mut queue: mpsc::Receiver<Vec<(Topic, Bytes)>>) {
     let mut healthy = true;
     while let Some(mut messages) = queue.recv().await {
@@ -271,7 +271,7 @@ async fn publisher(fanout: Arc<dyn Fanout>, mut queue: mpsc::Receiver<Vec<(Topic
             Ok(()) => healthy = true,
             Err(error) => {
                 if std::mem::replace(&mut healthy, false) {
-                    tracing::warn!(error = %error, "hints do not flow; watchers fall behind, by a second at most");
+                    tracing::warn!(error = %error, "cannot publish hints; watchers are up to a second behind");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Claiming, renewing, waking: which runs this driver drives.
+//! Claims runs, renews their leases and wakes up: decides which runs this driver drives.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use crate::task::{Ended, Message, Pulse, RunTask, Shared, TaskError};
 /// How a driver behaves.
 #[derive(Clone, Debug)]
 pub struct DriverConfig {
-    /// Names this driver in leases and logs; unique per process.
+    /// Identifies this driver in leases and logs; unique per process.
     pub owner: String,
-    /// How long a lease lasts without renewal: the longest that a run waits after its driver died. Default 5 s.
+    /// Length of a lease: the longest time that a run waits after its driver died. Default 5 s.
     pub lease: Duration,
-    /// Runs driven at the same time. Default 1,000.
+    /// Maximum of runs that are driven at the same time. Default 1,000.
     pub max_runs: usize,
-    /// Role calls in flight at the same time. Default 2,048: twice as many as runs, so that a run which was taken over does
-    /// not wait for the calls of others.
+    /// Maximum of role calls in flight. Default 2,048, twice the number of runs, so that a run that was taken over
+    /// does not wait for the calls of others.
     pub max_calls: usize,
-    /// How often it looks for runs and commands when nothing wakes it. Default 250 ms.
+    /// How often the driver looks for runs and commands if nothing wakes it. Default 250 ms.
     pub poll: Duration,
     /// How appends are grouped.
     pub commit: CommitConfig,
@@ -50,14 +50,14 @@ impl DriverConfig {
     }
 }
 
-/// Counters of a driver since it began.
+/// Counters of a driver since it started.
 #[derive(Debug, Default)]
 pub struct DriverStats {
     /// Runs that it owns now.
     pub active: AtomicU64,
     /// Runs claimed.
     pub claimed: AtomicU64,
-    /// Those of them that had been driven before.
+    /// Claimed runs that had been driven before.
     pub takeovers: AtomicU64,
     /// Runs driven to their end.
     pub finished: AtomicU64,
@@ -65,7 +65,7 @@ pub struct DriverStats {
     pub lost: AtomicU64,
     /// Runs dropped because their log could not be read, written or replayed.
     pub broken: AtomicU64,
-    /// Updates and answers of role calls that were not awaited any more.
+    /// Updates and answers of role calls that nothing waited for any more.
     pub stale_answers: AtomicU64,
 }
 
@@ -81,18 +81,18 @@ pub struct Driver {
     health: Arc<DriverHealth>,
 }
 
-/// Times that a run could not be driven after which it is ended as failed instead: with the lease of five seconds about
+/// How often a run may be impossible to drive before it is ended as failed. With a lease of five seconds that is about
 /// five minutes after the first time.
 const GIVE_UP: u32 = 5;
-/// The longest that a run rests that could not be driven.
+/// The longest backoff of a run that could not be driven.
 const LONGEST_REST: Duration = Duration::from_secs(300);
 
-/// Runs that a driver replays at the same time; it claims no further ones meanwhile. So the first of many runs that lost
-/// their driver go on while others are still replayed, appends do not queue behind a thousand reads, several drivers share
-/// what there is to take, and one that cannot read takes nothing.
+/// Runs that a driver replays at the same time. It claims no others meanwhile. So the first of many runs that lost
+/// their driver continue while others are still replayed, appends do not queue behind a thousand reads, several
+/// drivers share the runs, and a driver that cannot read claims nothing.
 const FRESH: usize = 32;
 
-/// The least time after which a loop that does not come round counts as stuck.
+/// The least time without progress after which the loop counts as stuck.
 const STUCK: Duration = Duration::from_secs(10);
 
 /// A run that is being driven.
@@ -105,18 +105,18 @@ struct Active {
 
 type Tasks = JoinSet<Result<Ended, TaskError>>;
 
-/// What the loop holds.
+/// The state of the loop.
 struct Fleet {
-    /// Ordered, like everything here that is gone through, so that the same events lead to the same calls.
+    /// Ordered, like every collection here that is iterated, so that the same events lead to the same calls.
     active: BTreeMap<RunId, Active>,
     by_task: HashMap<Id, RunId>,
-    /// How often each run could not be driven, and why the last time.
+    /// How often each run could not be driven, and the reason of the last time.
     broken: BTreeMap<RunId, (u32, String)>,
-    /// Runs to be released at the next look.
+    /// Runs to be released in the next round.
     given_up: Vec<(RunId, u64)>,
-    /// Room for runs that are being replayed.
+    /// Permits for runs that are being replayed.
     fresh: Arc<Semaphore>,
-    /// There may be more to claim than there was room for.
+    /// There may be more runs to claim than there was room for.
     more: bool,
     tasks: Tasks,
     shared: Arc<Shared>,
@@ -145,30 +145,30 @@ impl Driver {
         }
     }
 
-    /// The same on another clock, for tests.
+    /// A driver on another clock, for tests.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Its counters; they stay readable while it runs.
+    /// Its counters, which can be read while it runs.
     pub fn stats(&self) -> Arc<DriverStats> {
         self.stats.clone()
     }
 
-    /// The counters of its appends; they stay readable while it runs.
+    /// The counters of its appends, which can be read while it runs.
     pub fn commits(&self) -> Arc<CommitStats> {
         self.commits.clone()
     }
 
-    /// Whether it gets on; to be asked while it runs.
+    /// Its health, which can be read while it runs.
     pub fn health(&self) -> Arc<DriverHealth> {
         self.health.clone()
     }
 
-    /// Drives runs until `stop` is cancelled, then gives the runs it holds back, so that others go on with them at
-    /// once. Store and fan-out may come and go meanwhile.
+    /// Drives runs until `stop` is cancelled. Then it releases its runs, so that others continue them at once. Store
+    /// and fan-out may go down and come back meanwhile.
     pub async fn run(self, stop: CancellationToken) {
         let mut helpers = JoinSet::new();
         let committer = Committer::start(
@@ -224,7 +224,7 @@ impl Driver {
                 _ = renew.tick() => self.renew(fleet).await,
                 Some(ended) = fleet.tasks.join_next_with_id() => {
                     self.on_ended(fleet, ended).await;
-                    // A free place: there may be a run waiting for it.
+                    // There is room again, and a run may be waiting for it.
                     if fleet.active.len() + 1 == self.config.max_runs {
                         self.claim(fleet).await;
                     }
@@ -246,20 +246,21 @@ impl Driver {
         }
     }
 
-    /// Releases, all at once, what could not be driven for want of the store. When that fails too, the leases run out.
+    /// Releases, in one call, the runs that could not be driven because the store was unavailable. If that fails too,
+    /// their leases expire.
     async fn give_back(&self, fleet: &mut Fleet) {
         let given_up = std::mem::take(&mut fleet.given_up);
         if !given_up.is_empty()
             && let Err(error) = self.store.release(&given_up).await
         {
-            tracing::warn!(error = %error, "cannot give runs back; their leases expire");
+            tracing::warn!(error = %error, "cannot release runs; their leases will expire");
         }
     }
 
     async fn claim(&self, fleet: &mut Fleet) {
         let free = self.config.max_runs.saturating_sub(fleet.active.len());
         let room = free.min(fleet.fresh.available_permits());
-        // What there is no room for is looked for again when there is.
+        // If there is no room now, the driver looks again when there is.
         fleet.more = free > 0;
         if room == 0 {
             return;
@@ -279,7 +280,7 @@ impl Driver {
         self.stats.claimed.fetch_add(claims.len() as u64, Ordering::Relaxed);
         self.stats.takeovers.fetch_add(takeovers as u64, Ordering::Relaxed);
         claims.iter().for_each(|claim| fleet.drop_older(claim.run_id));
-        // What the user said before anybody drove a run comes first: a cancelled run makes no calls.
+        // Commands that users sent before anybody drove the run come first: a cancelled run makes no calls.
         let runs: Vec<RunId> = claims.iter().map(|claim| claim.run_id).collect();
         match self.store.commands(&runs).await {
             Ok(commands) => {
@@ -290,7 +291,7 @@ impl Driver {
             }
             Err(error) => {
                 fleet.given_up.extend(claims.iter().map(|claim| (claim.run_id, claim.epoch)));
-                tracing::warn!(error = %error, runs = claims.len(), "runs are given back: their commands cannot be read");
+                tracing::warn!(error = %error, runs = claims.len(), "runs are released: their commands cannot be read");
             }
         }
     }
@@ -304,7 +305,7 @@ impl Driver {
             Ok(commands) => {
                 for (run, commands) in by_run(commands) {
                     if let Some(active) = fleet.active.get(&run) {
-                        // A task that is behind gets them at the next look.
+                        // A task that is behind gets them in the next round.
                         let _ = active.orders.try_send(Message::Commands(commands));
                     }
                 }
@@ -313,15 +314,15 @@ impl Driver {
         }
     }
 
-    /// Extends the leases of runs whose tasks come round. One that does not is wedged: its lease is left to expire,
-    /// and another driver takes the run over.
+    /// Renews the leases of runs whose tasks make progress. A task that makes none is stuck: its lease expires, and
+    /// another driver takes the run over.
     async fn renew(&self, fleet: &mut Fleet) {
         let mut held = Vec::with_capacity(fleet.active.len());
         for (run, active) in &fleet.active {
             if active.pulse.age() < self.config.lease {
                 held.push((*run, active.claim.epoch));
             } else {
-                tracing::error!(%run, age_ms = active.pulse.age().as_millis() as u64, "the run's task has not come round (is the store slow?); its lease is not renewed");
+                tracing::error!(%run, age_ms = active.pulse.age().as_millis() as u64, "the run's task makes no progress (is the store slow?); its lease is not renewed");
             }
             let _ = active.orders.try_send(Message::Tick);
         }
@@ -362,12 +363,12 @@ impl Driver {
                 self.stats.lost.fetch_add(1, Ordering::Relaxed);
                 tracing::info!(%run, epoch = active.claim.epoch, "another driver owns the run");
             }
-            // Released at the next look, with others: a store that is slow to answer must not hold the loop up.
+            // Released in the next round, with others: a slow store must not delay the loop.
             Ok(Ok(Ended::Stopped)) => fleet.given_up.push((run, active.claim.epoch)),
-            // Nothing is wrong with the run: whoever reaches the store goes on with it at once.
+            // Nothing is wrong with the run: the first driver that reaches the store continues it at once.
             Ok(Err(TaskError::Store(error))) if error.is_transient() => {
                 fleet.given_up.push((run, active.claim.epoch));
-                tracing::warn!(%run, error = %error, "the run is given back: the store cannot be reached");
+                tracing::warn!(%run, error = %error, "the run is released: the store cannot be reached");
             }
             Ok(Err(error)) => {
                 let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
@@ -385,9 +386,9 @@ impl Driver {
         }
     }
 
-    /// A run that cannot be driven now rests, longer each time: whoever claimed it next would make its role calls
-    /// again, and be refused again. After [`GIVE_UP`] times it is ended as failed; one that cannot even be ended rests
-    /// on, and health says so.
+    /// Keeps the lease of a run that cannot be driven, longer each time. Otherwise the next driver would repeat its
+    /// role calls and fail in the same way. After [`GIVE_UP`] times the run is ended as failed. If it cannot even be
+    /// ended, it keeps backing off and health reports it.
     async fn rest(&self, fleet: &mut Fleet, claim: Claim, why: String) {
         self.stats.broken.fetch_add(1, Ordering::Relaxed);
         let (times, reason) = fleet.broken.entry(claim.run_id).or_default();
@@ -398,17 +399,17 @@ impl Driver {
             tracing::error!(run = %claim.run_id, times, "the run can neither be driven nor be marked as failed");
             self.health.strand(claim.run_id, Instant::now() + rest + self.config.lease * 4);
         }
-        // When this fails too, the lease runs out by itself.
+        // If this fails too, the lease expires by itself.
         let _ = self.store.renew(&[(claim.run_id, claim.epoch)], rest).await;
     }
 
-    /// Waits for every task to let go, then releases what was held.
+    /// Waits until every task has stopped, then releases the runs.
     async fn hand_back(&self, mut fleet: Fleet) {
         let mut held = std::mem::take(&mut fleet.given_up);
         held.extend(fleet.active.iter().map(|(run, active)| (*run, active.claim.epoch)));
         let finish = async { while fleet.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(Duration::from_secs(2), finish).await.is_err() {
-            tracing::warn!("some runs did not let go in time; their leases expire");
+            tracing::warn!("some runs did not stop in time; their leases will expire");
         }
         fleet.tasks.shutdown().await;
         if held.is_empty() {
@@ -418,8 +419,8 @@ impl Driver {
             Ok(Ok(())) => {
                 let _ = self.fanout.publish(vec![(Topic::Wake, bytes::Bytes::new())]).await;
             }
-            Ok(Err(error)) => tracing::warn!(error = %error, "cannot give runs back; their leases expire"),
-            Err(_) => tracing::warn!("cannot give runs back in time; their leases expire"),
+            Ok(Err(error)) => tracing::warn!(error = %error, "cannot release runs; their leases will expire"),
+            Err(_) => tracing::warn!("cannot release runs in time; their leases will expire"),
         }
     }
 }
@@ -433,7 +434,7 @@ fn by_run(commands: Vec<PendingCommand>) -> BTreeMap<RunId, Vec<PendingCommand>>
 }
 
 impl Fleet {
-    /// Begins to drive a run, with what its user has told it so far.
+    /// Starts to drive a run, with the commands that users have sent so far.
     fn begin(&mut self, claim: Claim, commands: Vec<PendingCommand>) {
         let (sender, mailbox) = mpsc::channel(1_024);
         let (orders, ordered) = mpsc::channel(8);
@@ -461,7 +462,7 @@ impl Fleet {
         self.active.insert(claim.run_id, Active { claim, orders, pulse, abort });
     }
 
-    /// Our own lease expired and we claimed the run again: the older task is fenced, and makes no more calls.
+    /// Our own lease expired and we claimed the run again. The older task is fenced and makes no more calls.
     fn drop_older(&mut self, run: RunId) {
         if let Some(old) = self.active.remove(&run) {
             old.abort.abort();
@@ -470,7 +471,7 @@ impl Fleet {
     }
 }
 
-/// The wake topic, subscribed to again whenever that is possible.
+/// The subscription to the wake topic, which is renewed whenever that is possible.
 struct Wakes {
     fanout: Arc<dyn Fanout>,
     subscription: Option<Subscription>,
@@ -478,7 +479,7 @@ struct Wakes {
 }
 
 impl Wakes {
-    /// Returns when somebody wakes drivers. Must be safe to drop at any await.
+    /// Returns when somebody wakes the drivers. It must be safe to drop at any await.
     async fn next(&mut self) {
         loop {
             if let Some(subscription) = &mut self.subscription {
@@ -492,10 +493,10 @@ impl Wakes {
             match self.fanout.subscribe(Topic::Wake).await {
                 Ok(subscription) => {
                     self.subscription = Some(subscription);
-                    // What was sent before the subscription stood would be missed.
+                    // Messages from before the subscription would be missed.
                     return;
                 }
-                Err(error) => tracing::debug!(error = %error, "not woken by others now; polling"),
+                Err(error) => tracing::debug!(error = %error, "cannot subscribe to wake-ups; polling"),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Role calls over gRPC: deadlines, heartbeats, another replica when one cannot be reached.
+//! Role calls over gRPC: deadlines, heartbeats, and another replica if one cannot be reached.
 
 use std::time::Duration;
 
@@ -24,9 +24,9 @@ use crate::metrics::RoleStats;
 use crate::roles::{Roles, Updates};
 use crate::task::timed_out;
 
-/// A role sends something at least every 5 s; three times that much silence means that it is stuck or gone.
+/// A role sends something at least every 5 s. Three times that much silence means that it is stuck or down.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// Tries to reach some replica before the call is reported as unreachable.
+/// Attempts to reach a replica before the call is reported as unreachable.
 const TRIES: u32 = 3;
 
 /// The role services, each balanced over its replicas.
@@ -40,7 +40,7 @@ pub struct GrpcRoles {
 }
 
 impl GrpcRoles {
-    /// Clients of the services at these URLs, connected when first used. Must be called in a runtime.
+    /// Clients of the services at these URLs, connected on first use. Must be called within a runtime.
     pub fn new(urls: &RoleUrls) -> Self {
         let connector = &urls.connector;
         Self {
@@ -55,12 +55,12 @@ impl GrpcRoles {
         }
     }
 
-    /// Adds what it counts.
+    /// Registers its metrics.
     pub fn measure(&self, metrics: &mut Metrics) {
         self.stats.measure(metrics);
     }
 
-    /// Another limit for the silence of a role.
+    /// Sets another limit for the silence of a role.
     #[must_use]
     pub fn heartbeat(mut self, heartbeat: Duration) -> Self {
         self.heartbeat = heartbeat;
@@ -68,7 +68,7 @@ impl GrpcRoles {
     }
 }
 
-/// A message of any of the three role streams, taken apart.
+/// The parts of a message of any of the three role streams.
 enum Part<O> {
     Update(pb::RoleUpdate),
     Output(O),
@@ -119,7 +119,7 @@ impl Roles for GrpcRoles {
 }
 
 impl GrpcRoles {
-    /// Opening takes a future of five kilobytes, which must not be held for as long as the stream is read.
+    /// Opening needs a future of five kilobytes, which must not be kept while the stream is read.
     async fn exchange(&self, exchange: Exchange, input: &CallInput) -> Result<CallOutput, RoleError> {
         match input {
             CallInput::Plan(input) => {
@@ -167,7 +167,7 @@ struct Exchange {
 }
 
 impl Exchange {
-    /// Opens the stream. A replica that cannot be reached is left for another one; nothing was attempted there.
+    /// Opens the stream. If a replica cannot be reached, another one is tried; nothing was attempted at the first.
     async fn open<I, R, F, Fut>(&self, start: F, input: &I) -> Result<Streaming<R>, RoleError>
     where
         I: Wire,
@@ -179,7 +179,7 @@ impl Exchange {
             tries += 1;
             let mut request = Request::new(input.to_wire());
             request.set_timeout(self.deadline.saturating_duration_since(Instant::now()));
-            // While no replica is known the balancer waits; a silent one is given up like a silent stream.
+            // While no replica is known the balancer waits. A silent replica is given up like a silent stream.
             let patience = self.deadline.min(Instant::now() + self.heartbeat);
             let status = match timeout_at(patience, start(request)).await {
                 Ok(Ok(response)) => return Ok(response.into_inner()),
@@ -221,7 +221,7 @@ impl Exchange {
                 Some(Part::Update(update)) => {
                     let update = RoleUpdate::from_wire(update).map_err(|e| malformed("update", &e))?;
                     update.validate().map_err(|e| invalid(&format!("an update is over the limits: {e}")))?;
-                    // A mailbox that is full for longer than the deadline ends the call like any other delay.
+                    // A mailbox that stays full until the deadline ends the call like any other delay.
                     let sent = timeout(
                         self.deadline.saturating_duration_since(Instant::now()),
                         self.updates.send(update),
@@ -236,8 +236,8 @@ impl Exchange {
     }
 }
 
-/// The failure of a stream that was open. A replica that says that it drains did not fail; one that vanishes did,
-/// since the call may be what killed it.
+/// The failure of a stream that was open. A replica that reports that it drains has not failed. One that vanishes has,
+/// because the call may have killed it.
 fn broken(status: &Status) -> RoleError {
     let error = role_error(status);
     match (error.kind, status.code()) {

@@ -1,4 +1,4 @@
-//! Whether a driver gets on: what readiness asks.
+//! The health of a driver, which its readiness depends on.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -8,17 +8,17 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tree_agent_contract::RunId;
 
-/// Health that is earned by progress: the loop comes round, and every lane that writes is alive.
+/// Health that depends on progress: the loop keeps turning, and every commit lane is alive.
 #[derive(Debug)]
 pub struct DriverHealth {
     born: Instant,
-    /// Milliseconds after `born` when the loop last came round; 0 before it began.
+    /// Milliseconds after `born` of the loop's last round; 0 before the first.
     beat: AtomicU64,
-    /// The longest that a healthy loop takes.
+    /// The longest time that a round of a healthy loop takes.
     patience: Duration,
     lanes: usize,
     lanes_alive: Arc<AtomicUsize>,
-    /// Runs that could neither be driven nor be ended, and until when that holds unless it is found again.
+    /// Runs that could neither be driven nor ended, and until when that counts unless it happens again.
     stranded: Mutex<BTreeMap<RunId, Instant>>,
 }
 
@@ -34,7 +34,7 @@ impl DriverHealth {
         }
     }
 
-    /// An error that says why the driver writes or claims nothing: a lane has died, or the loop is stuck.
+    /// The reason why the driver writes or claims nothing: a lane has died, or the loop is stuck.
     pub fn check(&self) -> Result<(), String> {
         self.check_at(self.born.elapsed())
     }
@@ -46,7 +46,7 @@ impl DriverHealth {
         }
         let age = lived.saturating_sub(Duration::from_millis(beat));
         if age > self.patience {
-            return Err(format!("its loop has not come round for {} s", age.as_secs()));
+            return Err(format!("its loop has made no progress for {} s", age.as_secs()));
         }
         let alive = self.lanes_alive.load(Ordering::Relaxed);
         match alive == self.lanes {
@@ -55,7 +55,7 @@ impl DriverHealth {
         }
     }
 
-    /// An error that names the runs which could neither be driven nor be marked as failed.
+    /// An error that names the runs that could neither be driven nor be marked as failed.
     pub fn stranded(&self) -> Result<(), String> {
         self.stranded_at(Instant::now())
     }
@@ -68,7 +68,7 @@ impl DriverHealth {
             false => {
                 let named: Vec<String> = stranded.keys().take(5).map(ToString::to_string).collect();
                 Err(format!(
-                    "{} runs can neither be driven nor be ended: {}; `tree-agent verify` says what is wrong",
+                    "{} runs can neither be driven nor ended: {}; run `tree-agent verify` to see what is wrong",
                     stranded.len(),
                     named.join(", ")
                 ))
@@ -80,7 +80,7 @@ impl DriverHealth {
         self.beat.store((self.born.elapsed().as_millis() as u64).max(1), Ordering::Relaxed);
     }
 
-    /// Counts a lane for as long as the guard lives.
+    /// Counts a lane while the guard lives.
     pub(crate) fn lane(&self) -> LaneGuard {
         self.lanes_alive.fetch_add(1, Ordering::Relaxed);
         LaneGuard(self.lanes_alive.clone())
@@ -95,7 +95,7 @@ impl DriverHealth {
     }
 }
 
-/// A lane that is alive.
+/// Guard of a live lane.
 #[derive(Debug)]
 pub(crate) struct LaneGuard(Arc<AtomicUsize>);
 
@@ -117,7 +117,7 @@ mod tests {
         health.came_round();
         assert_eq!(health.check(), Ok(()));
         let later = health.born.elapsed() + Duration::from_secs(11);
-        assert!(health.check_at(later).unwrap_err().contains("has not come round"));
+        assert!(health.check_at(later).unwrap_err().contains("has made no progress"));
         drop(first);
         assert!(health.check().unwrap_err().contains("1 of 2 commit lanes"));
         drop(second);

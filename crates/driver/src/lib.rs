@@ -1,10 +1,10 @@
-//! The driver: the loop round the engine.
+//! The driver: the loop around the engine.
 //!
-//! A [`Driver`] claims runs, and drives each in a task of its own: replay the log, hand inputs to the engine, write
-//! what it decides (group commit), publish it, make the role calls that are due. Everything that a driver holds in
-//! memory can be lost at any moment: its successor replays the log and goes on.
+//! A [`Driver`] claims runs and drives each in its own task: it replays the log, passes inputs to the engine, writes
+//! the decisions (group commit), publishes them, and makes the role calls that are due. Everything that a driver holds
+//! in memory can be lost at any moment: its successor replays the log and continues.
 //!
-//! Order, always: persist, then publish, then act on it.
+//! The order is always: persist, then publish, then act.
 
 mod commit;
 mod driver;

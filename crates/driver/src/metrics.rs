@@ -1,4 +1,4 @@
-//! What a driver counts, as metrics.
+//! The metrics of a driver.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ impl Driver {
         metrics.counter("tree_agent_driver_claims", "Runs claimed", of!(stats.claimed));
         metrics.counter(
             "tree_agent_driver_takeovers",
-            "Runs claimed that had been driven before: their driver died, was stuck, or handed them over",
+            "Claimed runs that had a driver before, which died, hung or shut down",
             of!(stats.takeovers),
         );
         metrics.counter("tree_agent_driver_finished_runs", "Runs driven to their end", of!(stats.finished));
@@ -40,14 +40,14 @@ impl Driver {
         );
         metrics.counter(
             "tree_agent_driver_stale_answers",
-            "Updates and answers of role calls that were not awaited any more, and were refused",
+            "Updates and answers of role calls that were refused because nothing waited for them",
             of!(stats.stale_answers),
         );
         metrics.counter("tree_agent_driver_appends", "Appends, of one run or many", of!(commits.appends));
         metrics.counter("tree_agent_driver_events", "Events written", of!(commits.events));
         metrics.counter(
             "tree_agent_driver_append_repeats",
-            "Appends repeated because the store was away or its answer was lost",
+            "Appends repeated because their outcome was unknown",
             of!(commits.repeats),
         );
         metrics.counter(
@@ -57,7 +57,7 @@ impl Driver {
         );
         metrics.histogram(
             "tree_agent_driver_append_seconds",
-            "Time of one append at the store",
+            "Duration of an append at the store",
             &commits.append_seconds,
         );
     }
@@ -74,7 +74,7 @@ pub(crate) struct RoleStats(Arc<[Counts; 3]>);
 struct Counts {
     made: AtomicU64,
     in_flight: AtomicU64,
-    /// By the place of the kind in [`RoleErrorKind::ALL`].
+    /// By the index of the kind in [`RoleErrorKind::ALL`].
     failed: [AtomicU64; RoleErrorKind::ALL.len()],
 }
 
@@ -82,7 +82,7 @@ struct Counts {
 pub(crate) struct Counted<'a>(&'a Counts);
 
 impl RoleStats {
-    /// A call begins; it is in flight until the answer is dropped.
+    /// A call begins. It is in flight until the returned guard is dropped.
     pub(crate) fn begin(&self, kind: CallKind) -> Counted<'_> {
         let counts = &self.0[kind as usize];
         counts.made.fetch_add(1, Ordering::Relaxed);
@@ -90,11 +90,11 @@ impl RoleStats {
         Counted(counts)
     }
 
-    /// Adds what was counted.
+    /// Registers the metrics.
     pub(crate) fn measure(&self, metrics: &mut Metrics) {
         let role = |name: &str| ("role", name.to_owned());
         let stats = self.0.clone();
-        metrics.gauges("tree_agent_driver_role_calls_in_flight", "Role calls that wait for their end", {
+        metrics.gauges("tree_agent_driver_role_calls_in_flight", "Role calls in flight", {
             move || {
                 ROLES.map(|(kind, name)| (vec![role(name)], count(&stats[kind as usize].in_flight))).to_vec()
             }
@@ -106,7 +106,7 @@ impl RoleStats {
         let stats = self.0.clone();
         metrics.counters(
             "tree_agent_driver_role_call_failures",
-            "Role calls that ended without an output; cancelled ones do not count",
+            "Role calls that ended without an output; cancelled calls do not count",
             move || {
                 let each = ROLES.iter().flat_map(|(kind, name)| {
                     let failed = &stats[*kind as usize].failed;
@@ -122,7 +122,7 @@ impl RoleStats {
 }
 
 impl Counted<'_> {
-    /// Notes how the call ended.
+    /// Records how the call ended.
     pub(crate) fn ended<T>(self, outcome: Result<T, RoleError>) -> Result<T, RoleError> {
         if let Err(error) = &outcome {
             self.0.failed[error.kind as usize].fetch_add(1, Ordering::Relaxed);

@@ -13,13 +13,13 @@ use crate::task::Message;
 /// Makes role calls.
 #[async_trait]
 pub trait Roles: Send + Sync + 'static {
-    /// Makes the call, sends its updates in order, and returns its one output or its typed failure, within the
-    /// call's time-out. Dropping the future cancels the work.
+    /// Makes the call and sends its updates in order. Returns its one output or its typed error within the call's
+    /// time limit. Dropping the future cancels the work.
     async fn call(&self, call: RoleCall, updates: Updates) -> Result<CallOutput, RoleError>;
 }
 
-/// Where a role call's updates go: the mailbox of its run, without a queue of their own, so that a call that waits holds
-/// little memory.
+/// The destination of a role call's updates: the mailbox of its run. There is no queue in between, so a waiting call
+/// needs little memory.
 #[derive(Clone, Debug)]
 pub struct Updates {
     pub(crate) key: CallKey,
@@ -28,34 +28,34 @@ pub struct Updates {
 
 /// The run is no longer driven here; its calls are about to be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("nobody hears the updates of this call any more")]
+#[error("nothing waits for the updates of this call any more")]
 pub struct NotHeard;
 
 impl Updates {
-    /// The updates of a call that no run makes, and where they are heard; at most `room` wait there.
+    /// The updates of a call outside of a run, and their receiver, in which at most `room` wait.
     pub fn apart(key: CallKey, room: usize) -> (Self, Heard) {
         let (mailbox, heard) = mpsc::channel(room);
         (Self { key, mailbox }, Heard(heard))
     }
 
-    /// Hands one update over. Waits while the run has more to do than it can take.
+    /// Passes one update on. Waits while the run's mailbox is full.
     pub async fn send(&self, update: RoleUpdate) -> Result<(), NotHeard> {
         self.mailbox.send(Message::Update(self.key, Box::new(update))).await.map_err(|_| NotHeard)
     }
 
-    /// Hands an answer over beside the one that the call returns: the same one twice, or one that comes late. No role may
-    /// do that and no adapter here does; simulations see with it that such answers are counted and change nothing.
+    /// Passes on an answer besides the one that the call returns: a duplicate or a late answer. No role may do that,
+    /// and no adapter here does. Simulations use it to check that such answers are counted and change nothing.
     pub async fn answer_again(&self, answer: Result<CallOutput, RoleError>) -> Result<(), NotHeard> {
         self.mailbox.send(Message::Ended(self.key, Box::new(answer))).await.map_err(|_| NotHeard)
     }
 }
 
-/// Hears the updates of a call that no run makes.
+/// Receives the updates of a call outside of a run.
 #[derive(Debug)]
 pub struct Heard(mpsc::Receiver<Message>);
 
 impl Heard {
-    /// The next update; none when the call has let go of its [`Updates`].
+    /// The next update; none once the call has dropped its [`Updates`].
     pub async fn next(&mut self) -> Option<RoleUpdate> {
         match self.0.recv().await? {
             Message::Update(_, update) => Some(*update),
@@ -64,7 +64,7 @@ impl Heard {
     }
 }
 
-/// Tells the time of day. Only timestamps and deadlines of a run come from it; leases use the store's clock.
+/// The wall clock. Only timestamps and deadlines of a run use it; leases use the store's clock.
 pub trait Clock: Send + Sync + 'static {
     /// Now.
     fn now(&self) -> Timestamp;

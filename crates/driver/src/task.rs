@@ -1,4 +1,4 @@
-//! One run, driven: inputs in, appends and role calls out.
+//! Drives one run: inputs in, appends and role calls out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,28 +22,28 @@ use crate::commit::Committer;
 use crate::driver::DriverStats;
 use crate::roles::{Clock, Roles, Updates};
 
-/// Inputs that are handled before the next append.
+/// Maximum of inputs that are handled before an append.
 const INPUTS_PER_APPEND: usize = 256;
 /// Events of one page while a log is replayed.
 const REPLAY_PAGE: usize = 5_000;
 
-/// What a run's task hears. Small, because a queue has room for many.
+/// A message to a run's task. It is small, because a queue has room for many.
 #[derive(Debug)]
 pub(crate) enum Message {
     Update(CallKey, Box<RoleUpdate>),
     Ended(CallKey, Box<Result<CallOutput, RoleError>>),
     Commands(Vec<PendingCommand>),
-    /// Time has passed, or somebody wants to see that the task is alive.
+    /// Time has passed, or the driver checks that the task makes progress.
     Tick,
 }
 
-/// What every run's task shares.
+/// What the tasks of all runs share.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) roles: Arc<dyn Roles>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) committer: Committer,
-    /// Bounds the role calls of this driver.
+    /// Limits the role calls of this driver.
     pub(crate) calls: Arc<Semaphore>,
     pub(crate) stats: Arc<DriverStats>,
 }
@@ -55,7 +55,7 @@ pub(crate) enum Ended {
     Finished,
     /// Another driver owns the run.
     Lost,
-    /// The driver stops; the run goes on elsewhere.
+    /// The driver stops. Another one continues the run.
     Stopped,
 }
 
@@ -67,7 +67,7 @@ pub(crate) enum TaskError {
     Replay(#[from] ReplayError),
 }
 
-/// A handle on a run's progress: when its task last came round.
+/// A handle on a run's progress: when its task last went round its loop.
 #[derive(Clone)]
 pub(crate) struct Pulse(Arc<AtomicU64>, Instant);
 
@@ -82,7 +82,7 @@ impl Pulse {
         self.0.store(self.1.elapsed().as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// How long ago the task last came round.
+    /// Time since the task last went round its loop.
     pub(crate) fn age(&self) -> Duration {
         let last = Duration::from_millis(self.0.load(Ordering::Relaxed));
         self.1.elapsed().saturating_sub(last)
@@ -93,18 +93,19 @@ impl Pulse {
 pub(crate) struct RunTask {
     pub(crate) shared: Arc<Shared>,
     pub(crate) claim: Claim,
-    /// What the user said before anybody drove the run.
+    /// Commands that users sent before anybody drove the run.
     pub(crate) commands: Vec<PendingCommand>,
     /// Held until the log is replayed.
     pub(crate) fresh: Option<OwnedSemaphorePermit>,
-    /// What roles say.
+    /// Messages of roles.
     pub(crate) mailbox: mpsc::Receiver<Message>,
-    /// What users and the driver say: apart, so that a role that floods the mailbox cannot keep a cancellation out.
+    /// Messages of users and the driver. They are separate, so that a role that floods the mailbox cannot block a
+    /// cancellation.
     pub(crate) orders: mpsc::Receiver<Message>,
     pub(crate) sender: mpsc::Sender<Message>,
     pub(crate) pulse: Pulse,
     pub(crate) stop: CancellationToken,
-    /// Why the run is to be ended as failed instead of being driven once more.
+    /// If set, the run is ended as failed for this reason instead of being driven again.
     pub(crate) abandon: Option<String>,
     /// Time of the last event that was replayed.
     pub(crate) logged: Timestamp,
@@ -112,7 +113,7 @@ pub(crate) struct RunTask {
     pub(crate) behind: i64,
 }
 
-/// Role calls in flight; dropping it cancels them all.
+/// Role calls in flight. Dropping it cancels all of them.
 #[derive(Default)]
 struct Calls(BTreeMap<CallKey, AbortHandle>);
 
@@ -129,8 +130,8 @@ impl RunTask {
         self.fresh = None;
         let mut calls = Calls::default();
         let mut last = Timestamp::default();
-        // The driver before may have had a clock that is ahead: time goes on from where the log stands, or retries and
-        // deadlines would wait for this clock to catch up.
+        // The previous driver's clock may have been ahead. Time continues from the end of the log; otherwise retries
+        // and deadlines would wait until this clock catches up.
         self.behind = self.logged.micros().saturating_sub(self.shared.clock.now().micros()).max(0);
         let commands = std::mem::take(&mut self.commands);
         let abandon = self.abandon.take();
@@ -187,7 +188,7 @@ impl RunTask {
         }
     }
 
-    /// The clock, never backwards within this task, nor behind what it replayed.
+    /// The clock. It never goes backwards within this task and is never behind the replayed log.
     fn now(&self, last: &mut Timestamp) -> Timestamp {
         *last = Timestamp(self.shared.clock.now().micros().saturating_add(self.behind)).max(*last);
         *last
@@ -213,8 +214,8 @@ impl RunTask {
         decision.merge(run.handle(input, now));
     }
 
-    /// Carries commands out. They leave the inbox with the events that answer them; a command may arrive twice
-    /// before that, and is carried out once.
+    /// Carries out commands. They leave the inbox with the events that answer them. A command may arrive twice before
+    /// that, but is carried out once.
     fn obey(
         &self,
         run: &mut Run,
@@ -231,7 +232,7 @@ impl RunTask {
         }
     }
 
-    /// Replays the log; `None` when it grew after the claim, so that somebody else must own the run.
+    /// Replays the log. `None` if it grew after the claim, which means that somebody else owns the run.
     async fn replay(&mut self) -> Result<Option<Run>, TaskError> {
         let mut run: Option<Run> = None;
         loop {
@@ -276,7 +277,7 @@ impl RunTask {
         Ok(self.shared.committer.append(append, message.into()).await?)
     }
 
-    /// Makes a role call in a task of its own, which reports to the mailbox.
+    /// Makes a role call in its own task, which reports to the mailbox.
     fn start_call(&self, call: RoleCall) -> AbortHandle {
         let (shared, sender, key) = (self.shared.clone(), self.sender.clone(), call.key);
         tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! The driver on a real store: runs end, nothing is done twice, whatever dies or is lost on the way.
+//! The driver on a real store: whatever dies or is lost, runs end and nothing is done twice.
 
 mod support;
 
@@ -94,7 +94,7 @@ async fn a_stopping_driver_gives_its_runs_back_at_once() {
     let first = Running::start("a", &store, &fanout, &roles);
     roles.wait_for_held(1).await;
     first.stop().await;
-    // No lease is left to wait for.
+    // No lease has to expire first.
     let claims = store.claim("c", Duration::from_secs(60), 10).await.expect("claimable");
     assert_eq!(claims.len(), 1);
     assert_eq!((claims[0].run_id, claims[0].epoch), (run, 2));
@@ -213,7 +213,7 @@ async fn a_run_that_cannot_be_driven_is_marked_as_failed_in_the_end() {
     let store: Arc<dyn Store> = unreliable.clone();
     let run = create_run(&*store, 1).await;
     *unreliable.poison.lock().expect("no panic while locked") = Some(run);
-    // Refused for whatever it does, until it is to be ended.
+    // Every append of the run is refused until the driver ends the run.
     unreliable.heals_for_endings.store(true, Ordering::SeqCst);
     let driver =
         Running::start_with_lease("a", &store, &fanout, &TreeRoles::new(2, None), Duration::from_millis(30));
@@ -246,7 +246,7 @@ async fn a_run_that_cannot_even_be_ended_is_seen_in_the_health() {
     tokio::time::timeout(Duration::from_secs(60), seen).await.expect("it is seen");
     assert!(driver.health.stranded().unwrap_err().contains(&run.to_string()));
     assert_eq!(log(&*store, run).await.len(), 4, "nothing half-written");
-    // Whoever mends the store sees the run end by itself.
+    // Once the store is repaired, the run ends by itself.
     *unreliable.poison.lock().expect("no panic while locked") = None;
     assert_eq!(ended(&*store, run).await.status, RunStatus::Failed);
     driver.stop().await;
@@ -274,7 +274,7 @@ async fn cancel_ends_a_run_from_any_state() {
     }
 }
 
-/// Says things without end, faster than they can be written.
+/// Sends updates without end, faster than they can be written.
 struct Flood;
 
 #[async_trait::async_trait]

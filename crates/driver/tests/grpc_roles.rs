@@ -1,4 +1,4 @@
-//! What the driver makes of role services that answer garbage, too late, twice or never.
+//! How the driver handles role services that answer garbage, too late, twice or never.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tree_agent_runtime::config::RoleUrls;
 
 type Answer = Vec<Result<pb::PlanResponse, Status>>;
 
-/// Sends `answer` and then ends the stream, or keeps it open in silence.
+/// Sends `answer` and then ends the stream, or keeps it open silently.
 struct Scripted {
     answer: Answer,
     hang: bool,

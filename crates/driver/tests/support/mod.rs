@@ -1,4 +1,4 @@
-//! Roles that answer at once, count what they are asked, and can be held up; a store that can lose replies.
+//! Roles that answer at once, count their calls, and can be held up; a store that can lose replies.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -149,7 +149,7 @@ pub(crate) async fn log(store: &dyn Store, run: RunId) -> Vec<Event> {
     log
 }
 
-/// Waits, by asking the store again and again, until the run has ended.
+/// Polls the store until the run has ended.
 pub(crate) async fn ended(store: &dyn Store, run: RunId) -> RunSummary {
     let patience = tokio::time::Instant::now() + Duration::from_secs(60);
     loop {
@@ -162,7 +162,7 @@ pub(crate) async fn ended(store: &dyn Store, run: RunId) -> RunSummary {
     }
 }
 
-/// A driver in a task of its own.
+/// A driver in its own task.
 pub(crate) struct Running {
     stop: CancellationToken,
     pub(crate) health: Arc<DriverHealth>,
@@ -200,7 +200,7 @@ impl Running {
         self.task.await.expect("a driver ends cleanly");
     }
 
-    /// Ends it as SIGKILL does: nothing is given back.
+    /// Ends it as SIGKILL does: nothing is released.
     pub(crate) async fn kill(self) {
         self.task.abort();
         let _ = self.task.await;
@@ -221,7 +221,7 @@ pub(crate) fn completions(log: &[Event]) -> BTreeMap<NodeId, u32> {
 /// A store whose appends can lose their reply, or be refused for one run.
 pub(crate) struct Unreliable {
     pub(crate) inner: Arc<dyn Store>,
-    /// So many of the next appends are written, but their reply is lost.
+    /// This many of the next appends are written, but their reply is lost.
     pub(crate) lose_replies: AtomicU32,
     /// Nothing can be reached.
     pub(crate) down: AtomicBool,

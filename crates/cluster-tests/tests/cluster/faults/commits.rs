@@ -66,7 +66,7 @@ async fn f11_a_wedged_task_is_noticed_and_its_run_reclaimed() {
     eventually("the run is reclaimed", SOON, async || cluster.epoch_of(&run).await > epoch).await;
     assert!(cluster.planners[driver].serving().await, "the process was well all the time");
     let log = cluster.planners[driver].log();
-    assert!(log.contains("the run's task has not come round"), "the wedge is said");
+    assert!(log.contains("the run's task makes no progress"), "the stuck task is logged");
     let history = follower.end().await;
     history.assert_whole();
     assert_eq!(history.nodes(), 13);
