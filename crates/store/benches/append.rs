@@ -1,6 +1,6 @@
-//! Events per second of `append` on a durable Postgres, beside plain `unnest` inserts of the same rows.
+//! Events per second of `append` on a durable Postgres, compared with plain `unnest` inserts of the same rows.
 //!
-//! Prints one JSON object a line.
+//! Prints one JSON object per line.
 
 #![allow(missing_docs, clippy::print_stdout)]
 
@@ -31,7 +31,7 @@ async fn run() -> anyhow::Result<()> {
     for with_nodes in [false, true] {
         for writers in [1, 4] {
             let (mut ours, mut raws) = (Vec::new(), Vec::new());
-            // Alternating, so that whatever else the machine does falls on both.
+            // Alternating, so that other load on the machine affects both.
             for _ in 0..ROUNDS {
                 raws.push(raw(&server.create_database()?, writers).await?);
                 ours.push(append(&server.create_database()?, writers, with_nodes).await?);
@@ -163,7 +163,7 @@ async fn append(url: &str, writers: u64, with_nodes: bool) -> anyhow::Result<f64
     finish(held.into_iter().map(|claims| tokio::spawn(write(claims))).collect(), start).await
 }
 
-/// The same event rows, built the same way, without heads, fence, projection or partitions.
+/// The same event rows, built in the same way, without heads, fence, projection or partitions.
 async fn raw(url: &str, writers: u64) -> anyhow::Result<f64> {
     PostgresStore::migrate(url).await?;
     let (admin, connection) = tokio_postgres::connect(url, NoTls).await?;

@@ -1,4 +1,4 @@
-//! What both adapters do to an append before they write it: check it, and merge what would be written twice.
+//! What both adapters do before they write an append: they check it and merge what would be written twice.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, Scope, Timestamp};
 use crate::error::StoreError;
 use crate::ports::{NewRun, PendingCommand, RunAppend};
 
-/// Says what is wrong with an append that no writer may make. Nothing of the whole call is written then.
+/// Refuses an append that no writer may make. Then nothing of the whole call is written.
 pub(crate) fn check(appends: &[RunAppend]) -> Result<(), StoreError> {
     let mut runs: Vec<RunId> = appends.iter().map(|a| a.run_id).collect();
     runs.sort_unstable();
@@ -37,7 +37,7 @@ fn check_events(run: RunId, head: u64, events: &[Event]) -> Result<(), StoreErro
     Ok(())
 }
 
-/// A run that is about to be created: its row's fields that come from its events, and its first append.
+/// A run that is about to be created: the fields of its row that come from its events, and its first append.
 pub(crate) struct FirstAppend {
     pub(crate) root: NodeId,
     pub(crate) created_at: Timestamp,
@@ -77,7 +77,7 @@ pub(crate) fn context_metrics(spec: &RunSpec, at: Timestamp) -> serde_json::Valu
     serde_json::json!({"context": {"type": spec.context.scope, "project_id": project, "set_at": at}})
 }
 
-/// The rows of a list of which the last one of each key counts, in order of that last occurrence.
+/// The last row of each key in a list, in order of these last occurrences.
 pub(crate) fn last_of_each<T, K: std::hash::Hash + Eq>(rows: &[T], key: impl Fn(&T) -> K) -> Vec<&T> {
     let mut last = HashMap::with_capacity(rows.len());
     for (i, row) in rows.iter().enumerate() {
@@ -89,7 +89,7 @@ pub(crate) fn last_of_each<T, K: std::hash::Hash + Eq>(rows: &[T], key: impl Fn(
     rows.iter().enumerate().filter(|(i, row)| last[&key(row)] == *i).map(|(_, row)| row).collect()
 }
 
-/// Document writes with at most one write per document.
+/// Document writes, with at most one write per document.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct DocumentWrites<'a> {
     pub(crate) creates: Vec<Cow<'a, Document>>,
@@ -110,7 +110,7 @@ impl<'a> DocumentWrites<'a> {
             match op {
                 DocumentOp::Create(document) => match places.get(&document.id) {
                     Some(At::Create(i)) => merged.creates[*i] = Cow::Borrowed(document),
-                    // What was added before the creation is replaced by it.
+                    // The creation replaces what was added before it.
                     before => {
                         if let Some(At::Append(i)) = before {
                             merged.appends[*i].1 = Cow::default();
@@ -153,8 +153,8 @@ impl<'a> DocumentWrites<'a> {
     }
 }
 
-/// A command as it is stored. One that this version does not know stays in the inbox for a newer one, and must not keep
-/// the others from being heard.
+/// A command as it is stored. One that this version does not know stays in the inbox for a newer version. It must not
+/// block the others.
 pub(crate) fn command(id: i64, run_id: RunId, text: &[u8]) -> Option<PendingCommand> {
     match serde_json::from_slice(text) {
         Ok(command) => Some(PendingCommand { id, run_id, command }),

@@ -1,4 +1,4 @@
-//! Rows as text, cell by cell: how what is stored is compared with what the log says, in either database.
+//! Rows as text, cell by cell. Stored rows are compared with the log in this form, in either database.
 
 use serde_json::Value;
 use tree_agent_contract::graph::Usage;
@@ -16,12 +16,12 @@ pub struct Row {
     pub table: &'static str,
     /// The row's id within its run.
     pub id: Uuid,
-    /// Column names and their values in one form for every database: ids hyphenated, times as microseconds since the
-    /// Unix epoch, JSON with sorted keys; none for null.
+    /// Column names and their values in the same form for every database: ids with hyphens, times as microseconds since
+    /// the Unix epoch, JSON with sorted keys; none for null.
     pub cells: Vec<(&'static str, Option<String>)>,
 }
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Uuid,
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     Bool,
     Time,
     Json,
-    /// A run's spec as JSON: one that an older version wrote lacks what has a default now.
+    /// A run's spec as JSON. A spec of an older version lacks fields that have a default now.
     Spec,
     /// Sums of usage as JSON, in which an absent key is 0.
     Usage,
@@ -127,7 +127,7 @@ impl Table {
     }
 }
 
-/// One form for what databases write differently; what is malformed stays as it is.
+/// The same form for values that databases write differently. Malformed values stay as they are.
 fn canonical(kind: Kind, text: String) -> String {
     match kind {
         Kind::Spec => {
@@ -168,7 +168,7 @@ fn text(value: &str) -> Option<String> {
 }
 
 fn json(value: &impl serde::Serialize) -> Option<String> {
-    // What has no JSON form could not have been stored either.
+    // A value without a JSON form could not have been stored.
     json_text(value).ok()
 }
 
@@ -177,7 +177,7 @@ fn some(value: impl ToString) -> Option<String> {
 }
 
 impl WholeProjection {
-    /// The rows of `run` as they must stand in the tables, in the order of [`Stored::rows`](crate::ports::Stored::rows).
+    /// The rows of `run` as they must be in the tables, in the order of [`Stored::rows`](crate::ports::Stored::rows).
     pub fn rows(&self, run: RunId) -> Vec<Row> {
         let mut rows = Vec::with_capacity(1 + self.rows.nodes.len());
         rows.extend(self.rows.run.as_ref().map(|row| self.run_row(run, row)));

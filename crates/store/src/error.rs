@@ -2,10 +2,10 @@
 
 use tree_agent_contract::{ProjectId, RunId};
 
-/// Why a store could not do what it was asked.
+/// Why a call to a store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// What was named does not exist.
+    /// Something that the call names does not exist.
     #[error("{what} {id} does not exist")]
     NotFound {
         /// `run`, `document`, `project`.
@@ -13,14 +13,14 @@ pub enum StoreError {
         /// Its id.
         id: String,
     },
-    /// What was written before says otherwise.
+    /// The call contradicts what is already stored.
     #[error("{0}")]
     Conflict(String),
-    /// Everything of the run but its row was moved to an archive.
+    /// Everything of the run except its row was moved to an archive.
     #[error("run {0} is archived; `tree-agent log restore` brings it back")]
     Archived(RunId),
-    /// The store cannot be reached or cannot serve now; the same call may work later. After an append it is
-    /// unknown whether it was written: repeat it unchanged.
+    /// The store cannot be reached or cannot serve now. The same call may work later. It is unknown whether an append
+    /// was written: repeat it unchanged.
     #[error("the store is unavailable: {message}")]
     Unavailable {
         /// What happened.
@@ -29,7 +29,7 @@ pub enum StoreError {
         #[source]
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
-    /// What is stored cannot be read, or the schema is not what this version needs.
+    /// Stored data cannot be read, or the schema is not the one that this version needs.
     #[error("{message}")]
     Broken {
         /// What is wrong and what to do.
@@ -40,7 +40,7 @@ pub enum StoreError {
     },
 }
 
-/// The cause of [`StoreError::Unavailable`] when another client holds a lock for too long.
+/// The cause of [`StoreError::Unavailable`] if another client holds a lock for too long.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct LockHeld(pub(crate) String);
@@ -51,7 +51,7 @@ impl StoreError {
         Self::NotFound { what, id: id.to_string() }
     }
 
-    /// Something stored is not readable.
+    /// Stored data is not readable.
     pub fn broken(
         message: impl Into<String>,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -67,7 +67,7 @@ impl StoreError {
         Self::Unavailable { message: message.into(), source: Some(source.into()) }
     }
 
-    /// Run `id` exists (under `request_id`, unless that is empty) and was asked for otherwise.
+    /// Run `id` exists (under `request_id`, unless that is empty) with another spec.
     pub(crate) fn other_spec(id: RunId, request_id: &str) -> Self {
         Self::Conflict(if request_id.is_empty() {
             format!("run {id} exists with another spec")
@@ -89,13 +89,13 @@ impl StoreError {
         Self::Conflict(format!("another document has the path {path:?}{project}; choose another path"))
     }
 
-    /// True when another client of the database holds a row locked that the call needs: calls that need other rows work.
-    /// Nothing was written.
+    /// True if another client of the database holds a lock on a row that the call needs. Nothing was written. Calls
+    /// that need other rows work.
     pub fn is_locked(&self) -> bool {
         matches!(self, Self::Unavailable { source: Some(source), .. } if source.is::<LockHeld>())
     }
 
-    /// True when the same call may work later.
+    /// True if the same call may work later.
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
     }

@@ -18,6 +18,7 @@ pub use cells::Row;
 pub use error::StoreError;
 pub use ports::*;
 
-/// Rows of runs that have not ended: the condition of the index `tree_agent_runs_live`, word for word. A database takes a
-/// partial index only for a query that names its condition; without it "what is live" reads every run there ever was.
+/// The condition for rows of runs that have not ended, word for word that of the index `tree_agent_runs_live`. A
+/// database uses a partial index only if the query contains its condition. Without the index, listing live runs reads
+/// every run.
 const LIVE: &str = "status IN ('queued', 'running', 'paused')";

@@ -65,7 +65,7 @@ impl EventLog for EmbeddedStore {
     }
 }
 
-/// An archived run seems to have no events; that is not to be taken for the end of its log.
+/// An archived run has no events here, which must not be taken for the end of its log.
 fn refuse_archived(db: &Connection, run: RunId, after: i64) -> Result<(), StoreError> {
     let sql = "SELECT 1 FROM tree_agent_runs WHERE id = ?1 AND head_seq > ?2 AND archived_at IS NOT NULL";
     let mut statement = db.prepare_cached(sql).map_err(map_error)?;
@@ -89,7 +89,7 @@ fn event(run: RunId, row: &rusqlite::Row<'_>) -> Result<Event, StoreError> {
     })
 }
 
-/// Writes one run's part, or nothing when the run is not where the writer believes it to be.
+/// Writes one run's part, or nothing if the run's epoch or head is not what the writer believes.
 pub(super) fn write(tx: &Transaction<'_>, append: &RunAppend) -> Result<AppendOutcome, StoreError> {
     let (run, epoch) = (append.run_id, append.epoch);
     let last = append.events.last().map(|e| (e.seq as i64, e.timestamp.micros())).unwrap_or_default();
@@ -131,8 +131,8 @@ pub(super) fn write(tx: &Transaction<'_>, append: &RunAppend) -> Result<AppendOu
     Ok(AppendOutcome::Appended)
 }
 
-/// True when an earlier try of this very append was committed and its answer lost: the run is still in our epoch and
-/// holds our events.
+/// True if an earlier attempt of this same append was committed and its reply was lost: the run is still in our epoch
+/// and holds our events.
 fn was_written(db: &Connection, append: &RunAppend) -> Result<bool, StoreError> {
     let last = append.expected_head as i64 + append.events.len() as i64;
     let mut statement = db

@@ -1,4 +1,4 @@
-//! Archives of runs in SQLite. There are no partitions: what is pruned leaves the file at the next tidying.
+//! Archives of runs in SQLite. There are no partitions: pruned rows leave the file when it is next tidied.
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
@@ -160,7 +160,7 @@ fn document(row: &Row<'_>) -> Result<StoredDocument, StoreError> {
     Ok(StoredDocument { document, dropped_bytes })
 }
 
-/// Everything of a run but its row.
+/// Everything of a run except its row.
 fn remove(tx: &Transaction<'_>, run: RunId) -> Result<(), StoreError> {
     for table in [
         "tree_agent_nodes",

@@ -1,4 +1,4 @@
-//! Connections, and what SQLite's errors mean.
+//! Connections, and the meaning of SQLite's errors.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,7 +21,7 @@ pub(super) fn open_in_memory() -> Result<Connection, StoreError> {
 fn prepare(connection: Connection) -> Result<Connection, rusqlite::Error> {
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.set_prepared_statement_cache_capacity(64);
-    // FULL: what was answered survives a power cut. WAL: reads never wait for the writer.
+    // FULL: an acknowledged commit survives a power cut. WAL: reads never wait for the writer.
     connection.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
          PRAGMA cache_size = -16000;",
@@ -29,7 +29,7 @@ fn prepare(connection: Connection) -> Result<Connection, rusqlite::Error> {
     Ok(connection)
 }
 
-/// What an SQLite error means to a caller.
+/// The meaning of an SQLite error for a caller.
 pub(super) fn map_error(error: rusqlite::Error) -> StoreError {
     let Some(code) = error.sqlite_error() else {
         return StoreError::broken("a stored value cannot be read", error);

@@ -51,7 +51,7 @@ impl Documents for EmbeddedStore {
     }
 
     async fn document_tail(&self, id: DocumentId, from: u64) -> Result<DocumentTail, StoreError> {
-        // Far beyond every document, and far from what would overflow.
+        // Far beyond the end of any document, and far from an overflow.
         let wanted = i64::try_from(from).unwrap_or(i64::MAX).min(i64::MAX / 2);
         self.query(move |db| {
             let row = db
@@ -166,7 +166,7 @@ pub(super) fn write(db: &Connection, writes: DocumentWrites<'_>) -> Result<(), S
     Ok(())
 }
 
-/// Inserts a document, or replaces title, body, props and what `also` sets of the one with its id.
+/// Inserts a document. If its id exists, replaces title, body, props and what `also` sets.
 fn put(db: &Connection, document: &Document, also: &str) -> Result<(), StoreError> {
     let row: i64 = db
         .prepare_cached(&format!(
@@ -198,7 +198,7 @@ fn put(db: &Connection, document: &Document, also: &str) -> Result<(), StoreErro
     index(db, row)
 }
 
-/// Brings the full-text index up to date with a document: sources are in it, others are not.
+/// Updates the full-text index for a document. Sources are in it, other documents are not.
 fn index(db: &Connection, row: i64) -> Result<(), StoreError> {
     execute(db, "DELETE FROM onto_documents_search WHERE rowid = ?1", &[&row])?;
     execute(
@@ -226,7 +226,7 @@ fn search(
     }
     filter.prefix(&query.path_prefix);
     let limit = filter.param(Value::Integer(i64::try_from(query.limit).unwrap_or(i64::MAX)));
-    // Titles weigh more than paths, and these more than text.
+    // Titles weigh more than paths, and paths more than text.
     let sql = format!(
         "SELECT {SUMMARY}, d.body, bm25(onto_documents_search, 8.0, 4.0, 1.0) AS rank \
          FROM onto_documents_search JOIN onto_documents d ON d.row = onto_documents_search.rowid{} \

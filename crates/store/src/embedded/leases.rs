@@ -1,4 +1,4 @@
-//! Leases in SQLite, by the clock of this process: no other one writes.
+//! Leases in SQLite. They use the clock of this process, because no other process writes.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl Leases for EmbeddedStore {
             let until = end(now().micros(), ttl);
             let mut renewed = Vec::with_capacity(held.len());
             for (run, epoch) in held {
-                // A lease that ran out and that nobody took is still held; one that was released is not.
+                // An expired lease that nobody took is still held; a released one is not.
                 let changed = execute(
                     tx,
                     "UPDATE tree_agent_runs SET lease_expires_at = ?3 \

@@ -1,4 +1,4 @@
-//! The schema's version: checking it and moving it forward.
+//! Checks and migrates the version of the schema.
 
 use std::path::Path;
 

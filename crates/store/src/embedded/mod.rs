@@ -1,7 +1,7 @@
 //! The store in one SQLite file, for one process.
 //!
-//! One connection writes; reads go to connections of their own and see the last commit. A commit is on disk before
-//! it is answered. All work happens on tokio's blocking threads.
+//! One connection writes. Reads use other connections and see the last commit. A commit is on disk before it is
+//! acknowledged. All work happens on tokio's blocking threads.
 
 mod append;
 mod archives;
@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 use crate::error::StoreError;
 use connection::map_error;
 
-/// Reads at the same time.
+/// Maximum of concurrent reads.
 const READERS: usize = 4;
 
 /// A store in one SQLite file. Clones share it.
@@ -38,9 +38,9 @@ struct Inner {
     /// Free connections for reads.
     readers: Mutex<Vec<Connection>>,
     reading: Semaphore,
-    /// The database; none in memory, where reads share the writer's connection.
+    /// The database; none if it is in memory, where reads share the writer's connection.
     file: Option<PathBuf>,
-    /// Locked for as long as the store is open.
+    /// Locked while the store is open.
     _lock: Option<File>,
 }
 
@@ -83,10 +83,10 @@ impl EmbeddedStore {
         .await
     }
 
-    /// A store that is gone when it is dropped.
+    /// A store in memory, which is lost when it is dropped.
     ///
     /// # Errors
-    /// When SQLite cannot be used at all.
+    /// If SQLite cannot be used at all.
     pub async fn open_in_memory() -> Result<Self, StoreError> {
         blocking(|| {
             let mut writer = connection::open_in_memory()?;
@@ -108,7 +108,7 @@ impl EmbeddedStore {
         }
     }
 
-    /// Runs `work` in a transaction of its own; an error undoes it.
+    /// Runs `work` in a transaction. An error rolls it back.
     async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -155,7 +155,7 @@ impl std::fmt::Debug for EmbeddedStore {
     }
 }
 
-/// A panic elsewhere left no half-done work behind: its transaction was rolled back.
+/// A panic elsewhere leaves no half-done work behind, because its transaction was rolled back.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

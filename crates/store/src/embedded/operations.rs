@@ -1,4 +1,4 @@
-//! What operators need, in SQLite.
+//! Operations for operators, in SQLite.
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
@@ -35,7 +35,7 @@ impl Operations for EmbeddedStore {
 
     async fn stored(&self, run: RunId) -> Result<Stored, StoreError> {
         self.query(move |db| {
-            // One read transaction sees one moment; it has nothing to commit.
+            // One read transaction sees a single moment. There is nothing to commit.
             let snapshot = db.unchecked_transaction().map_err(map_error)?;
             stored(&snapshot, run)
         })

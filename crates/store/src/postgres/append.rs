@@ -75,14 +75,14 @@ impl EventLog for PostgresStore {
     }
 }
 
-/// An archived run seems to have no events; that is not to be taken for the end of its log.
+/// An archived run has no events here, which must not be taken for the end of its log.
 async fn refuse_archived(connection: &mut Connection, run: RunId, after: i64) -> Result<(), StoreError> {
     let sql = "SELECT 1 FROM tree_agent_runs WHERE id = $1 AND head_seq > $2 AND archived_at IS NOT NULL";
     let archived = !connection.query(sql, &[&run.0, &after]).await?.is_empty();
     if archived { Err(StoreError::Archived(run)) } else { Ok(()) }
 }
 
-/// Writes what may be written, in one statement, and returns the ids of the runs that moved, sorted.
+/// Writes, in one statement, the parts that pass the fence. Returns the ids of the runs whose head moved, sorted.
 pub(super) async fn write(
     connection: &mut Connection,
     appends: &[RunAppend],
@@ -95,8 +95,8 @@ pub(super) async fn write(
     Ok(moved)
 }
 
-/// True when an earlier try of this very append was committed and its answer lost: the run is still in our epoch and
-/// holds our events.
+/// True if an earlier attempt of this same append was committed and its reply was lost: the run is still in our epoch
+/// and holds our events.
 async fn was_written(connection: &mut Connection, append: &RunAppend) -> Result<bool, StoreError> {
     let (epoch, first) = (append.epoch as i64, append.expected_head as i64 + 1);
     let last = append.expected_head as i64 + append.events.len() as i64;

@@ -1,11 +1,11 @@
-//! The one statement of an append, in the shapes that it can have.
+//! The single statement of an append, in all of its shapes.
 //!
-//! A batch without, say, artifacts would pay for an empty branch of the statement on every append, so each
-//! combination of branches is a statement of its own. Few of them occur.
+//! A batch without artifacts, for example, would pay for an empty branch of the statement. So each combination of
+//! branches is a separate statement. Few of them occur.
 
 use std::sync::OnceLock;
 
-/// Which branches a statement has. Bits.
+/// The branches of a statement, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shape(u8);
 
@@ -55,7 +55,7 @@ impl Builder {
             );
         }
         if shape.has(Shape::NODES) {
-            // What a node is for never changes; what it is doing does.
+            // The purpose of a node never changes; its state does.
             self.insert(
                 "nodes",
                 "tree_agent_nodes (run_id, id, parent_node_id, title, reason, success_criteria, band_index, step_index, depth, status, role_state, scratchpad_doc_id, started_at, ended_at, created_at, updated_at)",
@@ -103,8 +103,8 @@ impl Builder {
         self.sql
     }
 
-    /// Moves the heads of the runs that are still where the writer believes them to be: the fence. Everything else in
-    /// the statement is limited to the runs that moved.
+    /// The fence: moves the heads of the runs whose epoch and head are still what the writer believes. The rest of the
+    /// statement is limited to these runs.
     fn moved(&mut self, run_rows: bool) {
         let mut types = vec!["uuid", "int8", "int8", "int8", "timestamptz"];
         let (mut names, mut set) = ("id, epoch, expected, head, at", "");
@@ -126,7 +126,7 @@ impl Builder {
     /// A branch that inserts rows whose first column is the run's id.
     fn insert(&mut self, name: &str, target: &str, types: &[&str], conflict: &str) {
         let rows = self.rows(types);
-        // The few runs of a batch are searched in an array: a join would be planned without knowing the batch.
+        // The few runs of a batch are looked up in an array: a join would be planned without knowing the batch.
         self.sql.push_str(&format!(
             ", {name} AS (INSERT INTO {target} SELECT i.* FROM {rows} AS i(run_id) \
              WHERE i.run_id = ANY (ARRAY(SELECT id FROM moved)){conflict})"
@@ -173,13 +173,13 @@ impl Builder {
         ));
     }
 
-    /// `unnest` over the next parameters, for few rows that are joined.
+    /// `unnest` over the next parameters, for a few rows that are joined.
     fn unnest(&mut self, types: &[&str]) -> String {
         format!("unnest({})", self.arrays(types).join(", "))
     }
 
-    /// The rows of the next parameters, for many rows that are inserted. In the select list the arrays are gone through in
-    /// step; `unnest` of several in FROM would first copy each into a store of its own.
+    /// The rows of the next parameters, for many rows that are inserted. In the select list Postgres iterates the
+    /// arrays in step. `unnest` of several arrays in FROM would first copy each of them.
     fn rows(&mut self, types: &[&str]) -> String {
         let columns: Vec<_> = self.arrays(types).iter().map(|array| format!("unnest({array})")).collect();
         format!("(SELECT {})", columns.join(", "))

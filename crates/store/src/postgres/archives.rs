@@ -127,7 +127,7 @@ impl Archives for PostgresStore {
     }
 }
 
-/// Whoever waits for a lock on a whole table holds up everybody behind it: rather fail, and be repeated.
+/// A statement that waits for a lock on a whole table blocks all that queue behind it. It is better to fail and retry.
 async fn give_way(connection: &mut Connection) -> Result<(), StoreError> {
     connection.query("SELECT set_config('lock_timeout', '3s', true)", &[]).await.map(drop)
 }
@@ -187,7 +187,7 @@ async fn prune(
     for table in ["tree_agent_nodes", "tree_agent_plans", "tree_agent_artifacts", "onto_documents"] {
         connection.query(&format!("DELETE FROM {table} WHERE run_id = $1"), &[&run.0]).await?;
     }
-    // Its events go when the partition is tidied, with all the others of its month if they can.
+    // Its events are removed when the partition is tidied, if possible together with the others of its month.
     connection
         .query(
             "UPDATE tree_agent_runs SET archived_at = now(), archive_sha256 = $2 WHERE id = $1",
@@ -239,7 +239,7 @@ async fn restore(
     if inserted.is_empty() && archived.is_empty() {
         return Ok(false);
     }
-    // What was not tidied yet would be in the way.
+    // Events that were not tidied yet would be in the way.
     connection.query("DELETE FROM tree_agent_events WHERE run_id = $1", &[&run.0]).await?;
     for chunk in events.chunks(CHUNK) {
         insert_events(connection, run, chunk).await?;
@@ -307,8 +307,8 @@ async fn insert_document(
         .map(drop)
 }
 
-/// Drops the partition when its month has ended and all of its runs are archived; else deletes the events of those that
-/// are. True when it was dropped.
+/// Drops the partition if its month has ended and all of its runs are archived. Otherwise deletes the events of the
+/// archived runs. True if it was dropped.
 async fn tidy(connection: &mut Connection, partition: &Partition) -> Result<bool, StoreError> {
     let name = &partition.name;
     let (from, to) = (partition.from.map(|run| run.0), partition.to.map(|run| run.0));
@@ -321,7 +321,7 @@ async fn tidy(connection: &mut Connection, partition: &Partition) -> Result<bool
         let is_open = connection.query(&open, &[&from, &to]).await?;
         if is_open.first().is_some_and(|row| !row.get::<_, bool>(0)) {
             give_way(connection).await?;
-            // From here on nothing can be restored into it; what was before shows in a second look.
+            // From here on nothing can be restored into it. A second look finds what was restored before.
             connection.execute(&format!("LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE")).await?;
             let is_open = connection.query(&open, &[&from, &to]).await?;
             if is_open.first().is_some_and(|row| !row.get::<_, bool>(0)) {
@@ -331,7 +331,7 @@ async fn tidy(connection: &mut Connection, partition: &Partition) -> Result<bool
             }
         }
     }
-    // The run rows are locked, so that none is restored meanwhile.
+    // The rows of the runs are locked, so that none is restored meanwhile.
     let sql = format!(
         "WITH gone AS (SELECT r.id FROM tree_agent_runs r WHERE r.archived_at IS NOT NULL AND {WITHIN} ORDER BY r.id FOR UPDATE) \
          DELETE FROM {name} e USING gone WHERE e.run_id = gone.id"

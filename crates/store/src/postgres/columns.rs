@@ -1,4 +1,4 @@
-//! An append as the arrays that its statement takes.
+//! An append as the arrays that are the parameters of its statement.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use crate::error::StoreError;
 use crate::ports::{Projection, RunAppend, RunRow};
 use crate::text::{clean, clean_json, json_text};
 
-/// JSON text of anything that has one.
+/// The JSON text of a value.
 pub(super) fn json(value: &impl serde::Serialize) -> Result<JsonText, StoreError> {
     json_text(value).map(JsonText)
 }
@@ -26,7 +26,7 @@ trait Branch {
     /// Adds the columns in the order of the statement.
     fn push<'p>(&'p self, out: &mut Vec<&'p (dyn ToSql + Sync)>);
 
-    /// Makes room for so many more rows.
+    /// Reserves room for this many more rows.
     fn reserve(&mut self, rows: usize);
 }
 
@@ -140,7 +140,7 @@ impl<'a> Columns<'a> {
         Ok(columns)
     }
 
-    /// Which branches the statement needs.
+    /// The branches that the statement needs.
     pub(super) fn shape(&self) -> Shape {
         let mut shape = Shape::default();
         shape.add(Shape::RUN, self.runs.status.iter().any(Option::is_some));
@@ -286,7 +286,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// [`clean`] for owned text, without a copy when there is nothing to do.
+/// [`clean`] for owned text, without a copy if there is nothing to do.
 pub(super) fn cleaned(text: String) -> String {
     match clean(&text) {
         Cow::Borrowed(_) => text,

@@ -159,7 +159,7 @@ async fn search(
     let terms = terms.join(operator);
     let projects: Vec<Uuid> = query.context.project_ids.iter().map(|id| id.0).collect();
     let everywhere = query.context.scope == Scope::Global;
-    // The body comes along for its snippet; there are few hits.
+    // The body is read for its snippet; there are few hits.
     let rows = connection
         .query(
             &format!(

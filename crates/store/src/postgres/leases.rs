@@ -1,4 +1,4 @@
-//! Leases on Postgres, by the clock of the database.
+//! Leases on Postgres. They use the clock of the database.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::LIVE;
 use crate::error::StoreError;
 use crate::ports::{Claim, Leases};
 
-/// How often a renewal looks again for rows that were locked, most likely by an append of the same driver.
+/// How often a renewal retries rows that were locked, most likely by an append of the same driver.
 const LOCKED_ROUNDS: u32 = 5;
 const LOCKED_PAUSE: Duration = Duration::from_millis(10);
 
@@ -53,8 +53,8 @@ impl Leases for PostgresStore {
                 tokio::time::sleep(LOCKED_PAUSE).await;
             }
             let (ids, epochs) = arrays(&left);
-            // A lease that ran out and that nobody took is still held; one that was released is not. A row that is
-            // locked is passed over, lest somebody who holds one keeps the leases of all others from being renewed.
+            // An expired lease that nobody took is still held; a released one is not. Locked rows are skipped, so that
+            // a client that locks one row does not block the renewal of all other leases.
             let rows = connection
                 .query(
                     "WITH held AS (SELECT r.id FROM tree_agent_runs r \
@@ -78,7 +78,7 @@ impl Leases for PostgresStore {
                 return Ok(kept);
             }
         }
-        // Still ours, as far as anybody can tell: their next append, or the next renewal, tells.
+        // Treat them as still ours. The next append or the next renewal shows whether they are.
         kept.extend(left.into_iter().map(|(run, _)| run));
         Ok(kept)
     }

@@ -1,4 +1,4 @@
-//! The schema's version: checking it and moving it forward.
+//! Checks and migrates the version of the schema.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::connection::{Connection, map_error, parse};
 use crate::error::StoreError;
 use crate::schema::{Dialect, HISTORY_TABLE};
 
-/// Any number will do, as long as every tree-agent uses the same.
+/// The advisory lock of migrations. Any number works as long as every tree-agent uses the same.
 const ADVISORY_LOCK: i64 = 0x7472_6565_2d61_6774;
 
 pub(super) async fn check(connection: &mut Connection) -> Result<(), StoreError> {

@@ -1,7 +1,7 @@
 //! The store on Postgres.
 //!
-//! [`PostgresStore::connect`] wants a migrated database ([`PostgresStore::migrate`]) and never retries: whoever
-//! starts decides how long to wait. Every call that can wait is bounded by [`PoolConfig::request_timeout`].
+//! [`PostgresStore::connect`] needs a migrated database ([`PostgresStore::migrate`]) and never retries: the caller
+//! decides how long to wait. [`PoolConfig::request_timeout`] limits every call that can wait.
 
 mod append;
 mod append_sql;
@@ -30,7 +30,7 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Connects and checks that the schema is the one that this version needs.
+    /// Connects and checks that this version supports the schema.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] while Postgres cannot be reached; [`StoreError::Broken`] for a malformed URL and
@@ -42,8 +42,8 @@ impl PostgresStore {
         Ok(store)
     }
 
-    /// Brings the schema to the version that this binary needs and returns how many migrations that took.
-    /// Concurrent callers wait for each other.
+    /// Migrates the schema to the version that this program needs and returns the number of migrations. Concurrent
+    /// callers wait for each other.
     ///
     /// # Errors
     /// As for [`connect`](Self::connect); a database of a newer version is left alone.

@@ -1,4 +1,4 @@
-//! What operators need, on Postgres.
+//! Operations for operators, on Postgres.
 
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row as PostgresRow;
@@ -154,7 +154,7 @@ async fn replace(
     replace_rows(connection, run, row.get(0), head_seq, whole).await
 }
 
-/// The rows of nodes, plans and artifacts, and what the run's row says of them.
+/// The rows of nodes, plans and artifacts, and the columns of the run's row that are derived from them.
 pub(super) async fn replace_rows(
     connection: &mut Connection,
     run: RunId,
@@ -165,7 +165,7 @@ pub(super) async fn replace_rows(
     for table in ["tree_agent_nodes", "tree_agent_plans", "tree_agent_artifacts"] {
         connection.query(&format!("DELETE FROM {table} WHERE run_id = $1"), &[&run.0]).await?;
     }
-    // The append's own statement, without events and with the head staying where it is.
+    // The statement of an append, without events and without moving the head.
     let columns = Columns::of_projection(run, epoch, (head_seq, whole.updated_at), &whole.rows)?;
     let shape = columns.shape();
     let moved = connection.query(shape.sql(), &columns.params(shape)).await?;

@@ -98,7 +98,7 @@ pub async fn documents_of_appends_grow_and_keep_their_end(f: Fixture) {
     let mut write = append(claim.run_id, claim.epoch, 5, 1);
     write.documents = vec![grow("end", 13)];
     f.store.append([write].into()).await.unwrap();
-    // Of a single append over the limit, what was cut off was never part of the document.
+    // If a single append exceeds the limit, the part that was cut off was never part of the document.
     let whole = "# Notes\none\ntwo\nthree\nfour\n".len() + DOCUMENT_BYTES - 1 + "end".len();
     let tail = f.store.document_tail(id, whole as u64 - 4).await.unwrap();
     assert_eq!((tail.start, tail.end, &*tail.bytes), (whole as u64 - 4, whole as u64, b"xend".as_slice()));
@@ -128,7 +128,7 @@ pub async fn the_tail_of_a_document_begins_where_it_is_asked_for(f: Fixture) {
     assert_eq!(tail(2).await, (2, 7, "héllo\n".as_bytes()[2..].to_vec()), "also within a character");
     assert_eq!(tail(7).await, (7, 7, vec![]));
     assert_eq!(tail(u64::MAX).await.1, 7);
-    // Followed from where it ended, whatever is written: each byte once, and what is no longer kept is skipped.
+    // A follower that continues at its end gets each byte once. Bytes that are no longer kept are skipped.
     let (mut head, mut seen, mut at) = (3, String::from("héllo\n"), 7);
     for text in ["a".to_owned(), "ü\0".into(), "b".repeat(DOCUMENT_BYTES - 3), "ccc".into(), "d".into()] {
         let mut write = append(claim.run_id, claim.epoch, head, 1);

@@ -1,4 +1,4 @@
-//! A fresh store per test, and a look at its tables.
+//! A fresh store per test, and queries of its tables.
 
 use std::sync::{Arc, OnceLock};
 

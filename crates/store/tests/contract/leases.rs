@@ -39,7 +39,7 @@ pub async fn claims_are_exclusive_and_oldest_first(f: Fixture) {
     }
     let runs: HashSet<_> = all.iter().map(|c| c.run_id).collect();
     assert_eq!(runs.len(), all.len(), "a run was claimed twice");
-    // A claimer skips rows that another one has locked and may end early; whoever comes last gets the rest.
+    // A claimer skips rows that another one has locked, so it may end early. The last one gets the rest.
     let rest = f.store.claim("last", LONG, 100).await.unwrap();
     assert_eq!(all.len() + rest.len(), 38);
     assert!(all.iter().chain(&rest).all(|c| c.epoch == 1));
@@ -75,7 +75,7 @@ pub async fn renewing_keeps_and_releasing_gives_back(f: Fixture) {
     let mut renewed = f.store.renew(&[held[0], held[1], (run_id(9), 1)], LONG).await.unwrap();
     renewed.sort_unstable();
     assert_eq!(renewed, [run_id(1), run_id(2)]);
-    // A lease as short as the first ones, begun after them, runs out: by then they would have, had they not been renewed.
+    // A lease of the same length that began later expires. By then the first ones would have expired without renewal.
     f.store.create_run(new_run(3)).await.unwrap();
     assert_eq!(f.store.claim("a", SHORT, 3).await.unwrap().len(), 1);
     let expired = eventually("the expiry", async || f.store.claim("b", LONG, 3).await.unwrap().pop()).await;

@@ -44,7 +44,7 @@ pub async fn a_repeated_append_is_appended_once(f: Fixture) {
     first.documents.push(crate::runs::scratchpad_append(1, "b"));
     assert_eq!(f.store.append([first.clone()].into()).await.unwrap(), [AppendOutcome::Appended]);
     assert_eq!(f.store.append([first.clone()].into()).await.unwrap(), [AppendOutcome::Appended]);
-    // Also when more has been written meanwhile.
+    // The same holds if more has been written meanwhile.
     let second = append(claim.run_id, claim.epoch, 5, 1);
     assert_eq!(f.store.append([second.clone()].into()).await.unwrap(), [AppendOutcome::Appended]);
     assert_eq!(f.store.append([first].into()).await.unwrap(), [AppendOutcome::Appended]);

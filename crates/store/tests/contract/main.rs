@@ -1,4 +1,4 @@
-//! The promises of the ports, held to by both adapters: each test runs against a fresh store of each.
+//! The promises of the ports. Each test runs against a fresh store of both adapters.
 
 #![allow(missing_docs, unreachable_pub)]
 
@@ -11,7 +11,7 @@ mod operations;
 mod runs;
 mod schema;
 
-/// Makes a test per adapter of each `async fn name(fixture: Fixture)`.
+/// Makes one test per adapter from each `async fn name(fixture: Fixture)`.
 macro_rules! contract {
     ($($module:ident::$name:ident),* $(,)?) => {
         mod postgres {$(

@@ -1,4 +1,4 @@
-//! Short ways to make runs and events; whoever has a store of its own to hold to the contract shares them.
+//! Helpers that make runs and events. Other crates that test their own store against the contract share them.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use tree_agent_contract::{Event, EventBody, NodeId, NodeStatus, Role, RunId, Run
 use tree_agent_store::{Claim, Created, NewRun, NodeRow, Projection, RunAppend, RunRow, Store};
 use uuid::Uuid;
 
-/// Not a whole second, nor a whole millisecond: exactness is tested all along.
+/// Neither a whole second nor a whole millisecond, so that every test checks exactness.
 pub const T0: Timestamp = Timestamp(1_763_776_000_123_457);
 
 /// Creates run `n` and claims it for `owner`. Only this run may be free.
@@ -67,7 +67,7 @@ pub fn event(run: RunId, seq: u64, at: Timestamp, body: impl Into<EventBody>) ->
     }
 }
 
-/// An event that says `message`.
+/// An event with this `message`.
 pub fn saying(run: RunId, seq: u64, message: &str) -> Event {
     let body = GuidanceAdded { text: message.into(), author: String::new() };
     event(run, seq, T0.plus_millis(seq), body)
@@ -110,7 +110,7 @@ pub fn node_row(run: RunId, status: NodeStatus) -> NodeRow {
     }
 }
 
-/// Asks again until the answer is there; fails after ten seconds.
+/// Polls until there is an answer. Fails after ten seconds.
 pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {

@@ -1,4 +1,4 @@
-//! What operators see and mend.
+//! What operators see and repair.
 
 use tree_agent_contract::{NodeId, NodeStatus, RunStatus};
 use tree_agent_store::{Projection, StoreError, WholeProjection};

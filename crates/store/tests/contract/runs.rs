@@ -86,7 +86,7 @@ pub async fn a_request_id_makes_creation_idempotent(f: Fixture) {
     assert_eq!(f.store.create_run(requested(4, "r", "bob")).await.unwrap(), Created::New(run_id(4)));
     assert_eq!(f.store.create_run(requested(5, "", "ann")).await.unwrap(), Created::New(run_id(5)));
     assert_eq!(f.store.create_run(requested(6, "", "ann")).await.unwrap(), Created::New(run_id(6)));
-    // The very same call again, as after a lost answer.
+    // The same call again, as after a lost reply.
     assert_eq!(f.store.create_run(first).await.unwrap(), Created::Existing(run_id(1)));
     assert_eq!(f.store.create_run(requested(6, "", "ann")).await.unwrap(), Created::Existing(run_id(6)));
     let mut taken = requested(6, "", "ann");
@@ -130,7 +130,7 @@ pub async fn lists_page_and_filter(f: Fixture) {
         if n == 3 {
             run.spec.objective = "Straße und ÄRGER 100%_\\".into();
         }
-        // Two runs of one moment: the id decides.
+        // Two runs of the same moment: the id decides.
         if n == 2 {
             run.events[0].timestamp = new_run(1).events[0].timestamp;
         }

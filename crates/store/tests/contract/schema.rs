@@ -1,4 +1,4 @@
-//! Schema versions, and who may open what.
+//! Schema versions, and which programs may open them.
 
 use tree_agent_contract::graph::Usage;
 use tree_agent_store::embedded::EmbeddedStore;
@@ -140,7 +140,7 @@ async fn a_store_in_memory_works() {
     assert_eq!(store.run(run_id(1)).await.unwrap().head_seq, 2);
 }
 
-/// The log of a database that has no partitions yet becomes the first one of them, whole.
+/// The whole log of a database without partitions becomes the first partition.
 #[tokio::test]
 async fn a_log_before_partitions_is_kept() {
     use deadpool_postgres::tokio_postgres::NoTls;
@@ -155,7 +155,7 @@ async fn a_log_before_partitions_is_kept() {
     ]
     .map(|(name, sql)| Migration::unapplied(name, sql).unwrap());
     Runner::new(&before).run_async(&mut client).await.unwrap();
-    // Runs of now, of long ago, of a kind without time, and of a time to come.
+    // Runs of now, of long ago, with an id without a time, and of the future.
     client
         .batch_execute(
             "INSERT INTO tree_agent_events SELECT id, seq, gen_random_uuid(), id, NULL, 'tree.guidance_added', '{}', now() \
