@@ -1,4 +1,4 @@
-# Everything there is to do here. `make` alone prints the list.
+# Every task of the project. `make` alone prints the list.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -19,50 +19,50 @@ help: ## print this list
 setup: ## install what tests and the cluster need (Postgres, Redis, linters)
 	@scripts/setup
 
-demo: ## one run over a folder of documents, in one process: DIR=… OBJECTIVE=…
+demo: ## run once over a folder of documents, in one process: DIR=… OBJECTIVE=…
 	@DIR='$(subst ','\'',$(value DIR))' OBJECTIVE='$(subst ','\'',$(value OBJECTIVE))' scripts/demo
 
-dev: web ## the server and the web UI in one process, http://127.0.0.1:7400
+dev: web ## start the server and the web UI in one process, http://127.0.0.1:7400
 	@cargo run --quiet --package tree-agent-cli --bin tree-agent -- dev
 
-web: ## build the web UI, which the next build of the server takes in
+web: ## build the web UI, which the next build of the server embeds
 	@if [ -f web/package.json ]; then scripts/setup --web && npm --prefix web run --silent build; fi
-	@# Cargo does not see that a folder has appeared: without this a server that was built before the UI stays without it.
+	@# Cargo does not notice a new folder. Without this, a server that was built before the UI would stay without it.
 	@touch services/event-gateway/src/web.rs
 
-web-test: web ## the web UI in Chromium against a real gateway
+web-test: web ## test the web UI in Chromium with a real gateway
 	@cargo build --quiet --package tree-agent-cli
 	@scripts/chromium npm --prefix web run --silent e2e
 
-web-screenshots: web ## pictures of the web UI, into web/screenshots/
+web-screenshots: web ## take screenshots of the web UI, into web/screenshots/
 	@cargo build --quiet --package tree-agent-cli
 	@scripts/chromium npm --prefix web run --silent screenshots
 
-web-bench: web ## the figures of the web UI in Chromium against a replayed log
+web-bench: web ## measure the web UI in Chromium with a replayed log
 	@scripts/chromium npm --prefix web run --silent bench
 
-cluster: ## Postgres, Redis and the four services on loopback: REPLICAS=n PROFILE=release|dev
+cluster: ## start Postgres, Redis and the four services on loopback: REPLICAS=n PROFILE=release|dev
 	@scripts/cluster up
 
-cluster-down: ## end what make cluster started
+cluster-down: ## stop what make cluster started
 	@scripts/cluster down
 
-bench: ## measure; writes target/bench/results.jsonl and docs/benchmarks.md
+bench: ## run all benchmarks; writes target/bench/results.jsonl and docs/benchmarks.md
 	@scripts/bench
 
-test: ## all tests
+test: ## run all tests
 	@scripts/test
 
-test-faults: ## faults on real processes, also the long tests: FAULT=f03 for one, OLD=REVISION to mix builds
+test-faults: ## test faults on real processes, including the long tests: FAULT=f03 for one, OLD=REVISION to mix builds
 	@scripts/test-faults
 
-soak: ## faults in rotation for an hour, memory and p99 watched: SOAK_MINUTES=n
+soak: ## run faults in rotation for an hour and watch memory and p99: SOAK_MINUTES=n
 	@FAULT=f15 SOAK_MINUTES=$${SOAK_MINUTES:-60} scripts/test-faults
 
-test-model: ## a whole tree with a small real language model from PyPI; some minutes
+test-model: ## grow a whole tree with a small real language model from PyPI; some minutes
 	@scripts/test-model
 
-lint: ## formatting, clippy, rustdoc, proto, shell, docs, deployment
+lint: ## check formatting, clippy, rustdoc, proto, shell, docs, deployment
 	@scripts/lint
 
 fmt: ## format Rust and proto files

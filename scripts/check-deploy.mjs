@@ -1,5 +1,5 @@
-// Checks deploy/ as far as that goes without a Kubernetes: every file parses, every kustomization names files that
-// exist and leaves none out, variables and programs exist in the code, ports, names and secrets fit together.
+// Checks deploy/ as far as that is possible without Kubernetes: every file parses, every kustomization names files that
+// exist and leaves none out, variables and programs exist in the code, and ports, names and secrets match.
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { parseAllDocuments } from "yaml";
@@ -21,7 +21,7 @@ const used = new Set();
 const resources = (file) => {
   used.add(file);
   const [kustomization] = parsed.get(file);
-  expect(kustomization?.kind === "Kustomization", file, "is no Kustomization");
+  expect(kustomization?.kind === "Kustomization", file, "is not a Kustomization");
   return (kustomization?.resources ?? []).flatMap((name) => {
     const path = normalize(join(dirname(file), name));
     const inner = join(path, "kustomization.yaml");
@@ -133,7 +133,7 @@ function checkPod(file, object, pod, named, kustomization) {
   }
 }
 
-// What an overlay changes exists, what it sets is read by a program, and what it mounts is there.
+// What an overlay changes must exist, a program must read what it sets, and its mounts must name volumes.
 function checkPatch(file, target, patch, named) {
   const id = `the patch of ${target.kind}/${target.name}`;
   const object = named(target.kind, target.name);

@@ -16,7 +16,7 @@ const known = (path) => tracked.includes(path) || folders.has(path);
 const targets = new Set([...readFileSync("Makefile", "utf8").matchAll(/^([a-z-]+):/gm)].map((m) => m[1]));
 const variables = variablesInCode();
 
-// Tests and other functions, by name: a document that says what proves something must name a test that exists.
+// Names of tests and other functions: a document that names the proof of a promise must name a test that exists.
 const functions = new Set(
   execFileSync("git", ["grep", "--untracked", "-hoE", "\\bfn [a-z0-9_]+", "--", "*.rs"], { encoding: "utf8" })
     .split("\n").filter(Boolean).map((line) => line.slice(3)),
@@ -24,7 +24,7 @@ const functions = new Set(
 const exists = (name) => name.endsWith("…")
   ? [...functions].some((f) => f.startsWith(name.slice(0, -1)))
   : functions.has(name);
-// Metrics, by the names under which they are registered.
+// Names of metrics, as they are registered.
 const metrics = new Set(
   execFileSync("git", ["grep", "--untracked", "-hoE", "\"(tree_agent|process)_[a-z_]+\"", "--", "*.rs"], { encoding: "utf8" })
     .split("\n").filter(Boolean).map((line) => line.slice(1, -1)),
@@ -32,7 +32,7 @@ const metrics = new Set(
 
 const SENTENCE_WORDS = 40;
 const LINE_COLUMNS = 120;
-// Written by scripts, in lines as they come.
+// Written by scripts, with lines of any length.
 const generated = new Set(["docs/benchmarks.md"]);
 
 /** The anchors that GitHub makes of the headings of a document. */
@@ -53,7 +53,7 @@ function* sentencesOf(prose) {
 }
 
 const problems = [];
-// Fixtures and test data may say anything.
+// Fixtures and test data may contain anything.
 const documents = tracked.filter((file) => file.endsWith(".md") && !/(^|\/)(tests|testdata|fixtures)\//.test(file));
 for (const document of documents) {
   const text = readFileSync(document, "utf8");
@@ -70,7 +70,7 @@ for (const document of documents) {
   for (const m of prose.matchAll(/\]\(([^)\s#]*)#([^)\s]+)\)/g)) {
     const path = m[1] ? normalize(join(dirname(document), m[1])) : document;
     if (/^[a-z]+:/.test(m[1]) || !path.endsWith(".md") || !known(path)) continue;
-    if (!anchorsOf(readFileSync(path, "utf8")).has(m[2])) problem(m.index, `links to ${path}#${m[2]}, which is no heading`);
+    if (!anchorsOf(readFileSync(path, "utf8")).has(m[2])) problem(m.index, `links to ${path}#${m[2]}, which is not a heading`);
   }
   for (const [index, sentence] of sentencesOf(prose)) {
     const words = sentence.split(/\s+/).length;
@@ -80,7 +80,7 @@ for (const document of documents) {
     const columns = [...m[0].trimEnd()].length;
     if (columns > LINE_COLUMNS && !generated.has(document)) problem(m.index, `has a line of ${columns} columns`);
   }
-  // Paths in `code` count when they begin with a folder of this repository. Placeholders and what is built do not.
+  // Paths in `code` are checked if they begin with a folder of this repository, except placeholders and build output.
   for (const m of prose.matchAll(/`([^`\n]+)`/g)) {
     for (const word of m[1].split(/[\s:,;()]+/)) {
       const path = word.replace(/^\.\//, "").replace(/[/.]+$/, "");
@@ -92,12 +92,12 @@ for (const document of documents) {
   }
   for (const m of prose.matchAll(/`([a-z][a-z0-9]*(?:_[a-z0-9]+){3,}|f[0-9]{2}_[a-z0-9_]*…)`/g)) {
     if (metrics.has(m[1].replace(/_total$/, ""))) continue;
-    if (!exists(m[1])) problem(m.index, `names ${m[1]}, which is no function`);
+    if (!exists(m[1])) problem(m.index, `names ${m[1]}, which is not a function`);
   }
   const code = [...text.matchAll(/`([^`\n]+)`/g), ...text.matchAll(/^```.*?\n(.*?)^```/gms)];
   for (const block of code) {
     for (const m of block[1].matchAll(/(?:^|[;&|(]\s*)make ((?:[A-Za-z_-]+=\S*\s+)*)([a-z-]+)/gm)) {
-      if (!targets.has(m[2])) problem(block.index, `names make ${m[2]}, which is no target`);
+      if (!targets.has(m[2])) problem(block.index, `names make ${m[2]}, which is not a target`);
     }
   }
   for (const m of text.matchAll(/\bTREE_AGENT_[A-Z_]*[A-Z]\b/g)) {

@@ -1,4 +1,4 @@
-// The environment variables that exist: those the programs declare, and those that scripts/cluster writes.
+// The environment variables that exist: those that programs declare, and those that scripts/cluster writes.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 
