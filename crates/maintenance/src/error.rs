@@ -7,13 +7,13 @@ use tree_agent_contract::RunId;
 use tree_agent_engine::ReplayError;
 use tree_agent_store::StoreError;
 
-/// Why a log could not be looked after.
+/// Why an operation on a log failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MaintenanceError {
-    /// The store could not do it.
+    /// The store failed.
     #[error("the store could not be read or written")]
     Store(#[from] StoreError),
-    /// The log is not one that a run can have written.
+    /// No run can have written this log.
     #[error("the log does not replay; `tree-agent verify` says where")]
     Replay(#[from] ReplayError),
     /// The run row and the log disagree about where the log ends.
@@ -29,7 +29,7 @@ pub enum MaintenanceError {
         /// What the log holds.
         last_seq: u64,
     },
-    /// Everything of the run but its row was moved to an archive.
+    /// Everything of the run except its row was moved to an archive.
     #[error("run {0} is archived; `tree-agent log restore` brings it back")]
     Archived(RunId),
     /// The run has not ended.
@@ -52,8 +52,10 @@ pub enum MaintenanceError {
         #[source]
         source: io::Error,
     },
-    /// The run was written to each time that it was looked at.
-    #[error("run {0} is being driven and moved on at every try; try again, or wait until it has ended")]
+    /// The run was written to at every attempt.
+    #[error(
+        "run {0} is being driven and its log grew at every attempt; try again, or wait until the run has ended"
+    )]
     Moving(RunId),
 }
 

@@ -1,4 +1,4 @@
-//! From a whole log to everything that is derived from it.
+//! Derives everything that follows from a whole log.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use tree_agent_contract::{ArtifactId, NodeId, PlanId, RunId, Timestamp};
 use tree_agent_engine::{ReplayError, Run};
 use tree_agent_store::{ArtifactRow, NodeRow, PlanRow, Projection, RunRow, WholeProjection};
 
-/// Events whose rows are derived at once.
+/// Events whose rows are derived together.
 const SEGMENT: usize = 1_000;
 
-/// Folds a log, event by event, into the rows that the store must hold for it.
+/// Folds a log, event by event, into the rows that the store must have for it.
 #[derive(Clone, Debug)]
 pub struct Fold {
     run: Run,
     root: NodeId,
     created_at: Timestamp,
     updated_at: Timestamp,
-    /// Applied to the run, their rows not derived yet.
+    /// Events that are applied to the run, but whose rows are not derived yet.
     segment: Vec<Event>,
     row: Option<RunRow>,
     nodes: BTreeMap<NodeId, NodeRow>,
@@ -29,7 +29,7 @@ impl Fold {
     /// The fold of a log of which only the first event is known.
     ///
     /// # Errors
-    /// When that is not `tree.run_created` with seq 1.
+    /// If that event is not `tree.run_created` with seq 1.
     pub fn begin(first: &Event) -> Result<Self, ReplayError> {
         let run = Run::begin(first)?;
         let root = match &first.body {
@@ -50,10 +50,10 @@ impl Fold {
         })
     }
 
-    /// Folds `events` into `fold`, which is begun when there is none yet.
+    /// Folds `events` into `fold`, which is created if there is none yet.
     ///
     /// # Errors
-    /// When an event does not follow from those before it. The fold must be dropped then.
+    /// If an event cannot follow those before it. Then the fold must be dropped.
     pub fn extend(fold: &mut Option<Self>, events: &[Event]) -> Result<(), ReplayError> {
         for event in events {
             match fold {
@@ -69,7 +69,7 @@ impl Fold {
     /// # Errors
     /// As for [`extend`](Self::extend).
     pub fn apply(&mut self, event: &Event) -> Result<(), ReplayError> {
-        // A node shows its latest plan only: rows of the one before are derived while it still stands.
+        // A node shows only its latest plan, so the rows of the previous plan are derived before it is replaced.
         if self.segment.len() >= SEGMENT || matches!(&event.body, EventBody::PlanCreated(e) if e.version > 1)
         {
             self.derive();
@@ -115,7 +115,7 @@ impl Fold {
         }
     }
 
-    /// Merges the rows of the segment into those before, as the store's upserts do.
+    /// Merges the rows of the segment into the earlier ones, as the store's upserts do.
     fn derive(&mut self) {
         let Projection { run, nodes, plans, artifacts } = Projection::of(&self.segment, self.run.graph());
         self.row = run.or(self.row.take());

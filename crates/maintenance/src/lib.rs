@@ -1,5 +1,5 @@
 //! What operators do to a log: [`verify`] it, [`rebuild`] its projections, and move ended runs to an [`archive`] and
-//! back. All of it works on any store, beside running services.
+//! back. Everything works on any store, beside running services.
 
 pub mod archive;
 mod error;

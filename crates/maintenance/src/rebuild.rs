@@ -1,4 +1,4 @@
-//! Projections made again from the log.
+//! Rebuilds projections from the log.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use tree_agent_store::Store;
 use crate::verify::differences;
 use crate::{Fold, MaintenanceError, PAGE};
 
-/// How often a run that is being driven is tried.
+/// Attempts for a run that is being driven.
 const TRIES: u32 = 20;
 
-/// What a rebuild did.
+/// The result of a rebuild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rebuilt {
     /// The run.
     pub run_id: RunId,
-    /// The event up to which its projections now stand.
+    /// The event up to which its projections are now derived.
     pub head_seq: u64,
-    /// Rows and columns that differed from the log before.
+    /// Rows and columns that differed from the log before the rebuild.
     pub differences: usize,
 }
 
-/// Replaces every row that is derived from the log of `run` by what the log says. While the run is being driven it
-/// is tried again each time that the log grew meanwhile.
+/// Derives every row of `run` from its log again. If the log grew meanwhile because the run is being driven, tries
+/// again.
 ///
 /// # Errors
-/// [`MaintenanceError::Moving`] when it grew at every try; [`MaintenanceError::Replay`] and
-/// [`MaintenanceError::Head`] for a log from which nothing can be derived. Nothing has changed then.
+/// [`MaintenanceError::Moving`] if the log grew at every attempt; [`MaintenanceError::Replay`] and
+/// [`MaintenanceError::Head`] for a log from which nothing can be derived. Then nothing has changed.
 pub async fn rebuild(store: &dyn Store, run: RunId) -> Result<Rebuilt, MaintenanceError> {
     let mut fold: Option<Fold> = None;
     for attempt in 0..TRIES {
@@ -39,7 +39,7 @@ pub async fn rebuild(store: &dyn Store, run: RunId) -> Result<Rebuilt, Maintenan
             let (head_seq, last_seq) = (stored.head_seq, stored.last_seq);
             return Err(MaintenanceError::Head { run, head_seq, last_seq });
         }
-        // What was read in an earlier try still stands: logs only grow.
+        // Events that an earlier attempt read are still valid, because logs only grow.
         loop {
             let after = fold.as_ref().map_or(0, Fold::seq);
             let want = usize::try_from(stored.head_seq.saturating_sub(after)).unwrap_or(PAGE).min(PAGE);

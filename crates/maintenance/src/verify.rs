@@ -1,4 +1,4 @@
-//! Is a log what a log must be, and do the tables say what it says?
+//! Checks that a log is valid and that the tables match it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,46 +10,46 @@ use tree_agent_store::{Row, Store, Stored, StoredEvent};
 
 use crate::{Fold, MaintenanceError, PAGE};
 
-/// Findings that are kept of one run; a log that is broken early is broken at every event.
+/// Maximum of findings that are kept for one run. A log that is broken early is broken at every event.
 const FINDINGS: usize = 100;
 
-/// What was found about one run.
+/// The findings about one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The run.
     pub run_id: RunId,
-    /// The last event that was looked at.
+    /// The last event that was checked.
     pub head_seq: u64,
-    /// True when the run is archived: then there is nothing to look at.
+    /// True if the run is archived. Then there is nothing to check.
     pub archived: bool,
-    /// What is wrong, the log's own faults first; empty when nothing is.
+    /// What is wrong, faults of the log first; empty if nothing is.
     pub findings: Vec<Finding>,
-    /// Findings beyond those kept.
+    /// Number of further findings that were not kept.
     pub more: usize,
 }
 
 impl Report {
-    /// True when nothing is wrong.
+    /// True if nothing is wrong.
     pub fn is_sound(&self) -> bool {
         self.findings.is_empty()
     }
 
-    /// True when everything that is wrong can be mended by [`rebuild`](crate::rebuild).
+    /// True if [`rebuild`](crate::rebuild) can repair everything that is wrong.
     pub fn can_be_rebuilt(&self) -> bool {
         self.findings.iter().all(|finding| matches!(finding.subject, Subject::Row { .. }))
     }
 }
 
-/// One thing that is wrong.
+/// One fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Where.
+    /// Where it is.
     pub subject: Subject,
-    /// What, in a sentence.
+    /// What is wrong, in a sentence.
     pub message: String,
 }
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The log as a whole.
@@ -78,13 +78,16 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Checks one run as it stands at this moment: `seq` is contiguous and ends where the run row says; every event was
-/// written by a holder of the run's lease, whose epochs never decrease; the log replays and keeps the invariants of
-/// [`Audit`]; nodes, plans, artifacts and the run's own row say what follows from it; the documents that it names are
-/// there. A run may be driven meanwhile.
+/// Checks one run as it is at this moment. It may be driven meanwhile. The checks are:
+///
+/// - `seq` is contiguous and ends where the run row says.
+/// - Every event was written by a holder of the run's lease, and epochs never decrease.
+/// - The log replays and keeps the invariants of [`Audit`].
+/// - Nodes, plans, artifacts and the run's own row match the log.
+/// - The documents that the log names exist.
 ///
 /// # Errors
-/// Only when the store cannot be read or the run does not exist; what is wrong with the run is in the report.
+/// Only if the store cannot be read or the run does not exist. What is wrong with the run is in the report.
 pub async fn verify(store: &dyn Store, run: RunId) -> Result<Report, MaintenanceError> {
     let stored = store.stored(run).await?;
     if stored.archived {
@@ -109,14 +112,14 @@ pub async fn verify(store: &dyn Store, run: RunId) -> Result<Report, Maintenance
     Ok(check.finish(&stored))
 }
 
-/// A check under way.
+/// A check in progress.
 struct Check {
     run: RunId,
-    /// Epochs that writers can have had.
+    /// Epochs that writers may have had.
     epochs: u64,
     seq: u64,
     epoch: u64,
-    /// None once the log cannot be followed any further.
+    /// None once the log cannot be replayed any further.
     replay: Option<Replay>,
     documents: BTreeSet<DocumentId>,
     findings: Vec<Finding>,
@@ -181,7 +184,7 @@ impl Check {
         }
     }
 
-    /// An event's id is derived from run, epoch and seq, which tells the epoch of its writer.
+    /// An event's id is derived from run, epoch and seq, so it shows the epoch of its writer.
     fn check_writer(&mut self, stored: &StoredEvent) {
         let of = |epoch: &u64| stored.id.is_of(self.run, *epoch, stored.seq);
         if let Some(epoch) = (self.epoch..=self.epochs).find(of) {
@@ -234,7 +237,7 @@ impl Check {
     }
 }
 
-/// What stands in the tables otherwise than it follows from the log.
+/// The differences between the tables and what follows from the log.
 pub(crate) fn differences(stored: &[Row], derived: &[Row]) -> Vec<Finding> {
     let by_id = |rows: &[Row]| -> BTreeMap<_, Row> {
         rows.iter().map(|row| ((row.table, row.id), row.clone())).collect()
@@ -263,7 +266,7 @@ pub(crate) fn differences(stored: &[Row], derived: &[Row]) -> Vec<Finding> {
     findings
 }
 
-/// A value as it is told: long ones cut.
+/// A value for a message. Long ones are cut.
 fn shown(value: &Option<String>) -> String {
     const LENGTH: usize = 120;
     match value {

@@ -1,4 +1,4 @@
-//! A fresh store per test, recorded runs to put into it, and a way to damage it.
+//! A fresh store per test, recorded runs to write into it, and a way to damage it.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -69,7 +69,7 @@ impl Fixture {
         self.damage(run, sql).await;
     }
 
-    /// Writes a recorded run, a few events at a time, and looks at it with `after` each time.
+    /// Writes a recorded run, a few events at a time, and calls `after` each time.
     pub async fn write_with(&self, name: &str, after: impl AsyncFnMut(RunId)) -> RunId {
         self.write_log(recorded(name), after).await
     }
@@ -134,7 +134,7 @@ impl Fixture {
         verify(&*self.store, run).await.unwrap()
     }
 
-    /// What is wrong with a run, as it is told.
+    /// What is wrong with a run, as `verify` reports it.
     pub async fn findings(&self, run: RunId) -> Vec<String> {
         self.report(run).await.findings.iter().map(ToString::to_string).collect()
     }

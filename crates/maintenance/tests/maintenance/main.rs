@@ -7,7 +7,7 @@ mod fixture;
 mod rebuild;
 mod verify;
 
-/// Makes a test per adapter of each `async fn name(fixture: Fixture)`.
+/// Makes one test per adapter from each `async fn name(fixture: Fixture)`.
 macro_rules! contract {
     ($($module:ident::$name:ident),* $(,)?) => {
         mod postgres {$(

@@ -1,4 +1,4 @@
-//! What is derived can be lost.
+//! Derived rows can be lost and rebuilt.
 
 use tree_agent_maintenance::{MaintenanceError, rebuild};
 

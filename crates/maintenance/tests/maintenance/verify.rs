@@ -1,4 +1,4 @@
-//! What is sound is called sound, and what is wrong is told where it is.
+//! Sound logs pass, and faults are reported where they are.
 
 use tree_agent_contract::{NodeId, RunId};
 use tree_agent_maintenance::{MaintenanceError, verify};
