@@ -1,12 +1,13 @@
-//! Arguments of the built-in tools: one description gives the JSON schema; what fits it is read by name.
+//! Arguments of the built-in tools. One description gives the JSON schema, and arguments that match it are read by
+//! name.
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-/// What values an argument takes.
+/// The type of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParamKind {
-    /// Text of at most so many characters.
+    /// Text of at most this many characters.
     Text(usize),
     /// A whole number within these bounds.
     Integer(u64, u64),
@@ -19,9 +20,9 @@ pub(crate) enum ParamKind {
 pub(crate) struct Param {
     /// Its key.
     pub(crate) name: &'static str,
-    /// What it takes.
+    /// Its type.
     pub(crate) kind: ParamKind,
-    /// Whether it must be given (and, for text, hold more than blanks).
+    /// Whether it is required (and, for text, must not be blank).
     pub(crate) required: bool,
     /// What it means.
     pub(crate) about: &'static str,
@@ -49,23 +50,23 @@ pub(crate) fn schema(params: &[Param]) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
-/// Arguments that fit the schema of their tool.
+/// Arguments that match the schema of their tool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Args<'a>(pub(crate) &'a Map<String, Value>);
 
 impl<'a> Args<'a> {
-    /// The text under `name`; empty when absent.
+    /// The text of argument `name`; empty if absent.
     pub(crate) fn text(&self, name: &str) -> &'a str {
         self.0.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The number under `name`. A schema takes 2.0 for a whole number too.
+    /// The number of argument `name`. A schema also accepts 2.0 as a whole number.
     pub(crate) fn integer(&self, name: &str) -> Option<u64> {
         let value = self.0.get(name)?;
         value.as_u64().or_else(|| value.as_f64().map(|n| n as u64))
     }
 
-    /// The id under `name`.
+    /// The id of argument `name`.
     pub(crate) fn id<T: From<Uuid>>(&self, name: &str) -> Option<T> {
         Uuid::try_parse(self.text(name)).ok().map(T::from)
     }

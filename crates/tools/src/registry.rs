@@ -12,7 +12,7 @@ use crate::mcp::{McpServers, McpTool, Server};
 use crate::schema::Schema;
 use crate::source::{Caller, DocumentSource};
 
-/// What a tool is called, does and takes.
+/// The name, description and schema of a tool.
 #[derive(Debug)]
 pub struct ToolSpec {
     name: String,
@@ -30,7 +30,7 @@ impl ToolSpec {
         &self.name
     }
 
-    /// What it does, for the role that chooses it. Of a tool that is not built in this is text from elsewhere.
+    /// What it does, for the role that chooses it. For a tool that is not built in, this is untrusted text.
     pub fn description(&self) -> &str {
         &self.description
     }
@@ -41,7 +41,7 @@ impl ToolSpec {
     }
 }
 
-/// What a tool answered.
+/// The answer of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolOutput {
     /// The answer: at most [`OUTPUT_BYTES`](crate::OUTPUT_BYTES) of body text, and at most a page of rows. Data, never
@@ -51,7 +51,7 @@ pub struct ToolOutput {
     pub summary: String,
 }
 
-/// Every tool: the built-in ones over one source of documents, and those of MCP servers.
+/// All tools: the built-in ones over one source of documents, and those of MCP servers.
 #[derive(Clone)]
 pub struct ToolRegistry {
     source: Arc<dyn DocumentSource>,
@@ -59,7 +59,7 @@ pub struct ToolRegistry {
     servers: McpServers,
 }
 
-/// A tool that a context offers, and who answers for it.
+/// A tool that a context offers, and what implements it.
 struct Offered {
     spec: Arc<ToolSpec>,
     server: Option<(Arc<Server>, Arc<McpTool>)>,
@@ -84,8 +84,8 @@ impl ToolRegistry {
         self
     }
 
-    /// The tools that `context` offers now: `list_projects` only where there is more than one project to see, those of
-    /// an MCP server as its configuration says.
+    /// The tools that `context` offers now: `list_projects` only if there is more than one project to see, those of an
+    /// MCP server as its configuration says.
     pub fn specs(&self, context: &RunContext) -> Vec<Arc<ToolSpec>> {
         self.offered(context).into_iter().map(|tool| tool.spec).collect()
     }
@@ -113,18 +113,18 @@ pub struct ToolSet {
 }
 
 impl ToolSet {
-    /// Waits until it is known which tools there are: until every MCP server has answered, or failed to, once.
+    /// Waits until the tools are known: until the first start of every MCP server has succeeded or failed.
     pub async fn ready(&self) {
         self.registry.servers.ready().await;
     }
 
-    /// What the run's context offers now. The names are unique.
+    /// The tools that the run's context offers now. Their names are unique.
     pub fn specs(&self) -> Vec<Arc<ToolSpec>> {
         self.registry.specs(&self.caller.context)
     }
 
-    /// Checks the arguments against the tool's schema and calls the tool `name`. A `null` for an argument that may be
-    /// left out counts as left out.
+    /// Checks the arguments against the tool's schema and calls the tool `name`. A `null` for an optional argument
+    /// counts as absent.
     pub async fn call(&self, name: &str, args: &Map<String, Value>) -> Result<ToolOutput, ToolError> {
         let mut offered = self.registry.offered(&self.caller.context);
         let Some(at) = offered.iter().position(|tool| tool.spec.name == name) else {
@@ -142,7 +142,7 @@ impl ToolSet {
     }
 }
 
-/// Models like to say `null` for what they leave out.
+/// Models often send `null` for arguments that they leave out.
 fn without_nulls(args: &Map<String, Value>, schema: &Value) -> Map<String, Value> {
     let required = schema.get("required").and_then(Value::as_array);
     let required = |name: &str| required.is_some_and(|names| names.iter().any(|n| n == name));

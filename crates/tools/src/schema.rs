@@ -1,4 +1,4 @@
-//! The JSON schema of a tool's arguments, and the check against it: one way for built-in and foreign tools alike.
+//! The JSON schema of a tool's arguments and the check against it, for built-in and MCP tools alike.
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError, Validator};
@@ -7,11 +7,11 @@ use tree_agent_contract::text;
 
 use crate::error::ToolError;
 
-/// Problems of one set of arguments that are told.
+/// Maximum of problems that are reported for one set of arguments.
 const PROBLEMS: usize = 8;
-/// Bytes of a problem's text; a schema can make it as long as it likes.
+/// Maximum of bytes of a problem's text, which a schema can make arbitrarily long.
 const PROBLEM_BYTES: usize = 400;
-/// Steps that a pattern with look-around may take; a schema from elsewhere must not cost us the CPU.
+/// Maximum of steps of a pattern with look-around. A schema from elsewhere must not consume the CPU.
 const BACKTRACKS: usize = 50_000;
 
 /// A compiled JSON schema of arguments.
@@ -42,7 +42,7 @@ impl Schema {
         &self.value
     }
 
-    /// Checks arguments; the error names the first that is wrong, and tells of the others.
+    /// Checks arguments. The error names the first problem and mentions further ones.
     pub(crate) fn check(&self, tool: &str, args: &Map<String, Value>) -> Result<(), ToolError> {
         let instance = Value::Object(args.clone());
         let mut problems =
@@ -69,13 +69,13 @@ impl Schema {
                 let name = unexpected.first().map(String::as_str).unwrap_or_default();
                 (join(name), self.unknown())
             }
-            // Where nothing may be given, the library does not say which of the things given is meant.
+            // If no argument is allowed, the library does not say which of the given ones is wrong.
             ValidationErrorKind::FalseSchema => {
                 let given = instance.pointer(&path).and_then(Value::as_object);
                 let name = given.and_then(|object| object.keys().next());
                 (join(name.map(String::as_str).unwrap_or_default()), self.unknown())
             }
-            // The value may be as long as a document: it is not repeated.
+            // The value may be as long as a document, so it is not repeated.
             _ => (within, cut(&error.masked_with("the value").to_string())),
         }
     }

@@ -1,4 +1,4 @@
-//! What a tool answered, as text; what is too long is kept as a document.
+//! The answer of a tool as text. A too long answer is kept as a document.
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::json;
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::registry::ToolOutput;
 use crate::source::{Caller, DocumentSource, LongOutput};
 
-/// The text of an answer. What is not text is named, not repeated.
+/// The text of an answer. Other content is named, not repeated.
 pub(super) fn text(result: CallToolResult) -> String {
     let mut parts = Vec::new();
     for block in result.content {
@@ -28,7 +28,7 @@ pub(super) fn text(result: CallToolResult) -> String {
         });
     }
     match result.structured_content {
-        // Servers repeat it as text for clients that know text only.
+        // Servers repeat it as text for clients that only support text.
         Some(value) if parts.is_empty() => value.to_string(),
         _ => parts.join("\n"),
     }
@@ -38,7 +38,7 @@ fn left_out(what: &str, kind: &str, bytes: usize) -> String {
     format!("[{what} {kind}, {bytes} bytes in base64, left out]")
 }
 
-/// An answer of at most `limit` bytes, and a document with the whole when there is more.
+/// An answer of at most `limit` bytes, and a document with the whole answer if it is longer.
 pub(super) async fn bounded(
     source: &dyn DocumentSource,
     caller: &Caller,
@@ -54,7 +54,7 @@ pub(super) async fn bounded(
     let mut body = text;
     body.truncate(body.floor_char_boundary(DOCUMENT_BYTES));
     let kept = body.len();
-    // The same answer again is the same document.
+    // The same answer again gives the same document.
     let hash = Uuid::new_v5(&Uuid::NAMESPACE_OID, body.as_bytes());
     let output = LongOutput {
         path: format!("tool-output/{tool}/{hash}.txt"),
@@ -72,7 +72,7 @@ pub(super) async fn bounded(
             let summary = format!("{bytes} bytes of text, kept as document {id}");
             (summary, json!({ "documentId": id, "offset": shown.len(), "bytes": bytes, "note": note }))
         }
-        // What was found is worth more than nothing.
+        // A cut answer is better than none.
         Err(error) => {
             let note = format!("The text is cut after {} of {bytes} bytes: {error}", shown.len());
             (format!("{bytes} bytes of text, cut: {error}"), json!({ "bytes": bytes, "note": note }))

@@ -13,7 +13,7 @@ use tree_agent_contract::{ProjectId, RunContext, Scope};
 use super::names;
 use crate::OUTPUT_BYTES;
 
-/// Servers that one file may name.
+/// Maximum of servers in one file.
 const SERVERS: usize = 32;
 
 /// The MCP servers whose tools join the built-in ones.
@@ -25,26 +25,26 @@ pub struct McpConfig {
 /// One server.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ServerConfig {
-    /// What its tools are prefixed with.
+    /// The prefix of its tools' names.
     pub(crate) name: String,
     pub(crate) transport: TransportConfig,
     /// The scopes in which its tools are offered.
     pub(crate) scopes: Vec<Scope>,
-    /// Only runs that may look at one of these projects are offered its tools; every run when empty.
+    /// Its tools are offered only to runs that can see one of these projects; to every run if empty.
     pub(crate) projects: Vec<ProjectId>,
-    /// Only these tools, by the server's own names; all when none.
+    /// Only these tools are offered, by the server's own names; all if none.
     pub(crate) tools: Option<BTreeSet<String>>,
-    /// How long one call may take, with the wait for its turn.
+    /// Time limit of one call, including the wait for its turn.
     pub(crate) timeout: Duration,
-    /// How long the server may take to start and to list its tools.
+    /// Time limit for the server to start and list its tools.
     pub(crate) start_timeout: Duration,
-    /// Bytes of one answer that a role is handed; the whole is kept as a document.
+    /// Bytes of one answer that a role receives. The whole answer is kept as a document.
     pub(crate) output_bytes: usize,
-    /// Calls in flight at the most; more wait.
+    /// Maximum of calls in flight. Further calls wait.
     pub(crate) max_calls: usize,
 }
 
-/// How a server is reached. What may be secret is not shown.
+/// How a server is reached. Its `Debug` form shows nothing that may be secret.
 #[derive(Clone, PartialEq)]
 pub(crate) enum TransportConfig {
     /// A child process. It is started without a shell, with these variables and a few harmless ones.
@@ -63,14 +63,14 @@ impl fmt::Debug for TransportConfig {
 }
 
 impl ServerConfig {
-    /// True when runs in `context` are offered the tools.
+    /// True if runs in `context` are offered the tools.
     pub(crate) fn offers(&self, context: &RunContext) -> bool {
         let project = self.projects.is_empty() || self.projects.iter().any(|id| context.allows(*id));
         project && self.scopes.contains(&context.scope)
     }
 }
 
-/// A server as it stands in the file.
+/// A server as written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
@@ -95,7 +95,7 @@ struct Raw {
 }
 
 impl McpConfig {
-    /// Reads and checks the file at `path`. The errors name the field and the remedy, all of them at once.
+    /// Reads and checks the file at `path`. It reports all errors at once, each with its field and remedy.
     pub fn load(path: &Path) -> Result<Self, Vec<String>> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| vec![format!("{} cannot be read: {error}", path.display())])?;
@@ -132,7 +132,7 @@ impl McpConfig {
         if check.problems.is_empty() { Ok(Self { servers }) } else { Err(check.problems) }
     }
 
-    /// True when there is no server.
+    /// True if there is no server.
     pub fn is_empty(&self) -> bool {
         self.servers.is_empty()
     }
@@ -303,7 +303,7 @@ impl Check<'_> {
                     value.set_sensitive(true);
                     headers.push((name, value));
                 }
-                // The value may be secret: it is not repeated.
+                // The value may be secret, so it is not repeated.
                 _ => self.problem(&format!("{at}.headers.{name}"), "is no valid HTTP header"),
             }
         }

@@ -18,22 +18,23 @@ use tokio::sync::Notify;
 
 use super::config::TransportConfig;
 
-/// Bytes of one message from a server. A longer one is dropped, so that its call runs into its time limit.
+/// Maximum of bytes of one message from a server. A longer one is dropped, and its call runs into its time limit.
 const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
-/// Bytes that a child process may write without a single call being answered.
+/// Maximum of bytes that a child process may write without answering a call.
 const FLOOD_BYTES: u64 = 32 * 1024 * 1024;
-/// Variables that every child process gets, if they are set: where programs are, and how text looks.
+/// Variables that every child process gets if they are set: those for paths and for the locale.
 const PASSED: &[&str] = &["PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"];
 
 /// A connection that answered the handshake.
 pub(super) struct Connection {
     pub(super) service: RunningService<RoleClient, Handler>,
     pub(super) gauge: Arc<Gauge>,
-    /// Killed when it is dropped.
+    /// It is killed when it is dropped.
     pub(super) child: Option<Child>,
 }
 
-/// What a server may say to us besides answers: that its tools have changed. It is refused everything else.
+/// Handles what servers send besides answers. A notice that the tools have changed is accepted; all requests are
+/// refused.
 pub(super) struct Handler {
     changed: Arc<Notify>,
 }
@@ -49,7 +50,7 @@ impl ClientHandler for Handler {
     }
 }
 
-/// Connects and shakes hands. `changed` is told when the server's tools change.
+/// Connects and performs the handshake. `changed` is notified when the server's tools change.
 pub(super) async fn connect(
     name: &str,
     config: &TransportConfig,
@@ -90,14 +91,14 @@ pub(super) async fn connect(
     }
 }
 
-/// An error of the library in a line that is not longer than anybody wants to read.
+/// An error of the library in one line of limited length.
 pub(super) fn brief(error: &dyn std::error::Error) -> String {
     const BYTES: usize = 400;
     let text = error.to_string();
     text[..text.floor_char_boundary(BYTES)].lines().collect::<Vec<_>>().join(" ")
 }
 
-/// Bytes that a child process has written since a call was answered.
+/// Bytes that a child process has written since it last answered a call.
 #[derive(Default)]
 pub(super) struct Gauge(AtomicU64);
 
@@ -107,13 +108,13 @@ impl Gauge {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// True once the process has written so much that it was cut off.
+    /// True once the process was cut off because it wrote too much.
     pub(super) fn flooded(&self) -> bool {
         self.0.load(Ordering::Relaxed) > FLOOD_BYTES
     }
 }
 
-/// The output of a child process, which ends when it floods.
+/// The output of a child process. It ends if the process floods it.
 struct Gauged<R> {
     inner: R,
     gauge: Arc<Gauge>,
@@ -135,8 +136,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for Gauged<R> {
     }
 }
 
-/// Drains what a child process says on stderr, a piece at a time, into our own log. It may hold anything, so it is
-/// seen at level debug only, and is never part of an error that a role or an event shows.
+/// Copies a child process's stderr into our own log, piece by piece. It may contain anything, so it is logged only at
+/// level debug and is never part of an error that a role or an event shows.
 async fn log(server: String, mut stderr: ChildStderr) {
     let mut piece = [0; 2_048];
     while let Ok(read @ 1..) = stderr.read(&mut piece).await {

@@ -1,9 +1,9 @@
 //! Tools of MCP servers (Model Context Protocol): child processes over stdio, and streamable HTTP.
 //!
-//! Each server has a [`Server`](server) that starts it, keeps it running and passes calls on. What a server is and
-//! says is not trusted: it gets no variable of ours that its configuration does not name, it is started without a
-//! shell, its lines and answers are bounded, its schemas are checked before they are used, and what it answers is
-//! data. Its tools are offered under names of our making ([`names`]).
+//! Each server has a [`Server`](server) that starts it, keeps it running and forwards calls. Servers are not trusted:
+//! a server is started without a shell, and of our variables it gets a few harmless ones and those that its
+//! configuration names. Its lines and answers are limited, its schemas are checked before they are used, and its
+//! answers are data. Its tools are offered under names that we choose ([`names`]).
 
 mod answer;
 mod config;
@@ -19,7 +19,7 @@ use tree_agent_contract::RunContext;
 pub use config::McpConfig;
 pub(crate) use server::{McpTool, Server};
 
-/// The servers of a configuration, running. Dropping the last clone ends them.
+/// The running servers of a configuration. Dropping the last clone stops them.
 #[derive(Clone, Default)]
 pub struct McpServers {
     servers: Arc<[Arc<Server>]>,
@@ -27,8 +27,8 @@ pub struct McpServers {
 }
 
 impl McpServers {
-    /// Starts the servers of `config`, each by itself; what cannot be started now is tried again later. Must be called
-    /// in a runtime.
+    /// Starts the servers of `config` independently. A server that cannot be started now is retried later. Must be
+    /// called within a runtime.
     pub fn start(config: McpConfig) -> Self {
         if config.is_empty() {
             return Self::default();
@@ -38,7 +38,7 @@ impl McpServers {
         Self { servers, _ends: Some(Arc::new(done.drop_guard())) }
     }
 
-    /// Waits until every server has answered, or has failed to, for the first time.
+    /// Waits until the first start of every server has succeeded or failed.
     pub(crate) async fn ready(&self) {
         for server in self.servers.iter() {
             server.settled().await;

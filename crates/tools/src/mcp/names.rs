@@ -1,27 +1,27 @@
-//! What foreign tools are called here: `server__tool`, in the letters and the length that every provider of language
-//! models takes for the name of a function.
+//! The names of MCP tools here: `server__tool`, with characters and a length that every provider of language models
+//! accepts for the name of a function.
 
 use uuid::Uuid;
 
-/// Bytes of a tool's name. The providers' limit is 64.
+/// Maximum of bytes of a tool's name. The providers' limit is 64.
 const NAME_BYTES: usize = 64;
 /// Bytes of a server's name.
 const SERVER_BYTES: usize = 24;
-/// Between server and tool. A server's name never holds it, and no built-in tool's name does.
+/// Separates server and tool. No name of a server or of a built-in tool contains it.
 const SEPARATOR: &str = "__";
 
-/// True when `name` may name a server.
+/// True if `name` is a valid name of a server.
 pub(super) fn is_server(name: &str) -> bool {
     name.len() <= SERVER_BYTES
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
         && !name.contains(SEPARATOR)
-        // Else `a_` + `__` + `b` could be read as `a` + `__` + `_b`.
+        // Otherwise `a_` + `__` + `b` could be read as `a` + `__` + `_b`.
         && !name.ends_with('_')
 }
 
-/// What the tool `tool` of `server` is called here. Letters that may not stand in a name become `_`; a name that is too
-/// long, or was changed, ends in a hash of the server's own name for the tool, so that two do not become one.
+/// The name of the tool `tool` of `server` here. Invalid characters become `_`. A name that is too long or was changed
+/// ends in a hash of the server's own name for the tool, so that two tools never get the same name.
 pub(super) fn qualified(server: &str, tool: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
     let shown: String = tool.chars().map(plain).collect();

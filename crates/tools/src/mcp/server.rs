@@ -1,8 +1,8 @@
-//! One server: started, kept running, asked.
+//! One server: starts it, keeps it running and calls its tools.
 //!
-//! A task supervises it: connect, list the tools, wait until the connection ends, start again after a pause that
-//! grows. Calls wait for a connection within their own time limit, so that a server which has just died is not
-//! noticed more than it must be; a call that was under way when it died fails, since nobody knows what it did.
+//! A task supervises it: connect, list the tools, wait until the connection ends, restart with growing backoff. Calls
+//! wait for a connection within their own time limit, so that a restart disturbs them as little as possible. A call
+//! that was in flight when the server died fails, because nobody knows what it did.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,24 +29,24 @@ use crate::registry::{ToolOutput, ToolSpec};
 use crate::schema::Schema;
 use crate::source::{Caller, DocumentSource};
 
-/// Tools of one server.
+/// Maximum of tools of one server.
 const TOOLS: usize = 128;
-/// Bytes of a tool's schema: it stands in every prompt.
+/// Maximum of bytes of a tool's schema, which is part of every prompt.
 const SCHEMA_BYTES: usize = 32 * 1024;
-/// Bytes of a tool's description, for the same reason.
+/// Maximum of bytes of a tool's description, for the same reason.
 const DESCRIPTION_BYTES: usize = 2 * 1024;
-/// Bytes of what a tool says about its failure.
+/// Maximum of bytes of a tool's error message.
 const FAILURE_BYTES: usize = 2 * 1024;
-/// How long a server that let a call run out of time may take to show that it is alive.
+/// Time in which a server must answer a ping after a call to it ran out of time.
 const PING: Duration = Duration::from_secs(5);
-/// A server that ran this long is not one that dies at once: its next start is not put off.
+/// A server that ran at least this long is restarted without backoff.
 const STEADY: Duration = Duration::from_secs(30);
 
 /// A tool of a server.
 #[derive(Debug)]
 pub(crate) struct McpTool {
     pub(crate) spec: Arc<ToolSpec>,
-    /// What the server calls it.
+    /// The server's own name for it.
     own_name: String,
 }
 
@@ -54,10 +54,10 @@ pub(crate) struct McpTool {
 pub(crate) struct Server {
     pub(super) config: ServerConfig,
     state: watch::Sender<State>,
-    /// What the server listed last; still known while it is down.
+    /// The tools that the server listed last. They are kept while it is down.
     tools: Mutex<Arc<[Arc<McpTool>]>>,
     calls: Semaphore,
-    /// A call ran out of time or broke: is the server alive?
+    /// A call ran out of time or broke, so the server must be checked.
     suspect: Notify,
 }
 
@@ -91,16 +91,16 @@ impl Server {
 
     /// Waits until the first start has succeeded or failed.
     pub(super) async fn settled(&self) {
-        // Cannot fail: the sender is ours.
+        // This cannot fail, because we hold the sender.
         let _ = self.state.subscribe().wait_for(|state| !matches!(state, State::Starting)).await;
     }
 
-    /// What the server listed last.
+    /// The tools that the server listed last.
     pub(super) fn tools(&self) -> Arc<[Arc<McpTool>]> {
         self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Calls `tool` with arguments that fit its schema.
+    /// Calls `tool` with arguments that match its schema.
     pub(crate) async fn call(
         &self,
         source: &dyn DocumentSource,
@@ -139,7 +139,7 @@ impl Server {
     async fn ask(&self, params: CallToolRequestParams) -> Result<CallToolResponse, Broken> {
         let _turn = self.calls.acquire().await;
         let up = self.connected().await?;
-        // Dropping it tells the server that nobody waits any more.
+        // Dropping it tells the server that nobody waits for the answer any more.
         let answer = up.peer.call_tool_once(params).await;
         if !matches!(answer, Err(ServiceError::TransportClosed | ServiceError::TransportSend(_))) {
             up.gauge.reset();
@@ -147,8 +147,8 @@ impl Server {
         answer.map_err(Broken::Service)
     }
 
-    /// The connection, once there is one. While the server is down between two starts, its callers wait for it; a
-    /// server that has never answered is not waited for.
+    /// The connection, once there is one. Callers wait while the server restarts, but not for a server that has never
+    /// answered.
     async fn connected(&self) -> Result<Up, Broken> {
         let mut state = self.state.subscribe();
         let known = !self.tools().is_empty();
@@ -199,7 +199,8 @@ impl Server {
         }
     }
 
-    /// From start to end; gives the reason of the end. What does not end by itself is killed when it is dropped.
+    /// Runs the server from its start to its end and returns why it ended. A process that does not exit by itself is
+    /// killed when it is dropped.
     async fn run(&self) -> Result<String, String> {
         let changed = Arc::new(Notify::new());
         let start = async {
@@ -225,7 +226,7 @@ impl Server {
                     let ping = ClientRequest::PingRequest(PingRequest::default());
                     let options = PeerRequestOptions::with_timeout(PING);
                     let answer = async { up.peer.send_request_with_option(ping, options).await?.await_response().await };
-                    // An error from the server is a sign of life too.
+                    // An error from the server also shows that it is alive.
                     if let Ok(Ok(_) | Err(ServiceError::McpError(_))) = timeout(PING, answer).await {
                         continue;
                     }
@@ -271,7 +272,7 @@ impl Server {
             if cursor.is_none() {
                 break;
             }
-            // A server could go on for ever.
+            // A server could list tools without end.
             if empty || tools.len() >= TOOLS {
                 tracing::warn!(
                     server = self.config.name,
@@ -314,7 +315,7 @@ enum Broken {
     Down(String),
 }
 
-/// Until the child process has ended; never without one.
+/// Waits until the child process has exited; without one, for ever.
 async fn exited(child: Option<&mut Child>) {
     match child {
         Some(child) => drop(child.wait().await),

@@ -1,8 +1,8 @@
-//! The head of a watched run: a number that changes, and those who wait for it to change.
+//! The head of a watched run: a number that changes, and tasks that wait for a change.
 //!
-//! Like tokio's `watch`, but whoever waits is woken in an order that chance has no part in (`watch` draws a lot for each
-//! wait), so that a simulation of many watchers replays to the byte. Waiters are spread over a few lists, as there, so
-//! that a thousand of them do not meet at one lock.
+//! It is like tokio's `watch`, but it wakes waiters in a deterministic order. `watch` wakes them in random order, so a
+//! simulation of many watchers would not replay byte for byte. As in `watch`, waiters are spread over a few lists, so
+//! that a thousand of them do not contend for one lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,10 +12,10 @@ use tokio::sync::Notify;
 /// Lists of waiters.
 const LISTS: usize = 8;
 
-/// The side that changes it.
+/// The side that changes the number.
 pub(crate) struct Head(Arc<Shared>);
 
-/// One who waits.
+/// A waiter.
 pub(crate) struct Reader {
     shared: Arc<Shared>,
     list: usize,
@@ -43,35 +43,35 @@ impl Head {
         self.0.seq.load(Ordering::SeqCst)
     }
 
-    /// Changes it and wakes everybody who waits.
+    /// Changes the number and wakes all waiters.
     pub(crate) fn set(&self, seq: u64) {
         self.0.seq.store(seq, Ordering::SeqCst);
         self.0.waiting.iter().for_each(Notify::notify_waiters);
     }
 
-    /// A reader that has seen the number as it is now.
+    /// A reader that has seen the current number.
     pub(crate) fn subscribe(&self) -> Reader {
         self.0.readers.fetch_add(1, Ordering::SeqCst);
         let list = self.0.joined.fetch_add(1, Ordering::Relaxed) % LISTS;
         Reader { shared: self.0.clone(), list, seen: self.get() }
     }
 
-    /// Readers that are there.
+    /// Number of readers.
     pub(crate) fn readers(&self) -> usize {
         self.0.readers.load(Ordering::SeqCst)
     }
 }
 
 impl Reader {
-    /// Takes the number as it is now for seen.
+    /// Marks the current number as seen.
     pub(crate) fn mark_seen(&mut self) {
         self.seen = self.shared.seq.load(Ordering::SeqCst);
     }
 
-    /// Returns when the number is another than the one last seen. May be dropped at any await.
+    /// Returns when the number differs from the one last seen. May be dropped at any await.
     pub(crate) async fn changed(&mut self) {
         loop {
-            // Made before the look, so that a change after it is heard.
+            // Register before reading the number, so that a later change is noticed.
             let woken = self.shared.waiting[self.list].notified();
             let seq = self.shared.seq.load(Ordering::SeqCst);
             if seq != self.seen {

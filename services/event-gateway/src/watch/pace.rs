@@ -1,4 +1,5 @@
-//! What all streams have in common: heartbeats, an age, the drain, the end of their token, and reads of the store that are tried again.
+//! What all streams have in common: heartbeats, an age, the drain, the end of their token, and retries of reads from
+//! the store.
 
 use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -9,11 +10,11 @@ use super::WatchConfig;
 use super::stats::Stream;
 use crate::auth::Refusal;
 
-/// What ends a stream from outside.
+/// Why a stream ends from outside.
 pub(crate) struct Until {
     /// The gateway drains.
     pub(crate) drain: CancellationToken,
-    /// The token expires with which the stream was asked for.
+    /// The token with which the stream was opened expires.
     pub(crate) expires_at: Option<Instant>,
 }
 
@@ -23,19 +24,19 @@ pub(super) struct Pace {
     last_sent: Instant,
     close_at: Instant,
     until: Until,
-    /// The resume hint that was given was for a new token.
+    /// The resume hint was sent because the token expired.
     expired: bool,
-    /// Reads that failed in a row, and when to try again.
+    /// Reads that failed in a row, and when to retry.
     failures: u32,
     retry_at: Option<Instant>,
-    /// Counts the stream for as long as it is there.
+    /// Counts the stream while it is open.
     stream: Stream,
 }
 
 impl Pace {
     pub(super) fn new(config: &WatchConfig, until: Until, stream: Stream) -> Self {
         let now = Instant::now();
-        // Streams that began together do not end together.
+        // Jitter, so that streams that began together do not end together.
         let age = config.stream_age.mul_f64(fastrand::f64().mul_add(0.2, 0.9));
         Self {
             heartbeat: config.heartbeat,
@@ -49,12 +50,12 @@ impl Pace {
         }
     }
 
-    /// The client was sent something.
+    /// Something was sent to the client.
     pub(super) fn sent(&mut self) {
         self.last_sent = Instant::now();
     }
 
-    /// Why the stream is to be closed now with a resume hint, which is then counted.
+    /// Why the stream must be closed with a resume hint now. Counts the hint.
     pub(super) fn over(&mut self) -> Option<&'static str> {
         let now = Instant::now();
         self.expired = self.until.expires_at.is_some_and(|at| now >= at);
@@ -68,12 +69,12 @@ impl Pace {
         Some(reason)
     }
 
-    /// With what a stream ends that was closed; none when it ends well.
+    /// The status with which a closed stream ends; none if it ends without an error.
     pub(super) fn last_word(&mut self) -> Option<Status> {
         std::mem::take(&mut self.expired).then(|| Refusal::Expired.into())
     }
 
-    /// True unless a read has failed a moment ago.
+    /// True unless the next read must wait because the last one failed.
     pub(super) fn may_read(&self) -> bool {
         self.retry_at.is_none_or(|at| Instant::now() >= at)
     }
@@ -84,13 +85,13 @@ impl Pace {
         self.retry_at = Some(Instant::now() + backoff(self.failures));
     }
 
-    /// A read succeeded, or is not needed after all. A moment to try again that lies in the past would let
-    /// [`wait`](Self::wait) wait for nothing.
+    /// A read succeeded or is not needed any more. This clears the time of the retry: with a time in the past,
+    /// [`wait`](Self::wait) would return at once.
     pub(super) fn recovered(&mut self) {
         (self.failures, self.retry_at) = (0, None);
     }
 
-    /// Waits until something has `changed` or is due; true when the client has heard nothing for too long.
+    /// Waits until something has `changed` or is due. True if a heartbeat is due.
     pub(super) async fn wait(&self, changed: impl Future<Output = ()>) -> bool {
         let beat_at = self.last_sent + self.heartbeat;
         let wake_at = [Some(beat_at), Some(self.close_at), self.retry_at].into_iter().flatten().min();
@@ -116,7 +117,7 @@ mod tests {
     use super::super::stats::Stats;
     use super::*;
 
-    /// It used to keep a moment to try again that had passed, and went round without waiting until the next read.
+    /// Once, a time of the retry that had passed was kept, and the stream looped without waiting until the next read.
     #[tokio::test(start_paused = true)]
     async fn a_stream_that_has_recovered_waits() {
         let stream = Stream::of_a_run(&Arc::new(Stats::default()));

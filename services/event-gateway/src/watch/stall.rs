@@ -1,9 +1,9 @@
-//! Streams whose clients take nothing any more: what is kept for them is given up after a while.
+//! Streams whose clients read nothing any more: after a while the gateway drops what it keeps for them.
 //!
-//! HTTP/2 asks a body for its next part when the one before is on its way. A client that reads nothing stops that, and the
-//! body, which nobody polls, cannot end itself. So the gateway looks at all its streams now and then and takes away what
-//! is kept for one that has not asked for more: its place in the run's window and the events in hand. What is left is a
-//! line of bookkeeping and the one part that HTTP/2 holds. A client that reads on is told where to resume.
+//! HTTP/2 asks a body for its next part when the previous one has been sent. A client that reads nothing stops that.
+//! Nobody polls the body then, so it cannot end itself. The gateway therefore checks all its streams from time to
+//! time. If a stream has not asked for more, it frees the stream's place in the run's window and its buffered events.
+//! A small record and the one part that HTTP/2 holds stay. A client that reads again is told where to resume.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,55 +14,56 @@ use tree_agent_runtime::Metrics;
 
 use super::service::Messages;
 
-/// Looks in the time after which a stream counts as stalled: it is noticed a quarter of that time late at most.
+/// Checks within the time after which a stream counts as stalled. A stall is noticed at most a quarter of that time
+/// late.
 const LOOKS: u32 = 4;
 
 /// The streams of one gateway.
 pub(crate) struct Stalls {
     after: Duration,
-    /// Looks so far, from 1: time enough for what is measured here, and it costs a stream no look at the clock.
+    /// Number of checks so far, from 1. It serves as a coarse clock, so that streams need not read the real one.
     now: AtomicU64,
     lines: Mutex<Vec<Weak<Line>>>,
-    /// Streams given up so far.
+    /// Streams dropped so far.
     given_up: AtomicU64,
 }
 
 /// The messages of one stream, for as long as they are kept.
 pub(crate) struct Line {
-    /// When a part was handed out that nobody has asked to go on from; 0 when there is none.
+    /// When a part was handed out after which nobody has asked for the next one; 0 if there is none.
     handed_out: AtomicU64,
     messages: Mutex<Option<Messages>>,
 }
 
 impl Stalls {
-    /// Streams count as stalled when they take nothing for as long as `after`.
+    /// Streams count as stalled when they read nothing for `after`.
     pub(crate) fn new(after: Duration) -> Self {
         Self { after, now: AtomicU64::new(1), lines: Mutex::default(), given_up: AtomicU64::new(0) }
     }
 
-    /// Adds what it counts.
+    /// Registers its metrics.
     pub(crate) fn measure(self: &Arc<Self>, metrics: &mut Metrics) {
         let stalls = self.clone();
         metrics.counter(
             "tree_agent_gateway_stalled_streams",
-            "Streams given up because their clients took nothing any more",
+            "Streams dropped because their client read nothing",
             move || stalls.given_up.load(Ordering::Relaxed) as f64,
         );
     }
 
-    /// Keeps `messages` for a stream that begins now.
+    /// Keeps `messages` for a new stream.
     pub(crate) fn keep(&self, messages: Messages) -> Arc<Line> {
         let line = Arc::new(Line { handed_out: AtomicU64::new(0), messages: Mutex::new(Some(messages)) });
         locked(&self.lines).push(Arc::downgrade(&line));
         line
     }
 
-    /// Notes that `line` has handed a part out.
+    /// Records that `line` has handed out a part.
     pub(crate) fn handed_out(&self, line: &Line) {
         line.handed_out.store(self.now.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Looks at all streams for as long as it is polled.
+    /// Checks all streams for as long as it is polled.
     pub(crate) async fn look_on(&self) {
         let mut tick = tokio::time::interval(self.after / LOOKS);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -76,7 +77,7 @@ impl Stalls {
 
     fn look(&self) {
         let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
-        // What was handed out just before a look is a look younger than it seems.
+        // A part that was handed out just before a check seems one check older than it is.
         let stalled = |at: u64| at != 0 && now - at > u64::from(LOOKS);
         let (mut given_up, mut ended) = (0, Vec::new());
         locked(&self.lines).retain(|line| {
@@ -92,13 +93,13 @@ impl Stalls {
         if given_up > 0 {
             self.given_up.fetch_add(given_up, Ordering::Relaxed);
             let seconds = self.after.as_secs_f64();
-            tracing::info!(streams = given_up, seconds, "clients take nothing; their streams are given up");
+            tracing::info!(streams = given_up, seconds, "clients read nothing; their streams are dropped");
         }
     }
 }
 
 impl Line {
-    /// Somebody asks for the next part: its messages, or none when the stream was given up.
+    /// The client asks for the next part. Returns the messages, or none if the stream was dropped.
     pub(crate) fn asked(&self) -> MutexGuard<'_, Option<Messages>> {
         let messages = locked(&self.messages);
         self.handed_out.store(0, Ordering::Relaxed);
@@ -125,7 +126,7 @@ mod tests {
         let (idle, reads, stalled, gone) = (kept(&stalls), kept(&stalls), kept(&stalls), kept(&stalls));
         let looking = stalls.clone();
         tokio::spawn(async move { looking.look_on().await });
-        // Lets it begin: its looks are at full quarters.
+        // Lets it start: it checks at full quarters.
         tokio::time::sleep(Duration::from_secs(1)).await;
         stalls.handed_out(&stalled);
         stalls.handed_out(&gone);
