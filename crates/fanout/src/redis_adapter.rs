@@ -1,7 +1,7 @@
 //! Fan-out over Redis pub/sub.
 //!
-//! Two connections, so that what arrives does not delay what is sent: one publishes, one listens. Each reconnects
-//! for as long as it takes; meanwhile every call fails at once instead of waiting.
+//! One connection publishes and another one listens, so that incoming messages do not delay outgoing ones. Each retries
+//! its connection without end. Meanwhile every call fails at once instead of waiting.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::authentication::Authenticator;
 use crate::topics::{Leave, Listener, Topics};
 use crate::{ConnectOptions, Fanout, FanoutError, Signal, Subscription, Topic, certificates};
 
-/// How long a publication may take. Longer, and the log is the faster way.
+/// Time limit of a publication. After that, the log is the faster way.
 const PUBLISH: Duration = Duration::from_millis(200);
-/// How long a subscription or a ping may take.
+/// Time limit of a subscription or a ping.
 const REQUEST: Duration = Duration::from_secs(1);
-/// How long to wait at the start for a Redis that is there.
+/// How long the start waits for the first connection.
 const FIRST: Duration = Duration::from_secs(1);
 /// How often an idle connection is checked.
 const CHECK: Duration = Duration::from_secs(5);
@@ -41,13 +41,13 @@ struct Shared {
     listening: Link,
     authenticator: Arc<Authenticator>,
     topics: Arc<Topics>,
-    /// Held while the broker is told of a topic, so that joining and leaving never overtake each other.
+    /// Held during a subscription or its end, so that the two never overtake each other.
     gate: Mutex<()>,
 }
 
 impl RedisFanout {
-    /// A fan-out over the Redis at `url` (`redis://host:6379`, or `rediss://host:6379` over TLS). When that cannot be reached now, it is tried again in
-    /// the background for as long as it takes.
+    /// A fan-out over the Redis at `url` (`redis://host:6379`, or `rediss://host:6379` over TLS). When that cannot be
+    /// reached now, it is tried again in the background for as long as it takes.
     ///
     /// # Errors
     /// Only for a malformed URL.
@@ -112,7 +112,7 @@ impl Fanout for RedisFanout {
     }
 
     async fn subscribe(&self, topic: Topic) -> Result<Subscription, FanoutError> {
-        // On a task of its own: a caller that goes away must not leave a topic half joined.
+        // In its own task: a caller that goes away must not leave a topic half subscribed.
         let shared = self.shared.clone();
         match tokio::spawn(async move { shared.subscribe(topic).await }).await {
             Ok(result) => result,
@@ -152,7 +152,7 @@ impl Shared {
             .await
             .map_err(|e| FanoutError::caused("Redis is slow to confirm subscriptions", e))?;
         let (receiver, first) = self.topics.listen(topic);
-        // From here on the guard leaves again, also after an error.
+        // From here on the guard unsubscribes, also after an error.
         let subscription = Subscription::new(receiver, Listener { adapter: self.clone(), topic });
         if first {
             let mut manager = self.listening.manager.clone();
@@ -165,7 +165,7 @@ impl Shared {
     }
 }
 
-/// A connection that reconnects by itself, and whether it is there.
+/// A connection that reconnects by itself, and its state.
 struct Link {
     manager: ConnectionManager,
     state: Arc<State>,
@@ -199,13 +199,13 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// With topics, the connection listens and delivers to them.
+    /// If there are topics, the connection listens and delivers to them.
     fn start(
         client: &Client,
         topics: Option<(Arc<Topics>, Arc<Authenticator>)>,
     ) -> Result<Self, FanoutError> {
         let state = Arc::new(State::default());
-        // The defaults give up after a few seconds and leave subscribers deaf.
+        // The defaults give up after a few seconds, and then subscribers receive nothing more.
         let mut config = ConnectionManagerConfig::new()
             .set_number_of_retries(usize::MAX)
             .set_max_delay(Duration::from_secs(1))
@@ -240,7 +240,7 @@ impl Link {
         }
     }
 
-    /// Makes a call that fails at once while the connection is down, and in `limit` at the latest.
+    /// Makes a call that fails at once if the connection is down, and after `limit` at the latest.
     async fn call(
         &self,
         what: &str,
@@ -264,7 +264,7 @@ impl Link {
     }
 }
 
-/// Keeps a connection's state true, and its attempts to connect going.
+/// Keeps the state of a connection up to date and keeps it reconnecting.
 async fn keep_checking(mut manager: ConnectionManager, state: Arc<State>) {
     loop {
         // While the manager reconnects, this waits with it.
@@ -288,7 +288,7 @@ pub(crate) fn topic_of(value: Option<Value>) -> Option<Topic> {
     }
 }
 
-/// What the broker sends of its own accord.
+/// Handles push messages of the broker.
 fn receive(topics: &Topics, authenticator: &Authenticator, state: &State, push: PushInfo) {
     let mut data = push.data.into_iter();
     match push.kind {

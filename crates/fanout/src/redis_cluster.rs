@@ -1,11 +1,10 @@
-//! Fan-out over a Redis Cluster, by sharded pub/sub (Redis 7): a topic lives on the node that owns its slot, so that
+//! Fan-out over a Redis Cluster with sharded pub/sub (Redis 7). A topic lives on the node that owns its slot, so
 //! messages do not go to every node.
 //!
-//! The client follows the cluster's layout by itself once a command is redirected. What it does not do is noticed
-//! here: a slot that moves away unsubscribes its topics, and a node that dies takes its subscriptions along. Either
-//! marks topics as lost, and lost topics are subscribed to again, wherever they are now, until that is confirmed.
-//! After an outage of all nodes it may also send nothing any more, although they are back: a connection without
-//! answers is replaced.
+//! The client follows changes of the cluster's layout once a command is redirected. This module handles what the client
+//! does not: if a slot moves, its topics are unsubscribed, and if a node dies, its subscriptions are lost. Both mark
+//! topics as lost, and lost topics are subscribed to again, wherever they are now, until that is confirmed. After an
+//! outage of all nodes the client may stay silent although they are back, so a connection without answers is replaced.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,19 +27,19 @@ use crate::redis_adapter::topic_of;
 use crate::topics::{Leave, Listener, Topics};
 use crate::{ConnectOptions, Fanout, FanoutError, Signal, Subscription, Topic, certificates};
 
-/// How long publications may take. Longer, and the log is the faster way.
+/// Time limit of publications. After that, the log is the faster way.
 const PUBLISH: Duration = Duration::from_millis(200);
-/// How long a subscription or a ping may take.
+/// Time limit of a subscription or a ping.
 const REQUEST: Duration = Duration::from_secs(1);
-/// How long to wait at the start for a cluster that is there.
+/// How long the start waits for the first connection.
 const FIRST: Duration = Duration::from_secs(1);
 /// How often an idle connection is checked.
 const CHECK: Duration = Duration::from_secs(5);
-/// How soon a connection in doubt, or a lost topic, is looked at again.
+/// How soon a doubtful connection or a lost topic is checked again.
 const AGAIN: Duration = Duration::from_millis(100);
-/// How long a connection may be without an answer before a new one takes its place.
+/// How long a connection may give no answer before it is replaced.
 const SILENT: Duration = Duration::from_secs(3);
-/// Topics that are subscribed to at the same time after an outage.
+/// Topics that are subscribed in parallel after an outage.
 const AT_ONCE: usize = 64;
 
 /// Fan-out over a Redis Cluster. Clones share its connections.
@@ -51,21 +50,21 @@ pub struct RedisClusterFanout {
 }
 
 struct Shared {
-    /// None until a node was reached.
+    /// None until a node has been reached.
     publishing: watch::Receiver<Option<ClusterConnection>>,
     listening: watch::Receiver<Option<ClusterConnection>>,
     topics: Arc<Topics>,
     authenticator: Arc<Authenticator>,
     state: Arc<State>,
-    /// Held while the broker is told of a topic, so that joining and leaving never overtake each other.
+    /// Held during a subscription or its end, so that the two never overtake each other.
     gate: Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Some node answered when last asked.
+    /// True if a node answered the last check.
     up: AtomicBool,
-    /// Something went wrong: look now.
+    /// Something went wrong: check now.
     doubt: Notify,
 }
 
@@ -80,8 +79,8 @@ impl Drop for Tasks {
 
 impl RedisClusterFanout {
     /// A fan-out over the cluster of which `url` (`redis-cluster://host:6379,host2:6379`, over TLS with
-    /// `rediss-cluster://`) names some nodes. When none of them can be reached now, they are tried again in the background for
-    /// as long as it takes.
+    /// `rediss-cluster://`) names some nodes. When none of them can be reached now, they are tried again in the
+    /// background for as long as it takes.
     ///
     /// # Errors
     /// Only for a malformed URL.
@@ -115,7 +114,7 @@ impl RedisClusterFanout {
     }
 }
 
-/// The nodes that a URL names, with its user and password.
+/// The nodes in a URL, with its user and password.
 fn nodes(url: &str) -> Result<Vec<ConnectionInfo>, FanoutError> {
     let malformed = |cause: Option<redis::RedisError>| FanoutError {
         message: "the Redis URL is malformed; expected redis-cluster://user:password@host:6379,host2:6379"
@@ -154,29 +153,29 @@ fn client(
     builder.build().map_err(|e| FanoutError::caused("the Redis Cluster cannot be used", e))
 }
 
-/// What [`Link::check`] found.
+/// The result of [`Link::check`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Contact {
     /// No node answers now.
     Silent,
-    /// A node answers on the connection that there was.
+    /// A node answers on the existing connection.
     Kept,
     /// A node answers on a new connection, which has no subscriptions.
     Renewed,
 }
 
-/// A connection to the cluster, replaced when it does not answer.
+/// A connection to the cluster. It is replaced if it does not answer.
 struct Link {
     client: ClusterClient,
     connection: ClusterConnection,
-    /// Where others find it.
+    /// Publishes the connection to its users.
     shown: watch::Sender<Option<ClusterConnection>>,
     /// Since when it has not answered.
     silent: Option<Instant>,
 }
 
 impl Link {
-    /// Connects, for as long as it takes.
+    /// Connects, retrying without end.
     async fn reach(client: ClusterClient, shown: watch::Sender<Option<ClusterConnection>>) -> Self {
         let connection = loop {
             match client.get_async_connection().await {
@@ -248,7 +247,7 @@ impl Fanout for RedisClusterFanout {
             let mut connection = connection.clone();
             async move { pipeline.query_async::<()>(&mut connection).await }
         });
-        // All are tried, also when one node is away.
+        // All are tried, even if one node is down.
         let sent = async {
             let outcomes = futures::future::join_all(sent).await;
             outcomes.into_iter().collect::<RedisResult<()>>()
@@ -257,7 +256,7 @@ impl Fanout for RedisClusterFanout {
     }
 
     async fn subscribe(&self, topic: Topic) -> Result<Subscription, FanoutError> {
-        // On a task of its own: a caller that goes away must not leave a topic half joined.
+        // In its own task: a caller that goes away must not leave a topic half subscribed.
         let shared = self.shared.clone();
         match tokio::spawn(async move { shared.subscribe(topic).await }).await {
             Ok(result) => result,
@@ -287,7 +286,7 @@ impl Fanout for RedisClusterFanout {
 impl Shared {
     async fn first_contact(&self) {
         for link in [&self.publishing, &self.listening] {
-            // Both stay open for as long as the fan-out.
+            // Both stay open as long as the fan-out.
             let _ = link.clone().wait_for(Option::is_some).await;
         }
         while !self.state.up.load(Ordering::Acquire) {
@@ -327,7 +326,7 @@ impl Shared {
             .map_err(|e| FanoutError::caused("Redis is slow to confirm subscriptions", e))?;
         let mut connection = self.ready(&self.listening, "subscribe")?;
         let (receiver, first) = self.topics.listen(topic);
-        // From here on the guard leaves again, also after an error.
+        // From here on the guard unsubscribes, also after an error.
         let subscription = Subscription::new(receiver, Listener { adapter: self.clone(), topic });
         if first {
             self.limited("subscribe", REQUEST, connection.ssubscribe(topic.to_string())).await?;
@@ -335,7 +334,7 @@ impl Shared {
         Ok(subscription)
     }
 
-    /// Keeps the state true and the topics subscribed to.
+    /// Keeps the state up to date and the topics subscribed.
     async fn keep(&self, mut link: Link) {
         loop {
             let contact = link.check().await;
@@ -352,7 +351,7 @@ impl Shared {
         }
     }
 
-    /// Subscribes to lost topics again; true when none is left.
+    /// Subscribes to lost topics again. True if none is left.
     async fn mend(&self, connection: &ClusterConnection) -> bool {
         let lost = self.topics.lost_ones();
         let confirmed = futures::stream::iter(lost.iter().copied())
@@ -376,7 +375,7 @@ impl Shared {
     }
 }
 
-/// What the nodes send of their own accord.
+/// Handles push messages of the nodes.
 fn receive(topics: &Topics, authenticator: &Authenticator, state: &State, push: PushInfo) {
     let mut data = push.data.into_iter();
     match push.kind {
@@ -388,14 +387,14 @@ fn receive(topics: &Topics, authenticator: &Authenticator, state: &State, push: 
                 topics.deliver(topic, Signal::Message(message));
             }
         }
-        // Ours, or the node's, whose slot moved away.
+        // We unsubscribed, or the node did because the slot moved away.
         PushKind::SUnsubscribe => {
             if let Some(topic) = topic_of(data.next()) {
                 topics.lost_one(topic);
                 state.doubt.notify_one();
             }
         }
-        // Which node it was is not told.
+        // The message does not say which node it was.
         PushKind::Disconnection => {
             topics.lost();
             state.doubt.notify_one();

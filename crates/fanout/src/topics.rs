@@ -1,4 +1,4 @@
-//! Who listens to what in this process.
+//! The listeners of each topic in this process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use tokio::sync::broadcast::{Receiver, Sender, channel};
 
 use crate::{Signal, Topic};
 
-/// Signals that a listener may fall behind before it is told that it missed some. Each topic holds this many.
+/// Messages that a listener may be behind before it is told that it missed some. Each topic buffers this many.
 const BUFFER: usize = 128;
 
 /// The topics with listeners.
@@ -24,7 +24,7 @@ struct Entry {
 }
 
 impl Topics {
-    /// Adds a listener; true when it is the first.
+    /// Adds a listener. True if it is the first.
     pub(crate) fn listen(&self, topic: Topic) -> (Receiver<Signal>, bool) {
         let mut map = self.map();
         let mut first = false;
@@ -36,7 +36,7 @@ impl Topics {
         (entry.sender.subscribe(), first)
     }
 
-    /// Removes a listener; true when it was the last. The topic stays until [`forget`](Self::forget).
+    /// Removes a listener. True if it was the last. The topic stays until [`forget`](Self::forget).
     pub(crate) fn leave(&self, topic: Topic) -> bool {
         let mut map = self.map();
         map.get_mut(&topic).is_some_and(|entry| {
@@ -45,7 +45,7 @@ impl Topics {
         })
     }
 
-    /// Removes a topic that has no listeners; false when it has some again, or is gone.
+    /// Removes a topic without listeners. False if it has listeners again or does not exist.
     pub(crate) fn forget(&self, topic: Topic) -> bool {
         let mut map = self.map();
         let unused = map.get(&topic).is_some_and(|entry| entry.listeners == 0);
@@ -55,20 +55,20 @@ impl Topics {
         unused
     }
 
-    /// Gives a message to every listener of the topic.
+    /// Delivers a message to every listener of the topic.
     pub(crate) fn deliver(&self, topic: Topic, signal: Signal) {
         if let Some(entry) = self.map().get(&topic) {
-            // Nobody listening is no error.
+            // It is not an error if nobody listens.
             let _ = entry.sender.send(signal);
         }
     }
 
-    /// The connection broke: what is published from now on is missed.
+    /// The connection broke. Messages from now on are missed.
     pub(crate) fn lost(&self) {
         self.map().values_mut().for_each(|entry| entry.lost = true);
     }
 
-    /// The broker no longer delivers one topic. One that was left on purpose is gone by now.
+    /// The broker no longer delivers one topic. A topic that was unsubscribed on purpose has been removed by now.
     pub(crate) fn lost_one(&self, topic: Topic) {
         if let Some(entry) = self.map().get_mut(&topic) {
             entry.lost = true;
@@ -80,7 +80,7 @@ impl Topics {
         self.map().iter().filter(|(_, entry)| entry.lost).map(|(topic, _)| *topic).collect()
     }
 
-    /// The broker has confirmed the topic: whoever listened before looks at the log for what was missed.
+    /// The broker has confirmed the topic. Earlier listeners read the log for what they missed.
     pub(crate) fn confirmed(&self, topic: Topic) {
         if let Some(entry) = self.map().get_mut(&topic)
             && std::mem::take(&mut entry.lost)
@@ -94,16 +94,16 @@ impl Topics {
     }
 }
 
-/// An adapter whose broker is to be told when nobody listens to a topic any more.
+/// An adapter that unsubscribes from a topic when nobody listens to it any more.
 pub(crate) trait Leave: Send + Sync + 'static {
-    /// Who listens.
+    /// The listeners.
     fn topics(&self) -> &Topics;
 
-    /// Tells the broker, unless somebody listens again by then.
+    /// Unsubscribes, unless somebody listens again by then.
     fn unsubscribe(self: Arc<Self>, topic: Topic) -> impl Future<Output = ()> + Send;
 }
 
-/// Leaves its topic when it is dropped.
+/// Unsubscribes from its topic when it is dropped.
 pub(crate) struct Listener<A: Leave> {
     pub(crate) adapter: Arc<A>,
     pub(crate) topic: Topic,

@@ -1,4 +1,4 @@
-//! What a model does besides answering: updates while it works, and tools.
+//! What a model does besides answering: it sends updates and calls tools.
 
 mod updates;
 
@@ -14,8 +14,8 @@ use tree_agent_tools::{ToolError, ToolSet};
 
 pub(crate) use updates::Updates;
 
-/// The outside of one role call. Updates go to a bounded channel: a model that writes faster than its caller reads
-/// waits. When the caller is gone they are dropped, as the call itself is about to be.
+/// The I/O of one role call. Updates go to a bounded channel: a model that writes faster than its caller reads waits.
+/// If the caller is gone, updates are dropped, because the call is about to be dropped too.
 pub struct RoleIo {
     updates: mpsc::Sender<RoleUpdate>,
     tools: ToolSet,
@@ -27,7 +27,7 @@ pub struct RoleIo {
 }
 
 impl RoleIo {
-    /// The outside of a call in `phase` (`plan`, `execute`, `aggregate`), and where its updates arrive.
+    /// The I/O of a call in `phase` (`plan`, `execute`, `aggregate`), and the receiver of its updates.
     pub fn new(tools: ToolSet, phase: &'static str) -> (Self, mpsc::Receiver<RoleUpdate>) {
         const UPDATES_IN_FLIGHT: usize = 32;
         let (updates, receiver) = mpsc::channel(UPDATES_IN_FLIGHT);
@@ -45,25 +45,25 @@ impl RoleIo {
         )
     }
 
-    /// The same for a call that may use so much.
+    /// The same for a call with an allowance.
     #[must_use]
     pub fn allowing(mut self, allowance: Allowance) -> Self {
         self.allowance = allowance;
         self
     }
 
-    /// True while the call may use more of everything: further tools can be offered. At the end of its allowance a
-    /// role answers with what it has.
+    /// True while the call may use more of everything, so that further tools can be offered. At the end of its
+    /// allowance a role answers with what it has.
     pub fn may_go_on(&self) -> bool {
         self.may_ask() && below(self.allowance.tool_calls, &self.calls)
     }
 
-    /// True while the call may use more tokens and money, whatever is left of tool calls.
+    /// True while the call may use more tokens and money, however many tool calls are left.
     pub fn may_ask(&self) -> bool {
         below(self.allowance.tokens, &self.tokens) && below(self.allowance.cost_micros, &self.cost_micros)
     }
 
-    /// True when a tool call was refused because none was left: the answer is made of less than was wanted.
+    /// True if a tool call was refused because none was left. Then the answer is based on less than the model wanted.
     pub fn ran_out_of_tool_calls(&self) -> bool {
         self.allowance.tool_calls.is_some_and(|most| self.calls.load(Ordering::Relaxed) > most)
     }
@@ -73,8 +73,8 @@ impl RoleIo {
         &self.tools
     }
 
-    /// Adds text to the node's scratchpad before the call has ended: as often and in as small pieces as it comes. What
-    /// comes within half a second goes out together, in order with the tool calls.
+    /// Adds text to the node's scratchpad before the call has ended, in pieces of any size. Text of half a second is
+    /// sent together, in order with the tool calls.
     pub async fn scratchpad(&self, append_markdown: impl Into<String>) {
         self.send(RoleUpdate::Scratchpad(ScratchpadDelta { append_markdown: append_markdown.into() })).await;
     }
@@ -86,7 +86,8 @@ impl RoleIo {
         self.send(RoleUpdate::Usage(usage)).await;
     }
 
-    /// Calls a tool, and says so before and after; not when no call is left ([`ToolError::Budget`]). Calls are named `t1`, `t2`, … in the order in which they are made.
+    /// Calls a tool and reports it before and after. If no call is left, it fails with [`ToolError::Budget`]. Calls
+    /// are named `t1`, `t2`, … in order.
     pub async fn call_tool(
         &self,
         name: &str,
@@ -110,7 +111,7 @@ impl RoleIo {
         let answer = self.tools.call(name, &args).await;
         let (summary, error) = match &answer {
             Ok(output) => (Some(beginning(&output.summary)), None),
-            // The names of all tools there are may be many.
+            // There may be many names of tools.
             Err(error) => (None, Some(beginning(&error.to_string()))),
         };
         self.send(RoleUpdate::ToolCallResult(ToolCallResult {
@@ -127,7 +128,7 @@ impl RoleIo {
     }
 
     async fn send(&self, update: RoleUpdate) {
-        // An error means that nobody listens any more: the call's future is dropped next.
+        // An error means that nobody listens any more. The call's future is dropped next.
         let _ = self.updates.send(update).await;
     }
 }
@@ -141,8 +142,8 @@ fn now() -> Timestamp {
     Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }
 
-/// Arguments as events show them: long texts, such as the body of a new document, are cut wherever they stand, and it is
-/// said. What is long for another reason is only counted.
+/// Arguments as events show them. Long texts, such as the body of a new document, are cut with a remark. Anything else
+/// that is long is replaced by its size.
 fn shown(args: &Map<String, Value>) -> Map<String, Value> {
     const TEXT_BYTES: usize = 2_048;
     const WHOLE_BYTES: usize = 32 * 1024;

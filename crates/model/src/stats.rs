@@ -1,4 +1,4 @@
-//! What a role service counts.
+//! The counters of a role service.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use tree_agent_contract::event::UsageRecorded;
 use tree_agent_contract::role::RoleErrorKind;
 use tree_agent_runtime::Metrics;
 
-/// Models that are told apart. A run may name any, and every name is a time series for ever.
+/// Maximum of models that are counted separately. A run may name any model, and each name stays a time series for ever.
 const MODELS: usize = 100;
 
 /// Counters of the calls of one service.
@@ -18,12 +18,12 @@ pub(crate) struct Stats {
     in_flight: AtomicU64,
     answered: AtomicU64,
     cancelled: AtomicU64,
-    /// By the place of the kind in [`RoleErrorKind::ALL`].
+    /// By the index of the kind in [`RoleErrorKind::ALL`].
     failed: [AtomicU64; RoleErrorKind::ALL.len()],
     models: Mutex<BTreeMap<String, Used>>,
 }
 
-/// What one model was used for.
+/// The use of one model.
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
     calls: u64,
@@ -53,7 +53,7 @@ impl Stats {
         self.models.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what was counted.
+    /// Registers the metrics.
     pub(crate) fn measure(self: &Arc<Self>, metrics: &mut Metrics) {
         let stats = self.clone();
         let read = move |field: fn(&Self) -> &AtomicU64| {

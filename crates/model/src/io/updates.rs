@@ -1,4 +1,4 @@
-//! The updates of a call on their way out: text for the scratchpad is gathered, everything else passes in its turn.
+//! The outgoing updates of a call: text for the scratchpad is gathered, everything else is sent in order.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,17 +8,17 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tree_agent_contract::role::{RoleUpdate, ScratchpadDelta};
 
-/// Between two pieces of text of one call, and before its first. A node's scratchpad may change four times a second: in
-/// the last second of a call that is two pieces, the rest at its end, and the note that its output carries.
+/// The interval between two pieces of text of one call, and before its first. A node's scratchpad may change four
+/// times a second. In the last second of a call that is two pieces, the rest at its end, and the note in its output.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Text that is gathered at the most; a model that writes more waits.
+/// Maximum of text that is gathered. A model that writes more waits.
 const GATHERED_BYTES: usize = 256 * 1024;
 
 /// The updates of one call, in order. Text waits until its interval is over, and what follows text waits with it.
 pub(crate) struct Updates {
     received: mpsc::Receiver<RoleUpdate>,
     text: String,
-    /// What follows `text`.
+    /// The updates after `text`.
     next: Option<RoleUpdate>,
     due: Pin<Box<Sleep>>,
 }
@@ -29,8 +29,8 @@ impl Updates {
         Self { received, text: String::new(), next: None, due }
     }
 
-    /// The next update that may go out now. Once the call has `ended`, nothing waits any more; `None` then says that
-    /// everything has gone out.
+    /// The next update that may be sent now. Once the call has `ended`, nothing waits any more; then `None` means that
+    /// everything has been sent.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>, ended: bool) -> Poll<Option<RoleUpdate>> {
         let mut closed = false;
         while self.next.is_none() && self.text.len() < GATHERED_BYTES {

@@ -1,12 +1,12 @@
-//! Finds the JSON object in what a model wrote: in code fences, between prose, with trailing commas, with raw line
-//! breaks in its texts. What is cut is an error and is never completed by guessing.
+//! Finds the JSON object in a model's answer: in code fences, between prose, with trailing commas, with raw line
+//! breaks in its texts. A cut object is an error and is never completed by guessing.
 
 use serde_json::{Map, Value};
 
-/// Places at which an object may begin that are tried.
+/// Maximum of possible beginnings of an object that are tried.
 const TRIED: usize = 32;
 
-/// The first object in `text` that can be read. The error is for the model: it says what is wrong.
+/// The first readable object in `text`. The error is written for the model and says what is wrong.
 pub(super) fn object(text: &str) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Err("the answer was empty".to_owned());
@@ -31,7 +31,7 @@ pub(super) fn object(text: &str) -> Result<Map<String, Value>, String> {
                 first_error.get_or_insert_with(|| format!("the JSON cannot be read: {error}"));
             }
         }
-        // After a readable but empty object the next one; after a broken one what may stand inside of it is no answer.
+        // After a readable but empty object, try the next one. Objects inside a broken one are not an answer.
         from = end;
     }
     Err(first_error.unwrap_or_else(|| {
@@ -41,7 +41,7 @@ pub(super) fn object(text: &str) -> Result<Map<String, Value>, String> {
     }))
 }
 
-/// Where the object that `text` begins with ends; how many brackets and texts are open when it does not.
+/// The end of the object that `text` begins with, or the number of brackets and texts that are still open.
 fn end_of(text: &str) -> Result<usize, usize> {
     let (mut depth, mut in_text, mut escaped) = (0usize, false, false);
     for (i, byte) in text.bytes().enumerate() {

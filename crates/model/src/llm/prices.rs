@@ -1,4 +1,4 @@
-//! What tokens cost: `data/prices.json`, with the source of every price and the date at which it was read.
+//! Prices of tokens: `data/prices.json`, with the source of every price and the date on which it was read.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -26,13 +26,13 @@ static PRICES: LazyLock<Prices> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../../data/prices.json")).expect("a test reads this file")
 });
 
-/// Cost of one answer of `model` (`provider:model`) in millionths of a US dollar, rounded up; none when the price is
-/// unknown, which is said in the log once for each model.
+/// Cost of one answer of `model` (`provider:model`) in millionths of a US dollar, rounded up; none if the price is
+/// unknown, which is logged once for each model.
 pub(super) fn cost_micros(model: &str, input: u64, cached: u64, output: u64) -> Option<u64> {
     known(model, input, cached, output).or_else(|| unknown(model))
 }
 
-/// The same without a word when the price is unknown.
+/// The same, without a log line if the price is unknown.
 pub(super) fn known(model: &str, input: u64, cached: u64, output: u64) -> Option<u64> {
     let price = price(model)?;
     let fresh = input.saturating_sub(cached);
@@ -40,7 +40,7 @@ pub(super) fn known(model: &str, input: u64, cached: u64, output: u64) -> Option
     Some(micros.ceil() as u64)
 }
 
-/// Says once for each model that its cost counts as 0.
+/// Logs once for each model that its cost counts as 0.
 pub(super) fn unknown(model: &str) -> Option<u64> {
     static SAID: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
     if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(model.to_owned()) {
@@ -50,7 +50,7 @@ pub(super) fn unknown(model: &str) -> Option<u64> {
     None
 }
 
-/// The price of `model`, also of a dated version of it such as `openai:gpt-4o-2024-08-06`.
+/// The price of `model`. A dated version, such as `openai:gpt-4o-2024-08-06`, has the price of its model.
 fn price(model: &str) -> Option<Price> {
     let models = &PRICES.models;
     models.get(model).copied().or_else(|| {
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(cost_micros("openai:gpt-4o-2024-08-06", 1, 0, 0), Some(3));
         assert_eq!(cost_micros("openai:gpt-4o-mini", 1_000_000, 0, 0), Some(150_000));
         assert_eq!(cost_micros("openai:nobody-knows", 1_000, 0, 10), None);
-        // A newer model is not taken for an older one whose name it begins with.
+        // A newer model is not mistaken for an older one whose name is its prefix.
         assert!(price("openai:gpt-4o-ultra").is_none());
     }
 }

@@ -1,6 +1,6 @@
-//! Keys, and keeping them out of everything that is shown.
+//! API keys, which must not appear in anything that is shown.
 
-/// A key. It is shown by no formatting.
+/// A key. No formatting shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Secret(String);
 
@@ -9,14 +9,14 @@ impl Secret {
         Self(key)
     }
 
-    /// The key itself: for the request and nothing else.
+    /// The key itself, only for the request.
     pub(super) fn expose(&self) -> &str {
         &self.0
     }
 
-    /// `text` without the key. Also parts of it are taken out, since some providers answer with the key cut short.
+    /// `text` without the key. Parts of the key are removed too, because some providers answer with a shortened key.
     pub(super) fn redact(&self, text: &str) -> String {
-        /// Characters in a row that give a key away.
+        /// Consecutive characters that reveal a key.
         const TELLING: usize = 6;
         let key = self.0.as_bytes();
         let bytes = text.as_bytes();

@@ -1,14 +1,15 @@
-//! Counting tokens, with the vocabulary of the larger OpenAI models. Other models count a little differently; for a
-//! budget that leaves room it is near enough.
+//! Counts tokens with the vocabulary of the larger OpenAI models. Other models count a little differently, which is
+//! close enough for a budget that leaves room.
 
 use tiktoken_rs::o200k_base_singleton;
 
-/// Tokens of `text`.
+/// The number of tokens of `text`.
 pub(super) fn count(text: &str) -> usize {
     o200k_base_singleton().encode_ordinary(text).len()
 }
 
-/// True when all of `texts` have at most `budget` tokens. A token is at least one byte, so short texts need no count.
+/// True if all of `texts` together have at most `budget` tokens. A token is at least one byte, so short texts need no
+/// count.
 pub(super) fn fit(texts: &[&str], budget: usize) -> bool {
     texts.iter().map(|text| text.len()).sum::<usize>() <= budget
         || texts.iter().map(|text| count(text)).sum::<usize>() <= budget

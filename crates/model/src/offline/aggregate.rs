@@ -19,14 +19,14 @@ use super::words::{Term, key_terms};
 use super::{corpus, count, failed, heading, note, short};
 use crate::io::RoleIo;
 
-/// Findings of one synthesis at the most: what a person reads.
+/// Maximum of findings in one synthesis, so that a person reads all of it.
 const MOST: usize = 40;
-/// Gaps that are named one by one.
+/// Maximum of gaps that are named individually.
 const GAPS: usize = 50;
 /// Label of the document.
 const SYNTHESIS: &str = "synthesis";
 
-/// Makes one result of what the children returned.
+/// Combines the results of the children into one.
 pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<AggregatorOutput, RoleError> {
     let brief = Brief::of(&input.call);
     let asked = parts(&brief.subject);
@@ -34,12 +34,12 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     let (terms, absent) = words_of(input, &brief);
     let mut gaps: Vec<String> = document::unmentioned(&absent).into_iter().collect();
     let mut all: Vec<Ranked> = Vec::new();
-    // Who found a passage first: the place under whose heading it stands.
+    // The child that found a passage first. The passage appears under its heading.
     let mut finder: BTreeMap<(String, String), usize> = BTreeMap::new();
     let key = |r: &Ranked| (r.passage.path.clone(), r.passage.text.clone());
     let mut order: Vec<usize> = (0..input.children.len()).collect();
     if let Parts::Compare(..) = asked {
-        // What mentions both things answers best, and was found by the steps before as well.
+        // A passage that mentions both things answers best, and the earlier steps found it too.
         order.rotate_right(1);
     }
     input.children.iter().for_each(|child| gaps.extend(gaps_of(child)));
@@ -52,15 +52,15 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
             }
         }
     }
-    // Children were asked with words of the objective, so what they quote ranks by the same words. Parts have words
-    // of their own, and each has ranked what it found.
+    // The children were asked with words of the objective, so their quotations rank by the same words. Parts have
+    // their own words, and each child has ranked its own findings.
     let mut merged = without_repeats(match by_parts {
         true => all,
         false => rank(all.into_iter().map(|r| r.passage).collect(), &terms),
     });
     let before = merged.len();
     if !by_parts {
-        // Each child kept the best of its own documents; beside the best of all, some are not worth reading.
+        // Each child kept the best of its own documents. Compared with the best of all, some are not worth reading.
         let best = merged.first().map_or(0, |r| r.score);
         let mut known: BTreeSet<usize> = BTreeSet::new();
         merged.retain(|r| {
@@ -164,8 +164,8 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     })
 }
 
-/// The words that the findings are ranked by, and those that stand in no document. The children know: they were asked
-/// for what tells their documents apart, and looked.
+/// The words by which the findings are ranked, and those that occur in no document. The children know both, because
+/// they searched for what distinguishes their documents.
 fn words_of(input: &AggregateInput, brief: &Brief) -> (Vec<Term>, Vec<String>) {
     let payloads = || input.children.iter().filter_map(|c| c.result.as_ref()?.json_payload.as_ref());
     let all = |key: &'static str| payloads().flat_map(move |p| findings::words(p, key));
@@ -187,7 +187,7 @@ fn words_of(input: &AggregateInput, brief: &Brief) -> (Vec<Term>, Vec<String>) {
     (if telling.is_empty() { rest } else { telling }, absent)
 }
 
-/// What a child quoted, with its scores: from its JSON, or from its documents where it returned no JSON of ours.
+/// The quotations of a child with their scores: from its JSON, or from its documents if it returned no JSON of ours.
 async fn returned(child: &ChildOutcome, io: &RoleIo) -> Result<Vec<(Passage, u64)>, RoleError> {
     let Some(result) = &child.result else { return Ok(Vec::new()) };
     if let Some(payload) = &result.json_payload {
@@ -204,7 +204,7 @@ async fn returned(child: &ChildOutcome, io: &RoleIo) -> Result<Vec<(Passage, u64
     Ok(passages)
 }
 
-/// What a child owes.
+/// What a child failed to answer.
 fn gaps_of(child: &ChildOutcome) -> Vec<String> {
     let title = short(&child.title, 300);
     match child.status {

@@ -1,13 +1,13 @@
-//! The document that a node returns, whatever its role: a summary, the further findings, gaps, numbered sources.
+//! The document that a node of any role returns: a summary, further findings, gaps and numbered sources.
 
 use std::collections::BTreeMap;
 
 use super::rank::{Passage, Ranked};
 use super::{LABEL, short};
 
-/// Findings that lead.
+/// Number of findings in the summary.
 pub(super) const LEADING: usize = 3;
-/// What stands in the place of findings that already stand in the summary.
+/// Replaces findings that are already in the summary.
 const LED: &str = "- In the summary: ";
 
 /// Findings that belong together.
@@ -18,20 +18,20 @@ pub(super) struct Section<'a> {
     pub(super) findings: Vec<&'a Ranked>,
 }
 
-/// What a document is made of.
+/// The parts of a document.
 pub(super) struct Document<'a> {
     pub(super) title: &'a str,
     /// What the reader should know before the summary.
     pub(super) remark: Option<String>,
     /// In the order in which they are shown.
     pub(super) sections: Vec<Section<'a>>,
-    /// True: each section has its place in the summary, and is shown even if nothing is left for it.
+    /// If true, each section has a place in the summary and is shown even if nothing is left for it.
     pub(super) by_parts: bool,
     pub(super) gaps: &'a [String],
 }
 
 impl<'a> Document<'a> {
-    /// The findings that lead: the best, and where several places answer well, the best of each.
+    /// The findings of the summary: the best, and if several sections answer well, the best of each.
     pub(super) fn leading(&self) -> Vec<&'a Ranked> {
         let best =
             self.sections.iter().filter_map(|s| s.findings.first()).map(|r| r.score).max().unwrap_or(0);
@@ -140,7 +140,7 @@ pub(super) fn passages(body: &str) -> Vec<Passage> {
         .collect()
 }
 
-/// What is said of a question that no passage covers: how much of it the best one does.
+/// The remark on a question that no passage covers: how much of it the best passage covers.
 pub(super) fn remark(best: Option<&Ranked>, shown: &[&str], absent: &[String]) -> Option<String> {
     let best = best?;
     let (held, all) = (best.terms.len(), shown.len() + absent.len());
@@ -153,7 +153,7 @@ pub(super) fn remark(best: Option<&Ranked>, shown: &[&str], absent: &[String]) -
     })
 }
 
-/// The gap that terms leave which stand nowhere.
+/// The gap for terms that occur nowhere.
 pub(super) fn unmentioned(absent: &[String]) -> Option<String> {
     let quoted: Vec<String> = absent.iter().map(|t| format!("“{t}”")).collect();
     match quoted.as_slice() {

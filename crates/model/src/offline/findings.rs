@@ -1,4 +1,4 @@
-//! Passages as nodes hand them on: as JSON for the parent, as a document for people.
+//! The form in which nodes pass passages on: as JSON for the parent, as a document for people.
 
 use serde_json::{Map, Value, json};
 use tree_agent_contract::limits;
@@ -11,7 +11,7 @@ use super::words::Term;
 /// Label of the JSON artifact.
 pub(super) const FINDINGS: &str = "findings";
 
-/// The JSON artifact of `passages`; the last ones are left out where it would exceed the limit of the contract.
+/// The JSON artifact of `passages`. The last ones are left out if it would exceed the limit of the contract.
 pub(super) fn artifact(passages: &[Ranked], terms: &[Term], absent: &[String]) -> ArtifactDraft {
     let mut rows: Vec<Value> = passages.iter().map(row).collect();
     let payload = loop {
@@ -49,7 +49,7 @@ fn row(ranked: &Ranked) -> Value {
     })
 }
 
-/// The passages of a payload that [`artifact`] wrote, with their scores; none of any other.
+/// The passages of a payload that [`artifact`] wrote, with their scores; none for any other payload.
 pub(super) fn scored(payload: &Map<String, Value>) -> Vec<(Passage, u64)> {
     let rows = payload.get("passages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     rows.iter()

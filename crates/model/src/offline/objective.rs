@@ -7,7 +7,7 @@ use super::words::key_terms;
 /// An objective longer than this, in bytes, asks for one thing in each of its sentences.
 const LONG_BYTES: usize = 240;
 
-/// What an objective asks for.
+/// The parts of an objective.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Parts {
     /// One thing.
@@ -42,7 +42,7 @@ pub(super) fn parts(text: &str) -> Parts {
         .unwrap_or(Parts::One)
 }
 
-/// The sentences of `text`; those that ask for next to nothing stay with the one before.
+/// The sentences of `text`. Sentences that ask for almost nothing stay with the previous one.
 fn sentences(text: &str) -> Vec<&str> {
     let mut parts: Vec<(usize, usize)> = Vec::new();
     for (at, sentence) in text.split_sentence_bound_indices() {
@@ -71,7 +71,7 @@ fn list_item(line: &str) -> Option<&str> {
 /// The two things of `compare A and B`, `difference between A and B` and `A versus B`.
 fn compared(text: &str) -> Option<(String, String)> {
     let line = text.trim().trim_end_matches(['.', '?', '!']);
-    // Byte positions must fit both texts, which holds for ASCII folding only.
+    // Byte positions must be valid in both texts, which is true only for ASCII folding.
     let lower = line.to_ascii_lowercase();
     let after = |opening: &str| lower.find(opening).map(|at| at + opening.len());
     let opened =

@@ -6,20 +6,20 @@ use tree_agent_contract::DocumentId;
 
 use super::words::{Term, stems};
 
-/// A passage of fewer words counts for less.
+/// A passage with fewer words than this scores lower.
 const WHOLE_WORDS: f64 = 12.0;
-/// A term that more than this share of the documents hold says little about any of them ...
+/// A term that occurs in more than this share of the documents says little about any of them ...
 const COMMON: f64 = 0.6;
-/// ... provided that there are so many documents.
+/// ... if there are at least this many documents.
 const MANY_DOCUMENTS: usize = 4;
 /// A term that weighs less than this share of the heaviest is weak.
 const WEAK: f64 = 0.3;
-/// Terms that stand at most so many words apart belong together, and count for more.
+/// Terms that are at most this many words apart belong together and score higher.
 const NEAR: usize = 3;
-/// What alone knows of a term is kept if it reaches this part of the best score.
+/// The only passage with a term is kept if its score is at least the best score divided by this.
 pub(super) const ALONE: u64 = 10;
 
-/// A quotation and where it stands.
+/// A quotation and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Passage {
     /// The text, verbatim.
@@ -56,16 +56,16 @@ pub(super) struct Ranked {
     pub(super) passage: Passage,
     /// Higher is better; comparable within one ranking.
     pub(super) score: u64,
-    /// Which of the query's terms it, or a heading above it, holds.
+    /// The terms of the query that it, or a heading above it, contains.
     pub(super) terms: BTreeSet<usize>,
 }
 
-/// Passages and how often each term of a query stands in them.
+/// Passages and how often each term of a query occurs in them.
 pub(super) struct Counts {
     rows: Vec<Row>,
-    /// Of each term: the more the fewer passages hold it; zero when none does.
+    /// The weight of each term: the fewer passages contain it, the higher; zero if none does.
     weights: Vec<f64>,
-    /// Of each term: the share of the documents that hold it, or zero where the documents are too few to tell.
+    /// For each term, the share of the documents that contain it; zero if there are too few documents to tell.
     shares: Vec<f64>,
 }
 
@@ -73,7 +73,7 @@ struct Row {
     passage: Passage,
     text: Vec<u32>,
     around: Vec<bool>,
-    /// Where each term that was found stands, counted in words.
+    /// The positions of each found term, counted in words.
     places: Vec<(usize, usize)>,
     length: f64,
 }
@@ -81,7 +81,7 @@ struct Row {
 /// Finds terms in texts.
 struct Finder<'a> {
     terms: &'a [Term],
-    /// By their first stems, so that a word costs one look.
+    /// Indexed by their first stems, so that each word needs one lookup.
     by_first: HashMap<&'a str, Vec<usize>>,
 }
 
@@ -94,7 +94,8 @@ impl<'a> Finder<'a> {
         Self { terms, by_first }
     }
 
-    /// Calls `found` with the index of a term and its place for each time that it stands in `text`; returns how many words there are.
+    /// Calls `found` with the index of a term and its position for each occurrence in `text`. Returns the number of
+    /// words.
     fn find(&self, text: &str, mut found: impl FnMut(usize, usize)) -> usize {
         let words: Vec<String> = stems(text).collect();
         for (at, word) in words.iter().enumerate() {
@@ -113,7 +114,7 @@ impl Counts {
     pub(super) fn new(passages: Vec<Passage>, terms: &[Term]) -> Self {
         let finder = Finder::new(terms);
         let mut rows: Vec<Row> = Vec::with_capacity(passages.len());
-        // Passages of one section follow each other.
+        // Passages of the same section follow each other.
         let mut above: (String, Vec<bool>) = (String::new(), vec![false; terms.len()]);
         for passage in passages {
             let (mut text, mut places) = (vec![0; terms.len()], Vec::new());
@@ -142,7 +143,7 @@ impl Counts {
         Self { rows, weights, shares }
     }
 
-    /// Which terms tell one document from another. The rest are in no document, or nearly everywhere.
+    /// The terms that distinguish documents. The others occur in no document or nearly everywhere.
     pub(super) fn telling(&self) -> BTreeSet<usize> {
         let weight = |i: usize| match self.shares[i] {
             share if share > COMMON => self.weights[i] * (1.0 - share).max(0.1),
@@ -152,7 +153,7 @@ impl Counts {
         (0..self.weights.len()).filter(|&i| weight(i) > 0.0 && weight(i) >= WEAK * heaviest).collect()
     }
 
-    /// Which terms stand in no passage, and in no heading or path.
+    /// The terms that occur in no passage, heading or path.
     pub(super) fn absent(&self) -> BTreeSet<usize> {
         let held = |i: usize| self.weights[i] > 0.0 || self.rows.iter().any(|r| r.around[i]);
         (0..self.weights.len()).filter(|&i| !held(i)).collect()
@@ -165,7 +166,7 @@ impl Counts {
         order
     }
 
-    /// The passages that hold any of the terms `of` in their own text, best first; ties by path and position.
+    /// The passages that contain any of the terms `of` in their own text, best first; ties by path and position.
     pub(super) fn ranked(self, of: &BTreeSet<usize>) -> Vec<Ranked> {
         let Self { rows, weights, .. } = self;
         let average = (rows.iter().map(|r| r.length).sum::<f64>() / (rows.len() as f64).max(1.0)).max(1.0);
@@ -211,8 +212,8 @@ impl Counts {
     }
 }
 
-/// How much a passage can say, from 0 to 1: a fragment says little however well it matches, a row of a table is read
-/// without its columns, and a line that ends in a colon says nothing yet.
+/// How informative a passage can be, from 0 to 1. A fragment says little however well it matches, a row of a table
+/// lacks its column headings, and a line that ends in a colon says nothing yet.
 fn substance(text: &str, words: f64) -> f64 {
     let mut substance = (words / WHOLE_WORDS).min(1.0);
     if text.contains(" | ") {
@@ -226,8 +227,8 @@ fn substance(text: &str, words: f64) -> f64 {
     substance
 }
 
-/// The binary logarithm of a number that is at least 1, straight between the powers of two: IEEE 754 defines every bit
-/// of this, and a library's logarithm differs between systems.
+/// The binary logarithm of a number that is at least 1, interpolated linearly between powers of two. IEEE 754 defines
+/// every bit of the result; a library's logarithm differs between systems.
 fn log2(x: f64) -> f64 {
     let (mut whole, mut power) = (0.0, 1.0);
     while power * 2.0 <= x {
@@ -237,13 +238,13 @@ fn log2(x: f64) -> f64 {
     whole + x / power - 1.0
 }
 
-/// The passages that hold any of `terms` in their own text, best first.
+/// The passages that contain any of `terms` in their own text, best first.
 pub(super) fn rank(passages: Vec<Passage>, terms: &[Term]) -> Vec<Ranked> {
     Counts::new(passages, terms).ranked(&(0..terms.len()).collect())
 }
 
 /// The score from which a passage is worth reading beside one that reaches `best`. The more terms a question has, the
-/// further one passage that happens to hold them all is ahead of others that answer a part of it.
+/// larger is the lead of a passage that contains all of them over others that answer a part.
 pub(super) fn floor(best: u64, terms: usize) -> u64 {
     best / (2 * terms as u64).clamp(4, 8)
 }
@@ -255,7 +256,7 @@ pub(super) fn without_repeats(ranked: Vec<Ranked>) -> Vec<Ranked> {
         let words: BTreeSet<String> = stems(&candidate.passage.text).collect();
         let repeated = kept.iter().any(|(other, _)| {
             let shared = words.intersection(other).count();
-            // Nine tenths of all words of both are shared.
+            // The two share nine tenths of all their words.
             shared * 10 >= (words.len() + other.len() - shared) * 9
         });
         if !repeated {

@@ -1,4 +1,4 @@
-//! How a plan tells a step's node what to do: in success criteria that people read and executors parse.
+//! How a plan tells the node of a step what to do: in success criteria that people read and executors parse.
 
 use tree_agent_contract::role::CallContext;
 
@@ -21,7 +21,7 @@ pub(super) fn quotes(terms: &[&str]) -> String {
     format!("{QUOTES}{}", terms.join(", "))
 }
 
-/// Note: these terms stand nowhere.
+/// Note: these terms occur nowhere.
 pub(super) fn lacks(terms: &[&str]) -> String {
     format!("{LACKS}{}", terms.join(", "))
 }
@@ -31,17 +31,17 @@ pub(super) fn answers(part: &str) -> String {
     format!("Answers “{}”", short(part, PART_BYTES))
 }
 
-/// Criterion: two things are set side by side.
+/// Criterion: two things are compared.
 pub(super) fn compares(a: &str, b: &str) -> String {
     format!("Compares “{}” with “{}”", short(a, PART_BYTES), short(b, PART_BYTES))
 }
 
-/// What a node is asked to do.
+/// The task of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Brief {
     /// What it is about.
     pub(super) subject: String,
-    /// The documents that it should read; empty: whatever fits.
+    /// The documents that it should read; if empty, any that match.
     pub(super) reads: Vec<String>,
     /// The two things that it should compare.
     pub(super) compares: Option<(String, String)>,
@@ -81,14 +81,14 @@ fn read_path(line: &str) -> Option<String> {
     (!path.is_empty()).then(|| path.to_owned())
 }
 
-/// What the planner of a node left in its scratchpad for whoever works at the node after it.
+/// The notes that the planner of a node left in its scratchpad for the executor of the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Notes {
     /// The documents that answer.
     pub(super) reads: Vec<String>,
-    /// The terms that tell where the answer stands.
+    /// The terms that show where the answer is.
     pub(super) telling: Vec<Term>,
-    /// The terms that stand in no document.
+    /// The terms that occur in no document.
     pub(super) absent: Vec<String>,
 }
 

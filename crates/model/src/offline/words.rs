@@ -2,12 +2,12 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Terms of one query at the most: what a sentence or two hold.
+/// Maximum of terms in one query, about one or two sentences.
 const TERMS: usize = 16;
-/// Bytes of a term at the most: beyond that it is no word.
+/// Maximum of bytes of a term. Anything longer is not a word.
 const TERM_BYTES: usize = 64;
 
-/// Words that say nothing about a subject: function words of some languages, and the verbs with which people ask.
+/// Words that say nothing about a subject: function words of some languages, and verbs that questions use.
 const STOP: &str = "\
     finally firstly lastly thorough thoroughly careful carefully
     a able about across actually after against all also although always an and any anyone anything are aren as at
@@ -30,9 +30,9 @@ const STOP: &str = "\
 /// A word that matters, or a compound of several: `tree-agent`, `node_status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Term {
-    /// What it is compared by, part for part; never empty.
+    /// The stems by which it is compared, part by part; never empty.
     pub(super) stems: Vec<String>,
-    /// As its author wrote it.
+    /// The original spelling.
     pub(super) shown: String,
 }
 
@@ -59,9 +59,9 @@ pub(super) fn key_terms(text: &str) -> Vec<Term> {
     terms
 }
 
-/// The stems of every word of `text`, in order; a compound is as many words as it has parts.
+/// The stems of every word of `text`, in order. A compound counts as many words as it has parts.
 pub(super) fn stems(text: &str) -> impl Iterator<Item = String> {
-    // `run_created` and `tree.node` are one word to Unicode, and several to whoever searches.
+    // To Unicode `run_created` and `tree.node` are one word, but to a person who searches they are several.
     text.unicode_words()
         .map(without_possessive)
         .flat_map(|w| w.split(|c: char| !c.is_alphanumeric()))
@@ -69,7 +69,7 @@ pub(super) fn stems(text: &str) -> impl Iterator<Item = String> {
         .map(stem)
 }
 
-/// The words of `text`, those that a hyphen joins as one.
+/// The words of `text`. Words joined by a hyphen count as one.
 fn compounds(text: &str) -> Vec<&str> {
     let mut words: Vec<(usize, &str)> = Vec::new();
     for (at, word) in text.unicode_word_indices() {
@@ -89,14 +89,14 @@ fn without_possessive(word: &str) -> &str {
     word.strip_suffix("'s").or_else(|| word.strip_suffix("’s")).unwrap_or(word)
 }
 
-/// Folds letter case and the common English endings: `lease`, `leases` and `leasing` are the same word. What comes
-/// out need be no word; it is only ever compared.
+/// Folds letter case and common English endings: `lease`, `leases` and `leasing` are the same word. The result need
+/// not be a word, because it is only compared.
 fn stem(word: &str) -> String {
     let mut s = word.to_lowercase();
     if !s.is_ascii() || s.len() <= 3 {
         return s;
     }
-    // `dies`, `died` and `dying`: of four letters and less a word is not shortened further.
+    // `dies`, `died` and `dying`: words of at most four letters are not shortened further.
     match (s.as_str(), s.len()) {
         ("dying" | "lying" | "tying", _) => return format!("{}ie", &s[..1]),
         (short, 4) if short.ends_with("ies") || short.ends_with("ied") => return s[..3].to_owned(),
