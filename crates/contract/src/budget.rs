@@ -1,10 +1,10 @@
-//! What a run may spend, and the guards that stop a tree from running away.
+//! Budgets of a run, and the limits that stop a tree from growing without end.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Checks, Invalid};
 
-/// Limits of one run. Every limit that trips is said in an event; the run then returns what it has.
+/// Limits of one run. An event reports every limit that is reached. The run then returns what it has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Budgets {
@@ -18,13 +18,13 @@ pub struct Budgets {
     pub max_children_per_node: u32,
     /// Times that one node may plan again. Default 1.
     pub max_replans_per_node: u32,
-    /// Steps of one band at work at the same time. Default 4.
+    /// Steps of one band that run in parallel. Default 4.
     pub max_parallel_steps: u32,
     /// Nodes of the run. Default 1,000.
     pub max_nodes: u32,
     /// Milliseconds from the start of the run. Default 1,800,000 (half an hour).
     pub max_wall_clock_ms: u64,
-    /// Times that one role call is made before its failure counts. Default 3.
+    /// Attempts of one role call before its failure counts. Default 3.
     pub max_attempts: u32,
     /// Milliseconds that one role call may take. Default 300,000.
     pub call_timeout_ms: u64,
@@ -39,7 +39,7 @@ pub struct Budgets {
     pub max_tool_calls: Option<u64>,
 }
 
-/// What one role call may use of what is left of the run's budgets. None means no limit.
+/// What one role call may use of the rest of the run's budgets. None means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Allowance {
@@ -54,7 +54,7 @@ pub struct Allowance {
     pub tool_calls: Option<u64>,
 }
 
-/// A budget of which little is left.
+/// A budget that is almost used up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetLeft {
@@ -87,8 +87,8 @@ impl Default for Budgets {
 }
 
 impl Budgets {
-    /// Milliseconds after the wall clock has run out for which aggregators are still waited for: as long as one call may
-    /// take, but no longer than a fifth of the limit (10 s at least).
+    /// Milliseconds after the wall clock has run out for which aggregators are still waited for: as long as one call
+    /// may take, but no longer than a fifth of the limit (10 s at least).
     pub fn grace_ms(&self) -> u64 {
         self.call_timeout_ms.min((self.max_wall_clock_ms / 5).max(10_000))
     }

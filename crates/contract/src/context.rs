@@ -8,7 +8,7 @@ use crate::limits;
 use crate::status::named_enum;
 
 named_enum! {
-    /// How far a run's tools reach. Users speak of "context"; tables of "scope".
+    /// What a run's tools can reach. Users call it "context", tables call it "scope".
     Scope {
         /// Every project.
         Global = "global",
@@ -19,7 +19,7 @@ named_enum! {
     }
 }
 
-/// The context of a run: fixed when it is created; another context is another run.
+/// The context of a run. It is fixed when the run is created; another context needs another run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunContext {
@@ -42,7 +42,7 @@ impl RunContext {
         Self { scope: Scope::Project, project_ids: vec![id] }
     }
 
-    /// True when documents of `project` may be read.
+    /// True if documents of `project` may be read.
     pub fn allows(&self, project: ProjectId) -> bool {
         self.scope == Scope::Global || self.project_ids.contains(&project)
     }

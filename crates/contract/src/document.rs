@@ -18,7 +18,7 @@ named_enum! {
     }
 }
 
-/// What links a run's documents to its tree (the `props` column).
+/// Links from a run's documents to its tree (the `props` column).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentProps {
     /// `tree_agent_scratchpad` or `tree_agent_artifact`; absent on sources.

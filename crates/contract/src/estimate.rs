@@ -1,4 +1,4 @@
-//! What a run can use at the most, from its budgets alone: an upper bound, said before anything is spent.
+//! The most that a run can use, computed from its budgets alone: an upper bound, shown before anything is spent.
 
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +65,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The bounds that `budgets` set. `costs` are those of the run's model when it is known.
+    /// The bounds that `budgets` set. `costs` are those of the run's model, if it is known.
     pub fn of(budgets: &Budgets, costs: Option<&RoleCosts>) -> Self {
         let plans = 1 + u64::from(budgets.max_replans_per_node);
         let of_one_plan = u64::from(budgets.max_bands_per_plan) * u64::from(budgets.max_steps_per_band);
@@ -79,14 +79,15 @@ impl Estimate {
             depth += 1;
         }
         if depth < budgets.max_depth {
-            // Nodes ran out before levels did: any node may plan, and a chain may still be deep.
+            // The limit of nodes is reached before that of levels: any node may plan, and a chain may still be deep.
             may_plan = nodes;
             depth = budgets.max_depth.min(u32::try_from(nodes - 1).unwrap_or(u32::MAX));
         }
         let may_have_children = may_plan.min(nodes - 1);
         let plan_calls = may_plan.saturating_mul(plans);
         let aggregate_calls = may_have_children.saturating_mul(plans);
-        // Every node executes once. One with children may do so after a replan, and when that fails after each further one.
+        // Every node executes once. One with children may do so after a replan, and when that fails after each further
+        // one.
         let execute_calls = nodes.saturating_add(may_have_children.saturating_mul(plans.saturating_sub(2)));
         let calls = [plan_calls, execute_calls, aggregate_calls];
         let sum = |each: [Option<u64>; 3]| {

@@ -150,7 +150,7 @@ payloads! {
         /// Why, for failures, pauses and cancellations.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// True when the run ended with less than was asked for.
+        /// True if the run ended as partial: work was lost to a failure, a limit or a budget.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         partial: bool,
     }
@@ -191,7 +191,7 @@ payloads! {
         /// From 0 to 1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         progress: Option<f64>,
-        /// The number of the role call's attempt that this status is about, when it is not the first.
+        /// The attempt number of the role call that this status is about, if it is not the first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attempt: Option<u32>,
     }
@@ -210,7 +210,7 @@ payloads! {
     NodeFailed {
         /// What went wrong.
         error: String,
-        /// True when trying again could help.
+        /// True if a retry could help.
         retryable: bool,
     }
     /// Payload of `tree.plan_created`.
@@ -305,8 +305,8 @@ payloads! {
         /// True for the artifact to read first.
         #[serde(default)]
         is_primary: bool,
-        /// The beginning of the document, at most [`SNIPPET_BYTES`](crate::limits::SNIPPET_BYTES): what a parent is
-        /// shown of it.
+        /// The beginning of the document, at most [`SNIPPET_BYTES`](crate::limits::SNIPPET_BYTES), which the parent
+        /// sees.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         snippet: Option<String>,
     }
@@ -370,9 +370,9 @@ payloads! {
         budget: String,
         /// Its limit.
         limit: u64,
-        /// What was used when it tripped.
+        /// What was used when it was exhausted.
         used: u64,
-        /// What is kept of the rest for aggregating what exists; `used` and this make up the limit.
+        /// What is kept of the rest for aggregation. `used` plus this is the limit.
         #[serde(default)]
         reserved: u64,
     }
@@ -430,7 +430,7 @@ payloads! {
     }
     /// Payload of `tree.tool_call_requested`.
     ToolCallRequested {
-        /// Names the call within the node, so that its result can be told apart.
+        /// Identifies the call within the node, so that its result can be matched.
         call_id: String,
         /// The tool.
         tool_name: String,
@@ -453,7 +453,7 @@ payloads! {
         call_id: String,
         /// The tool.
         tool_name: String,
-        /// True when it worked.
+        /// True if it worked.
         ok: bool,
         /// What it returned, shortened.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -477,7 +477,7 @@ const fn yes() -> bool {
     true
 }
 
-/// Why stored text is not an event.
+/// Why a stored text is not an event.
 #[derive(Debug, thiserror::Error)]
 pub enum EventError {
     /// The type is not one of [`EventBody::TYPES`].

@@ -1,4 +1,4 @@
-//! The tree of a run at one seq: what the graph projection holds and what viewers are sent.
+//! The tree of a run at one seq: the content of the graph projection, as users receive it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -18,19 +18,19 @@ pub struct GraphSnapshot {
     pub run_id: RunId,
     /// The last event that is reflected; 0 for an empty log.
     pub seq: u64,
-    /// Where the run stands.
+    /// The status of the run.
     pub status: RunStatus,
-    /// True when it ended with less than was asked for.
+    /// True if it ended as partial: work was lost to a failure, a limit or a budget.
     pub partial: bool,
     /// In order of creation, the root first.
     pub nodes: Vec<GraphNode>,
 }
 
-/// A graph after some event, as far as what is derived from it needs to look.
+/// A graph after some event, as far as derived data needs it.
 pub trait GraphView {
-    /// Where the run stands.
+    /// The status of the run.
     fn status(&self) -> RunStatus;
-    /// True when the run ended with less than was asked for.
+    /// True if the run ended as partial: work was lost to a failure, a limit or a budget.
     fn partial(&self) -> bool;
     /// Nodes in the graph.
     fn node_count(&self) -> u64;
@@ -40,7 +40,7 @@ pub trait GraphView {
     fn node(&self, id: NodeId) -> Option<&GraphNode>;
 }
 
-/// One node of the tree. What only some nodes have is boxed: drivers hold many nodes.
+/// One node of the tree. Fields that only some nodes have are boxed, because drivers hold many nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GraphNode {
@@ -167,7 +167,7 @@ pub struct GraphStep {
     /// How it will be judged.
     #[serde(default)]
     pub success_criteria: Vec<String>,
-    /// Where it stands.
+    /// Its status.
     pub status: StepStatus,
     /// The node that carries it out, once there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -246,7 +246,7 @@ impl Usage {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 
-    /// The sum of both, field by field. The order of summands does not matter, also at the end of the range.
+    /// The sum of both, field by field. The order of summands does not matter, even at the end of the range.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {

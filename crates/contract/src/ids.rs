@@ -127,7 +127,7 @@ impl DocumentId {
         Self::derive(&[project.as_bytes(), path.as_bytes(), b"source"])
     }
 
-    /// What `run` keeps at `path` beside the documents of its nodes, such as a long answer of a tool.
+    /// A document that `run` keeps at `path` in addition to those of its nodes, such as a long answer of a tool.
     pub fn of_run(run: RunId, path: &str) -> Self {
         Self::derive(&[run.as_bytes(), path.as_bytes(), b"run"])
     }
@@ -145,8 +145,8 @@ impl EventId {
     const EPOCH_BITS: u32 = 22;
 
     /// The id of the event that the writer with `epoch` put at `seq`: a UUID of version 8 made of the last 60 bits of
-    /// the run's id, 22 bits of the epoch and 40 of the seq. Every event has one, so it is made of its parts rather than
-    /// of a digest: a SHA-1 for each event was a tenth of the driver's instructions.
+    /// the run's id, 22 bits of the epoch and 40 of the seq. It is composed of its parts instead of a digest, because a
+    /// SHA-1 for each event took a tenth of the driver's instructions.
     pub fn of(run: RunId, epoch: u64, seq: u64) -> Self {
         let run = run.0.as_u128() & ((1 << 60) - 1);
         let place = u128::from(epoch & ((1 << Self::EPOCH_BITS) - 1)) << Self::SEQ_BITS
@@ -156,8 +156,8 @@ impl EventId {
         Self(Uuid::from_u128(bits))
     }
 
-    /// True when this is the id of the event that the writer with `epoch` put at `seq`, also in a log from the time when
-    /// such ids were name-based (version 5).
+    /// True if this is the id of the event that the writer with `epoch` wrote at `seq`, also in old logs in which such
+    /// ids are name-based (version 5).
     pub fn is_of(self, run: RunId, epoch: u64, seq: u64) -> bool {
         let named = || Self::derive(&[run.as_bytes(), &epoch.to_be_bytes(), &seq.to_be_bytes()]);
         self == Self::of(run, epoch, seq) || (self.0.get_version_num() == 5 && self == named())

@@ -28,18 +28,18 @@ pub const JSON_BYTES: usize = 256 * 1024;
 pub const TAIL_PREVIEW_BYTES: usize = 512;
 /// Bytes of a document's beginning that its event carries.
 pub const SNIPPET_BYTES: usize = 600;
-/// Bytes of one gRPC message in either direction, but for an answer that holds a graph.
+/// Bytes of one gRPC message in either direction, except an answer that holds a graph.
 pub const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
-/// Bytes of an answer that holds a graph: some 300,000 nodes. A node of a run without text of note takes 880 bytes.
+/// Bytes of an answer that holds a graph: about 300,000 nodes. A node with little text takes 880 bytes.
 pub const GRAPH_BYTES: usize = 256 * 1024 * 1024;
 /// Rows of a page when the client names no size.
 pub const PAGE_DEFAULT: usize = 100;
-/// Rows of a page at the most.
+/// Maximum of rows of a page.
 pub const PAGE_MAX: usize = 1_000;
 /// Projects that a run's context may name.
 pub const CONTEXT_PROJECTS: usize = 32;
-/// Tokens, millionths of a dollar or milliseconds that one model call may report: far more than any can use, and so
-/// little that the sums of a run stay exact wherever they are counted.
+/// Maximum of tokens, millionths of a dollar or milliseconds that one model call may report. It is far more than a call
+/// can use, and small enough that the sums of a run stay exact wherever they are counted.
 pub const USAGE: u64 = 1_000_000_000_000;
 /// Bytes of a run's display name.
 pub const DISPLAY_NAME_BYTES: usize = 256;

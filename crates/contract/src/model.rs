@@ -29,7 +29,7 @@ impl ProviderKind {
 }
 
 named_enum! {
-    /// How much a model is expected to be able to do.
+    /// The expected ability of a model.
     Profile {
         /// Small work.
         Fast = "fast",
@@ -74,7 +74,7 @@ impl ModelName {
 /// What the `model` of a run means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelChoice {
-    /// Nothing was named: what the role services have as their default.
+    /// No model was named: the default of the role services.
     Default,
     /// The rule-based model.
     Offline,
@@ -111,7 +111,7 @@ impl ModelChoice {
         }
     }
 
-    /// False for what every role service has, without any key.
+    /// False for models that every role service has without a key.
     pub const fn may_lack_a_key(&self) -> bool {
         !matches!(self, Self::Offline | Self::Scripted(_))
     }
@@ -131,7 +131,7 @@ named_enum! {
     }
 }
 
-/// A model that cannot be used, and what to do about it. Never holds a key.
+/// A model that cannot be used, and what to do about it. It never contains a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelProblem {

@@ -1,4 +1,4 @@
-//! The three role contracts: what planner, executor and aggregator are told and what they may answer.
+//! The three role contracts: the inputs of planner, executor and aggregator, and their valid answers.
 //!
 //! An answer that breaks a rule is a typed failure of the call, never a half-used result.
 
@@ -26,7 +26,7 @@ use crate::ids::{DocumentId, NodeId, RunId};
 use crate::limits;
 use crate::status::named_enum;
 
-/// What every role call says about its node and run.
+/// What every role call contains about its node and run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallContext {
@@ -136,7 +136,7 @@ impl RoleError {
         Self { kind, message: message.into() }
     }
 
-    /// True when making the call again could help.
+    /// True if a retry could help.
     pub const fn retryable(&self) -> bool {
         !matches!(self.kind, RoleErrorKind::Rejected)
     }

@@ -1,4 +1,4 @@
-//! What a run is asked to do, and how it is listed.
+//! The specification of a run, and its row in lists.
 
 use std::collections::BTreeMap;
 
@@ -103,9 +103,9 @@ pub struct RunSummary {
     pub run_id: RunId,
     /// What was asked for.
     pub spec: RunSpec,
-    /// Where it stands.
+    /// Its status.
     pub status: RunStatus,
-    /// True when it ended with less than was asked for.
+    /// True if it ended as partial: work was lost to a failure, a limit or a budget.
     pub partial: bool,
     /// The root of its tree.
     pub root_node_id: NodeId,

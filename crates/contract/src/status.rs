@@ -38,7 +38,7 @@ macro_rules! named_enum {
 pub(crate) use named_enum;
 
 named_enum! {
-    /// Where a run stands. `completed`, `failed` and `cancelled` are final.
+    /// The status of a run. `completed`, `failed` and `cancelled` are final.
     RunStatus {
         /// Written, not yet claimed by a driver.
         Queued = "queued",
@@ -56,7 +56,7 @@ named_enum! {
 }
 
 impl RunStatus {
-    /// True when nothing will be appended any more.
+    /// True if nothing will be appended any more.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
@@ -87,7 +87,7 @@ named_enum! {
 }
 
 impl NodeStatus {
-    /// True when the node has ended.
+    /// True if the node has ended.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
@@ -104,7 +104,7 @@ named_enum! {
 }
 
 named_enum! {
-    /// Where a step of a plan stands.
+    /// The status of a step of a plan.
     StepStatus {
         /// Its band has not opened, or it waits for a free place.
         Pending = "pending",
@@ -120,7 +120,7 @@ named_enum! {
 }
 
 impl StepStatus {
-    /// True when the step has ended.
+    /// True if the step has ended.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
@@ -131,7 +131,7 @@ named_enum! {
     Outcome {
         /// Everything that was asked for.
         Success = "success",
-        /// What could be had: a child failed, or a guard or budget tripped.
+        /// Only a part: a child failed, or a limit or budget was reached.
         Partial = "partial",
     }
 }

@@ -1,4 +1,4 @@
-//! Points in time. The contract has no clock: whoever calls passes the time in.
+//! Points in time. The contract has no clock: callers pass the time in.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Microseconds since the Unix epoch, UTC: Postgres' own resolution, so that nothing is lost on the way
+/// Microseconds since the Unix epoch, UTC. This is Postgres' own resolution, so nothing is lost on the way
 /// through the log. JSON form: RFC 3339 with six fractional digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
@@ -35,7 +35,7 @@ impl Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A time that the calendar cannot hold is shown as its nearest end: showing must never fail.
+        // A time beyond the calendar is shown as its nearest end, because showing must never fail.
         let micros = self.0.clamp(-62_135_596_800_000_000, 253_402_300_799_999_999);
         let at =
             OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000).map_err(|_| fmt::Error)?;

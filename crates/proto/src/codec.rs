@@ -6,10 +6,10 @@ use prost::Message;
 use tonic::codec::{BufferSettings, Codec};
 use tonic_prost::{ProstDecoder, ProstEncoder};
 
-/// Bytes that a call is given at first for each direction. They grow with what is said. tonic's own 8 KiB are most of
-/// what a driver or a gateway holds for a call that is open and silent, and calls of models are silent for long.
+/// Initial size of a call's buffer in each direction; it grows as needed. tonic's default of 8 KiB would be most of the
+/// memory that a driver or gateway needs for an open, silent call, and calls of models are silent for long.
 const BUFFER_BYTES: usize = 512;
-/// Bytes that are gathered before they are handed on; tonic's own.
+/// Bytes that are gathered before they are sent on; tonic's default.
 const YIELD_BYTES: usize = 32 * 1024;
 
 /// Protobuf by prost, with small buffers.

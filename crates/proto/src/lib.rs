@@ -1,7 +1,7 @@
-//! The wire contract: generated protobuf and gRPC code, and its conversions to and from the contract crate.
+//! The wire contract: generated protobuf and gRPC code, and its conversion to and from the contract crate.
 //!
-//! [`Wire`] is the one way across: `value.to_wire()` and `Value::from_wire(message)?`. Handlers convert, make one
-//! call, and convert back.
+//! All conversions use [`Wire`]: `value.to_wire()` and `Value::from_wire(message)?`. Handlers convert, make one call,
+//! and convert back.
 
 mod codec;
 mod events;
@@ -20,7 +20,7 @@ pub mod v1 {
     tonic::include_proto!("treeagent.v1");
 }
 
-/// What only the cluster itself calls.
+/// The services that only the cluster itself calls.
 pub mod internal {
     /// The role services, generated from `proto/treeagent/internal/v1`.
     #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]

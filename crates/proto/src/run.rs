@@ -76,7 +76,7 @@ budgets!(
     max_tokens, max_cost_micros, max_tool_calls
 );
 
-/// What was asked for, as runs and their first events carry it, without the display name and the labels.
+/// The specification as runs and their first events carry it, without the display name and the labels.
 pub(crate) fn spec(
     objective: String,
     strategy: i32,

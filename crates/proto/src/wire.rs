@@ -6,9 +6,9 @@ use tree_agent_contract::ids::*;
 use tree_agent_contract::rare::Rare;
 use tree_agent_contract::time::Timestamp;
 
-/// A contract type that has a form on the wire.
+/// A contract type with a wire form.
 pub trait Wire: Sized {
-    /// The generated type, as it stands in a message's field.
+    /// The generated type of a message's field.
     type Pb;
 
     /// To the wire; always possible.
@@ -44,8 +44,8 @@ macro_rules! same {
 }
 same!(bool, u32, u64, f64);
 
-/// Postgres cannot hold the NUL character. It is replaced where text enters, so that what a process holds in memory and
-/// what the log holds are the same.
+/// Postgres cannot store the NUL character. It is replaced where text enters, so that a process and the log have the
+/// same text.
 impl Wire for String {
     type Pb = String;
     fn to_wire(&self) -> String {
@@ -60,7 +60,7 @@ macro_rules! ids {
     ($($t:ty),*) => {$(
         impl Wire for $t {
             type Pb = String;
-            // What `to_string` gives, without the machinery of formatting: each event has several.
+            // The same as `to_string`, without the cost of formatting, because each event has several ids.
             fn to_wire(&self) -> String { self.0.hyphenated().encode_lower(&mut [0; 36]).to_owned() }
             fn from_wire(pb: String) -> Result<Self, FieldError> { <$t>::parse_field("", &pb) }
         }
@@ -181,7 +181,7 @@ fn value_from_wire(value: prost_types::Value) -> Result<Value, FieldError> {
     })
 }
 
-/// Protobuf's JSON numbers are doubles; whole ones within 2^53 become integers again, so that a count stays `7`.
+/// Protobuf's JSON numbers are doubles. Whole numbers within 2^53 become integers again, so that a count stays `7`.
 fn number(n: f64) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if n.fract() == 0.0 && n.abs() <= EXACT {

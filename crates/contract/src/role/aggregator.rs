@@ -10,7 +10,7 @@ use crate::limits;
 use crate::result::TreeAgentResult;
 use crate::status::NodeStatus;
 
-/// How one child ended, as its parent or a later sibling is told.
+/// The outcome of a child, as its parent and later siblings see it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChildOutcome {
@@ -22,7 +22,7 @@ pub struct ChildOutcome {
     pub title: String,
     /// `completed`, `failed` or `cancelled`.
     pub status: NodeStatus,
-    /// True when it returned less than was asked for.
+    /// True if its result is partial.
     pub partial: bool,
     /// Its envelope, when it completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,7 +35,7 @@ pub struct ChildOutcome {
     pub artifacts: Vec<ArtifactRef>,
 }
 
-/// What the children amount to.
+/// What the results of the children amount to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Synthesis {
@@ -60,11 +60,11 @@ pub struct AggregatorNext {
     pub replan_reason: Option<String>,
 }
 
-/// What an aggregator answers.
+/// The answer of an aggregator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AggregatorOutput {
-    /// What the children amount to.
+    /// What the results of the children amount to.
     pub synthesis: Synthesis,
     /// What it made.
     #[serde(default)]
@@ -78,7 +78,7 @@ pub struct AggregatorOutput {
     pub scratchpad: ScratchpadDraft,
 }
 
-/// What an aggregator is told.
+/// The input of an aggregator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AggregateInput {
@@ -88,7 +88,7 @@ pub struct AggregateInput {
     pub plan_summary: String,
     /// Every child, in the order of the plans: completed, failed and cancelled ones.
     pub children: Vec<ChildOutcome>,
-    /// The budget that ran out, when the result will be partial because of it.
+    /// The exhausted budget, if the result will be partial because of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exhausted_budget: Option<String>,
 }

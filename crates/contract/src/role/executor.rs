@@ -100,7 +100,7 @@ pub struct ResultDraft {
     pub parent_hint: ParentHintDraft,
 }
 
-/// What an executor answers.
+/// The answer of an executor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutorOutput {
@@ -116,7 +116,7 @@ pub struct ExecutorOutput {
     pub scratchpad: ScratchpadDraft,
 }
 
-/// What an executor is told.
+/// The input of an executor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecuteInput {
@@ -139,7 +139,7 @@ impl ExecutorOutput {
     }
 }
 
-/// The rules that executor and aggregator share: artifacts are whole, and labels that are named exist.
+/// The rules that executor and aggregator share: artifacts are complete, and labels that are named exist.
 pub(super) fn check_returned(artifacts: &[ArtifactDraft], result: &ResultDraft, c: &mut Checks) {
     c.range("artifacts", artifacts.len() as u64, 0..=limits::ARTIFACTS as u64);
     let mut labels = BTreeSet::new();

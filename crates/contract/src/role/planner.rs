@@ -85,7 +85,7 @@ pub struct PlanDraft {
     pub bands: Vec<BandDraft>,
 }
 
-/// What a planner answers.
+/// The answer of a planner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannerOutput {
@@ -103,7 +103,7 @@ pub struct PlannerOutput {
     pub scratchpad: ScratchpadDraft,
 }
 
-/// A step of an earlier plan of the same node, told to the planner when it plans again.
+/// A step of an earlier plan of the same node. The planner receives it when it plans again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PriorStep {
@@ -117,7 +117,7 @@ pub struct PriorStep {
     pub summary: String,
 }
 
-/// What a planner is told.
+/// The input of a planner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanInput {

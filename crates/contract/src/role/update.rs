@@ -1,4 +1,4 @@
-//! What a role streams while it works.
+//! The updates that a role streams while it works.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,12 +26,12 @@ pub enum RoleUpdate {
     ToolCallResult(ToolCallResult),
     /// Tokens or money were used.
     Usage(UsageRecorded),
-    /// Nothing but a sign of life; not an event.
+    /// Only a sign of life; not an event.
     Heartbeat,
 }
 
 impl RoleUpdate {
-    /// Checks the size of everything that would stand in an event or a document.
+    /// Checks the size of everything that would become part of an event or a document.
     pub fn validate(&self) -> Result<(), Invalid> {
         let mut c = Checks::default();
         match self {
