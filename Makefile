@@ -11,7 +11,7 @@ REPLICAS ?= 1
 PROFILE ?= release
 export REPLICAS PROFILE
 
-.PHONY: help setup demo dev web web-test web-screenshots web-bench cluster cluster-down bench test test-faults test-model soak lint fmt
+.PHONY: help setup demo dev install web web-test web-screenshots web-bench cluster cluster-down bench test test-faults test-model soak lint fmt
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -24,6 +24,11 @@ demo: ## run once over a folder of documents, in one process: DIR=… OBJECTIVE=
 
 dev: web ## start the server and the web UI in one process, http://127.0.0.1:7400
 	@cargo run --quiet --package tree-agent-cli --bin tree-agent -- dev
+
+install: web ## build the program with the web UI in it and install it, into ~/.cargo/bin or PREFIX=…
+	@# The UI is embedded when the server is compiled, so it must exist by then.
+	@test -f web/dist/index.html || { echo 'install: the web UI was not built' >&2; exit 1; }
+	@cargo install --locked --path crates/cli $(if $(PREFIX),--root '$(PREFIX)')
 
 web: ## build the web UI, which the next build of the server embeds
 	@if [ -f web/package.json ]; then scripts/setup --web && npm --prefix web run --silent build; fi

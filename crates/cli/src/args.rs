@@ -1,19 +1,22 @@
 //! The command line's shape.
 
 use clap::{Args, Parser, Subcommand};
+use colorchoice_clap::Color;
 use tree_agent_runtime::channel::ConnectArgs;
 use tree_agent_runtime::credentials::TokenArgs;
 
 use crate::commands::{
-    cancel, completions, dev, doc, events, graph, import, log, migrate, projects, rebuild, run, runs, verify,
-    watch,
+    cancel, completions, delete, dev, doc, events, graph, import, log, migrate, projects, rebuild, result,
+    run, runs, status, verify, watch,
 };
 use crate::exit;
 use crate::output::Format;
 
-/// Gives an objective to a tree of agents and watches it grow.
+/// Answers questions that need more than one step: an objective becomes a tree of agents that plan, read documents and
+/// write down what they found.
 #[derive(Debug, Parser)]
-#[command(name = "tree-agent", version, after_help = exit::HELP, propagate_version = true)]
+#[command(name = "tree-agent", version, after_help = START, after_long_help = exit::HELP, propagate_version = true)]
+#[command(max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -21,10 +24,18 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+const START: &str = "\
+To begin:
+  tree-agent run --local --dir ./docs \"How does the lease work?\"   without a server
+  tree-agent dev                                                  a server with a web UI
+
+--help shows more, also of a command: tree-agent run --help";
+
 /// Flags of every command.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The server that commands talk to
+    /// The server
     #[arg(
         long,
         global = true,
@@ -33,14 +44,19 @@ pub(crate) struct Global {
         default_value = "http://127.0.0.1:7400"
     )]
     pub(crate) server: String,
-    /// What stdout looks like; with jsonl there is one JSON object a line and nothing else
-    #[arg(short, long, global = true, value_enum, default_value_t = Format::Human)]
+    /// The form of the output on stdout
+    #[arg(short, long, global = true, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
+    /// Print the result and errors only: no progress, no notes
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) color: Color,
     #[command(flatten)]
     pub(crate) token: TokenArgs,
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
-    /// What is logged on stderr, such as info or tree_agent_driver=debug,info [default: warn; dev: info]
+    /// What to log on stderr, such as info or tree_agent_driver=debug,info [default: warn; dev: info]
     #[arg(long, global = true, value_name = "FILTER", env = "TREE_AGENT_LOG")]
     pub(crate) log: Option<String>,
 }
@@ -48,21 +64,28 @@ pub(crate) struct Global {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Dev(Box<dev::Dev>),
+    // Runs
     Run(Box<run::Run>),
     Watch(watch::Watch),
-    Runs(runs::Runs),
+    Result(result::GetResult),
+    Runs(Box<runs::Runs>),
     Graph(graph::Graph),
     Events(events::Events),
-    Doc(doc::Doc),
     Cancel(cancel::Cancel),
+    Delete(delete::Delete),
+    // Documents
     Import(import::Import),
     Projects(projects::Projects),
+    Doc(doc::Doc),
+    // The server
+    Dev(Box<dev::Dev>),
+    Status(status::Status),
+    Completions(completions::Completions),
+    // The store
     Migrate(migrate::Migrate),
     Verify(verify::Verify),
-    Log(Box<log::Log>),
     Rebuild(rebuild::Rebuild),
-    Completions(completions::Completions),
+    Log(Box<log::Log>),
 }
 
 #[cfg(test)]
@@ -78,6 +101,6 @@ mod tests {
 
     #[test]
     fn help_shows_the_exit_codes() {
-        assert!(Cli::command().render_help().to_string().contains("130  interrupted"));
+        assert!(Cli::command().render_long_help().to_string().contains("130  interrupted"));
     }
 }

@@ -1,6 +1,10 @@
 //! Talking to a server.
 
+mod find;
+pub(crate) mod list;
+pub(crate) mod reconnect;
 pub(crate) mod watch;
+pub(crate) mod watch_runs;
 
 use std::time::Duration;
 
@@ -13,6 +17,7 @@ use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
 use tree_agent_proto::v1::project_service_client::ProjectServiceClient;
 use tree_agent_proto::v1::run_service_client::RunServiceClient;
+use tree_agent_proto::v1::server_service_client::ServerServiceClient;
 use tree_agent_runtime::channel::{ConnectError, Connector, Peers};
 use tree_agent_runtime::credentials::Credentials;
 
@@ -50,6 +55,11 @@ impl Client {
         Ok(Self { channel, credentials: connector.credentials().clone(), server: server.to_owned() })
     }
 
+    /// The server service.
+    pub(crate) fn server_info(&self) -> ServerServiceClient<Peers> {
+        ServerServiceClient::new(self.channel.clone())
+    }
+
     /// The run service.
     pub(crate) fn runs(&self) -> RunServiceClient<Peers> {
         RunServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
@@ -65,6 +75,11 @@ impl Client {
     /// The project service.
     pub(crate) fn projects(&self) -> ProjectServiceClient<Peers> {
         ProjectServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    /// The URL of the server.
+    pub(crate) fn server(&self) -> &str {
+        &self.server
     }
 
     /// The token that calls show now.
@@ -101,7 +116,7 @@ impl Client {
                 Ok(answer) => return Ok(answer.into_inner()),
                 Err(status) if is_transient(&status) && attempt < ATTEMPTS => {
                     tracing::debug!(%status, attempt, "call failed; trying again");
-                    tokio::time::sleep(watch::jittered(Duration::from_millis(100), attempt)).await;
+                    tokio::time::sleep(reconnect::jittered(Duration::from_millis(100), attempt)).await;
                     attempt += 1;
                 }
                 Err(status) if is_transient(&status) => {
@@ -129,8 +144,7 @@ impl Client {
     /// The project that `key` means: an id when it looks like one and exists, else a name. It must exist.
     pub(crate) async fn existing_project(&self, key: &str) -> Result<pb::Project, CliError> {
         if let Ok(id) = key.parse::<ProjectId>() {
-            let by_id = pb::get_project_request::Key::ProjectId(id.to_wire());
-            if let Some(project) = self.get_project(by_id).await? {
+            if let Some(project) = self.project_by_id(id).await? {
                 return Ok(project);
             }
         }
@@ -139,6 +153,11 @@ impl Client {
                 "project {key:?} does not exist; `tree-agent projects` lists those that do"
             ))
         })
+    }
+
+    /// The project with this id.
+    pub(crate) async fn project_by_id(&self, id: ProjectId) -> Result<Option<pb::Project>, CliError> {
+        self.get_project(pb::get_project_request::Key::ProjectId(id.to_wire())).await
     }
 
     /// The project with this name.

@@ -69,8 +69,19 @@ pub(crate) struct Access {
     pub(crate) connector: Connector,
 }
 
+/// What happens to runs of the data directory that an earlier process did not finish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unfinished {
+    /// They are resumed.
+    Resume,
+    /// They stay as they are.
+    LeaveAlone,
+}
+
 /// The four services at work.
 pub(crate) struct Cluster {
+    /// Unfinished runs that stay as they are.
+    pub(crate) left_alone: usize,
     /// The model of runs that name none.
     pub(crate) model: String,
     address: SocketAddr,
@@ -86,6 +97,7 @@ impl Cluster {
         model: &str,
         embedded: &Embedded,
         access: &Access,
+        unfinished: Unfinished,
     ) -> Result<Self, CliError> {
         // Before anything is bound.
         let mut problems = Problems::default();
@@ -108,8 +120,14 @@ impl Cluster {
         role.check_keys().await.map_err(|e| CliError::Usage(e.message))?;
         let door = bind(listen).await.map_err(|e| CliError::Usage(chain(&e)))?;
         let address = door.local_addr()?;
-        let store: Arc<dyn Store> =
-            Arc::new(EmbeddedStore::open(data_dir).await.map_err(|e| CliError::Usage(chain(&e)))?);
+        let store = EmbeddedStore::open(data_dir).await.map_err(|e| CliError::Usage(chain(&e)))?;
+        let left_alone = match unfinished {
+            Unfinished::Resume => 0,
+            Unfinished::LeaveAlone => {
+                store.set_unfinished_aside().await.map_err(|e| CliError::Other(chain(&e)))?
+            }
+        };
+        let store: Arc<dyn Store> = Arc::new(store);
         let fanout: Arc<dyn Fanout> = Arc::new(InProcessFanout::new());
         let (planner, planners) = role_listener().await?;
         let (executor, executors) = role_listener().await?;
@@ -168,7 +186,7 @@ impl Cluster {
             let served = tree_agent_planner::serve(planner_config, store, fanout, planner, stop).await;
             served.map_err(|e| stopped("planner", &e))
         });
-        Ok(Self { model, address, shutdown, services })
+        Ok(Self { left_alone, model, address, shutdown, services })
     }
 
     /// What clients on this machine use as `--server`.

@@ -2,6 +2,7 @@
 
 pub(crate) mod cancel;
 pub(crate) mod completions;
+pub(crate) mod delete;
 pub(crate) mod dev;
 pub(crate) mod doc;
 mod estimate;
@@ -13,8 +14,10 @@ pub(crate) mod log;
 pub(crate) mod migrate;
 pub(crate) mod projects;
 pub(crate) mod rebuild;
+pub(crate) mod result;
 pub(crate) mod run;
 pub(crate) mod runs;
+pub(crate) mod status;
 mod store;
 mod text_files;
 pub(crate) mod verify;

@@ -12,7 +12,7 @@ pub(crate) enum Exit {
     Success = 0,
     /// Something inside tree-agent went wrong.
     Internal = 1,
-    /// What was asked for is not possible: bad flags, bad input, something named that does not exist.
+    /// What was asked for is not possible: bad flags or input, or something named that does not exist.
     Usage = 2,
     /// The run failed.
     RunFailed = 3,
@@ -20,11 +20,11 @@ pub(crate) enum Exit {
     RunCancelled = 4,
     /// The server could not be reached, or the connection was lost for good.
     Disconnected = 5,
-    /// A log or what is derived from it is not what it must be.
+    /// `verify` or `rebuild` found something wrong.
     Unsound = 6,
-    /// The server asks for a token, or did not accept the one it was shown.
+    /// The server needs a token, or did not accept the one that was sent.
     Unauthorized = 7,
-    /// Ctrl-C or SIGTERM: the command stopped, the run goes on.
+    /// Ctrl-C or SIGTERM: the command stopped, the run continues.
     Interrupted = 130,
 }
 
@@ -37,9 +37,9 @@ Exit codes:
     3  the run failed
     4  the run was cancelled
     5  the server is unreachable, or the connection was lost for good
-    6  verify or rebuild found something that is not what it must be
-    7  the server asks for a token, or did not accept the one it was shown
-  130  interrupted (Ctrl-C, SIGTERM); a watched run goes on";
+    6  verify or rebuild found something wrong
+    7  the server needs a token, or did not accept the one that was sent
+  130  interrupted (Ctrl-C, SIGTERM); a watched run continues";
 
 impl Exit {
     /// The exit code of a command that waited for a run which ended with `status`.

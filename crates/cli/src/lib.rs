@@ -7,16 +7,21 @@ mod args;
 mod client;
 mod cluster;
 mod commands;
+mod complete;
 mod error;
 mod exit;
 mod output;
+mod value;
 mod view;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tree_agent_runtime::channel::Connector;
 use tree_agent_runtime::config::Problems;
+use tree_agent_runtime::shutdown;
 use tree_agent_runtime::telemetry::{self, LogFormat};
 
 use crate::args::{Cli, Command, Global};
@@ -24,11 +29,14 @@ use crate::client::Client;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::view::live::{LogWriter, restore_terminal};
 
 /// Parses the arguments, does what they say, and reports how it went.
 pub fn main() -> ExitCode {
     tree_agent_security::install_crypto_provider();
+    complete::answer_shell();
     let cli = Cli::parse();
+    cli.global.color.write_global();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -43,10 +51,7 @@ pub fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) if error.is_broken_pipe() => Exit::Success.into(),
         Err(error) => {
-            eprintln!("error: {error}");
-            if let Some(hint) = error.hint() {
-                eprintln!("  hint: {hint}");
-            }
+            error.print();
             error.exit().into()
         }
     }
@@ -67,27 +72,36 @@ impl Context {
     }
 }
 
+/// A token that is cancelled at the first Ctrl-C or SIGTERM. A second one restores the terminal and ends the process.
+fn interrupt() -> Result<CancellationToken, CliError> {
+    Ok(shutdown::signal_with(restore_terminal)?)
+}
+
 async fn start(cli: Cli) -> Result<Exit, CliError> {
-    let Global { server, output, token, connect, log } = cli.global;
+    let Global { server, output, quiet, token, connect, log, color: _ } = cli.global;
     let filter = match &cli.command {
         _ if log.is_some() => log.unwrap_or_default(),
         Command::Dev(_) => "info,refinery_core=warn".to_owned(),
         _ => "warn".to_owned(),
     };
-    let _telemetry =
-        telemetry::init("cli", &filter, LogFormat::Text).map_err(|e| CliError::Usage(e.to_string()))?;
+    let writer = BoxMakeWriter::new(|| LogWriter);
+    let _telemetry = telemetry::init_to("cli", &filter, LogFormat::Text, writer)
+        .map_err(|e| CliError::Usage(e.to_string()))?;
     let mut problems = Problems::default();
     let connector = connect.check(&mut problems).with_credentials(token.check(&mut problems));
     problems.finish().map_err(|e| CliError::Usage(e.to_string()))?;
-    let context = Context { server, connector, out: Output::detect(output) };
+    let context = Context { server, connector, out: Output::detect(output, quiet) };
     match cli.command {
         Command::Dev(dev) => dev.run(&context).await,
         Command::Run(run) => run.run(&context).await,
         Command::Watch(watch) => watch.run(&context).await,
         Command::Runs(runs) => runs.run(&context).await,
+        Command::Result(result) => result.run(&context).await,
         Command::Graph(graph) => graph.run(&context).await,
         Command::Events(events) => events.run(&context).await,
         Command::Doc(doc) => doc.run(&context).await,
+        Command::Delete(delete) => delete.run(&context).await,
+        Command::Status(status) => status.run(&context).await,
         Command::Cancel(cancel) => cancel.run(&context).await,
         Command::Import(import) => import.run(&context).await,
         Command::Projects(projects) => projects.run(&context).await,

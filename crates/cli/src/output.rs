@@ -1,4 +1,4 @@
-//! Where words go: results to stdout, everything else to stderr.
+//! Where words go: the answer to stdout, everything else to stderr.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -6,14 +6,20 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::error::CliError;
+use crate::view::live::{Live, print_above};
 use crate::view::paint::Palette;
+use crate::view::printable;
+use crate::view::table::{Cell, Table};
 
 /// The form of what is printed on stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
-    Human,
-    /// One JSON object a line, and nothing else.
+    /// Text and tables for people
+    #[value(alias = "human")]
+    Table,
+    /// One JSON value when the command is done: an array for a list
+    Json,
+    /// One JSON object a line, as they come
     Jsonl,
 }
 
@@ -21,18 +27,29 @@ pub(crate) enum Format {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     format: Format,
+    quiet: bool,
+    stdout: Stream,
+    stderr: Stream,
+}
+
+/// What is known of one output.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
     terminal: bool,
     palette: Palette,
 }
 
 impl Output {
-    /// Looks at stdout and the environment: colour only on a terminal, and not when `NO_COLOR` is set.
-    pub(crate) fn detect(format: Format) -> Self {
-        let terminal = io::stdout().is_terminal();
-        let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
-        let dumb = std::env::var_os("TERM").is_some_and(|v| v == "dumb");
-        let palette = Palette { colour: terminal && !no_color && !dumb };
-        Self { format, terminal: terminal && !dumb, palette }
+    /// Looks at both outputs and the environment.
+    pub(crate) fn detect(format: Format, quiet: bool) -> Self {
+        let stdout = Stream { terminal: io::stdout().is_terminal(), palette: Palette::of(&io::stdout()) };
+        let stderr = Stream { terminal: io::stderr().is_terminal(), palette: Palette::of(&io::stderr()) };
+        Self { format, quiet, stdout, stderr }
+    }
+
+    /// True for `-o json` and `-o jsonl`.
+    pub(crate) fn is_json(&self) -> bool {
+        self.format != Format::Table
     }
 
     /// True for `-o jsonl`.
@@ -40,44 +57,189 @@ impl Output {
         self.format == Format::Jsonl
     }
 
-    /// True when a tree can be drawn: human output on a terminal that can move its cursor.
+    /// True for `--quiet`.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// True when a tree can be drawn on stderr: on a terminal that can move its cursor.
     pub(crate) fn can_draw(&self) -> bool {
-        self.terminal && self.format == Format::Human
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+        self.stderr.terminal && !dumb
     }
 
     /// True when stdout is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
-        self.terminal
+        self.stdout.terminal
+    }
+
+    /// The width of stdout; without limit unless it is a terminal.
+    pub(crate) fn columns(&self) -> usize {
+        if self.stdout.terminal { Live::window().0 } else { usize::MAX }
     }
 
     /// The colours of stdout.
     pub(crate) fn palette(&self) -> Palette {
-        self.palette
+        self.stdout.palette
+    }
+
+    /// The colours of stderr.
+    pub(crate) fn progress_palette(&self) -> Palette {
+        self.stderr.palette
     }
 
     /// Prints one line for people on stdout.
     pub(crate) fn line(&self, text: impl AsRef<str>) -> Result<(), CliError> {
-        let mut line = text.as_ref().to_owned();
+        let mut line = printable::coloured(text.as_ref());
         line.push('\n');
         Ok(io::stdout().lock().write_all(line.as_bytes())?)
     }
 
-    /// Prints text for people on stdout as it is, at once.
-    pub(crate) fn text(&self, text: impl AsRef<str>) -> Result<(), CliError> {
+    /// Prints a part of a document on stdout, at once: without control characters on a terminal, byte for byte elsewhere.
+    pub(crate) fn document(&self, text: &str) -> Result<(), CliError> {
         let mut out = io::stdout().lock();
-        out.write_all(text.as_ref().as_bytes())?;
+        if self.stdout.terminal {
+            out.write_all(printable::many_lines(text).as_bytes())?;
+        } else {
+            out.write_all(text.as_bytes())?;
+        }
         Ok(out.flush()?)
     }
 
-    /// Prints one JSON object as a line on stdout.
-    pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), CliError> {
-        let text = serde_json::to_string(value)
-            .map_err(|e| CliError::Other(format!("cannot print as JSON: {e}")))?;
-        self.line(text)
+    /// Prints a whole document on stdout; a terminal gets a line end after the last line.
+    pub(crate) fn whole_document(&self, text: &str) -> Result<(), CliError> {
+        if self.stdout.terminal && !text.ends_with('\n') {
+            return self.document(&format!("{text}\n"));
+        }
+        self.document(text)
     }
 
-    /// Says something about the work on stderr. A stderr that is gone is nothing to fail for.
-    pub(crate) fn note(&self, text: impl AsRef<str>) {
-        let _ = writeln!(io::stderr().lock(), "{}", text.as_ref());
+    /// Prints a script or a diagram for another program on stdout.
+    pub(crate) fn script(&self, text: &str) -> Result<(), CliError> {
+        let mut out = io::stdout().lock();
+        out.write_all(text.trim_end().as_bytes())?;
+        Ok(out.write_all(b"\n")?)
     }
+
+    /// Prints one JSON value on stdout: on one line for `-o jsonl`, indented for `-o json`.
+    pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), CliError> {
+        let text = if self.is_jsonl() { json_line(value)? } else { json_indented(value)? };
+        self.write_json(&text)
+    }
+
+    /// Prints one JSON value on one line of stdout, whatever the format.
+    pub(crate) fn json_line(&self, value: &impl Serialize) -> Result<(), CliError> {
+        self.write_json(&json_line(value)?)
+    }
+
+    /// A list that is printed item by item; only used with `-o json` and `-o jsonl`.
+    pub(crate) fn list(&self) -> List<'_> {
+        List { out: self, items: 0 }
+    }
+
+    fn write_json(&self, text: &str) -> Result<(), CliError> {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        Ok(out.write_all(b"\n")?)
+    }
+
+    /// Says something about the work on stderr, unless `--quiet`.
+    pub(crate) fn note(&self, text: impl AsRef<str>) {
+        if !self.quiet {
+            self.warn(text);
+        }
+    }
+
+    /// Says something on stderr that the user must know. A stderr that is gone is nothing to fail for.
+    pub(crate) fn warn(&self, text: impl AsRef<str>) {
+        let mut line = printable::coloured(text.as_ref());
+        line.push('\n');
+        let _ = print_above(line.as_bytes());
+    }
+}
+
+/// A list in the making: one JSON array for `-o json`, one object a line for `-o jsonl`.
+#[must_use = "finish() ends the array"]
+pub(crate) struct List<'a> {
+    out: &'a Output,
+    items: usize,
+}
+
+impl List<'_> {
+    /// Prints the next item.
+    pub(crate) fn item(&mut self, value: &impl Serialize) -> Result<(), CliError> {
+        self.items += 1;
+        if self.out.is_jsonl() {
+            return self.out.write_json(&json_line(value)?);
+        }
+        let indented = json_indented(value)?.replace('\n', "\n  ");
+        let before = if self.items == 1 { "[\n  " } else { ",\n  " };
+        Ok(io::stdout().lock().write_all(format!("{before}{indented}").as_bytes())?)
+    }
+
+    /// Ends the list.
+    pub(crate) fn finish(self) -> Result<(), CliError> {
+        match (self.out.is_jsonl(), self.items) {
+            (true, _) => Ok(()),
+            (false, 0) => self.out.write_json("[]"),
+            (false, _) => self.out.write_json("\n]"),
+        }
+    }
+}
+
+/// The rows of a listing: a table at the end for people, JSON as they come for programs.
+pub(crate) enum Rows<'a> {
+    /// For people.
+    Table(&'a Output, Table),
+    /// For `-o json` and `-o jsonl`.
+    Json(List<'a>),
+}
+
+impl<'a> Rows<'a> {
+    /// A listing without rows.
+    pub(crate) fn new(out: &'a Output, headers: &'static [&'static str]) -> Self {
+        if out.is_json() { Self::Json(out.list()) } else { Self::Table(out, Table::new(headers)) }
+    }
+
+    /// Adds a row.
+    pub(crate) fn push<T: Serialize>(
+        &mut self,
+        item: &T,
+        cells: impl FnOnce(&T) -> Vec<Cell>,
+    ) -> Result<(), CliError> {
+        match self {
+            Self::Table(_, table) => table.push(cells(item)),
+            Self::Json(list) => list.item(item)?,
+        }
+        Ok(())
+    }
+
+    /// Prints what is still to be printed, and returns the number of rows.
+    pub(crate) fn finish(self) -> Result<usize, CliError> {
+        match self {
+            Self::Table(out, table) => {
+                for line in table.render(out.palette(), out.columns()) {
+                    out.line(line)?;
+                }
+                Ok(table.len())
+            }
+            Self::Json(list) => {
+                let items = list.items;
+                list.finish()?;
+                Ok(items)
+            }
+        }
+    }
+}
+
+fn json_line(value: &impl Serialize) -> Result<String, CliError> {
+    serde_json::to_string(value).map(printable::json).map_err(not_json)
+}
+
+fn json_indented(value: &impl Serialize) -> Result<String, CliError> {
+    serde_json::to_string_pretty(value).map(printable::json).map_err(not_json)
+}
+
+fn not_json(error: serde_json::Error) -> CliError {
+    CliError::Other(format!("cannot print as JSON: {error}"))
 }

@@ -6,6 +6,8 @@ mod line;
 pub(crate) mod lines;
 pub(crate) mod live;
 pub(crate) mod paint;
+pub(crate) mod printable;
+pub(crate) mod table;
 pub(crate) mod tree;
 pub(crate) mod usage;
 

@@ -3,12 +3,14 @@
 #[path = "support/fake.rs"]
 mod fake;
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Output, Stdio};
 
 use fake::{Call, Fake, Then, document_id, log, message, run_id};
 use serde_json::Value;
 use tonic::Status;
 use tree_agent_contract::RunStatus;
+use tree_agent_contract::event::EventBody;
 use tree_agent_testkit::ports::Port;
 
 /// Runs the program to its end.
@@ -16,6 +18,16 @@ async fn tree_agent(url: &str, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tree-agent"));
     command.args(args).env("TREE_AGENT_SERVER", url).env_remove("TREE_AGENT_LOG");
     tokio::task::spawn_blocking(move || command.output().expect("the program starts")).await.unwrap()
+}
+
+/// Runs the program to its end with `input` on stdin.
+async fn tree_agent_reading(url: &str, args: &[&str], input: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tree-agent"));
+    command.args(args).env("TREE_AGENT_SERVER", url).env_remove("TREE_AGENT_LOG");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap()
 }
 
 fn stdout(output: &Output) -> String {
@@ -58,22 +70,50 @@ async fn watch_prints_the_contract_and_resumes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn run_shows_lines_and_the_synthesis_in_a_pipe() {
+async fn in_a_pipe_the_answer_alone_goes_to_stdout() {
     let (fake, url) = Fake::serve(log(RunStatus::Completed, true), vec![]).await;
     fake.0.lock().unwrap().create_failures.push(Status::unavailable("the answer was lost"));
-    let output = tree_agent(&url, &["run", "why?", "--max-depth", "2"]).await;
+    let output =
+        tree_agent(&url, &["run", "why?", "--max-depth", "2", "--name", "Leases", "-l", "team=search"]).await;
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    let text = stdout(&output);
+    assert_eq!(stdout(&output), "# Because\n");
+    let text = stderr(&output);
     assert!(text.contains("▶ why?  [E] executing\n"), "{text}");
-    assert!(text.contains("\n# Because\n"), "{text}");
     assert!(text.contains(&format!("run {} completed", run_id())), "{text}");
     assert!(!text.contains('\x1b'), "no colour in a pipe");
-    assert!(stderr(&output).contains("the result is partial: as the script says"));
+    assert!(text.contains("the result is partial: as the script says"), "{text}");
     let created = &fake.0.lock().unwrap().created;
     assert_eq!(created.len(), 2, "asked again after the answer was lost");
     assert_eq!(created[0], created[1], "with the same request id");
     assert!(!created[0].request_id.is_empty());
     assert_eq!(created[0].budgets.as_ref().unwrap().max_depth, Some(2));
+    assert_eq!((&*created[0].display_name, &*created[0].labels["team"]), ("Leases", "search"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quiet_leaves_the_answer_and_what_must_be_known() {
+    let (_, url) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
+    let output = tree_agent(&url, &["run", "why?", "--quiet"]).await;
+    assert_eq!((code(&output), &*stdout(&output), &*stderr(&output)), (0, "# Because\n", ""));
+    let (_, url) = Fake::serve(log(RunStatus::Completed, true), vec![]).await;
+    let output = tree_agent(&url, &["run", "why?", "-q"]).await;
+    assert_eq!(stderr(&output), "note: the result is partial: as the script says\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_objective_comes_from_stdin_or_a_file() {
+    let (fake, url) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "from a file\n").unwrap();
+    let output = tree_agent(&url, &["run", "--file", file.path().to_str().unwrap(), "--detach"]).await;
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let output = tree_agent_reading(&url, &["run", "-", "--detach"], "from\nstdin\n").await;
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let output = tree_agent_reading(&url, &["run", "-"], " \n").await;
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("stdin: it is empty"), "{}", stderr(&output));
+    let created: Vec<_> = fake.0.lock().unwrap().created.iter().map(|c| c.objective.clone()).collect();
+    assert_eq!(created, ["from a file", "from\nstdin"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,13 +185,23 @@ async fn bad_input_is_a_usage_error_that_names_the_field() {
         (vec!["run", "why?", "--max-cost", "1", "--max-cost-micros", "1"], "--max-cost"),
         (vec!["run", "why?", "--out", "/nonexistent/folder/file"], "--out"),
         (vec!["run", "why?", "--dir", "/nonexistent"], "does not exist"),
+        (vec!["run", "why?", "--max-time", "10"], "such as 90s"),
+        (vec!["run", "why?", "--strategy", "homework"], "[possible values: tree]"),
+        (vec!["run", "why?", "--resume"], "--local"),
+        (vec!["run", "why?", "--label", "team"], "expected KEY=VALUE"),
+        (vec!["run", "why?", "--label", "Team=x"], "cannot be a label's key"),
+        (vec!["run"], "OBJECTIVE"),
+        (vec!["run", "--file", "/nonexistent"], "/nonexistent"),
         (vec!["watch", "nope"], "is not a run id"),
         (vec!["watch", other], "does not exist"),
         (vec!["doc", other], "does not exist"),
         (vec!["events", other, "--type", "tree.nope"], "tree.nope"),
         (vec!["import", "/nonexistent", "--project", "p"], "does not exist"),
         (vec!["import", "/dev/null", "--project", "p"], "is not a folder"),
-        (vec!["runs", "--status", "done"], "is none of"),
+        (vec!["runs", "--status", "done"], "[possible values: queued"),
+        (vec!["runs", "--since", "yesterday"], "2026-11-23T14:00:00Z"),
+        (vec!["runs", "--watch", "-o", "json"], "-o jsonl"),
+        (vec!["runs", "--label", "Not a key"], "cannot be a label's key"),
         (vec!["frobnicate"], "frobnicate"),
         (vec!["runs", "--server", "https://x"], "--server"),
     ] {
@@ -238,4 +288,152 @@ async fn completions_need_no_server() {
         assert_eq!(code(&output), 0);
         assert!(stdout(&output).contains("tree-agent"));
     }
+}
+
+/// An escape sequence, a control sequence introducer of one byte, a bell, and an override of the direction of writing.
+const HOSTILE: &str = "a\x1b[2Jb\u{9b}31mc\x07d\u{202e}e";
+
+/// Characters that are not for terminals.
+fn unsafe_characters(text: &str) -> Vec<char> {
+    let is_unsafe = |c: &char| (c.is_control() && *c != '\n') || ('\u{202a}'..='\u{202e}').contains(c);
+    text.chars().filter(is_unsafe).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_a_server_says_steers_the_terminal() {
+    let mut events = log(RunStatus::Failed, false);
+    for event in &mut events {
+        match &mut event.body {
+            EventBody::NodeCreated(node) => node.title = HOSTILE.into(),
+            EventBody::RunStatusChanged(change) => change.reason = Some(HOSTILE.into()),
+            _ => {}
+        }
+    }
+    let (fake, url) = Fake::serve(events, vec![]).await;
+    fake.0.lock().unwrap().others = vec![HOSTILE.into()];
+    fake.0.lock().unwrap().create_failures.push(Status::invalid_argument(HOSTILE));
+    let run = run_id().to_string();
+    for args in [
+        &["run", "why?"][..],
+        &["watch", &run],
+        &["graph", &run],
+        &["graph", &run, "--format", "dot"],
+        &["graph", &run, "--format", "mermaid"],
+        &["graph", &run, "-o", "json"],
+        &["events", &run],
+        &["events", &run, "-o", "jsonl"],
+        &["watch", &run, "-o", "jsonl"],
+        &["runs"],
+        &["runs", "-o", "json"],
+        &["watch", "4b"],
+        &["watch", "1d2e4b", "--type", "tree.run_status"],
+    ] {
+        let output = tree_agent(&url, args).await;
+        let text = stdout(&output) + &stderr(&output);
+        assert_eq!(unsafe_characters(&text), [], "{args:?}: {text:?}");
+    }
+    // A document is the user's: a pipe gets it as it is.
+    fake.0.lock().unwrap().body = format!("{HOSTILE}\r\nno line end");
+    let output = tree_agent(&url, &["doc", &document_id().to_string()]).await;
+    assert_eq!(stdout(&output), format!("{HOSTILE}\r\nno line end"));
+    let output = tree_agent(&url, &["result", &run]).await;
+    assert_eq!((code(&output), stdout(&output)), (3, format!("{HOSTILE}\r\nno line end")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_named_by_a_part_of_its_id_or_by_its_age() {
+    let (fake, url) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
+    fake.0.lock().unwrap().others = vec!["who?".into(), "where?".into()];
+    let run = run_id().to_string();
+    for name in ["@latest", "@1", "1d2e4b", "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e", "2E4B"] {
+        let output = tree_agent(&url, &["graph", name, "-o", "jsonl"]).await;
+        assert_eq!(code(&output), 0, "{name}: {}", stderr(&output));
+        assert_eq!(lines(&output)[0]["runId"], run, "{name}");
+    }
+    let other = stderr(&tree_agent(&url, &["cancel", "@2", "--no-wait"]).await);
+    assert_eq!(other, "", "{other}");
+    let ambiguous = tree_agent(&url, &["graph", "90b6f1-8d3e-7cc4-a1c7-3f7f6c1d"]).await;
+    assert_eq!(code(&ambiguous), 2, "nothing begins or ends with it");
+    let ambiguous = tree_agent(&url, &["graph", "0190"]).await;
+    assert_eq!(code(&ambiguous), 2);
+    let said = stderr(&ambiguous);
+    assert!(said.contains("several run ids") && said.contains(&run) && said.contains("who?"), "{said}");
+    let none = stderr(&tree_agent(&url, &["graph", "@9"]).await);
+    assert!(none.contains("@9 does not exist: there are only 3 runs"), "{none}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_is_a_table_json_or_lines() {
+    let (fake, url) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
+    fake.0.lock().unwrap().others = vec!["who?".into()];
+    let run = run_id().to_string();
+    let table = stdout(&tree_agent(&url, &["runs"]).await);
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0][..6], ["ID", "STATUS", "CREATED", "DURATION", "NODES", "COST"]);
+    assert_eq!(rows[1][..3], [&*run, "✓", "completed"]);
+    assert!(
+        table.contains("1m02s") && table.contains("handbook-of-leases") && table.contains("d ago"),
+        "{table}"
+    );
+    let json: Value =
+        serde_json::from_str(&stdout(&tree_agent(&url, &["runs", "-o", "json"]).await)).unwrap();
+    assert_eq!((json.as_array().unwrap().len(), &json[0]["runId"]), (2, &run.as_str().into()));
+    assert_eq!(lines(&tree_agent(&url, &["runs", "-o", "jsonl"]).await).len(), 2);
+
+    let filtered = ["runs", "--objective", "nothing of it", "--status", "failed", "--label", "team=x"];
+    let output = tree_agent(&url, &filtered).await;
+    assert_eq!(stdout(&output), "");
+    let said = stderr(&output);
+    assert!(
+        said.contains("no run matches --status failed --label team=x --objective \"nothing of it\""),
+        "{said}"
+    );
+    let output = tree_agent(&url, &[&filtered[..], &["-o", "json"]].concat()).await;
+    assert_eq!(stdout(&output), "[]\n");
+    let asked = fake.0.lock().unwrap().listed.last().cloned().unwrap();
+    assert_eq!(
+        (asked.objective_contains.as_str(), asked.labels),
+        ("nothing of it", vec!["team=x".to_owned()])
+    );
+
+    let output = tree_agent(&url, &["projects", "-o", "json"]).await;
+    let projects: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(projects[0]["name"], "handbook-of-leases");
+    let output = tree_agent(&url, &["projects", "--name", "nope"]).await;
+    assert!(stderr(&output).contains("no project has a name that contains \"nope\""), "{}", stderr(&output));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_are_deleted_and_the_server_says_what_it_is() {
+    let (fake, url) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
+    fake.0.lock().unwrap().others = vec!["who?".into()];
+    let output = tree_agent(&url, &["delete", "@2", "@1", "-o", "jsonl"]).await;
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let deleted = fake.0.lock().unwrap().deleted.clone();
+    assert_eq!(deleted, ["0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d014b".to_owned(), run_id().to_string()]);
+    let status = stdout(&tree_agent(&url, &["status"]).await);
+    assert!(status.contains("0.2.0") && status.contains("maxWallClockMs 1h00m"), "{status}");
+    let status: Value =
+        serde_json::from_str(&stdout(&tree_agent(&url, &["status", "-o", "json"]).await)).unwrap();
+    assert_eq!((&status["defaultModel"], &status["strategies"][0]), (&"offline".into(), &"tree".into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_the_list_are_lines_in_a_pipe() {
+    let (_fake, url) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tree-agent"));
+    command.args(["runs", "--watch", "-o", "jsonl"]).env("TREE_AGENT_SERVER", &url).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let lines = tokio::task::spawn_blocking(move || {
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let lines: Vec<Value> =
+            out.lines().take(2).map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        lines
+    })
+    .await
+    .unwrap();
+    assert_eq!((&lines[0]["change"], &lines[1]["change"]), (&"added".into(), &"changed".into()));
+    assert_eq!(lines[0]["run"]["runId"], run_id().to_string());
 }

@@ -14,7 +14,7 @@ fn program(server: &str) -> Command {
     for name in ["TREE_AGENT_LOG", "TREE_AGENT_DATA_DIR", "TREE_AGENT_LISTEN", "TREE_AGENT_MODEL"] {
         command.env_remove(name);
     }
-    command.env("TREE_AGENT_SERVER", server);
+    command.env("TREE_AGENT_SERVER", server).env("TREE_AGENT_SCRIPTED", "on");
     command
 }
 
@@ -282,10 +282,53 @@ fn run_local_needs_no_server() {
         ],
     ));
     assert!(begun.elapsed() < Duration::from_secs(60));
-    assert!(stdout(&output).contains(file.to_str().unwrap()), "the path is said: {}", stdout(&output));
+    assert_eq!(stdout(&output), "", "the answer is in the file");
+    assert!(stderr(&output).contains(file.to_str().unwrap()), "the path is said: {}", stderr(&output));
     assert!(stderr(&output).contains("into project handbook"), "{}", stderr(&output));
     let synthesis = std::fs::read_to_string(&file).unwrap();
     assert!(synthesis.contains("fencing.md") || synthesis.contains("overview.md"), "{synthesis}");
+}
+
+#[test]
+fn a_local_run_leaves_unfinished_runs_alone() {
+    let data = tempfile::tempdir().unwrap();
+    let dir = data.path().to_str().unwrap();
+    let local = ["run", "--local", "--data-dir", dir, "-o", "jsonl"];
+    // A run whose process is killed while its first role call is under way.
+    let slow = ["--model", "scripted:fanout=2,depth=1,latency_ms=1000", "unfinished"];
+    let mut killed =
+        program("").args(local).args(slow).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(killed.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    let first: Value = serde_json::from_str(&first).unwrap();
+    let id = first["runId"].as_str().unwrap();
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let head = || {
+        let output = succeeded(run("", &["verify", id, "--data-dir", dir, "-o", "jsonl"]));
+        lines(&output)[0]["seq"].as_u64().unwrap()
+    };
+    let before = head();
+
+    let output =
+        succeeded(run("", &[&local[..], &["--model", "scripted:fanout=2,depth=1", "another"]].concat()));
+    assert!(lines(&output).iter().all(|event| event["runId"] != id));
+    let said = stderr(&output);
+    assert!(
+        said.contains("1 unfinished run") && said.contains("--resume") && said.contains("tree-agent dev"),
+        "{said}"
+    );
+    assert_eq!(head(), before, "nothing was done for it");
+
+    // An estimate opens nothing at all.
+    let nowhere = data.path().join("nowhere");
+    let estimate = ["run", "--local", "--estimate", "--data-dir", nowhere.to_str().unwrap()];
+    assert!(stdout(&succeeded(run("", &estimate))).contains("role calls"));
+    assert!(!nowhere.exists());
+
+    let dev = Dev::start(data.path());
+    let watched = lines(&succeeded(run(&dev.server, &["watch", id, "-o", "jsonl"])));
+    assert_eq!(watched.last().unwrap()["payload"]["status"], "completed", "a server resumes it");
 }
 
 #[test]
@@ -311,7 +354,11 @@ fn a_log_is_verified_archived_and_brought_back() {
     let shown = stdout(&succeeded(run("", &[&prune[..], &["--dry-run"]].concat())));
     assert!(shown.contains(&id) && shown.contains("would be"), "{shown}");
     assert_eq!(verified(), sound);
-    succeeded(run("", &prune));
+    let unconfirmed = run("", &prune);
+    assert_eq!(code(&unconfirmed), 2, "there is no terminal to ask on");
+    assert!(stderr(&unconfirmed).contains("--yes"), "{}", stderr(&unconfirmed));
+    assert_eq!(verified(), sound, "nothing was removed");
+    succeeded(run("", &[&prune[..], &["--yes"]].concat()));
     assert_eq!(verified()["archived"], true);
     let file = archives.path().join(format!("{id}.jsonl.gz"));
     assert!(file.is_file());

@@ -19,6 +19,7 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tonic::metadata::{MetadataKey, MetadataMap};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
@@ -92,10 +93,20 @@ pub fn env_filter(filter: &str) -> Result<EnvFilter, TelemetryError> {
 /// Starts logging and tracing for `service`, within a tokio runtime, once per process. `filter` is the value of
 /// `TREE_AGENT_LOG`.
 pub fn init(service: &'static str, filter: &str, format: LogFormat) -> Result<Telemetry, TelemetryError> {
+    init_to(service, filter, format, BoxMakeWriter::new(std::io::stderr))
+}
+
+/// The same with log lines written to `writer`, for a program that draws on stderr.
+pub fn init_to(
+    service: &'static str,
+    filter: &str,
+    format: LogFormat,
+    writer: BoxMakeWriter,
+) -> Result<Telemetry, TelemetryError> {
     let env_filter = env_filter(filter)?;
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(writer)
         .with_ansi(std::io::stderr().is_terminal() && !no_color);
     let lines = match format {
         LogFormat::Text => lines.boxed(),

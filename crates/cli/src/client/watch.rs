@@ -1,45 +1,21 @@
 //! Watching a run through any failure: reconnects with jittered backoff, resumes by seq, drops what came twice.
 //!
-//! [`spawn`] a watch and receive updates until [`Update::Ended`] or an error. Events come once and in order,
-//! whatever happens to the connection in between.
+//! [`spawn`] a watch and receive updates until [`Update::Ended`] or an error. Each event arrives once and in order,
+//! whatever happens to the connection meanwhile.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tonic::metadata::{Ascii, MetadataValue};
-use tonic::{Code, Status, Streaming};
+use tonic::Streaming;
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::{RunId, RunStatus};
+use tree_agent_contract::{NodeId, RunId, RunStatus};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_run_response::Message;
 
-use super::{Client, root_cause, summary};
-use crate::error::{CliError, is_transient};
-
-/// When to call a connection dead, and how often to try again.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Policy {
-    /// Silence after which the connection counts as lost. The server says something every 10 s.
-    pub(crate) silence: Duration,
-    /// The pause before the first further try; doubles with each, up to 5 s.
-    pub(crate) backoff: Duration,
-    /// How long to go on trying without one message from the server.
-    pub(crate) give_up_after: Duration,
-    /// How long to wait for a new token in the token file when the old one has expired.
-    pub(crate) token_patience: Duration,
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self {
-            silence: Duration::from_secs(25),
-            backoff: Duration::from_millis(200),
-            give_up_after: Duration::from_secs(300),
-            token_patience: Duration::from_secs(10),
-        }
-    }
-}
+use super::reconnect::{Broken, Policy, Retries, resume_pause};
+use super::{Client, summary};
+use crate::error::CliError;
 
 /// What a watcher learns.
 #[derive(Debug)]
@@ -70,22 +46,44 @@ pub(crate) struct End {
     pub(crate) reason: Option<String>,
 }
 
+/// Which events of a run are watched.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    /// Only those after this one.
+    pub(crate) after_seq: u64,
+    /// Only those of this node and the nodes below it.
+    pub(crate) node: Option<NodeId>,
+    /// Only these types; all when empty.
+    pub(crate) types: Vec<String>,
+}
+
+impl Wanted {
+    /// Every event after `seq`.
+    pub(crate) fn after(seq: u64) -> Self {
+        Self { after_seq: seq, ..Self::default() }
+    }
+
+    /// True when some events are left out, so that the seqs of those that arrive have gaps.
+    pub(crate) fn is_filtered(&self) -> bool {
+        self.node.is_some() || !self.types.is_empty()
+    }
+}
+
 /// Updates that may wait for a slow terminal or pipe before the server is held back.
 const BUFFERED: usize = 256;
 
-/// Watches `run` from the event after `after_seq`, in a task of its own, so that whoever receives may select over
-/// other things without disturbing timers and streams. The last message is [`Update::Ended`] or an error: the run
-/// does not exist, the seq is beyond its head, or the server stayed away for too long. Dropping the receiver ends
-/// the task.
+/// Watches `run` in a task of its own, so that the receiver may select over other things without disturbing timers and
+/// streams. The last message is [`Update::Ended`] or an error: the run does not exist, the seq is beyond its head, or the
+/// server was away for too long. Dropping the receiver ends the task.
 pub(crate) fn spawn(
     client: Client,
     run: RunId,
-    after_seq: u64,
+    wanted: Wanted,
     policy: Policy,
 ) -> mpsc::Receiver<Result<Update, CliError>> {
     let (send, receive) = mpsc::channel(BUFFERED);
     tokio::spawn(async move {
-        let mut watch = Watch::new(client, run, after_seq, policy);
+        let mut watch = Watch::new(client, run, wanted, policy);
         loop {
             let update = tokio::select! {
                 update = watch.next() => update,
@@ -103,17 +101,13 @@ pub(crate) fn spawn(
 struct Watch {
     client: Client,
     run: RunId,
-    after_seq: u64,
-    policy: Policy,
+    /// Its `after_seq` is the last event that was looked at.
+    wanted: Wanted,
+    retries: Retries,
     state: State,
-    /// The token that the last call showed.
-    token: Option<MetadataValue<Ascii>>,
     end: Option<End>,
-    failures: u32,
-    /// When the server was last heard.
-    heard: Instant,
     /// False until the server has accepted the first stream: until then a refusal is final.
-    begun: bool,
+    accepted: bool,
 }
 
 enum State {
@@ -123,19 +117,9 @@ enum State {
 }
 
 impl Watch {
-    fn new(client: Client, run: RunId, after_seq: u64, policy: Policy) -> Self {
-        Self {
-            client,
-            run,
-            after_seq,
-            policy,
-            state: State::Apart(Duration::ZERO),
-            token: None,
-            end: None,
-            failures: 0,
-            heard: Instant::now(),
-            begun: false,
-        }
+    fn new(client: Client, run: RunId, wanted: Wanted, policy: Policy) -> Self {
+        let (retries, state) = (Retries::new(policy), State::Apart(Duration::ZERO));
+        Self { client, run, wanted, retries, state, end: None, accepted: false }
     }
 
     async fn next(&mut self) -> Result<Update, CliError> {
@@ -146,14 +130,11 @@ impl Watch {
                     tokio::time::sleep(pause).await;
                     self.connect().await?
                 }
-                State::Connected(stream) => {
-                    match tokio::time::timeout(self.policy.silence, stream.message()).await {
-                        Ok(Ok(Some(answer))) => self.take(answer)?,
-                        Ok(Ok(None)) => self.stream_ended().await?,
-                        Ok(Err(status)) => Some(self.failed(status).await?),
-                        Err(_) => Some(self.lost(format!("no sign of life for {:?}", self.policy.silence))?),
-                    }
-                }
+                State::Connected(stream) => match self.retries.message(stream).await {
+                    Ok(Some(answer)) => self.take(answer)?,
+                    Ok(None) => self.stream_ended().await?,
+                    Err(broken) => Some(self.failed(broken).await?),
+                },
             };
             if let Some(update) = update {
                 return Ok(update);
@@ -164,37 +145,34 @@ impl Watch {
     async fn connect(&mut self) -> Result<Option<Update>, CliError> {
         let message = pb::WatchRunRequest {
             run_id: self.run.to_wire(),
-            after_seq: self.after_seq,
-            ..Default::default()
+            after_seq: self.wanted.after_seq,
+            snapshot: false,
+            node_id: self.wanted.node.map(|node| node.to_wire()).unwrap_or_default(),
+            types: self.wanted.types.clone(),
         };
-        self.token = self.client.token();
         let mut runs = self.client.runs();
-        let opened = tokio::time::timeout(self.policy.silence, runs.watch_run(message)).await;
-        match opened {
-            Ok(Ok(answer)) => {
-                self.state = State::Connected(Box::new(answer.into_inner()));
-                let again = self.begun && self.failures > 0;
-                self.begun = true;
+        match self.retries.open(&self.client, runs.watch_run(message)).await {
+            Ok(stream) => {
+                self.state = State::Connected(Box::new(stream));
+                let again = self.accepted && self.retries.pending();
+                self.accepted = true;
                 Ok(again.then_some(Update::Reconnected))
             }
-            Ok(Err(status)) => self.failed(status).await.map(Some),
-            Err(_) => self.lost("the server does not answer".into()).map(Some),
+            Err(broken) => self.failed(broken).await.map(Some),
         }
     }
 
     fn take(&mut self, answer: pb::WatchRunResponse) -> Result<Option<Update>, CliError> {
-        self.heard = Instant::now();
-        self.failures = 0;
+        let after_seq = self.wanted.after_seq;
         Ok(match answer.message {
-            Some(Message::Event(event)) if event.seq <= self.after_seq => None,
-            Some(Message::Event(event)) if event.seq > self.after_seq + 1 => {
-                // Never show a log with a hole: what is missing is in the log, so read on from what we have.
-                let reason = format!("event {} came after event {}", event.seq, self.after_seq);
-                Some(self.lost(reason)?)
+            Some(Message::Event(event)) if event.seq <= after_seq => None,
+            Some(Message::Event(event)) if event.seq > after_seq + 1 && !self.wanted.is_filtered() => {
+                // Never show a log with a gap: what is missing is in the log, so read on from what we have.
+                Some(self.lost(format!("event {} came after event {after_seq}", event.seq))?)
             }
             Some(Message::Event(event)) => {
                 let event = Event::from_wire(event)?;
-                self.after_seq = event.seq;
+                self.wanted.after_seq = event.seq;
                 if let EventBody::RunStatusChanged(change) = &event.body
                     && change.status.is_final()
                 {
@@ -207,13 +185,28 @@ impl Watch {
                 Some(Update::Event(Box::new(event)))
             }
             Some(Message::ResumeHint(hint)) => {
-                // Our own position counts, not the hint's: it is what has really arrived here.
+                self.looked_at(hint.after_seq);
                 tracing::debug!(reason = hint.reason, "the server asks to call again");
-                self.state = State::Apart(jittered(Duration::from_millis(50), 1));
+                self.state = State::Apart(resume_pause());
                 None
             }
-            Some(Message::CaughtUp(_) | Message::Heartbeat(_) | Message::Snapshot(_)) | None => None,
+            Some(Message::CaughtUp(caught_up)) => {
+                self.looked_at(caught_up.seq);
+                None
+            }
+            Some(Message::Heartbeat(heartbeat)) => {
+                self.looked_at(heartbeat.seq);
+                None
+            }
+            Some(Message::Snapshot(_)) | None => None,
         })
+    }
+
+    /// The server has looked at every event up to `seq`. Without filters only what has arrived here counts.
+    fn looked_at(&mut self, seq: u64) {
+        if self.wanted.is_filtered() {
+            self.wanted.after_seq = self.wanted.after_seq.max(seq);
+        }
     }
 
     /// The server closed the stream without an error: the run has ended, or the server is going down.
@@ -221,12 +214,13 @@ impl Watch {
         if let Some(end) = self.end.clone() {
             return Ok(Some(Update::Ended(end)));
         }
-        // A run that had ended before we came, seen from its last event, has no event left to say so.
+        // If the run had ended before we came, or its last event was left out, there is no event to say so.
         let message = pb::GetRunRequest { run_id: self.run.to_wire() };
         match self.client.runs().get_run(super::request(message)).await {
             Ok(answer) => {
                 let run = summary(answer.into_inner().run)?;
-                if run.status.is_final() && run.head_seq <= self.after_seq {
+                let whole = run.head_seq <= self.wanted.after_seq || self.wanted.is_filtered();
+                if run.status.is_final() && whole {
                     return Ok(Some(Update::Ended(End {
                         status: run.status,
                         partial: run.partial,
@@ -235,41 +229,22 @@ impl Watch {
                 }
                 self.lost("the server closed the stream".into()).map(Some)
             }
-            Err(status) => self.failed(status).await.map(Some),
+            Err(status) => self.failed(Broken::Status(status)).await.map(Some),
         }
     }
 
-    /// A call or a stream failed: it is begun again when that may help. A token that has expired is waited for a successor
-    /// for, if one can come by itself.
-    async fn failed(&mut self, status: Status) -> Result<Update, CliError> {
-        if is_transient(&status) {
-            return self.lost(root_cause(&status));
-        }
-        let again = status.code() == Code::Unauthenticated
-            && self.begun
-            && self.client.another_token(self.token.as_ref(), self.policy.token_patience).await;
-        if again {
-            self.lost("the token has expired, and there is a new one".into())
-        } else {
-            Err(status.into())
-        }
+    async fn failed(&mut self, broken: Broken) -> Result<Update, CliError> {
+        let reason = self.retries.reason(&self.client, broken, !self.accepted).await?;
+        self.lost(reason)
     }
 
     fn lost(&mut self, reason: String) -> Result<Update, CliError> {
-        if self.heard.elapsed() >= self.policy.give_up_after {
-            return Err(CliError::Lost { after_seq: self.after_seq, reason });
-        }
-        self.failures += 1;
-        let pause = jittered(self.policy.backoff, self.failures);
+        let Some(pause) = self.retries.pause() else {
+            return Err(CliError::Lost { after_seq: self.wanted.after_seq, reason });
+        };
         self.state = State::Apart(pause);
         Ok(Update::Reconnecting { reason, pause })
     }
-}
-
-/// `base · 2^(attempt-1)`, at most 5 s, and of that a random part between half and all.
-pub(crate) fn jittered(base: Duration, attempt: u32) -> Duration {
-    let full = base.saturating_mul(1 << attempt.saturating_sub(1).min(10)).min(Duration::from_secs(5));
-    full.mul_f64(0.5 + fastrand::f64() / 2.0)
 }
 
 #[cfg(test)]

@@ -1,21 +1,25 @@
 //! `cancel`: ends a run.
 
 use clap::Args;
-use tree_agent_contract::RunId;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
-use crate::Context;
-use crate::client::watch::{self, Policy, Update};
+use crate::client::reconnect::Policy;
+use crate::client::watch::{self, Update, Wanted};
 use crate::client::{request, summary};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::value::RunRef;
+use crate::{Context, complete};
 
-/// Cancel a run and wait until it has ended; cancelling one that has ended changes nothing
+/// Cancel a run and wait until it has ended
+///
+/// Cancelling a run that has ended changes nothing.
 #[derive(Debug, Args)]
 pub(crate) struct Cancel {
     /// The run
-    run: RunId,
+    #[arg(add = complete::runs())]
+    run: RunRef,
     /// Why; kept in the run's log
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
@@ -27,30 +31,31 @@ pub(crate) struct Cancel {
 impl Cancel {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let client = context.connect().await?;
+        let id = client.find_run(&self.run).await?;
         let answer = client
             .call(|| {
                 let mut runs = client.runs();
-                let message =
-                    pb::CancelRunRequest { run_id: self.run.to_wire(), reason: self.reason.clone() };
+                let message = pb::CancelRunRequest { run_id: id.to_wire(), reason: self.reason.clone() };
                 async move { runs.cancel_run(request(message)).await }
             })
             .await?;
         let mut run = summary(answer.run)?;
         if !run.status.is_final() && !self.no_wait {
-            let mut updates = watch::spawn(client.clone(), self.run, run.head_seq, Policy::default());
+            let mut updates =
+                watch::spawn(client.clone(), id, Wanted::after(run.head_seq), Policy::default());
             while let Some(update) = updates.recv().await {
                 if let Update::Ended(_) = update? {
                     break;
                 }
             }
-            run = client.run(self.run).await?;
+            run = client.run(id).await?;
         }
-        if context.out.is_jsonl() {
+        if context.out.is_json() {
             context.out.json(&run)?;
         } else if run.status.is_final() {
             context.out.line(format!("run {} has ended: {}", run.run_id, run.status))?;
         } else {
-            context.out.line(format!("run {} will be cancelled", run.run_id))?;
+            context.out.line(format!("run {} is being cancelled", run.run_id))?;
         }
         Ok(Exit::Success)
     }

@@ -1,29 +1,37 @@
-//! `completions`: completion scripts for shells.
+//! `completions`: makes a shell complete.
 
-use clap::{Args, CommandFactory};
-use clap_complete::Shell;
+use clap::Args;
+use clap_complete::env::EnvCompleter;
 
-use crate::Context;
-use crate::args::Cli;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::{Context, complete};
 
-/// Print a completion script for a shell
+/// Print the script that makes a shell complete commands, flags, runs and projects
 #[derive(Debug, Args)]
+#[command(after_help = SETUP)]
 pub(crate) struct Completions {
     /// The shell
-    #[arg(value_enum)]
-    shell: Shell,
+    #[arg(value_parser = ["bash", "elvish", "fish", "powershell", "zsh"])]
+    shell: String,
 }
+
+const SETUP: &str = "\
+Add one of these lines to the start-up file of your shell:
+  ~/.bashrc                    source <(tree-agent completions bash)
+  ~/.zshrc (after compinit)    source <(tree-agent completions zsh)
+  ~/.config/fish/config.fish   tree-agent completions fish | source";
 
 impl Completions {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        if context.out.is_jsonl() {
-            return Err(CliError::Usage("completions are a script and have no -o jsonl form".into()));
+        if context.out.is_json() {
+            return Err(CliError::Usage(
+                "completions prints a script; leave out -o json and -o jsonl".into(),
+            ));
         }
-        let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "tree-agent", &mut script);
-        context.out.line(String::from_utf8_lossy(&script).trim_end())?;
+        let shell: &dyn EnvCompleter = complete::shell(&self.shell)
+            .ok_or_else(|| CliError::Usage(format!("there are no completions for {:?}", self.shell)))?;
+        context.out.script(&complete::script(shell)?)?;
         Ok(Exit::Success)
     }
 }

@@ -9,7 +9,7 @@ use tree_agent_runtime::shutdown;
 
 use crate::Context;
 use crate::client::Client;
-use crate::cluster::{Access, Cluster, Embedded};
+use crate::cluster::{Access, Cluster, Embedded, Unfinished};
 use crate::error::CliError;
 use crate::exit::Exit;
 
@@ -52,7 +52,8 @@ impl Dev {
         let connector = context.connector.clone().allow_plaintext_token();
         let access = Access { auth: self.auth.clone(), connector };
         let mut cluster =
-            Cluster::start(self.listen, &data_dir, &self.model, &self.embedded, &access).await?;
+            Cluster::start(self.listen, &data_dir, &self.model, &self.embedded, &access, Unfinished::Resume)
+                .await?;
         let server = cluster.url();
         // What is announced has been seen to work.
         tokio::select! {
@@ -79,7 +80,7 @@ impl Dev {
 
     fn announce(&self, context: &Context, ready: &Ready) -> Result<(), CliError> {
         let out = &context.out;
-        if out.is_jsonl() {
+        if out.is_json() {
             return out.json(ready);
         }
         let note = if ready.model == "offline" { " (rule-based, no language model)" } else { "" };

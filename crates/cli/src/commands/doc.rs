@@ -7,30 +7,29 @@ use serde::Serialize;
 use tree_agent_contract::{DocumentId, DocumentKind, NodeId, ProjectId, RunId, Timestamp};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
-use tree_agent_runtime::shutdown;
 
-use crate::Context;
 use crate::client::{Client, request};
-use crate::commands::watch::Patience;
+use crate::commands::watch::Reconnect;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::output::Output;
-use crate::view::paint::many_lines;
+use crate::{Context, interrupt};
 
 /// Print a document: a source, a scratchpad or what a node wrote
+///
+/// A pipe gets the document byte for byte. A terminal gets it without control characters.
 #[derive(Debug, Args)]
 pub(crate) struct Doc {
     /// The document's id
     #[arg(value_name = "ID")]
     id: DocumentId,
-    /// Print what is added to it too, until its run has ended
+    /// Also print what is added, until its run has ended
     #[arg(long)]
     follow: bool,
-    /// Begin behind so many bytes, such as where an earlier --follow ended
+    /// Start after so many bytes, such as where an earlier --follow ended
     #[arg(long, value_name = "BYTES", default_value_t = 0, requires = "follow")]
     after_bytes: u64,
     #[command(flatten)]
-    patience: Patience,
+    reconnect: Reconnect,
 }
 
 /// A document as `-o jsonl` prints it.
@@ -56,14 +55,14 @@ struct DocumentJson {
 impl Doc {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         if self.follow {
-            let interrupt = shutdown::signal()?;
-            return follow::follow(context, self.id, self.after_bytes, self.patience.policy(), &interrupt)
+            let interrupt = interrupt()?;
+            return follow::follow(context, self.id, self.after_bytes, self.reconnect.policy(), &interrupt)
                 .await;
         }
         let client = context.connect().await?;
         let (summary, document) = fetch(&client, self.id).await?;
-        if !context.out.is_jsonl() {
-            print_body(&context.out, &document.body)?;
+        if !context.out.is_json() {
+            context.out.whole_document(&document.body)?;
             return Ok(Exit::Success);
         }
         context.out.json(&DocumentJson {
@@ -102,10 +101,4 @@ pub(crate) async fn fetch(
         .take()
         .ok_or_else(|| CliError::Other("the server's answer holds no summary of the document".into()))?;
     Ok((summary, document))
-}
-
-/// Prints a body: as it is into a pipe, without control characters on a terminal.
-pub(crate) fn print_body(out: &Output, body: &str) -> Result<(), CliError> {
-    let body = body.trim_end_matches('\n');
-    if out.is_terminal() { out.line(many_lines(body)) } else { out.line(body) }
 }

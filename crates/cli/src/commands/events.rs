@@ -7,41 +7,66 @@ use tree_agent_contract::{NodeId, RunId, limits};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
-use crate::Context;
-use crate::client::request;
+use crate::client::{Client, request};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::view::paint::{Paint, one_line};
+use crate::output::List;
+use crate::value::RunRef;
+use crate::view::paint::{Paint, Palette};
+use crate::view::printable::one_line;
+use crate::{Context, complete};
 
-/// Print the events that a run has so far, all pages of them
+/// Print the events that a run has so far
 #[derive(Debug, Args)]
 pub(crate) struct Events {
     /// The run
-    run: RunId,
+    #[arg(add = complete::runs())]
+    run: RunRef,
     /// Only events after this one
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     after_seq: u64,
-    /// Only this type, such as tree.node_created (may be repeated)
+    #[command(flatten)]
+    only: Only,
+}
+
+/// Which events.
+#[derive(Debug, Args)]
+pub(super) struct Only {
+    /// Only events of this type, such as tree.node_created; can be repeated
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', hide_possible_values = true,
           value_parser = PossibleValuesParser::new(EventBody::TYPES))]
-    types: Vec<String>,
-    /// Only events of this node
+    pub(super) types: Vec<String>,
+    /// Only events of this node (an id, or the beginning or end of one)
     #[arg(long, value_name = "NODE")]
-    node: Option<NodeId>,
+    node: Option<String>,
+}
+
+impl Only {
+    /// The node that is meant.
+    pub(super) async fn node(&self, client: &Client, run: RunId) -> Result<Option<NodeId>, CliError> {
+        match &self.node {
+            Some(named) => client.find_node(run, named).await.map(Some),
+            None => Ok(None),
+        }
+    }
 }
 
 impl Events {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let client = context.connect().await?;
+        let run = client.find_run(&self.run).await?;
+        let node = self.only.node(&client, run).await?;
+        let mut list = context.out.is_json().then(|| context.out.list());
+        let mut any = false;
         let mut page_token = String::new();
         loop {
             let message = pb::ListEventsRequest {
-                run_id: self.run.to_wire(),
+                run_id: run.to_wire(),
                 after_seq: self.after_seq,
                 page_size: limits::PAGE_MAX as u32,
                 page_token,
-                types: self.types.clone(),
-                node_id: self.node.map(|n| n.to_wire()).unwrap_or_default(),
+                types: self.only.types.clone(),
+                node_id: node.map(|n| n.to_wire()).unwrap_or_default(),
             };
             let page = client
                 .call(|| {
@@ -50,28 +75,39 @@ impl Events {
                 })
                 .await?;
             for event in page.events {
-                print(context, &Event::from_wire(event)?)?;
+                any = true;
+                print(context, list.as_mut(), &Event::from_wire(event)?)?;
             }
             page_token = page.next_page_token;
             if page_token.is_empty() {
-                return Ok(Exit::Success);
+                break;
             }
         }
+        match list {
+            Some(list) => list.finish()?,
+            None if !any => context.out.note("no event matches"),
+            None => {}
+        }
+        Ok(Exit::Success)
     }
 }
 
-fn print(context: &Context, event: &Event) -> Result<(), CliError> {
-    if context.out.is_jsonl() {
-        return context.out.json(event);
+fn print(context: &Context, list: Option<&mut List<'_>>, event: &Event) -> Result<(), CliError> {
+    if let Some(list) = list {
+        return list.item(event);
     }
-    let palette = context.out.palette();
+    context.out.line(log_line(event, context.out.palette()))
+}
+
+/// An event as a line of the log.
+pub(super) fn log_line(event: &Event, palette: Palette) -> String {
     let node = event.node_id.0.simple().to_string();
-    context.out.line(format!(
+    format!(
         "{:>6}  {}  {}  {:<24}  {}",
         event.seq,
         palette.paint(Paint::Dim, &event.timestamp.to_string()),
         palette.paint(Paint::Dim, &node[..8]),
         event.body.event_type(),
         one_line(&event.payload_json()),
-    ))
+    )
 }

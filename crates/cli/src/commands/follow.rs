@@ -1,30 +1,32 @@
 //! Following a run to its end: what `run` and `watch` have in common.
 
+mod clock;
+
 use std::path::Path;
-use std::time::SystemTime;
 
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::event::Event;
-use tree_agent_contract::{RunId, RunStatus, Timestamp};
+use tree_agent_contract::{RunId, RunStatus};
 use tree_agent_engine::Graph;
 
-use super::{doc, graph};
+use self::clock::ServerClock;
+pub(crate) use self::clock::now;
+use super::events::log_line;
+use super::graph;
+use super::result::{self, RunResult};
 use crate::Context;
 use crate::client::Client;
-use crate::client::watch::{self, End, Policy, Update};
+use crate::client::reconnect::Policy;
+use crate::client::watch::{self, End, Update, Wanted};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::output::Output;
 use crate::view::live::{FRAME, Live};
-use crate::view::paint::{count, one_line};
+use crate::view::paint::{Palette, count};
+use crate::view::printable::one_line;
 use crate::view::tree::{Layout, tree};
 use crate::view::{Line, lines};
-
-/// This machine's clock.
-pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
-}
 
 /// How following ended.
 pub(crate) enum Followed {
@@ -34,17 +36,46 @@ pub(crate) enum Followed {
     Interrupted,
 }
 
-/// Shows `run` from the event after `after_seq` until it ends or `interrupt` is cancelled.
+/// Where the events of a run belong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Events {
+    /// They are what was asked for: stdout.
+    Answer,
+    /// They are progress, the synthesis is what was asked for: stderr.
+    Progress,
+}
+
+impl Events {
+    fn palette(self, out: &Output) -> Palette {
+        match self {
+            Events::Answer => out.palette(),
+            Events::Progress => out.progress_palette(),
+        }
+    }
+
+    fn print(self, out: &Output, line: &str) -> Result<(), CliError> {
+        match self {
+            Events::Answer => out.line(line),
+            Events::Progress => {
+                out.note(line);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Shows the `wanted` events of `run` until it ends or `interrupt` is cancelled.
 pub(crate) async fn follow(
     context: &Context,
     client: &Client,
     run: RunId,
-    after_seq: u64,
+    wanted: Wanted,
     policy: Policy,
+    events: Events,
     interrupt: &CancellationToken,
 ) -> Result<Followed, CliError> {
-    let mut screen = Screen::begin(context, client, run, after_seq).await?;
-    let mut updates = watch::spawn(client.clone(), run, after_seq, policy);
+    let mut screen = Screen::begin(context, client, run, &wanted, events).await?;
+    let mut updates = watch::spawn(client.clone(), run, wanted, policy);
     let mut frames = tokio::time::interval(FRAME);
     frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -66,40 +97,62 @@ pub(crate) async fn follow(
 
 /// Where a followed run is shown.
 enum Screen {
-    /// One JSON object for each event.
+    /// Nowhere.
+    None,
+    /// On stdout, one JSON object for each event.
     Json,
     /// One line for each event of note.
-    Lines { graph: Graph },
-    /// The tree, drawn in place.
-    Tree { graph: Graph, live: Live, clock: Clock, notice: Option<String> },
+    Lines { graph: Graph, events: Events },
+    /// One line for each event, whatever it is: some events are left out, so that no tree can be made of them.
+    Log { events: Events },
+    /// On stderr, the tree, drawn in place.
+    Tree { graph: Graph, live: Live, clock: ServerClock, notice: Option<String> },
 }
 
 impl Screen {
-    async fn begin(context: &Context, client: &Client, run: RunId, after_seq: u64) -> Result<Self, CliError> {
-        if context.out.is_jsonl() {
+    async fn begin(
+        context: &Context,
+        client: &Client,
+        run: RunId,
+        wanted: &Wanted,
+        events: Events,
+    ) -> Result<Self, CliError> {
+        let out = &context.out;
+        if out.is_jsonl() {
             return Ok(Screen::Json);
         }
+        // With -o json the answer is one object at the end, so that events are progress for `watch` too.
+        let events = if out.is_json() { Events::Progress } else { events };
+        let lines_are_piped = events == Events::Answer && !out.is_terminal();
+        if out.is_quiet() && !lines_are_piped {
+            return Ok(Screen::None);
+        }
+        if wanted.is_filtered() {
+            return Ok(Screen::Log { events });
+        }
         // What is shown needs the titles and states of before.
-        let graph = match after_seq {
+        let graph = match wanted.after_seq {
             0 => Graph::new(run),
             seq => Graph::from_snapshot(graph::fetch(client, run, Some(seq)).await?),
         };
-        if context.out.can_draw() {
-            let live = Live::begin(context.out.palette())?;
-            return Ok(Screen::Tree { graph, live, clock: Clock::default(), notice: None });
+        if out.can_draw() && !lines_are_piped {
+            let live = Live::begin(out.progress_palette())?;
+            return Ok(Screen::Tree { graph, live, clock: ServerClock::default(), notice: None });
         }
-        Ok(Screen::Lines { graph })
+        Ok(Screen::Lines { graph, events })
     }
 
     fn show(&mut self, context: &Context, update: Update) -> Result<(), CliError> {
+        let out = &context.out;
         match (self, update) {
-            (Screen::Json, Update::Event(event)) => context.out.json(&event),
-            (Screen::Lines { graph }, Update::Event(event)) => {
+            (Screen::Json, Update::Event(event)) => out.json(&event),
+            (Screen::Lines { graph, events }, Update::Event(event)) => {
                 apply(graph, &event)?;
-                match lines::line(&event, graph, context.out.palette()) {
-                    Some(line) => context.out.line(line),
-                    None => Ok(()),
-                }
+                lines::line(&event, graph, events.palette(out))
+                    .map_or(Ok(()), |line| events.print(out, &line))
+            }
+            (Screen::Log { events }, Update::Event(event)) => {
+                events.print(out, &log_line(&event, events.palette(out)))
             }
             (Screen::Tree { graph, clock, .. }, Update::Event(event)) => {
                 clock.heard(event.timestamp);
@@ -115,14 +168,14 @@ impl Screen {
             }
             (_, Update::Reconnecting { reason, pause }) => {
                 let ms = pause.as_millis();
-                context.out.note(format!("connection lost ({}); trying again in {ms} ms", one_line(&reason)));
+                out.note(format!("connection lost ({}); trying again in {ms} ms", one_line(&reason)));
                 Ok(())
             }
             (_, Update::Reconnected) => {
-                context.out.note("connected again");
+                out.note("connected again");
                 Ok(())
             }
-            (_, Update::Ended(_)) => Ok(()),
+            (Screen::None, Update::Event(_)) | (_, Update::Ended(_)) => Ok(()),
         }
     }
 
@@ -150,24 +203,6 @@ fn apply(graph: &mut Graph, event: &Event) -> Result<(), CliError> {
         .map_err(|e| CliError::Other(format!("the server sent a log that does not add up: {e}")))
 }
 
-/// The server's clock as seen from here: the smallest difference between an event's time and its arrival is the
-/// one with the least delay in it.
-#[derive(Debug, Default)]
-struct Clock {
-    behind: Option<i64>,
-}
-
-impl Clock {
-    fn heard(&mut self, at: Timestamp) {
-        let behind = now().micros().saturating_sub(at.micros());
-        self.behind = Some(self.behind.map_or(behind, |b| b.min(behind)));
-    }
-
-    fn now(&self) -> Timestamp {
-        Timestamp(now().micros().saturating_sub(self.behind.unwrap_or(0)))
-    }
-}
-
 /// What to do with the synthesis of a run that has ended.
 pub(crate) enum Synthesis<'a> {
     /// Print it.
@@ -178,7 +213,7 @@ pub(crate) enum Synthesis<'a> {
     Mention,
 }
 
-/// Says how the run ended, hands over its synthesis and names the exit code.
+/// Says how the run ended, hands over its synthesis and returns the exit code.
 pub(crate) async fn conclude(
     context: &Context,
     client: &Client,
@@ -190,55 +225,48 @@ pub(crate) async fn conclude(
     let because = end.reason.as_deref().map(|r| format!(": {}", one_line(r))).unwrap_or_default();
     let exit = Exit::of_run(end.status);
     if end.status != RunStatus::Completed {
-        out.note(format!("error: run {run} was not completed, it is {}{because}", end.status));
-        if !end.partial && exit == Exit::RunFailed {
-            return Ok(exit);
-        }
+        out.warn(format!("error: run {run} did not complete; it is {}{because}", end.status));
     } else if end.partial {
-        out.note(format!("note: the result is partial{because}"));
+        out.warn(format!("note: the result is partial{because}"));
     }
     if out.is_jsonl() && !matches!(synthesis, Synthesis::Write(_)) {
         return Ok(exit);
     }
-    let graph = graph::fetch(client, run, None).await?;
-    let Some(root) = graph.nodes.first() else { return Ok(exit) };
-    let primary = root.result.as_ref().and_then(|r| r.primary_artifact_id);
-    let artifact = root
-        .artifacts
-        .iter()
-        .find(|a| Some(a.artifact_id) == primary)
-        .or_else(|| root.artifacts.iter().find(|a| a.is_primary));
-    let id = artifact
-        .and_then(|a| a.document_id)
-        .or_else(|| root.result.as_ref().and_then(|r| r.document_ids.first().copied()));
-    let summary = root.result.as_ref().map(|r| r.summary.clone());
-    match (synthesis, id) {
-        (Synthesis::Mention, Some(id)) => out.line(format!("synthesis: tree-agent doc {id}"))?,
-        (Synthesis::Write(file), Some(id)) => {
-            let (_, document) = doc::fetch(client, id).await?;
-            std::fs::write(file, &document.body)
-                .map_err(|source| CliError::Write { what: file.display().to_string(), source })?;
-            let said = format!("synthesis written to {}", file.display());
-            if out.is_jsonl() { out.note(said) } else { out.line(said)? }
+    let result = result::fetch(client, run).await?;
+    match synthesis {
+        _ if out.is_json() && !out.is_jsonl() => {
+            if let Synthesis::Write(file) = synthesis {
+                write(&result, file)?;
+            }
+            out.json(&result)?;
         }
-        (Synthesis::Print, Some(id)) => {
-            let (_, document) = doc::fetch(client, id).await?;
-            out.line("")?;
-            doc::print_body(out, &document.body)?;
-            out.line("")?;
+        Synthesis::Mention if result.has_answer() => {
+            out.note(format!("read the result with `tree-agent result {run}`"))
         }
-        (Synthesis::Write(_), None) => {
-            out.note("note: the run has no synthesis document; nothing was written")
+        Synthesis::Mention => {}
+        Synthesis::Write(file) if result.has_answer() => {
+            write(&result, file)?;
+            out.note(format!("the synthesis is in {}", file.display()));
         }
-        (Synthesis::Print | Synthesis::Mention, None) => {
-            if let Some(summary) = summary {
-                out.line(one_line(&summary))?;
+        Synthesis::Write(_) => out.warn("note: the run has no synthesis; nothing was written"),
+        Synthesis::Print if result.has_answer() => {
+            if out.is_terminal() {
+                out.line("")?;
+            }
+            result.print(out)?;
+            if out.is_terminal() {
+                out.line("")?;
             }
         }
+        Synthesis::Print => {}
     }
-    if !out.is_jsonl() {
-        let nodes = count(graph.nodes.len(), "node");
-        out.line(format!("run {run} {} · {nodes} · {}", end.status, count(graph.seq as usize, "event")))?;
-    }
+    let summary = client.run(run).await?;
+    let (nodes, events) = (summary.node_count as usize, summary.head_seq as usize);
+    out.note(format!("run {run} {} · {} · {}", end.status, count(nodes, "node"), count(events, "event")));
     Ok(exit)
+}
+
+fn write(result: &RunResult, file: &Path) -> Result<(), CliError> {
+    std::fs::write(file, result.answer())
+        .map_err(|source| CliError::Write { what: file.display().to_string(), source })
 }

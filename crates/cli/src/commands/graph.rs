@@ -6,23 +6,25 @@ use tree_agent_contract::{RunId, Timestamp};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
-use crate::Context;
 use crate::client::{Client, request};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::value::RunRef;
 use crate::view::formats::{dot, mermaid};
 use crate::view::live::Live;
 use crate::view::tree::{Layout, tree};
+use crate::{Context, complete};
 
 /// Print the tree of a run, now or as it was at a seq
 #[derive(Debug, Args)]
 pub(crate) struct Graph {
     /// The run
-    run: RunId,
+    #[arg(add = complete::runs())]
+    run: RunRef,
     /// As it was after this event
     #[arg(long, value_name = "SEQ")]
     at: Option<u64>,
-    /// What to print [default: tree; json with -o jsonl]
+    /// What to print [default: tree; json with -o json]
     #[arg(long, value_enum)]
     format: Option<Form>,
 }
@@ -41,21 +43,22 @@ enum Form {
 
 impl Graph {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let form = match (self.format, context.out.is_jsonl()) {
+        let form = match (self.format, context.out.is_json()) {
             (Some(Form::Json) | None, true) => Form::Json,
             (Some(_), true) => {
                 return Err(CliError::Usage(
-                    "-o jsonl prints JSON: leave --format out, or use --format json".into(),
+                    "-o json and -o jsonl print JSON; leave out --format, or use --format json".into(),
                 ));
             }
             (form, false) => form.unwrap_or(Form::Tree),
         };
         let client = context.connect().await?;
-        let graph = fetch(&client, self.run, self.at).await?;
+        let graph = fetch(&client, client.find_run(&self.run).await?, self.at).await?;
         match form {
-            Form::Json => context.out.json(&graph)?,
-            Form::Dot => context.out.line(dot(&graph).trim_end())?,
-            Form::Mermaid => context.out.line(mermaid(&graph).trim_end())?,
+            Form::Json if context.out.is_json() => context.out.json(&graph)?,
+            Form::Json => context.out.json_line(&graph)?,
+            Form::Dot => context.out.script(&dot(&graph))?,
+            Form::Mermaid => context.out.script(&mermaid(&graph))?,
             Form::Tree => {
                 let columns = if context.out.is_terminal() { Live::window().0 } else { usize::MAX };
                 let now = match self.at {

@@ -12,28 +12,31 @@ use tree_agent_proto::v1 as pb;
 use uuid::Uuid;
 
 use super::text_files::{Candidate, Found, Skipped, find};
-use crate::Context;
 use crate::client::{Client, request};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::view::paint::{count, one_line};
+use crate::view::paint::count;
+use crate::view::printable::one_line;
+use crate::{Context, complete};
 
-/// Documents that are on their way at the same time.
+/// Documents that are sent at the same time.
 const PARALLEL: usize = 8;
-/// Documents that are left out are named one by one, with the reason, before the rest is only counted.
+/// Documents that are left out and named with the reason; further ones are only counted.
 const NAMED: usize = 20;
 
-/// Import a folder's Markdown and plain text into a project; the same path again replaces the document
+/// Import the Markdown and plain text of a folder into a project
+///
+/// A document that was imported before is replaced.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
     /// The folder; its structure is kept
     dir: PathBuf,
-    /// The project's name; it is created when there is none
-    #[arg(long, value_name = "NAME")]
+    /// The name of the project; it is created if it does not exist
+    #[arg(short, long, value_name = "NAME", add = complete::projects())]
     project: String,
 }
 
-/// What an import came to.
+/// What an import did.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Imported {
@@ -56,7 +59,7 @@ impl Import {
         check_folder(&self.dir)?;
         let client = context.connect().await?;
         let imported = import(context, &client, &self.dir, &self.project).await?;
-        if context.out.is_jsonl() {
+        if context.out.is_json() {
             context.out.json(&imported)?;
         } else {
             context.out.line(imported.sentence())?;
@@ -105,7 +108,7 @@ pub(crate) fn check_folder(dir: &Path) -> Result<(), CliError> {
     }
 }
 
-/// Imports `dir` into the project named `project`; what is left out is said on stderr.
+/// Imports `dir` into the project named `project`, and reports on stderr what is left out.
 pub(crate) async fn import(
     context: &Context,
     client: &Client,
@@ -155,7 +158,7 @@ pub(crate) async fn import(
     })
 }
 
-/// The project named `name`, made when there is none. Safe against another client that makes it meanwhile.
+/// The project named `name`, created if it does not exist. Another client may create it at the same time.
 async fn ensure_project(client: &Client, name: &str) -> Result<pb::Project, CliError> {
     if let Some(project) = client.project_by_name(name).await? {
         return Ok(project);
@@ -238,12 +241,12 @@ impl Report<'_> {
         }
         let path = Path::new(&skipped.path);
         let path = if path.is_absolute() { path.to_owned() } else { self.dir.join(path) };
-        self.context.out.note(format!("skipped {}: {}", one_line(&path.to_string_lossy()), skipped.why));
+        self.context.out.warn(format!("skipped {}: {}", one_line(&path.to_string_lossy()), skipped.why));
     }
 
     fn finish(&self) {
         if let Some(more @ 1..) = (self.skipped - self.others).checked_sub(NAMED) {
-            self.context.out.note(format!("skipped {}", count(more, "further document")));
+            self.context.out.warn(format!("skipped {}", count(more, "further document")));
         }
     }
 }

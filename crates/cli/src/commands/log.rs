@@ -1,5 +1,6 @@
 //! `log`: moves ended runs out of a store and back, and looks after its partitions.
 
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,16 +10,24 @@ use tree_agent_contract::{RunId, Timestamp};
 use tree_agent_maintenance::archive::{archive, path_of, prune, restore};
 use tree_agent_store::Archives;
 
-use super::store::{StoreArgs, failed, refused};
+use super::store::{StoreArgs, failed, find, refused};
 use crate::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::output::{List, Rows};
+use crate::value::{RunRef, duration};
 use crate::view::paint::count;
+use crate::view::table::Cell;
+use crate::view::usage::grouped;
 
 /// Runs of one page.
 const PAGE: usize = 1_000;
+/// Runs that are named before they are removed.
+const LISTED: usize = 20;
 
-/// Archive ended runs, remove them from the store, and bring them back, beside running services
+/// Archive ended runs, remove them from the store, and bring them back
+///
+/// Services can run at the same time.
 #[derive(Debug, Args)]
 pub(crate) struct Log {
     #[command(subcommand)]
@@ -27,34 +36,42 @@ pub(crate) struct Log {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Write each run to a file of its own, RUN.jsonl.gz, and check it; the store keeps the runs
+    /// Write each run to a file of its own, RUN.jsonl.gz, and check it
+    ///
+    /// The store keeps the runs.
     Archive {
         #[command(flatten)]
         which: Which,
         #[command(flatten)]
         store: StoreArgs,
     },
-    /// Archive runs, check that the files hold what the store holds, and remove them from the store
+    /// Archive runs and remove them from the store
+    ///
+    /// A run is removed when its archive was checked to hold what the store holds. On a terminal the runs are listed and
+    /// removed after a confirmation; elsewhere --yes is needed.
     Prune {
         #[command(flatten)]
         which: Which,
         #[command(flatten)]
         store: StoreArgs,
         /// Only say which runs would be removed
-        #[arg(long)]
+        #[arg(long, conflicts_with = "yes")]
         dry_run: bool,
+        /// Remove without asking
+        #[arg(short, long)]
+        yes: bool,
     },
     /// Bring archived runs back as they were
     Restore {
         /// The folder of the archives
         folder: PathBuf,
         /// The runs
-        #[arg(required = true)]
+        #[arg(value_name = "RUN", required = true)]
         runs: Vec<RunId>,
         #[command(flatten)]
         store: StoreArgs,
     },
-    /// Make the partitions of this month and the next ones, and list all (Postgres)
+    /// Make the partitions of this month and the next ones, and list all of them (Postgres)
     Partitions {
         /// Months ahead
         #[arg(long, value_name = "MONTHS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=120))]
@@ -67,13 +84,13 @@ enum Action {
 /// Which runs, and where to.
 #[derive(Debug, Args)]
 struct Which {
-    /// The folder of the archives; made when it is not there
+    /// The folder of the archives; created if it does not exist
     folder: PathBuf,
     /// The runs; they must have ended
-    #[arg(required_unless_present = "older_than")]
-    runs: Vec<RunId>,
-    /// Every run that ended so long ago, such as 90d or 12h
-    #[arg(long, value_name = "AGE", value_parser = age, conflicts_with = "runs")]
+    #[arg(value_name = "RUN", required_unless_present = "older_than")]
+    runs: Vec<RunRef>,
+    /// Every run that ended at least this long ago, such as 90d or 12h
+    #[arg(long, value_name = "AGE", value_parser = duration, conflicts_with = "runs")]
     older_than: Option<Duration>,
 }
 
@@ -82,11 +99,12 @@ impl Log {
         match &self.action {
             Action::Archive { which, store } => {
                 let store = store.open().await?;
+                let mut list = context.out.is_json().then(|| context.out.list());
                 for run in which.ids(&*store).await? {
                     let done = archive(&*store, run, &which.folder).await.map_err(failed)?;
                     let shown = done.file.display().to_string();
-                    if context.out.is_jsonl() {
-                        context.out.json(&json!({
+                    if let Some(list) = &mut list {
+                        list.item(&json!({
                             "runId": run, "file": shown, "events": done.events, "documents": done.documents,
                             "sha256": done.sha256,
                         }))?;
@@ -95,11 +113,23 @@ impl Log {
                         context.out.line(format!("run {run}: {events} in {shown}"))?;
                     }
                 }
+                list.map(List::finish).transpose()?;
             }
-            Action::Prune { which, store, dry_run } => {
+            Action::Prune { which, store, dry_run, yes } => {
                 let store = store.open().await?;
-                for run in which.ids(&*store).await? {
-                    remove(context, &*store, run, which, *dry_run).await?;
+                let runs = which.ids(&*store).await?;
+                if !dry_run && !yes && !runs.is_empty() && !confirmed(&runs)? {
+                    context.out.warn("nothing was removed");
+                    return Ok(Exit::Usage);
+                }
+                let mut list = context.out.is_json().then(|| context.out.list());
+                for run in &runs {
+                    remove(context, list.as_mut(), &*store, *run, which, *dry_run).await?;
+                }
+                match list {
+                    Some(list) => list.finish()?,
+                    None if runs.is_empty() => context.out.note("no run is that old"),
+                    None => {}
                 }
                 if !dry_run {
                     for partition in store.tidy().await.map_err(refused)? {
@@ -111,15 +141,17 @@ impl Log {
             }
             Action::Restore { folder, runs, store } => {
                 let store = store.open().await?;
+                let mut list = context.out.is_json().then(|| context.out.list());
                 for run in runs {
                     let (run, restored) = restore(&*store, &path_of(folder, *run)).await.map_err(failed)?;
-                    if context.out.is_jsonl() {
-                        context.out.json(&json!({"runId": run, "restored": restored}))?;
+                    if let Some(list) = &mut list {
+                        list.item(&json!({"runId": run, "restored": restored}))?;
                     } else {
                         let what = if restored { "restored" } else { "is in the store already" };
                         context.out.line(format!("run {run}: {what}"))?;
                     }
                 }
+                list.map(List::finish).transpose()?;
             }
             Action::Partitions { ahead, store } => {
                 let store = store.open().await?;
@@ -131,9 +163,36 @@ impl Log {
     }
 }
 
-/// Archives a run when that was not done yet, and removes it.
+/// Asks on the terminal whether these runs may be removed.
+fn confirmed(runs: &[RunId]) -> Result<bool, CliError> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(CliError::Usage(format!(
+            "{} would be removed from the store; there is no terminal to confirm it on: repeat with --yes, or with \
+             --dry-run to see which",
+            count(runs.len(), "run")
+        )));
+    }
+    let mut question = String::new();
+    for run in runs.iter().take(LISTED) {
+        question.push_str(&format!("  {run}\n"));
+    }
+    if let Some(more @ 1..) = runs.len().checked_sub(LISTED) {
+        question.push_str(&format!("  and {more} more\n"));
+    }
+    question
+        .push_str(&format!("Archive {} and remove them from the store? [y/N] ", count(runs.len(), "run")));
+    let mut stderr = io::stderr().lock();
+    stderr.write_all(question.as_bytes())?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Archives a run that is not archived yet, and removes it.
 async fn remove(
     context: &Context,
+    list: Option<&mut List<'_>>,
     store: &dyn Archives,
     run: RunId,
     which: &Which,
@@ -146,8 +205,8 @@ async fn remove(
         }
         prune(store, run, &which.folder).await.map_err(failed)?;
     }
-    if context.out.is_jsonl() {
-        return context.out.json(&json!({"runId": run, "removed": !dry_run}));
+    if let Some(list) = list {
+        return list.item(&json!({"runId": run, "removed": !dry_run}));
     }
     let what = if dry_run { "would be archived and removed" } else { "archived and removed" };
     context.out.line(format!("run {run}: {what}"))
@@ -155,24 +214,21 @@ async fn remove(
 
 async fn partitions(context: &Context, store: &dyn Archives, made: u32) -> Result<(), CliError> {
     let partitions = store.partitions().await.map_err(refused)?;
-    if context.out.is_jsonl() {
-        for p in partitions {
-            context.out.json(&json!({
-                "name": p.name, "from": p.from, "to": p.to, "default": p.is_default, "bytes": p.bytes,
-            }))?;
-        }
-        return Ok(());
-    }
     context.out.note(format!("{} made", count(made as usize, "partition")));
+    let mut rows = Rows::new(&context.out, &["NAME", "BYTES"]);
     for p in partitions {
-        context.out.line(format!("{:>12} bytes  {}", p.bytes, p.name))?;
+        let item = json!({
+            "name": p.name, "from": p.from, "to": p.to, "default": p.is_default, "bytes": p.bytes,
+        });
+        rows.push(&item, |_| vec![Cell::plain(&p.name), Cell::plain(grouped(p.bytes))])?;
     }
+    rows.finish()?;
     Ok(())
 }
 
 impl Which {
     async fn ids(&self, store: &dyn Archives) -> Result<Vec<RunId>, CliError> {
-        let Some(age) = self.older_than else { return Ok(self.runs.clone()) };
+        let Some(age) = self.older_than else { return find(store, &self.runs).await };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let before = Timestamp(i64::try_from(now.saturating_sub(age).as_micros()).unwrap_or(i64::MAX));
         let mut ids: Vec<RunId> = Vec::new();
@@ -183,35 +239,6 @@ impl Which {
             if !whole {
                 return Ok(ids);
             }
-        }
-    }
-}
-
-/// Reads an age such as `90d`.
-fn age(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no age; expected a number and d, h, m or s, such as 90d");
-    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
-    let number: u32 = number.parse().map_err(|_| wrong())?;
-    let seconds = match unit {
-        "d" => 86_400,
-        "h" => 3_600,
-        "m" => 60,
-        "s" => 1,
-        _ => return Err(wrong()),
-    };
-    Ok(Duration::from_secs(u64::from(number) * seconds))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ages_have_a_unit() {
-        assert_eq!(age("90d"), Ok(Duration::from_secs(90 * 86_400)));
-        assert_eq!(age("0s"), Ok(Duration::ZERO));
-        for wrong in ["", "d", "90", "90y", "-1d", "1.5h", "ä"] {
-            assert!(age(wrong).unwrap_err().contains("such as 90d"), "{wrong}");
         }
     }
 }

@@ -32,7 +32,7 @@ impl Migrate {
             }
             (None, None) => return Err(unnamed()),
         };
-        if context.out.is_jsonl() {
+        if context.out.is_json() {
             context.out.json(&json!({ "applied": applied }))?;
         } else {
             let applied = applied.map(|n| format!("; applied {}", count(n, "migration"))).unwrap_or_default();

@@ -6,13 +6,17 @@ use tree_agent_contract::{ProjectId, Timestamp, limits};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
+use super::follow::now;
 use crate::Context;
 use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::view::paint::{Paint, count, one_line};
+use crate::output::Rows;
+use crate::view::paint::{Paint, ago};
+use crate::view::table::Cell;
+use crate::view::usage::grouped;
 
-/// List projects, by name
+/// List the projects of a server, by name
 #[derive(Debug, Args)]
 pub(crate) struct Projects {
     /// Only names that contain this text, letter case aside
@@ -23,7 +27,10 @@ pub(crate) struct Projects {
     limit: Option<usize>,
 }
 
-/// A project as `-o jsonl` prints it.
+/// The columns of the table.
+const HEADERS: &[&str] = &["NAME", "DOCUMENTS", "CREATED", "ID"];
+
+/// A project as `-o json` prints it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ProjectJson {
@@ -39,7 +46,7 @@ impl Projects {
         let client = context.connect().await?;
         let mut left = self.limit.unwrap_or(usize::MAX);
         let mut page_token = String::new();
-        let mut any = false;
+        let mut rows = Rows::new(&context.out, HEADERS);
         while left > 0 {
             let message = pb::ListProjectsRequest {
                 page_size: left.min(limits::PAGE_MAX) as u32,
@@ -53,34 +60,43 @@ impl Projects {
                 })
                 .await?;
             for project in page.projects.into_iter().take(left) {
-                any = true;
                 left -= 1;
-                print(context, project)?;
+                rows.push(&ProjectJson::from_wire(project)?, ProjectJson::cells)?;
             }
             page_token = page.next_page_token;
             if page_token.is_empty() {
                 break;
             }
         }
-        if !any && !context.out.is_jsonl() {
-            context.out.note("no projects; make one with `tree-agent import DIR --project NAME`");
+        let found = rows.finish()?;
+        if found == 0 {
+            context.out.note(if self.name.is_empty() {
+                "there are no projects yet; make one with `tree-agent import DIR --project NAME`".to_owned()
+            } else {
+                format!("no project has a name that contains {:?}", self.name)
+            });
         }
         Ok(Exit::Success)
     }
 }
 
-fn print(context: &Context, project: pb::Project) -> Result<(), CliError> {
-    let project = ProjectJson {
-        id: Wire::from_wire(project.project_id)?,
-        name: project.name,
-        description: project.description,
-        document_count: project.document_count,
-        created_at: Wire::from_wire(project.created_at)?,
-    };
-    if context.out.is_jsonl() {
-        return context.out.json(&project);
+impl ProjectJson {
+    fn from_wire(project: pb::Project) -> Result<Self, CliError> {
+        Ok(Self {
+            id: Wire::from_wire(project.project_id)?,
+            name: project.name,
+            description: project.description,
+            document_count: project.document_count,
+            created_at: Wire::from_wire(project.created_at)?,
+        })
     }
-    let documents = count(project.document_count as usize, "document");
-    let id = context.out.palette().paint(Paint::Dim, &project.id.to_string());
-    context.out.line(format!("{id}  {}  {documents}", one_line(&project.name)))
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![
+            Cell::plain(&self.name),
+            Cell::plain(grouped(self.document_count)),
+            Cell::new(self.created_at.map(|at| ago(at, now())).unwrap_or_default(), Paint::Dim),
+            Cell::new(self.id.to_string(), Paint::Dim),
+        ]
+    }
 }

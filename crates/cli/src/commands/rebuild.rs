@@ -9,9 +9,12 @@ use crate::Context;
 use crate::cluster::chain;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::output::List;
 use crate::view::paint::count;
 
-/// Make the nodes, plans, artifacts and run rows of runs again from their logs, beside running services
+/// Make everything that is derived from the logs of runs again
+///
+/// That is nodes, plans, artifacts and the rows of runs. Services can run at the same time.
 #[derive(Debug, Args)]
 pub(crate) struct Rebuild {
     #[command(flatten)]
@@ -23,34 +26,36 @@ pub(crate) struct Rebuild {
 impl Rebuild {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let store = self.store.open().await?;
+        let mut list = context.out.is_json().then(|| context.out.list());
         let mut exit = Exit::Success;
         for run in self.which.ids(&*store).await? {
             match rebuild(&*store, run).await {
-                Ok(rebuilt) => print(context, &rebuilt)?,
+                Ok(rebuilt) => print(context, list.as_mut(), &rebuilt)?,
                 Err(MaintenanceError::Archived(_)) => {
                     context.out.note(format!("run {run}: archived, left alone"))
                 }
                 Err(MaintenanceError::Store(error)) => return Err(failed(error.into())),
-                // One log that cannot be read must not keep the others from being mended.
+                // A log that cannot be read must not keep the others from being repaired.
                 Err(error) => {
-                    context.out.note(format!("run {run}: not rebuilt: {}", chain(&error)));
+                    context.out.warn(format!("run {run}: not rebuilt: {}", chain(&error)));
                     exit = Exit::Unsound;
                 }
             }
         }
+        list.map(List::finish).transpose()?;
         Ok(exit)
     }
 }
 
-fn print(context: &Context, rebuilt: &Rebuilt) -> Result<(), CliError> {
+fn print(context: &Context, list: Option<&mut List<'_>>, rebuilt: &Rebuilt) -> Result<(), CliError> {
     let Rebuilt { run_id, head_seq, differences } = *rebuilt;
-    if context.out.is_jsonl() {
-        return context.out.json(&json!({"runId": run_id, "seq": head_seq, "differences": differences}));
+    if let Some(list) = list {
+        return list.item(&json!({"runId": run_id, "seq": head_seq, "differences": differences}));
     }
     let found = if differences == 0 {
         "nothing differed".into()
     } else {
-        format!("{} mended", count(differences, "difference"))
+        format!("{} repaired", count(differences, "difference"))
     };
     context.out.line(format!("run {run_id}: rebuilt up to event {head_seq}; {found}"))
 }

@@ -1,143 +1,117 @@
 //! `run`: an objective becomes a run, which is watched to its end.
 
+mod budget;
+mod objective;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::{Budgets, RunContext, RunSpec, RunSummary, Scope};
+use tree_agent_contract::{RunContext, RunSpec, RunSummary, Scope, Strategy};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use tree_agent_runtime::channel::Connector;
-use tree_agent_runtime::shutdown;
 use uuid::Uuid;
 
+use self::budget::BudgetArgs;
+use self::objective::ObjectiveArgs;
 use super::estimate;
-use super::follow::{Followed, Synthesis, conclude, follow};
+use super::follow::{Events, Followed, Synthesis, conclude, follow};
 use super::import::{check_folder, import};
-use super::watch::Patience;
-use crate::Context;
+use super::watch::Reconnect;
+use crate::client::watch::Wanted;
 use crate::client::{Client, request, summary};
-use crate::cluster::{Access, Cluster, Embedded};
+use crate::cluster::{Access, Cluster, Embedded, Unfinished};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::value::key_value;
+use crate::view::paint::count;
+use crate::{Context, complete, interrupt};
 
-/// Give an objective, watch the tree grow, get the synthesis
+/// The strategies that runs can have.
+pub(super) const STRATEGIES: [&str; 1] = [Strategy::Tree.as_str()];
+
+/// Give an objective and get the answer
 ///
-/// On a terminal the tree is drawn as it grows; in a pipe there is a line for each event of note. Without
-/// --project or --dir the run may look at every project. A budget that is used up ends in a partial result.
+/// The tree of agents grows on stderr: drawn in place on a terminal, as lines elsewhere. The answer goes to stdout, alone, so
+/// that it can be piped. Without --project or --dir the run may read every project. A run that uses up a budget returns what
+/// it has, as a partial result.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
-    /// What is to be found out or done
-    objective: String,
-    /// A project (name or id) that the run may look at; may be repeated [default: every project]
-    #[arg(long, value_name = "PROJECT")]
+    #[command(flatten)]
+    objective: ObjectiveArgs,
+    /// A project (name or id) that the run may read; can be repeated [default: every project]
+    #[arg(short, long, value_name = "PROJECT", add = complete::projects())]
     project: Vec<String>,
-    /// Import this folder into a project named after it, and run on that
-    #[arg(long, value_name = "DIR", conflicts_with = "project")]
+    /// Import this folder into a project of the same name, and run on that
+    #[arg(short, long, value_name = "DIR", conflicts_with = "project")]
     dir: Option<PathBuf>,
-    /// The model that the roles use, such as offline [default: the server's]
-    #[arg(long, value_name = "MODEL", default_value = "")]
+    /// The model of all roles [default: the server's]
+    #[arg(short, long, value_name = "MODEL", default_value = "", hide_default_value = true)]
     model: String,
-    /// Write the synthesis to this file instead of printing it
+    /// How the tree grows
+    #[arg(long, value_name = "STRATEGY", default_value = STRATEGIES[0],
+          value_parser = PossibleValuesParser::new(STRATEGIES))]
+    strategy: String,
+    /// A name for the run, shown in place of the objective
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    name: String,
+    /// A label to find the run by; can be repeated
+    #[arg(short, long, value_name = "KEY=VALUE", value_parser = key_value)]
+    label: Vec<(String, String)>,
+    /// Write the answer to this file instead of stdout
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Print the run's id and leave it to itself
+    /// Print the id of the run and leave it to the server
     #[arg(long, conflicts_with = "out")]
     detach: bool,
-    /// Print what the run can use at the most, and do not begin it
+    /// Print what the run can use at most, and do not start it
     #[arg(long, conflicts_with_all = ["detach", "out"])]
     estimate: bool,
-    /// Need no server: run in this one process, on the embedded store
-    #[arg(long, conflicts_with = "detach")]
-    local: bool,
     #[command(flatten)]
-    embedded: Embedded,
-    #[command(flatten)]
-    patience: Patience,
+    reconnect: Reconnect,
     #[command(flatten)]
     budgets: BudgetArgs,
-    /// US dollars, such as 0.50 [default: no limit]
-    #[arg(long, value_name = "DOLLARS", help_heading = "Budgets", conflicts_with = "max_cost_micros", value_parser = micros)]
-    max_cost: Option<u64>,
+    /// Run in this process, without a server
+    #[arg(long, conflicts_with = "detach", help_heading = "Without a server")]
+    local: bool,
+    /// Also resume the unfinished runs of the data directory
+    #[arg(long, requires = "local", help_heading = "Without a server")]
+    resume: bool,
+    #[command(flatten, next_help_heading = "Without a server")]
+    embedded: Embedded,
 }
 
-/// US dollars as millionths.
-fn micros(text: &str) -> Result<u64, String> {
-    let dollars: f64 =
-        text.trim().trim_start_matches('$').parse().map_err(|_| "is not a number of US dollars")?;
-    let micros = (dollars * 1e6).round();
-    match (1.0..=1e12).contains(&micros) {
-        true => Ok(micros as u64),
-        false => Err("must be from 0.000001 to 1000000 US dollars".into()),
-    }
-}
-
-macro_rules! budget_args {
-    ($($(#[$doc:meta])* $field:ident: $type:ty,)* ; $($(#[$odoc:meta])* $optional:ident: $otype:ty,)*) => {
-        /// What the run may spend.
-        #[derive(Clone, Debug, Default, Args)]
-        #[command(next_help_heading = "Budgets")]
-        struct BudgetArgs {
-            $($(#[$doc])* #[arg(long, value_name = "N", allow_negative_numbers = true)] $field: Option<$type>,)*
-            $($(#[$odoc])* #[arg(long, value_name = "N", allow_negative_numbers = true)] $optional: Option<$otype>,)*
-        }
-
-        impl BudgetArgs {
-            fn budgets(&self) -> Budgets {
-                let default = Budgets::default();
-                Budgets {
-                    $($field: self.$field.unwrap_or(default.$field),)*
-                    $($optional: self.$optional,)*
-                }
-            }
-        }
-    };
-}
-
-budget_args! {
-    /// Deepest level of the tree; the root is level 0 [default: 4]
-    max_depth: u32,
-    /// Bands of one plan [default: 3]
-    max_bands_per_plan: u32,
-    /// Steps of one band [default: 4]
-    max_steps_per_band: u32,
-    /// Children of one node over all its plans [default: 12]
-    max_children_per_node: u32,
-    /// Times that one node may plan again [default: 1]
-    max_replans_per_node: u32,
-    /// Steps of one band at work at the same time [default: 4]
-    max_parallel_steps: u32,
-    /// Nodes of the run [default: 1000]
-    max_nodes: u32,
-    /// Milliseconds from the start of the run [default: 1800000]
-    max_wall_clock_ms: u64,
-    /// Times that one role call is made before its failure counts [default: 3]
-    max_attempts: u32,
-    /// Milliseconds that one role call may take [default: 300000]
-    call_timeout_ms: u64,
-    ;
-    /// Tokens in and out [default: no limit]
-    max_tokens: u64,
-    /// Millionths of a US dollar [default: no limit]
-    max_cost_micros: u64,
-    /// Tool calls [default: no limit]
-    max_tool_calls: u64,
-}
+const EXAMPLES: &str = "\
+Examples:
+  tree-agent run \"How does the lease work?\" --dir ./docs --local
+  tree-agent run --file objective.md --project handbook > answer.md
+  git diff | tree-agent run - --max-time 10m --max-cost 0.50";
 
 impl Run {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         // Everything that can be wrong here is found before anything is written anywhere.
-        let mut budgets = self.budgets.budgets();
-        budgets.max_cost_micros = self.max_cost.or(budgets.max_cost_micros);
-        let spec = RunSpec { budgets, model: self.model.clone(), ..RunSpec::new(self.objective.clone()) };
-        spec.validate().map_err(|e| CliError::Usage(e.to_string()))?;
+        let spec = RunSpec {
+            budgets: self.budgets.budgets(),
+            model: self.model.clone(),
+            display_name: self.name.clone(),
+            labels: self.label.iter().cloned().collect(),
+            strategy: self.strategy.parse().map_err(CliError::Usage)?,
+            ..RunSpec::new(self.objective.read(self.estimate)?)
+        };
+        if !self.estimate {
+            spec.validate().map_err(|e| CliError::Usage(e.to_string()))?;
+        }
+        spec.budgets.validate().map_err(|e| CliError::Usage(e.to_string()))?;
         self.dir.as_deref().map(check_folder).transpose()?;
         self.out.as_deref().map(check_writable).transpose()?;
         if self.estimate {
             return self.estimate(context, &spec);
         }
-        let interrupt = shutdown::signal()?;
+        let interrupt = interrupt()?;
         if self.local {
             return self.locally(context, spec, &interrupt).await;
         }
@@ -173,8 +147,17 @@ impl Run {
     ) -> Result<Exit, CliError> {
         let data_dir = self.embedded.data_dir()?;
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let unfinished = if self.resume { Unfinished::Resume } else { Unfinished::LeaveAlone };
+        let access = Access::default();
         let mut cluster =
-            Cluster::start(anywhere, &data_dir, &self.model, &self.embedded, &Access::default()).await?;
+            Cluster::start(anywhere, &data_dir, &self.model, &self.embedded, &access, unfinished).await?;
+        let dir = data_dir.display();
+        if cluster.left_alone > 0 {
+            context.out.note(format!(
+                "{dir} holds {}, left alone; resume with `tree-agent dev --data-dir {dir}` or `run --local --resume`",
+                count(cluster.left_alone, "unfinished run")
+            ));
+        }
         let server = cluster.url();
         let work = async {
             let client = Client::connect(&server, &Connector::default()).await?;
@@ -187,9 +170,9 @@ impl Run {
         cluster.stop().await;
         let (run, exit) = ended?;
         if exit.is_none() {
-            let (id, dir) = (run.run_id, data_dir.display());
+            let id = run.run_id;
             context.out.note(format!(
-                "run {id} is kept in {dir}; it goes on with `tree-agent dev --data-dir {dir}`, watch it there with \
+                "run {id} is kept in {dir}; resume it with `tree-agent dev --data-dir {dir}`, and watch it there with \
                  `tree-agent watch {id}`"
             ));
         }
@@ -207,15 +190,15 @@ impl Run {
         spec.context = self.context(context, client).await?;
         let run = create(client, &spec).await?;
         if self.detach {
-            if context.out.is_jsonl() {
+            if context.out.is_json() {
                 context.out.json(&run)?;
             } else {
                 context.out.line(run.run_id.to_string())?;
             }
             return Ok((run, Some(Exit::Success)));
         }
-        let id = run.run_id;
-        match follow(context, client, id, 0, self.patience.policy(), interrupt).await? {
+        let (id, policy) = (run.run_id, self.reconnect.policy());
+        match follow(context, client, id, Wanted::default(), policy, Events::Progress, interrupt).await? {
             Followed::Interrupted => Ok((run, None)),
             Followed::Ended(end) => {
                 let synthesis = self.out.as_deref().map_or(Synthesis::Print, Synthesis::Write);
@@ -247,7 +230,7 @@ impl Run {
     }
 }
 
-/// Creates the run. The request id makes it safe to ask again when an answer is lost.
+/// Creates the run. Every attempt carries the same request id, so that a repeated one makes no second run.
 async fn create(client: &Client, spec: &RunSpec) -> Result<RunSummary, CliError> {
     let message = pb::CreateRunRequest {
         objective: spec.objective.clone(),

@@ -8,9 +8,12 @@ use super::store::{RunArgs, StoreArgs, failed};
 use crate::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::output::List;
 use crate::view::paint::count;
 
-/// Check the logs of runs and everything that is derived from them, beside running services
+/// Check the logs of runs and everything that is derived from them
+///
+/// Services can run at the same time. The exit code is 6 if something is wrong.
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
     #[command(flatten)]
@@ -22,25 +25,30 @@ pub(crate) struct Verify {
 impl Verify {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let store = self.store.open().await?;
+        let mut list = context.out.is_json().then(|| context.out.list());
         let (mut unsound, mut runs) = (0, 0);
         for run in self.which.ids(&*store).await? {
             let report = verify(&*store, run).await.map_err(failed)?;
-            print(context, &report)?;
+            print(context, list.as_mut(), &report)?;
             unsound += usize::from(!report.is_sound());
             runs += 1;
         }
-        if !context.out.is_jsonl() && runs != 1 {
-            context.out.line(format!("{} checked, {unsound} unsound", count(runs, "run")))?;
+        match list {
+            Some(list) => list.finish()?,
+            None if runs != 1 => {
+                context.out.line(format!("{} checked, {unsound} unsound", count(runs, "run")))?;
+            }
+            None => {}
         }
         Ok(if unsound == 0 { Exit::Success } else { Exit::Unsound })
     }
 }
 
-fn print(context: &Context, report: &Report) -> Result<(), CliError> {
+fn print(context: &Context, list: Option<&mut List<'_>>, report: &Report) -> Result<(), CliError> {
     let Report { run_id, head_seq, archived, findings, more } = report;
-    if context.out.is_jsonl() {
+    if let Some(list) = list {
         let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
-        return context.out.json(&json!({
+        return list.item(&json!({
             "runId": run_id, "seq": head_seq, "sound": report.is_sound(), "archived": archived, "findings": findings, "more": more,
             "canBeRebuilt": report.can_be_rebuilt(),
         }));
@@ -59,7 +67,7 @@ fn print(context: &Context, report: &Report) -> Result<(), CliError> {
         context.out.line(format!("  and {more} more"))?;
     }
     if report.can_be_rebuilt() {
-        context.out.note(format!("the log itself is sound: `tree-agent rebuild {run_id}` mends the rest"));
+        context.out.note(format!("the log itself is sound: `tree-agent rebuild {run_id}` repairs the rest"));
     }
     Ok(())
 }

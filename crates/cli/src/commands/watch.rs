@@ -3,52 +3,63 @@
 use std::time::Duration;
 
 use clap::Args;
-use tree_agent_contract::RunId;
-use tree_agent_runtime::shutdown;
 
-use super::follow::{Followed, Synthesis, conclude, follow};
-use crate::Context;
-use crate::client::watch::Policy;
+use super::events::Only;
+use super::follow::{Events, Followed, Synthesis, conclude, follow};
+use crate::client::reconnect::Policy;
+use crate::client::watch::Wanted;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::value::{RunRef, duration};
+use crate::{Context, complete, interrupt};
 
-/// Watch a run until it ends, through restarts of the server; the exit code tells how it ended
+/// Watch a run until it ends
+///
+/// A lost connection is made again, and no event is lost or shown twice. The exit code tells how the run ended. On a terminal
+/// the tree is drawn in place; in a pipe there is a line for each event of note.
 #[derive(Debug, Args)]
 pub(crate) struct Watch {
     /// The run
-    run: RunId,
-    /// Begin after this event
+    #[arg(add = complete::runs())]
+    run: RunRef,
+    /// Start after this event
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     after_seq: u64,
     #[command(flatten)]
-    patience: Patience,
+    only: Only,
+    #[command(flatten)]
+    reconnect: Reconnect,
 }
 
-/// How long to bear with a server that is away.
+/// How long to keep trying when the connection is lost.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Patience {
-    /// Seconds to go on trying when the connection is lost
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
-    give_up_after: u64,
+pub(crate) struct Reconnect {
+    /// How long to keep trying when the connection is lost
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
+    give_up_after: Duration,
 }
 
-impl Patience {
+impl Reconnect {
     pub(crate) fn policy(&self) -> Policy {
-        Policy { give_up_after: Duration::from_secs(self.give_up_after), ..Policy::default() }
+        Policy { give_up_after: self.give_up_after, ..Policy::default() }
     }
 }
 
 impl Watch {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let interrupt = shutdown::signal()?;
+        let interrupt = interrupt()?;
         let client = context.connect().await?;
-        let policy = self.patience.policy();
-        match follow(context, &client, self.run, self.after_seq, policy, &interrupt).await? {
-            Followed::Ended(end) => conclude(context, &client, self.run, &end, Synthesis::Mention).await,
+        let run = client.find_run(&self.run).await?;
+        let wanted = Wanted {
+            after_seq: self.after_seq,
+            node: self.only.node(&client, run).await?,
+            types: self.only.types.clone(),
+        };
+        let policy = self.reconnect.policy();
+        match follow(context, &client, run, wanted, policy, Events::Answer, &interrupt).await? {
+            Followed::Ended(end) => conclude(context, &client, run, &end, Synthesis::Mention).await,
             Followed::Interrupted => {
-                context
-                    .out
-                    .note(format!("run {} goes on; continue with `tree-agent watch {}`", self.run, self.run));
+                context.out.note(format!("run {run} goes on; continue with `tree-agent watch {run}`"));
                 Ok(Exit::Interrupted)
             }
         }

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use tree_agent_contract::graph::{GraphNode, GraphSnapshot};
 use tree_agent_contract::{NodeStatus, Role};
 
-use super::paint::{fit, one_line};
+use super::paint::fit;
+use super::printable::one_line;
 
 /// Columns of a title inside a box.
 const TITLE: usize = 60;

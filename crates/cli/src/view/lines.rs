@@ -5,7 +5,8 @@ use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::{NodeStatus, Outcome, Role};
 use tree_agent_engine::Graph;
 
-use super::paint::{Paint, Palette, fit, one_line};
+use super::paint::{Paint, Palette, fit};
+use super::printable::one_line;
 use super::tree::run_icon;
 use super::usage;
 

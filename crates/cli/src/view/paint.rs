@@ -1,5 +1,8 @@
-//! Colours, widths, and making foreign text safe to show.
+//! Colours and widths.
 
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
+use tree_agent_contract::Timestamp;
 pub(crate) use tree_agent_contract::text::{count, width};
 
 /// A meaning that has a colour.
@@ -31,40 +34,34 @@ pub(crate) struct Palette {
 }
 
 impl Palette {
+    /// The palette of a stream: colours on a terminal, unless `NO_COLOR`, `CLICOLOR`, `TERM` or --color say otherwise.
+    pub(crate) fn of<S: anstream::stream::RawStream>(stream: &S) -> Self {
+        Self { colour: AutoStream::choice(stream) != ColorChoice::Never }
+    }
+
     /// `text` in the colour of `paint`.
     pub(crate) fn paint(self, paint: Paint, text: &str) -> String {
-        let code = match paint {
-            _ if !self.colour || text.is_empty() => return text.to_owned(),
-            Paint::Plain => return text.to_owned(),
-            Paint::Dim => "2",
-            Paint::Bold => "1",
-            Paint::Good => "32",
-            Paint::Bad => "31",
-            Paint::Warn => "33",
-            Paint::Busy => "36",
-            Paint::Plan => "35",
-        };
-        format!("\x1b[{code}m{text}\x1b[0m")
+        if !self.colour || text.is_empty() {
+            return text.to_owned();
+        }
+        let style = paint.style();
+        format!("{style}{text}{style:#}")
     }
 }
 
-/// Foreign text on one line: control characters (which could steer the terminal) and runs of white space become
-/// one space.
-pub(crate) fn one_line(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        let c = if c.is_control() || c.is_whitespace() { ' ' } else { c };
-        if !(c == ' ' && (out.is_empty() || out.ends_with(' '))) {
-            out.push(c);
+impl Paint {
+    const fn style(self) -> Style {
+        match self {
+            Paint::Plain => Style::new(),
+            Paint::Dim => Style::new().dimmed(),
+            Paint::Bold => Style::new().bold(),
+            Paint::Good => AnsiColor::Green.on_default(),
+            Paint::Bad => AnsiColor::Red.on_default(),
+            Paint::Warn => AnsiColor::Yellow.on_default(),
+            Paint::Busy => AnsiColor::Cyan.on_default(),
+            Paint::Plan => AnsiColor::Magenta.on_default(),
         }
     }
-    out.truncate(out.trim_end().len());
-    out
-}
-
-/// Foreign text of many lines for a terminal: control characters other than line ends and tabs are left out.
-pub(crate) fn many_lines(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
 /// `text`, cut to at most `columns` with an ellipsis at the end when it does not fit.
@@ -83,14 +80,26 @@ pub(crate) fn duration(ms: u64) -> String {
     }
 }
 
+/// How long ago `then` was: `just now`, `5m ago`, `3h ago`, `12d ago`.
+pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
+    match now.millis_since(then) / 60_000 {
+        0 => "just now".to_owned(),
+        minutes @ 1..60 => format!("{minutes}m ago"),
+        minutes @ 60..1_440 => format!("{}h ago", minutes / 60),
+        minutes => format!("{}d ago", minutes / 1_440),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn foreign_text_cannot_steer_the_terminal() {
-        assert_eq!(one_line("a\x1b[2J\r\n\tb  c "), "a [2J b c");
-        assert_eq!(many_lines("a\x1b[2J\nb\tc\x07"), "a[2J\nb\tc");
+    fn the_past_is_told_in_its_largest_unit() {
+        let now = Timestamp::from_millis(100 * 86_400_000);
+        let minutes = |n: i64| ago(Timestamp::from_millis(100 * 86_400_000 - n * 60_000), now);
+        assert_eq!([0, 5, 90, 3_000].map(minutes), ["just now", "5m ago", "1h ago", "2d ago"]);
+        assert_eq!(ago(Timestamp::from_millis(200 * 86_400_000), now), "just now", "clocks may differ");
     }
 
     #[test]

@@ -7,7 +7,8 @@ use tree_agent_contract::{NodeId, NodeStatus, Outcome, Role, RunStatus, Timestam
 use tree_agent_engine::Graph;
 
 use super::line::Line;
-use super::paint::{Paint, count, duration, one_line};
+use super::paint::{Paint, count, duration};
+use super::printable::one_line;
 use super::usage;
 
 /// How the tree is to be drawn.

@@ -17,7 +17,9 @@ use tree_agent_engine::Graph;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::document_service_server::{DocumentService, DocumentServiceServer};
+use tree_agent_proto::v1::project_service_server::{ProjectService, ProjectServiceServer};
 use tree_agent_proto::v1::run_service_server::{RunService, RunServiceServer};
+use tree_agent_proto::v1::server_service_server::{ServerService, ServerServiceServer};
 use tree_agent_proto::v1::watch_run_response::Message;
 
 /// What one `WatchRun` call does after it has sent its messages.
@@ -48,6 +50,16 @@ pub(crate) struct State {
     pub(crate) create_failures: Vec<Status>,
     /// The requests of `CreateRun`.
     pub(crate) created: Vec<pb::CreateRunRequest>,
+    /// The requests of `EstimateRun`.
+    pub(crate) estimated: Vec<pb::EstimateRunRequest>,
+    /// The runs that were deleted.
+    pub(crate) deleted: Vec<String>,
+    /// The requests of `ListRuns`.
+    pub(crate) listed: Vec<pb::ListRunsRequest>,
+    /// Objectives of the runs that the list has beside the run of the log, newest first.
+    pub(crate) others: Vec<String>,
+    /// The synthesis.
+    pub(crate) body: String,
 }
 
 #[derive(Clone)]
@@ -62,13 +74,20 @@ impl Fake {
             asked: Vec::new(),
             create_failures: Vec::new(),
             created: Vec::new(),
+            estimated: Vec::new(),
+            deleted: Vec::new(),
+            listed: Vec::new(),
+            others: Vec::new(),
+            body: BODY.into(),
         };
         let fake = Fake(Arc::new(Mutex::new(state)));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let server = tonic::transport::Server::builder()
             .add_service(RunServiceServer::new(fake.clone()))
-            .add_service(DocumentServiceServer::new(fake.clone()));
+            .add_service(DocumentServiceServer::new(fake.clone()))
+            .add_service(ProjectServiceServer::new(fake.clone()))
+            .add_service(ServerServiceServer::new(fake.clone()));
         tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
         (fake, url)
     }
@@ -79,7 +98,7 @@ impl Fake {
         state.log.iter().for_each(|e| graph.apply(e).unwrap());
         RunSummary {
             run_id: run_id(),
-            spec: RunSpec::new("why?"),
+            spec: RunSpec { context: RunContext::project(project_id()), ..RunSpec::new("why?") },
             status: graph.status(),
             partial: graph.partial(),
             root_node_id: NodeId::root(run_id()),
@@ -89,11 +108,27 @@ impl Fake {
             error: None,
             created_at: Timestamp::from_millis(0),
             updated_at: Timestamp::from_millis(0),
-            started_at: None,
-            ended_at: None,
+            started_at: Some(Timestamp::from_millis(1_000)),
+            ended_at: Some(Timestamp::from_millis(63_000)),
         }
         .to_wire()
     }
+
+    /// The run of the log first, then the others; their ids end alike.
+    fn runs(&self) -> Vec<pb::Run> {
+        let first = self.run();
+        let others = self.0.lock().unwrap().others.clone();
+        let others = others.into_iter().zip(1_u8..).map(|(objective, n)| pb::Run {
+            run_id: format!("{n:02x}90b6f1-8d3e-7cc4-a1c7-3f7f6c1d{n:02x}4b"),
+            objective,
+            ..first.clone()
+        });
+        std::iter::once(first.clone()).chain(others).collect()
+    }
+}
+
+pub(crate) fn project_id() -> ProjectId {
+    ProjectId(uuid::Uuid::from_u128(0x11))
 }
 
 pub(crate) fn run_id() -> RunId {
@@ -107,6 +142,9 @@ pub(crate) fn message(event: &Event) -> Message {
 pub(crate) fn document_id() -> DocumentId {
     DocumentId::of_artifact(ArtifactId::of(NodeId::root(run_id()), 0, "synthesis"))
 }
+
+/// The synthesis, unless a test says otherwise.
+pub(crate) const BODY: &str = "# Because\n";
 
 /// A whole run of one node that ends with `status`.
 pub(crate) fn log(status: RunStatus, partial: bool) -> Vec<Event> {
@@ -206,9 +244,16 @@ impl RunService for Fake {
 
     async fn list_runs(
         &self,
-        _: Request<pb::ListRunsRequest>,
+        request: Request<pb::ListRunsRequest>,
     ) -> Result<Response<pb::ListRunsResponse>, Status> {
-        Ok(Response::new(pb::ListRunsResponse { runs: vec![self.run()], next_page_token: String::new() }))
+        let request = request.into_inner();
+        self.0.lock().unwrap().listed.push(request.clone());
+        let fits = |run: &pb::Run| {
+            (run.run_id.starts_with(&request.id_part) || run.run_id.ends_with(&request.id_part))
+                && run.objective.contains(&request.objective_contains)
+        };
+        let runs = self.runs().into_iter().filter(fits).take(request.page_size as usize).collect();
+        Ok(Response::new(pb::ListRunsResponse { runs, next_page_token: String::new() }))
     }
 
     type WatchRunsStream = Pin<Box<dyn Stream<Item = Result<pb::WatchRunsResponse, Status>> + Send>>;
@@ -217,7 +262,12 @@ impl RunService for Fake {
         &self,
         _: Request<pb::WatchRunsRequest>,
     ) -> Result<Response<Self::WatchRunsStream>, Status> {
-        Err(Status::unimplemented("nothing asks for it"))
+        use pb::watch_runs_response::Message;
+        let mut messages: Vec<Message> = self.runs().into_iter().map(Message::Added).collect();
+        messages.push(Message::CaughtUp(pb::RunsCaughtUp { resume_token: "here".into() }));
+        messages.push(Message::Changed(self.run()));
+        let sent = messages.into_iter().map(|m| Ok(pb::WatchRunsResponse { message: Some(m) }));
+        Ok(Response::new(Box::pin(stream::iter(sent).chain(stream::pending()))))
     }
 
     async fn get_node(
@@ -231,21 +281,63 @@ impl RunService for Fake {
         &self,
         _: Request<pb::GetResultRequest>,
     ) -> Result<Response<pb::GetResultResponse>, Status> {
-        Err(Status::unimplemented("nothing asks for it"))
+        let run = self.run();
+        let synthesis = pb::GetResultResponse {
+            run_id: run.run_id,
+            status: run.status,
+            partial: run.partial,
+            error: run.error,
+            usage: run.usage,
+            ..Default::default()
+        };
+        if !RunStatus::from_wire(run.status).unwrap().is_final() {
+            return Ok(Response::new(synthesis));
+        }
+        Ok(Response::new(pb::GetResultResponse {
+            outcome: Some(Outcome::Success.to_wire()),
+            summary: "Because.".into(),
+            text: self.0.lock().unwrap().body.clone(),
+            title: "Synthesis".into(),
+            document_id: Some(document_id().to_string()),
+            ..synthesis
+        }))
     }
 
     async fn estimate_run(
         &self,
-        _: Request<pb::EstimateRunRequest>,
+        request: Request<pb::EstimateRunRequest>,
     ) -> Result<Response<pb::EstimateRunResponse>, Status> {
-        Err(Status::unimplemented("nothing asks for it"))
+        let request = request.into_inner();
+        self.0.lock().unwrap().estimated.push(request.clone());
+        let estimate = pb::Estimate {
+            nodes: 5,
+            depth: 1,
+            plan_calls: 2,
+            execute_calls: 5,
+            aggregate_calls: 2,
+            attempts: 3,
+            cost_micros: Some(500_000),
+            tool_calls: Some(9),
+            wall_clock_ms: 600_000,
+            ends_within_ms: 900_000,
+            unlimited: vec!["maxTokens".into()],
+            ..Default::default()
+        };
+        let cost = Some(pb::CallCost { tokens: 10, cost_micros: Some(70) });
+        Ok(Response::new(pb::EstimateRunResponse {
+            estimate: Some(estimate),
+            budgets: request.budgets,
+            model: "openai:gpt-4o".into(),
+            per_call: Some(pb::RoleCosts { plan: cost, execute: cost, aggregate: cost }),
+        }))
     }
 
     async fn delete_run(
         &self,
-        _: Request<pb::DeleteRunRequest>,
+        request: Request<pb::DeleteRunRequest>,
     ) -> Result<Response<pb::DeleteRunResponse>, Status> {
-        Err(Status::unimplemented("nothing asks for it"))
+        self.0.lock().unwrap().deleted.push(request.into_inner().run_id);
+        Ok(Response::new(pb::DeleteRunResponse {}))
     }
 
     async fn watch_run(&self, request: Request<pb::WatchRunRequest>) -> Result<Response<Watched>, Status> {
@@ -327,7 +419,7 @@ impl DocumentService for Fake {
         };
         let document = pb::Document {
             summary: Some(summary),
-            body: "# Because\n".into(),
+            body: self.0.lock().unwrap().body.clone(),
             created_at: Some(Timestamp::from_millis(0).to_wire()),
         };
         Ok(Response::new(pb::GetDocumentResponse { document: Some(document) }))
@@ -378,5 +470,59 @@ impl DocumentService for Fake {
         _: Request<pb::CreateDocumentRequest>,
     ) -> Result<Response<pb::CreateDocumentResponse>, Status> {
         Err(Status::unimplemented("not in this script"))
+    }
+}
+
+#[tonic::async_trait]
+impl ProjectService for Fake {
+    async fn list_projects(
+        &self,
+        request: Request<pb::ListProjectsRequest>,
+    ) -> Result<Response<pb::ListProjectsResponse>, Status> {
+        let name = request.into_inner().name_contains;
+        let projects = vec![project()].into_iter().filter(|project| project.name.contains(&name)).collect();
+        Ok(Response::new(pb::ListProjectsResponse { projects, next_page_token: String::new() }))
+    }
+
+    async fn get_project(
+        &self,
+        _: Request<pb::GetProjectRequest>,
+    ) -> Result<Response<pb::GetProjectResponse>, Status> {
+        Ok(Response::new(pb::GetProjectResponse { project: Some(project()) }))
+    }
+
+    async fn create_project(
+        &self,
+        _: Request<pb::CreateProjectRequest>,
+    ) -> Result<Response<pb::CreateProjectResponse>, Status> {
+        Err(Status::unimplemented("not in this script"))
+    }
+}
+
+fn project() -> pb::Project {
+    pb::Project {
+        project_id: project_id().to_string(),
+        name: "handbook-of-leases".into(),
+        document_count: 3,
+        created_at: Some(Timestamp::from_millis(0).to_wire()),
+        ..Default::default()
+    }
+}
+
+#[tonic::async_trait]
+impl ServerService for Fake {
+    async fn get_server_info(
+        &self,
+        _: Request<pb::GetServerInfoRequest>,
+    ) -> Result<Response<pb::GetServerInfoResponse>, Status> {
+        let max_budgets = pb::Budgets { max_wall_clock_ms: Some(3_600_000), ..Default::default() };
+        Ok(Response::new(pb::GetServerInfoResponse {
+            version: "0.2.0".into(),
+            api_version: "treeagent.v1".into(),
+            strategies: vec![Strategy::Tree.to_wire()],
+            limits: Some(pb::Limits { max_budgets: Some(max_budgets), ..Default::default() }),
+            default_model: "offline".into(),
+            ..Default::default()
+        }))
     }
 }

@@ -13,6 +13,29 @@ use crate::LIVE;
 use crate::error::StoreError;
 use crate::ports::{Claim, Leases};
 
+impl EmbeddedStore {
+    /// Sets the runs aside that have not ended yet, and returns how many these are: until the store is opened again, no
+    /// driver can claim them.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub async fn set_unfinished_aside(&self) -> Result<usize, StoreError> {
+        self.write(|tx| {
+            execute(
+                tx,
+                &format!(
+                    "INSERT OR IGNORE INTO temp.runs_set_aside SELECT id FROM tree_agent_runs WHERE {LIVE}"
+                ),
+                &[],
+            )?;
+            tx.query_one("SELECT count(*) FROM temp.runs_set_aside", [], |row| row.get::<_, i64>(0))
+                .map(|count| usize::try_from(count).unwrap_or_default())
+                .map_err(map_error)
+        })
+        .await
+    }
+}
+
 #[async_trait]
 impl Leases for EmbeddedStore {
     async fn claim(&self, owner: &str, ttl: Duration, limit: usize) -> Result<Vec<Claim>, StoreError> {
@@ -24,6 +47,7 @@ impl Leases for EmbeddedStore {
                 .prepare_cached(&format!(
                     "SELECT id, epoch, head_seq FROM tree_agent_runs \
                      WHERE {LIVE} AND (lease_expires_at IS NULL OR lease_expires_at < ?1) \
+                     AND id NOT IN (SELECT id FROM temp.runs_set_aside) \
                      ORDER BY created_at, id LIMIT ?2"
                 ))
                 .map_err(map_error)?;

@@ -18,7 +18,7 @@ const QUICK: Policy = Policy {
 /// The seqs that arrived, and how it ended.
 async fn watched(url: &str, after_seq: u64, policy: Policy) -> (Vec<u64>, Result<End, CliError>, usize) {
     let client = Client::connect(url, &Connector::default()).await.unwrap();
-    let mut updates = spawn(client, run_id(), after_seq, policy);
+    let mut updates = spawn(client, run_id(), Wanted::after(after_seq), policy);
     let (mut seqs, mut lost) = (Vec::new(), 0);
     loop {
         match updates.recv().await.expect("ends with Ended or an error") {
@@ -105,14 +105,4 @@ async fn a_refusal_is_final_and_absence_is_borne_for_so_long() {
     let (seqs, end, _) = watched(&url, 0, policy).await;
     assert_eq!(seqs, [1, 2]);
     assert!(matches!(end, Err(CliError::Lost { after_seq: 2, .. })), "{end:?}");
-}
-
-#[test]
-fn pauses_grow_stay_bounded_and_vary() {
-    let base = Duration::from_millis(200);
-    for attempt in [1, 2, 3, 50] {
-        let full = base.saturating_mul(1 << (attempt - 1).min(10)).min(Duration::from_secs(5));
-        let pause = jittered(base, attempt);
-        assert!(pause >= full / 2 && pause <= full, "{attempt}: {pause:?}");
-    }
 }

@@ -1,24 +1,20 @@
 //! `doc --follow`: a document as it grows, through any failure.
 
-use std::time::Instant;
-
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
-use tonic::metadata::{Ascii, MetadataValue};
-use tonic::{Code, Status, Streaming};
 use tree_agent_contract::DocumentId;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_document_response::Message;
 
 use crate::Context;
-use crate::client::watch::{Policy, jittered};
-use crate::client::{Client, root_cause};
-use crate::error::{CliError, is_transient};
+use crate::client::Client;
+use crate::client::reconnect::{Broken, Policy, Retries, resume_pause};
+use crate::error::CliError;
 use crate::exit::Exit;
-use crate::view::paint::many_lines;
+use crate::output::List;
 
-/// A piece of text as `-o jsonl` prints it.
+/// A piece of text as `-o json` and `-o jsonl` print it.
 #[derive(Debug, Serialize)]
 struct PieceJson<'a> {
     /// Where it begins, in bytes.
@@ -30,13 +26,11 @@ struct PieceJson<'a> {
 enum Ended {
     /// Nothing more will be written.
     Whole,
-    /// To be called again at once.
+    /// The server asked to call again.
     Asked,
-    /// To be called again after a pause.
-    Lost(String),
 }
 
-/// Prints the text of `id` behind `after_bytes` as it is written, until its run has ended.
+/// Prints the text of `id` after `after_bytes` as it is written, until its run has ended.
 pub(super) async fn follow(
     context: &Context,
     id: DocumentId,
@@ -45,8 +39,8 @@ pub(super) async fn follow(
     interrupt: &CancellationToken,
 ) -> Result<Exit, CliError> {
     let client = context.connect().await?;
-    let follower =
-        Follower { context, client, id, at: after_bytes, policy, heard: Instant::now(), failures: 0 };
+    let list = context.out.is_json().then(|| context.out.list());
+    let follower = Follower { context, client, id, at: after_bytes, retries: Retries::new(policy), list };
     tokio::select! {
         result = follower.run() => result,
         () = interrupt.cancelled() => Ok(Exit::Interrupted),
@@ -59,88 +53,67 @@ struct Follower<'a> {
     id: DocumentId,
     /// Where the text that was printed ends.
     at: u64,
-    policy: Policy,
-    /// When the server was last heard.
-    heard: Instant,
-    failures: u32,
+    retries: Retries,
+    /// For `-o json` and `-o jsonl`.
+    list: Option<List<'a>>,
 }
 
 impl Follower<'_> {
     async fn run(mut self) -> Result<Exit, CliError> {
         loop {
-            let reason = match self.stream().await? {
-                Ended::Whole => return Ok(Exit::Success),
-                Ended::Asked => {
-                    tokio::time::sleep(jittered(std::time::Duration::from_millis(50), 1)).await;
+            let broken = match self.stream().await? {
+                Ok(Ended::Whole) => {
+                    self.list.map(List::finish).transpose()?;
+                    return Ok(Exit::Success);
+                }
+                Ok(Ended::Asked) => {
+                    tokio::time::sleep(resume_pause()).await;
                     continue;
                 }
-                Ended::Lost(reason) => reason,
+                Err(broken) => broken,
             };
-            if self.heard.elapsed() >= self.policy.give_up_after {
+            let reason = self.retries.reason(&self.client, broken, false).await?;
+            let Some(pause) = self.retries.pause() else {
                 let server = self.context.server.clone();
-                let reason = format!("{reason}; what was printed ends at byte {}", self.at);
+                let reason = format!("{reason}; the text that was printed ends at byte {}", self.at);
                 return Err(CliError::Unreachable { server, reason });
-            }
-            self.failures += 1;
-            let pause = jittered(self.policy.backoff, self.failures);
+            };
             self.context.out.note(format!("connection lost ({reason}); trying again in {pause:.1?}"));
             tokio::time::sleep(pause).await;
         }
     }
 
-    /// One stream, from its opening to its end.
-    async fn stream(&mut self) -> Result<Ended, CliError> {
+    /// One stream, from its opening to its end. The outer error is final, the inner one is a broken connection.
+    async fn stream(&mut self) -> Result<Result<Ended, Broken>, CliError> {
         let request = pb::WatchDocumentRequest { document_id: self.id.to_wire(), after_bytes: self.at };
-        let token = self.client.token();
         let mut documents = self.client.documents();
-        let opened = tokio::time::timeout(self.policy.silence, documents.watch_document(request)).await;
-        let mut stream: Streaming<pb::WatchDocumentResponse> = match opened {
-            Ok(Ok(answer)) => answer.into_inner(),
-            Ok(Err(status)) => return self.failed(status, token).await,
-            Err(_) => return Ok(Ended::Lost("the server does not answer".into())),
+        let mut stream = match self.retries.open(&self.client, documents.watch_document(request)).await {
+            Ok(stream) => stream,
+            Err(broken) => return Ok(Err(broken)),
         };
-        let mut hinted = false;
+        let mut asked = false;
         loop {
-            let message = match tokio::time::timeout(self.policy.silence, stream.message()).await {
-                Ok(Ok(Some(answer))) => answer.message,
-                Ok(Ok(None)) => return Ok(if hinted { Ended::Asked } else { Ended::Whole }),
-                Ok(Err(status)) => return self.failed(status, token).await,
-                Err(_) => return Ok(Ended::Lost(format!("no sign of life for {:?}", self.policy.silence))),
-            };
-            self.heard = Instant::now();
-            self.failures = 0;
-            match message {
-                Some(Message::Text(piece)) => self.print(&piece)?,
-                Some(Message::ResumeHint(_)) => hinted = true,
-                Some(Message::Document(_) | Message::Heartbeat(_)) | None => {}
+            match self.retries.message(&mut stream).await {
+                Ok(Some(answer)) => match answer.message {
+                    Some(Message::Text(piece)) => self.print(&piece)?,
+                    Some(Message::ResumeHint(_)) => asked = true,
+                    Some(Message::Document(_) | Message::Heartbeat(_)) | None => {}
+                },
+                Ok(None) => return Ok(Ok(if asked { Ended::Asked } else { Ended::Whole })),
+                Err(broken) => return Ok(Err(broken)),
             }
-        }
-    }
-
-    /// A call or a stream failed: it is begun again when that may help, for an expired token when a successor comes.
-    async fn failed(&self, status: Status, token: Option<MetadataValue<Ascii>>) -> Result<Ended, CliError> {
-        if is_transient(&status) {
-            return Ok(Ended::Lost(root_cause(&status)));
-        }
-        let again = status.code() == Code::Unauthenticated
-            && self.client.another_token(token.as_ref(), self.policy.token_patience).await;
-        if again {
-            Ok(Ended::Lost("the token has expired, and there is a new one".into()))
-        } else {
-            Err(status.into())
         }
     }
 
     fn print(&mut self, piece: &pb::DocumentText) -> Result<(), CliError> {
         if piece.offset > self.at {
             let lost = piece.offset - self.at;
-            self.context.out.note(format!("{lost} bytes are missing: the document outgrew its limit"));
+            self.context.out.warn(format!("{lost} bytes are missing: the document outgrew its limit"));
         }
         self.at = piece.offset + piece.text.len() as u64;
-        let out = &self.context.out;
-        if out.is_jsonl() {
-            return out.json(&PieceJson { offset: piece.offset, text: &piece.text });
+        match &mut self.list {
+            Some(list) => list.item(&PieceJson { offset: piece.offset, text: &piece.text }),
+            None => self.context.out.document(&piece.text),
         }
-        if out.is_terminal() { out.text(many_lines(&piece.text)) } else { out.text(&piece.text) }
     }
 }

@@ -1,0 +1,49 @@
+//! `delete`: hides a run.
+
+use clap::Args;
+use serde_json::json;
+use tree_agent_proto::Wire;
+use tree_agent_proto::v1 as pb;
+
+use crate::client::request;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::value::RunRef;
+use crate::{Context, complete};
+
+/// Delete runs that have ended, with their documents
+///
+/// They are hidden from every command and from the UI at once. `tree-agent log prune` then removes them from the store.
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    /// The runs
+    #[arg(value_name = "RUN", required = true, add = complete::runs())]
+    runs: Vec<RunRef>,
+}
+
+impl Delete {
+    pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
+        let client = context.connect().await?;
+        // Before anything is deleted: with the first run gone, @2 would be another one.
+        let mut ids = Vec::with_capacity(self.runs.len());
+        for run in &self.runs {
+            ids.push(client.find_run(run).await?);
+        }
+        let mut list = context.out.is_json().then(|| context.out.list());
+        for id in ids {
+            client
+                .call(|| {
+                    let mut runs = client.runs();
+                    let message = pb::DeleteRunRequest { run_id: id.to_wire() };
+                    async move { runs.delete_run(request(message)).await }
+                })
+                .await?;
+            match &mut list {
+                Some(list) => list.item(&json!({"runId": id, "deleted": true}))?,
+                None => context.out.line(format!("run {id} deleted"))?,
+            }
+        }
+        list.map(crate::output::List::finish).transpose()?;
+        Ok(Exit::Success)
+    }
+}

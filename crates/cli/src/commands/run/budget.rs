@@ -1,0 +1,132 @@
+//! What a run may spend, as flags.
+
+use std::time::Duration;
+
+use clap::Args;
+use tree_agent_contract::Budgets;
+
+use crate::value::duration;
+
+/// US dollars as millionths.
+fn micros(text: &str) -> Result<u64, String> {
+    let dollars: f64 =
+        text.trim().trim_start_matches('$').parse().map_err(|_| "is not a number of US dollars")?;
+    let micros = (dollars * 1e6).round();
+    match (1.0..=1e12).contains(&micros) {
+        true => Ok(micros as u64),
+        false => Err("must be from 0.000001 to 1000000 US dollars".into()),
+    }
+}
+
+/// What the run may spend. A run that uses up a budget returns what it has.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Budgets")]
+pub(super) struct BudgetArgs {
+    /// Time from the start of the run, such as 10m or 1h30m [default: 30m]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    max_time: Option<Duration>,
+    /// US dollars, such as 0.50 [default: no limit]
+    #[arg(long, value_name = "DOLLARS", value_parser = micros)]
+    max_cost: Option<u64>,
+    /// Tokens, in and out [default: no limit]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_tokens: Option<u64>,
+    /// Tool calls [default: no limit]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_tool_calls: Option<u64>,
+    /// Nodes of the tree [default: 1000]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_nodes: Option<u32>,
+    /// Deepest level of the tree; the root is level 0 [default: 4]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_depth: Option<u32>,
+    /// Bands of one plan [default: 3]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_bands_per_plan: Option<u32>,
+    /// Steps of one band [default: 4]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_steps_per_band: Option<u32>,
+    /// Children of one node over all its plans [default: 12]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_children_per_node: Option<u32>,
+    /// Times that one node may plan again [default: 1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_replans_per_node: Option<u32>,
+    /// Steps of one band that run at the same time [default: 4]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_parallel_steps: Option<u32>,
+    /// Attempts at one role call before it counts as failed [default: 3]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_attempts: Option<u32>,
+    /// Time that one role call may take [default: 5m]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    call_timeout: Option<Duration>,
+    /// As --max-cost, in millionths of a dollar.
+    #[arg(long, value_name = "N", hide = true, conflicts_with = "max_cost", allow_negative_numbers = true)]
+    max_cost_micros: Option<u64>,
+    /// As --max-time, in milliseconds.
+    #[arg(long, value_name = "N", hide = true, conflicts_with = "max_time", allow_negative_numbers = true)]
+    max_wall_clock_ms: Option<u64>,
+    /// As --call-timeout, in milliseconds.
+    #[arg(
+        long,
+        value_name = "N",
+        hide = true,
+        conflicts_with = "call_timeout",
+        allow_negative_numbers = true
+    )]
+    call_timeout_ms: Option<u64>,
+}
+
+impl BudgetArgs {
+    /// The budgets, with the defaults for those that were not given.
+    pub(super) fn budgets(&self) -> Budgets {
+        let default = Budgets::default();
+        let ms = |time: Option<Duration>| time.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
+        Budgets {
+            max_depth: self.max_depth.unwrap_or(default.max_depth),
+            max_bands_per_plan: self.max_bands_per_plan.unwrap_or(default.max_bands_per_plan),
+            max_steps_per_band: self.max_steps_per_band.unwrap_or(default.max_steps_per_band),
+            max_children_per_node: self.max_children_per_node.unwrap_or(default.max_children_per_node),
+            max_replans_per_node: self.max_replans_per_node.unwrap_or(default.max_replans_per_node),
+            max_parallel_steps: self.max_parallel_steps.unwrap_or(default.max_parallel_steps),
+            max_nodes: self.max_nodes.unwrap_or(default.max_nodes),
+            max_wall_clock_ms: ms(self.max_time)
+                .or(self.max_wall_clock_ms)
+                .unwrap_or(default.max_wall_clock_ms),
+            max_attempts: self.max_attempts.unwrap_or(default.max_attempts),
+            call_timeout_ms: ms(self.call_timeout)
+                .or(self.call_timeout_ms)
+                .unwrap_or(default.call_timeout_ms),
+            max_tokens: self.max_tokens,
+            max_cost_micros: self.max_cost.or(self.max_cost_micros),
+            max_tool_calls: self.max_tool_calls,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        budgets: BudgetArgs,
+    }
+
+    fn budgets(flags: &[&str]) -> Budgets {
+        Program::parse_from([&["x"], flags].concat()).budgets.budgets()
+    }
+
+    #[test]
+    fn times_are_as_people_write_them() {
+        let given = budgets(&["--max-time", "1h30m", "--call-timeout", "90s", "--max-cost", "$0.5"]);
+        assert_eq!((given.max_wall_clock_ms, given.call_timeout_ms), (5_400_000, 90_000));
+        assert_eq!(given.max_cost_micros, Some(500_000));
+        assert_eq!(budgets(&["--max-wall-clock-ms", "7"]).max_wall_clock_ms, 7);
+        assert_eq!(budgets(&[]), Budgets::default());
+    }
+}

@@ -1,0 +1,181 @@
+//! `runs --watch`: the list as it changes.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use serde::Serialize;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use tree_agent_contract::{RunId, RunSummary};
+use tree_agent_proto::Wire;
+use tree_agent_proto::v1 as pb;
+
+use super::row::{HEADERS, Names, cells};
+use crate::Context;
+use crate::client::Client;
+use crate::client::reconnect::Policy;
+use crate::client::watch_runs::{self, Change};
+use crate::commands::follow::now;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::view::live::{FRAME, Live};
+use crate::view::paint::{Paint, Palette};
+use crate::view::printable::one_line;
+use crate::view::table::Table;
+
+/// A change as `-o jsonl` prints it.
+#[derive(Serialize)]
+#[serde(tag = "change", rename_all = "camelCase", rename_all_fields = "camelCase")]
+enum ChangeJson<'a> {
+    /// A run that is new to the list.
+    Added { run: &'a RunSummary },
+    /// A run as it is now.
+    Changed { run: &'a RunSummary },
+    /// A run that is no longer in the list.
+    Removed { run_id: RunId },
+}
+
+/// Shows the newest `limit` runs that match `filter` and how they change, until `interrupt` is cancelled.
+pub(super) async fn watch(
+    context: &Context,
+    client: &Client,
+    filter: pb::ListRunsRequest,
+    limit: usize,
+    policy: Policy,
+    interrupt: &CancellationToken,
+) -> Result<Exit, CliError> {
+    let out = &context.out;
+    if out.is_json() && !out.is_jsonl() {
+        return Err(CliError::Usage("--watch has no end, which -o json would wait for; use -o jsonl".into()));
+    }
+    let draws = !out.is_json() && out.is_terminal() && out.can_draw();
+    let mut screen = if draws { Some(Live::begin(out.progress_palette())?) } else { None };
+    let mut list = List { limit, ..List::default() };
+    let mut changes = watch_runs::spawn(client.clone(), request(filter, limit), policy);
+    let mut frames = tokio::time::interval(FRAME);
+    frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = interrupt.cancelled() => return Ok(Exit::Interrupted),
+            change = changes.recv() => match change {
+                Some(Ok(change)) => {
+                    if let Change::Added(run) | Change::Changed(run) = &change
+                        && !out.is_json()
+                    {
+                        list.names.learn(client, std::slice::from_ref(run)).await?;
+                    }
+                    if screen.is_none() {
+                        print(context, &list.names, &change)?;
+                    }
+                    list.take(change);
+                }
+                Some(Err(error)) => return Err(error),
+                None => return Err(CliError::Other("watching the list stopped without a reason".into())),
+            },
+            _ = frames.tick(), if screen.is_some() => {
+                if let Some(live) = &mut screen {
+                    live.draw_text(&list.lines(out.progress_palette()))?;
+                }
+            }
+        }
+    }
+}
+
+fn request(filter: pb::ListRunsRequest, limit: usize) -> pb::WatchRunsRequest {
+    pb::WatchRunsRequest {
+        page_size: u32::try_from(limit).unwrap_or(u32::MAX).min(1_000),
+        resume_token: String::new(),
+        statuses: filter.statuses,
+        project_id: filter.project_id,
+        objective_contains: filter.objective_contains,
+        user_id: filter.user_id,
+        created_after: filter.created_after,
+        created_before: filter.created_before,
+        labels: filter.labels,
+        model: filter.model,
+        strategies: filter.strategies,
+        id_part: filter.id_part,
+    }
+}
+
+/// Prints one change where nothing can be drawn.
+fn print(context: &Context, names: &Names, change: &Change) -> Result<(), CliError> {
+    let out = &context.out;
+    let json = match change {
+        Change::Added(run) => ChangeJson::Added { run },
+        Change::Changed(run) => ChangeJson::Changed { run },
+        Change::Removed(run_id) => ChangeJson::Removed { run_id: *run_id },
+        Change::CaughtUp => return Ok(()),
+        Change::Reconnecting(reason) => {
+            out.note(format!("connection lost ({}); trying again", one_line(reason)));
+            return Ok(());
+        }
+    };
+    match (out.is_json(), change) {
+        (true, _) => out.json(&json),
+        (false, Change::Added(run) | Change::Changed(run)) => {
+            let mut table = Table::new(HEADERS);
+            table.push(cells(run, names, now(), false));
+            table.render(out.palette(), usize::MAX).into_iter().skip(1).try_for_each(|line| out.line(line))
+        }
+        (false, _) => out.line(format!("{} removed", json.run_id())),
+    }
+}
+
+impl ChangeJson<'_> {
+    fn run_id(&self) -> String {
+        match self {
+            Self::Added { run } | Self::Changed { run } => run.run_id.to_wire(),
+            Self::Removed { run_id } => run_id.to_wire(),
+        }
+    }
+}
+
+/// The list as it is now.
+#[derive(Default)]
+struct List {
+    runs: HashMap<RunId, RunSummary>,
+    names: Names,
+    limit: usize,
+    notice: Option<String>,
+}
+
+impl List {
+    fn take(&mut self, change: Change) {
+        match change {
+            Change::Reconnecting(reason) => {
+                self.notice = Some(format!("connection lost ({}); trying again", one_line(&reason)));
+                return;
+            }
+            Change::Added(run) | Change::Changed(run) => {
+                self.runs.insert(run.run_id, *run);
+            }
+            Change::Removed(run) => {
+                self.runs.remove(&run);
+            }
+            Change::CaughtUp => {}
+        }
+        self.notice = None;
+    }
+
+    /// The lines that fit the window, newest first, with and without colours.
+    fn lines(&self, palette: Palette) -> Vec<(String, String)> {
+        let (columns, rows) = Live::window();
+        let mut runs: Vec<&RunSummary> = self.runs.values().collect();
+        runs.sort_by_key(|run| Reverse((run.created_at, run.run_id)));
+        let mut table = Table::new(HEADERS);
+        for run in runs.into_iter().take(self.limit.min(rows.saturating_sub(3))) {
+            table.push(cells(run, &self.names, now(), true));
+        }
+        let columns = columns.saturating_sub(1);
+        let plain = Palette { colour: false };
+        let mut lines: Vec<(String, String)> =
+            table.render(palette, columns).into_iter().zip(table.render(plain, columns)).collect();
+        let last = self.notice.as_deref().unwrap_or(match lines.len() {
+            0 => "no runs yet; Ctrl-C ends",
+            _ => "Ctrl-C ends",
+        });
+        lines.push((palette.paint(Paint::Dim, last), last.to_owned()));
+        lines
+    }
+}

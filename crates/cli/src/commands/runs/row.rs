@@ -1,0 +1,121 @@
+//! A run as a row of the table.
+
+use std::collections::HashMap;
+
+use tree_agent_contract::{ProjectId, RunSummary, Timestamp};
+use tree_agent_proto::Wire;
+
+use crate::client::Client;
+use crate::error::CliError;
+use crate::view::paint::{Paint, ago, duration};
+use crate::view::table::Cell;
+use crate::view::tree::run_icon;
+use crate::view::usage::{dollars, grouped};
+
+/// The columns.
+pub(super) const HEADERS: &[&str] =
+    &["ID", "STATUS", "CREATED", "DURATION", "NODES", "COST", "MODEL", "PROJECT", "OBJECTIVE"];
+
+/// Characters of the end of an id: enough to tell a few million runs apart.
+const SHORT_ID: usize = 8;
+
+/// The names of projects, asked for once.
+#[derive(Debug, Default)]
+pub(super) struct Names(HashMap<ProjectId, String>);
+
+impl Names {
+    /// Asks the server for the names of the projects that these runs name.
+    pub(super) async fn learn(&mut self, client: &Client, runs: &[RunSummary]) -> Result<(), CliError> {
+        for id in runs.iter().flat_map(|run| &run.spec.context.project_ids) {
+            if !self.0.contains_key(id) {
+                let name = client.project_by_id(*id).await?.map(|project| project.name);
+                // A project that is gone has no name any more.
+                self.0.insert(*id, name.unwrap_or_else(|| short(&id.to_wire())));
+            }
+        }
+        Ok(())
+    }
+
+    fn of(&self, run: &RunSummary) -> String {
+        let names = run.spec.context.project_ids.iter().filter_map(|id| self.0.get(id).cloned());
+        names.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The cells of `run`. A terminal gets the end of the id, which can be used instead of the whole.
+pub(super) fn cells(run: &RunSummary, names: &Names, now: Timestamp, is_terminal: bool) -> Vec<Cell> {
+    let (icon, paint) = run_icon(run.status, run.partial);
+    let partial = if run.partial { " (partial)" } else { "" };
+    let id = run.run_id.to_string();
+    let took = run.started_at.map(|at| duration(run.ended_at.unwrap_or(now).millis_since(at)));
+    let model = if run.spec.model.is_empty() { "default" } else { &run.spec.model };
+    let title = if run.spec.display_name.is_empty() { &run.spec.objective } else { &run.spec.display_name };
+    vec![
+        Cell::new(if is_terminal { short(&id) } else { id }, Paint::Bold),
+        Cell::new(format!("{icon} {}{partial}", run.status), paint),
+        Cell::new(ago(run.created_at, now), Paint::Dim),
+        Cell::plain(took.unwrap_or_else(|| "-".to_owned())),
+        Cell::plain(grouped(run.node_count)),
+        Cell::plain(dollars(run.usage.cost_micros)),
+        Cell::plain(model),
+        Cell::plain(if run.spec.context.project_ids.is_empty() { "all".to_owned() } else { names.of(run) }),
+        Cell::plain(title),
+    ]
+}
+
+fn short(id: &str) -> String {
+    id.get(id.len().saturating_sub(SHORT_ID)..).unwrap_or(id).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use tree_agent_contract::{NodeId, RunContext, RunId, RunSpec, RunStatus};
+
+    use super::*;
+    use crate::view::paint::Palette;
+    use crate::view::table::Table;
+
+    #[test]
+    fn a_row_says_what_a_run_was_and_what_it_took() {
+        let run_id: RunId = "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b".parse().unwrap();
+        let project = ProjectId(uuid::Uuid::from_u128(7));
+        let at = |seconds: i64| Timestamp::from_millis(seconds * 1_000);
+        let run = RunSummary {
+            run_id,
+            spec: RunSpec {
+                context: RunContext::project(project),
+                model: "openai:gpt-4o".into(),
+                ..RunSpec::new("How does\u{1b}[2J the lease work?")
+            },
+            status: RunStatus::Completed,
+            partial: true,
+            root_node_id: NodeId::root(run_id),
+            head_seq: 42,
+            node_count: 12,
+            usage: tree_agent_contract::graph::Usage { cost_micros: 12_345, ..Default::default() },
+            error: None,
+            created_at: at(0),
+            updated_at: at(70),
+            started_at: Some(at(8)),
+            ended_at: Some(at(70)),
+        };
+        let names = Names(HashMap::from([(project, "handbook".to_owned())]));
+        let mut table = Table::new(HEADERS);
+        table.push(cells(&run, &names, at(3_600), true));
+        table.push(cells(&RunSummary { started_at: None, ..run }, &names, at(3_600), false));
+        let plain = Palette { colour: false };
+        assert_eq!(
+            table
+                .render(plain, 200)
+                .iter()
+                .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+                .collect::<Vec<_>>(),
+            [
+                "ID STATUS CREATED DURATION NODES COST MODEL PROJECT OBJECTIVE",
+                "6c1d2e4b ✓ completed (partial) 1h ago 1m02s 12 $0.0123 openai:gpt-4o handbook How does [2J the lease work?",
+                "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b ✓ completed (partial) 1h ago - 12 $0.0123 openai:gpt-4o handbook \
+                 How does [2J the lease work?",
+            ]
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! `status`: what a server is and allows.
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+use tree_agent_contract::{Budgets, Strategy};
+use tree_agent_proto::Wire;
+use tree_agent_proto::v1 as pb;
+
+use crate::Context;
+use crate::client::request;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::view::paint::{Paint, duration};
+use crate::view::usage::{dollars, grouped};
+
+/// Show the server: its version, its default model and what it allows
+#[derive(Debug, Args)]
+pub(crate) struct Status {}
+
+impl Status {
+    pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
+        let client = context.connect().await?;
+        let info = client
+            .call(|| {
+                let mut server = client.server_info();
+                async move { server.get_server_info(request(pb::GetServerInfoRequest {})).await }
+            })
+            .await?;
+        let strategies = info.strategies.iter().map(|strategy| Strategy::from_wire(*strategy));
+        let strategies: Vec<&str> = strategies.map(|s| s.map(Strategy::as_str)).collect::<Result<_, _>>()?;
+        let defaults = Budgets::from_wire(info.default_budgets.unwrap_or_default())?;
+        let limits = info.limits.unwrap_or_default();
+        if context.out.is_json() {
+            context.out.json(&json!({
+                "server": context.server,
+                "version": info.version,
+                "apiVersion": info.api_version,
+                "strategies": strategies,
+                "defaultModel": info.default_model,
+                "authentication": info.authentication,
+                "ui": info.ui,
+                "schemaVersion": info.schema_version,
+                "eventSchemaVersion": info.event_schema_version,
+                "defaultBudgets": defaults,
+                "maxBudgets": maxima(limits.max_budgets.unwrap_or_default()),
+            }))?;
+            return Ok(Exit::Success);
+        }
+        let model = if info.default_model.is_empty() { "none is set" } else { &info.default_model };
+        let versions = format!(
+            "{} ({}; store schema {}, event schema {})",
+            info.version, info.api_version, info.schema_version, info.event_schema_version
+        );
+        let maxima = maxima(limits.max_budgets.unwrap_or_default());
+        let maxima: Vec<String> =
+            maxima.iter().map(|(name, most)| format!("{name} {}", shown(name, most))).collect();
+        let rows = [
+            ("server", context.server.clone()),
+            ("version", versions),
+            ("default model", model.to_owned()),
+            ("strategies", strategies.join(", ")),
+            ("tokens needed", if info.authentication { "yes" } else { "no" }.to_owned()),
+            ("web UI", if info.ui { format!("{}/", context.server) } else { "not built in".to_owned() }),
+            ("run limits", if maxima.is_empty() { "none".to_owned() } else { maxima.join(", ") }),
+        ];
+        for (name, text) in rows {
+            let name = context.out.palette().paint(Paint::Dim, &format!("{name:<14}"));
+            context.out.line(format!("{name} {text}"))?;
+        }
+        Ok(Exit::Success)
+    }
+}
+
+/// The budgets that this server limits, by their keys.
+fn maxima(budgets: pb::Budgets) -> Map<String, Value> {
+    let all = [
+        ("maxDepth", budgets.max_depth.map(u64::from)),
+        ("maxNodes", budgets.max_nodes.map(u64::from)),
+        ("maxChildrenPerNode", budgets.max_children_per_node.map(u64::from)),
+        ("maxBandsPerPlan", budgets.max_bands_per_plan.map(u64::from)),
+        ("maxStepsPerBand", budgets.max_steps_per_band.map(u64::from)),
+        ("maxReplansPerNode", budgets.max_replans_per_node.map(u64::from)),
+        ("maxParallelSteps", budgets.max_parallel_steps.map(u64::from)),
+        ("maxAttempts", budgets.max_attempts.map(u64::from)),
+        ("maxWallClockMs", budgets.max_wall_clock_ms),
+        ("callTimeoutMs", budgets.call_timeout_ms),
+        ("maxTokens", budgets.max_tokens),
+        ("maxCostMicros", budgets.max_cost_micros),
+        ("maxToolCalls", budgets.max_tool_calls),
+    ];
+    all.into_iter().filter_map(|(name, most)| Some((name.to_owned(), most?.into()))).collect()
+}
+
+/// A limit for people.
+fn shown(name: &str, most: &Value) -> String {
+    match most.as_u64() {
+        Some(ms) if name.ends_with("Ms") => duration(ms),
+        Some(micros) if name.ends_with("Micros") => dollars(micros),
+        Some(n) => grouped(n),
+        None => most.to_string(),
+    }
+}

@@ -1,0 +1,87 @@
+//! Candidates that a server knows: runs, projects and models.
+
+use std::ffi::OsStr;
+use std::time::Duration;
+
+use clap::{CommandFactory, FromArgMatches};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use tree_agent_contract::RunSummary;
+use tree_agent_proto::Wire;
+use tree_agent_proto::v1 as pb;
+use tree_agent_runtime::config::Problems;
+
+use super::WORDS;
+use crate::args::{Cli, Global};
+use crate::client::{Client, request};
+use crate::error::CliError;
+use crate::view::paint::fit;
+use crate::view::printable::one_line;
+
+/// How long a shell may be held up.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Candidates of one kind.
+const CANDIDATES: u32 = 100;
+/// Columns of the text beside a candidate.
+const HELP: usize = 60;
+
+/// Ids of runs, newest first.
+pub(crate) fn runs() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let Some(current) = current.to_str() else { return Vec::new() };
+        let runs = ask(async |client| {
+            let message = pb::ListRunsRequest { page_size: CANDIDATES, ..Default::default() };
+            client
+                .call(|| {
+                    let (mut runs, message) = (client.runs(), message.clone());
+                    async move { runs.list_runs(request(message)).await }
+                })
+                .await
+        });
+        let runs = runs.map(|page| page.runs).unwrap_or_default();
+        let runs = runs.into_iter().filter_map(|run| RunSummary::from_wire(run).ok());
+        runs.filter(|run| run.run_id.to_string().starts_with(current)).map(run_candidate).collect()
+    })
+}
+
+fn run_candidate(run: RunSummary) -> CompletionCandidate {
+    let about = format!("{}: {}", run.status, fit(&one_line(&run.spec.objective), HELP));
+    CompletionCandidate::new(run.run_id.to_string()).help(Some(about.into()))
+}
+
+/// Names of projects.
+pub(crate) fn projects() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let Some(current) = current.to_str() else { return Vec::new() };
+        let projects = ask(async |client| {
+            let message = pb::ListProjectsRequest {
+                page_size: CANDIDATES,
+                name_contains: current.to_owned(),
+                ..Default::default()
+            };
+            client
+                .call(|| {
+                    let (mut projects, message) = (client.projects(), message.clone());
+                    async move { projects.list_projects(request(message)).await }
+                })
+                .await
+        });
+        let names =
+            projects.map(|page| page.projects).unwrap_or_default().into_iter().map(|p| one_line(&p.name));
+        names.filter(|name| name.starts_with(current)).map(CompletionCandidate::new).collect()
+    })
+}
+
+/// Puts a question to the server that the command line names. Whatever goes wrong, there is only nothing to offer.
+fn ask<T>(question: impl AsyncFnOnce(Client) -> Result<T, CliError>) -> Option<T> {
+    let matches = Cli::command().ignore_errors(true).try_get_matches_from(WORDS.get()?).ok()?;
+    let global = Global::from_arg_matches(&matches).ok()?;
+    let mut problems = Problems::default();
+    let credentials = global.token.check(&mut problems);
+    let connector = global.connect.check(&mut problems).with_credentials(credentials);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    let answer = runtime.block_on(async {
+        let answer = async { question(Client::connect(&global.server, &connector).await?).await };
+        tokio::time::timeout(PATIENCE, answer).await
+    });
+    answer.ok()?.ok()
+}

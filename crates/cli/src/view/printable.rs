@@ -1,0 +1,112 @@
+//! Text from elsewhere, made safe for a terminal.
+//!
+//! Titles, errors and documents come from users, language models and servers. Such text can hold escape sequences, which
+//! move the cursor or hide what follows, and bidirectional controls, which show it in another order. Nothing of either
+//! reaches a terminal.
+
+/// True for characters that steer a terminal or reorder what is shown: the C0 and C1 controls, the bidirectional marks,
+/// embeddings, overrides and isolates, the separators that some terminals take as line ends, and invisible characters that
+/// carry text or annotations.
+pub(crate) const fn is_unsafe(c: char) -> bool {
+    matches!(c,
+        '\0'..='\x1f' | '\x7f'..='\u{9f}'
+        | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}'
+        | '\u{2028}' | '\u{2029}'
+        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// `text` on one line: each run of unsafe characters and white space becomes one space.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let c = if is_unsafe(c) || c.is_whitespace() { ' ' } else { c };
+        if !(c == ' ' && (out.is_empty() || out.ends_with(' '))) {
+            out.push(c);
+        }
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+/// `text` with its lines: unsafe characters are left out, except for line ends and tabs.
+pub(crate) fn many_lines(text: &str) -> String {
+    text.chars().filter(|&c| !is_unsafe(c) || matches!(c, '\n' | '\t')).collect()
+}
+
+/// `text` with its lines and with the colours that this program gives it; other unsafe characters are left out. This is
+/// the last guard before the terminal, for text that was not made safe where it came in.
+pub(crate) fn coloured(text: &str) -> String {
+    if !text.chars().any(|c| is_unsafe(c) && !matches!(c, '\n' | '\t')) {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\x1b') {
+        out.push_str(&many_lines(&rest[..at]));
+        rest = &rest[at..];
+        let end = colour_end(rest).unwrap_or(0);
+        out.push_str(&rest[..end]);
+        rest = &rest[end.max(1)..];
+    }
+    out.push_str(&many_lines(rest));
+    out
+}
+
+/// Where the colour sequence (`ESC [ digits m`) that `text` begins with ends, if it begins with one.
+fn colour_end(text: &str) -> Option<usize> {
+    let digits = text.strip_prefix("\x1b[")?;
+    let length = digits.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    digits[length..].starts_with('m').then_some(2 + length + 1)
+}
+
+/// JSON text in which unsafe characters are written as `\u` escapes. It stands for the same value: JSON has such
+/// characters only within strings.
+pub(crate) fn json(text: String) -> String {
+    if !text.chars().any(|c| is_unsafe(c) && c != '\n') {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_unsafe(c) && c != '\n' {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An escape sequence, a C1 control sequence introducer, an override, an isolate, a mark and a tag character.
+    const HOSTILE: &str = "a\x1b[2J\u{9b}31mb\u{202e}c\u{2066}d\u{200f}e\u{e0041}f\x07\x7f";
+
+    #[test]
+    fn text_from_elsewhere_cannot_steer_the_terminal() {
+        assert_eq!(one_line(HOSTILE), "a [2J 31mb c d e f");
+        assert_eq!(one_line("  a\r\n\tb  c "), "a b c");
+        assert_eq!(many_lines("a\x1b[2J\nb\tc\x07"), "a[2J\nb\tc");
+        assert_eq!(many_lines(HOSTILE), "a[2J31mbcdef");
+    }
+
+    #[test]
+    fn of_all_sequences_only_colours_pass_the_last_guard() {
+        assert_eq!(coloured("\x1b[1;31mred\x1b[0m\n"), "\x1b[1;31mred\x1b[0m\n");
+        assert_eq!(coloured("\x1b[2J\x1b]0;title\x07\x1b[31"), "[2J]0;title[31");
+        assert_eq!(coloured("plain ünïcode"), "plain ünïcode");
+        assert_eq!(coloured("x\u{9b}31m\u{202e}"), "x31m");
+    }
+
+    #[test]
+    fn json_keeps_its_value() {
+        let value = serde_json::json!({ "text": HOSTILE });
+        let text = json(value.to_string());
+        assert!(!text.chars().any(is_unsafe), "{text}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+}

@@ -1,0 +1,135 @@
+//! What is drawn on a real terminal.
+
+#[path = "support/fake.rs"]
+mod fake;
+#[path = "support/terminal.rs"]
+mod terminal;
+
+use fake::{Call, Fake, Then, log, message, run_id};
+use pty_process::blocking::Command;
+use terminal::Terminal;
+use tree_agent_contract::RunStatus;
+
+fn program(server: &str, args: &[&str]) -> Command {
+    Command::new(env!("CARGO_BIN_EXE_tree-agent"))
+        .args(args)
+        .env("TREE_AGENT_SERVER", server)
+        .env_remove("TREE_AGENT_LOG")
+        .env_remove("NO_COLOR")
+}
+
+/// Runs what looks at a terminal, beside the server.
+async fn looking<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(look).await.unwrap()
+}
+
+/// A run that is under way for ever: its first events, then silence.
+fn under_way() -> Call {
+    Call { send: log(RunStatus::Completed, false)[..4].iter().map(message).collect(), then: Then::Silence }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn log_lines_do_not_tear_the_tree() {
+    let (_fake, server) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
+    let run = run_id().to_string();
+    looking(move || {
+        // Everything is logged, while the tree is drawn: the lines go above it.
+        let command = program(&server, &["run", "why?", "--log", "debug"]);
+        let (code, end) = Terminal::start(command, 30, 120).end();
+        assert_eq!(code, Some(0), "{}", end.text);
+        assert!(end.text.contains("DEBUG"), "there are log lines: {}", end.text);
+        let drawn = end.text.matches(&format!("✓ run {run}  completed")).count();
+        assert_eq!(drawn, 1, "the tree is there once: {}", end.text);
+        let headlines = end.text.lines().filter(|line| line.contains(&format!(" run {run}  "))).count();
+        assert_eq!(headlines, 1, "no older state of the tree is left: {}", end.text);
+        assert!(!end.cursor_is_hidden);
+        let answer = end.text.find("# Because").expect("the answer");
+        assert!(end.text.find("✓ run").unwrap() < answer, "the answer follows the tree: {}", end.text);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_c_restores_the_terminal() {
+    let (_fake, server) = Fake::serve(log(RunStatus::Completed, false), vec![under_way(), under_way()]).await;
+    looking(move || {
+        for keys in ["\x03", "\x03\x03"] {
+            let terminal = Terminal::start(program(&server, &["watch", &run_id().to_string()]), 30, 120);
+            terminal.wait_for("the tree", |screen| {
+                screen.contents().contains("why?  executing") && screen.hide_cursor()
+            });
+            terminal.press(keys);
+            let (code, end) = terminal.end();
+            assert_eq!(code, Some(130), "{}", end.text);
+            assert!(!end.cursor_is_hidden, "{}", end.text);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_is_drawn_in_place_as_it_changes() {
+    let (fake, server) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
+    fake.0.lock().unwrap().others = vec!["who?".into(), "where?".into()];
+    looking(move || {
+        let terminal = Terminal::start(program(&server, &["runs", "--watch"]), 20, 140);
+        let text = terminal.wait_for("the list", |screen| screen.contents().contains("where?"));
+        assert!(text.contains("STATUS") && text.contains("handbook-of-leases"), "{text}");
+        terminal.press("\x03");
+        let (code, end) = terminal.end();
+        assert_eq!(code, Some(130));
+        assert_eq!(end.text.matches("STATUS").count(), 1, "{}", end.text);
+        assert!(!end.cursor_is_hidden);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_gets_short_ids_and_colours() {
+    let (_fake, server) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
+    looking(move || {
+        let (code, end) = Terminal::start(program(&server, &["runs"]), 20, 140).end();
+        assert_eq!(code, Some(0));
+        assert!(end.text.contains("6c1d2e4b  ✓ completed"), "{}", end.text);
+        assert!(!end.text.contains(&run_id().to_string()), "{}", end.text);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_gets_documents_without_control_characters() {
+    let (fake, server) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
+    fake.0.lock().unwrap().body = "kept\x1b[2J\x1b]0;title\x07 and \u{202e}shown".into();
+    looking(move || {
+        for args in [["doc", &fake::document_id().to_string()], ["result", &run_id().to_string()]] {
+            let (code, end) = Terminal::start(program(&server, &args), 20, 100).end();
+            assert_eq!(code, Some(0));
+            assert!(end.text.contains("kept[2J]0;title and shown"), "{}", end.text);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_are_removed_after_a_confirmation() {
+    let (data, archives) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let dir = data.path().to_str().unwrap().to_owned();
+    let folder = archives.path().to_str().unwrap().to_owned();
+    looking(move || {
+        let run = ["run", "--local", "--data-dir", &dir, "-q", "--model", "offline", "why?"];
+        let (code, end) = Terminal::start(program("", &run), 20, 100).end();
+        assert_eq!(code, Some(0), "{}", end.text);
+        let prune = ["log", "prune", &folder, "--older-than", "0s", "--data-dir", &dir];
+        for (answer, expected, said) in
+            [("n\n", 2, "nothing was removed"), ("y\n", 0, "archived and removed")]
+        {
+            let terminal = Terminal::start(program("", &prune), 20, 100);
+            terminal.wait_for_text("Archive 1 run and remove them from the store? [y/N]");
+            terminal.press(answer);
+            let (code, end) = terminal.end();
+            assert_eq!(code, Some(expected), "{}", end.text);
+            assert!(end.text.contains(said), "{}", end.text);
+        }
+    })
+    .await;
+}
