@@ -108,6 +108,16 @@ pub struct SearchHit {
     pub score: f64,
 }
 
+/// What a full-text query found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SearchResults {
+    /// The best matches, best first, at most as many as were asked for.
+    pub hits: Vec<SearchHit>,
+    /// How many documents match, whatever the limit.
+    pub total: u64,
+}
+
 /// A write to a document that belongs to an append: it happens in the same transaction as the events, or not
 /// at all.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentSummary, SearchHit};
+use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentSummary, SearchResults};
 use tree_agent_contract::event::Event;
 use tree_agent_contract::graph::Usage;
 use tree_agent_contract::{
@@ -314,8 +314,9 @@ pub trait Documents: Send + Sync {
     async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError>;
 
     /// Full-text search, best first. Words are ANDed when that finds anything, else ORed; letter case and common
-    /// endings are folded. Text that holds no word finds nothing. Never an error for odd query text.
-    async fn search_documents(&self, query: SearchQuery) -> Result<Vec<SearchHit>, StoreError>;
+    /// endings are folded. The total counts every document that matches. Text that holds no word finds nothing. Never
+    /// an error for odd query text.
+    async fn search_documents(&self, query: SearchQuery) -> Result<SearchResults, StoreError>;
 
     /// Writes a document whole, replacing body, title and props of one with the same id. A source with the same
     /// project and path but another id is [`StoreError::Conflict`]; an unknown project is

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use tree_agent_contract::text::count;
-use tree_agent_contract::{Document, DocumentId, DocumentSummary, ProjectId, Scope, limits};
+use tree_agent_contract::{Document, DocumentId, DocumentSummary, ProjectId, Scope, SearchResults, limits};
 
 use crate::args::{Args, Param, ParamKind};
 use crate::error::ToolError;
@@ -68,7 +68,8 @@ pub(crate) const BUILTINS: &[Builtin] = &[
     },
     Builtin {
         name: SEARCH_DOCUMENTS,
-        description: "Full-text search over the source documents of the context, best first, with a snippet of each.",
+        description: "Full-text search over the source documents of the context, best first, with a snippet of each and the \
+                      total of documents that match.",
         params: &[
             param("query", ParamKind::Text(QUERY_BYTES), true, "Words to look for."),
             PREFIX,
@@ -191,10 +192,12 @@ async fn search_documents(
         path_prefix: args.text("path_prefix").to_owned(),
         limit: args.integer("limit").unwrap_or(10) as u32,
     };
-    let mut hits = s.search_documents(caller, &query).await?;
+    let SearchResults { mut hits, total } = s.search_documents(caller, &query).await?;
+    let answered = hits.len();
     hits.retain(|hit| {
         is_source(&hit.document) && caller.may_read(hit.document.project_id, hit.document.run_id)
     });
+    let total = total.saturating_sub((answered - hits.len()) as u64);
     let value: Vec<Value> = hits
         .iter()
         .map(|hit| {
@@ -204,7 +207,14 @@ async fn search_documents(
             Value::Object(row)
         })
         .collect();
-    Ok(ToolOutput { summary: count(value.len(), "hit"), value: json!({ "hits": value }) })
+    let shown = value.len();
+    Ok(ToolOutput {
+        summary: match total {
+            total if total > shown as u64 => format!("{} of {total}", count(shown, "hit")),
+            _ => count(shown, "hit"),
+        },
+        value: json!({ "total": total, "hits": value }),
+    })
 }
 
 async fn read_document(

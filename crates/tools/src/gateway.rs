@@ -7,7 +7,8 @@ use http::Uri;
 use tokio::time::timeout;
 use tonic::{Code, Status};
 use tree_agent_contract::{
-    Document, DocumentId, DocumentProps, DocumentSummary, RunId, Scope, SearchHit, Timestamp, limits,
+    Document, DocumentId, DocumentProps, DocumentSummary, RunId, Scope, SearchHit, SearchResults, Timestamp,
+    limits,
 };
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -133,7 +134,7 @@ impl DocumentSource for GatewayDocuments {
         &self,
         caller: &Caller,
         query: &SearchDocuments,
-    ) -> Result<Vec<SearchHit>, ToolError> {
+    ) -> Result<SearchResults, ToolError> {
         let request = pb::SearchDocumentsRequest {
             query: query.query.clone(),
             context: Some(caller.context.to_wire()),
@@ -145,17 +146,16 @@ impl DocumentSource for GatewayDocuments {
                 Ok(Self::documents(c).search_documents(request).await?.into_inner())
             })
             .await?;
-        found
-            .hits
-            .into_iter()
-            .map(|hit| {
-                Ok(SearchHit {
-                    document: summary(given(hit.document)?)?,
-                    snippet: hit.snippet,
-                    score: hit.score,
-                })
+        // A gateway of an older release counts nothing.
+        let total = found.total_size.max(found.hits.len() as u64);
+        let hits = found.hits.into_iter().map(|hit| {
+            Ok(SearchHit {
+                document: summary(given(hit.document)?)?,
+                snippet: hit.snippet,
+                score: hit.score,
             })
-            .collect()
+        });
+        Ok(SearchResults { hits: hits.collect::<Result<_, ToolError>>()?, total })
     }
 
     async fn read_document(&self, caller: &Caller, id: DocumentId) -> Result<Document, ToolError> {

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use tree_agent_contract::{
     Document, DocumentId, DocumentKind, DocumentProps, DocumentSummary, ProjectId, RunId, SearchHit,
+    SearchResults,
     Timestamp,
 };
 
@@ -123,7 +124,7 @@ impl DocumentSource for MemoryDocuments {
         &self,
         caller: &Caller,
         query: &SearchDocuments,
-    ) -> Result<Vec<SearchHit>, ToolError> {
+    ) -> Result<SearchResults, ToolError> {
         let words: Vec<String> = query.query.split_whitespace().map(str::to_lowercase).collect();
         let mut hits: Vec<SearchHit> = self
             .sources(caller, None, &query.path_prefix)
@@ -139,8 +140,9 @@ impl DocumentSource for MemoryDocuments {
             })
             .collect();
         hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+        let total = hits.len() as u64;
         hits.truncate(query.limit as usize);
-        Ok(hits)
+        Ok(SearchResults { hits, total })
     }
 
     async fn read_document(&self, caller: &Caller, id: DocumentId) -> Result<Document, ToolError> {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use tree_agent_contract::{
-    Document, DocumentId, DocumentKind, DocumentSummary, ProjectId, RunContext, RunId, SearchHit,
+    Document, DocumentId, DocumentKind, DocumentSummary, ProjectId, RunContext, RunId, SearchResults,
 };
 
 use crate::error::ToolError;
@@ -100,12 +100,12 @@ pub trait DocumentSource: Send + Sync {
     /// A page of source documents, by path.
     async fn list_documents(&self, caller: &Caller, query: &ListDocuments) -> Result<Listing, ToolError>;
 
-    /// Full-text search over source documents. Order and score differ between sources.
+    /// Full-text search over source documents. Order and score differ between sources; the total counts every match.
     async fn search_documents(
         &self,
         caller: &Caller,
         query: &SearchDocuments,
-    ) -> Result<Vec<SearchHit>, ToolError>;
+    ) -> Result<SearchResults, ToolError>;
 
     /// One document with its body: a source of the context, or what the caller's run wrote. Else
     /// [`ToolError::NotFound`].

@@ -120,13 +120,13 @@ impl DocumentService for Documents {
             path_prefix: request.path_prefix,
             limit: limit as usize,
         };
-        let hits = self.0.store.search_documents(query).await.map_err(|e| errors::store(&e))?;
-        let hits = hits.into_iter().map(|hit| pb::SearchHit {
+        let found = self.0.store.search_documents(query).await.map_err(|e| errors::store(&e))?;
+        let hits = found.hits.into_iter().map(|hit| pb::SearchHit {
             document: Some(summary_to_wire(&hit.document)),
             snippet: hit.snippet,
             score: hit.score,
         });
-        Ok(Response::new(pb::SearchDocumentsResponse { hits: hits.collect() }))
+        Ok(Response::new(pb::SearchDocumentsResponse { hits: hits.collect(), total_size: found.total }))
     }
 
     async fn create_document(

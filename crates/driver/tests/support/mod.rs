@@ -331,7 +331,7 @@ impl Documents for Unreliable {
     async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError> {
         self.inner.list_documents(query).await
     }
-    async fn search_documents(&self, query: SearchQuery) -> Result<Vec<SearchHit>, StoreError> {
+    async fn search_documents(&self, query: SearchQuery) -> Result<SearchResults, StoreError> {
         self.inner.search_documents(query).await
     }
     async fn put_document(&self, document: Document) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tree_agent_contract::document::{Document, DocumentSummary, SearchHit};
+use tree_agent_contract::document::{Document, DocumentSummary, SearchResults};
 use tree_agent_contract::{DocumentId, Event, ProjectId, RunId, RunSummary};
 use tree_agent_store::*;
 
@@ -182,7 +182,7 @@ impl Documents for SimStore {
         Err(absent("lists"))
     }
 
-    async fn search_documents(&self, _: SearchQuery) -> Result<Vec<SearchHit>, StoreError> {
+    async fn search_documents(&self, _: SearchQuery) -> Result<SearchResults, StoreError> {
         Err(absent("search"))
     }
 

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
-use tree_agent_contract::document::{Document, DocumentKind, DocumentSummary, SearchHit};
+use tree_agent_contract::document::{Document, DocumentKind, DocumentSummary, SearchHit, SearchResults};
 use tree_agent_contract::limits::DOCUMENT_BYTES;
 use tree_agent_contract::text::suffix;
 use tree_agent_contract::{DocumentId, ProjectId, RunId, Scope, Timestamp};
@@ -105,17 +105,17 @@ impl Documents for EmbeddedStore {
         .await
     }
 
-    async fn search_documents(&self, query: SearchQuery) -> Result<Vec<SearchHit>, StoreError> {
+    async fn search_documents(&self, query: SearchQuery) -> Result<SearchResults, StoreError> {
         let words = query_words(&query.text);
         if words.is_empty() || query.limit == 0 {
-            return Ok(Vec::new());
+            return Ok(SearchResults::default());
         }
         self.query(move |db| {
-            let hits = search(db, &query, &words, " AND ")?;
-            if hits.is_empty() && words.len() > 1 {
+            let found = search(db, &query, &words, " AND ")?;
+            if found.total == 0 && words.len() > 1 {
                 return search(db, &query, &words, " OR ");
             }
-            Ok(hits)
+            Ok(found)
         })
         .await
     }
@@ -215,7 +215,7 @@ fn search(
     query: &SearchQuery,
     words: &[String],
     operator: &str,
-) -> Result<Vec<SearchHit>, StoreError> {
+) -> Result<SearchResults, StoreError> {
     let terms: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
     let mut filter = Filter::default();
     let terms = filter.param(Value::Text(terms.join(operator)));
@@ -225,13 +225,19 @@ fn search(
         filter.any_of("d.project_id", ids);
     }
     filter.prefix(&query.path_prefix);
+    let matching = format!(
+        "FROM onto_documents_search JOIN onto_documents d ON d.row = onto_documents_search.rowid{}",
+        filter.sql()
+    );
+    let total: i64 = db
+        .prepare_cached(&format!("SELECT count(*) {matching}"))
+        .and_then(|mut count| count.query_row(params_from_iter(&filter.params), |row| row.get(0)))
+        .map_err(map_error)?;
     let limit = filter.param(Value::Integer(i64::try_from(query.limit).unwrap_or(i64::MAX)));
     // Titles weigh more than paths, and paths more than text.
     let sql = format!(
-        "SELECT {SUMMARY}, d.body, bm25(onto_documents_search, 8.0, 4.0, 1.0) AS rank \
-         FROM onto_documents_search JOIN onto_documents d ON d.row = onto_documents_search.rowid{} \
-         ORDER BY rank, d.path, d.id LIMIT {limit}",
-        filter.sql()
+        "SELECT {SUMMARY}, d.body, bm25(onto_documents_search, 8.0, 4.0, 1.0) AS rank {matching} \
+         ORDER BY rank, d.path, d.id LIMIT {limit}"
     );
     let mut statement = db.prepare_cached(&sql).map_err(map_error)?;
     let mut rows = statement.query(params_from_iter(filter.params)).map_err(map_error)?;
@@ -241,7 +247,7 @@ fn search(
         let rank: f64 = row.get(10).map_err(map_error)?;
         hits.push(SearchHit { document: summary(row)?, snippet: snippet(&body, words), score: -rank });
     }
-    Ok(hits)
+    Ok(SearchResults { hits, total: total as u64 })
 }
 
 /// Conditions and their parameters.

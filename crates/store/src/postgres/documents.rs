@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row;
 use deadpool_postgres::tokio_postgres::types::ToSql;
-use tree_agent_contract::document::{Document, DocumentKind, DocumentSummary, SearchHit};
+use tree_agent_contract::document::{Document, DocumentKind, DocumentSummary, SearchHit, SearchResults};
 use tree_agent_contract::{DocumentId, ProjectId, RunId, Scope};
 use uuid::Uuid;
 
@@ -98,17 +98,17 @@ impl Documents for PostgresStore {
         Ok(Page { more: rows.len() > query.limit, items })
     }
 
-    async fn search_documents(&self, query: SearchQuery) -> Result<Vec<SearchHit>, StoreError> {
+    async fn search_documents(&self, query: SearchQuery) -> Result<SearchResults, StoreError> {
         let words = query_words(&query.text);
         if words.is_empty() || query.limit == 0 {
-            return Ok(Vec::new());
+            return Ok(SearchResults::default());
         }
         let mut connection = self.connection().await?;
-        let hits = search(&mut connection, &query, &words, " & ").await?;
-        if hits.is_empty() && words.len() > 1 {
+        let found = search(&mut connection, &query, &words, " & ").await?;
+        if found.total == 0 && words.len() > 1 {
             return search(&mut connection, &query, &words, " | ").await;
         }
-        Ok(hits)
+        Ok(found)
     }
 
     async fn put_document(&self, document: Document) -> Result<(), StoreError> {
@@ -154,16 +154,17 @@ async fn search(
     query: &SearchQuery,
     words: &[String],
     operator: &str,
-) -> Result<Vec<SearchHit>, StoreError> {
+) -> Result<SearchResults, StoreError> {
     let terms: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     let terms = terms.join(operator);
     let projects: Vec<Uuid> = query.context.project_ids.iter().map(|id| id.0).collect();
     let everywhere = query.context.scope == Scope::Global;
-    // The body is read for its snippet; there are few hits.
+    // The body is read for its snippet; there are few hits. All matches are ranked before the limit cuts them, so
+    // counting them costs little more.
     let rows = connection
         .query(
             &format!(
-                "SELECT {SUMMARY}, d.body, ts_rank(d.search, q.terms, 1)::float8 AS score \
+                "SELECT {SUMMARY}, d.body, ts_rank(d.search, q.terms, 1)::float8 AS score, count(*) OVER () AS total \
                  FROM to_tsquery('tree_agent', $1) AS q(terms), onto_documents d \
                  WHERE d.search IS NOT NULL AND d.search @@ q.terms AND ($2 OR d.project_id = ANY ($3)) \
                  AND starts_with(d.path, $4) ORDER BY score DESC, d.path, d.id LIMIT $5"
@@ -177,12 +178,12 @@ async fn search(
             ],
         )
         .await?;
-    rows.iter()
-        .map(|row| {
-            let body: &str = row.get(9);
-            Ok(SearchHit { document: summary(row)?, snippet: snippet(body, words), score: row.get(10) })
-        })
-        .collect()
+    let hits = rows.iter().map(|row| {
+        let body: &str = row.get(9);
+        Ok(SearchHit { document: summary(row)?, snippet: snippet(body, words), score: row.get(10) })
+    });
+    let total = rows.first().map_or(0, |row| row.get::<_, i64>(11) as u64);
+    Ok(SearchResults { hits: hits.collect::<Result<_, StoreError>>()?, total })
 }
 
 fn summary(row: &Row) -> Result<DocumentSummary, StoreError> {

@@ -39,7 +39,9 @@ fn source(n: u128, project: u128, path: &str, title: &str, body: &str) -> Docume
 
 async fn found(f: &Fixture, text: &str, context: RunContext, prefix: &str) -> Vec<u128> {
     let query = SearchQuery { text: text.into(), context, path_prefix: prefix.into(), limit: 10 };
-    let hits = f.store.search_documents(query).await.unwrap();
+    let results = f.store.search_documents(query).await.unwrap();
+    let hits = results.hits;
+    assert_eq!(results.total, hits.len() as u64, "all of few matches are returned");
     assert!(hits.windows(2).all(|pair| pair[0].score >= pair[1].score), "{hits:?}");
     hits.iter().map(|hit| hit.document.id.0.as_u128()).collect()
 }
@@ -220,9 +222,13 @@ pub async fn search_ands_then_ors_and_folds(f: Fixture) {
     assert_eq!(found(&f, "absent", everywhere(), "").await, [] as [u128; 0]);
     let query =
         SearchQuery { text: "rows".into(), context: everywhere(), path_prefix: String::new(), limit: 1 };
-    let hit = f.store.search_documents(query).await.unwrap().remove(0);
+    let hit = f.store.search_documents(query).await.unwrap().hits.remove(0);
     assert_eq!(hit.snippet, "A database keeps rows. Caches sit before it.");
     assert_eq!((hit.document.title.as_str(), hit.document.bytes), ("Databases", 44));
+    let query =
+        SearchQuery { text: "caches".into(), context: everywhere(), path_prefix: String::new(), limit: 1 };
+    let found = f.store.search_documents(query).await.unwrap();
+    assert_eq!((found.hits.len(), found.total), (1, 2), "the total counts what the limit leaves out");
 }
 
 pub async fn search_stays_within_its_context(f: Fixture) {

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Status, Streaming};
 use tree_agent_contract::role::{CallContext, ExecuteInput, ExecutorOutput, RoleErrorKind, RoleUpdate};
 use tree_agent_contract::{
-    Budgets, Document, DocumentId, DocumentSummary, NodeId, RunContext, RunId, SearchHit,
+    Budgets, Document, DocumentId, DocumentSummary, NodeId, RunContext, RunId, SearchResults,
 };
 use tree_agent_model::{Models, RoleServer};
 use tree_agent_proto::internal::v1::execute_response::Message;
@@ -175,8 +175,8 @@ impl DocumentSource for Stuck {
         self.begun.notify_one();
         std::future::pending().await
     }
-    async fn search_documents(&self, _: &Caller, _: &SearchDocuments) -> Result<Vec<SearchHit>, ToolError> {
-        Ok(vec![])
+    async fn search_documents(&self, _: &Caller, _: &SearchDocuments) -> Result<SearchResults, ToolError> {
+        Ok(SearchResults::default())
     }
     async fn read_document(&self, _: &Caller, id: DocumentId) -> Result<Document, ToolError> {
         Err(ToolError::NotFound(id.to_string()))
