@@ -11,6 +11,7 @@ mod error;
 mod gateway;
 mod mcp;
 mod memory;
+mod prompt_text;
 mod registry;
 mod schema;
 mod source;
@@ -23,6 +24,7 @@ pub use error::ToolError;
 pub use gateway::GatewayDocuments;
 pub use mcp::{McpConfig, McpServers};
 pub use memory::MemoryDocuments;
+pub use prompt_text::prompt_text;
 pub use registry::{ToolOutput, ToolRegistry, ToolSet, ToolSpec};
 pub use source::{
     Caller, DocumentSource, ListDocuments, Listing, LongOutput, NewDocument, ProjectInfo, SearchDocuments,
