@@ -105,8 +105,12 @@ pub struct ArtifactRef {
 named_enum! {
     /// Why a role call ended without an output.
     RoleErrorKind {
-        /// No instance could be reached: nothing was attempted. Retried for as long as the run lasts.
+        /// No instance of the role service could be reached: nothing was attempted. Retried for as long as the run
+        /// lasts.
         Unreachable = "unreachable",
+        /// The role service works, but the provider of its language model cannot be reached. Retried for as long as
+        /// the run lasts once a model has answered in it, and for about a minute before that.
+        ProviderUnreachable = "provider_unreachable",
         /// It took longer than its deadline, or its heartbeat stopped.
         Timeout = "timeout",
         /// The answer breaks the contract.

@@ -72,6 +72,7 @@ impl Run {
                 self.ledger.owed += u32::from(!std::mem::replace(&mut control.owes, true));
             }
             EventBody::UsageRecorded(e) => {
+                self.waiting.model_answered(at);
                 let spent = &mut self.control[at].spent;
                 spent[0] = spent[0].saturating_add(e.input_tokens).saturating_add(e.output_tokens);
                 spent[1] = spent[1].saturating_add(e.cost_micros);
@@ -116,6 +117,7 @@ impl Run {
         if e.status.is_final() {
             return self.settle(at, false);
         }
+        self.waiting.status_changed(at, e, now);
         let control = &self.control[at];
         let needs = match e.status {
             NodeStatus::Planning => Some(CallKind::Plan),
@@ -153,6 +155,9 @@ impl Run {
     /// The role call that the node needed has ended, so its usage is known. A call that was never made counts for
     /// nothing.
     fn call_ended(&mut self, at: usize, answered: bool) {
+        if answered {
+            self.waiting.moved_on(at);
+        }
         let spent = std::mem::take(&mut self.control[at].spent);
         if let Some(kind) = self.control[at].needs
             && (answered || spent != Amounts::default())

@@ -7,7 +7,6 @@ use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate};
 use tree_agent_contract::text::{prefix, suffix};
 use tree_agent_contract::{DocumentId, NodeStatus, Role, RunStatus, Timestamp};
 
-use crate::apply::backoff_ms;
 use crate::budget::TOOL_CALLS;
 use crate::call::{CallKey, CallKind, CallOutput};
 use crate::run::Run;
@@ -132,7 +131,7 @@ impl Deciding<'_> {
         self.status_of_attempt(at, status, message, None);
     }
 
-    fn status_of_attempt(
+    pub(crate) fn status_of_attempt(
         &mut self,
         at: usize,
         status: NodeStatus,
@@ -231,7 +230,9 @@ impl Deciding<'_> {
         if self.run.exhausted.is_some() && key.kind != CallKind::Aggregate {
             return self.cancel_node(at);
         }
-        if error.kind == RoleErrorKind::Unreachable {
+        let is_provider = error.kind == RoleErrorKind::ProviderUnreachable;
+        let gives_up = is_provider && self.run.gives_up_on_provider(self.now);
+        if (is_provider || error.kind == RoleErrorKind::Unreachable) && !gives_up {
             let out_of_budget = self.run.exhausted_at.is_some_and(|t| self.now.millis_since(t) >= GRACE_MS);
             if out_of_budget {
                 self.run.unreachable.remove(&at);
@@ -241,7 +242,7 @@ impl Deciding<'_> {
         }
         self.run.unreachable.remove(&at);
         let attempts = self.run.spec.budgets.max_attempts;
-        if error.retryable() && key.attempt < attempts {
+        if error.retryable() && key.attempt < attempts && !gives_up {
             let next = key.attempt + 1;
             let message =
                 prefix(&format!("retry:{next}/{attempts} after {error}"), limits::TEXT_BYTES).to_owned();
@@ -253,21 +254,11 @@ impl Deciding<'_> {
         if self.keep_children(at, "replanFailed") {
             return;
         }
-        self.fail_node(at, prefix(&error.to_string(), limits::TEXT_BYTES).to_owned(), error.retryable());
-    }
-
-    /// Nothing was attempted, so this does not count as an attempt. The node reports once that it is blocked, and the
-    /// call is repeated until the role is back or the run is out of time.
-    fn on_unreachable(&mut self, at: usize, error: RoleError) {
-        let tries = self.run.unreachable.get(&at).map_or(1, |&(tries, _)| tries + 1);
-        let until = self.now.plus_millis(backoff_ms(tries, at).min(5_000));
-        if self.run.graph.nodes()[at].status != NodeStatus::Blocked {
-            let attempt = self.run.control[at].attempt;
-            let message = prefix(&format!("blocked:{}", error.message), limits::TEXT_BYTES).to_owned();
-            self.status_of_attempt(at, NodeStatus::Blocked, Some(message), (attempt > 1).then_some(attempt));
-        }
-        self.run.unreachable.insert(at, (tries, until));
-        self.run.ready.insert(at);
+        let text = match gives_up {
+            true => format!("no language model has answered in this run: {}", error.message),
+            false => error.to_string(),
+        };
+        self.fail_node(at, prefix(&text, limits::TEXT_BYTES).to_owned(), error.retryable());
     }
 
     /// Appends a note of whole lines to the node's scratchpad.

@@ -8,6 +8,7 @@ use crate::decide::Deciding;
 
 impl Deciding<'_> {
     pub(crate) fn fail_node(&mut self, at: usize, error: String, retryable: bool) {
+        let error = self.run.explain_node(at, error);
         self.emit(at, NodeFailed { error, retryable });
         self.ended(at);
     }
@@ -52,6 +53,7 @@ impl Deciding<'_> {
                 false,
             ),
         };
+        let reason = reason.map(|reason| self.run.explain_run(reason));
         self.emit(0, RunStatusChanged { status, reason, partial });
     }
 
@@ -68,6 +70,10 @@ impl Deciding<'_> {
                 self.emit(parent, StepStatusChanged { step_id, status: StepStatus::Cancelled });
             }
         }
+        let reason = match status {
+            RunStatus::Failed => self.run.explain_run(reason),
+            _ => reason,
+        };
         let reason = (!reason.is_empty()).then_some(reason);
         self.emit(0, RunStatusChanged { status, reason, partial: false });
     }

@@ -13,6 +13,7 @@
 
 mod apply;
 mod audit;
+mod blocked;
 mod budget;
 mod call;
 mod decide;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::{Rare, RunId, RunSpec, RunStatus, StepId, Timestamp};
 
+use crate::blocked::Waiting;
 use crate::budget::{Amounts, Ledger};
 use crate::call::{CallKey, CallKind, RoleCall};
 use crate::decide::Input;
@@ -27,6 +28,8 @@ pub struct Run {
     pub(crate) exhausted_at: Option<Timestamp>,
     /// The needs of calls so far.
     pub(crate) ledger: Ledger,
+    /// What nodes waited for.
+    pub(crate) waiting: Waiting,
 
     // The fields below are not in the log. They are lost with the driver and rebuilt by its successor.
     pub(crate) in_flight: HashMap<usize, Flight>,
@@ -139,6 +142,7 @@ struct State<'a> {
     planned_nodes: u32,
     exhausted: &'a Option<String>,
     ledger: &'a Ledger,
+    waiting: &'a Waiting,
 }
 
 impl Run {
@@ -175,6 +179,7 @@ impl Run {
             exhausted: None,
             exhausted_at: None,
             ledger: Ledger::default(),
+            waiting: Waiting::default(),
             in_flight: HashMap::new(),
             ready: BTreeSet::new(),
             unreachable: HashMap::new(),
@@ -226,6 +231,7 @@ impl Run {
             planned_nodes: self.planned_nodes,
             exhausted: &self.exhausted,
             ledger: &self.ledger,
+            waiting: &self.waiting,
         };
         serde_json::to_vec(&state).unwrap_or_else(|e| unreachable!("the state always has a JSON form: {e}"))
     }

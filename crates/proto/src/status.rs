@@ -10,7 +10,7 @@ pub const ERROR_DOMAIN: &str = "treeagent.v1";
 /// A role failure as the status that ends its stream.
 pub fn role_status(error: &RoleError) -> Status {
     let code = match error.kind {
-        RoleErrorKind::Unreachable => Code::Unavailable,
+        RoleErrorKind::Unreachable | RoleErrorKind::ProviderUnreachable => Code::Unavailable,
         RoleErrorKind::Timeout => Code::DeadlineExceeded,
         RoleErrorKind::InvalidOutput => Code::DataLoss,
         RoleErrorKind::Rejected => Code::InvalidArgument,
