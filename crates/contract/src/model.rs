@@ -26,6 +26,15 @@ impl ProviderKind {
             Self::Gemini => "GEMINI_API_KEY",
         }
     }
+
+    /// The environment variable that holds the address, when the provider's own service is not meant.
+    pub const fn address_variable(self) -> &'static str {
+        match self {
+            Self::OpenAi => "TREE_AGENT_MODEL_BASE_URL",
+            Self::Anthropic => "ANTHROPIC_BASE_URL",
+            Self::Gemini => "GOOGLE_GEMINI_BASE_URL",
+        }
+    }
 }
 
 named_enum! {
@@ -37,6 +46,26 @@ named_enum! {
         Balanced = "balanced",
         /// The plan of the root.
         Powerful = "powerful",
+    }
+}
+
+/// Bytes of a model's name at the most.
+const MODEL_BYTES: usize = 200;
+
+/// Checks the characters of a model's name. Some providers are asked at an address that contains it, so it must not be
+/// able to change that address.
+fn check_model(provider: ProviderKind, model: &str) -> Result<(), String> {
+    // Gemini's address continues with `:method` after the name.
+    let (marks, shown) = match provider {
+        ProviderKind::Gemini => ("._-", ". _ -"),
+        ProviderKind::OpenAi | ProviderKind::Anthropic => ("._-:/@+", ". _ - : / @ +"),
+    };
+    if let Some(odd) = model.chars().find(|c| !c.is_ascii_alphanumeric() && !marks.contains(*c)) {
+        return Err(format!("it holds {odd:?}; names are made of letters, digits and {shown}"));
+    }
+    match model.split('/').all(|part| !part.is_empty() && !part.contains("..") && part != ".") {
+        true => Ok(()),
+        false => Err("no part of it may be empty or hold \"..\"".to_owned()),
     }
 }
 
@@ -64,9 +93,10 @@ impl ModelName {
         let provider =
             provider.trim().parse().map_err(|_| format!("{text:?}: the provider is unknown; {expected}"))?;
         let model = model.trim();
-        if model.is_empty() || model.len() > 200 || model.chars().any(char::is_whitespace) {
+        if model.is_empty() || model.len() > MODEL_BYTES || model.chars().any(char::is_whitespace) {
             return Err(format!("{text:?} names no model; {expected}"));
         }
+        check_model(provider, model).map_err(|why| format!("{text:?} names no model: {why}"))?;
         Ok(Self { provider, model: model.to_owned() })
     }
 }
@@ -111,18 +141,18 @@ impl ModelChoice {
         }
     }
 
-    /// False for models that every role service has without a key.
-    pub const fn may_lack_a_key(&self) -> bool {
-        !matches!(self, Self::Offline | Self::Scripted(_))
+    /// False for the one model that every role service has, however it is configured.
+    pub const fn needs_check(&self) -> bool {
+        !matches!(self, Self::Offline)
     }
 }
 
 named_enum! {
     /// Why a model cannot be used.
     ModelProblemKind {
-        /// There is no such model or provider, or its name is malformed.
+        /// There is no such model or provider, its name is malformed, or the operator does not offer it.
         Unknown = "unknown",
-        /// No language model is set where the role services run.
+        /// No language model is set, or the scripted model is off, where the role services run.
         NotSet = "notSet",
         /// Its provider needs a key, and none is set.
         KeyMissing = "keyMissing",
@@ -178,6 +208,33 @@ mod tests {
             let problem = ModelChoice::parse(bad).unwrap_err();
             assert_eq!(problem.kind, ModelProblemKind::Unknown, "{bad:?}");
             assert!(problem.message.contains(bad), "{}", problem.message);
+        }
+    }
+
+    #[test]
+    fn no_name_can_change_the_address_of_a_request() {
+        for good in ["openai:org/model-7B_q4.gguf:latest@v1+x", "gemini:gemini-2.5-pro", "anthropic:claude-x"] {
+            assert!(ModelName::parse(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "gemini:../../x",
+            "gemini:..",
+            "gemini:models/x",
+            "gemini:x:countTokens",
+            "gemini:x?key=1",
+            "openai:a/../b",
+            "openai:/a",
+            "openai:a//b",
+            "openai:a/",
+            "openai:a/.",
+            "openai:a%2fb",
+            "openai:a\\b",
+            "openai:a#b",
+            "anthropic:a\u{200b}b",
+            "anthropic:\u{ff0e}\u{ff0e}",
+        ] {
+            let error = ModelName::parse(bad).unwrap_err();
+            assert!(error.contains("names no model"), "{error}");
         }
     }
 }

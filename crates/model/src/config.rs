@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use http::Uri;
-use tree_agent_contract::ModelProblem;
+use tree_agent_contract::{ModelChoice, ModelProblem};
 use tree_agent_contract::role::RoleError;
 use tree_agent_runtime::channel::{ConnectArgs, Connector};
 use tree_agent_runtime::config::Problems;
@@ -31,6 +31,10 @@ pub struct RoleArgs {
         hide_default_value = true
     )]
     pub model: String,
+    /// Whether runs may use the scripted model, which answers nothing and can be told to use any amount of resources: for
+    /// tests and benchmarks.
+    #[arg(long, env = "TREE_AGENT_SCRIPTED", value_name = "on|off", default_value = "off")]
+    pub scripted: Switch,
     /// What gateways that ask for a token are shown.
     #[command(flatten)]
     pub token: TokenArgs,
@@ -45,16 +49,38 @@ pub struct RoleArgs {
 impl RoleArgs {
     /// Checks the arguments; what is wrong is noted in `problems`.
     pub fn check(&self, problems: &mut Problems) -> RoleConfig {
-        let language = LanguageModels::new(&self.llm.check(problems));
-        let models = Models::with_language_models(&self.model, language.clone());
+        let mut llm = self.llm.check(problems);
+        // The operator's own default may be named as well.
+        if let Ok(ModelChoice::Model(model)) = ModelChoice::parse(&self.model) {
+            llm.offer(model);
+        }
+        let language = LanguageModels::new(&llm);
+        let models = Models::configured(&self.model, language.clone(), self.scripted);
         if let Err(error) = &models {
             problems.add("TREE_AGENT_MODEL", &error.message);
         }
         let connector = self.connect.check(problems).with_credentials(self.token.check(problems));
         let gateways = problems.urls("TREE_AGENT_GATEWAY", &self.gateway);
         connector.check_urls("TREE_AGENT_GATEWAY", &gateways, problems);
-        RoleConfig { gateways, connector, model: self.model.clone(), language, servers: McpConfig::default() }
+        RoleConfig {
+            gateways,
+            connector,
+            model: self.model.clone(),
+            scripted: self.scripted,
+            language,
+            servers: McpConfig::default(),
+        }
     }
+}
+
+/// Something that can be switched on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Switch {
+    /// It cannot be used.
+    #[default]
+    Off,
+    /// It can be used.
+    On,
 }
 
 /// Arguments of a role service that has tools from elsewhere.
@@ -87,6 +113,8 @@ pub struct RoleConfig {
     pub connector: Connector,
     /// The model for runs that name none; empty for `llm` or `offline`, whichever there is.
     pub model: String,
+    /// Whether runs may use the scripted model.
+    pub scripted: Switch,
     /// The MCP servers whose tools the role gets.
     pub servers: McpConfig,
     /// The language models.
@@ -112,7 +140,7 @@ impl RoleConfig {
     /// A server of the built-in models with tools over the gateways. Connects lazily, so it succeeds while no gateway
     /// is up; fails only for an unknown model. Must be called in a runtime.
     pub fn server(&self) -> Result<RoleServer, RoleError> {
-        let models = Models::with_language_models(&self.model, self.language.clone())?;
+        let models = Models::configured(&self.model, self.language.clone(), self.scripted)?;
         let tools =
             ToolRegistry::new(Arc::new(GatewayDocuments::connect_lazy(&self.gateways, &self.connector)));
         Ok(RoleServer::new(models, tools.with_servers(McpServers::start(self.servers.clone()))))

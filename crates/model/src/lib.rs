@@ -19,7 +19,7 @@ use tree_agent_contract::role::{
     AggregateInput, AggregatorOutput, ExecuteInput, ExecutorOutput, PlanInput, PlannerOutput, RoleError,
 };
 
-pub use config::{RoleArgs, RoleConfig, ToolsArgs};
+pub use config::{RoleArgs, RoleConfig, Switch, ToolsArgs};
 pub use io::RoleIo;
 pub use llm::{ContextTokens, LanguageModels, LlmArgs, LlmConfig};
 pub use offline::Offline;

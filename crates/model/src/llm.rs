@@ -5,12 +5,13 @@
 //! (`json`, `reply`, `ask`), and says what it cost (`prices`). Text is shown while it is generated (`stream`).
 
 mod ask;
+mod call_cost;
 mod context;
 mod failure;
 mod gate;
 mod history;
 mod json;
-mod most;
+mod material;
 mod prices;
 mod prompt;
 mod provider;
@@ -249,7 +250,7 @@ impl RoleModel for Llm {
             call.bounds.least_steps = 2;
         }
         let answer =
-            call.ask::<PlannerReply>(input, |schema, _, cutter| context::planner(input, schema, cutter));
+            call.ask::<PlannerReply>(input, |schema, _, trimmer| context::planner(input, schema, trimmer));
         Ok(answer.await?.0)
     }
 
@@ -259,8 +260,8 @@ impl RoleModel for Llm {
         if self.shared.config.tuning.tool_rounds > 0 && io.may_go_on() {
             call.tools = toolbox::offered(io).await;
         }
-        let answer = call.ask::<ExecutorReply>(input, |schema, tools, cutter| {
-            context::executor(input, tools, schema, cutter)
+        let answer = call.ask::<ExecutorReply>(input, |schema, tools, trimmer| {
+            context::executor(input, tools, schema, trimmer)
         });
         let (mut output, actions) = answer.await?;
         output.actions.splice(0..0, actions);
@@ -271,7 +272,7 @@ impl RoleModel for Llm {
         let budget = self.shared.config.tuning.context.aggregator;
         let call = self.call(io, &input.call, "aggregate", Profile::Balanced, budget)?;
         let answer = call
-            .ask::<AggregatorReply>(input, |schema, _, cutter| context::aggregator(input, schema, cutter));
+            .ask::<AggregatorReply>(input, |schema, _, trimmer| context::aggregator(input, schema, trimmer));
         Ok(answer.await?.0)
     }
 }

@@ -8,6 +8,7 @@ use tree_agent_runtime::Metrics;
 use tree_agent_runtime::config::Problems;
 
 use crate::RoleModel;
+use crate::config::Switch;
 use crate::llm::{LanguageModels, LlmArgs};
 use crate::offline::Offline;
 use crate::scripted::{Script, Scripted};
@@ -19,29 +20,36 @@ pub struct Models {
     /// What the default is called; none for one of the caller's own.
     default_choice: Option<ModelChoice>,
     language: LanguageModels,
+    scripted: Switch,
 }
 
 impl Models {
-    /// Every built-in model, with `default` for calls that name none; no language model is set. The name is checked
-    /// at once.
+    /// Every built-in model, the scripted one included, with `default` for calls that name none; no language model is
+    /// set. The name is checked at once.
     pub fn new(default: &str) -> Result<Self, RoleError> {
-        Self::with_language_models(default, unset())
+        Self::configured(default, unset(), Switch::On)
     }
 
     /// The built-in models, with one of the caller's own for calls that name none.
     pub fn with_default(default: Arc<dyn RoleModel>) -> Self {
-        Self { default, default_choice: None, language: unset() }
+        Self { default, default_choice: None, language: unset(), scripted: Switch::On }
     }
 
-    /// Every built-in model and `language`. An empty `default` means the language models when any is set, and
-    /// `offline` otherwise.
+    /// The offline model and `language`. An empty `default` means the language models when any is set, and `offline`
+    /// otherwise.
     pub fn with_language_models(default: &str, language: LanguageModels) -> Result<Self, RoleError> {
+        Self::configured(default, language, Switch::Off)
+    }
+
+    /// Like [`Models::with_language_models`], and the scripted model when it is switched on.
+    pub fn configured(default: &str, language: LanguageModels, scripted: Switch) -> Result<Self, RoleError> {
         let choice = match ModelChoice::parse(default)? {
             ModelChoice::Default if language.are_set() => ModelChoice::Profiles,
             ModelChoice::Default => ModelChoice::Offline,
             choice => choice,
         };
-        Ok(Self { default: find(&choice, &language)?, default_choice: Some(choice), language })
+        let default = find(&choice, &language, scripted)?;
+        Ok(Self { default, default_choice: Some(choice), language, scripted })
     }
 
     /// The model called `name`; the default for the empty name. An unknown name, a malformed script or a language
@@ -49,7 +57,7 @@ impl Models {
     pub fn resolve(&self, name: &str) -> Result<Arc<dyn RoleModel>, RoleError> {
         match ModelChoice::parse(name)? {
             ModelChoice::Default => Ok(self.default.clone()),
-            choice => find(&choice, &self.language),
+            choice => find(&choice, &self.language, self.scripted),
         }
     }
 
@@ -66,6 +74,7 @@ impl Models {
             (choice, _) => choice,
         };
         if let ModelChoice::Scripted(script) = &choice {
+            require_scripted(self.scripted, name)?;
             let read = script.parse::<Script>();
             return read.map(drop).map_err(|e| ModelProblem::new(ModelProblemKind::Unknown, e.message));
         }
@@ -77,12 +86,33 @@ fn unset() -> LanguageModels {
     LanguageModels::new(&LlmArgs::default().check_with(&mut Problems::default(), &|_| None))
 }
 
-fn find(choice: &ModelChoice, language: &LanguageModels) -> Result<Arc<dyn RoleModel>, RoleError> {
+/// A problem while the scripted model is off.
+fn require_scripted(scripted: Switch, name: &str) -> Result<(), ModelProblem> {
+    match scripted {
+        Switch::On => Ok(()),
+        Switch::Off => {
+            let message = format!(
+                "model {name:?} is for tests and benchmarks and is switched off; name another model, or set \
+                 TREE_AGENT_SCRIPTED=on where the role services run"
+            );
+            Err(ModelProblem::new(ModelProblemKind::NotSet, message))
+        }
+    }
+}
+
+fn find(
+    choice: &ModelChoice,
+    language: &LanguageModels,
+    scripted: Switch,
+) -> Result<Arc<dyn RoleModel>, RoleError> {
     if let Some(model) = language.find(choice) {
         return Ok(Arc::new(model?));
     }
     match choice {
-        ModelChoice::Scripted(script) => Ok(Arc::new(Scripted::new(script.parse::<Script>()?))),
+        ModelChoice::Scripted(script) => {
+            require_scripted(scripted, &format!("scripted:{script}"))?;
+            Ok(Arc::new(Scripted::new(script.parse::<Script>()?)))
+        }
         _ => Ok(Arc::new(Offline)),
     }
 }
@@ -104,5 +134,21 @@ mod tests {
             assert_eq!(error.kind, RoleErrorKind::Rejected, "{bad:?}");
         }
         assert!(Models::new("nope").is_err());
+    }
+
+    #[tokio::test]
+    async fn the_scripted_model_is_refused_while_it_is_off() {
+        let models = Models::with_language_models("offline", unset()).unwrap();
+        let name = "scripted:fanout=2";
+        let error = models.resolve(name).map(|_| ()).unwrap_err();
+        assert_eq!(error.kind, RoleErrorKind::Rejected);
+        let problem = models.check(name).await.unwrap_err();
+        assert_eq!(problem.kind, ModelProblemKind::NotSet);
+        for text in [error.message, problem.message] {
+            assert!(text.contains(name) && text.contains("TREE_AGENT_SCRIPTED=on"), "{text}");
+        }
+        assert!(Models::with_language_models("scripted", unset()).is_err(), "nor can it be the default");
+        let on = Models::configured("scripted", unset(), Switch::On).unwrap();
+        assert!(on.resolve(name).is_ok() && on.check(name).await.is_ok());
     }
 }

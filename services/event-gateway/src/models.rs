@@ -42,7 +42,7 @@ impl Models {
     /// An error that names the field `model` when a role service says that it cannot use it. One that does not answer
     /// refuses nothing: it may be back when the run needs it.
     pub(crate) async fn require(&self, name: &str) -> Result<(), Status> {
-        let asked = ModelChoice::parse(name).is_ok_and(|choice| choice.may_lack_a_key());
+        let asked = ModelChoice::parse(name).is_ok_and(|choice| choice.needs_check());
         if !asked || self.known_good(name) {
             return Ok(());
         }

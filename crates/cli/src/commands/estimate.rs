@@ -30,7 +30,7 @@ pub(super) fn print(
 ) -> Result<(), CliError> {
     let per_call = match model.split(':').next() {
         Some("offline" | "scripted") => Some(RoleCosts::FREE),
-        _ => config.most_per_call(model),
+        _ => config.max_cost_per_call(model),
     };
     let estimate = Estimate::of(budgets, per_call.as_ref());
     if context.out.is_jsonl() {

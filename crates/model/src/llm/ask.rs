@@ -8,13 +8,13 @@ use tree_agent_contract::ModelName;
 use tree_agent_contract::event::UsageRecorded;
 use tree_agent_contract::role::{Action, RoleError, RoleErrorKind};
 
-use super::context::{Cutter, assemble};
+use super::context::{PromptTrimmer, assemble};
 use super::failure::{Failure, FailureKind};
 use super::history::History;
 use super::prompt::{Prompt, Repair};
 use super::provider::{Provider, Question, Turn};
 use super::reply::{Bounds, Reply};
-use super::stream::Scribe;
+use super::stream::ScratchpadWriter;
 use super::{Shared, json, prices, tokens, toolbox};
 use crate::io::RoleIo;
 
@@ -45,7 +45,7 @@ struct Target {
 
 /// What one call has come to so far.
 struct Progress<'a> {
-    scribe: Scribe<'a>,
+    writer: ScratchpadWriter<'a>,
     history: History,
     budget: usize,
     rounds: u32,
@@ -60,11 +60,11 @@ impl<'a> Call<'a> {
     pub(super) async fn ask<R: Reply>(
         &self,
         input: &R::Input,
-        render: impl Fn(Option<&str>, bool, &mut Cutter) -> Result<Prompt, RoleError>,
+        render: impl Fn(Option<&str>, bool, &mut PromptTrimmer) -> Result<Prompt, RoleError>,
     ) -> Result<(R::Output, Vec<Action>), RoleError> {
         let mut fallback = self.shared.config.fallback.clone().filter(|name| *name != self.model);
         let mut progress = Progress {
-            scribe: Scribe::new(self.io),
+            writer: ScratchpadWriter::new(self.io),
             history: History::default(),
             budget: self.budget,
             rounds: 0,
@@ -86,7 +86,7 @@ impl<'a> Call<'a> {
                     tracing::warn!(model = %name, fallback = %next, "fell back: {}", failure.message);
                     let remark =
                         format!("{name} is not available, {next} is asked instead: {}", failure.message);
-                    progress.scribe.remark(&remark).await;
+                    progress.writer.remark(&remark).await;
                     name = next;
                 }
                 None => return Err(failure.into()),
@@ -105,7 +105,7 @@ impl<'a> Call<'a> {
         &self,
         target: &Target,
         input: &R::Input,
-        render: &impl Fn(Option<&str>, bool, &mut Cutter) -> Result<Prompt, RoleError>,
+        render: &impl Fn(Option<&str>, bool, &mut PromptTrimmer) -> Result<Prompt, RoleError>,
         progress: &mut Progress<'a>,
     ) -> Result<Result<R::Output, Failure>, RoleError> {
         let Target { provider, model, .. } = target;
@@ -127,7 +127,7 @@ impl<'a> Call<'a> {
             // Where the schema cannot be demanded from the first answer on, it stands in the prompt.
             let demanded = able && (!has_tools || provider.schema_with_tools());
             let written = (!demanded).then(|| schema.to_string());
-            let prompt = assemble(progress.budget, |cutter| render(written.as_deref(), has_tools, cutter))?;
+            let prompt = assemble(progress.budget, |trimmer| render(written.as_deref(), has_tools, trimmer))?;
             progress.history.shorten(progress.budget);
             let mut messages = vec![ChatMessage::user(prompt.user.clone())];
             messages.extend(progress.history.messages());
@@ -145,7 +145,7 @@ impl<'a> Call<'a> {
                 max_output_tokens: self.bounds.output_tokens,
             };
             let demands = question.schema.is_some();
-            let turn = match provider.ask(question, &mut progress.scribe).await {
+            let turn = match provider.ask(question, &mut progress.writer).await {
                 Ok(turn) => turn,
                 Err(failure) => match failure.kind {
                     FailureKind::Schema if demands => {
@@ -175,7 +175,7 @@ impl<'a> Call<'a> {
                 continue;
             }
             let errors = match json::object(&turn.text) {
-                Ok(object) => match R::read(object, input, progress.scribe.wrote()) {
+                Ok(object) => match R::read(object, input, progress.writer.wrote()) {
                     Ok(output) => return Ok(Ok(output)),
                     Err(errors) => errors,
                 },
@@ -215,8 +215,8 @@ impl<'a> Call<'a> {
         let repair = Repair { errors: &errors, cut, limit: self.bounds.output_tokens, schema };
         progress.history.answered(&turn.text, repair.render()?);
         // What the next answer says was mostly said by this one.
-        if progress.scribe.wrote() {
-            progress.scribe.silence();
+        if progress.writer.wrote() {
+            progress.writer.silence();
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ struct Caps {
 type Cap = fn(&mut Caps) -> &mut usize;
 
 /// Cuts texts to their caps, and remembers what it left out.
-pub(super) struct Cutter {
+pub(super) struct PromptTrimmer {
     caps: Caps,
     /// For each kind: texts that were cut, and bytes that were left out.
     out: Vec<(&'static str, usize, usize)>,
@@ -33,7 +33,7 @@ pub(super) struct Cutter {
     scratchpad: usize,
 }
 
-impl Cutter {
+impl PromptTrimmer {
     fn new(caps: Caps) -> Self {
         Self { caps, out: Vec::new(), scratchpad: 0 }
     }
@@ -94,21 +94,21 @@ impl Cutter {
 /// Renders a prompt that has at most `budget` tokens, or is as short as it can be made.
 pub(super) fn assemble(
     budget: usize,
-    render: impl Fn(&mut Cutter) -> Result<Prompt, RoleError>,
+    render: impl Fn(&mut PromptTrimmer) -> Result<Prompt, RoleError>,
 ) -> Result<Prompt, RoleError> {
     /// What the statement of what was left out needs.
     const STATEMENT: usize = 120;
     const ALL: usize = usize::MAX;
     let mut caps = Caps { scratchpad: ALL, json: ALL, snippet: ALL, summary: ALL, own: ALL };
-    let mut cutter = Cutter::new(caps);
-    let mut prompt = render(&mut cutter)?;
+    let mut trimmer = PromptTrimmer::new(caps);
+    let mut prompt = render(&mut trimmer)?;
     if tokens::fit(&[&prompt.system, &prompt.user], budget) {
         return Ok(prompt);
     }
     let size = tokens::count(&prompt.system) + tokens::count(&prompt.user);
     let bytes = prompt.system.len() + prompt.user.len();
     let excess = (size - budget + STATEMENT) * bytes / size.max(1);
-    let scratchpad = cutter.scratchpad.saturating_sub(excess);
+    let scratchpad = trimmer.scratchpad.saturating_sub(excess);
     let ladder: [(Cap, &[usize]); 5] = [
         (|c| &mut c.scratchpad, &[scratchpad, 0]),
         (|c| &mut c.json, &[4_000, 1_000, 200, 0]),
@@ -119,7 +119,7 @@ pub(super) fn assemble(
     for (of, sizes) in ladder {
         for &size in sizes {
             *of(&mut caps) = size;
-            prompt = render(&mut Cutter::new(caps))?;
+            prompt = render(&mut PromptTrimmer::new(caps))?;
             if tokens::fit(&[&prompt.system, &prompt.user], budget) {
                 return Ok(prompt);
             }

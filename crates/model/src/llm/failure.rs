@@ -13,6 +13,12 @@ use super::provider::Provider;
 pub(super) enum FailureKind {
     /// The key was refused.
     Key,
+    /// The key is right and may not do this.
+    Permission,
+    /// What the account may spend is used up.
+    Quota,
+    /// The provider answers from another address, which is not followed.
+    Redirect,
     /// The model does not exist there.
     NoModel,
     /// Too many requests.
@@ -21,6 +27,8 @@ pub(super) enum FailureKind {
     Server,
     /// Nobody answers at the address.
     Unreachable,
+    /// The answer is longer than any answer may be.
+    TooLarge,
     /// The circuit is open: the provider is not even asked.
     Open,
     /// Silence in the middle.
@@ -57,9 +65,9 @@ impl Failure {
         matches!(self.kind, K::Overloaded | K::Server | K::Unreachable | K::Stalled | K::Broken)
     }
 
-    /// True when another model may do better. A refused key is for its owner to put right, not to be worked round.
+    /// True when another model may do better. A refused key is for its owner to correct, not to be worked around.
     pub(super) const fn another_may_help(&self) -> bool {
-        self.transient() || matches!(self.kind, FailureKind::Open)
+        self.transient() || matches!(self.kind, FailureKind::Open | FailureKind::Quota)
     }
 }
 
@@ -67,10 +75,12 @@ impl From<Failure> for RoleError {
     fn from(failure: Failure) -> Self {
         use FailureKind as K;
         let kind = match failure.kind {
-            K::Key | K::NoModel | K::Schema | K::Tools | K::TooLong | K::Refused => RoleErrorKind::Rejected,
+            K::Key | K::Permission | K::Quota | K::Redirect => RoleErrorKind::Rejected,
+            K::NoModel | K::Schema | K::Tools | K::TooLong | K::Refused => RoleErrorKind::Rejected,
             K::Overloaded | K::Server => RoleErrorKind::Overloaded,
-            K::Unreachable | K::Open => RoleErrorKind::Unreachable,
+            K::Unreachable | K::Open => RoleErrorKind::ProviderUnreachable,
             K::Stalled => RoleErrorKind::Timeout,
+            K::TooLarge => RoleErrorKind::InvalidOutput,
             K::Broken => RoleErrorKind::Internal,
         };
         RoleError::new(kind, failure.message)
@@ -134,8 +144,17 @@ pub(super) fn kind_of(status: Option<u16>, body: &str) -> FailureKind {
     if says(&["api_key_invalid", "api key not valid", "invalid_api_key", "authentication_error"]) {
         return FailureKind::Key;
     }
+    if says(&["insufficient_quota", "billing_hard_limit", "credit balance is too low"]) {
+        return FailureKind::Quota;
+    }
+    if says(&["insufficient permissions", "missing scopes", "permission_denied", "permission_error"]) {
+        return FailureKind::Permission;
+    }
     match status {
-        Some(401 | 403) => FailureKind::Key,
+        Some(300..=399) => FailureKind::Redirect,
+        Some(401) => FailureKind::Key,
+        Some(402) => FailureKind::Quota,
+        Some(403) => FailureKind::Permission,
         Some(429 | 529) => FailureKind::Overloaded,
         Some(408) => FailureKind::Server,
         _ if says(&[
@@ -207,6 +226,11 @@ mod tests {
                 r#"{"error":{"status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}"#,
                 K::Key,
             ),
+            (403, "{}", K::Permission),
+            (401, "You have insufficient permissions for this operation. Missing scopes: model.request", K::Permission),
+            (429, r#"{"error":{"code":"insufficient_quota","message":"You exceeded your current quota"}}"#, K::Quota),
+            (400, "Your credit balance is too low to access the API", K::Quota),
+            (302, "", K::Redirect),
             (429, "slow down", K::Overloaded),
             (529, "overloaded_error", K::Overloaded),
             (500, "oops", K::Server),

@@ -161,13 +161,6 @@ impl Drop for Admission<'_> {
     }
 }
 
-/// The wait before try number `next` (2 for the second): exponential, with jitter so that callers spread.
-pub(super) fn backoff(base: Duration, next: u32) -> Duration {
-    const LONGEST: Duration = Duration::from_secs(20);
-    let full = base.saturating_mul(1 << next.saturating_sub(2).min(16)).min(LONGEST);
-    full.mul_f64(0.5 + fastrand::f64() / 2.0)
-}
-
 #[cfg(test)]
 mod tests {
     use tree_agent_runtime::config::Problems;
@@ -232,15 +225,5 @@ mod tests {
         assert!(waits.is_err(), "the third waits");
         drop(b);
         assert!(gate.admit().await.is_ok());
-    }
-
-    #[test]
-    fn waits_grow_and_differ() {
-        let base = Duration::from_millis(500);
-        for next in 2..12 {
-            let full = base.saturating_mul(1 << (next - 2)).min(Duration::from_secs(20));
-            let wait = backoff(base, next);
-            assert!(wait >= full / 2 && wait <= full, "{next}: {wait:?}");
-        }
     }
 }

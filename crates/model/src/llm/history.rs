@@ -11,9 +11,9 @@ const SHORT: usize = 300;
 
 /// Turns after the prompt.
 #[derive(Default)]
-pub(super) struct History(Vec<Past>);
+pub(super) struct History(Vec<Entry>);
 
-enum Past {
+enum Entry {
     /// The model called tools, and this is what they returned.
     Tools(MessageContent, Vec<Outcome>),
     /// An answer, and what it was told about it.
@@ -23,13 +23,13 @@ enum Past {
 impl History {
     /// The model called tools.
     pub(super) fn called(&mut self, content: MessageContent, outcomes: Vec<Outcome>) {
-        self.0.push(Past::Tools(content, outcomes));
+        self.0.push(Entry::Tools(content, outcomes));
     }
 
     /// The model answered, and is told `reply`. Of several failed answers only the last is kept: it was about all
     /// that was wrong.
     pub(super) fn answered(&mut self, text: &str, reply: String) {
-        if matches!(self.0.last(), Some(Past::Answer(..))) {
+        if matches!(self.0.last(), Some(Entry::Answer(..))) {
             self.0.pop();
         }
         let text = text.trim();
@@ -39,18 +39,18 @@ impl History {
             to if to < text.len() => format!("{} […]", &text[..to]),
             _ => text.to_owned(),
         };
-        self.0.push(Past::Answer(shown, reply));
+        self.0.push(Entry::Answer(shown, reply));
     }
 
     pub(super) fn has_tool_calls(&self) -> bool {
-        self.0.iter().any(|past| matches!(past, Past::Tools(..)))
+        self.0.iter().any(|entry| matches!(entry, Entry::Tools(..)))
     }
 
     /// Every text in it, to be counted.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().flat_map(|past| match past {
-            Past::Tools(_, outcomes) => outcomes.iter().map(|o| o.text.as_str()).collect::<Vec<_>>(),
-            Past::Answer(text, reply) => vec![text.as_str(), reply.as_str()],
+        self.0.iter().flat_map(|entry| match entry {
+            Entry::Tools(_, outcomes) => outcomes.iter().map(|o| o.text.as_str()).collect::<Vec<_>>(),
+            Entry::Answer(text, reply) => vec![text.as_str(), reply.as_str()],
         })
     }
 
@@ -59,8 +59,8 @@ impl History {
         // Four bytes a token, as text has on average: the prompt itself is counted exactly, and leaves room.
         let budget = budget.saturating_mul(4);
         let mut bytes: usize = self.texts().map(str::len).sum();
-        for past in &mut self.0 {
-            let Past::Tools(_, outcomes) = past else { continue };
+        for entry in &mut self.0 {
+            let Entry::Tools(_, outcomes) = entry else { continue };
             for outcome in outcomes {
                 if bytes <= budget {
                     return;
@@ -75,14 +75,14 @@ impl History {
     /// As messages of a request.
     pub(super) fn messages(&self) -> Vec<ChatMessage> {
         let mut messages = Vec::new();
-        for past in &self.0 {
-            match past {
-                Past::Tools(content, outcomes) => {
+        for entry in &self.0 {
+            match entry {
+                Entry::Tools(content, outcomes) => {
                     messages.push(ChatMessage::assistant(content.clone()));
                     let responses: Vec<ToolResponse> = outcomes.iter().map(Outcome::response).collect();
                     messages.push(ChatMessage::tool(MessageContent::from_tool_responses(responses)));
                 }
-                Past::Answer(text, reply) => {
+                Entry::Answer(text, reply) => {
                     messages.push(ChatMessage::assistant(text.clone()));
                     messages.push(ChatMessage::user(reply.clone()));
                 }

@@ -6,6 +6,8 @@ use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
 use tree_agent_contract::role::{RoleError, RoleErrorKind};
 
+use super::material::data;
+
 /// What a model is told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Prompt {
@@ -49,22 +51,6 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
     add("repair".to_owned(), include_str!("../../prompts/repair.md.j2").trim_end());
     env
 });
-
-/// Marks `text` as material from `source`. Nothing inside of it can end the mark.
-pub(super) fn data(text: &str, source: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('<') {
-        let after = rest[at + 1..].trim_start_matches([' ', '/', '\t', '\n']);
-        let mark = after.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("data"));
-        safe.push_str(&rest[..at]);
-        safe.push_str(if mark { "‹" } else { "<" });
-        rest = &rest[at + 1..];
-    }
-    safe.push_str(rest);
-    let source = source.replace(['"', '<', '>', '\n'], " ");
-    format!("<data source=\"{source}\">\n{}\n</data>", safe.trim_end())
-}
 
 /// Renders the prompt of a role. `schema` is written into it for models that are not held to it otherwise.
 pub(super) fn render(
@@ -116,19 +102,4 @@ fn text(name: &str, values: &impl Serialize) -> Result<String, RoleError> {
         RoleError::new(RoleErrorKind::Internal, format!("the prompt {name} cannot be rendered: {e}"))
     };
     TEMPLATES.get_template(name).and_then(|template| template.render(values)).map_err(broken)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn material_cannot_end_its_mark() {
-        let text = "a </data> b </ DATA> c <data source=\"x\"> d < e <datum";
-        let marked = data(text, "a \"source\"\n");
-        assert!(marked.starts_with("<data source=\"a  source  \">\n"), "{marked}");
-        assert_eq!(marked.matches("</data>").count(), 1, "{marked}");
-        assert_eq!(marked.matches("<data").count(), 1, "{marked}");
-        assert!(marked.contains("d < e"), "{marked}");
-    }
 }

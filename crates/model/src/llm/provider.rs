@@ -1,10 +1,11 @@
 //! One provider: how it is asked, and what becomes of its answers.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use backon::{BackoffBuilder, ExponentialBuilder};
 use futures::{StreamExt, poll};
 use genai::adapter::AdapterKind;
 use genai::chat::{
@@ -17,12 +18,21 @@ use tokio::time::timeout;
 use tree_agent_contract::{ModelName, ProviderKind};
 
 use super::failure::{Failure, FailureKind, classify, kind_of};
-use super::gate::{Gate, GateCounts, backoff};
+use super::gate::{Gate, GateCounts};
 use super::settings::{Address, Tuning};
-use super::stream::Scribe;
+use super::stream::ScratchpadWriter;
 
 /// Bytes of a refusal that an error quotes.
 const QUOTED: usize = 300;
+/// Bytes of a list of models at the most; the longest known one has a tenth of that.
+const LIST_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of an answer for each token that it may have: more than any token has, so that only an answer that ignores its
+/// limit is refused.
+const BYTES_PER_TOKEN: usize = 32;
+/// Bytes that every answer may have, whatever its limit of tokens: for thoughts and arguments of tools.
+const ANSWER_BYTES: usize = 1024 * 1024;
+/// The longest wait before a further try. A provider that asks for a longer one is left to its circuit.
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
 /// One provider, shared by every call that uses it.
 pub(super) struct Provider {
@@ -32,8 +42,7 @@ pub(super) struct Provider {
     client: Client,
     gate: Gate,
     stall: Duration,
-    tries: u32,
-    backoff: Duration,
+    retries: ExponentialBuilder,
     /// The model that is asked when none was named.
     first: OnceLock<String>,
     /// What models of this provider were found unable to do.
@@ -70,7 +79,11 @@ impl Provider {
     pub(super) fn new(kind: ProviderKind, address: &Address, tuning: &Tuning) -> Result<Self, Failure> {
         // Only the first call in a process has an effect; somebody else's choice is as good.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let mut http = reqwest::Client::builder().connect_timeout(Duration::from_secs(10)).tcp_nodelay(true);
+        // A redirect would take the prompt and the key to an address that the operator has not named.
+        let mut http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(Duration::from_secs(10))
+            .tcp_nodelay(true);
         if local(&address.url) {
             http = http.no_proxy();
         }
@@ -87,8 +100,12 @@ impl Provider {
             client,
             gate: Gate::new(tuning),
             stall: tuning.stall,
-            tries: tuning.tries,
-            backoff: tuning.backoff,
+            // With jitter, which doubles a wait at the most, so that callers spread.
+            retries: ExponentialBuilder::new()
+                .with_min_delay(tuning.backoff / 2)
+                .with_max_delay(LONGEST_WAIT / 2)
+                .with_max_times(tuning.tries.saturating_sub(1) as usize)
+                .with_jitter(),
             first: OnceLock::new(),
             unable: Mutex::default(),
             key: tokio::sync::Mutex::default(),
@@ -144,10 +161,25 @@ impl Provider {
                 let set = if self.address.key.is_some() { "was refused" } else { "is not set" };
                 format!("{shown} asks for a valid key{status}: {variable} {set}; check it and restart")
             }
+            FailureKind::Redirect => {
+                let variable = self.kind.address_variable();
+                format!(
+                    "{shown} redirects{status}, and redirects are not followed; set {variable} to the address that serves models"
+                )
+            }
             _ => {
                 let line = body.split_whitespace().collect::<Vec<_>>().join(" ");
-                let cut = line.floor_char_boundary(QUOTED.min(line.len()));
-                format!("{shown} refused the request{status}: {}", self.redact(&line[..cut]))
+                let quoted = self.redact(&line[..line.floor_char_boundary(QUOTED)]);
+                let variable = self.kind.key_variable();
+                match kind {
+                    FailureKind::Quota => {
+                        format!("the quota of {variable} at {shown} is used up{status}: {quoted}")
+                    }
+                    FailureKind::Permission => {
+                        format!("{variable} lacks a permission at {shown}{status}: {quoted}")
+                    }
+                    _ => format!("{shown} refused the request{status}: {quoted}"),
+                }
             }
         };
         Failure::new(kind, message)
@@ -204,16 +236,38 @@ impl Provider {
         };
         let response = request.send().await.map_err(unreachable)?;
         let status = response.status();
-        let body = response.text().await.map_err(unreachable)?;
+        let body = self.read_bounded(response).await?.map_err(unreachable)?;
         if !status.is_success() {
             return Err(self.refusal(Some(status.as_u16()), &body));
         }
         Ok(serde_json::from_str(&body).unwrap_or_default())
     }
 
+    /// The body of `response`, unless it is longer than a list of models can be.
+    async fn read_bounded(
+        &self,
+        response: reqwest::Response,
+    ) -> Result<Result<String, reqwest::Error>, Failure> {
+        let mut bytes = Vec::new();
+        let mut chunks = response.bytes_stream();
+        while let Some(chunk) = chunks.next().await {
+            match chunk {
+                Ok(chunk) if bytes.len() + chunk.len() <= LIST_BYTES => bytes.extend_from_slice(&chunk),
+                Ok(_) => return Err(self.too_large(LIST_BYTES)),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        Ok(Ok(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    fn too_large(&self, limit: usize) -> Failure {
+        let message = format!("the answer of {} is longer than {limit} bytes; it was not read on", self.shown());
+        Failure::new(FailureKind::TooLarge, message)
+    }
+
     /// Asks until there is an answer, the tries are used up, or the failure is one that time does not mend. Text is
-    /// handed to `scribe` as it arrives.
-    pub(super) async fn ask(&self, question: Question<'_>, scribe: &mut Scribe<'_>) -> Result<Turn, Failure> {
+    /// handed to `writer` as it arrives.
+    pub(super) async fn ask(&self, question: Question<'_>, writer: &mut ScratchpadWriter<'_>) -> Result<Turn, Failure> {
         let mut options = ChatOptions::default()
             .with_max_tokens(question.max_output_tokens)
             .with_capture_usage(true)
@@ -225,12 +279,13 @@ impl Provider {
         if question.request.tools.is_some() && !question.may_call_tools {
             options = options.with_tool_choice(ToolChoice::None);
         }
-        let mut tries = 0;
+        let byte_limit = ANSWER_BYTES + question.max_output_tokens as usize * BYTES_PER_TOKEN;
+        let mut waits = self.retries.build();
         loop {
             let admission = self.gate.admit().await?;
-            scribe.begin();
-            let answer = self.once(question.model, question.request.clone(), &options, scribe).await;
-            scribe.flush().await;
+            writer.begin();
+            let answer = self.once(question.model, question.request.clone(), &options, byte_limit, writer).await;
+            writer.flush().await;
             let failure = match answer {
                 Ok(turn) => {
                     admission.succeeded();
@@ -238,18 +293,17 @@ impl Provider {
                 }
                 Err(failure) => failure,
             };
-            tries += 1;
             if !failure.transient() {
                 // It answered, if only to refuse.
                 admission.succeeded();
                 return Err(failure);
             }
             admission.failed(&failure);
-            if tries >= self.tries {
-                return Err(failure);
+            let Some(wait) = waits.next() else { return Err(failure) };
+            match failure.retry_after {
+                Some(asked) if asked > LONGEST_WAIT => return Err(failure),
+                asked => tokio::time::sleep(asked.map_or(wait, |asked| asked.max(wait / 2))).await,
             }
-            let pause = backoff(self.backoff, tries + 1);
-            tokio::time::sleep(failure.retry_after.map_or(pause, |asked| asked.max(pause / 2))).await;
         }
     }
 
@@ -262,7 +316,8 @@ impl Provider {
         model: &str,
         request: ChatRequest,
         options: &ChatOptions,
-        scribe: &mut Scribe<'_>,
+        byte_limit: usize,
+        writer: &mut ScratchpadWriter<'_>,
     ) -> Result<Turn, Failure> {
         let begun = Instant::now();
         let target = ServiceTarget {
@@ -274,12 +329,13 @@ impl Provider {
         let opened = self.client.exec_chat_stream(target, request, Some(options)).await;
         let mut stream = opened.map_err(|e| classify(&e, self))?.stream;
         let mut turn = Turn::default();
+        let mut size = AnswerSize::default();
         loop {
             // Chunks that have arrived are read in one go; only whoever waits needs a timer, and has time to show them.
             let next = match poll!(stream.next()) {
                 Poll::Ready(next) => Ok(next),
                 Poll::Pending => {
-                    scribe.flush().await;
+                    writer.flush().await;
                     timeout(self.stall, stream.next()).await
                 }
             };
@@ -293,9 +349,12 @@ impl Provider {
                 }
                 Ok(Some(event)) => event.map_err(|e| classify(&e, self))?,
             };
+            if size.add(&event) > byte_limit {
+                return Err(self.too_large(byte_limit));
+            }
             match event {
                 ChatStreamEvent::Chunk(chunk) => {
-                    scribe.write(&chunk.content).await;
+                    writer.write(&chunk.content).await;
                     turn.text.push_str(&chunk.content);
                 }
                 // The client library takes the end of Gemini's stream for the end of its answer, which always says why.
@@ -310,13 +369,43 @@ impl Provider {
                     turn.content = end.captured_content.unwrap_or_default();
                     turn.tool_calls = turn.content.tool_calls().into_iter().cloned().collect();
                     turn.took = begun.elapsed();
-                    scribe.end().await;
+                    writer.end().await;
                     return Ok(turn);
                 }
                 // Thoughts are the model's own; they are neither kept nor shown.
                 _ => {}
             }
         }
+    }
+}
+
+/// How much of an answer has arrived.
+#[derive(Default)]
+struct AnswerSize {
+    text: usize,
+    /// Bytes of the arguments of each tool call, by its id: events repeat what was said before.
+    arguments: BTreeMap<String, usize>,
+}
+
+impl AnswerSize {
+    /// Counts `event` and returns the bytes so far.
+    fn add(&mut self, event: &ChatStreamEvent) -> usize {
+        /// What an event costs besides its text: many empty ones are an endless answer, too.
+        const OVERHEAD: usize = 16;
+        self.text += OVERHEAD;
+        match event {
+            ChatStreamEvent::Chunk(chunk)
+            | ChatStreamEvent::ReasoningChunk(chunk)
+            | ChatStreamEvent::ThoughtSignatureChunk(chunk) => self.text += chunk.content.len(),
+            ChatStreamEvent::ToolCallChunk(chunk) => {
+                let call = &chunk.tool_call;
+                let bytes = call.fn_arguments.as_str().map_or(0, str::len);
+                let arguments = self.arguments.entry(call.call_id.clone()).or_default();
+                *arguments = bytes.max(*arguments);
+            }
+            _ => {}
+        }
+        self.text + self.arguments.values().sum::<usize>()
     }
 }
 

@@ -48,6 +48,15 @@ pub struct LlmArgs {
         hide_default_value = true
     )]
     pub model_fallback: String,
+    /// Further models that runs may name beside those above; provider:* offers every model of a provider.
+    #[arg(
+        long,
+        env = "TREE_AGENT_MODELS",
+        value_name = "PROVIDER:MODEL,…",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub models: String,
     /// Where openai: models are served: any OpenAI-compatible server, such as http://127.0.0.1:11434/v1.
     #[arg(
         long,
@@ -113,6 +122,7 @@ impl Default for LlmArgs {
             model_balanced: unset(),
             model_powerful: unset(),
             model_fallback: unset(),
+            models: unset(),
             model_base_url: unset(),
             anthropic_base_url: unset(),
             gemini_base_url: unset(),
@@ -187,8 +197,43 @@ pub(super) struct Address {
 pub struct LlmConfig {
     profiles: [Option<ModelName>; 3],
     pub(super) fallback: Option<ModelName>,
+    /// What runs may name besides.
+    offered: Vec<Offer>,
     pub(super) addresses: BTreeMap<ProviderKind, Address>,
     pub(super) tuning: Tuning,
+}
+
+/// An entry of the operator's list of models.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Offer {
+    Model(ModelName),
+    /// Every model of a provider: `provider:*`.
+    Provider(ProviderKind),
+}
+
+impl Offer {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.trim().strip_suffix(":*").map(str::parse) {
+            Some(Ok(provider)) => Ok(Self::Provider(provider)),
+            _ => ModelName::parse(text).map(Self::Model),
+        }
+    }
+
+    const fn provider(&self) -> ProviderKind {
+        match self {
+            Self::Model(model) => model.provider,
+            Self::Provider(provider) => *provider,
+        }
+    }
+}
+
+impl std::fmt::Display for Offer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Model(model) => model.fmt(f),
+            Self::Provider(provider) => write!(f, "{provider}:*"),
+        }
+    }
 }
 
 impl LlmArgs {
@@ -228,6 +273,7 @@ impl LlmArgs {
         let mut config = LlmConfig {
             profiles: [None, None, None],
             fallback: None,
+            offered: Vec::new(),
             addresses,
             tuning: self.tuning(problems),
         };
@@ -247,8 +293,19 @@ impl LlmArgs {
             named("TREE_AGENT_MODEL_POWERFUL", &self.model_powerful),
         ];
         let fallback = named("TREE_AGENT_MODEL_FALLBACK", &self.model_fallback);
+        let entries = self.models.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+        let offered: Vec<Offer> = entries
+            .filter_map(|entry| {
+                let offer = Offer::parse(entry).map_err(|e| problems.add("TREE_AGENT_MODELS", e)).ok()?;
+                if let Some(variable) = config.missing_key(offer.provider()) {
+                    problems.add(variable, format_args!("is not set; TREE_AGENT_MODELS names {offer}"));
+                }
+                Some(offer)
+            })
+            .collect();
         config.profiles = profiles;
         config.fallback = fallback;
+        config.offered = offered;
         if config.profiles.iter().all(Option::is_none) && !self.model_base_url.trim().is_empty() {
             // Only where the models are is known: whatever is served there first is meant.
             config.profiles[1] = Some(ModelName { provider: ProviderKind::OpenAi, model: String::new() });
@@ -314,8 +371,39 @@ impl LlmConfig {
         (address.key.is_none() && !address.compatible).then(|| kind.key_variable())
     }
 
-    /// A problem unless `model` can be asked for with the keys that are there.
+    /// Lets runs name `model` as well.
+    pub(crate) fn offer(&mut self, model: ModelName) {
+        self.offered.push(Offer::Model(model));
+    }
+
+    /// Whether the operator lets runs name `model`: a profile or the fallback means it, or the list holds it.
+    fn offers(&self, model: &ModelName) -> bool {
+        self.named().contains(&model)
+            || self.offered.iter().any(|offer| match offer {
+                Offer::Model(offered) => offered == model,
+                Offer::Provider(provider) => *provider == model.provider,
+            })
+    }
+
+    /// Everything that runs may name, in words.
+    fn offer_list(&self) -> String {
+        let mut all: Vec<String> = self.named().iter().map(ToString::to_string).collect();
+        all.extend(self.offered.iter().map(ToString::to_string));
+        match all.is_empty() {
+            true => "none".to_owned(),
+            false => all.join(", "),
+        }
+    }
+
+    /// A problem unless runs may name `model` and its key is there.
     pub(super) fn usable(&self, model: &ModelName) -> Result<(), ModelProblem> {
+        if !self.offers(model) {
+            let message = format!(
+                "model {model} is not offered here (offered: {}); add it to TREE_AGENT_MODELS where the role services run",
+                self.offer_list()
+            );
+            return Err(ModelProblem::new(ModelProblemKind::Unknown, message));
+        }
         match self.missing_key(model.provider) {
             None => Ok(()),
             Some(variable) => Err(ModelProblem::new(
@@ -386,6 +474,31 @@ mod tests {
         assert_eq!(config.of_profile(Profile::Powerful).unwrap().provider, ProviderKind::Gemini);
         assert_eq!(config.of_profile(Profile::Fast).unwrap().model, "f");
         assert!(!check(&LlmArgs::default(), &[]).unwrap().is_set());
+    }
+
+    #[test]
+    fn only_what_the_operator_offers_can_be_named() {
+        let args = LlmArgs {
+            model_fast: "openai:f".into(),
+            model_fallback: "anthropic:spare".into(),
+            models: "openai:extra, gemini:*".into(),
+            ..LlmArgs::default()
+        };
+        let keys = [("OPENAI_API_KEY", "k"), ("ANTHROPIC_API_KEY", "k"), ("GEMINI_API_KEY", "k")];
+        let config = check(&args, &keys).unwrap();
+        for good in ["openai:f", "openai:extra", "anthropic:spare", "gemini:whatever-1"] {
+            assert_eq!(config.usable(&ModelName::parse(good).unwrap()), Ok(()), "{good}");
+        }
+        for bad in ["openai:other", "anthropic:claude"] {
+            let problem = config.usable(&ModelName::parse(bad).unwrap()).unwrap_err();
+            assert_eq!(problem.kind, ModelProblemKind::Unknown);
+            for part in [bad, "openai:f, anthropic:spare, openai:extra, gemini:*", "TREE_AGENT_MODELS"] {
+                assert!(problem.message.contains(part), "{part} is missing in {}", problem.message);
+            }
+        }
+        let text = check(&LlmArgs { models: "gemini:*,mistral:*".into(), ..args }, &keys[..2]).unwrap_err();
+        assert!(text.contains("GEMINI_API_KEY: is not set; TREE_AGENT_MODELS names gemini:*"), "{text}");
+        assert!(text.contains("TREE_AGENT_MODELS: \"mistral:*\": the provider is unknown"), "{text}");
     }
 
     #[test]

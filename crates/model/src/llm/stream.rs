@@ -13,7 +13,7 @@ const GATHERED_BYTES: usize = 16 * 1024;
 
 /// Writes the readable part of an answer to the scratchpad. What arrives together is handed on together: whoever waits
 /// for more must [`flush`](Self::flush) first.
-pub(super) struct Scribe<'a> {
+pub(super) struct ScratchpadWriter<'a> {
     io: &'a RoleIo,
     readable: Readable,
     /// Written, and not yet handed on.
@@ -24,7 +24,7 @@ pub(super) struct Scribe<'a> {
     silent: bool,
 }
 
-impl<'a> Scribe<'a> {
+impl<'a> ScratchpadWriter<'a> {
     pub(super) fn new(io: &'a RoleIo) -> Self {
         let (readable, text) = (Readable::default(), String::new());
         Self { io, readable, text, wrote: false, writing: false, silent: false }

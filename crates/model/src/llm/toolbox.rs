@@ -4,14 +4,17 @@ use futures::future::join_all;
 use genai::chat::{Tool, ToolCall, ToolResponse};
 use serde_json::{Map, Value};
 use tree_agent_contract::role::{Action, ActionKind};
+use tree_agent_tools::prompt_text;
 
-use super::prompt::data;
+use super::material::data;
 use crate::io::RoleIo;
 
 /// Calls that one answer may ask for; the others are refused, and it is said.
 const AT_ONCE: usize = 8;
 /// Bytes of arguments at the most: more than any tool takes, and few enough for an event.
 const ARGUMENTS: usize = 128 * 1024;
+/// Bytes of an answer that always have room.
+const LEAST_ANSWER: usize = 400;
 /// Bytes of a tool's name that are looked at.
 const NAME: usize = 64;
 
@@ -33,13 +36,14 @@ pub(super) struct Outcome {
     name: String,
     args: Map<String, Value>,
     ok: bool,
-    /// What the model is told.
+    /// What the tool answered, without marks.
     pub(super) text: String,
 }
 
 impl Outcome {
     pub(super) fn response(&self) -> ToolResponse {
-        ToolResponse::new(self.call_id.as_str(), self.text.as_str()).with_fn_name(self.name.as_str())
+        let marked = data(&self.text, &format!("tool {}", self.name));
+        ToolResponse::new(self.call_id.as_str(), marked).with_fn_name(self.name.as_str())
     }
 
     /// As the executor's output lists it.
@@ -59,7 +63,7 @@ impl Outcome {
     pub(super) fn shorten(&mut self, bytes: usize) {
         if self.text.len() > bytes + 40 {
             self.text.truncate(self.text.floor_char_boundary(bytes));
-            self.text.push_str("\n[…] (cut for want of room)\n</data>");
+            self.text.push_str("\n[…] (shortened for lack of room)");
         }
     }
 }
@@ -86,31 +90,10 @@ async fn one(io: &RoleIo, call: &ToolCall, allowed: bool, budget: usize) -> Outc
         }
     };
     let ok = answer.is_ok();
-    let text = match answer {
-        Ok(Value::String(text)) => text,
-        Ok(value) => value.to_string(),
-        Err(error) => format!("Error: {error}"),
-    };
+    let answer = answer.unwrap_or_else(|error| Value::String(format!("Error: {error}")));
     // About four bytes are a token.
-    let most = budget.max(400);
-    let text = match text.len() > most {
-        true => {
-            let to = text.floor_char_boundary(most);
-            format!(
-                "{}\n[…] ({} bytes more; ask for less, or for a later part)",
-                &text[..to],
-                text.len() - to
-            )
-        }
-        false => text,
-    };
-    Outcome {
-        call_id: call.call_id.clone(),
-        text: data(&text, &format!("tool {name}")),
-        name: name.to_owned(),
-        args,
-        ok,
-    }
+    let text = prompt_text(name, &args, &answer, budget.max(LEAST_ANSWER));
+    Outcome { call_id: call.call_id.clone(), text, name: name.to_owned(), args, ok }
 }
 
 /// Arguments as an object; models write none at all as null or as an empty text.

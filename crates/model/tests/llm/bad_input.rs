@@ -13,14 +13,14 @@ fn two_steps() -> Value {
 }
 
 /// Plans with `first` and then a good answer; what the follow-up said.
-async fn repaired(first: Answer, good: Value) -> (Came<PlannerOutput>, String) {
+async fn repaired(first: Answer, good: Value) -> (CallOutcome<PlannerOutput>, String) {
     let provider = Provider::new(vec![first, text(&good)]).await;
-    let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
-    assert_eq!(came.output().mode, PlannerMode::Plan);
-    assert_eq!(came.purposes(), ["plan", "plan (repair 1)"]);
+    let outcome = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+    assert_eq!(outcome.output().mode, PlannerMode::Plan);
+    assert_eq!(outcome.purposes(), ["plan", "plan (repair 1)"]);
     let asked = provider.asked();
     assert_eq!(asked.len(), 2);
-    (came, asked[1].last())
+    (outcome, asked[1].last())
 }
 
 #[tokio::test]
@@ -34,8 +34,8 @@ async fn fences_prose_and_trailing_commas_need_no_repair() {
     let answer = two_steps().to_string().replace("]}]}", "],}],}");
     let answer = format!("Sure! Here is the plan:\n```json\n{answer}\n```\nGood luck.");
     let provider = Provider::new(vec![Answer::Text(answer, "stop")]).await;
-    let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
-    assert_eq!(came.output().mode, PlannerMode::Plan);
+    let outcome = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+    assert_eq!(outcome.output().mode, PlannerMode::Plan);
     assert_eq!(provider.asked().len(), 1);
 }
 
@@ -64,8 +64,8 @@ async fn bands_out_of_order_are_put_in_order_or_sent_back() {
     swapped["decision"]["plan"]["bands"][0]["index"] = json!(1);
     swapped["decision"]["plan"]["bands"][1]["index"] = json!(0);
     let provider = Provider::new(vec![text(&swapped)]).await;
-    let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
-    let bands = &came.output().plan.as_ref().unwrap().bands;
+    let outcome = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+    let bands = &outcome.output().plan.as_ref().unwrap().bands;
     assert_eq!((bands[0].index, bands[0].steps[0].title.as_str()), (0, "First"));
 
     swapped["decision"]["plan"]["bands"][1]["index"] = json!(1);
@@ -77,11 +77,11 @@ async fn bands_out_of_order_are_put_in_order_or_sent_back() {
 async fn duplicate_step_ids_are_told_apart_and_it_is_said() {
     let answer = plan(&[band(&[step("s", "Part a"), step("s", "Part b")]), band(&[step(" ", "Part c")])]);
     let provider = Provider::new(vec![text(&answer)]).await;
-    let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
-    let bands = &came.output().plan.as_ref().unwrap().bands;
+    let outcome = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+    let bands = &outcome.output().plan.as_ref().unwrap().bands;
     let ids: Vec<&str> = bands.iter().flat_map(|b| &b.steps).map(|s| s.id.as_str()).collect();
     assert_eq!(ids, ["s", "s-2", "s3"]);
-    assert!(came.output().scratchpad.append_markdown.contains("\"s\" was taken"));
+    assert!(outcome.output().scratchpad.append_markdown.contains("\"s\" was taken"));
 }
 
 /// The engine cuts them to the run's budget and says so (`guard:maxStepsPerBand`).
@@ -89,13 +89,13 @@ async fn duplicate_step_ids_are_told_apart_and_it_is_said() {
 async fn fifty_steps_are_a_plan() {
     let steps: Vec<Value> = (0..50).map(|n| step(&format!("s{n}"), &format!("Part {n}"))).collect();
     let provider = Provider::new(vec![text(&plan(&[band(&steps)]))]).await;
-    let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
-    assert_eq!(came.output().plan.as_ref().unwrap().bands[0].steps.len(), 50);
+    let outcome = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+    assert_eq!(outcome.output().plan.as_ref().unwrap().bands[0].steps.len(), 50);
     let steps: Vec<Value> = (0..500).map(|n| step(&format!("s{n}"), &"long ".repeat(300))).collect();
     let provider = Provider::new(vec![text(&plan(&[band(&steps)]))]).await;
-    let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
-    assert_eq!(came.output().plan.as_ref().unwrap().bands[0].steps.len(), 256);
-    assert!(came.output().scratchpad.append_markdown.contains("256 were taken"));
+    let outcome = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+    assert_eq!(outcome.output().plan.as_ref().unwrap().bands[0].steps.len(), 256);
+    assert!(outcome.output().scratchpad.append_markdown.contains("256 were taken"));
 }
 
 #[tokio::test]
@@ -105,8 +105,8 @@ async fn labels_that_do_not_exist_are_repaired() {
     wrong["result"]["parentHint"] = json!({"hintType": "read_documents", "artifactLabels": ["nothing"]});
     let provider = Provider::new(vec![text(&wrong), text(&executed())]).await;
     let args = LlmArgs { model_tool_rounds: "0".into(), ..served_by(&provider) };
-    let came = Service::new(&args).execute(&execute_input("Tides?")).await;
-    assert_eq!(came.output().artifacts.len(), 2);
+    let outcome = Service::new(&args).execute(&execute_input("Tides?")).await;
+    assert_eq!(outcome.output().artifacts.len(), 2);
     let said = provider.asked()[1].last();
     assert!(said.contains("\"ansver\" is no artifact") && said.contains("artifactLabels[0]"), "{said}");
 }
@@ -117,8 +117,8 @@ async fn labels_used_twice_are_told_apart() {
     twice["artifacts"][1]["label"] = json!("answer");
     let provider = Provider::new(vec![text(&twice)]).await;
     let args = LlmArgs { model_tool_rounds: "0".into(), ..served_by(&provider) };
-    let came = Service::new(&args).execute(&execute_input("Tides?")).await;
-    let labels: Vec<&str> = came.output().artifacts.iter().map(|a| a.label.as_str()).collect();
+    let outcome = Service::new(&args).execute(&execute_input("Tides?")).await;
+    let labels: Vec<&str> = outcome.output().artifacts.iter().map(|a| a.label.as_str()).collect();
     assert_eq!(labels, ["answer", "answer-2"]);
 }
 
@@ -131,11 +131,11 @@ async fn refusals_and_empty_answers_are_a_typed_failure_after_two_repairs() {
         (Answer::Text(String::new(), "content_filter"), "a content filter ended the answer"),
     ] {
         let provider = Provider::always(answer).await;
-        let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
-        assert_eq!(came.error().kind, RoleErrorKind::InvalidOutput);
-        assert!(came.error().message.contains(telling), "{}", came.error());
+        let outcome = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+        assert_eq!(outcome.error().kind, RoleErrorKind::InvalidOutput);
+        assert!(outcome.error().message.contains(telling), "{}", outcome.error());
         assert_eq!(provider.asked().len(), 3, "the answer and two repairs");
-        assert_eq!(came.purposes(), ["plan", "plan (repair 1)", "plan (repair 2)"]);
+        assert_eq!(outcome.purposes(), ["plan", "plan (repair 1)", "plan (repair 2)"]);
     }
 }
 
@@ -143,15 +143,15 @@ async fn refusals_and_empty_answers_are_a_typed_failure_after_two_repairs() {
 async fn a_stream_that_stalls_or_breaks_is_asked_again() {
     for bad in [Answer::Stall("{\"decision\": {\"mo"), Answer::Break("{\"decision\": {\"mo")] {
         let provider = Provider::new(vec![bad, text(&two_steps())]).await;
-        let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
-        assert_eq!(came.output().mode, PlannerMode::Plan);
-        assert_eq!(came.purposes(), ["plan"], "it is the same request, not a repair");
+        let outcome = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+        assert_eq!(outcome.output().mode, PlannerMode::Plan);
+        assert_eq!(outcome.purposes(), ["plan"], "it is the same request, not a repair");
     }
     let provider = Provider::always(Answer::Stall("")).await;
     let args = LlmArgs { model_tries: "1".into(), ..served_by(&provider) };
-    let came = Service::new(&args).plan(&plan_input("Compare the parts")).await;
-    assert_eq!(came.error().kind, RoleErrorKind::Timeout);
-    assert!(came.error().message.contains("sent nothing for 1 s"), "{}", came.error());
+    let outcome = Service::new(&args).plan(&plan_input("Compare the parts")).await;
+    assert_eq!(outcome.error().kind, RoleErrorKind::Timeout);
+    assert!(outcome.error().message.contains("sent nothing for 1 s"), "{}", outcome.error());
 }
 
 #[tokio::test]
@@ -159,9 +159,9 @@ async fn where_schemas_are_unsupported_the_prompt_holds_the_schema() {
     let body = r#"{"error":{"message":"Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."}}"#;
     let provider = Provider::new(vec![status(400, body), text(&two_steps()), text(&direct())]).await;
     let service = Service::new(&served_by(&provider));
-    let came = service.plan(&plan_input("Compare the parts")).await;
-    assert_eq!(came.output().mode, PlannerMode::Plan);
-    assert_eq!(came.purposes(), ["plan"]);
+    let outcome = service.plan(&plan_input("Compare the parts")).await;
+    assert_eq!(outcome.output().mode, PlannerMode::Plan);
+    assert_eq!(outcome.purposes(), ["plan"]);
     service.plan(&plan_input("Again")).await.output();
     let asked = provider.asked();
     assert!(asked[0].body.get("response_format").is_some());
@@ -187,15 +187,15 @@ async fn a_prompt_that_is_too_long_is_shortened_once() {
     assert!(asked[1].said().contains("the oldest text of the scratchpad"));
 
     let provider = Provider::always(long).await;
-    let came = Service::new(&served_by(&provider)).plan(&input).await;
-    assert_eq!(came.error().kind, RoleErrorKind::Rejected);
+    let outcome = Service::new(&served_by(&provider)).plan(&input).await;
+    assert_eq!(outcome.error().kind, RoleErrorKind::Rejected);
     assert_eq!(provider.asked().len(), 2, "shortened once, no more");
 }
 
 #[tokio::test]
 async fn what_a_failed_call_had_used_is_still_counted() {
     let provider = Provider::always(Answer::Text("no".into(), "stop")).await;
-    let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
-    assert!(came.output.is_err());
-    assert_eq!(came.usage.iter().map(|u| u.input_tokens).sum::<u64>(), 3_000);
+    let outcome = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+    assert!(outcome.output.is_err());
+    assert_eq!(outcome.usage.iter().map(|u| u.input_tokens).sum::<u64>(), 3_000);
 }

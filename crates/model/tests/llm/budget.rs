@@ -11,11 +11,11 @@ async fn no_repair_is_made_when_the_tokens_are_used_up() {
     let provider = Provider::always(Answer::Text("no".into(), "stop")).await;
     let mut service = Service::new(&served_by(&provider));
     service.allowance.tokens = Some(1_500);
-    let came = service.plan(&plan_input("Compare")).await;
+    let outcome = service.plan(&plan_input("Compare")).await;
     // 1,050 tokens each: the second request begins within the allowance, the third would not.
     assert_eq!(provider.asked().len(), 2);
-    assert_eq!(came.error().kind, RoleErrorKind::Rejected);
-    assert!(came.error().message.contains("maxTokens"), "{}", came.error());
+    assert_eq!(outcome.error().kind, RoleErrorKind::Rejected);
+    assert!(outcome.error().message.contains("maxTokens"), "{}", outcome.error());
 }
 
 #[tokio::test]

@@ -36,15 +36,15 @@ fn texts(content: &Value) -> String {
 #[tokio::test]
 async fn an_answer_keeps_to_the_schema_streams_and_is_counted() {
     let provider = Provider::new(vec![text(&plan(&[band(&[step("a", "A"), step("b", "B")])]))]).await;
-    let came = Service::new(&gemini(&provider)).plan(&plan_input("Compare the tides")).await;
-    assert_eq!(came.output().mode, PlannerMode::Plan);
-    assert_eq!(came.output().plan.as_ref().unwrap().bands[0].steps.len(), 2);
-    assert!(came.scratchpad.contains("Two parts, side by side."), "{}", came.scratchpad);
-    assert!(came.pieces > 1, "text arrives while it is written");
-    let [usage] = &came.usage[..] else { panic!("{:?}", came.usage) };
+    let outcome = Service::new(&gemini(&provider)).plan(&plan_input("Compare the tides")).await;
+    assert_eq!(outcome.output().mode, PlannerMode::Plan);
+    assert_eq!(outcome.output().plan.as_ref().unwrap().bands[0].steps.len(), 2);
+    assert!(outcome.scratchpad.contains("Two parts, side by side."), "{}", outcome.scratchpad);
+    assert!(outcome.pieces > 1, "text arrives while it is written");
+    let [usage] = &outcome.usage[..] else { panic!("{:?}", outcome.usage) };
     assert_eq!(usage.model, "gemini:gemini-test");
     assert_eq!((usage.input_tokens, usage.output_tokens, usage.cached_tokens), (1000, 70, 400));
-    assert_eq!(came.purposes(), ["plan"], "nothing is estimated");
+    assert_eq!(outcome.purposes(), ["plan"], "nothing is estimated");
 
     let asked = &provider.asked()[0];
     assert_eq!(asked.headers["x-goog-api-key"], KEY);
@@ -65,11 +65,11 @@ async fn tools_are_called_and_the_schema_is_demanded_once_none_may_be() {
     let calls = vec![search("", "tides"), search("", "rules")];
     let provider = Provider::new(vec![Answer::Tools("I search. ", calls), text(&executed())]).await;
     let args = LlmArgs { model_tool_rounds: "1".into(), ..gemini(&provider) };
-    let came = Service::new(&args).execute(&execute_input("When is high water?")).await;
-    assert_eq!(came.output().result.summary, "High water is at noon.");
-    assert_eq!(came.results.len(), 2);
-    assert!(came.results.iter().all(|result| result.ok));
-    let ids: Vec<_> = came.requested.iter().map(|call| &call.call_id).collect();
+    let outcome = Service::new(&args).execute(&execute_input("When is high water?")).await;
+    assert_eq!(outcome.output().result.summary, "High water is at noon.");
+    assert_eq!(outcome.results.len(), 2);
+    assert!(outcome.results.iter().all(|result| result.ok));
+    let ids: Vec<_> = outcome.requested.iter().map(|call| &call.call_id).collect();
     assert_ne!(ids[0], ids[1], "Gemini names no calls, and still they are told apart");
 
     let asked = provider.asked();
@@ -104,16 +104,16 @@ async fn tools_are_called_and_the_schema_is_demanded_once_none_may_be() {
 async fn a_refusal_is_a_typed_failure_whether_of_the_answer_or_of_the_prompt() {
     let filtered = Answer::Text("{\"decision\": {\"mode\": ".into(), "safety");
     let provider = Provider::always(filtered).await;
-    let came = Service::new(&gemini(&provider)).plan(&plan_input("Compare")).await;
-    assert_eq!(came.error().kind, RoleErrorKind::InvalidOutput);
-    assert!(came.error().message.contains("a content filter ended the answer"), "{}", came.error());
+    let outcome = Service::new(&gemini(&provider)).plan(&plan_input("Compare")).await;
+    assert_eq!(outcome.error().kind, RoleErrorKind::InvalidOutput);
+    assert!(outcome.error().message.contains("a content filter ended the answer"), "{}", outcome.error());
     assert_eq!(provider.asked().len(), 3, "the answer and two repairs");
-    assert_eq!(came.usage.len(), 3, "what was refused was paid for");
+    assert_eq!(outcome.usage.len(), 3, "what was refused was paid for");
 
     let provider = Provider::always(Answer::Text(String::new(), "blocked")).await;
-    let came = Service::new(&gemini(&provider)).plan(&plan_input("Compare")).await;
-    assert_eq!(came.error().kind, RoleErrorKind::Rejected);
-    assert!(came.error().message.contains("blocked the prompt"), "{}", came.error());
+    let outcome = Service::new(&gemini(&provider)).plan(&plan_input("Compare")).await;
+    assert_eq!(outcome.error().kind, RoleErrorKind::Rejected);
+    assert!(outcome.error().message.contains("blocked the prompt"), "{}", outcome.error());
     assert_eq!(provider.asked().len(), 1, "the same prompt is not sent again");
 }
 
@@ -124,19 +124,19 @@ async fn a_wrong_key_is_told_from_other_bad_requests_and_not_shown() {
     let problem = language(&gemini(&provider)).check_keys().await.unwrap_err();
     assert_eq!(problem.kind, ModelProblemKind::KeyRefused);
     assert!(problem.message.contains("GEMINI_API_KEY was refused"), "{problem}");
-    let came = Service::new(&gemini(&provider)).plan(&plan_input("Compare")).await;
-    assert_eq!(came.error().kind, RoleErrorKind::Rejected, "it is not retried");
-    assert!(came.error().message.contains("GEMINI_API_KEY was refused"), "{}", came.error());
+    let outcome = Service::new(&gemini(&provider)).plan(&plan_input("Compare")).await;
+    assert_eq!(outcome.error().kind, RoleErrorKind::Rejected, "it is not retried");
+    assert!(outcome.error().message.contains("GEMINI_API_KEY was refused"), "{}", outcome.error());
     assert_eq!(provider.asked().len(), 1);
-    assert!(!format!("{problem:?}{came:?}").contains("0123456789"));
+    assert!(!format!("{problem:?}{outcome:?}").contains("0123456789"));
 }
 
 #[tokio::test]
 async fn the_time_to_come_back_is_read_from_the_body() {
     let provider = Provider::new(vec![busy("0.4s"), text(&direct())]).await;
     let begun = Instant::now();
-    let came = Service::new(&gemini(&provider)).plan(&plan_input("What is it?")).await;
-    assert_eq!(came.output().mode, PlannerMode::Execute);
+    let outcome = Service::new(&gemini(&provider)).plan(&plan_input("What is it?")).await;
+    assert_eq!(outcome.output().mode, PlannerMode::Execute);
     assert!(begun.elapsed() >= Duration::from_millis(400), "RetryInfo was kept: {:?}", begun.elapsed());
     assert_eq!(provider.asked().len(), 2);
 }
@@ -151,21 +151,21 @@ async fn an_answer_that_stops_in_the_middle_is_asked_for_again() {
         Answer::Stall(half),
     ] {
         let provider = Provider::new(vec![bad.clone(), text(&direct())]).await;
-        let came = Service::new(&gemini(&provider)).plan(&plan_input("What is it?")).await;
-        assert_eq!(came.output().mode, PlannerMode::Execute, "{bad:?}");
-        assert_eq!(came.purposes(), ["plan"], "it is no answer to be repaired: {bad:?}");
+        let outcome = Service::new(&gemini(&provider)).plan(&plan_input("What is it?")).await;
+        assert_eq!(outcome.output().mode, PlannerMode::Execute, "{bad:?}");
+        assert_eq!(outcome.purposes(), ["plan"], "it is no answer to be repaired: {bad:?}");
         assert_eq!(provider.asked().len(), 2, "{bad:?}");
     }
     // One that was cut at its limit has ended, and is repaired.
     let provider = Provider::new(vec![Answer::Text(half.into(), "length"), text(&direct())]).await;
-    let came = Service::new(&gemini(&provider)).plan(&plan_input("What is it?")).await;
-    assert_eq!(came.purposes(), ["plan", "plan (repair 1)"]);
+    let outcome = Service::new(&gemini(&provider)).plan(&plan_input("What is it?")).await;
+    assert_eq!(outcome.purposes(), ["plan", "plan (repair 1)"]);
 }
 
 #[tokio::test]
 async fn tokens_are_estimated_when_gemini_does_not_say() {
     let provider = Provider::new(vec![Answer::NoUsage(direct().to_string())]).await;
-    let came = Service::new(&gemini(&provider)).plan(&plan_input("What is it?")).await;
-    assert_eq!(came.purposes(), ["plan, tokens estimated"]);
-    assert!(came.usage[0].input_tokens > 100 && came.usage[0].output_tokens > 10, "{:?}", came.usage);
+    let outcome = Service::new(&gemini(&provider)).plan(&plan_input("What is it?")).await;
+    assert_eq!(outcome.purposes(), ["plan, tokens estimated"]);
+    assert!(outcome.usage[0].input_tokens > 100 && outcome.usage[0].output_tokens > 10, "{:?}", outcome.usage);
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tree_agent_contract::ModelProblemKind;
 use tree_agent_contract::role::RoleErrorKind;
-use tree_agent_model::{LanguageModels, LlmArgs, Models};
+use tree_agent_model::{LanguageModels, LlmArgs, Models, Switch};
 use tree_agent_runtime::config::Problems;
 
 use crate::provider::{Answer, Provider, status};
@@ -39,7 +39,8 @@ async fn a_key_that_is_refused_is_known_before_a_run_starts() {
 async fn a_model_is_checked_before_a_run_and_its_provider_is_not_asked_again_and_again() {
     let provider = Provider::new(Vec::new()).await;
     provider.models(refused());
-    let models = Models::with_language_models("", language(&served_by(&provider))).unwrap();
+    let args = LlmArgs { models: "openai:another".into(), ..served_by(&provider) };
+    let models = Models::with_language_models("", language(&args)).unwrap();
     for name in ["", "llm", "powerful", "openai:another", ""] {
         let problem = models.check(name).await.unwrap_err();
         assert_eq!(problem.kind, ModelProblemKind::KeyRefused, "{name:?}");
@@ -50,8 +51,10 @@ async fn a_model_is_checked_before_a_run_and_its_provider_is_not_asked_again_and
     assert!(provider.asked().is_empty(), "nothing was generated");
 
     let without_key = |name: &'static str| {
-        let config = LlmArgs::default().check_with(&mut Problems::default(), &|_| None);
-        let models = Models::with_language_models("offline", LanguageModels::new(&config)).unwrap();
+        let args = LlmArgs { models: "anthropic:*".into(), ..LlmArgs::default() };
+        let config = args.check_with(&mut Problems::default(), &|_| None);
+        let language = LanguageModels::new(&config);
+        let models = Models::configured("offline", language, Switch::On).unwrap();
         async move { models.check(name).await }
     };
     for good in ["", "offline", "scripted:fanout=2"] {
@@ -63,6 +66,8 @@ async fn a_model_is_checked_before_a_run_and_its_provider_is_not_asked_again_and
             ModelProblemKind::KeyMissing,
             "set ANTHROPIC_API_KEY where the role services run",
         ),
+        ("openai:gpt-4o", ModelProblemKind::Unknown, "add it to TREE_AGENT_MODELS"),
+        ("gemini:../../x", ModelProblemKind::Unknown, "letters, digits"),
         ("fast", ModelProblemKind::NotSet, "TREE_AGENT_MODEL_FAST"),
         ("mistral:large", ModelProblemKind::Unknown, "openai:MODEL"),
         ("openai:", ModelProblemKind::Unknown, "provider:model"),
@@ -90,18 +95,22 @@ async fn a_provider_that_cannot_be_reached_refuses_no_run() {
 async fn a_key_that_is_refused_later_fails_the_call_at_once_and_is_not_shown() {
     for args in [served_by, anthropic] {
         let provider = Provider::always(refused()).await;
-        let came = Service::new(&args(&provider)).plan(&plan_input("Compare")).await;
-        assert_eq!(came.error().kind, RoleErrorKind::Rejected, "it is not retried");
-        assert!(came.error().message.contains("_API_KEY was refused"), "{}", came.error());
+        let outcome = Service::new(&args(&provider)).plan(&plan_input("Compare")).await;
+        assert_eq!(outcome.error().kind, RoleErrorKind::Rejected, "it is not retried");
+        assert!(outcome.error().message.contains("_API_KEY was refused"), "{}", outcome.error());
         assert_eq!(provider.asked().len(), 1);
-        assert!(!format!("{came:?}").contains("0123456789"));
+        assert!(!format!("{outcome:?}").contains("0123456789"));
     }
 }
 
 #[tokio::test]
 async fn a_missing_key_is_named_with_its_variable() {
     let mut problems = Problems::default();
-    let args = LlmArgs { model_fast: "anthropic:claude-haiku-4-5".into(), ..LlmArgs::default() };
+    let args = LlmArgs {
+        model_fast: "anthropic:claude-haiku-4-5".into(),
+        models: "gemini:*".into(),
+        ..LlmArgs::default()
+    };
     let config = args.check_with(&mut problems, &|_| None);
     let text = problems.finish().unwrap_err().to_string();
     assert!(text.contains("ANTHROPIC_API_KEY: is not set"), "{text}");
@@ -122,17 +131,17 @@ async fn no_key_reaches_an_error_an_event_or_the_prompt() {
     ];
     for bad in bodies {
         let provider = Provider::always(bad).await;
-        let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare")).await;
-        assert!(came.output.is_err());
-        assert!(!format!("{came:?}").contains("0123456789"), "{came:?}");
+        let outcome = Service::new(&served_by(&provider)).plan(&plan_input("Compare")).await;
+        assert!(outcome.output.is_err());
+        assert!(!format!("{outcome:?}").contains("0123456789"), "{outcome:?}");
         for asked in provider.asked() {
             assert!(!asked.said().contains("0123456789"));
         }
     }
     // Nor does it when the model itself repeats it.
     let provider = Provider::always(Answer::Text(format!("I know {KEY}"), "stop")).await;
-    let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare")).await;
-    assert!(!came.error().message.contains("0123456789"), "{}", came.error());
+    let outcome = Service::new(&served_by(&provider)).plan(&plan_input("Compare")).await;
+    assert!(!outcome.error().message.contains("0123456789"), "{}", outcome.error());
 }
 
 /// Everything that is logged at the most talkative level, in one text.

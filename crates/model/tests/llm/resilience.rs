@@ -16,8 +16,8 @@ fn busy(after: &str) -> Answer {
 async fn busy_and_broken_providers_are_asked_again() {
     let provider = Provider::new(vec![busy("0.3"), status(503, "oops"), text(&direct())]).await;
     let begun = Instant::now();
-    let came = Service::new(&served_by(&provider)).plan(&plan_input("What is it?")).await;
-    assert_eq!(came.output().mode, PlannerMode::Execute);
+    let outcome = Service::new(&served_by(&provider)).plan(&plan_input("What is it?")).await;
+    assert_eq!(outcome.output().mode, PlannerMode::Execute);
     assert!(begun.elapsed() >= Duration::from_millis(300), "Retry-After was kept");
     assert_eq!(provider.asked().len(), 3);
 }
@@ -25,8 +25,8 @@ async fn busy_and_broken_providers_are_asked_again() {
 #[tokio::test]
 async fn a_provider_that_stays_busy_is_overloaded() {
     let provider = Provider::always(busy("0")).await;
-    let came = Service::new(&served_by(&provider)).plan(&plan_input("What is it?")).await;
-    assert_eq!(came.error().kind, RoleErrorKind::Overloaded);
+    let outcome = Service::new(&served_by(&provider)).plan(&plan_input("What is it?")).await;
+    assert_eq!(outcome.error().kind, RoleErrorKind::Overloaded);
     assert_eq!(provider.asked().len(), 3, "as often as is set");
 }
 
@@ -43,7 +43,7 @@ async fn the_circuit_opens_and_the_node_is_blocked_until_it_closes() {
     assert_eq!(first.error().kind, RoleErrorKind::Overloaded);
     let second = service.plan(&plan_input("What is it?")).await;
     // The engine shows a node as blocked for this kind, and makes the call again without counting an attempt.
-    assert_eq!(second.error().kind, RoleErrorKind::Unreachable);
+    assert_eq!(second.error().kind, RoleErrorKind::ProviderUnreachable);
     assert!(second.error().message.contains("the circuit is open"), "{}", second.error());
     assert_eq!(provider.asked().len(), 3, "an open circuit asks nobody");
 
@@ -62,9 +62,9 @@ async fn the_circuit_opens_and_the_node_is_blocked_until_it_closes() {
 async fn nobody_at_the_address_is_unreachable() {
     let nobody = "http://127.0.0.1:1/v1".into();
     let args = LlmArgs { model_balanced: "openai:m".into(), model_base_url: nobody, ..quick() };
-    let came = Service::new(&args).plan(&plan_input("What is it?")).await;
-    assert_eq!(came.error().kind, RoleErrorKind::Unreachable);
-    assert!(came.error().message.contains("cannot be reached"), "{}", came.error());
+    let outcome = Service::new(&args).plan(&plan_input("What is it?")).await;
+    assert_eq!(outcome.error().kind, RoleErrorKind::ProviderUnreachable);
+    assert!(outcome.error().message.contains("cannot be reached"), "{}", outcome.error());
 }
 
 #[tokio::test]
@@ -76,16 +76,16 @@ async fn another_model_is_asked_when_one_is_set() {
         anthropic_base_url: spare.url.clone(),
         ..served_by(&broken)
     };
-    let came = Service::new(&args).plan(&plan_input("What is it?")).await;
-    assert_eq!(came.output().mode, PlannerMode::Execute);
-    assert_eq!(came.usage[0].model, "anthropic:claude-spare");
-    assert!(came.scratchpad.contains("anthropic:claude-spare is asked instead"), "{}", came.scratchpad);
+    let outcome = Service::new(&args).plan(&plan_input("What is it?")).await;
+    assert_eq!(outcome.output().mode, PlannerMode::Execute);
+    assert_eq!(outcome.usage[0].model, "anthropic:claude-spare");
+    assert!(outcome.scratchpad.contains("anthropic:claude-spare is asked instead"), "{}", outcome.scratchpad);
 
     // A refused key is for its owner to put right.
     let refusing = Provider::always(status(401, "no")).await;
     let args = LlmArgs { model_base_url: refusing.url.clone(), ..args };
-    let came = Service::new(&args).plan(&plan_input("What is it?")).await;
-    assert_eq!(came.error().kind, RoleErrorKind::Rejected);
+    let outcome = Service::new(&args).plan(&plan_input("What is it?")).await;
+    assert_eq!(outcome.error().kind, RoleErrorKind::Rejected);
 }
 
 #[tokio::test]
@@ -95,6 +95,6 @@ async fn only_so_many_requests_are_made_at_a_time() {
     let service = Service::new(&args);
     let input = plan_input("What is it?");
     let calls = futures::future::join_all((0..8).map(|_| service.plan(&input))).await;
-    assert!(calls.iter().all(|came| came.output.is_ok()));
+    assert!(calls.iter().all(|outcome| outcome.output.is_ok()));
     assert_eq!(provider.most_at_once(), 2);
 }

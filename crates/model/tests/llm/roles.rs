@@ -14,20 +14,20 @@ fn two_steps() -> Value {
 #[tokio::test]
 async fn a_plan_is_read_shown_while_it_is_written_and_counted() {
     let provider = Provider::new(vec![text(&two_steps())]).await;
-    let came = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
-    let plan = came.output().plan.as_ref().expect("a plan");
+    let outcome = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+    let plan = outcome.output().plan.as_ref().expect("a plan");
     assert_eq!(
         plan.bands[0].steps.iter().map(|s| s.title.as_str()).collect::<Vec<_>>(),
         ["Part a", "Part b"]
     );
 
-    assert!(came.scratchpad.contains("Two parts, side by side."), "{}", came.scratchpad);
-    assert!(came.pieces > 2, "it arrived in {} pieces", came.pieces);
-    let rest = &came.output().scratchpad.append_markdown;
+    assert!(outcome.scratchpad.contains("Two parts, side by side."), "{}", outcome.scratchpad);
+    assert!(outcome.pieces > 2, "it arrived in {} pieces", outcome.pieces);
+    let rest = &outcome.output().scratchpad.append_markdown;
     assert!(!rest.contains("Two parts"), "what was shown is not written again: {rest}");
     assert!(rest.contains("2 steps"), "{rest}");
 
-    let usage = &came.usage[0];
+    let usage = &outcome.usage[0];
     assert_eq!((usage.input_tokens, usage.output_tokens, usage.cached_tokens), (1_000, 50, 400));
     assert_eq!((usage.model.as_str(), usage.purpose.as_str()), ("openai:test-model", "plan"));
     assert!(usage.duration_ms > 0);
@@ -74,8 +74,8 @@ async fn anthropic_is_asked_in_its_own_words() {
 async fn an_executors_answer_becomes_artifacts_and_a_hint() {
     let provider = Provider::new(vec![text(&executed())]).await;
     let args = tree_agent_model::LlmArgs { model_tool_rounds: "0".into(), ..served_by(&provider) };
-    let came = Service::new(&args).execute(&execute_input("When is high water?")).await;
-    let output = came.output();
+    let outcome = Service::new(&args).execute(&execute_input("When is high water?")).await;
+    let output = outcome.output();
     assert_eq!(output.result.kind, ResultKind::Hybrid);
     assert_eq!(output.result.parent_hint.hint_type, HintType::ReadDocuments);
     assert_eq!(output.result.parent_hint.artifact_labels, ["answer", "times"]);
@@ -83,7 +83,7 @@ async fn an_executors_answer_becomes_artifacts_and_a_hint() {
         Value::from(output.artifacts[1].json_payload.clone().unwrap()),
         json!({"high": 12, "unit": "h"})
     );
-    assert!(came.scratchpad.contains("# Tides\n\nNoon."), "the document is seen while it is written");
+    assert!(outcome.scratchpad.contains("# Tides\n\nNoon."), "the document is seen while it is written");
     assert!(provider.asked()[0].body.get("tools").is_none());
 }
 
@@ -99,10 +99,10 @@ async fn an_aggregator_without_artifacts_still_returns_a_document() {
         children: Vec::new(),
         exhausted_budget: None,
     };
-    let came = Service::new(&served_by(&provider)).aggregate(&input).await;
-    let document = came.output().artifacts[0].document_markdown.as_deref().unwrap();
+    let outcome = Service::new(&served_by(&provider)).aggregate(&input).await;
+    let document = outcome.output().artifacts[0].document_markdown.as_deref().unwrap();
     assert!(document.contains("High water is at noon.") && document.contains("- noon"), "{document}");
-    assert_eq!(came.output().next.replan_reason.as_deref(), Some("the tables of May are missing"));
+    assert_eq!(outcome.output().next.replan_reason.as_deref(), Some("the tables of May are missing"));
 }
 
 #[tokio::test]
@@ -113,8 +113,8 @@ async fn data_alone_is_enough_only_where_data_was_asked_for() {
         let provider = Provider::new(vec![text(&answer)]).await;
         let mut input = execute_input("When is high water?");
         input.call.success_criteria = vec![criterion.into()];
-        let came = Service::new(&served_by(&provider)).execute(&input).await;
-        assert_eq!(came.output().result.kind, kind, "{criterion}");
+        let outcome = Service::new(&served_by(&provider)).execute(&input).await;
+        assert_eq!(outcome.output().result.kind, kind, "{criterion}");
     }
 }
 
@@ -142,8 +142,8 @@ async fn roles_use_the_model_of_their_profile() {
 async fn where_only_an_address_is_known_its_first_model_is_used() {
     let provider = Provider::new(vec![text(&direct())]).await;
     let args = tree_agent_model::LlmArgs { model_base_url: provider.url.clone(), ..quick() };
-    let came = Service::new(&args).plan(&plan_input("What is high water?")).await;
-    assert_eq!(came.usage[0].model, "openai:first-model");
+    let outcome = Service::new(&args).plan(&plan_input("What is high water?")).await;
+    assert_eq!(outcome.usage[0].model, "openai:first-model");
     assert_eq!(provider.asked()[0].body["model"], "first-model");
 }
 
@@ -165,10 +165,10 @@ async fn a_plan_that_is_no_plan_is_executed() {
         (direct(), "One look is enough"),
     ] {
         let provider = Provider::new(vec![text(&answer)]).await;
-        let came = Service::new(&served_by(&provider)).plan(&plan_input("What is two and two?")).await;
-        assert_eq!(came.output().mode, PlannerMode::Execute, "{answer}");
-        assert!(came.output().mode_reason.contains(why), "{}", came.output().mode_reason);
-        assert!(came.output().scratchpad.append_markdown.contains("Executes directly"));
+        let outcome = Service::new(&served_by(&provider)).plan(&plan_input("What is two and two?")).await;
+        assert_eq!(outcome.output().mode, PlannerMode::Execute, "{answer}");
+        assert!(outcome.output().mode_reason.contains(why), "{}", outcome.output().mode_reason);
+        assert!(outcome.output().scratchpad.append_markdown.contains("Executes directly"));
         assert!(provider.asked()[0].said().contains("unless splitting clearly helps"));
     }
 }
@@ -184,16 +184,16 @@ async fn a_replan_may_keep_one_step() {
         summary: "done".into(),
     }];
     let provider = Provider::new(vec![text(&plan(&[band(&[step("a", "Something new")])]))]).await;
-    let came = Service::new(&served_by(&provider)).plan(&input).await;
-    let steps = &came.output().plan.as_ref().expect("a plan").bands[0].steps;
+    let outcome = Service::new(&served_by(&provider)).plan(&input).await;
+    let steps = &outcome.output().plan.as_ref().expect("a plan").bands[0].steps;
     assert_eq!(steps[0].id.as_str(), "a-2", "an id of an earlier step is not used for another one");
 }
 
 #[tokio::test]
 async fn a_provider_that_says_nothing_of_tokens_is_estimated() {
     let provider = Provider::new(vec![Answer::NoUsage(direct().to_string())]).await;
-    let came = Service::new(&served_by(&provider)).plan(&plan_input("What is two and two?")).await;
-    let usage = &came.usage[0];
+    let outcome = Service::new(&served_by(&provider)).plan(&plan_input("What is two and two?")).await;
+    let usage = &outcome.usage[0];
     assert!(usage.input_tokens > 300 && usage.output_tokens > 20, "{usage:?}");
     assert_eq!(usage.purpose, "plan, tokens estimated");
 }

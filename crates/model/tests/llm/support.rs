@@ -53,9 +53,9 @@ pub(crate) fn language(args: &LlmArgs) -> LanguageModels {
     LanguageModels::new(&config)
 }
 
-/// What came of a call.
+/// What outcome of a call.
 #[derive(Debug)]
-pub(crate) struct Came<O> {
+pub(crate) struct CallOutcome<O> {
     pub(crate) output: Result<O, RoleError>,
     pub(crate) scratchpad: String,
     /// Updates of the scratchpad.
@@ -65,7 +65,7 @@ pub(crate) struct Came<O> {
     pub(crate) results: Vec<ToolCallResult>,
 }
 
-impl<O: std::fmt::Debug> Came<O> {
+impl<O: std::fmt::Debug> CallOutcome<O> {
     pub(crate) fn output(&self) -> &O {
         self.output.as_ref().expect("an answer")
     }
@@ -108,7 +108,7 @@ impl Service {
         &self,
         phase: &'static str,
         answer: impl AsyncFnOnce(&dyn RoleModel, &RoleIo) -> Result<O, RoleError>,
-    ) -> Came<O> {
+    ) -> CallOutcome<O> {
         let caller = Caller { run_id: RunId::from(Uuid::from_u128(1)), context: RunContext::default() };
         let (io, mut updates) = RoleIo::new(self.tools.tool_set(caller), phase);
         let io = io.allowing(self.allowance);
@@ -118,7 +118,7 @@ impl Service {
             drop(io);
             output
         };
-        let mut came = Came {
+        let mut outcome = CallOutcome {
             output: Err(RoleError::new(RoleErrorKind::Internal, "not yet")),
             scratchpad: String::new(),
             pieces: 0,
@@ -131,43 +131,43 @@ impl Service {
                 update.validate().expect("updates keep to the limits");
                 match update {
                     RoleUpdate::Scratchpad(delta) => {
-                        came.scratchpad.push_str(&delta.append_markdown);
-                        came.pieces += 1;
+                        outcome.scratchpad.push_str(&delta.append_markdown);
+                        outcome.pieces += 1;
                     }
-                    RoleUpdate::Usage(usage) => came.usage.push(usage),
-                    RoleUpdate::ToolCallRequested(call) => came.requested.push(call),
-                    RoleUpdate::ToolCallResult(result) => came.results.push(result),
+                    RoleUpdate::Usage(usage) => outcome.usage.push(usage),
+                    RoleUpdate::ToolCallRequested(call) => outcome.requested.push(call),
+                    RoleUpdate::ToolCallResult(result) => outcome.results.push(result),
                     RoleUpdate::Heartbeat => {}
                 }
             }
         };
         let (output, ()) = tokio::join!(work, collect);
-        came.output = output;
-        came
+        outcome.output = output;
+        outcome
     }
 
-    pub(crate) async fn plan(&self, input: &PlanInput) -> Came<PlannerOutput> {
-        let came = self.call("plan", async |model, io| model.plan(input, io).await).await;
-        if let Ok(output) = &came.output {
+    pub(crate) async fn plan(&self, input: &PlanInput) -> CallOutcome<PlannerOutput> {
+        let outcome = self.call("plan", async |model, io| model.plan(input, io).await).await;
+        if let Ok(output) = &outcome.output {
             output.validate(&input.prior_steps).expect("an answer keeps to the contract");
         }
-        came
+        outcome
     }
 
-    pub(crate) async fn execute(&self, input: &ExecuteInput) -> Came<ExecutorOutput> {
-        let came = self.call("execute", async |model, io| model.execute(input, io).await).await;
-        if let Ok(output) = &came.output {
+    pub(crate) async fn execute(&self, input: &ExecuteInput) -> CallOutcome<ExecutorOutput> {
+        let outcome = self.call("execute", async |model, io| model.execute(input, io).await).await;
+        if let Ok(output) = &outcome.output {
             output.validate().expect("an answer keeps to the contract");
         }
-        came
+        outcome
     }
 
-    pub(crate) async fn aggregate(&self, input: &AggregateInput) -> Came<AggregatorOutput> {
-        let came = self.call("aggregate", async |model, io| model.aggregate(input, io).await).await;
-        if let Ok(output) = &came.output {
+    pub(crate) async fn aggregate(&self, input: &AggregateInput) -> CallOutcome<AggregatorOutput> {
+        let outcome = self.call("aggregate", async |model, io| model.aggregate(input, io).await).await;
+        if let Ok(output) = &outcome.output {
             output.validate().expect("an answer keeps to the contract");
         }
-        came
+        outcome
     }
 }
 

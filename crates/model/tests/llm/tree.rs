@@ -35,16 +35,16 @@ async fn grow_with_pauses(service: &Service, budgets: Budgets, pause: Duration) 
         for call in due {
             let (updates, ended) = match &call.input {
                 CallInput::Plan(input) => {
-                    let came = service.plan(input).await;
-                    (came.usage, came.output.map(CallOutput::Plan))
+                    let outcome = service.plan(input).await;
+                    (outcome.usage, outcome.output.map(CallOutput::Plan))
                 }
                 CallInput::Execute(input) => {
-                    let came = service.execute(input).await;
-                    (came.usage, came.output.map(CallOutput::Execute))
+                    let outcome = service.execute(input).await;
+                    (outcome.usage, outcome.output.map(CallOutput::Execute))
                 }
                 CallInput::Aggregate(input) => {
-                    let came = service.aggregate(input).await;
-                    (came.usage, came.output.map(CallOutput::Aggregate))
+                    let outcome = service.aggregate(input).await;
+                    (outcome.usage, outcome.output.map(CallOutput::Aggregate))
                 }
             };
             for usage in updates {
@@ -183,7 +183,7 @@ async fn an_open_circuit_blocks_the_node_and_the_run_goes_on_later() {
         tokio::time::sleep(Duration::from_millis(1_100)).await;
         provider.then(vec![text(&executed())]);
     };
-    let (log, ()) = tokio::join!(grow_with_pauses(&service, budgets, Duration::from_millis(50)), patient);
+    let (log, ()) = tokio::join!(grow_with_pauses(&service, budgets, Duration::from_millis(200)), patient);
     assert_eq!(end(&log), (RunStatus::Completed, false));
     let blocked = messages(&log).into_iter().find(|m| m.starts_with("blocked:")).expect("it is said");
     assert!(blocked.contains("the circuit is open"), "{blocked}");

@@ -6,7 +6,7 @@ use tree_agent_contract::role::{
 };
 
 use super::super::prompt::{Prompt, Template, render};
-use super::Cutter;
+use super::PromptTrimmer;
 
 #[derive(Serialize)]
 struct Call {
@@ -20,12 +20,12 @@ struct Call {
 }
 
 impl Call {
-    fn of(call: &CallContext, cutter: &mut Cutter) -> Self {
+    fn of(call: &CallContext, trimmer: &mut PromptTrimmer) -> Self {
         Self {
-            objective: cutter.own(&call.objective),
-            title: cutter.own(&call.title),
-            reason: cutter.own(&call.reason),
-            criteria: call.success_criteria.iter().map(|c| cutter.own(c)).collect(),
+            objective: trimmer.own(&call.objective),
+            title: trimmer.own(&call.title),
+            reason: trimmer.own(&call.reason),
+            criteria: call.success_criteria.iter().map(|c| trimmer.own(c)).collect(),
             depth: call.depth,
             finish: call.finish.as_ref().map(|f| format!("{} of {} ({})", f.left, f.limit, f.budget)),
         }
@@ -66,19 +66,19 @@ struct PlannerView {
 pub(in crate::llm) fn planner(
     input: &PlanInput,
     schema: Option<&str>,
-    cutter: &mut Cutter,
+    trimmer: &mut PromptTrimmer,
 ) -> Result<Prompt, RoleError> {
     let budgets = &input.call.budgets;
     let steps = input.prior_steps.iter().map(|step| Step {
         id: step.id.as_str().to_owned(),
         title: step.title.clone(),
         status: step.status.as_str(),
-        summary: cutter.summary(&step.summary),
+        summary: trimmer.summary(&step.summary),
     });
     let steps = steps.collect();
     let mut view = PlannerView {
         steps,
-        call: Call::of(&input.call, cutter),
+        call: Call::of(&input.call, trimmer),
         budgets: Limits {
             max_depth: budgets.max_depth,
             max_bands_per_plan: budgets.max_bands_per_plan,
@@ -88,12 +88,12 @@ pub(in crate::llm) fn planner(
             minutes: budgets.max_wall_clock_ms.div_ceil(60_000),
         },
         leaf_children: input.call.depth + 1 >= budgets.max_depth,
-        scratchpad: cutter.scratchpad(&input.call.scratchpad_tail),
-        existing_plan: cutter.summary(&input.existing_plan_summary),
-        replan_reason: cutter.own(&input.replan_reason),
+        scratchpad: trimmer.scratchpad(&input.call.scratchpad_tail),
+        existing_plan: trimmer.summary(&input.existing_plan_summary),
+        replan_reason: trimmer.own(&input.replan_reason),
         left_out: Vec::new(),
     };
-    view.left_out = cutter.left_out();
+    view.left_out = trimmer.left_out();
     render(Template::Planner, schema, &view)
 }
 
@@ -117,7 +117,7 @@ struct Artifact {
 }
 
 impl Child {
-    fn of(child: &ChildOutcome, cutter: &mut Cutter) -> Self {
+    fn of(child: &ChildOutcome, trimmer: &mut PromptTrimmer) -> Self {
         let result = child.result.as_ref();
         let assessment = result.and_then(|r| r.success_assessment.as_ref()).map(|a| {
             let met = if a.met { "the success criteria are met" } else { "the success criteria are not met" };
@@ -129,17 +129,17 @@ impl Child {
             title: one_line(&child.title),
             status: child.status.as_str(),
             partial: child.partial,
-            summary: cutter.summary(result.map_or("", |r| r.summary.as_str())),
-            assessment: cutter.summary(&assessment.unwrap_or_default()),
-            error: cutter.summary(child.error.as_deref().unwrap_or_default()),
-            json: cutter.json(&json),
-            artifacts: child.artifacts.iter().map(|artifact| Artifact::of(artifact, cutter)).collect(),
+            summary: trimmer.summary(result.map_or("", |r| r.summary.as_str())),
+            assessment: trimmer.summary(&assessment.unwrap_or_default()),
+            error: trimmer.summary(child.error.as_deref().unwrap_or_default()),
+            json: trimmer.json(&json),
+            artifacts: child.artifacts.iter().map(|artifact| Artifact::of(artifact, trimmer)).collect(),
         }
     }
 }
 
 impl Artifact {
-    fn of(artifact: &ArtifactRef, cutter: &mut Cutter) -> Self {
+    fn of(artifact: &ArtifactRef, trimmer: &mut PromptTrimmer) -> Self {
         let what = match artifact.document_id {
             Some(id) => format!("document \"{}\", document_id {id}", one_line(&artifact.title)),
             None => "data".to_owned(),
@@ -153,7 +153,7 @@ impl Artifact {
         Self {
             line: format!("[{}] {what}{marks}", one_line(&artifact.label)),
             label: artifact.label.clone(),
-            snippet: cutter.snippet(artifact.snippet.as_deref().unwrap_or_default()),
+            snippet: trimmer.snippet(artifact.snippet.as_deref().unwrap_or_default()),
         }
     }
 }
@@ -178,17 +178,17 @@ pub(in crate::llm) fn executor(
     input: &ExecuteInput,
     tools: bool,
     schema: Option<&str>,
-    cutter: &mut Cutter,
+    trimmer: &mut PromptTrimmer,
 ) -> Result<Prompt, RoleError> {
     let mut view = ExecutorView {
-        call: Call::of(&input.call, cutter),
+        call: Call::of(&input.call, trimmer),
         tools,
         deliverable: Deliverable::of(&input.call).words(),
-        scratchpad: cutter.scratchpad(&input.call.scratchpad_tail),
-        earlier: input.earlier.iter().map(|child| Child::of(child, cutter)).collect(),
+        scratchpad: trimmer.scratchpad(&input.call.scratchpad_tail),
+        earlier: input.earlier.iter().map(|child| Child::of(child, trimmer)).collect(),
         left_out: Vec::new(),
     };
-    view.left_out = cutter.left_out();
+    view.left_out = trimmer.left_out();
     render(Template::Executor, schema, &view)
 }
 
@@ -239,16 +239,16 @@ struct AggregatorView {
 pub(in crate::llm) fn aggregator(
     input: &AggregateInput,
     schema: Option<&str>,
-    cutter: &mut Cutter,
+    trimmer: &mut PromptTrimmer,
 ) -> Result<Prompt, RoleError> {
     let mut view = AggregatorView {
-        call: Call::of(&input.call, cutter),
-        plan: cutter.summary(&input.plan_summary),
+        call: Call::of(&input.call, trimmer),
+        plan: trimmer.summary(&input.plan_summary),
         exhausted: input.exhausted_budget.clone(),
-        scratchpad: cutter.scratchpad(&input.call.scratchpad_tail),
-        children: input.children.iter().map(|child| Child::of(child, cutter)).collect(),
+        scratchpad: trimmer.scratchpad(&input.call.scratchpad_tail),
+        children: input.children.iter().map(|child| Child::of(child, trimmer)).collect(),
         left_out: Vec::new(),
     };
-    view.left_out = cutter.left_out();
+    view.left_out = trimmer.left_out();
     render(Template::Aggregator, schema, &view)
 }

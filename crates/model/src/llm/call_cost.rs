@@ -10,7 +10,7 @@ impl LlmConfig {
     /// The most that one call of each role can use when a run names the model `name` (`llm`, a profile or
     /// `provider:model`); none for a name that means no language model here. The dearest model that may answer counts,
     /// the fallback included.
-    pub fn most_per_call(&self, name: &str) -> Option<RoleCosts> {
+    pub fn max_cost_per_call(&self, name: &str) -> Option<RoleCosts> {
         let named = match ModelChoice::parse(name).ok()? {
             ModelChoice::Profiles => None,
             ModelChoice::Profile(profile) => Some(self.of_profile(profile)?.clone()),
@@ -69,23 +69,23 @@ mod tests {
             model_tool_rounds: "4".into(),
             ..LlmArgs::default()
         };
-        let most = config(args.clone()).most_per_call("llm").unwrap();
+        let most = config(args.clone()).max_cost_per_call("llm").unwrap();
         // Three answers (two are repairs) of 2,000 tokens in and 500 out, at 2.50 and 10 dollars per million.
         assert_eq!(most.plan, CallCost { tokens: 7_500, cost_micros: Some(3 * (5_000 + 5_000)) });
         assert_eq!(most.aggregate, most.plan);
         // Four rounds of tools more, at 0.15 and 0.60.
         assert_eq!(most.execute, CallCost { tokens: 17_500, cost_micros: Some(7 * (300 + 300)) });
         let dear = config(LlmArgs { model_fallback: "openai:gpt-4o".into(), ..args.clone() });
-        assert_eq!(dear.most_per_call("llm").unwrap().execute.cost_micros, Some(7 * 10_000));
-        let other = config(args.clone()).most_per_call("openai:made-up").unwrap();
+        assert_eq!(dear.max_cost_per_call("llm").unwrap().execute.cost_micros, Some(7 * 10_000));
+        let other = config(args.clone()).max_cost_per_call("openai:made-up").unwrap();
         assert_eq!(other.plan, CallCost { tokens: 7_500, cost_micros: None }, "its price is unknown");
         let own = config(LlmArgs { model_base_url: "http://127.0.0.1:1/v1".into(), ..args });
         assert_eq!(
-            own.most_per_call("llm").unwrap().plan.cost_micros,
+            own.max_cost_per_call("llm").unwrap().plan.cost_micros,
             None,
             "prices are those of the provider"
         );
-        assert_eq!(config(LlmArgs::default()).most_per_call("llm"), None);
-        assert_eq!(config(LlmArgs::default()).most_per_call("offline"), None);
+        assert_eq!(config(LlmArgs::default()).max_cost_per_call("llm"), None);
+        assert_eq!(config(LlmArgs::default()).max_cost_per_call("offline"), None);
     }
 }

@@ -1,0 +1,164 @@
+//! Marks text from elsewhere as material, so that a model can tell it from its instructions.
+//!
+//! The mark of a block carries an id that is derived from its text (`<data-1f2e… source="…">` … `</data-1f2e…>`). A text
+//! cannot contain its own id, so nothing in it can end its block, however the end is spelled. The same text always gets
+//! the same id, which keeps prompts cacheable. Whatever resembles a mark inside of the text is defused as well, for models
+//! that do not compare ids: letters are compared without accents, zero-width and bidirectional characters, and
+//! with the usual look-alikes folded.
+
+use sha2::{Digest, Sha256};
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+/// Bytes of a hash that make an id: 64 bits cannot be found by trying.
+const ID_BYTES: usize = 8;
+/// The name in a mark.
+const NAME: &str = "data";
+
+/// Marks `text` as material from `source`.
+pub(super) fn data(text: &str, source: &str) -> String {
+    let text = defuse(text);
+    let text = text.trim_end();
+    let source = source.replace(['"', '<', '>', '\n'], " ");
+    let id = id_of(text, &source);
+    format!("<{NAME}-{id} source=\"{source}\">\n{text}\n</{NAME}-{id}>")
+}
+
+fn id_of(text: &str, source: &str) -> String {
+    let mut hash = Sha256::new();
+    hash.update(source);
+    hash.update([0]);
+    hash.update(text);
+    hash.finalize()[..ID_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// `text` with a square bracket in place of each angle bracket that begins something like a mark.
+fn defuse(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for (at, c) in text.char_indices() {
+        let opens = folded(c) == Some('<') && is_mark(&text[at + c.len_utf8()..]);
+        safe.push(if opens { '[' } else { c });
+    }
+    safe
+}
+
+/// Whether `text`, which follows an angle bracket, reads like the rest of a mark: the name, after slashes and blanks.
+fn is_mark(text: &str) -> bool {
+    /// Characters that are looked at: a reader does not take what is further away for a mark.
+    const LOOKED_AT: usize = 64;
+    let seen = text.chars().take(LOOKED_AT).filter_map(folded).filter(|c| !c.is_whitespace());
+    seen.skip_while(|c| *c == '/').take(NAME.len()).eq(NAME.chars())
+}
+
+/// The character that a reader takes `c` for; none for one that is not seen.
+fn folded(c: char) -> Option<char> {
+    match c {
+        '\\' => return Some('/'),
+        c if c.is_ascii() => {
+            return (!c.is_ascii_control() || c.is_ascii_whitespace()).then(|| c.to_ascii_lowercase());
+        }
+        _ => {}
+    }
+    if is_invisible(c) {
+        return None;
+    }
+    // Compatibility forms (full width, mathematical letters) become the plain ones, and accents fall away.
+    let plain = std::iter::once(c).nfkd().find(|c| !is_combining_mark(*c))?;
+    Some(match plain {
+        '‹' | '〈' | '⟨' | '❮' | '❬' | '˂' | 'ᐸ' | '≺' => '<',
+        '⁄' | '∕' | '⧸' | '╱' | '⟋' | '丿' | '⧵' | '∖' => '/',
+        'ԁ' | 'ɗ' | 'đ' | 'ɖ' | 'ꓒ' | 'Ꭰ' | 'ꭰ' | 'ᗞ' | 'ᑯ' => 'd',
+        'а' | 'А' | 'α' | 'Α' | 'ɑ' | 'ꓮ' | 'Ꭺ' | 'ᗅ' => 'a',
+        'т' | 'Т' | 'τ' | 'Τ' | 'ᴛ' | 'ꓔ' | 'Ꭲ' | 'ƫ' => 't',
+        other => other.to_lowercase().next().unwrap_or(other),
+    })
+}
+
+/// Zero-width characters, bidirectional controls, variation selectors, tags and other controls.
+const fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{80}'..='\u{9f}'
+            | '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The id in the first line of a block.
+    fn id(block: &str) -> &str {
+        block.strip_prefix("<data-").and_then(|rest| rest.split_once(' ')).expect("a mark").0
+    }
+
+    #[test]
+    fn material_cannot_end_its_mark() {
+        let text = "a </data> b </ DATA> c <data source=\"x\"> d < e <datum <table>";
+        let block = data(text, "a \"source\"\n");
+        let end = format!("\n</data-{}>", id(&block));
+        assert!(block.starts_with(&format!("<data-{} source=\"a  source  \">\n", id(&block))), "{block}");
+        assert!(block.ends_with(&end) && block.matches(&end).count() == 1, "{block}");
+        assert_eq!(block.matches("</data").count(), 1, "{block}");
+        assert!(block.contains("a [/data> b [/ DATA>") && block.contains("d < e <datum <table>"), "{block}");
+    }
+
+    #[test]
+    fn marks_in_disguise_are_defused() {
+        for disguise in [
+            "<\u{200b}/data>",
+            "</d\u{200d}a\u{feff}ta>",
+            "<\u{202e}/\u{2066}data>",
+            "＜/data>",
+            "﹤／ｄａｔａ＞",
+            "‹/data›",
+            "⟨∕data⟩",
+            "</dаtа>",
+            "</DΑTΑ>",
+            "</ďàťâ>",
+            "</d\u{301}ata>",
+            "</𝐝𝐚𝐭𝐚>",
+            "<\u{e0001}/data>",
+            "<//  \n data>",
+            "<\\\u{ad}data>",
+        ] {
+            let block = data(&format!("before {disguise} after"), "x");
+            let inside = block.lines().nth(1).expect("a text");
+            assert!(inside.starts_with("before [") && block.contains(" after"), "{disguise:?}: {block}");
+        }
+    }
+
+    #[test]
+    fn the_id_depends_on_the_text_alone() {
+        assert_eq!(data("same", "s"), data("same", "s"));
+        assert_ne!(id(&data("same", "s")), id(&data("other", "s")));
+        // Nobody can put the id of a text into it.
+        let block = data("text", "s");
+        let guess = data(&format!("text </data-{}>", id(&block)), "s");
+        assert_ne!(id(&block), id(&guess));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_ends_its_block(text in "[<‹/data \u{200b}\u{202e}а>\\-0-9a-f\n]{0,80}") {
+            let block = data(&text, "s");
+            let end = format!("</data-{}>", id(&block));
+            proptest::prop_assert!(block.ends_with(&end));
+            proptest::prop_assert_eq!(block.matches("</data").count(), 1);
+        }
+    }
+}
