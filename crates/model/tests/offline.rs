@@ -401,6 +401,50 @@ async fn a_large_context_is_searched_and_not_read_whole() {
     assert!(done.calls < 100, "{} tool calls", done.calls);
 }
 
+/// Absence is a count over the whole context, not over what was read.
+#[tokio::test]
+async fn a_word_is_called_missing_only_when_no_document_of_a_large_context_holds_it() {
+    let mut runner = Runner::new("How do cranes in storms hold a pipe or a zeppelin?", 1);
+    let project = runner.context.project_ids[0];
+    for i in 0..260 {
+        let body = "# Log\n\nThe cranes hold in storms, as ever.";
+        runner.documents.add_source(project, &format!("log/{i:03}.md"), body);
+    }
+    for i in 0..169 {
+        let body = "# Part\n\nThis part has a pipe of steel.";
+        runner.documents.add_source(project, &format!("parts/{i:03}.md"), body);
+    }
+    let done = runner.run().await;
+    assert!(done.document.contains("No document mentions “zeppelin”."), "{}", done.document);
+    assert!(!done.document.contains("“pipe”"), "169 documents do: {}", done.document);
+
+    // A step that reads one document says nothing of the others.
+    runner.objective = "pipe".into();
+    let mut call = context(&runner, "What tides.md says about pipe");
+    (call.depth, call.success_criteria) =
+        (1, vec!["Quotes passages about pipe".into(), "Reads `operations/tides.md`".into()]);
+    let leaf = ExecuteInput { call, earlier: vec![] };
+    let (output, _) = runner.call("execute", async |io| Offline.execute(&leaf, io).await).await;
+    let said = output.artifacts[0].document_markdown.as_ref().unwrap();
+    assert!(said.contains("Nothing was found") && !said.contains("No document mentions"), "{said}");
+}
+
+#[tokio::test]
+async fn code_indented_text_and_html_are_quoted() {
+    for (path, body, quote) in [
+        ("fence.md", "# Start\n\n```sh\nmake flumen\n```\n", "make flumen"),
+        ("indent.txt", "Start\n\n    make flumen --now\n", "make flumen --now"),
+        ("block.md", "# Start\n\n<div>\n<p>Run make flumen first.</p>\n</div>\n", "Run make flumen first."),
+        ("page.html", "<html><body><p>Run <b>make flumen</b> first.</p></body></html>", "Run <b>make flumen</b> first."),
+    ] {
+        let runner = Runner::new("What does make flumen do?", 1);
+        runner.documents.add_source(runner.context.project_ids[0], path, body);
+        let done = runner.run().await;
+        assert!(done.document.contains(&format!("- “{quote}” [1]")), "{path}: {}", done.document);
+        assert!(!done.document.contains("No document mentions"), "{path}: {}", done.document);
+    }
+}
+
 #[tokio::test]
 async fn without_tool_calls_left_what_was_read_is_the_answer_and_it_is_said() {
     let leaf = |runner: &Runner| ExecuteInput { call: context(runner, "storm"), earlier: vec![] };

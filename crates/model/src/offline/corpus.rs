@@ -1,5 +1,7 @@
 //! The documents that a call works on.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 use tree_agent_contract::DocumentId;
 use tree_agent_contract::role::{CallContext, RoleError};
@@ -17,8 +19,18 @@ pub(super) const SMALL_DOCUMENTS: usize = 200;
 pub(super) const SMALL_BYTES: u64 = 4 * 1024 * 1024;
 /// Documents that are read of a larger context.
 const CANDIDATES: usize = 40;
-/// Terms that are searched for one by one in a larger context.
-const SEARCHED_TERMS: usize = 6;
+/// Terms that are searched for one by one in a larger context: all that a question has.
+const SEARCHED_TERMS: usize = 16;
+/// The same in a run whose tool calls are limited.
+const SEARCHED_TERMS_LIMITED: usize = 6;
+
+/// What was read of the context.
+pub(super) struct Corpus {
+    /// The documents, by path.
+    pub(super) docs: Vec<Doc>,
+    /// The context holds no document at all.
+    pub(super) is_empty: bool,
+}
 
 /// A document with its body.
 #[derive(Clone, Debug)]
@@ -31,7 +43,7 @@ pub(super) struct Doc {
 impl Doc {
     /// Its passages, in order.
     pub(super) fn passages(&self) -> impl Iterator<Item = Passage> {
-        pieces(&self.body).into_iter().map(|piece| Passage {
+        pieces(&self.path, &self.body).into_iter().map(|piece| Passage {
             text: self.body[piece.range.clone()].to_owned(),
             path: self.path.clone(),
             heading: piece.heading,
@@ -50,13 +62,41 @@ struct Entry {
 }
 
 /// The documents in which `terms` may stand: all of a small context, what search finds in a larger one.
-pub(super) async fn gather(io: &RoleIo, call: &CallContext, terms: &[Term]) -> Result<Vec<Doc>, RoleError> {
+pub(super) async fn gather(io: &RoleIo, call: &CallContext, terms: &[Term]) -> Result<Corpus, RoleError> {
     let (entries, more) = list(io, "", "to see what there is to read").await?;
     // A run that may make few tool calls must not spend them all on one node.
     let affordable = call.budgets.max_tool_calls.is_none_or(|most| entries.len() as u64 * 4 <= most);
     let small = !more && affordable && entries.iter().map(|e| e.bytes).sum::<u64>() <= SMALL_BYTES;
-    let entries = if small { entries } else { search(io, terms).await? };
-    read_all(io, entries).await
+    let is_empty = entries.is_empty();
+    let entries = match small {
+        true => entries,
+        false => {
+            let limited = call.budgets.max_tool_calls.is_some();
+            search(io, terms, if limited { SEARCHED_TERMS_LIMITED } else { SEARCHED_TERMS }).await?
+        }
+    };
+    Ok(Corpus { docs: read_all(io, entries).await?, is_empty })
+}
+
+/// Which of `candidates` no document of the whole context mentions, read or not: a full-text search counts the documents
+/// that match. What cannot be counted any more is not said to be absent.
+pub(super) async fn absent(
+    io: &RoleIo,
+    terms: &[Term],
+    candidates: impl IntoIterator<Item = usize>,
+) -> Result<BTreeSet<usize>, RoleError> {
+    let mut absent = BTreeSet::new();
+    for i in candidates {
+        let word = terms[i].shown.as_str();
+        let args = Map::from_iter([("query".to_owned(), json!(word)), ("limit".to_owned(), json!(1))]);
+        match io.call_tool(SEARCH_DOCUMENTS, args, &format!("to count the documents that mention {word}")).await {
+            Ok(found) if found["total"].as_u64() == Some(0) => drop(absent.insert(i)),
+            Ok(_) => {}
+            Err(ToolError::Budget(_)) => break,
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Ok(absent)
 }
 
 /// The documents at `paths`, which may stand in several projects each. One that is gone is left out.
@@ -93,10 +133,12 @@ async fn list(io: &RoleIo, prefix: &str, purpose: &str) -> Result<(Vec<Entry>, b
     Ok((entries(&page["documents"]), more))
 }
 
-async fn search(io: &RoleIo, terms: &[Term]) -> Result<Vec<Entry>, RoleError> {
+/// The documents that search finds for the terms together and for each alone, the best of every query first: a term that
+/// few documents share with the others must be read about as well.
+async fn search(io: &RoleIo, terms: &[Term], alone: usize) -> Result<Vec<Entry>, RoleError> {
     let together = terms.iter().map(|t| t.shown.as_str()).collect::<Vec<_>>().join(" ");
-    let alone = terms.iter().take(SEARCHED_TERMS).map(|t| t.shown.clone()).filter(|t| *t != together);
-    let mut found: Vec<Entry> = Vec::new();
+    let alone = terms.iter().take(alone).map(|t| t.shown.clone()).filter(|t| *t != together);
+    let mut answers: Vec<Vec<Entry>> = Vec::new();
     for query in std::iter::once(together.clone()).chain(alone).filter(|q| !q.is_empty()) {
         let args =
             Map::from_iter([("query".to_owned(), json!(query)), ("limit".to_owned(), json!(CANDIDATES))]);
@@ -106,9 +148,13 @@ async fn search(io: &RoleIo, terms: &[Term]) -> Result<Vec<Entry>, RoleError> {
             Err(ToolError::Budget(_)) => break,
             Err(error) => return Err(failed(error)),
         };
-        for entry in entries(&hits["hits"]) {
-            if found.len() < CANDIDATES && !found.contains(&entry) {
-                found.push(entry);
+        answers.push(entries(&hits["hits"]));
+    }
+    let mut found: Vec<Entry> = Vec::new();
+    for rank in 0..CANDIDATES {
+        for entry in answers.iter().filter_map(|answer| answer.get(rank)) {
+            if found.len() < CANDIDATES && !found.contains(entry) {
+                found.push(entry.clone());
             }
         }
     }

@@ -41,7 +41,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         // The planner of this very node leaves what it found in the scratchpad.
         let paths = if brief.reads.is_empty() { &notes.reads } else { &brief.reads };
         let docs = match paths.is_empty() {
-            true => corpus::gather(io, call, &terms).await?,
+            true => corpus::gather(io, call, &terms).await?.docs,
             false => corpus::named(io, paths).await?,
         };
         let passages = docs.iter().flat_map(corpus::Doc::passages).collect();
@@ -50,8 +50,9 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
             (rank(passages, &terms), docs.len(), notes.absent)
         } else {
             let counts = Counts::new(passages, &terms);
-            // Of a document that a step names only the step's own words are known to be missing.
-            let absent = counts.absent().into_iter().map(|i| terms[i].shown.clone()).collect();
+            // What is missing here may stand in a document that was not read.
+            let absent = corpus::absent(io, &terms, counts.absent()).await?;
+            let absent = absent.into_iter().map(|i| terms[i].shown.clone()).collect();
             let telling = if paths.is_empty() { counts.telling() } else { (0..terms.len()).collect() };
             (counts.ranked(&telling), docs.len(), absent)
         }

@@ -1,4 +1,6 @@
-//! Markdown as passages: short verbatim pieces, each under the headings that it stands under.
+//! Documents as passages: short verbatim pieces of Markdown, code and HTML, each under the headings that it stands under.
+
+mod html;
 
 use std::ops::Range;
 
@@ -29,11 +31,17 @@ pub(super) struct Piece {
     pub(super) heading: String,
 }
 
-/// The pieces of `body`: parts of paragraphs, list items and table rows, in order. Code and front matter are left out.
-pub(super) fn pieces(body: &str) -> Vec<Piece> {
+/// The pieces of the document `body` at `path`, in order: parts of paragraphs, list items, table rows, blocks of code, and
+/// the text of HTML. Front matter is left out.
+pub(super) fn pieces(path: &str, body: &str) -> Vec<Piece> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
     let mut walk =
         Walk { body, pieces: Vec::new(), headings: Vec::new(), block: None, whole: Vec::new(), skipping: 0 };
+    let extension = path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    if matches!(extension.as_deref(), Some("html" | "htm" | "xhtml")) {
+        walk.html(0..body.len());
+        return walk.pieces;
+    }
     for (event, range) in Parser::new_ext(body, options).into_offset_iter() {
         walk.on(event, range);
     }
@@ -50,26 +58,25 @@ struct Walk<'a> {
     block: Option<Range<usize>>,
     /// Inline parts of the block that are never cut: code, links, what is emphasised.
     whole: Vec<Range<usize>>,
-    /// Depth within code and front matter.
+    /// Depth within front matter.
     skipping: u32,
 }
 
 impl Walk<'_> {
     fn on(&mut self, event: Event<'_>, range: Range<usize>) {
         match event {
-            Event::Start(Tag::CodeBlock(_) | Tag::MetadataBlock(_) | Tag::HtmlBlock) => {
+            Event::Start(Tag::MetadataBlock(_)) => {
                 self.flush();
                 self.skipping += 1;
             }
-            Event::End(TagEnd::CodeBlock | TagEnd::MetadataBlock(_) | TagEnd::HtmlBlock) => {
-                self.skipping = self.skipping.saturating_sub(1);
-            }
+            Event::End(TagEnd::MetadataBlock(_)) => self.skipping = self.skipping.saturating_sub(1),
+            Event::Start(Tag::CodeBlock(_) | Tag::HtmlBlock) => self.flush(),
+            Event::End(TagEnd::CodeBlock) => self.block.take().into_iter().for_each(|block| self.code(block)),
+            Event::End(TagEnd::HtmlBlock) => self.block.take().into_iter().for_each(|block| self.html(block)),
             Event::End(TagEnd::Heading(level)) => {
                 self.whole.clear();
-                let text = self.block.take().map(|b| short(&self.body[b], HEADING_BYTES));
-                let level = level as u8;
-                self.headings.retain(|(above, _)| *above < level);
-                self.headings.push((level, text.unwrap_or_default()));
+                let text = self.block.take().unwrap_or_default();
+                self.heading(level as u8, text);
             }
             Event::Start(
                 Tag::Paragraph
@@ -92,8 +99,7 @@ impl Walk<'_> {
             Event::Start(Tag::Table(_) | Tag::TableCell)
             | Event::End(TagEnd::Table | TagEnd::TableCell)
             | Event::SoftBreak
-            | Event::HardBreak
-            | Event::Html(_) => {}
+            | Event::HardBreak => {}
             _ if self.skipping > 0 => {}
             event => {
                 if let Event::Code(_) | Event::Start(Tag::Strong | Tag::Emphasis | Tag::Link { .. }) = event {
@@ -106,12 +112,61 @@ impl Walk<'_> {
         }
     }
 
+    /// What follows stands under the heading at `text`.
+    fn heading(&mut self, level: u8, text: Range<usize>) {
+        self.headings.retain(|(above, _)| *above < level);
+        self.headings.push((level, short(&self.body[text], HEADING_BYTES)));
+    }
+
+    /// The headings above, in one line.
+    fn under(&self) -> String {
+        let headings = self.headings.iter().map(|(_, text)| text.as_str()).filter(|t| !t.is_empty());
+        headings.collect::<Vec<_>>().join(" › ")
+    }
+
+    /// Adds the lines of a block of code, as many together as fit into a passage; a blank line separates passages.
+    fn code(&mut self, block: Range<usize>) {
+        let heading = self.under();
+        let mut piece: Option<Range<usize>> = None;
+        let mut from = block.start;
+        for line in self.body[block].split_inclusive('\n') {
+            let to = from + line.len();
+            let is_blank = line.trim().is_empty();
+            if let Some(before) = piece.take_if(|p| is_blank || to - p.start > PASSAGE_BYTES) {
+                self.push(before, &heading);
+            }
+            if !is_blank {
+                piece = Some(piece.map_or(from, |p| p.start)..to);
+            }
+            from = to;
+        }
+        if let Some(last) = piece {
+            self.push(last, &heading);
+        }
+    }
+
+    /// Adds the text of HTML, without the tags around it.
+    fn html(&mut self, block: Range<usize>) {
+        for text in html::texts(&self.body[block.clone()]) {
+            let range = block.start + text.range.start..block.start + text.range.end;
+            match text.heading {
+                Some(level) => self.heading(level, range),
+                None => self.sentences(range, Vec::new()),
+            }
+        }
+    }
+
     /// Ends the block at hand and cuts it into pieces.
     fn flush(&mut self) {
         let whole = std::mem::take(&mut self.whole);
-        let Some(block) = self.block.take() else { return };
-        let heading = self.headings.iter().map(|(_, text)| text.as_str()).filter(|t| !t.is_empty());
-        let heading = heading.collect::<Vec<_>>().join(" › ");
+        if let Some(block) = self.block.take() {
+            self.sentences(block, whole);
+        }
+    }
+
+    /// Cuts a block of text between its sentences; nothing in `whole` is cut.
+    fn sentences(&mut self, block: Range<usize>, whole: Vec<Range<usize>>) {
+        let heading = self.under();
         // A line break within a paragraph is a space to its reader; to Unicode it would end a sentence. The bytes stay
         // where they are.
         let flat = self.body[block.clone()].replace(['\n', '\r'], " ");
@@ -173,23 +228,64 @@ mod tests {
 
     #[test]
     fn pieces_stand_under_their_headings() {
-        let body = "---\ntitle: x\n---\n# A\n\nOne *two*\nthree. Four.\n\n## B\n\n- item `code`\n- other\n\n| h | i |\n|---|---|\n| c | d |\n\n```\nskipped\n```\n\n# C\n\nlast";
+        let body = "---\ntitle: x\n---\n# A\n\nOne *two*\nthree. Four.\n\n## B\n\n- item `code`\n- other\n\n| h | i |\n|---|---|\n| c | d |\n\n```\nfenced\n```\n\n# C\n\nlast";
         let found: Vec<(String, &str)> =
-            pieces(body).into_iter().map(|p| (p.heading, &body[p.range])).collect();
+            pieces("a.md", body).into_iter().map(|p| (p.heading, &body[p.range])).collect();
         let expected = [
             ("A", "One *two*\nthree. Four."),
             ("A › B", "item `code`"),
             ("A › B", "other"),
             ("A › B", "c | d"),
+            ("A › B", "fenced"),
             ("C", "last"),
         ];
         assert_eq!(found, expected.map(|(h, t)| (h.to_owned(), t)));
     }
 
     #[test]
+    fn code_indented_text_and_html_are_read() {
+        let body = "# Use\n\nRun:\n\n```sh\n# first\nmake cluster\n\nmake bench\n```\n\nOr:\n\n    make demo\n    make dev\n\n\
+                    <details>\n<summary>More</summary>\n<p>Call <b>make lint</b> first.\n<!-- hidden --></p>\n\
+                    <script>skipped()</script>\n</details>\n\n- item\n\n      in a list\n";
+        let found: Vec<&str> = pieces("a.md", body).into_iter().map(|p| &body[p.range]).collect();
+        let expected = [
+            "Run:",
+            "# first\nmake cluster",
+            "make bench",
+            "Or:",
+            "make demo\n    make dev",
+            "More",
+            "Call <b>make lint</b> first.",
+            "item",
+            "in a list",
+        ];
+        assert_eq!(found, expected);
+        let page = "<html><head><title>T</title><style>p {}</style></head><body><h1>Top &amp; all</h1>\n\n\
+                    <p>One\n<i>two</i>.<p>Three <br>four <a href=\"x\">five</a></body></html>";
+        let found: Vec<(String, &str)> =
+            pieces("x.HTML", page).into_iter().map(|p| (p.heading, &page[p.range])).collect();
+        let top = "Top &amp; all".to_owned();
+        let expected = [
+            (String::new(), "T"),
+            (top.clone(), "One\n<i>two</i>."),
+            (top.clone(), "Three"),
+            (top, "four <a href=\"x\">five"),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn long_code_is_cut_between_lines() {
+        let body = format!("```\n{}```\n", "a line of code of some length();\n".repeat(40));
+        let found = pieces("a.md", &body);
+        assert!(found.len() > 3, "{}", found.len());
+        assert!(found.iter().all(|p| p.range.len() <= PASSAGE_BYTES && body[p.range.clone()].ends_with("();")));
+    }
+
+    #[test]
     fn long_paragraphs_are_cut_between_sentences() {
         let body = "This sentence is about the size of a usual one, give or take. ".repeat(20);
-        let found = pieces(&body);
+        let found = pieces("a.md", &body);
         assert!(found.len() > 2);
         assert!(
             found.iter().all(|p| p.range.len() <= PASSAGE_BYTES && body[p.range.clone()].ends_with("take."))
@@ -208,7 +304,7 @@ mod tests {
             "See i.e. The rules of vs. Unicode.",
         ] {
             let body = format!("{filler}{sentence}");
-            let found = pieces(&body);
+            let found = pieces("a.md", &body);
             let last = &body[found.last().unwrap().range.clone()];
             let first_words: String = sentence.chars().take(12).collect();
             assert!(found.iter().any(|p| body[p.range.clone()].contains(&first_words)), "{found:?}");
@@ -221,9 +317,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_gives_pieces_in_order(body in "[a-zäß.#*|`>\\- \n]{0,300}") {
+        fn any_text_gives_pieces_in_order(
+            body in "[a-zäß.#*|`<>/!\\- \n]{0,300}",
+            path in "a[.](md|html)",
+        ) {
             let mut end = 0;
-            for piece in pieces(&body) {
+            for piece in pieces(&path, &body) {
                 prop_assert!(piece.range.start >= end);
                 end = piece.range.end;
                 prop_assert!(!body[piece.range].trim().is_empty());

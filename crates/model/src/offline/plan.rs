@@ -49,12 +49,13 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
     if terms.is_empty() {
         return Ok(execute("The task holds no word to look for.", &[], ""));
     }
-    let docs = corpus::gather(io, call, &terms).await?;
-    if docs.is_empty() {
+    let corpus = corpus::gather(io, call, &terms).await?;
+    if corpus.is_empty {
         return Ok(execute("There is no document in the context of this run.", &[], ""));
     }
-    let read = docs.len();
-    let (found, subject) = weigh(docs.iter().flat_map(corpus::Doc::passages).collect(), terms);
+    let read = corpus.docs.len();
+    let (found, mut subject) = weigh(corpus.docs.iter().flat_map(corpus::Doc::passages).collect(), terms);
+    subject.absent = corpus::absent(io, &subject.terms, std::mem::take(&mut subject.absent)).await?;
     let asked = subject.telling.len();
     let alone = match found.as_slice() {
         [_] => true,
@@ -68,6 +69,7 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
     let what = subject.what();
     let notes = subject.notes();
     match found.as_slice() {
+        [] if read == 0 => Ok(execute(&format!("Search finds no document about {what}."), &[], &notes)),
         [] => Ok(execute(&format!("None of {} mentions {what}.", count(read, "document")), &[], &notes)),
         [first, ..] if alone => {
             Ok(execute(&format!("What there is about {what} stands in {}.", first.path), &found[..1], &notes))
@@ -105,7 +107,7 @@ struct Subject {
     terms: Vec<Term>,
     /// Those that tell where the answer stands, the heaviest first.
     telling: Vec<usize>,
-    /// Those that stand in no document.
+    /// Those that no document of the context mentions.
     absent: BTreeSet<usize>,
 }
 
