@@ -16,7 +16,7 @@ pub(crate) use tree_agent_contract::error::chain;
 use tree_agent_driver::DriverConfig;
 use tree_agent_event_gateway::AuthArgs;
 use tree_agent_fanout::{Fanout, InProcessFanout};
-use tree_agent_model::{LlmArgs, LlmConfig, RoleArgs, RoleConfig, ToolsArgs};
+use tree_agent_model::{LlmArgs, LlmConfig, RoleArgs, RoleConfig, Switch, ToolsArgs};
 use tree_agent_runtime::channel::{ConnectArgs, Connector};
 use tree_agent_runtime::config::{Problems, RoleUrls};
 use tree_agent_runtime::credentials::TokenArgs;
@@ -95,6 +95,7 @@ impl Cluster {
         listen: SocketAddr,
         data_dir: &Path,
         model: &str,
+        scripted: Switch,
         embedded: &Embedded,
         access: &Access,
         unfinished: Unfinished,
@@ -105,6 +106,7 @@ impl Cluster {
         let role = RoleArgs {
             gateway: "http://127.0.0.1:7400".to_owned(),
             model: model.to_owned(),
+            scripted,
             token: TokenArgs::default(),
             connect: ConnectArgs::default(),
             llm: embedded.llm.clone(),

@@ -337,7 +337,10 @@ fn a_log_is_verified_archived_and_brought_back() {
     let archives = tempfile::tempdir().unwrap();
     let (dir, folder) = (data.path().to_str().unwrap(), archives.path().to_str().unwrap());
     let model = "scripted:fanout=2,depth=1";
-    let events = run("", &["run", "--local", "--data-dir", dir, "--model", model, "-o", "jsonl", "why?"]);
+    let events = run(
+        "",
+        &["run", "--local", "--scripted", "on", "--data-dir", dir, "--model", model, "-o", "jsonl", "why?"],
+    );
     let id = lines(&succeeded(events))[0]["runId"].as_str().unwrap().to_owned();
     let verified = || {
         let output = succeeded(run("", &["verify", "--all", "--data-dir", dir, "-o", "jsonl"]));

@@ -159,7 +159,10 @@ impl Cluster {
             ("TREE_AGENT_EXECUTORS", executor_urls),
             ("TREE_AGENT_AGGREGATORS", urls(aggregators.iter().map(Port::address))),
         ];
-        let role = [("TREE_AGENT_GATEWAY", urls(gateways.iter().map(Port::address)))];
+        let role = [
+            ("TREE_AGENT_GATEWAY", urls(gateways.iter().map(Port::address))),
+            ("TREE_AGENT_SCRIPTED", "on".to_owned()),
+        ];
         let common = [
             ("TREE_AGENT_LOG", "info,tree_agent_runtime::request=debug".to_owned()),
             ("TREE_AGENT_ROLE_TOKEN", SharedSecret::random().expose().to_owned()),

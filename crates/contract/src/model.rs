@@ -118,6 +118,21 @@ pub enum ModelChoice {
     Model(ModelName),
 }
 
+impl std::fmt::Display for ModelChoice {
+    /// The name that means it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Default => Ok(()),
+            Self::Offline => f.write_str("offline"),
+            Self::Scripted(script) if script.is_empty() => f.write_str("scripted"),
+            Self::Scripted(script) => write!(f, "scripted:{script}"),
+            Self::Profiles => f.write_str("llm"),
+            Self::Profile(profile) => profile.fmt(f),
+            Self::Model(model) => model.fmt(f),
+        }
+    }
+}
+
 impl ModelChoice {
     /// What `name` means; a script is not read. The error is of kind [`ModelProblemKind::Unknown`].
     pub fn parse(name: &str) -> Result<Self, ModelProblem> {
@@ -202,7 +217,8 @@ mod tests {
             // Ollama's names hold a colon.
             ("openai:llama3:8b", named(ProviderKind::OpenAi, "llama3:8b")),
         ] {
-            assert_eq!(ModelChoice::parse(name), Ok(choice), "{name:?}");
+            assert_eq!(ModelChoice::parse(name), Ok(choice.clone()), "{name:?}");
+            assert_eq!(choice.to_string(), name.trim());
         }
         for bad in ["gpt-4o", "offline:x=1", "mistral:x", "openai:", "gemini:two words", "openai", "llm:x"] {
             let problem = ModelChoice::parse(bad).unwrap_err();
@@ -213,7 +229,8 @@ mod tests {
 
     #[test]
     fn no_name_can_change_the_address_of_a_request() {
-        for good in ["openai:org/model-7B_q4.gguf:latest@v1+x", "gemini:gemini-2.5-pro", "anthropic:claude-x"] {
+        for good in ["openai:org/model-7B_q4.gguf:latest@v1+x", "gemini:gemini-2.5-pro", "anthropic:claude-x"]
+        {
             assert!(ModelName::parse(good).is_ok(), "{good}");
         }
         for bad in [

@@ -70,9 +70,10 @@ impl Models {
         let fallback = config.fallback_name();
         for name in config.offer_names() {
             let (kind, description) = match &fallback {
-                Some(fallback) if *fallback == name => {
-                    (ModelKind::Fallback, "is asked when another model is unavailable; for every role when named")
-                }
+                Some(fallback) if *fallback == name => (
+                    ModelKind::Fallback,
+                    "is asked when another model is unavailable; for every role when named",
+                ),
                 _ => (ModelKind::Provider, "for every role"),
             };
             entries.push(entry(name, kind, description));
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!(list.default_model, "offline");
         let usable: Vec<&str> = list.models.iter().filter(|m| m.usable).map(|m| m.name.as_str()).collect();
         assert_eq!(usable, ["offline", "scripted"]);
-        assert!(find(&list, "llm").problem.contains("TREE_AGENT_MODEL_BALANCED"), "{:?}", find(&list, "llm"));
+        assert!(find(&list, "llm").problem.contains("TREE_AGENT_MODEL_FAST"), "{:?}", find(&list, "llm"));
         assert!(list.scripted_keys.iter().any(|k| k.key == "latency_ms" && !k.description.is_empty()));
     }
 }

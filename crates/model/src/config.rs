@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use http::Uri;
-use tree_agent_contract::{ModelChoice, ModelProblem};
 use tree_agent_contract::role::RoleError;
+use tree_agent_contract::{ModelChoice, ModelProblem};
 use tree_agent_runtime::channel::{ConnectArgs, Connector};
 use tree_agent_runtime::config::Problems;
 use tree_agent_runtime::credentials::TokenArgs;

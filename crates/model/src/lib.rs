@@ -4,6 +4,7 @@
 //! `scripted` follows a script given in its name, for benchmarks and fault tests. [`Models`] finds a model by name,
 //! and [`RoleServer`] turns its calls into the streams of the role services.
 
+mod catalogue;
 mod config;
 mod io;
 mod llm;
@@ -23,7 +24,7 @@ pub use config::{RoleArgs, RoleConfig, Switch, ToolsArgs};
 pub use io::RoleIo;
 pub use llm::{ContextTokens, LanguageModels, LlmArgs, LlmConfig};
 pub use offline::Offline;
-pub use scripted::{Artifacts, Fault, Script, Scripted};
+pub use scripted::{Artifacts, Fault, KEYS as SCRIPT_KEYS, Script, Scripted};
 pub use select::Models;
 pub use serve::{CallStream, ModelCheck, RoleInput, RoleServer};
 pub use service::{FORMER_CHECK_MODEL, ServiceConfig, ServiceError};

@@ -151,6 +151,17 @@ impl LanguageModels {
         self.check_keys_of(models, BEFORE_A_RUN).await
     }
 
+    /// Whether models of `provider` can be used, like [`LanguageModels::check`].
+    pub(crate) async fn check_provider(&self, provider: ProviderKind) -> Result<(), ModelProblem> {
+        let any = ModelName { provider, model: String::new() };
+        self.0.config.require_key(&any)?;
+        self.check_keys_of(vec![&any], BEFORE_A_RUN).await
+    }
+
+    pub(crate) fn config(&self) -> &LlmConfig {
+        &self.0.config
+    }
+
     async fn check_keys_of(&self, models: Vec<&ModelName>, check: KeyCheck) -> Result<(), ModelProblem> {
         let mut kinds: Vec<ProviderKind> = models.into_iter().map(|name| name.provider).collect();
         kinds.sort_unstable();

@@ -18,7 +18,7 @@ use tree_agent_contract::role::{
 use tree_agent_contract::{HintType, ResultKind, StepId, SuccessAssessment};
 use tree_agent_tools::{LIST_DOCUMENTS, ToolError};
 
-pub use script::{Artifacts, Fault, Script};
+pub use script::{Artifacts, Fault, KEYS, Script};
 
 use crate::RoleModel;
 use crate::io::RoleIo;

@@ -61,6 +61,19 @@ impl Models {
         }
     }
 
+    pub(crate) fn language(&self) -> &LanguageModels {
+        &self.language
+    }
+
+    pub(crate) fn scripted(&self) -> Switch {
+        self.scripted
+    }
+
+    /// What the default is called; none for one of the caller's own.
+    pub(crate) fn default_choice(&self) -> Option<&ModelChoice> {
+        self.default_choice.as_ref()
+    }
+
     /// Adds what is counted of the providers.
     pub(crate) fn measure(&self, metrics: &mut Metrics) {
         self.language.measure(metrics);

@@ -161,7 +161,7 @@ impl RoleServer {
     }
 }
 
-/// Whether a model can be used where this runs.
+/// Which models there are where this runs, and whether one can be used.
 pub struct ModelCheck(Models);
 
 #[tonic::async_trait]
@@ -172,6 +172,13 @@ impl ModelService for ModelCheck {
     ) -> Result<Response<pb::CheckModelResponse>, Status> {
         let problem = self.0.check(&request.get_ref().model).await.err();
         Ok(Response::new(pb::CheckModelResponse { problem: problem.to_wire() }))
+    }
+
+    async fn list_models(
+        &self,
+        _: Request<pb::ListModelsRequest>,
+    ) -> Result<Response<pb::ListModelsResponse>, Status> {
+        Ok(Response::new(self.0.list().await))
     }
 }
 

@@ -435,7 +435,11 @@ async fn code_indented_text_and_html_are_quoted() {
         ("fence.md", "# Start\n\n```sh\nmake flumen\n```\n", "make flumen"),
         ("indent.txt", "Start\n\n    make flumen --now\n", "make flumen --now"),
         ("block.md", "# Start\n\n<div>\n<p>Run make flumen first.</p>\n</div>\n", "Run make flumen first."),
-        ("page.html", "<html><body><p>Run <b>make flumen</b> first.</p></body></html>", "Run <b>make flumen</b> first."),
+        (
+            "page.html",
+            "<html><body><p>Run <b>make flumen</b> first.</p></body></html>",
+            "Run <b>make flumen</b> first.",
+        ),
     ] {
         let runner = Runner::new("What does make flumen do?", 1);
         runner.documents.add_source(runner.context.project_ids[0], path, body);

@@ -149,11 +149,7 @@ impl DocumentSource for GatewayDocuments {
         // A gateway of an older release counts nothing.
         let total = found.total_size.max(found.hits.len() as u64);
         let hits = found.hits.into_iter().map(|hit| {
-            Ok(SearchHit {
-                document: summary(given(hit.document)?)?,
-                snippet: hit.snippet,
-                score: hit.score,
-            })
+            Ok(SearchHit { document: summary(given(hit.document)?)?, snippet: hit.snippet, score: hit.score })
         });
         Ok(SearchResults { hits: hits.collect::<Result<_, ToolError>>()?, total })
     }

@@ -6,8 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use tree_agent_contract::{
     Document, DocumentId, DocumentKind, DocumentProps, DocumentSummary, ProjectId, RunId, SearchHit,
-    SearchResults,
-    Timestamp,
+    SearchResults, Timestamp,
 };
 
 use crate::error::ToolError;

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tree_agent_contract::limits;
 use tree_agent_fanout::Fanout;
 use tree_agent_proto::v1::document_service_server::DocumentServiceServer;
+use tree_agent_proto::v1::model_service_server::ModelServiceServer;
 use tree_agent_proto::v1::project_service_server::ProjectServiceServer;
 use tree_agent_proto::v1::run_service_server::RunServiceServer;
 use tree_agent_runtime::config::RoleUrls;
@@ -118,9 +119,10 @@ pub async fn serve(
         .drain(config.drain)
         .connections(config.connections)
         .service(
-            limited!(RunServiceServer::new(runs::Runs { gateway: gateway.clone(), models }))
+            limited!(RunServiceServer::new(runs::Runs { gateway: gateway.clone(), models: models.clone() }))
                 .max_encoding_message_size(limits::GRAPH_BYTES),
         )
+        .service(limited!(ModelServiceServer::new(models)))
         .service(limited!(DocumentServiceServer::new(documents::Documents(gateway.clone()))))
         .service(limited!(ProjectServiceServer::new(projects::Projects(gateway.clone()))))
         .serve_wrapped(listener, shutdown, |routes| web::door(routes, gateway, config.auth, &config.origins))

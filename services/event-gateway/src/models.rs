@@ -1,19 +1,21 @@
-//! Whether the model that a run names can be used: asked of the role services before anything is written.
+//! `ModelService`, and the check of the model that a run names: only the role services know which models can be used.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::time::{Instant, timeout};
-use tonic::{Code, Status};
+use tonic::{Code, Request, Response, Status};
 use tree_agent_contract::{FieldError, ModelChoice, ModelProblem, ModelProblemKind};
 use tree_agent_proto::Wire;
 use tree_agent_proto::internal::v1::model_service_client::ModelServiceClient;
-use tree_agent_proto::internal::v1::{CheckModelRequest, CheckModelResponse};
+use tree_agent_proto::internal::v1::{self as internal, CheckModelRequest, CheckModelResponse};
+use tree_agent_proto::v1::model_service_server::ModelService;
+use tree_agent_proto::v1::{ListModelsRequest, ListModelsResponse, Model};
 use tree_agent_runtime::channel::Peers;
 use tree_agent_runtime::config::RoleUrls;
-use tree_agent_runtime::errors::field;
+use tree_agent_runtime::errors::{field, status};
 
 /// How long a role service may take. It asks the provider for less.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -22,10 +24,14 @@ const HOLDS: Duration = Duration::from_secs(10);
 /// Names that are kept at the most.
 const NAMES: usize = 1_000;
 
-/// Asks the role services.
+/// How long a role service may take to list its models: it asks several providers at the same time.
+const LIST_PATIENCE: Duration = Duration::from_secs(4);
+
+/// Asks the role services. Clones share what is known.
+#[derive(Clone)]
 pub(crate) struct Models {
-    roles: Vec<(&'static str, ModelServiceClient<Peers>)>,
-    good: Mutex<HashMap<String, Instant>>,
+    roles: Arc<[(&'static str, ModelServiceClient<Peers>)]>,
+    good: Arc<Mutex<HashMap<String, Instant>>>,
 }
 
 impl Models {
@@ -36,7 +42,7 @@ impl Models {
         let connector = &urls.connector;
         let known = all.into_iter().filter(|(_, urls)| !urls.is_empty());
         let roles = known.map(|(role, urls)| (role, ModelServiceClient::new(connector.balanced(urls))));
-        Self { roles: roles.collect(), good: Mutex::default() }
+        Self { roles: roles.collect(), good: Arc::default() }
     }
 
     /// An error that names the field `model` when a role service says that it cannot use it. One that does not answer
@@ -61,6 +67,75 @@ impl Models {
         let good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
         good.get(name).is_some_and(|at| at.elapsed() < HOLDS)
     }
+}
+
+#[tonic::async_trait]
+impl ModelService for Models {
+    async fn list_models(
+        &self,
+        _: Request<ListModelsRequest>,
+    ) -> Result<Response<ListModelsResponse>, Status> {
+        let answers = join_all(self.roles.iter().map(listed)).await;
+        let answers: Vec<(&str, internal::ListModelsResponse)> = answers.into_iter().flatten().collect();
+        let list = merged(answers).ok_or_else(|| {
+            let message =
+                "no role service answers, and only these know which models can be used; try again later";
+            status(Code::Unavailable, "ROLES_UNAVAILABLE", message)
+        })?;
+        Ok(Response::new(list))
+    }
+}
+
+/// What the role service lists; none when it does not answer in time.
+async fn listed(
+    (role, client): &(&'static str, ModelServiceClient<Peers>),
+) -> Option<(&'static str, internal::ListModelsResponse)> {
+    let mut client = client.clone();
+    match timeout(LIST_PATIENCE, client.list_models(internal::ListModelsRequest {})).await {
+        Ok(Ok(response)) => Some((role, response.into_inner())),
+        Ok(Err(status)) => {
+            tracing::debug!(role, "the models could not be listed: {status}");
+            None
+        }
+        Err(_) => {
+            tracing::debug!(role, "the models could not be listed within {LIST_PATIENCE:?}");
+            None
+        }
+    }
+}
+
+/// One list of what `answers` say: a model can be used when every role can use it.
+fn merged(answers: Vec<(&str, internal::ListModelsResponse)>) -> Option<ListModelsResponse> {
+    let mut answers = answers.into_iter();
+    let (first, list) = answers.next()?;
+    let say = |model: &mut Model, role: &str, problem: &str| {
+        if model.usable {
+            model.usable = false;
+            model.problem = format!("{problem} (says the {role})");
+        }
+    };
+    const NOT_OFFERED: &str = "it is not offered there";
+    let mut models = list.models;
+    for model in models.iter_mut().filter(|model| !model.usable) {
+        model.problem = format!("{} (says the {first})", model.problem);
+    }
+    for (role, other) in answers {
+        for model in &mut models {
+            match other.models.iter().find(|o| o.name == model.name) {
+                Some(same) if same.usable => {}
+                Some(same) => say(model, role, &same.problem),
+                None => say(model, role, NOT_OFFERED),
+            }
+        }
+        for mut model in other.models {
+            if !models.iter().any(|known| known.name == model.name) {
+                model.usable = true;
+                say(&mut model, first, NOT_OFFERED);
+                models.push(model);
+            }
+        }
+    }
+    Some(ListModelsResponse { models, default_model: list.default_model, scripted_keys: list.scripted_keys })
 }
 
 /// What the role service says against the model.
@@ -95,4 +170,43 @@ fn refused(problem: ModelProblem) -> Status {
         ModelProblemKind::KeyRefused => (Code::FailedPrecondition, "MODEL_KEY_REFUSED"),
     };
     field(code, reason, &FieldError::new("model", problem.message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(models: &[(&str, &str)]) -> internal::ListModelsResponse {
+        let model = |&(name, problem): &(&str, &str)| Model {
+            name: name.to_owned(),
+            usable: problem.is_empty(),
+            problem: problem.to_owned(),
+            ..Model::default()
+        };
+        internal::ListModelsResponse {
+            models: models.iter().map(model).collect(),
+            default_model: "offline".to_owned(),
+            scripted_keys: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_model_can_be_used_when_every_role_can_use_it() {
+        let list = merged(vec![
+            ("planner", answer(&[("offline", ""), ("llm", "needs a key"), ("openai:a", "")])),
+            ("executor", answer(&[("offline", ""), ("llm", ""), ("openai:a", "no key"), ("openai:b", "")])),
+        ])
+        .unwrap();
+        let seen: Vec<(&str, &str)> =
+            list.models.iter().map(|m| (m.name.as_str(), m.problem.as_str())).collect();
+        let expected = [
+            ("offline", ""),
+            ("llm", "needs a key (says the planner)"),
+            ("openai:a", "no key (says the executor)"),
+            ("openai:b", "it is not offered there (says the planner)"),
+        ];
+        assert_eq!(seen, expected);
+        assert!(list.models.iter().all(|m| m.usable == m.problem.is_empty()));
+        assert_eq!(merged(Vec::new()), None);
+    }
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use clap::Args;
 use serde::Serialize;
 use tree_agent_event_gateway::AuthArgs;
+use tree_agent_model::Switch;
 use tree_agent_runtime::shutdown;
 
 use crate::Context;
@@ -29,6 +30,9 @@ pub(crate) struct Dev {
         hide_default_value = true
     )]
     model: String,
+    /// Whether runs may use the scripted model, which is for tests and benchmarks
+    #[arg(long, value_name = "on|off", env = "TREE_AGENT_SCRIPTED", default_value = "on")]
+    scripted: Switch,
     #[command(flatten)]
     embedded: Embedded,
     #[command(flatten)]
@@ -51,9 +55,16 @@ impl Dev {
         let data_dir = self.embedded.data_dir()?;
         let connector = context.connector.clone().allow_plaintext_token();
         let access = Access { auth: self.auth.clone(), connector };
-        let mut cluster =
-            Cluster::start(self.listen, &data_dir, &self.model, &self.embedded, &access, Unfinished::Resume)
-                .await?;
+        let mut cluster = Cluster::start(
+            self.listen,
+            &data_dir,
+            &self.model,
+            self.scripted,
+            &self.embedded,
+            &access,
+            Unfinished::Resume,
+        )
+        .await?;
         let server = cluster.url();
         // What is announced has been seen to work.
         tokio::select! {

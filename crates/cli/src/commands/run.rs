@@ -10,6 +10,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::{RunContext, RunSpec, RunSummary, Scope, Strategy};
+use tree_agent_model::Switch;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use tree_agent_runtime::channel::Connector;
@@ -81,6 +82,15 @@ pub(crate) struct Run {
     /// Also resume the unfinished runs of the data directory
     #[arg(long, requires = "local", help_heading = "Without a server")]
     resume: bool,
+    /// Whether runs may use the scripted model, which is for tests and benchmarks
+    #[arg(
+        long,
+        value_name = "on|off",
+        env = "TREE_AGENT_SCRIPTED",
+        default_value = "off",
+        help_heading = "Without a server"
+    )]
+    scripted: Switch,
     #[command(flatten, next_help_heading = "Without a server")]
     embedded: Embedded,
 }
@@ -149,8 +159,16 @@ impl Run {
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let unfinished = if self.resume { Unfinished::Resume } else { Unfinished::LeaveAlone };
         let access = Access::default();
-        let mut cluster =
-            Cluster::start(anywhere, &data_dir, &self.model, &self.embedded, &access, unfinished).await?;
+        let mut cluster = Cluster::start(
+            anywhere,
+            &data_dir,
+            &self.model,
+            self.scripted,
+            &self.embedded,
+            &access,
+            unfinished,
+        )
+        .await?;
         let dir = data_dir.display();
         if cluster.left_alone > 0 {
             context.out.note(format!(

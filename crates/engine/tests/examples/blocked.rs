@@ -97,7 +97,10 @@ fn a_final_error_names_what_the_run_waited_for() {
     fail_for(&mut hand, &role_gone(), minutes(10));
     assert_eq!(hand.ending().status, RunStatus::Failed);
     let reason = hand.ending().reason.clone().expect("a reason");
-    assert!(reason.contains("maxWallClockMs") && reason.contains("blocked by: the planner restarts"), "{reason}");
+    assert!(
+        reason.contains("maxWallClockMs") && reason.contains("blocked by: the planner restarts"),
+        "{reason}"
+    );
 
     // What has been answered since is no cause any more.
     let mut hand = Hand::new(Budgets::default());

@@ -227,8 +227,16 @@ mod tests {
                 K::Key,
             ),
             (403, "{}", K::Permission),
-            (401, "You have insufficient permissions for this operation. Missing scopes: model.request", K::Permission),
-            (429, r#"{"error":{"code":"insufficient_quota","message":"You exceeded your current quota"}}"#, K::Quota),
+            (
+                401,
+                "You have insufficient permissions for this operation. Missing scopes: model.request",
+                K::Permission,
+            ),
+            (
+                429,
+                r#"{"error":{"code":"insufficient_quota","message":"You exceeded your current quota"}}"#,
+                K::Quota,
+            ),
             (400, "Your credit balance is too low to access the API", K::Quota),
             (302, "", K::Redirect),
             (429, "slow down", K::Overloaded),

@@ -261,13 +261,18 @@ impl Provider {
     }
 
     fn too_large(&self, limit: usize) -> Failure {
-        let message = format!("the answer of {} is longer than {limit} bytes; it was not read on", self.shown());
+        let message =
+            format!("the answer of {} is longer than {limit} bytes; it was not read on", self.shown());
         Failure::new(FailureKind::TooLarge, message)
     }
 
     /// Asks until there is an answer, the tries are used up, or the failure is one that time does not mend. Text is
     /// handed to `writer` as it arrives.
-    pub(super) async fn ask(&self, question: Question<'_>, writer: &mut ScratchpadWriter<'_>) -> Result<Turn, Failure> {
+    pub(super) async fn ask(
+        &self,
+        question: Question<'_>,
+        writer: &mut ScratchpadWriter<'_>,
+    ) -> Result<Turn, Failure> {
         let mut options = ChatOptions::default()
             .with_max_tokens(question.max_output_tokens)
             .with_capture_usage(true)
@@ -284,7 +289,8 @@ impl Provider {
         loop {
             let admission = self.gate.admit().await?;
             writer.begin();
-            let answer = self.once(question.model, question.request.clone(), &options, byte_limit, writer).await;
+            let answer =
+                self.once(question.model, question.request.clone(), &options, byte_limit, writer).await;
             writer.flush().await;
             let failure = match answer {
                 Ok(turn) => {

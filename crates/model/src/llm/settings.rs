@@ -385,30 +385,48 @@ impl LlmConfig {
             })
     }
 
-    /// Everything that runs may name, in words.
-    fn offer_list(&self) -> String {
-        let mut all: Vec<String> = self.named().iter().map(ToString::to_string).collect();
-        all.extend(self.offered.iter().map(ToString::to_string));
-        match all.is_empty() {
-            true => "none".to_owned(),
-            false => all.join(", "),
+    /// What runs may name besides profiles: `provider:model` and `provider:*`, each once.
+    pub(crate) fn offer_names(&self) -> Vec<String> {
+        // Nobody knows what the first model of a server is called.
+        let named = self.named().into_iter().filter(|name| !name.model.is_empty());
+        let mut all: Vec<String> = Vec::new();
+        for name in named.map(ToString::to_string).chain(self.offered.iter().map(ToString::to_string)) {
+            if !all.contains(&name) {
+                all.push(name);
+            }
         }
+        all
+    }
+
+    /// The model that is asked when another one is unavailable.
+    pub(crate) fn fallback_name(&self) -> Option<String> {
+        self.fallback.as_ref().map(ToString::to_string)
     }
 
     /// A problem unless runs may name `model` and its key is there.
     pub(super) fn usable(&self, model: &ModelName) -> Result<(), ModelProblem> {
         if !self.offers(model) {
+            let offered = self.offer_names();
+            let offered = if offered.is_empty() { "none".to_owned() } else { offered.join(", ") };
             let message = format!(
-                "model {model} is not offered here (offered: {}); add it to TREE_AGENT_MODELS where the role services run",
-                self.offer_list()
+                "model {model} is not offered here (offered: {offered}); add it to TREE_AGENT_MODELS where the role \
+                 services run"
             );
             return Err(ModelProblem::new(ModelProblemKind::Unknown, message));
         }
+        self.require_key(model)
+    }
+
+    /// A problem unless the key for `model` is there.
+    pub(super) fn require_key(&self, model: &ModelName) -> Result<(), ModelProblem> {
         match self.missing_key(model.provider) {
             None => Ok(()),
             Some(variable) => Err(ModelProblem::new(
                 ModelProblemKind::KeyMissing,
-                format!("model {model} needs a key; set {variable} where the role services run"),
+                format!(
+                    "models of {} need a key; set {variable} where the role services run",
+                    model.provider
+                ),
             )),
         }
     }

@@ -89,7 +89,10 @@ pub(super) async fn absent(
     for i in candidates {
         let word = terms[i].shown.as_str();
         let args = Map::from_iter([("query".to_owned(), json!(word)), ("limit".to_owned(), json!(1))]);
-        match io.call_tool(SEARCH_DOCUMENTS, args, &format!("to count the documents that mention {word}")).await {
+        match io
+            .call_tool(SEARCH_DOCUMENTS, args, &format!("to count the documents that mention {word}"))
+            .await
+        {
             Ok(found) if found["total"].as_u64() == Some(0) => drop(absent.insert(i)),
             Ok(_) => {}
             Err(ToolError::Budget(_)) => break,

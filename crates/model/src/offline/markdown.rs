@@ -279,7 +279,9 @@ mod tests {
         let body = format!("```\n{}```\n", "a line of code of some length();\n".repeat(40));
         let found = pieces("a.md", &body);
         assert!(found.len() > 3, "{}", found.len());
-        assert!(found.iter().all(|p| p.range.len() <= PASSAGE_BYTES && body[p.range.clone()].ends_with("();")));
+        assert!(
+            found.iter().all(|p| p.range.len() <= PASSAGE_BYTES && body[p.range.clone()].ends_with("();"))
+        );
     }
 
     #[test]

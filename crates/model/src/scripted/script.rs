@@ -6,24 +6,37 @@ use std::str::FromStr;
 use tree_agent_contract::limits;
 use tree_agent_contract::role::{RoleError, RoleErrorKind};
 
-/// What a scripted model does: `scripted`, or `scripted:` and `key=value` pairs separated by commas.
-///
-/// | key | values (default) | meaning |
-/// | --- | --- | --- |
-/// | `fanout` | 1 to 256 (4) | steps of a band |
-/// | `depth` | 0 to 64 (3) | nodes above this depth plan, nodes at it execute |
-/// | `bands` | 1 to 64 (1) | bands of a plan |
-/// | `latency_ms` | 0 to 86400000 (0) | milliseconds that every call takes |
-/// | `result_bytes` | 1 to 262144 (500) | bytes of a result's text; at most 16384 without artifacts |
-/// | `artifacts` | `none`, `json`, `document` (`none`) | where that text stands: in the summary, or in an artifact |
-/// | `notes` | 0 to 10000 (0) | pieces of text (`note 1, `, …) that every call writes while its latency passes |
-/// | `tools` | 0 to 1000 (0) | calls of `list_documents` that every call makes |
-/// | `fail` | `internal`, `rejected`, `overloaded`, `timeout`, `unreachable`, `invalid_output`, `hang`, `garbage` (none; `internal` when another `fail_` key is set) | what the chosen calls do: end with this failure, never answer, or answer against the contract |
-/// | `fail_role` | `plan`, `execute`, `aggregate`, `any` (`execute`) | chooses calls of this role |
-/// | `fail_titles` | texts separated by `\|` (every title) | chooses nodes whose title is one of these; children are titled `s0`, `s1`, … and `s0.s2`, … below them |
-/// | `fail_every` | 1 to 1000000 (1) | chooses one node in so many, by a hash of the title |
-/// | `fail_attempts` | 0 to 1000 (0) | only the first so many attempts fail; 0: all |
-/// | `replan` | 0 or 1 (0) | the root's aggregator asks once for another plan |
+/// The options of a script: key, values with the default, meaning.
+pub const KEYS: &[(&str, &str, &str)] = &[
+    ("fanout", "1 to 256 (4)", "steps of a band"),
+    ("depth", "0 to 64 (3)", "nodes above this depth plan, nodes at it execute"),
+    ("bands", "1 to 64 (1)", "bands of a plan"),
+    ("latency_ms", "0 to 86400000 (0)", "milliseconds that every call takes"),
+    ("result_bytes", "1 to 262144 (500)", "bytes of a result's text; at most 16384 without artifacts"),
+    ("artifacts", "none, json, document (none)", "where that text stands: in the summary, or in an artifact"),
+    (
+        "notes",
+        "0 to 10000 (0)",
+        "pieces of text (note 1, , …) that every call writes while its latency passes",
+    ),
+    ("tools", "0 to 1000 (0)", "calls of list_documents that every call makes"),
+    (
+        "fail",
+        "internal, rejected, overloaded, timeout, unreachable, provider_unreachable, invalid_output, hang, garbage (none; internal when another fail_ key is set)",
+        "what the chosen calls do: end with this failure, never answer, or answer against the contract",
+    ),
+    ("fail_role", "plan, execute, aggregate, any (execute)", "chooses calls of this role"),
+    (
+        "fail_titles",
+        "texts separated by | (every title)",
+        "chooses nodes whose title is one of these; children are titled s0, s1, … and s0.s2, … below them",
+    ),
+    ("fail_every", "1 to 1000000 (1)", "chooses one node in so many, by a hash of the title"),
+    ("fail_attempts", "0 to 1000 (0)", "only the first so many attempts fail; 0: all"),
+    ("replan", "0 or 1 (0)", "the root's aggregator asks once for another plan"),
+];
+
+/// What a scripted model does: `scripted`, or `scripted:` and `key=value` pairs separated by commas. The keys are in [`KEYS`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
     /// Steps of a band.
@@ -173,7 +186,10 @@ impl FromStr for Script {
                 _ => {
                     return Err(wrong(
                         key,
-                        "is unknown; see the table in the documentation of the scripted model",
+                        format!(
+                            "is unknown; known are {}",
+                            KEYS.iter().map(|(key, ..)| *key).collect::<Vec<_>>().join(", ")
+                        ),
                     ));
                 }
             }

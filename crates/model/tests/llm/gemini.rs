@@ -167,5 +167,9 @@ async fn tokens_are_estimated_when_gemini_does_not_say() {
     let provider = Provider::new(vec![Answer::NoUsage(direct().to_string())]).await;
     let outcome = Service::new(&gemini(&provider)).plan(&plan_input("What is it?")).await;
     assert_eq!(outcome.purposes(), ["plan, tokens estimated"]);
-    assert!(outcome.usage[0].input_tokens > 100 && outcome.usage[0].output_tokens > 10, "{:?}", outcome.usage);
+    assert!(
+        outcome.usage[0].input_tokens > 100 && outcome.usage[0].output_tokens > 10,
+        "{:?}",
+        outcome.usage
+    );
 }

@@ -28,7 +28,8 @@ async fn a_name_that_is_a_path_never_reaches_the_provider() {
     let provider = Provider::always(text(&direct())).await;
     let args = LlmArgs { models: "gemini:*,openai:*".into(), ..gemini(&provider) };
     let models = Models::with_language_models("", language(&args)).expect("a model is set");
-    for name in ["gemini:../../x", "gemini:a%2f..%2fb", "gemini:x:countTokens", "openai:a/../b", "gemini:a b"] {
+    for name in ["gemini:../../x", "gemini:a%2f..%2fb", "gemini:x:countTokens", "openai:a/../b", "gemini:a b"]
+    {
         let error = models.resolve(name).map(|_| ()).expect_err(name);
         assert_eq!(error.kind, RoleErrorKind::Rejected, "{name}");
         models.check(name).await.expect_err(name);

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 /// Tags within a line of text; every other tag ends the text before it.
 const INLINE: &[&str] = &[
-    "a", "abbr", "b", "bdi", "bdo", "cite", "code", "del", "dfn", "em", "font", "i", "ins", "kbd", "mark", "q", "s",
-    "samp", "small", "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
+    "a", "abbr", "b", "bdi", "bdo", "cite", "code", "del", "dfn", "em", "font", "i", "ins", "kbd", "mark",
+    "q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
 ];
 /// Elements whose content nobody reads.
 const HIDDEN: &[&str] = &["script", "style", "template"];
@@ -73,8 +73,11 @@ impl Tag {
         let closes = after.starts_with('/');
         let named = after.strip_prefix('/').unwrap_or(after);
         let name: String = named.chars().take_while(char::is_ascii_alphanumeric).collect();
-        name.starts_with(|c: char| c.is_ascii_alphabetic())
-            .then(|| Self { name: name.to_ascii_lowercase(), closes, len: until(">") })
+        name.starts_with(|c: char| c.is_ascii_alphabetic()).then(|| Self {
+            name: name.to_ascii_lowercase(),
+            closes,
+            len: until(">"),
+        })
     }
 
     /// The level of a heading tag.
