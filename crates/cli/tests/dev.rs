@@ -6,6 +6,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tree_agent_proto::v1::ListModelsRequest;
+use tree_agent_proto::v1::model_service_client::ModelServiceClient;
 use tree_agent_testkit::ports::Port;
 
 /// The program, talking to `server`, without settings from outside.
@@ -55,9 +57,14 @@ impl Dev {
     }
 
     fn start_on(address: &str, data_dir: &Path) -> Self {
+        Self::start_with(address, data_dir, &[])
+    }
+
+    fn start_with(address: &str, data_dir: &Path, args: &[&str]) -> Self {
         let mut child = program("")
             .args(["dev", "--listen", address, "-o", "jsonl", "--log", "warn", "--data-dir"])
             .arg(data_dir)
+            .args(args)
             .stdout(Stdio::piped())
             .spawn()
             .expect("the program starts");
@@ -337,10 +344,7 @@ fn a_log_is_verified_archived_and_brought_back() {
     let archives = tempfile::tempdir().unwrap();
     let (dir, folder) = (data.path().to_str().unwrap(), archives.path().to_str().unwrap());
     let model = "scripted:fanout=2,depth=1";
-    let events = run(
-        "",
-        &["run", "--local", "--scripted", "on", "--data-dir", dir, "--model", model, "-o", "jsonl", "why?"],
-    );
+    let events = run("", &["run", "--local", "--data-dir", dir, "--model", model, "-o", "jsonl", "why?"]);
     let id = lines(&succeeded(events))[0]["runId"].as_str().unwrap().to_owned();
     let verified = || {
         let output = succeeded(run("", &["verify", "--all", "--data-dir", dir, "-o", "jsonl"]));
@@ -372,4 +376,27 @@ fn a_log_is_verified_archived_and_brought_back() {
     assert_eq!(code(&refused), 2);
     assert!(stderr(&refused).contains(&id), "{}", stderr(&refused));
     assert_eq!(code(&run("", &["verify", "--all", "--data-dir", "/nowhere/at/all"])), 2);
+}
+
+#[tokio::test]
+async fn models_are_listed_and_the_scripted_one_can_be_switched_off() {
+    let data = tempfile::tempdir().unwrap();
+    let list = async |server: &str| {
+        let mut client = ModelServiceClient::connect(server.to_owned()).await.unwrap();
+        client.list_models(ListModelsRequest {}).await.unwrap().into_inner()
+    };
+    let dev = Dev::start(data.path());
+    let models = list(&dev.server).await;
+    let find = |name: &str| models.models.iter().find(|m| m.name == name).expect(name);
+    assert!(find("offline").usable && find("scripted").usable);
+    assert!(models.scripted_keys.iter().any(|key| key.key == "fanout"));
+    assert_eq!(dev.terminate(), 0);
+
+    let dev = Dev::start_with("127.0.0.1:0", data.path(), &["--scripted", "off"]);
+    let models = list(&dev.server).await;
+    assert!(models.scripted_keys.is_empty() && models.models.iter().all(|m| m.name != "scripted"));
+    let refused = run(&dev.server, &["run", "why?", "--model", "scripted:fanout=2", "--detach"]);
+    assert_eq!(code(&refused), 2, "{}", stderr(&refused));
+    let said = stderr(&refused);
+    assert!(said.contains("model") && said.contains("TREE_AGENT_SCRIPTED=on"), "{said}");
 }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tree_agent_contract::event::{ToolCallRequested, ToolCallResult, UsageRecorded};
 use tree_agent_contract::role::{RoleUpdate, ScratchpadDelta};
+use tree_agent_contract::text::prefix;
 use tree_agent_contract::{Allowance, Timestamp, limits};
 use tree_agent_tools::{ToolError, ToolSet};
 
@@ -150,8 +151,7 @@ fn shown(args: &Map<String, Value>) -> Map<String, Value> {
     fn short(value: &Value) -> Value {
         match value {
             Value::String(text) if text.len() > TEXT_BYTES => {
-                let beginning = &text[..text.floor_char_boundary(TEXT_BYTES)];
-                Value::String(format!("{beginning}… ({} bytes)", text.len()))
+                Value::String(format!("{}… ({} bytes)", prefix(text, TEXT_BYTES), text.len()))
             }
             Value::Array(values) => values.iter().map(short).collect(),
             Value::Object(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), short(v))).collect()),
@@ -167,7 +167,7 @@ fn shown(args: &Map<String, Value>) -> Map<String, Value> {
 
 /// The beginning of a text that stands in an event.
 fn beginning(text: &str) -> String {
-    text[..text.floor_char_boundary(limits::TEXT_BYTES)].to_owned()
+    prefix(text, limits::TEXT_BYTES).to_owned()
 }
 
 #[cfg(test)]

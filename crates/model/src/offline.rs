@@ -95,8 +95,8 @@ fn heading(call: &CallContext) -> String {
 
 /// A note for the scratchpad.
 fn note(markdown: String) -> ScratchpadDraft {
-    let from = markdown.ceil_char_boundary(markdown.len().saturating_sub(limits::TAIL_PREVIEW_BYTES));
-    ScratchpadDraft { tail_preview: markdown[from..].to_owned(), append_markdown: markdown }
+    let tail_preview = text::suffix(&markdown, limits::TAIL_PREVIEW_BYTES).to_owned();
+    ScratchpadDraft { tail_preview, append_markdown: markdown }
 }
 
 /// `text` on one line and at most `max` bytes of it; an ellipsis says that something was cut.

@@ -15,6 +15,7 @@ use tree_agent_contract::role::{
     ExecuteInput, ExecutorOutput, ParentHintDraft, PlanDraft, PlanInput, PlannerMode, PlannerOutput,
     ResultDraft, RoleError, RoleErrorKind, ScratchpadDraft, StepDraft, Synthesis,
 };
+use tree_agent_contract::text::prefix;
 use tree_agent_contract::{HintType, ResultKind, StepId, SuccessAssessment};
 use tree_agent_tools::{LIST_DOCUMENTS, ToolError};
 
@@ -79,7 +80,7 @@ impl Scripted {
         while text.len() < bytes {
             text.push_str(" scripted");
         }
-        text.truncate(text.floor_char_boundary(bytes));
+        text.truncate(prefix(&text, bytes).len());
         text
     }
 

@@ -4,6 +4,7 @@
 //! the model can ask for the rest: within the text of a document, or between the rows of a list.
 
 use serde_json::{Map, Value, json};
+use tree_agent_contract::text::prefix;
 
 use crate::builtin::{LIST_DOCUMENTS, LIST_PROJECTS, READ_DOCUMENT, SEARCH_DOCUMENTS};
 
@@ -113,8 +114,8 @@ fn beginning(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();
     }
-    let to = text.floor_char_boundary(max_bytes);
-    format!("{}\n[…] ({} bytes more; ask for less, or for a later part)", &text[..to], text.len() - to)
+    let shown = prefix(text, max_bytes);
+    format!("{shown}\n[…] ({} bytes more; ask for less, or for a later part)", text.len() - shown.len())
 }
 
 #[cfg(test)]

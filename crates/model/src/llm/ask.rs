@@ -7,6 +7,7 @@ use genai::chat::{ChatMessage, ChatRequest, StopReason, Tool};
 use tree_agent_contract::ModelName;
 use tree_agent_contract::event::UsageRecorded;
 use tree_agent_contract::role::{Action, RoleError, RoleErrorKind};
+use tree_agent_contract::text::prefix;
 
 use super::context::{PromptTrimmer, assemble};
 use super::failure::{Failure, FailureKind};
@@ -205,7 +206,7 @@ impl<'a> Call<'a> {
         }
         if progress.repairs == REPAIRS {
             let what = errors.join("; ");
-            let what = &what[..what.floor_char_boundary(1_000.min(what.len()))];
+            let what = prefix(&what, 1_000);
             let name = ModelName { model: target.model.clone(), ..target.name.clone() };
             let message = format!("{name} gave no usable answer in {} tries: {what}", REPAIRS + 1);
             return Err(RoleError::new(RoleErrorKind::InvalidOutput, target.provider.redact(&message)));

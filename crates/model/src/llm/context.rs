@@ -4,6 +4,7 @@
 mod views;
 
 use tree_agent_contract::role::RoleError;
+use tree_agent_contract::text::{prefix, suffix};
 
 use super::prompt::Prompt;
 use super::tokens;
@@ -53,9 +54,9 @@ impl PromptTrimmer {
         if text.len() <= cap {
             return text.to_owned();
         }
-        let to = text.floor_char_boundary(cap);
-        self.note(what, text.len() - to);
-        if to == 0 { String::new() } else { format!("{} […]", &text[..to]) }
+        let beginning = prefix(text, cap);
+        self.note(what, text.len() - beginning.len());
+        if beginning.is_empty() { String::new() } else { format!("{beginning} […]") }
     }
 
     pub(super) fn scratchpad(&mut self, text: &str) -> String {
@@ -63,9 +64,9 @@ impl PromptTrimmer {
         if text.len() <= self.caps.scratchpad {
             return text.to_owned();
         }
-        let from = text.ceil_char_boundary(text.len() - self.caps.scratchpad);
-        self.note("the oldest text of the scratchpad", from);
-        if from == text.len() { String::new() } else { format!("[…] {}", &text[from..]) }
+        let end = suffix(text, self.caps.scratchpad);
+        self.note("the oldest text of the scratchpad", text.len() - end.len());
+        if end.is_empty() { String::new() } else { format!("[…] {end}") }
     }
 
     pub(super) fn json(&mut self, text: &str) -> String {

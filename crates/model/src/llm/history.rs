@@ -1,6 +1,7 @@
 //! What was said in one call after the prompt, in a form that can still be shortened.
 
 use genai::chat::{ChatMessage, MessageContent, ToolResponse};
+use tree_agent_contract::text::prefix;
 
 use super::toolbox::Outcome;
 
@@ -33,11 +34,11 @@ impl History {
             self.0.pop();
         }
         let text = text.trim();
-        let shown = match text.floor_char_boundary(QUOTED_ANSWER.min(text.len())) {
+        let shown = match prefix(text, QUOTED_ANSWER) {
             // Some providers refuse empty messages.
-            0 => "(nothing)".to_owned(),
-            to if to < text.len() => format!("{} […]", &text[..to]),
-            _ => text.to_owned(),
+            "" => "(nothing)".to_owned(),
+            beginning if beginning.len() < text.len() => format!("{beginning} […]"),
+            whole => whole.to_owned(),
         };
         self.0.push(Entry::Answer(shown, reply));
     }

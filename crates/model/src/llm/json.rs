@@ -2,6 +2,7 @@
 //! breaks in its texts. A cut object is an error and is never completed by guessing.
 
 use serde_json::{Map, Value};
+use tree_agent_contract::text::{one_line, prefix};
 
 /// Maximum of possible beginnings of an object that are tried.
 const TRIED: usize = 32;
@@ -35,8 +36,7 @@ pub(super) fn object(text: &str) -> Result<Map<String, Value>, String> {
         from = end;
     }
     Err(first_error.unwrap_or_else(|| {
-        let beginning: String =
-            text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(160).collect();
+        let beginning = prefix(&one_line(text), 160).to_owned();
         format!("the answer holds no JSON object; it begins with {beginning:?}")
     }))
 }

@@ -15,6 +15,7 @@ use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ServiceTarget};
 use serde_json::Value;
 use tokio::time::timeout;
+use tree_agent_contract::text::{one_line, prefix};
 use tree_agent_contract::{ModelName, ProviderKind};
 
 use super::failure::{Failure, FailureKind, classify, kind_of};
@@ -168,8 +169,7 @@ impl Provider {
                 )
             }
             _ => {
-                let line = body.split_whitespace().collect::<Vec<_>>().join(" ");
-                let quoted = self.redact(&line[..line.floor_char_boundary(QUOTED)]);
+                let quoted = self.redact(prefix(&one_line(body), QUOTED));
                 let variable = self.kind.key_variable();
                 match kind {
                     FailureKind::Quota => {

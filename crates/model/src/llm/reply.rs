@@ -63,8 +63,8 @@ fn scratchpad(notes: &str, shown: bool, outcome: &str) -> ScratchpadDraft {
     } else {
         format!("{}\n\n{outcome}\n", notes.trim_end())
     };
-    let from = markdown.ceil_char_boundary(markdown.len().saturating_sub(limits::TAIL_PREVIEW_BYTES));
-    ScratchpadDraft { tail_preview: markdown[from..].to_owned(), append_markdown: markdown }
+    let tail_preview = text::suffix(&markdown, limits::TAIL_PREVIEW_BYTES).to_owned();
+    ScratchpadDraft { tail_preview, append_markdown: markdown }
 }
 
 /// The beginning of `text`, at most `max` bytes of it: a text that is too long is no reason to ask again.

@@ -4,6 +4,7 @@ use futures::future::join_all;
 use genai::chat::{Tool, ToolCall, ToolResponse};
 use serde_json::{Map, Value};
 use tree_agent_contract::role::{Action, ActionKind};
+use tree_agent_contract::text::prefix;
 use tree_agent_tools::prompt_text;
 
 use super::material::data;
@@ -62,7 +63,7 @@ impl Outcome {
     /// Keeps the beginning of the text.
     pub(super) fn shorten(&mut self, bytes: usize) {
         if self.text.len() > bytes + 40 {
-            self.text.truncate(self.text.floor_char_boundary(bytes));
+            self.text.truncate(prefix(&self.text, bytes).len());
             self.text.push_str("\n[…] (shortened for lack of room)");
         }
     }
@@ -76,8 +77,7 @@ pub(super) async fn run(io: &RoleIo, calls: &[ToolCall], budget: usize) -> Vec<O
 
 async fn one(io: &RoleIo, call: &ToolCall, allowed: bool, budget: usize) -> Outcome {
     let name = call.fn_name.trim();
-    let name =
-        if name.is_empty() { "unnamed" } else { &name[..name.floor_char_boundary(NAME.min(name.len()))] };
+    let name = if name.is_empty() { "unnamed" } else { prefix(name, NAME) };
     let (args, answer) = match arguments(&call.fn_arguments) {
         Err(error) => (Map::new(), Err(error)),
         Ok(args) if !allowed => (

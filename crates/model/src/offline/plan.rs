@@ -9,6 +9,8 @@ use tree_agent_contract::role::{
     PriorStep, RoleError, StepDraft,
 };
 
+use tree_agent_contract::text::suffix;
+
 use super::objective::{Parts, parts};
 use super::rank::{ALONE, Counts, Passage, floor};
 use super::step::{self, Brief};
@@ -369,7 +371,7 @@ fn task(paths: &[String], words: &[&str], named: &[&str], passages: Option<usize
 /// A step id that is the same whenever the same document is named.
 fn slug(path: &str) -> String {
     let name: String = path.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
-    format!("read-{}", &name[name.ceil_char_boundary(name.len().saturating_sub(96))..])
+    format!("read-{}", suffix(&name, 96))
 }
 
 fn delegate(

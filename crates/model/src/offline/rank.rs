@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use tree_agent_contract::DocumentId;
+use tree_agent_contract::text::one_line;
 
 use super::words::{Term, stems};
 
@@ -46,7 +47,7 @@ impl Passage {
 
     /// The text on one line, as it is shown: a line break within a paragraph is a space.
     pub(super) fn shown(&self) -> String {
-        self.text.split_whitespace().collect::<Vec<_>>().join(" ")
+        one_line(&self.text)
     }
 }
 

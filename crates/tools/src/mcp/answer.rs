@@ -3,6 +3,7 @@
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::json;
 use tree_agent_contract::limits::DOCUMENT_BYTES;
+use tree_agent_contract::text::prefix;
 use uuid::Uuid;
 
 use crate::registry::ToolOutput;
@@ -50,9 +51,9 @@ pub(super) async fn bounded(
     if bytes <= limit {
         return ToolOutput { summary: format!("{bytes} bytes of text"), value: json!({ "text": text }) };
     }
-    let shown = text[..text.floor_char_boundary(limit)].to_owned();
+    let shown = prefix(&text, limit).to_owned();
     let mut body = text;
-    body.truncate(body.floor_char_boundary(DOCUMENT_BYTES));
+    body.truncate(prefix(&body, DOCUMENT_BYTES).len());
     let kept = body.len();
     // The same answer again gives the same document.
     let hash = Uuid::new_v5(&Uuid::NAMESPACE_OID, body.as_bytes());

@@ -17,6 +17,7 @@ use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::Notify;
 
 use super::config::TransportConfig;
+use tree_agent_contract::text::{one_line, prefix};
 
 /// Maximum of bytes of one message from a server. A longer one is dropped, and its call runs into its time limit.
 const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
@@ -95,7 +96,7 @@ pub(super) async fn connect(
 pub(super) fn brief(error: &dyn std::error::Error) -> String {
     const BYTES: usize = 400;
     let text = error.to_string();
-    text[..text.floor_char_boundary(BYTES)].lines().collect::<Vec<_>>().join(" ")
+    one_line(prefix(&text, BYTES))
 }
 
 /// Bytes that a child process has written since it last answered a call.

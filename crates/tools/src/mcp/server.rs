@@ -28,6 +28,7 @@ use crate::error::ToolError;
 use crate::registry::{ToolOutput, ToolSpec};
 use crate::schema::Schema;
 use crate::source::{Caller, DocumentSource};
+use tree_agent_contract::text::prefix;
 
 /// Maximum of tools of one server.
 const TOOLS: usize = 128;
@@ -119,7 +120,7 @@ impl Server {
             }
         };
         let failed = |message: String| {
-            let message = message[..message.floor_char_boundary(FAILURE_BYTES)].to_owned();
+            let message = prefix(&message, FAILURE_BYTES).to_owned();
             ToolError::Failed { tool: name.to_owned(), message }
         };
         let result = match answer.map_err(|error| self.broken(error, failed))? {
@@ -301,7 +302,7 @@ impl Server {
             return Err(format!("its schema has {bytes} bytes; at most {SCHEMA_BYTES} are taken"));
         }
         let mut description = tool.description.unwrap_or_default().into_owned();
-        description.truncate(description.floor_char_boundary(DESCRIPTION_BYTES));
+        description.truncate(prefix(&description, DESCRIPTION_BYTES).len());
         let name = names::qualified(&self.config.name, &tool.name);
         let schema = Schema::new(schema).map_err(|why| format!("its schema cannot be used: {why}"))?;
         let spec = Arc::new(ToolSpec::new(name, description, schema));

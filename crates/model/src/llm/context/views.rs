@@ -4,6 +4,7 @@ use serde::Serialize;
 use tree_agent_contract::role::{
     AggregateInput, ArtifactRef, CallContext, ChildOutcome, ExecuteInput, PlanInput, RoleError,
 };
+use tree_agent_contract::text::one_line;
 
 use super::super::prompt::{Prompt, Template, render};
 use super::PromptTrimmer;
@@ -126,6 +127,7 @@ impl Child {
         let payload = result.and_then(|r| r.json_payload.as_ref());
         let json = payload.and_then(|p| serde_json::to_string(p).ok()).unwrap_or_default();
         Self {
+            // Titles come from models too: on one line they cannot pass for a section of the prompt.
             title: one_line(&child.title),
             status: child.status.as_str(),
             partial: child.partial,
@@ -156,11 +158,6 @@ impl Artifact {
             snippet: trimmer.snippet(artifact.snippet.as_deref().unwrap_or_default()),
         }
     }
-}
-
-/// Titles come from models too: on one line they cannot pass for a section of the prompt.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[derive(Serialize)]
