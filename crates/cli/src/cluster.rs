@@ -22,6 +22,7 @@ use tree_agent_runtime::config::{Problems, RoleUrls};
 use tree_agent_runtime::credentials::TokenArgs;
 use tree_agent_runtime::listen::bind;
 use tree_agent_runtime::role_token::RoleToken;
+use tree_agent_runtime::server::{ServerArgs, ServerConfig};
 use tree_agent_store::Store;
 use tree_agent_store::embedded::EmbeddedStore;
 
@@ -62,10 +63,11 @@ impl Embedded {
     }
 }
 
-/// Who may call the gateway of an embedded cluster, and how its own roles call it.
+/// Who may call the gateway of an embedded cluster and how, and how its own roles call it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Access {
     pub(crate) auth: AuthArgs,
+    pub(crate) server: ServerArgs,
     pub(crate) connector: Connector,
 }
 
@@ -113,6 +115,7 @@ impl Cluster {
         };
         let role = role.check(&mut problems);
         let auth = access.auth.check(&mut problems);
+        let gateway_server = ServerConfig { drain: DRAIN, ..access.server.check(&mut problems) };
         if auth.is_some() && access.connector.credentials().is_none() {
             let text = "is not set, and TREE_AGENT_TOKEN neither; the roles of this process read documents through its \
                 gateway, which asks for tokens, so they need one of their own";
@@ -151,20 +154,17 @@ impl Cluster {
             role_token: role_token.clone(),
             driver: DriverConfig::new(format!("embedded-{}", std::process::id())),
             peers: roles.clone(),
-            drain: DRAIN,
-            metrics: None,
+            server: role_server(),
         };
         let executor_role = RoleConfig { servers, ..role.clone() };
         let executor_config = tree_agent_executor::Config {
             role: executor_role,
             role_token: role_token.clone(),
-            drain: DRAIN,
-            metrics: None,
+            server: role_server(),
         };
-        let aggregator_config =
-            tree_agent_aggregator::Config { role, role_token, drain: DRAIN, metrics: None };
+        let aggregator_config = tree_agent_aggregator::Config { role, role_token, server: role_server() };
         let gateway_config =
-            tree_agent_event_gateway::Config { drain: DRAIN, roles, auth, ..Default::default() };
+            tree_agent_event_gateway::Config { server: gateway_server, roles, auth, ..Default::default() };
 
         let shutdown = CancellationToken::new();
         let mut services = JoinSet::new();
@@ -214,6 +214,11 @@ impl Cluster {
             }
         }
     }
+}
+
+/// The port of a role: reached from this process only, so the defaults do.
+fn role_server() -> ServerConfig {
+    ServerConfig { drain: DRAIN, ..ServerConfig::default() }
 }
 
 async fn role_listener() -> Result<(TcpListener, Vec<Uri>), CliError> {

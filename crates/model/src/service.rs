@@ -3,7 +3,6 @@
 //! They are stateless and know nothing of the database. A call streams updates and ends with one output or a typed
 //! error, and dropping the stream cancels the work.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -16,7 +15,7 @@ use tree_agent_proto::internal::v1::executor_service_server::ExecutorService;
 use tree_agent_proto::internal::v1::planner_service_server::PlannerService;
 use tree_agent_runtime::Server;
 use tree_agent_runtime::role_token::RoleToken;
-use tree_agent_runtime::server::ServeError;
+use tree_agent_runtime::server::{ServeError, ServerConfig};
 
 use crate::config::RoleConfig;
 use crate::serve::{CallStream, RoleServer};
@@ -50,10 +49,8 @@ pub struct ServiceConfig {
     pub role: RoleConfig,
     /// What callers must show.
     pub role_token: RoleToken,
-    /// How long calls in flight get to end after shutdown.
-    pub drain: Duration,
-    /// Where metrics are served; `None` for beside the calls.
-    pub metrics: Option<SocketAddr>,
+    /// Its port.
+    pub server: ServerConfig,
 }
 
 /// Why a role service could not run.
@@ -76,9 +73,9 @@ impl ServiceConfig {
         listener: TcpListener,
         shutdown: CancellationToken,
     ) -> Result<(), ServiceError> {
-        let server = self.role.server()?;
-        let routes = role(server.clone()).metrics_at(self.metrics);
-        Ok(server.serve(routes, self.role_token, self.drain, listener, shutdown).await?)
+        let (server, drain) = (self.role.server()?, self.server.drain);
+        let routes = role(server.clone()).config(self.server);
+        Ok(server.serve(routes, self.role_token, drain, listener, shutdown).await?)
     }
 }
 

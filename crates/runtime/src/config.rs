@@ -12,6 +12,7 @@ use std::time::Duration;
 use tree_agent_security::{SharedSecrets, private_files};
 
 use crate::channel::{Connector, is_server_url};
+use crate::server::{ServerArgs, ServerConfig};
 use crate::telemetry::LogFormat;
 
 /// Where to listen, and how long to drain.
@@ -26,6 +27,9 @@ pub struct ListenArgs {
     /// Seconds that open calls get to end after SIGTERM.
     #[arg(long, env = "TREE_AGENT_DRAIN_SECONDS", value_name = "SECONDS", default_value = "10")]
     pub drain_seconds: String,
+    /// Who may connect, and how much a client may hold.
+    #[command(flatten)]
+    pub server: ServerArgs,
 }
 
 impl ListenArgs {
@@ -40,14 +44,20 @@ impl ListenArgs {
         }
     }
 
+    /// Everything that can be set for the port, checked.
+    pub fn server(&self, problems: &mut Problems) -> ServerConfig {
+        let (drain, metrics) = (self.drain(problems), self.metrics(problems));
+        ServerConfig { drain, metrics, ..self.server.check(problems) }
+    }
+
     /// Where metrics are served; `None` for beside the calls.
-    pub fn metrics(&self, problems: &mut Problems) -> Option<SocketAddr> {
+    fn metrics(&self, problems: &mut Problems) -> Option<SocketAddr> {
         let text = self.metrics_listen.as_deref().filter(|text| !text.trim().is_empty())?;
         problems.parse("TREE_AGENT_METRICS_LISTEN", text, "an address and port such as 127.0.0.1:9400")
     }
 
     /// How long open calls get to end.
-    pub fn drain(&self, problems: &mut Problems) -> Duration {
+    fn drain(&self, problems: &mut Problems) -> Duration {
         problems.seconds("TREE_AGENT_DRAIN_SECONDS", &self.drain_seconds, 0..=3_600)
     }
 }
@@ -313,10 +323,10 @@ mod tests {
             listen: Some("nowhere".into()),
             metrics_listen: Some("9400".into()),
             drain_seconds: "-1".into(),
+            server: ServerArgs::default(),
         };
         listen.address(7400, &mut problems);
-        listen.metrics(&mut problems);
-        listen.drain(&mut problems);
+        listen.server(&mut problems);
         LogArgs { filter: "info".into(), log_format: "xml".into() }.format(&mut problems);
         problems.required("TREE_AGENT_DATABASE_URL", None, "for example postgres://localhost/tree_agent");
         problems.urls("TREE_AGENT_EXECUTORS", "http://a:1, ftp://b");
@@ -336,9 +346,14 @@ mod tests {
     #[test]
     fn good_values_are_taken() {
         let mut problems = Problems::default();
-        let listen = ListenArgs { listen: None, metrics_listen: None, drain_seconds: "3".into() };
+        let listen = ListenArgs {
+            listen: None,
+            metrics_listen: None,
+            drain_seconds: "3".into(),
+            server: ServerArgs::default(),
+        };
         assert_eq!(listen.address(7400, &mut problems).port(), 7400);
-        assert_eq!(listen.drain(&mut problems), Duration::from_secs(3));
+        assert_eq!(listen.server(&mut problems).drain, Duration::from_secs(3));
         assert_eq!(problems.urls("X", "http://a:1,https://b:2").len(), 2);
         problems.finish().unwrap();
     }

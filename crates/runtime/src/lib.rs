@@ -1,6 +1,6 @@
 //! What every service starts with: configuration, telemetry, health, reflection, shutdown.
 //!
-//! A service's `main` is: parse its arguments, [`start::begin`] (checks them all and starts [`telemetry`]), listen,
+//! A service's `main` is: parse its arguments, [`start::configure`] (checks them all and starts [`telemetry`]), listen,
 //! connect to what it needs ([`server::while_starting`] with [`retry`]), and hand everything to the library's `serve`, which ends in [`Server::serve`](server::Server::serve).
 
 pub mod channel;
@@ -8,6 +8,7 @@ pub mod config;
 pub mod credentials;
 pub mod errors;
 mod former_path;
+mod health;
 pub mod listen;
 pub mod metrics;
 pub mod readiness;

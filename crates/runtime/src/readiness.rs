@@ -6,7 +6,9 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::Mutex;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
-use tonic_health::server::{HealthReporter, HealthService};
+use tonic_health::server::HealthReporter;
+
+use crate::health::BoundedHealth;
 
 /// What `grpc.health.v1` answers. The overall status (service "") is SERVING while every required dependency is
 /// green and the service does not drain; each dependency is a service name of its own. Clones share state.
@@ -96,18 +98,21 @@ impl Readiness {
 
     /// The `grpc.health.v1` service.
     pub fn service(&self) -> HealthServer<impl Health> {
-        HealthServer::new(HealthService::from_health_reporter(self.reporter.clone()))
+        HealthServer::new(BoundedHealth::new(self.reporter.clone()))
     }
 
     async fn report(&self, state: &State) {
         let greens = state.dependencies.iter().map(|(name, d)| (*name, d.reason.is_none()));
-        let levels = greens.chain([("", state.reason().is_none())]).collect();
-        *self.levels.lock().unwrap_or_else(PoisonError::into_inner) = levels;
-        let serving = |ok| if ok { ServingStatus::Serving } else { ServingStatus::NotServing };
-        for (name, dependency) in &state.dependencies {
-            self.reporter.set_service_status(name, serving(dependency.reason.is_none())).await;
+        let levels: BTreeMap<_, _> = greens.chain([("", state.reason().is_none())]).collect();
+        let before = std::mem::replace(
+            &mut *self.levels.lock().unwrap_or_else(PoisonError::into_inner),
+            levels.clone(),
+        );
+        // Dependencies are checked every second or two; watchers are woken for changes only.
+        for (name, green) in levels.into_iter().filter(|(name, green)| before.get(name) != Some(green)) {
+            let status = if green { ServingStatus::Serving } else { ServingStatus::NotServing };
+            self.reporter.set_service_status(name, status).await;
         }
-        self.reporter.set_service_status("", serving(state.reason().is_none())).await;
     }
 }
 

@@ -1,62 +1,145 @@
-//! What happens round every request, once: a span, one log line when it ends, a request id, and error details
-//! on errors that the gRPC library made by itself.
+//! What happens around every request, once: it is admitted or refused, has a span and a request id, may take as long as its
+//! caller allows, and leaves one log line; errors that the gRPC library made by itself get error details.
 
+use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use http::{HeaderMap, HeaderValue, Request, Response};
+use axum::response::IntoResponse;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request};
 use http_body::{Body as _, Frame, SizeHint};
 use tonic::body::Body;
+use tonic::codegen::{Bytes, StdError};
 use tonic::{Code, Status};
-use tower::{Layer, Service};
+use tower::Service;
 use tracing::{Instrument, Span};
 use tree_agent_contract::FieldError;
 
+use crate::server::bodies::Bodies;
+use crate::server::connection::{Activity, OpenRequest};
+use crate::server::hosts::HostError;
+use crate::server::{Hosts, Origins};
 use crate::{errors, telemetry};
 
 /// Metadata key of the request id. A client may choose it; the answer repeats it.
 pub const REQUEST_ID: &str = "x-request-id";
 
-/// Wraps a service; see the module.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RequestLayer;
+/// Which requests a port admits.
+#[derive(Debug)]
+pub(crate) struct RequestPolicy {
+    pub(crate) hosts: Hosts,
+    pub(crate) origins: Origins,
+    pub(crate) bodies: Bodies,
+}
 
-impl<S> Layer<S> for RequestLayer {
-    type Service = RequestService<S>;
-    fn layer(&self, inner: S) -> Self::Service {
-        RequestService(inner)
+/// Why a request is not admitted.
+#[derive(Debug)]
+enum Refusal {
+    Host(HostError),
+    Origin,
+}
+
+impl RequestPolicy {
+    fn admit(&self, parts: &request::Parts) -> Result<(), Refusal> {
+        let host = self.hosts.check(parts).map_err(Refusal::Host)?;
+        if self.origins.check(&parts.headers, &host) { Ok(()) } else { Err(Refusal::Origin) }
     }
 }
 
-/// What [`RequestLayer`] makes.
-#[derive(Clone, Debug)]
-pub struct RequestService<S>(S);
+impl Refusal {
+    /// The answer: a plain one, whose text gRPC clients find where they look for it.
+    fn answer(self, headers: &HeaderMap) -> Response<Body> {
+        let (code, reason, text) = match self {
+            Self::Host(HostError::Malformed) => {
+                (StatusCode::BAD_REQUEST, "HOST_MALFORMED", "the request does not name one host".to_owned())
+            }
+            Self::Host(HostError::Unknown(host)) => {
+                let text =
+                    format!("this server is not called {host}; if it should be, add it to TREE_AGENT_HOSTS");
+                (StatusCode::MISDIRECTED_REQUEST, "HOST_UNKNOWN", text)
+            }
+            Self::Origin => {
+                let text = "pages of this origin may not call here; to allow it, add it to TREE_AGENT_ALLOWED_ORIGINS";
+                (StatusCode::FORBIDDEN, "ORIGIN_NOT_ALLOWED", text.to_owned())
+            }
+        };
+        let mut response = if is_grpc(headers) {
+            errors::status(Code::PermissionDenied, reason, text).into_http()
+        } else {
+            ([(header::X_CONTENT_TYPE_OPTIONS, "nosniff")], text + "\n").into_response().map(Body::new)
+        };
+        *response.status_mut() = code;
+        response
+    }
+}
 
-impl<S> Service<Request<Body>> for RequestService<S>
+/// Wraps the routes of a port for one connection; see the module.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestService<S> {
+    inner: S,
+    policy: Arc<RequestPolicy>,
+    activity: Arc<Activity>,
+}
+
+impl<S> RequestService<S> {
+    pub(crate) const fn new(inner: S, policy: Arc<RequestPolicy>, activity: Arc<Activity>) -> Self {
+        Self { inner, policy, activity }
+    }
+}
+
+impl<S, B> Service<Request<B>> for RequestService<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>>,
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
     S::Future: Send + 'static,
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<StdError>,
 {
     type Response = Response<Body>;
-    type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.0.poll_ready(cx)
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, request: Request<B>) -> Self::Future {
         let id = request_id(request.headers());
         let method = request.uri().path().to_owned();
         let span = tracing::info_span!("request", method, request_id = id.to_str().unwrap_or_default());
-        telemetry::adopt(&span, request.headers());
-        let record = Record { method, started: Instant::now(), span: span.clone(), code: None };
-        let answer = span.in_scope(|| self.0.call(request));
+        telemetry::set_remote_parent(&span, request.headers());
+        let (started, open) = (Instant::now(), self.activity.begin());
+        let record = Record { method, started, span: span.clone(), code: None, _open: open };
+        let (parts, body) = request.into_parts();
+        if let Err(refusal) = self.policy.admit(&parts) {
+            let response = refusal.answer(&parts.headers);
+            return Box::pin(async move {
+                let mut response = observe(response, record, Code::PermissionDenied);
+                response.headers_mut().insert(REQUEST_ID, id);
+                Ok(response)
+            });
+        }
+        let timeout = grpc_timeout(&parts.headers);
+        let (body, reservation) = if body.is_end_stream() {
+            (Body::empty(), None)
+        } else {
+            let (body, reservation) = self.policy.bodies.receive(body);
+            (Body::new(body), Some(reservation))
+        };
+        let answer = span.in_scope(|| self.inner.call(Request::from_parts(parts, body)));
         Box::pin(async move {
-            let mut response = answer.instrument(span).await?;
+            let answer = answer.instrument(span);
+            let Ok(mut response) = match timeout {
+                None => answer.await,
+                Some(timeout) => {
+                    tokio::time::timeout(timeout, answer).await.unwrap_or_else(|_| Ok(timed_out()))
+                }
+            };
+            drop(reservation);
             response.headers_mut().insert(REQUEST_ID, id);
-            Ok(observe(response, record))
+            let code = if response.status().is_server_error() { Code::Internal } else { Code::Ok };
+            Ok(observe(response, record, code))
         })
     }
 }
@@ -69,14 +152,39 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
     }
 }
 
+/// How long the caller of a gRPC method waits for its answer; `None` when it does not say, or not in gRPC's words.
+fn grpc_timeout(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if digits.len() > 8 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let value: u64 = digits.parse().ok()?;
+    match unit {
+        "H" => Some(Duration::from_secs(value * 3_600)),
+        "M" => Some(Duration::from_secs(value * 60)),
+        "S" => Some(Duration::from_secs(value)),
+        "m" => Some(Duration::from_millis(value)),
+        "u" => Some(Duration::from_micros(value)),
+        "n" => Some(Duration::from_nanos(value)),
+        _ => None,
+    }
+}
+
+fn timed_out() -> Response<Body> {
+    let text = "the call took longer than its deadline";
+    errors::status(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", text).into_http()
+}
+
 /// Reads the outcome from the headers, or from the trailers once the body has ended.
-fn observe(response: Response<Body>, mut record: Record) -> Response<Body> {
+/// `otherwise` is the outcome of an answer that is not gRPC.
+fn observe(response: Response<Body>, mut record: Record, otherwise: Code) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
     if let Some(status) = Status::from_header_map(&parts.headers) {
         record.code = Some(status.code());
-        explain(&mut parts.headers, status);
-    } else if !parts.headers.get(http::header::CONTENT_TYPE).is_some_and(is_grpc) {
-        record.code = Some(if parts.status.is_server_error() { Code::Internal } else { Code::Ok });
+        add_error_info(&mut parts.headers, status);
+    } else if !is_grpc(&parts.headers) {
+        record.code = Some(otherwise);
     }
     if body.is_end_stream() {
         return Response::from_parts(parts, body);
@@ -84,12 +192,13 @@ fn observe(response: Response<Body>, mut record: Record) -> Response<Body> {
     Response::from_parts(parts, Body::new(Observed { body, record }))
 }
 
-fn is_grpc(content_type: &HeaderValue) -> bool {
-    content_type.as_bytes().starts_with(b"application/grpc")
+/// Whether the content type is that of gRPC or gRPC-web.
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"application/grpc"))
 }
 
 /// Adds an `ErrorInfo` to an error without details, such as one for an unknown method or an oversized message.
-fn explain(headers: &mut HeaderMap, status: Status) {
+fn add_error_info(headers: &mut HeaderMap, status: Status) {
     if status.code() == Code::Ok || !status.details().is_empty() {
         return;
     }
@@ -142,6 +251,8 @@ struct Record {
     span: Span,
     /// None while unknown: a stream that ends so was dropped by its client or cut.
     code: Option<Code>,
+    /// Its connection is not idle before.
+    _open: OpenRequest,
 }
 
 impl Drop for Record {
@@ -165,7 +276,7 @@ struct Observed {
 }
 
 impl http_body::Body for Observed {
-    type Data = tonic::codegen::Bytes;
+    type Data = Bytes;
     type Error = Status;
 
     fn poll_frame(
@@ -196,5 +307,29 @@ impl http_body::Body for Observed {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_read_as_grpc_writes_it() {
+        let read = |text: &'static str| {
+            grpc_timeout(&HeaderMap::from_iter([(
+                http::HeaderName::from_static("grpc-timeout"),
+                HeaderValue::from_static(text),
+            )]))
+        };
+        assert_eq!(read("2H"), Some(Duration::from_secs(7_200)));
+        assert_eq!(read("3M"), Some(Duration::from_secs(180)));
+        assert_eq!(read("99999999S"), Some(Duration::from_secs(99_999_999)));
+        assert_eq!(read("5m"), Some(Duration::from_millis(5)));
+        assert_eq!(read("5u"), Some(Duration::from_micros(5)));
+        assert_eq!(read("5n"), Some(Duration::from_nanos(5)));
+        for bad in ["", "S", "5", "5s", "-5S", "100000000S", "5 S"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
     }
 }

@@ -1,44 +1,104 @@
 //! One gRPC server: what every service's port has in common.
+//!
+//! `accept` lets connections in, `connection` serves one, [`crate::request`] admits and observes each request (`hosts`,
+//! `origins`), and `bodies` bounds what it sends.
+
+mod accept;
+mod args;
+pub(crate) mod bodies;
+pub(crate) mod connection;
+pub(crate) mod hosts;
+pub(crate) mod origins;
 
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::response::IntoResponse;
 use http::Request;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio_stream::StreamExt;
-use tokio_stream::wrappers::TcpListenerStream;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 use tonic::Code;
 use tonic::body::Body;
 use tonic::server::NamedService;
 use tonic::service::Routes;
-use tonic::transport::server::{Connected, TcpConnectInfo};
 use tower::Service;
 
+use self::accept::Slots;
+use self::bodies::Bodies;
+use self::connection::Port;
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
-use crate::request::RequestLayer;
+use crate::request::{RequestPolicy, is_grpc};
 use crate::{errors, former_path, listen};
+
+pub use accept::Proxies;
+pub use args::ServerArgs;
+pub use bodies::BodyLimits;
+pub use hosts::Hosts;
+pub use origins::Origins;
 
 /// How long open calls get to end when nothing else was configured.
 pub const DRAIN: Duration = Duration::from_secs(10);
-/// Room for what a client sends on one stream, and on a whole connection: a slow stream must not starve others.
-const STREAM_WINDOW: u32 = 1024 * 1024;
-const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 
-/// What a client's connection may do.
-#[derive(Clone, Copy, Debug)]
-pub struct Connections {
-    /// Streams that it may have open; a client waits with further ones. Default 4,096.
+/// Everything that can be set for a port.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// How long open calls get to end after shutdown. Default [`DRAIN`].
+    pub drain: Duration,
+    /// Where metrics are served; `None` for beside the calls.
+    pub metrics: Option<SocketAddr>,
+    /// The names under which the server may be called, besides IP addresses and loopback names.
+    pub hosts: Hosts,
+    /// Which web pages, besides the server's own, may call from a browser.
+    pub origins: Origins,
+    /// What clients' connections may do.
+    pub connections: ConnectionLimits,
+    /// What request bodies may take.
+    pub bodies: BodyLimits,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            drain: DRAIN,
+            metrics: None,
+            hosts: Hosts::default(),
+            origins: Origins::default(),
+            connections: ConnectionLimits::default(),
+            bodies: BodyLimits::default(),
+        }
+    }
+}
+
+impl ServerConfig {
+    fn policy(&self) -> Arc<RequestPolicy> {
+        let bodies = Bodies::new(self.bodies);
+        Arc::new(RequestPolicy { hosts: self.hosts.clone(), origins: self.origins.clone(), bodies })
+    }
+}
+
+/// What clients' connections may do.
+#[derive(Clone, Debug)]
+pub struct ConnectionLimits {
+    /// Connections that may be open; further clients wait. Default 10,000, and never more than three quarters of the files
+    /// that the process may have open.
+    pub total: usize,
+    /// Connections that one address may have open; further ones are closed at once. Loopback and `proxies` have no such
+    /// limit. Default 256.
+    pub per_address: usize,
+    /// Addresses that stand for many clients.
+    pub proxies: Proxies,
+    /// Streams that a connection may have open; a client waits with further ones. Default 4,096.
     pub streams: u32,
+    /// How long a new connection may take to send the head of its first request. Default 10 s.
+    pub first_request: Duration,
+    /// How long a connection stays without an open request, and how long a client may take nothing of what waits for it
+    /// on the connection. Default 300 s.
+    pub idle: Duration,
     /// Silence after which it is pinged. Default 30 s.
     pub keep_alive: Duration,
     /// How long the answer to a ping may take before the connection is cut, and with it every stream of a client that
@@ -46,10 +106,15 @@ pub struct Connections {
     pub keep_alive_timeout: Duration,
 }
 
-impl Default for Connections {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
+            total: 10_000,
+            per_address: 256,
+            proxies: Proxies::default(),
             streams: 4_096,
+            first_request: Duration::from_secs(10),
+            idle: Duration::from_secs(300),
             keep_alive: Duration::from_secs(30),
             keep_alive_timeout: Duration::from_secs(20),
         }
@@ -73,9 +138,6 @@ pub const MESSAGE_BYTES: usize = tree_agent_contract::limits::MESSAGE_BYTES;
 /// Why a server stopped by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The transport failed.
-    #[error("the server stopped")]
-    Transport(#[from] tonic::transport::Error),
     /// The API's own descriptors cannot be served.
     #[error("reflection cannot be served")]
     Reflection(#[from] tonic_reflection::server::Error),
@@ -88,14 +150,12 @@ pub enum ServeError {
 }
 
 /// A server in the making. It adds `grpc.health.v1`, reflection v1 and v1alpha, `GET /metrics`, one log line per
-/// request, keep-alive and a bounded drain to the services that are added.
+/// request, keep-alive, the limits of [`ServerConfig`] and a bounded drain to the services that are added.
 pub struct Server {
     routes: Routes,
     readiness: Readiness,
-    drain: Duration,
-    connections: Connections,
+    config: ServerConfig,
     metrics: Metrics,
-    metrics_at: Option<SocketAddr>,
 }
 
 impl Server {
@@ -105,9 +165,7 @@ impl Server {
             routes: Routes::default(),
             metrics: Metrics::new(&readiness),
             readiness,
-            drain: DRAIN,
-            connections: Connections::default(),
-            metrics_at: None,
+            config: ServerConfig::default(),
         }
     }
 
@@ -135,17 +193,17 @@ impl Server {
         self
     }
 
-    /// How long open calls get to end after shutdown, instead of [`DRAIN`].
+    /// Other settings than the defaults.
     #[must_use]
-    pub fn drain(mut self, drain: Duration) -> Self {
-        self.drain = drain;
+    pub fn config(mut self, config: ServerConfig) -> Self {
+        self.config = config;
         self
     }
 
-    /// Other limits for connections than the defaults.
+    /// How long open calls get to end after shutdown.
     #[must_use]
-    pub fn connections(mut self, connections: Connections) -> Self {
-        self.connections = connections;
+    pub fn drain(mut self, drain: Duration) -> Self {
+        self.config.drain = drain;
         self
     }
 
@@ -153,13 +211,6 @@ impl Server {
     #[must_use]
     pub fn measure(mut self, add: impl FnOnce(&mut Metrics)) -> Self {
         add(&mut self.metrics);
-        self
-    }
-
-    /// Serves metrics at an address of their own, not beside the calls: for a port that everybody reaches.
-    #[must_use]
-    pub fn metrics_at(mut self, address: Option<SocketAddr>) -> Self {
-        self.metrics_at = address;
         self
     }
 
@@ -176,46 +227,45 @@ impl Server {
         shutdown: CancellationToken,
         wrap: impl FnOnce(Routes) -> Routes,
     ) -> Result<(), ServeError> {
+        let Self { routes, readiness, config, mut metrics } = self;
         let reflection = || {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(tree_agent_proto::DESCRIPTORS)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         };
-        let routes = self
-            .routes
-            .add_service(self.readiness.service())
+        let routes = routes
+            .add_service(readiness.service())
             .add_service(reflection().build_v1()?)
             .add_service(reflection().build_v1alpha()?);
-        let metrics = Arc::new(self.metrics).router();
-        let (routes, apart) = match self.metrics_at {
+        let (policy, limits) = (config.policy(), config.connections);
+        let slots = || Slots::new(limits.total, limits.per_address, limits.proxies.clone());
+        let counted = slots();
+        measure(&mut metrics, &counted, &policy.bodies);
+        let metrics = Arc::new(metrics).router();
+        let (routes, apart) = match config.metrics {
             None => (Routes::from(metrics.merge(wrap(routes).into_axum_router())), None),
-            Some(address) => (wrap(routes), Some((listen::bind(address).await?, metrics))),
-        };
-        let scraped = async {
-            match apart {
-                Some((listener, metrics)) => axum::serve(listener, metrics).await,
-                None => std::future::pending().await,
-            }
+            Some(address) => (wrap(routes), Some((listen::bind(address).await?, Routes::from(metrics)))),
         };
         let cut = CancellationToken::new();
-        let connection_cut = cut.clone();
-        let incoming = TcpListenerStream::new(listener).map(move |stream| {
-            let stream = stream?;
-            stream.set_nodelay(true)?;
-            Ok::<_, io::Error>(Connection { stream, cut: Box::pin(connection_cut.clone().cancelled_owned()) })
-        });
-        let stop = shutdown.clone();
-        let server = tonic::transport::Server::builder()
-            .accept_http1(true)
-            .max_concurrent_streams(self.connections.streams)
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .http2_keepalive_interval(Some(self.connections.keep_alive))
-            .http2_keepalive_timeout(Some(self.connections.keep_alive_timeout))
-            .layer(RequestLayer)
-            .serve_with_incoming_shutdown(routes.prepare(), incoming, stop.cancelled_owned());
-        let (readiness, drain) = (self.readiness, self.drain);
-        let end = async move {
+        let port = |routes: Routes, slots, stop| {
+            let (policy, limits) = (policy.clone(), limits.clone());
+            Arc::new(Port::new(routes.prepare(), policy, limits, slots, stop, cut.clone()))
+        };
+        // Metrics stay readable while calls drain.
+        let _ends_with_us = cut.clone().drop_guard();
+        if let Some((listener, routes)) = apart {
+            let port = port(routes, slots(), cut.clone());
+            tokio::spawn(async move { port.accept(&listener).await });
+        }
+        let port = port(routes, counted, shutdown.clone());
+        let drained = async {
+            port.accept(&listener).await;
+            // Clients that come now are refused at once, and try another replica.
+            drop(listener);
+            port.closed().await;
+        };
+        let drain = config.drain;
+        let end = async {
             shutdown.cancelled().await;
             readiness.drain().await;
             tokio::time::sleep(drain).await;
@@ -228,11 +278,31 @@ impl Server {
             std::future::pending::<Infallible>().await
         };
         tokio::select! {
-            outcome = server => outcome.map_err(ServeError::from),
+            () = drained => Ok(()),
             never = end => match never {},
-            failed = scraped => failed.map_err(ServeError::from),
         }
     }
+}
+
+/// Adds what a port counts.
+fn measure(metrics: &mut Metrics, slots: &Slots, bodies: &Bodies) {
+    let (open, refused) = (slots.clone(), slots.clone());
+    metrics
+        .gauge("tree_agent_connections", "Connections of clients that are open", move || open.open() as f64);
+    metrics.counter(
+        "tree_agent_connections_refused",
+        "Connections closed at once because their address had too many",
+        move || refused.refused() as f64,
+    );
+    let (held, refused) = (bodies.clone(), bodies.clone());
+    metrics.gauge("tree_agent_request_body_bytes", "Bytes of request bodies that are held", move || {
+        held.held() as f64
+    });
+    metrics.counter(
+        "tree_agent_request_bodies_refused",
+        "Request bodies refused because they were too long, too slow or too many",
+        move || refused.refused() as f64,
+    );
 }
 
 /// Serves health (red, with the reasons that `connecting` sets in `readiness`) on `listener` while `connecting`
@@ -240,108 +310,33 @@ impl Server {
 /// `shutdown` came first.
 pub async fn while_starting<T>(
     listener: TcpListener,
+    config: &ServerConfig,
     readiness: &Readiness,
     shutdown: &CancellationToken,
     connecting: impl Future<Output = T>,
-) -> Result<Option<(TcpListener, T)>, ServeError> {
-    let listener = listener.into_std()?;
-    let early = TcpListener::from_std(listener.try_clone()?)?;
+) -> Option<(TcpListener, T)> {
     let routes = axum::Router::new().fallback(starting);
-    let health = Routes::from(routes).add_service(readiness.service());
+    let routes = Routes::from(routes).add_service(readiness.service()).prepare();
+    // Connections that are made now are closed when the service itself begins: clients connect again.
     let stop = CancellationToken::new();
-    let stopped = stop.clone();
-    let cut = stop.clone();
-    // A connection that is made now is closed when the service itself begins: clients connect again.
-    let incoming = TcpListenerStream::new(early).map(move |stream| {
-        Ok::<_, io::Error>(Connection { stream: stream?, cut: Box::pin(cut.clone().cancelled_owned()) })
-    });
-    let server = tonic::transport::Server::builder().accept_http1(true).layer(RequestLayer);
-    let server = server.serve_with_incoming_shutdown(health, incoming, stopped.cancelled_owned());
+    let limits = config.connections.clone();
+    let slots = Slots::new(limits.total, limits.per_address, limits.proxies.clone());
+    let port = Arc::new(Port::new(routes, config.policy(), limits, slots, stop.clone(), stop.clone()));
     let connecting = async {
-        let made = tokio::select! {
-            made = connecting => Some(made),
-            () = shutdown.cancelled() => None,
-        };
+        let made = shutdown.run_until_cancelled(connecting).await;
         stop.cancel();
         made
     };
-    let (served, made) = tokio::join!(server, connecting);
-    served?;
-    Ok(match made {
-        Some(made) => Some((TcpListener::from_std(listener)?, made)),
-        None => None,
-    })
+    let ((), made) = tokio::join!(port.accept(&listener), connecting);
+    port.closed().await;
+    Some((listener, made?))
 }
 
 /// The answer to every call but health while a service starts; a browser gets a plain 503.
 async fn starting(headers: http::HeaderMap) -> axum::response::Response {
     let text = "the service is starting; try again";
-    let content_type = headers.get(http::header::CONTENT_TYPE);
-    if content_type.is_some_and(|t| t.as_bytes().starts_with(b"application/grpc")) {
+    if is_grpc(&headers) {
         return errors::status(Code::Unavailable, "STARTING", text).into_http();
     }
     (http::StatusCode::SERVICE_UNAVAILABLE, text).into_response()
-}
-
-/// A TCP connection that ends hard when its token is cancelled.
-struct Connection {
-    stream: TcpStream,
-    cut: Pin<Box<WaitForCancellationFutureOwned>>,
-}
-
-impl Connection {
-    fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        match self.cut.as_mut().poll(cx) {
-            Poll::Ready(()) => {
-                Err(io::Error::new(io::ErrorKind::ConnectionAborted, "cut at the end of the drain time"))
-            }
-            Poll::Pending => Ok(()),
-        }
-    }
-}
-
-impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
-    }
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.check(cx)?;
-        Pin::new(&mut self.stream).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.check(cx)?;
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.check(cx)?;
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
 }

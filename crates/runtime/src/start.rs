@@ -1,4 +1,4 @@
-//! The beginning of every service's `main`, in the order in which it must happen.
+//! The start of every service: configuration, telemetry, signals and the listener, in the order in which they must happen.
 
 use std::net::SocketAddr;
 
@@ -27,33 +27,33 @@ pub enum StartError {
     Signal(#[from] std::io::Error),
 }
 
-/// A service that has been configured and logs, and is not bound yet.
+/// A service that is configured and logs, but does not listen yet.
 #[must_use = "dropping it ends the export of traces"]
-pub struct Begun {
+pub struct Startup {
     address: SocketAddr,
     _telemetry: Telemetry,
 }
 
-/// Checks everything that is configured, `check` what is the service's own, and starts telemetry. All that is wrong is
-/// in one error, and nothing is bound before. Must be called in a runtime, once per process.
-pub fn begin<T>(
+/// Checks the whole configuration (`check` does the service's own part) and starts telemetry. One error lists all problems,
+/// and nothing is bound before. Must be called in a runtime, once per process.
+pub fn configure<T>(
     service: &'static str,
     listen: &ListenArgs,
     log: &LogArgs,
     default_port: u16,
     check: impl FnOnce(&mut Problems) -> T,
-) -> Result<(T, Begun), StartError> {
+) -> Result<(T, Startup), StartError> {
     let mut problems = Problems::default();
     let address = listen.address(default_port, &mut problems);
     let format = log.format(&mut problems);
     let config = check(&mut problems);
     problems.finish()?;
     let telemetry = telemetry::init(service, &log.filter, format)?;
-    Ok((config, Begun { address, _telemetry: telemetry }))
+    Ok((config, Startup { address, _telemetry: telemetry }))
 }
 
-impl Begun {
-    /// The bound listener, and a token that SIGTERM or an interrupt cancels.
+impl Startup {
+    /// Listens, and returns the listener and a token that SIGTERM or an interrupt cancels.
     pub async fn listen(&self) -> Result<(TcpListener, CancellationToken), StartError> {
         Ok((listen::bind(self.address).await?, shutdown::signal()?))
     }

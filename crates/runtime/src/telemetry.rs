@@ -19,8 +19,10 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tonic::metadata::{MetadataKey, MetadataMap};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 use tree_agent_contract::RunId;
@@ -113,7 +115,7 @@ pub fn init_to(
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
     let provider = exporting_provider(service)?;
-    let spans = provider.as_ref().map(|p| tracing_opentelemetry::layer().with_tracer(p.tracer(service)));
+    let spans = provider.as_ref().map(|provider| exported_spans(provider, service));
     tracing_subscriber::registry().with(env_filter).with(lines).with(spans).try_init()?;
     Ok(Telemetry(provider))
 }
@@ -142,6 +144,16 @@ pub fn join_run(span: &tracing::Span, run: RunId) {
     if from.is_valid() {
         span.add_link(from);
     }
+}
+
+/// The layer that hands spans to the exporter: ours and no others. The exporter itself works with h2, hyper and tonic; at
+/// the level `trace` their spans would be exported, which makes more of them.
+fn exported_spans<S>(provider: &SdkTracerProvider, service: &'static str) -> impl Layer<S>
+where
+    S: tracing::Subscriber + for<'a> LookupSpan<'a>,
+{
+    let ours = filter_fn(|metadata| metadata.target().starts_with("tree_agent"));
+    tracing_opentelemetry::layer().with_tracer(provider.tracer(service)).with_filter(ours)
 }
 
 fn exporting_provider(service: &'static str) -> Result<Option<SdkTracerProvider>, TelemetryError> {
@@ -181,12 +193,12 @@ impl Injector for Outgoing<'_> {
 }
 
 /// Makes `span` a child of the caller's span, when the request says which that is.
-pub(crate) fn adopt(span: &tracing::Span, headers: &http::HeaderMap) {
+pub(crate) fn set_remote_parent(span: &tracing::Span, headers: &http::HeaderMap) {
     if !headers.contains_key("traceparent") {
         return;
     }
     let parent = opentelemetry::global::get_text_map_propagator(|p| p.extract(&Incoming(headers)));
-    // Fails only when traces are not exported: then there is nothing to adopt.
+    // Fails only when traces are not exported: then there is no parent to set.
     let _ = span.set_parent(parent);
 }
 
@@ -203,7 +215,45 @@ impl Extractor for Incoming<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use opentelemetry_sdk::error::OTelSdkResult;
+    use opentelemetry_sdk::trace::{SpanData, SpanExporter};
+
     use super::*;
+
+    /// Keeps the names of spans, and how many events each has.
+    #[derive(Clone, Debug, Default)]
+    struct Exported(Arc<Mutex<Vec<(String, usize)>>>);
+
+    impl SpanExporter for Exported {
+        async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+            let spans = batch.into_iter().map(|span| (span.name.into_owned(), span.events.len()));
+            self.0.lock().unwrap().extend(spans);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_the_exporter_does_is_not_exported() {
+        let exported = Exported::default();
+        let provider = SdkTracerProvider::builder().with_simple_exporter(exported.clone()).build();
+        let subscriber = tracing_subscriber::registry()
+            .with(env_filter("trace").unwrap())
+            .with(exported_spans(&provider, "test"));
+        tracing::subscriber::with_default(subscriber, || {
+            let ours = tracing::info_span!(target: "tree_agent_driver", "role call").entered();
+            tracing::info!(target: "tree_agent_driver::calls", "ours");
+            let _h2 = tracing::trace_span!(target: "h2::proto::connection", "poll").entered();
+            let _hyper = tracing::trace_span!(target: "hyper::client", "dispatch").entered();
+            let _tonic = tracing::error_span!(target: "tonic::transport", "connect").entered();
+            let _sdk = tracing::error_span!(target: "opentelemetry_sdk", "export").entered();
+            tracing::error!(target: "opentelemetry-otlp", "cannot export");
+            drop((_sdk, _tonic, _hyper, _h2));
+            drop(ours);
+        });
+        assert_eq!(*exported.0.lock().unwrap(), [("role call".to_owned(), 1)]);
+    }
 
     #[tokio::test]
     async fn a_bad_filter_names_its_variable() {

@@ -17,7 +17,7 @@ use tonic_types::StatusExt;
 use tree_agent_proto::v1::run_service_client::RunServiceClient;
 use tree_agent_runtime::channel::{self, Peers};
 use tree_agent_runtime::metrics::PATH;
-use tree_agent_runtime::server::{Connections, while_starting};
+use tree_agent_runtime::server::{ConnectionLimits, ServerConfig, while_starting};
 use tree_agent_runtime::{Readiness, Server, errors, listen};
 use tree_agent_testkit::ports::Port;
 
@@ -64,7 +64,8 @@ async fn metrics_stand_beside_the_calls_or_at_an_address_of_their_own() {
         let address = listener.local_addr().unwrap();
         let free = Port::claim().unwrap();
         let metrics_at = of_their_own.then(|| free.address());
-        let server = Server::new(Readiness::new()).metrics_at(metrics_at).measure(|metrics| {
+        let config = ServerConfig { metrics: metrics_at, ..ServerConfig::default() };
+        let server = Server::new(Readiness::new()).config(config).measure(|metrics| {
             metrics.counter("tree_agent_things", "Things", || 3.0);
         });
         let server = tokio::spawn(server.serve(listener, shutdown.clone()));
@@ -138,8 +139,9 @@ async fn errors_of_the_library_carry_details_too() {
 async fn a_connection_waits_with_streams_beyond_its_limit() {
     let (listener, url) = bind().await;
     let shutdown = CancellationToken::new();
-    let connections = Connections { streams: 2, ..Connections::default() };
-    let server = Server::new(Readiness::new()).drain(Duration::ZERO).connections(connections);
+    let connections = ConnectionLimits { streams: 2, ..ConnectionLimits::default() };
+    let config = ServerConfig { drain: Duration::ZERO, connections, ..ServerConfig::default() };
+    let server = Server::new(Readiness::new()).config(config);
     let server = tokio::spawn(server.serve(listener, shutdown.clone()));
     let client = HealthClient::new(channel::single(url));
     let watch = async || {
@@ -184,7 +186,8 @@ async fn while_a_service_starts_its_health_is_red_and_calls_are_unavailable() {
     let (connect, connected) = tokio::sync::oneshot::channel::<()>();
     let (ready, token) = (readiness.clone(), shutdown.clone());
     let server = tokio::spawn(async move {
-        let (listener, _) = while_starting(listener, &ready, &token, connected).await.unwrap().unwrap();
+        let (listener, _) =
+            while_starting(listener, &ServerConfig::default(), &ready, &token, connected).await.unwrap();
         ready.set("store", Ok(())).await;
         Server::new(ready).serve(listener, token).await
     });

@@ -6,7 +6,7 @@ use tree_agent_aggregator::{Config, DEFAULT_PORT, serve};
 use tree_agent_model::RoleArgs;
 use tree_agent_runtime::config::{ListenArgs, LogArgs};
 use tree_agent_runtime::role_token::RoleTokenArgs;
-use tree_agent_runtime::start::begin;
+use tree_agent_runtime::start::configure;
 use tree_agent_security::install_crypto_provider;
 
 /// The aggregator role of tree-agent: makes one result of what the children of a node returned.
@@ -27,14 +27,14 @@ struct Args {
 async fn main() -> anyhow::Result<()> {
     install_crypto_provider();
     let args = Args::parse();
-    let (config, begun) = begin("aggregator", &args.listen, &args.log, DEFAULT_PORT, |problems| Config {
-        role: args.role.check(problems),
-        role_token: args.role_token.check(problems),
-        drain: args.listen.drain(problems),
-        metrics: args.listen.metrics(problems),
-    })?;
+    let (config, startup) =
+        configure("aggregator", &args.listen, &args.log, DEFAULT_PORT, |problems| Config {
+            role: args.role.check(problems),
+            role_token: args.role_token.check(problems),
+            server: args.listen.server(problems),
+        })?;
     config.role.check_keys().await.context("a language model cannot be used")?;
-    let (listener, shutdown) = begun.listen().await?;
+    let (listener, shutdown) = startup.listen().await?;
     tracing::info!(address = %listener.local_addr()?, model = config.role.default_model(), "aggregator is ready");
     serve(config, listener, shutdown).await?;
     Ok(())

@@ -15,7 +15,6 @@ mod runs;
 mod watch;
 mod web;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +27,7 @@ use tree_agent_proto::v1::model_service_server::ModelServiceServer;
 use tree_agent_proto::v1::project_service_server::ProjectServiceServer;
 use tree_agent_proto::v1::run_service_server::RunServiceServer;
 use tree_agent_runtime::config::RoleUrls;
-use tree_agent_runtime::server::{Connections, ServeError};
+use tree_agent_runtime::server::{ServeError, ServerConfig};
 use tree_agent_runtime::{Readiness, Server, limited, retry};
 use tree_agent_store::Store;
 
@@ -36,7 +35,7 @@ pub use auth::{AuthArgs, AuthConfig, Authenticator, KeysError};
 pub use gateway::Gateway;
 pub use watch::WatchConfig;
 pub use watch::service::Messages;
-pub use web::Origins;
+pub use web::has_ui;
 
 /// The port when none is configured.
 pub const DEFAULT_PORT: u16 = 7400;
@@ -46,14 +45,8 @@ pub const DEFAULT_PORT: u16 = 7400;
 pub struct Config {
     /// How streams behave.
     pub watch: WatchConfig,
-    /// How long open calls get to end after shutdown.
-    pub drain: Duration,
-    /// Where metrics are served; `None` for beside the calls.
-    pub metrics: Option<SocketAddr>,
-    /// What a client's connection may do.
-    pub connections: Connections,
-    /// Which web pages, beside our own, may call from a browser.
-    pub origins: Origins,
+    /// Its port.
+    pub server: ServerConfig,
     /// The role services, which say whether the model of a new run can be used; those of which no URL is known are not
     /// asked.
     pub roles: RoleUrls,
@@ -67,10 +60,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             watch: WatchConfig::default(),
-            drain: tree_agent_runtime::server::DRAIN,
-            metrics: None,
-            connections: Connections::default(),
-            origins: Origins::Loopback,
+            server: ServerConfig::default(),
             roles: RoleUrls::default(),
             auth: None,
             health_check: Duration::from_secs(2),
@@ -105,7 +95,7 @@ pub async fn serve(
         }),
     );
     tokio::spawn(done.clone().run_until_cancelled_owned(health));
-    auth::warn_of_open_door(listener.local_addr()?, config.auth.as_ref());
+    auth::warn_if_public(listener.local_addr()?, config.auth.as_ref());
     if let Some(authenticator) = config.auth.clone() {
         tokio::spawn(done.clone().run_until_cancelled_owned(authenticator.follow()));
     }
@@ -113,11 +103,10 @@ pub async fn serve(
     let stalls = gateway.stalls.clone();
     tokio::spawn(done.run_until_cancelled_owned(async move { stalls.look_on().await }));
     let models = models::Models::new(&config.roles);
+    let origins = config.server.origins.clone();
     Server::new(readiness)
         .measure(|metrics| gateway.measure(metrics))
-        .metrics_at(config.metrics)
-        .drain(config.drain)
-        .connections(config.connections)
+        .config(config.server)
         .service(
             limited!(RunServiceServer::new(runs::Runs { gateway: gateway.clone(), models: models.clone() }))
                 .max_encoding_message_size(limits::GRAPH_BYTES),
@@ -125,6 +114,6 @@ pub async fn serve(
         .service(limited!(ModelServiceServer::new(models)))
         .service(limited!(DocumentServiceServer::new(documents::Documents(gateway.clone()))))
         .service(limited!(ProjectServiceServer::new(projects::Projects(gateway.clone()))))
-        .serve_wrapped(listener, shutdown, |routes| web::door(routes, gateway, config.auth, &config.origins))
+        .serve_wrapped(listener, shutdown, |routes| web::router(routes, gateway, config.auth, &origins))
         .await
 }

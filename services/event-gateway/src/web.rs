@@ -1,17 +1,17 @@
 //! One port for everything: gRPC and gRPC-web go to the services, the rest to the web UI.
 
-use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::response::{Html, IntoResponse};
 use axum::routing::post;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use tonic::body::Body;
 use tonic::service::Routes;
 use tonic_web::GrpcWebLayer;
 use tower::{Layer, ServiceExt};
 use tower_http::cors::{AllowOrigin, CorsLayer};
+use tree_agent_runtime::server::Origins;
 
 use crate::auth::{Authenticator, Guard};
 use crate::gateway::Gateway;
@@ -23,6 +23,9 @@ use crate::watch::service::{WATCH_DOCUMENT, WATCH_RUN, watch_document, watch_run
 #[allow_missing = true]
 struct Ui;
 
+/// The file that every page of the UI begins with.
+const PAGE: &str = "index.html";
+
 /// Shown when no UI was built.
 const NO_UI: &str = include_str!("no_ui.html");
 
@@ -31,69 +34,25 @@ const POLICY: &str = "default-src 'self'; script-src 'self'; style-src 'self' 'u
     img-src 'self' data: blob:; connect-src 'self'; worker-src 'self' blob:; object-src 'none'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Which web pages, beside our own, may call from a browser.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origins {
-    /// Pages served from this machine's loopback addresses: a UI under development.
-    Loopback,
-    /// These origins, such as `https://example.org`.
-    These(Vec<HeaderValue>),
-    /// Every page.
-    Any,
+/// Lets pages of the allowed origins read answers. What others may do is refused before ([`Origins`]).
+fn cors(origins: &Origins) -> CorsLayer {
+    let origins = origins.clone();
+    let allowed = match origins {
+        Origins::Any => AllowOrigin::any(),
+        origins => AllowOrigin::predicate(move |origin, _| origins.allow(origin)),
+    };
+    let exposed = ["grpc-status", "grpc-message", "grpc-status-details-bin", "x-request-id"];
+    CorsLayer::new()
+        .allow_origin(allowed)
+        .allow_methods([Method::POST])
+        .allow_headers(tower_http::cors::AllowHeaders::mirror_request())
+        .expose_headers(exposed.map(HeaderName::from_static))
+        .max_age(std::time::Duration::from_secs(3_600))
 }
 
-impl FromStr for Origins {
-    type Err = String;
-
-    /// `loopback`, `*`, or origins separated by commas.
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.trim() {
-            "loopback" => Ok(Self::Loopback),
-            "*" => Ok(Self::Any),
-            list => list.split(',').map(str::trim).map(origin).collect::<Result<_, _>>().map(Self::These),
-        }
-    }
-}
-
-fn origin(text: &str) -> Result<HeaderValue, String> {
-    let uri = text.parse::<Uri>().ok();
-    let good = uri.is_some_and(|u| {
-        u.scheme().is_some() && u.host().is_some() && u.path() == "/" && u.query().is_none()
-    });
-    match HeaderValue::from_str(text) {
-        Ok(value) if good && !text.ends_with('/') => Ok(value),
-        _ => Err(format!("{text:?} is no origin such as https://example.org")),
-    }
-}
-
-impl Origins {
-    fn layer(&self) -> CorsLayer {
-        let allowed = match self {
-            Self::Any => AllowOrigin::any(),
-            Self::These(list) => AllowOrigin::list(list.clone()),
-            Self::Loopback => AllowOrigin::predicate(|origin, _| is_loopback(origin)),
-        };
-        let exposed = ["grpc-status", "grpc-message", "grpc-status-details-bin", "x-request-id"];
-        CorsLayer::new()
-            .allow_origin(allowed)
-            .allow_methods([Method::POST])
-            .allow_headers(tower_http::cors::AllowHeaders::mirror_request())
-            .expose_headers(exposed.map(HeaderName::from_static))
-            .max_age(std::time::Duration::from_secs(3_600))
-    }
-}
-
-fn is_loopback(origin: &HeaderValue) -> bool {
-    let host =
-        origin.to_str().ok().and_then(|o| o.parse::<Uri>().ok()).and_then(|u| u.host().map(str::to_owned));
-    host.is_some_and(|h| {
-        h == "localhost" || h == "[::1]" || h.starts_with("127.") && h.parse::<std::net::Ipv4Addr>().is_ok()
-    })
-}
-
-/// Puts `WatchRun` and `WatchDocument` before the generated routes, the guard, gRPC-web and CORS round them, and the UI
-/// beside them.
-pub(crate) fn door(
+/// All routes: `WatchRun` and `WatchDocument` before the generated ones, the guard, gRPC-web and CORS around these, and the
+/// UI beside them.
+pub(crate) fn router(
     routes: Routes,
     gateway: Arc<Gateway>,
     authenticator: Option<Authenticator>,
@@ -105,7 +64,7 @@ pub(crate) fn door(
         .with_state(gateway);
     let services = Routes::from(routes.into_axum_router().merge(watch)).prepare();
     let guarded = Guard::new(services, authenticator);
-    let grpc = origins.layer().layer(GrpcWebLayer::new().layer(guarded));
+    let grpc = cors(origins).layer(GrpcWebLayer::new().layer(guarded));
     Routes::from(Router::new().fallback(move |request: Request<axum::body::Body>| {
         let grpc = grpc.clone();
         async move {
@@ -129,22 +88,45 @@ fn is_call<B>(request: &Request<B>) -> bool {
             && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD))
 }
 
+/// Whether this program contains the web UI.
+pub fn has_ui() -> bool {
+    Ui::get(PAGE).is_some()
+}
+
+/// The name of the embedded file that a path asks for; `None` for a path that cannot be one. Names are plain words: a path
+/// with an empty or hidden segment (`..` among them), a backslash, an encoded or any other unusual character is refused
+/// before anything is looked up.
+fn file_name(path: &str) -> Option<&str> {
+    let name = path.strip_prefix('/')?;
+    let plain = |segment: &str| {
+        !segment.is_empty()
+            && !segment.starts_with('.')
+            && segment.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+    };
+    // A page may be asked for with a slash at its end.
+    let segments = name.strip_suffix('/').unwrap_or(name);
+    if !segments.is_empty() && !segments.split('/').all(plain) {
+        return None;
+    }
+    let is_page = name.is_empty() || name == "runs" || name.starts_with("runs/");
+    Some(if is_page { PAGE } else { name })
+}
+
 /// A file of the UI. Paths without a file name are the UI's own and get its page.
 fn page(method: &Method, path: &str) -> Response<axum::body::Body> {
     if method != Method::GET && method != Method::HEAD {
         let text = "this path answers GET; calls are gRPC or gRPC-web\n";
         return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")], text).into_response();
     }
-    let name = path.trim_start_matches('/');
-    let is_page = name.is_empty() || name == "runs" || name.starts_with("runs/");
-    let mut response = if let Some(file) = Ui::get(if is_page { "index.html" } else { name }) {
+    let name = file_name(path);
+    let mut response = if let Some((name, file)) = name.and_then(|name| Some((name, Ui::get(name)?))) {
         // Bundles carry a hash in their names; everything else is asked for again.
         let cache =
             if name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
         let kind = file.metadata.mimetype().to_owned();
         ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, cache.to_owned())], file.data.into_owned())
             .into_response()
-    } else if is_page {
+    } else if name == Some(PAGE) {
         Html(NO_UI).into_response()
     } else {
         (StatusCode::NOT_FOUND, "there is no such file\n").into_response()
@@ -164,28 +146,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_pages_may_call_and_others_may_not() {
-        for good in ["http://localhost:5173", "http://127.0.0.1:1", "http://[::1]:80"] {
-            assert!(is_loopback(&HeaderValue::from_static(good)), "{good}");
+    fn only_plain_names_are_looked_up() {
+        for page in ["/", "/runs", "/runs/", "/runs/0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b", "/index.html"] {
+            assert_eq!(file_name(page), Some(PAGE), "{page}");
         }
-        for bad in
-            ["http://example.org", "http://localhost.example.org", "http://127.0.0.1.example.org", "null"]
-        {
-            assert!(!is_loopback(&HeaderValue::from_static(bad)), "{bad}");
-        }
-    }
-
-    #[test]
-    fn origins_are_checked() {
-        assert_eq!("loopback".parse(), Ok(Origins::Loopback));
-        assert_eq!("*".parse(), Ok(Origins::Any));
-        let two = Origins::These(vec![
-            HeaderValue::from_static("https://a.b"),
-            HeaderValue::from_static("http://c:1"),
-        ]);
-        assert_eq!("https://a.b, http://c:1".parse(), Ok(two));
-        for bad in ["a.b", "https://a/", "https://a/x", ""] {
-            assert!(bad.parse::<Origins>().is_err(), "{bad}");
+        assert_eq!(file_name("/assets/index-B2_x.js"), Some("assets/index-B2_x.js"));
+        for bad in [
+            "",
+            "*",
+            "//",
+            "/..",
+            "/../x",
+            "/assets/../x",
+            "/runs/../../x",
+            "/.env",
+            "/assets//x",
+            "/a\\..\\x",
+            "/%2e%2e/x",
+            "/%2e%2e%2fx",
+            "/..%5cx",
+            "/a%00",
+            "/a\0",
+            "/a;b",
+            "/ü",
+        ] {
+            assert_eq!(file_name(bad), None, "{bad:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use tree_agent_executor::{Config, DEFAULT_PORT, serve};
 use tree_agent_model::{RoleArgs, RoleConfig, ToolsArgs};
 use tree_agent_runtime::config::{ListenArgs, LogArgs};
 use tree_agent_runtime::role_token::RoleTokenArgs;
-use tree_agent_runtime::start::begin;
+use tree_agent_runtime::start::configure;
 use tree_agent_security::install_crypto_provider;
 
 /// The executor role of tree-agent: leaf work with tools.
@@ -29,17 +29,16 @@ struct Args {
 async fn main() -> anyhow::Result<()> {
     install_crypto_provider();
     let args = Args::parse();
-    let (config, begun) = begin("executor", &args.listen, &args.log, DEFAULT_PORT, |problems| {
+    let (config, startup) = configure("executor", &args.listen, &args.log, DEFAULT_PORT, |problems| {
         let servers = args.tools.check(problems);
         Config {
             role: RoleConfig { servers, ..args.role.check(problems) },
             role_token: args.role_token.check(problems),
-            drain: args.listen.drain(problems),
-            metrics: args.listen.metrics(problems),
+            server: args.listen.server(problems),
         }
     })?;
     config.role.check_keys().await.context("a language model cannot be used")?;
-    let (listener, shutdown) = begun.listen().await?;
+    let (listener, shutdown) = startup.listen().await?;
     tracing::info!(address = %listener.local_addr()?, model = config.role.default_model(), "executor is ready");
     serve(config, listener, shutdown).await?;
     Ok(())

@@ -1,7 +1,6 @@
 //! The planner role and the driver, side by side in one process: the role is a stateless gRPC service like the others,
 //! and the driver calls it over gRPC like the others.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use tree_agent_model::{FORMER_CHECK_MODEL, RoleConfig};
 use tree_agent_proto::internal::v1::planner_service_server::PlannerServiceServer;
 use tree_agent_runtime::config::RoleUrls;
 use tree_agent_runtime::role_token::RoleToken;
-use tree_agent_runtime::server::ServeError;
+use tree_agent_runtime::server::{ServeError, ServerConfig};
 use tree_agent_runtime::{Readiness, Server, limited, retry};
 use tree_agent_store::Store;
 
@@ -37,10 +36,8 @@ pub struct Config {
     pub role_token: RoleToken,
     /// The role services that the driver calls.
     pub peers: RoleUrls,
-    /// How long calls in flight get to end after shutdown.
-    pub drain: Duration,
-    /// Where metrics are served; `None` for beside the calls.
-    pub metrics: Option<SocketAddr>,
+    /// Its port.
+    pub server: ServerConfig,
 }
 
 /// Why the service could not run.
@@ -97,8 +94,7 @@ pub async fn serve(
     let server = Server::new(readiness)
         .service_formerly_at(limited!(PlannerServiceServer::new(role.clone())), &[FORMER_PATH])
         .service_formerly_at(models, &[FORMER_CHECK_MODEL])
-        .drain(config.drain)
-        .metrics_at(config.metrics)
+        .config(config.server)
         .measure(|metrics| {
             role.measure(metrics);
             driver.measure(metrics);

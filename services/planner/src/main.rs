@@ -11,7 +11,7 @@ use tree_agent_planner::{Config, DEFAULT_PORT, partitions, serve};
 use tree_agent_runtime::config::{ListenArgs, LogArgs, StorageArgs};
 use tree_agent_runtime::role_token::RoleTokenArgs;
 use tree_agent_runtime::server::while_starting;
-use tree_agent_runtime::start::begin;
+use tree_agent_runtime::start::configure;
 use tree_agent_runtime::{Readiness, retry};
 use tree_agent_security::install_crypto_provider;
 use tree_agent_store::StoreError;
@@ -39,24 +39,26 @@ struct Args {
 async fn main() -> anyhow::Result<()> {
     install_crypto_provider();
     let args = Args::parse();
-    let ((config, storage), begun) = begin("planner", &args.listen, &args.log, DEFAULT_PORT, |problems| {
-        let storage = args.storage.check(problems);
-        let owner = format!("planner-{}-{}", std::process::id(), uuid::Uuid::new_v4().simple());
-        let role = args.role.check(problems);
-        let role_token = args.role_token.check(problems);
-        let connector = role.connector.clone().with_credentials(role_token.credentials());
-        let (driver, peers) = args.driver.check(owner, connector, problems);
-        let (drain, metrics) = (args.listen.drain(problems), args.listen.metrics(problems));
-        (Config { role, role_token, driver, peers, drain, metrics }, storage)
-    })?;
+    let ((config, storage), startup) =
+        configure("planner", &args.listen, &args.log, DEFAULT_PORT, |problems| {
+            let storage = args.storage.check(problems);
+            let owner = format!("planner-{}-{}", std::process::id(), uuid::Uuid::new_v4().simple());
+            let role = args.role.check(problems);
+            let role_token = args.role_token.check(problems);
+            let connector = role.connector.clone().with_credentials(role_token.credentials());
+            let (driver, peers) = args.driver.check(owner, connector, problems);
+            let server = args.listen.server(problems);
+            (Config { role, role_token, driver, peers, server }, storage)
+        })?;
     config.role.check_keys().await.context("a language model cannot be used")?;
-    let (listener, shutdown) = begun.listen().await?;
+    let (listener, shutdown) = startup.listen().await?;
     let readiness = Readiness::new();
     let pool = PoolConfig { max_connections: storage.database_connections, ..PoolConfig::default() };
     let connecting = retry::until_connected(&readiness, "store", StoreError::is_transient, async || {
         PostgresStore::connect(&storage.database_url, pool).await
     });
-    let Some((listener, store)) = while_starting(listener, &readiness, &shutdown, connecting).await? else {
+    let starting = while_starting(listener, &config.server, &readiness, &shutdown, connecting);
+    let Some((listener, store)) = starting.await else {
         return Ok(());
     };
     let store = store.context("TREE_AGENT_DATABASE_URL cannot be used")?;

@@ -6,6 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use tree_agent_event_gateway::AuthArgs;
 use tree_agent_model::Switch;
+use tree_agent_runtime::server::ServerArgs;
 use tree_agent_runtime::shutdown;
 
 use crate::Context;
@@ -37,6 +38,8 @@ pub(crate) struct Dev {
     embedded: Embedded,
     #[command(flatten)]
     auth: AuthArgs,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 /// What `-o jsonl` prints when the server is ready.
@@ -54,7 +57,7 @@ impl Dev {
         let interrupt = shutdown::signal()?;
         let data_dir = self.embedded.data_dir()?;
         let connector = context.connector.clone().allow_plaintext_token();
-        let access = Access { auth: self.auth.clone(), connector };
+        let access = Access { auth: self.auth.clone(), server: self.server.clone(), connector };
         let mut cluster = Cluster::start(
             self.listen,
             &data_dir,

@@ -50,7 +50,7 @@ impl AuthArgs {
 }
 
 /// Says so when everybody who can reach the gateway may use it, and others than this machine can.
-pub(crate) fn warn_of_open_door(address: SocketAddr, authenticator: Option<&Authenticator>) {
+pub(crate) fn warn_if_public(address: SocketAddr, authenticator: Option<&Authenticator>) {
     if authenticator.is_none() && !address.ip().is_loopback() {
         tracing::warn!(
             %address,

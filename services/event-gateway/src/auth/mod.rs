@@ -14,7 +14,7 @@ mod tests;
 mod verify;
 
 pub use args::AuthArgs;
-pub(crate) use args::warn_of_open_door;
+pub(crate) use args::warn_if_public;
 pub(crate) use caller::Caller;
 pub(crate) use guard::Guard;
 pub use keys::KeysError;

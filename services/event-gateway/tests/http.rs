@@ -9,6 +9,8 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use prost::Message;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -119,6 +121,80 @@ async fn pages_are_html_under_a_strict_policy() {
     assert_eq!(missing.status(), StatusCode::NOT_FOUND);
     let posted = http(&gateway, Request::post("/"), "/", Bytes::new()).await;
     assert_eq!(posted.status(), StatusCode::METHOD_NOT_ALLOWED);
+    gateway.stop().await;
+}
+
+/// The status line and the body of the answer to `GET path`, with the path as it is: no library normalises it.
+async fn raw(gateway: &Gateway, path: &[u8]) -> (String, Vec<u8>) {
+    let mut stream = TcpStream::connect(gateway.address).await.unwrap();
+    let request = [b"GET ", path, b" HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"].concat();
+    stream.write_all(&request).await.unwrap();
+    let mut answer = Vec::new();
+    tokio::time::timeout(SOON, stream.read_to_end(&mut answer)).await.expect("answers").unwrap();
+    let line = answer.split(|&b| b == b'\r').next().unwrap_or_default();
+    let body = answer.windows(4).position(|four| four == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
+    (String::from_utf8_lossy(line).into_owned(), answer[body..].to_vec())
+}
+
+#[tokio::test]
+async fn no_path_leads_out_of_the_ui() {
+    let gateway = Gateway::start(Config::default()).await;
+    // Symbolic links of the machine that paths could end in, however they get there.
+    let targets = ["proc/self/exe", "proc/self/cwd/Cargo.toml", "dev/stdin", "etc/mtab", "etc/hostname"];
+    let ups = [
+        "../",
+        "..//",
+        "./../",
+        "%2e%2e/",
+        "%2e%2e%2f",
+        "..%2f",
+        "..\\",
+        "..%5c",
+        "assets/../../",
+        "/",
+        "//",
+    ];
+    for target in targets {
+        for up in ups {
+            let path = format!("/{}{target}", up.repeat(12));
+            let (line, body) = raw(&gateway, path.as_bytes()).await;
+            assert_eq!(line, "HTTP/1.1 404 Not Found", "{path}");
+            assert_eq!(body, b"there is no such file\n", "{path}");
+        }
+    }
+    for path in
+        [&b"/runs/../../../proc/self/exe"[..], b"/index.html%00", b"/index.html%00.js", b"/.git/config"]
+    {
+        let (line, _) = raw(&gateway, path).await;
+        assert_eq!(line, "HTTP/1.1 404 Not Found", "{}", String::from_utf8_lossy(path));
+    }
+    // A NUL byte is no part of a request line.
+    assert_eq!(raw(&gateway, b"/index.html\0").await.0, "HTTP/1.1 400 Bad Request");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn requests_of_other_sites_do_nothing() {
+    let gateway = Gateway::start(Config::default()).await;
+    let create = CreateRunRequest { objective: "from elsewhere".into(), ..Default::default() };
+    for (origin, expected) in
+        [("https://example.org", StatusCode::FORBIDDEN), ("http://localhost:1", StatusCode::OK)]
+    {
+        let request = Request::post("/").header(header::CONTENT_TYPE, "application/grpc-web+proto");
+        let request = request.header(header::ORIGIN, origin);
+        let answer = http(&gateway, request, "/treeagent.v1.RunService/CreateRun", framed(&create)).await;
+        assert_eq!(answer.status(), expected, "{origin}");
+    }
+    let runs = gateway.runs().list_runs(ListRunsRequest::default()).await.unwrap().into_inner().runs;
+    assert_eq!(runs.len(), 1, "a run was created from elsewhere");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_foreign_name_that_resolves_to_this_machine_is_not_ours() {
+    let gateway = Gateway::start(Config::default()).await;
+    let request = Request::get("/").header(header::HOST, "evil.example:7400");
+    assert_eq!(http(&gateway, request, "/", Bytes::new()).await.status(), StatusCode::MISDIRECTED_REQUEST);
     gateway.stop().await;
 }
 

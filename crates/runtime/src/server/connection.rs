@@ -1,0 +1,220 @@
+//! One connection from its first byte to its last: HTTP/1.1 or HTTP/2, closed when nothing comes, when nothing is taken,
+//! when the server stops, and cut at the end of the drain time.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_io_timeout::TimeoutStream;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::service::Routes;
+
+use super::ConnectionLimits;
+use super::accept::{Acceptor, Slot, Slots};
+use crate::request::{RequestPolicy, RequestService};
+
+/// Room for what a client sends on one stream, and on a whole connection: a slow stream must not starve others.
+const STREAM_WINDOW: u32 = 1024 * 1024;
+const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
+/// Bytes of the head of an HTTP/1.1 request.
+const HEAD_BYTES: usize = 64 * 1024;
+/// How long a connection that is closed for idleness gets to say goodbye.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// The connections of one port.
+pub(super) struct Port {
+    http: Builder<TokioExecutor>,
+    routes: Routes,
+    policy: Arc<RequestPolicy>,
+    limits: ConnectionLimits,
+    slots: Slots,
+    /// Connections are closed when their requests have ended.
+    stop: CancellationToken,
+    /// Connections are closed at once.
+    cut: CancellationToken,
+    open: TaskTracker,
+}
+
+impl Port {
+    pub(super) fn new(
+        routes: Routes,
+        policy: Arc<RequestPolicy>,
+        limits: ConnectionLimits,
+        slots: Slots,
+        stop: CancellationToken,
+        cut: CancellationToken,
+    ) -> Self {
+        let mut http = Builder::new(TokioExecutor::new());
+        // The head of a request is awaited by `Activity`, which knows of both protocols.
+        http.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(HEAD_BYTES);
+        http.http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(limits.streams)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .keep_alive_interval(limits.keep_alive)
+            .keep_alive_timeout(limits.keep_alive_timeout);
+        Self { http, routes, policy, limits, slots, stop, cut, open: TaskTracker::new() }
+    }
+
+    /// Accepts connections until the port stops.
+    pub(super) async fn accept(self: &Arc<Self>, listener: &TcpListener) {
+        let mut acceptor = Acceptor::new(listener, self.slots.clone());
+        while let Some((stream, address, slot)) = self.stop.run_until_cancelled(acceptor.next()).await {
+            let port = self.clone();
+            self.open.spawn(async move { port.serve(stream, address, slot).await });
+        }
+    }
+
+    /// Waits until every connection is closed. None may be accepted any more.
+    pub(super) async fn closed(&self) {
+        self.open.close();
+        self.open.wait().await;
+    }
+
+    async fn serve(&self, stream: TcpStream, address: SocketAddr, _slot: Slot) {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%address, "a connection cannot be used: {error}");
+            return;
+        }
+        let mut stream = TimeoutStream::new(stream);
+        // A client that takes nothing holds what waits for it. HTTP/2 notices by itself: its pings are not answered.
+        stream.set_write_timeout(Some(self.limits.idle));
+        let activity = Arc::new(Activity::new());
+        let service = RequestService::new(self.routes.clone(), self.policy.clone(), activity.clone());
+        let io = TokioIo::new(Box::pin(stream));
+        let mut connection =
+            std::pin::pin!(self.http.serve_connection(io, TowerToHyperService::new(service)));
+        let idle = activity.idle(self.limits.first_request, self.limits.idle);
+        let outcome = tokio::select! {
+            outcome = &mut connection => outcome,
+            () = self.cut.cancelled() => return,
+            () = self.stop.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    outcome = connection => outcome,
+                    () = self.cut.cancelled() => return,
+                }
+            }
+            () = idle => {
+                tracing::debug!(%address, "closing a connection without requests");
+                connection.as_mut().graceful_shutdown();
+                let silent = async {
+                    tokio::time::sleep(LINGER).await;
+                    // A request that came at the last moment is answered.
+                    activity.idle(Duration::ZERO, Duration::ZERO).await;
+                };
+                tokio::select! {
+                    outcome = connection => outcome,
+                    () = self.cut.cancelled() => return,
+                    () = silent => return,
+                }
+            }
+        };
+        if let Err(error) = outcome {
+            tracing::debug!(%address, "a connection failed: {error}");
+        }
+    }
+}
+
+/// The open requests of one connection.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    state: Mutex<State>,
+    /// Told when the last open request has ended.
+    emptied: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    open: usize,
+    /// Whether there has been a request.
+    used: bool,
+    /// Since when there is none.
+    since: Instant,
+}
+
+/// Keeps a request open.
+#[derive(Debug)]
+pub(crate) struct OpenRequest(Arc<Activity>);
+
+impl Activity {
+    pub(crate) fn new() -> Self {
+        let state = State { open: 0, used: false, since: Instant::now() };
+        Self { state: Mutex::new(state), emptied: Notify::new() }
+    }
+
+    /// A request begins; it is open until the answer is dropped.
+    pub(crate) fn begin(self: &Arc<Self>) -> OpenRequest {
+        let mut state = self.state();
+        state.open += 1;
+        state.used = true;
+        OpenRequest(self.clone())
+    }
+
+    /// Returns when the connection has waited too long for a request: `first` for its first, `further` for others.
+    pub(super) async fn idle(&self, first: Duration, further: Duration) {
+        loop {
+            let deadline = {
+                let state = self.state();
+                (state.open == 0).then(|| state.since + if state.used { further } else { first })
+            };
+            match deadline {
+                None => self.emptied.notified().await,
+                Some(at) if at <= Instant::now() => return,
+                Some(at) => tokio::time::sleep_until(at).await,
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.open -= 1;
+        if state.open == 0 {
+            state.since = Instant::now();
+            drop(state);
+            self.0.emptied.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Duration = Duration::from_secs(10);
+    const FURTHER: Duration = Duration::from_secs(300);
+
+    async fn idle_after(activity: &Activity) -> Duration {
+        let begin = Instant::now();
+        activity.idle(FIRST, FURTHER).await;
+        begin.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_idle_while_no_request_is_open() {
+        let activity = Arc::new(Activity::new());
+        assert_eq!(idle_after(&activity).await.as_secs(), 10);
+        let (first, second) = (activity.begin(), activity.begin());
+        let waiting = tokio::time::timeout(Duration::from_secs(10_000), activity.idle(FIRST, FURTHER));
+        assert!(waiting.await.is_err(), "idle with open requests");
+        drop(first);
+        let waiting = tokio::time::timeout(Duration::from_secs(10_000), activity.idle(FIRST, FURTHER));
+        assert!(waiting.await.is_err(), "idle with an open request");
+        drop(second);
+        assert_eq!(idle_after(&activity).await.as_secs(), 300);
+    }
+}

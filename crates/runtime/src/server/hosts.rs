@@ -1,0 +1,189 @@
+//! Which host names a server answers for.
+//!
+//! A web page on a foreign name that resolves to this machine (DNS rebinding) shares an origin with that name, so the
+//! browser lets it read the answers. It cannot choose the host that the browser names in its requests: a server that
+//! answers only for names that it knows refuses it.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use http::header::HOST;
+use http::request::Parts;
+use http::uri::Authority;
+
+/// The configured names. IP addresses and loopback names (`localhost`, `*.localhost`) are always accepted.
+#[derive(Clone, Debug, Default)]
+pub struct Hosts(Arc<[Pattern]>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Pattern {
+    Name(String),
+    /// Every name that ends with this, which begins with a dot.
+    Below(String),
+}
+
+/// Why the host of a request is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HostError {
+    /// The request names no host, several, or one that is malformed.
+    Malformed,
+    /// This server does not answer for that name.
+    Unknown(String),
+}
+
+impl FromStr for Hosts {
+    type Err = String;
+
+    /// Names separated by commas.
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(pattern).collect()
+    }
+}
+
+impl FromIterator<Pattern> for Hosts {
+    fn from_iter<T: IntoIterator<Item = Pattern>>(patterns: T) -> Self {
+        Self(patterns.into_iter().collect())
+    }
+}
+
+fn pattern(text: &str) -> Result<Pattern, String> {
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    let label = |label: &str| {
+        !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+    };
+    if !name.split('.').all(label) {
+        return Err(format!(
+            "{text:?} is not a host name such as tree-agent.example.org or *.example.org; leave out scheme and port"
+        ));
+    }
+    let name = name.to_ascii_lowercase();
+    Ok(if text.starts_with("*.") { Pattern::Below(format!(".{name}")) } else { Pattern::Name(name) })
+}
+
+impl Hosts {
+    /// Whether the server answers for `host`, which is a name or an address without a port.
+    pub fn accepts(&self, host: &str) -> bool {
+        let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+        is_ip(&host)
+            || is_loopback_name(&host)
+            || self.0.iter().any(|pattern| match pattern {
+                Pattern::Name(name) => host == *name,
+                Pattern::Below(suffix) => host.len() > suffix.len() && host.ends_with(suffix.as_str()),
+            })
+    }
+
+    /// The host that a request is for. HTTP/2 names it in `:authority`, which hyper puts into the URI, HTTP/1.1 in the
+    /// `Host` header; a request that has both must name the same host twice.
+    pub(crate) fn check(&self, parts: &Parts) -> Result<Authority, HostError> {
+        let mut headers = parts.headers.get_all(HOST).iter();
+        let header = match (headers.next(), headers.next()) {
+            (None, _) => None,
+            (Some(value), None) => {
+                Some(Authority::try_from(value.as_bytes()).map_err(|_| HostError::Malformed)?)
+            }
+            (Some(_), Some(_)) => return Err(HostError::Malformed),
+        };
+        let named = parts.uri.authority().cloned();
+        for authority in [&named, &header].into_iter().flatten() {
+            // What stands before an @ is not a host, and no client of a server like this sends it.
+            if authority.as_str().contains('@') {
+                return Err(HostError::Malformed);
+            }
+            if !self.accepts(authority.host()) {
+                return Err(HostError::Unknown(authority.host().to_owned()));
+            }
+        }
+        match (named, header) {
+            (Some(named), Some(header)) if named != header => Err(HostError::Malformed),
+            (Some(host), _) | (None, Some(host)) => Ok(host),
+            (None, None) => Err(HostError::Malformed),
+        }
+    }
+}
+
+fn is_ip(host: &str) -> bool {
+    match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(inner) => inner.parse::<Ipv6Addr>().is_ok(),
+        None => host.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv4()),
+    }
+}
+
+/// Names that resolve to this machine everywhere (RFC 6761).
+pub(super) fn is_loopback_name(host: &str) -> bool {
+    host == "localhost" || host.ends_with(".localhost")
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn check(hosts: &Hosts, uri: &str, headers: &[&str]) -> Result<Authority, HostError> {
+        let mut request = Request::get(uri);
+        for host in headers {
+            request = request.header(HOST, *host);
+        }
+        hosts.check(&request.body(()).unwrap().into_parts().0)
+    }
+
+    #[test]
+    fn addresses_loopback_names_and_configured_names_are_accepted() {
+        let hosts: Hosts = "tree-agent.Example.org,*.svc.cluster.local".parse().unwrap();
+        for good in [
+            "127.0.0.1",
+            "192.0.2.7",
+            "[::1]",
+            "[2001:db8::1]",
+            "localhost",
+            "LOCALHOST",
+            "localhost.",
+            "ui.localhost",
+            "tree-agent.example.org",
+            "TREE-AGENT.example.ORG",
+            "executor.ns.svc.cluster.local",
+        ] {
+            assert!(hosts.accepts(good), "{good}");
+        }
+        for bad in [
+            "example.org",
+            "x.tree-agent.example.org",
+            "localhost.example.org",
+            "notlocalhost",
+            "127.0.0.1.example.org",
+            "svc.cluster.local",
+            "127.1",
+            "0x7f000001",
+            "2130706433",
+            "[127.0.0.1]",
+            "::1",
+            "",
+        ] {
+            assert!(!hosts.accepts(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_are_configured_without_scheme_and_port() {
+        for bad in ["https://example.org", "example.org:80", "a..b", "*", "*.", "a b", "exa*mple"] {
+            assert!(bad.parse::<Hosts>().is_err(), "{bad}");
+        }
+        assert!("".parse::<Hosts>().is_ok());
+    }
+
+    #[test]
+    fn a_request_names_one_host() {
+        let hosts = Hosts::default();
+        let unknown = |host: &str| Err(HostError::Unknown(host.to_owned()));
+        assert_eq!(check(&hosts, "/", &["127.0.0.1:7400"]).unwrap(), "127.0.0.1:7400");
+        assert_eq!(check(&hosts, "http://localhost:7400/", &[]).unwrap(), "localhost:7400");
+        assert_eq!(check(&hosts, "/", &["evil.example:7400"]), unknown("evil.example"));
+        assert_eq!(check(&hosts, "http://evil.example/", &["localhost"]), unknown("evil.example"));
+        assert_eq!(check(&hosts, "http://localhost/", &["evil.example"]), unknown("evil.example"));
+        for headers in [&[][..], &["localhost", "localhost"], &["a b"], &[""], &["x@localhost"]] {
+            assert_eq!(check(&hosts, "/", headers), Err(HostError::Malformed), "{headers:?}");
+        }
+        assert_eq!(check(&hosts, "http://localhost/", &["127.0.0.1"]), Err(HostError::Malformed));
+    }
+}

@@ -1,0 +1,215 @@
+//! What a client may hold of a server: connections that say nothing, stay idle, are too many, or send too much.
+//!
+//! Where a test waits for a deadline it pauses the clock, which then moves on whenever everything waits. Until then time is
+//! real: what was sent must have arrived.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use tree_agent_runtime::server::{BodyLimits, ConnectionLimits, ServeError, ServerConfig};
+use tree_agent_runtime::{Readiness, Server, listen};
+
+struct Running {
+    address: SocketAddr,
+    shutdown: CancellationToken,
+    served: JoinHandle<Result<(), ServeError>>,
+}
+
+impl Running {
+    async fn start(config: ServerConfig) -> Self {
+        let listener = listen::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let (address, shutdown) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let server = Server::new(Readiness::new()).config(config).serve(listener, shutdown.clone());
+        Self { address, shutdown, served: tokio::spawn(server) }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// A connection on which `bytes` were sent.
+    async fn send(&self, bytes: &[u8]) -> TcpStream {
+        let mut stream = self.connect().await;
+        stream.write_all(bytes).await.unwrap();
+        stream
+    }
+
+    async fn stop(self) {
+        self.shutdown.cancel();
+        self.served.await.unwrap().unwrap();
+    }
+}
+
+/// Whole seconds until the server closes `stream`, and what it said before.
+async fn closed(mut stream: TcpStream) -> (u64, Vec<u8>) {
+    let (begin, mut said) = (Instant::now(), Vec::new());
+    // A reset is an end as well: what the client had sent was not read.
+    let _ = stream.read_to_end(&mut said).await;
+    (begin.elapsed().as_secs(), said)
+}
+
+/// Reads until the answer holds `text`.
+async fn read_until(stream: &mut TcpStream, text: &str) -> String {
+    let mut answer = String::new();
+    while !answer.contains(text) {
+        let mut bytes = [0; 4096];
+        let n = stream.read(&mut bytes).await.unwrap();
+        assert!(n > 0, "the connection ended after {answer}");
+        answer.push_str(&String::from_utf8_lossy(&bytes[..n]));
+    }
+    answer
+}
+
+const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n";
+/// The preface of HTTP/2 with empty settings.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// A call of the health service over HTTP/1.1: its head, and what is sent of a body of `length` bytes.
+fn call(method: &str, length: usize, sent: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "POST /grpc.health.v1.Health/{method} HTTP/1.1\r\nhost: localhost\r\nte: trailers\r\n\
+         content-type: application/grpc\r\ncontent-length: {length}\r\n\r\n"
+    );
+    [head.as_bytes(), sent].concat()
+}
+
+impl Running {
+    /// Waits until the server's metrics have this line.
+    async fn until(&self, line: &str) {
+        let mut stream = self.connect().await;
+        let seen = async {
+            loop {
+                stream.write_all(GET).await.unwrap();
+                if read_until(&mut stream, "# EOF").await.contains(line) {
+                    return;
+                }
+            }
+        };
+        timeout(Duration::from_secs(60), seen).await.unwrap_or_else(|_| panic!("never seen: {line}"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_without_a_first_request_is_closed_after_ten_seconds() {
+    let server = Running::start(ServerConfig::default()).await;
+    for (what, sent) in [
+        ("silence", &b""[..]),
+        ("half a preface", &PREFACE[..12]),
+        ("half a head", b"GET / HTTP/1.1\r\nhost: local"),
+        ("a preface alone", PREFACE),
+    ] {
+        let (seconds, _) = closed(server.send(sent).await).await;
+        assert!((10..=12).contains(&seconds), "{what}: closed after {seconds} s");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_drips_has_no_more_time() {
+    let server = Running::start(ServerConfig::default()).await;
+    let (mut read, mut write) = server.send(b"GET / HTTP/1.1\r\n").await.into_split();
+    let dripping = tokio::spawn(async move {
+        while write.write_all(b"x: y\r\n").await.is_ok() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    });
+    let (begin, mut said) = (Instant::now(), Vec::new());
+    let _ = read.read_to_end(&mut said).await;
+    assert!((10..=13).contains(&begin.elapsed().as_secs()), "{:?}", begin.elapsed());
+    dripping.abort();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed_and_one_with_an_open_stream_is_not() {
+    let server = Running::start(ServerConfig::default()).await;
+    let mut used = server.send(GET).await;
+    read_until(&mut used, "# EOF").await;
+    let mut watches = server.send(&call("Watch", 5, &[0; 5])).await;
+    // The chunk with the first status.
+    read_until(&mut watches, "\x08\x01").await;
+    tokio::time::pause();
+    let (seconds, _) = closed(used).await;
+    assert!((290..=302).contains(&seconds), "closed after {seconds} s");
+    let more = timeout(Duration::from_secs(150), watches.readable()).await;
+    assert!(more.is_err(), "the stream ended");
+    drop(watches);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn clients_beyond_the_limit_wait_until_a_connection_ends() {
+    let connections = ConnectionLimits { total: 2, ..ConnectionLimits::default() };
+    let server = Running::start(ServerConfig { connections, ..ServerConfig::default() }).await;
+    let (mut first, mut second) = (server.send(GET).await, server.send(GET).await);
+    read_until(&mut first, "# EOF").await;
+    read_until(&mut second, "tree_agent_connections 2.0\n").await;
+    let mut third = server.send(GET).await;
+    tokio::time::pause();
+    let early = timeout(Duration::from_secs(100), third.readable()).await;
+    assert!(early.is_err(), "a third connection was accepted");
+    tokio::time::resume();
+    drop(first);
+    read_until(&mut third, "# EOF").await;
+    drop((second, third));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn silent_connections_leave_their_places_to_others() {
+    let connections = ConnectionLimits { total: 200, ..ConnectionLimits::default() };
+    let server = Running::start(ServerConfig { connections, ..ServerConfig::default() }).await;
+    let mut silent = Vec::new();
+    for _ in 0..200 {
+        silent.push(server.connect().await);
+    }
+    tokio::time::pause();
+    for stream in silent {
+        closed(stream).await;
+    }
+    tokio::time::resume();
+    server.until("tree_agent_connections 1.0\n").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_arrive_ends_its_request() {
+    let server = Running::start(ServerConfig::default()).await;
+    let mut slow = server.send(&call("Check", 100, &[0; 3])).await;
+    server.until("tree_agent_request_body_bytes 3.0\n").await;
+    tokio::time::pause();
+    let begin = Instant::now();
+    let answer = read_until(&mut slow, "\r\n\r\n").await;
+    assert!(answer.contains("grpc-status: 4"), "{answer}");
+    assert!((50..=60).contains(&begin.elapsed().as_secs()), "{:?}", begin.elapsed());
+    drop(slow);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn bodies_that_arrive_at_the_same_time_share_a_budget() {
+    const MIB: usize = 1024 * 1024;
+    let bodies = BodyLimits { bytes: 2 * MIB, ..BodyLimits::default() };
+    let server = Running::start(ServerConfig { bodies, ..ServerConfig::default() }).await;
+    // Announces a message of 2 MiB, sends half of it, and stays.
+    let mut begun = vec![0; 5 + MIB];
+    begun[1..5].copy_from_slice(&(2 * MIB as u32).to_be_bytes());
+    let call = call("Check", 5 + 2 * MIB, &begun);
+    let held = server.send(&call).await;
+    server.until(&format!("tree_agent_request_body_bytes {}.0\n", begun.len())).await;
+    let mut second = server.connect().await;
+    // The server may answer and close before it has read all of this.
+    let _ = second.write_all(&call).await;
+    let answer = read_until(&mut second, "\r\n\r\n").await;
+    assert!(answer.contains("grpc-status: 8") && answer.contains("TREE_AGENT_BODY_MIB"), "{answer}");
+    drop((held, second));
+    // What a client that leaves held is free again.
+    server.until("tree_agent_request_body_bytes 0.0\n").await;
+    server.until("tree_agent_request_bodies_refused_total 1.0\n").await;
+    server.stop().await;
+}
