@@ -1,7 +1,7 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vite';
 
-// The gateway that `npm run dev` talks to; the built page talks to the gateway that served it.
+// The gateway for `npm run dev`. The built page calls the gateway that served it.
 const gateway = process.env.TREE_AGENT_GATEWAY ?? 'http://127.0.0.1:7400';
 
 export default defineConfig({

@@ -1,4 +1,4 @@
-// The figures of the UI, in headless Chromium against a replayed log. Script time on the main thread, not GPU frames:
+// Measures the UI in headless Chromium against a replayed log: script time on the main thread, not GPU frames, because
 // most machines that run this have no GPU. `npm run bench` prints a table and writes bench/results.json.
 
 import { gzipSync } from 'node:zlib';
@@ -19,7 +19,7 @@ interface Figure {
 
 const percentile = (values: number[], p: number): number => values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * p))] ?? Number.NaN;
 
-/** Collects what the page's probe says. */
+/** Collects what the page's probe reports. */
 async function probed(page: Page): Promise<void> {
   await page.addInitScript(() => {
     const log: { moment: string; seq: number; ms: number; at: number }[] = [];

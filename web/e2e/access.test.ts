@@ -1,5 +1,5 @@
-// Access, against a real gateway: contrast and names as axe-core computes them in the browser, the tree for assistive
-// technology, everything by keyboard, narrow pages.
+// Accessibility, against a real gateway: contrast and names as axe-core computes them in the browser, the tree for assistive
+// technology, keyboard use, narrow pages.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -34,14 +34,14 @@ interface Axe {
   run(context: Node, options: object): Promise<{ violations: Finding[]; incomplete: Finding[] }>;
 }
 
-/** What breaks WCAG 2.1 A and AA on the page as it is now, by axe-core's rules. */
+/** What violates WCAG 2.1 A and AA on the current page, by axe-core's rules. */
 async function violations(page: Page, where: string): Promise<string[]> {
   await drawn(page);
   if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(AXE);
   const found = await page.evaluate(async () => {
     const { axe } = globalThis as unknown as { axe: Axe };
     const all = (await axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'] })).violations;
-    // The cards are for the eye alone, and so are looked at for their contrast alone. What cannot be told counts as wrong.
+    // The cards are hidden from assistive technology, so only their contrast counts. What axe-core cannot decide is a failure.
     const cards = document.querySelector('.cards');
     if (cards === null || cards.childElementCount === 0) return all;
     cards.removeAttribute('aria-hidden');
@@ -63,7 +63,7 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     await page.locator(`[data-run-id="${done}"]`).waitFor();
     const found = await violations(page, 'list');
     await page.getByRole('searchbox').fill('nothing has this');
-    await page.getByText('No run fits').waitFor();
+    await page.getByText('No matching runs').waitFor();
     found.push(...(await violations(page, 'nothing found')));
     await page.goto(`${gateway.url}/runs?new=1`);
     await page.getByText('Project context').click();
@@ -72,7 +72,7 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     await page.getByText('whole number from 0 to 64').waitFor();
     found.push(...(await violations(page, 'new run')));
     await page.goto(`${gateway.url}/runs/nonsense`);
-    await page.getByText('There is no such run').waitFor();
+    await page.getByText('Run not found').waitFor();
     found.push(...(await violations(page, 'no such run')));
     expect(found).toEqual([]);
     await close(page);
@@ -92,7 +92,7 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     await page.keyboard.press('f');
     await page.getByTestId('match-count').waitFor();
     found.push(...(await violations(page, 'filtered')));
-    // What is too pale would be noticed, also on the cards.
+    // A colour that is too pale is found, also on the cards.
     await page.evaluate(() => document.styleSheets[0]!.insertRule('.node.faded { opacity: 0.4; }'));
     expect((await violations(page, 'too pale')).join()).toContain('color-contrast');
     await page.evaluate(() => document.styleSheets[0]!.deleteRule(0));
@@ -106,13 +106,13 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     found.push(...(await violations(page, 'change context')));
     await page.keyboard.press('Escape');
     await page.keyboard.press('?');
-    await page.getByRole('dialog', { name: 'Keyboard' }).waitFor();
+    await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
     found.push(...(await violations(page, 'help')));
     expect(found).toEqual([]);
     await close(page);
   }, 120_000);
 
-  it('holds for a run at work, and at 360 px', async () => {
+  it('holds for an active run, and at 360 px', async () => {
     const run = await gateway.run('Be at work', 'scripted:fanout=3,depth=1,latency_ms=20000');
     const page = await open(browser, `${gateway.url}/runs/${run}`, options);
     await connection(page, 'live');
@@ -137,7 +137,7 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
 });
 
 describe('the tree for assistive technology', () => {
-  it('has one item a node, with its status, level, place and state', async () => {
+  it('has one item per node, with its status, level, position and state', async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`);
     await connection(page, 'ended');
     const tree = page.getByRole('tree', { name: 'Nodes of the run' });
@@ -174,7 +174,7 @@ describe('the tree for assistive technology', () => {
   });
 });
 
-/** Presses Tab until what has the focus fits. */
+/** Presses Tab until the focused element matches. */
 async function tabTo(page: Page, fits: string): Promise<void> {
   for (let i = 0; i < 80; i++) {
     await page.keyboard.press('Tab');
@@ -184,7 +184,7 @@ async function tabTo(page: Page, fits: string): Promise<void> {
 }
 
 describe('without a mouse', () => {
-  it('starts a run, watches it, looks into a node, goes through time, and cancels', async () => {
+  it('starts a run, watches it, opens a node, moves through time, and cancels', async () => {
     const page = await open(browser, `${gateway.url}/runs`);
     await page.locator('[data-run-id]').first().waitFor();
     await page.keyboard.press('n');
@@ -210,7 +210,7 @@ describe('without a mouse', () => {
     await page.getByTestId('moment').waitFor({ state: 'detached' });
     await page.keyboard.press('e');
     await page.getByTestId('event-rows').waitFor();
-    // The events and their rows too.
+    // The event log and its rows too.
     await tabTo(page, '.event');
     await page.keyboard.press('Enter');
     await page.getByRole('button', { name: 'Go to node' }).waitFor();

@@ -1,6 +1,6 @@
-// Anthropic's own address, as far as one gateway can tell: what it sends to https://api.anthropic.com goes through a proxy
-// on this machine, which ends it at a model that a test plays. Prices hold for a provider's own service only, so a gateway
-// that is given another base URL says nothing of costs.
+// Stands in for Anthropic: a gateway's requests to https://api.anthropic.com go through a proxy
+// on this machine, which answers them with a fake model. Prices apply to a provider's own service only, so a gateway
+// with another base URL reports no costs.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
@@ -16,7 +16,7 @@ export class AnthropicServer {
   #proxy: Server | undefined;
   #folder = '';
 
-  /** Hands requests on to `model`; the variables with which a gateway comes this way. */
+  /** Forwards requests to `model`. Returns the environment variables of a gateway that uses this proxy. */
   async listen(model: LanguageModel): Promise<Record<string, string>> {
     const shown = certificate(HOST);
     this.#folder = mkdtempSync(join(tmpdir(), 'tree-agent-anthropic-'));
@@ -25,7 +25,7 @@ export class AnthropicServer {
     const secure = createSecureServer(shown, model.serve);
     this.#proxy = createServer((_, response) => void response.writeHead(403).end());
     this.#proxy.on('connect', (request, socket, head) => {
-      // Nothing else may leave this machine.
+      // Refuse everything else.
       if (request.url !== `${HOST}:443`) return void socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
       socket.write('HTTP/1.1 200 Connection Established\r\n\r\n');
       if (head.length > 0) socket.unshift(head);

@@ -1,4 +1,4 @@
-// Runs that no budget allows, in a real store: as the archives of runs that have ended.
+// Runs beyond all budgets in a real store, restored from archives of ended runs.
 
 import { createHash, randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
@@ -16,7 +16,7 @@ export interface EventLine {
   payload: Record<string, unknown>;
 }
 
-/** The log of a run that has ended, with more nodes right after its root: each below the node whose place is told, 0 the root's. */
+/** The log of an ended run, with more nodes inserted after its root. Each number is the index of a parent; 0 is the root. */
 export function withNodes(log: EventLine[], parents: number[]): EventLine[] {
   const at = log.findIndex((event) => event.type === 'tree.node_created');
   const root = log[at]!;
@@ -33,7 +33,7 @@ export function withNodes(log: EventLine[], parents: number[]): EventLine[] {
   return [...log.slice(0, at + 1), ...more, ...log.slice(at + 1)].map((event, i) => ({ ...event, runId, seq: i + 1 }));
 }
 
-/** Writes what `tree-agent log restore` takes into `folder`. */
+/** Writes an archive for `tree-agent log restore` into `folder`. */
 export async function writeArchive(folder: string, log: EventLine[]): Promise<void> {
   const { runId } = log[0]!;
   const head = { format: 'tree-agent-run', version: 1, runId, requestId: '', epoch: 1, headSeq: log.length, status: 'completed' };

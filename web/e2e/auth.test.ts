@@ -1,4 +1,4 @@
-// Access tokens, against a real gateway that asks for them.
+// Access tokens, against a real gateway that requires them.
 
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -24,8 +24,8 @@ afterAll(async () => {
 const FIRST = 'Sign in';
 const AGAIN = 'Sign in again';
 
-describe('a gateway that asks for tokens', () => {
-  it('shows nothing without one, says why one is refused, and everything with a good one', async () => {
+describe('a gateway that requires tokens', () => {
+  it('shows nothing without one, says why one is refused, and shows everything with a valid one', async () => {
     const run = await gateway.run('Only for those who may', 'scripted:fanout=1,depth=0');
     const page = await open(browser, `${gateway.url}/runs`);
     await page.getByRole('dialog', { name: FIRST, exact: true }).waitFor();
@@ -39,7 +39,7 @@ describe('a gateway that asks for tokens', () => {
     await close(page);
   });
 
-  it('is watched on with a new token when the old one expires, without a gap', async () => {
+  it('lets a page continue without a gap, with a new token after the old one has expired', async () => {
     const run = await gateway.run('Watched for long', 'scripted:fanout=3,depth=2,latency_ms=3000');
     const page = await open(browser, `${gateway.url}/runs/${run}?side=events`);
     await signIn(page, issuer.token('ann', 6));
@@ -49,7 +49,7 @@ describe('a gateway that asks for tokens', () => {
     await page.getByTestId('token-refusal').filter({ hasText: 'the token has expired' }).waitFor();
     const seen = await shownSeq(page);
     expect(seen).toBeGreaterThan(0);
-    // The run goes on meanwhile, and the page, which may not see it, shows what it has.
+    // Meanwhile the run continues. The page, which has no access, shows what it has.
     await until(() => gateway.graph(run), (graph) => graph.seq > seen, 'the run goes on', 60_000);
     expect(await shownSeq(page)).toBe(seen);
     await signIn(page, issuer.token('ann', 600));

@@ -1,4 +1,4 @@
-// The connection to a real gateway: cut, caught up with, and shared by many pages over HTTP/1.1.
+// The connection to a real gateway: cut, resumed, and shared by many pages over HTTP/1.1.
 
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -23,14 +23,14 @@ afterAll(async () => {
 
 const WAITS = 'scripted:fanout=2,depth=1,latency_ms=600000';
 
-/** Once the page has all that there is of a run which waits. */
+/** Resolves when the page has all events of a run that waits. */
 const quiet = (page: Page, run: string): Promise<number> => until(() => shownSeq(page), (seq) => seq >= 4, 'the run waits').then(async (seq) => {
   await until(() => gateway.graph(run), (graph) => graph.seq === seq, 'the page has everything');
   return seq;
 });
 
 describe('a stream that is cut', () => {
-  it('is taken up by seq, where it ended', async () => {
+  it('resumes by seq where it ended', async () => {
     const run = await gateway.run('Be cut', WAITS);
     const page = await open(browser, `${proxy.url}/runs`);
     const seen = streams(page);
@@ -52,7 +52,7 @@ describe('a stream that is cut', () => {
 });
 
 describe('the badge', () => {
-  it('says that the page catches up, at first and after it was away, before it says that it is live', async () => {
+  it('shows that the page catches up, at first and after it was hidden, before it shows live', async () => {
     const run = await gateway.run('Be caught up with', 'scripted:fanout=3,depth=3,latency_ms=4000,tools=2');
     const context = await browser.newContext();
     const page = await openIn(context, `${gateway.url}/runs/${run}`, (empty) =>
@@ -79,18 +79,18 @@ describe('the badge', () => {
 });
 
 describe('many pages of one browser', () => {
-  it('never wait for each other: those in the background hold no connection, opened there or left there', async () => {
+  it('never wait for each other: pages in the background hold no connection', async () => {
     const run = await gateway.run('Be watched by many', WAITS);
     const context = await browser.newContext();
     const url = `${gateway.url}/runs/${run}`;
-    // More than the six connections that a browser makes to one origin over HTTP/1.1.
+    // More pages than the six connections that a browser opens per origin over HTTP/1.1.
     const background: Awaited<ReturnType<typeof openIn>>[] = [];
     for (let i = 0; i < 8; i++) background.push(await openIn(context, url, beginHidden));
     for (const page of background) await connection(page, 'paused');
     for (const page of background) expect(await page.title()).toContain('Be watched by many');
     const first = await openIn(context, url);
     await connection(first, 'live');
-    // Six that are looked at hold all of them, until they are left.
+    // Six visible pages hold all of them, until they are hidden.
     const looked = background.slice(0, 5);
     for (const page of looked) {
       await show(page);

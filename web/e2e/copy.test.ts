@@ -58,7 +58,7 @@ describe('copying', () => {
     await close(page);
   });
 
-  it('gives a node, also as it was', async () => {
+  it('gives a node, also as it was in the past', async () => {
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     await connection(page, 'ended');
     await treeItem(page, /^s1,/).click();
@@ -137,6 +137,7 @@ describe('copying with a token', () => {
 
   it.each([
     ['http', () => guarded.url],
+    ['https', () => proxy.url],
   ])('gives lines that read it from a file, over %s', async (_, address) => {
     const token = issuer.token('ann', 600);
     const [tokenFile, caFile] = [join(folder, 'token'), join(folder, 'ca.pem')];

@@ -1,5 +1,5 @@
-// What a run of a model with a price costs, from the tokens that the model's server tells to the dollars on the page. A
-// real gateway, which takes the model for Anthropic's own.
+// The cost of a run whose model has a price: from the tokens that the model's server reports to the dollars on the page. A
+// real gateway, which takes the fake model for Anthropic's.
 
 import { readFileSync } from 'node:fs';
 import type { Browser, Page } from 'playwright-core';
@@ -14,7 +14,7 @@ import type { Tokens } from './wires';
 const MODEL = 'anthropic:claude-sonnet-5';
 const OBJECTIVE = 'What does the tide cost?';
 const PARTS = ['Measure the tide', 'Price the tide'];
-/** Amounts that do not come out even, so that what is rounded too early or too late is seen. */
+/** Odd amounts, which show when something is rounded too early or too late. */
 const TOKENS = {
   plan: { fresh: 12_345, cached: 2_001, output: 678 },
   look: { fresh: 3_210, cached: 333, output: 111 },
@@ -26,10 +26,10 @@ const TOKENS = {
 const price = (JSON.parse(readFileSync(new URL('../../crates/model/data/prices.json', import.meta.url), 'utf8')) as {
   models: Record<string, { input: number; cached: number; output: number }>;
 }).models[MODEL]!;
-/** Millionths of a dollar: what each answer costs is rounded up, then added up. */
+/** Millionths of a dollar: the cost of each answer is rounded up, then summed. */
 const micros = (...answers: Tokens[]): number =>
   answers.reduce((sum, t) => sum + Math.ceil(t.fresh * price.input + t.cached * price.cached + t.output * price.output), 0);
-/** As the page says it, from a cent to a dollar. */
+/** As the page shows it, from a cent to a dollar. */
 const dollars = (amount: number): string => {
   expect(amount).toBeGreaterThan(10_000);
   expect(amount).toBeLessThan(999_000);
@@ -78,28 +78,28 @@ afterAll(async () => {
 const card = (page: Page, title: string) => page.locator('[data-card]').filter({ hasText: title });
 
 describe('what a model with a price costs', () => {
-  it('stands on cards, in the header, the panel and the list, to the millionth, as it grows and in the past', async () => {
+  it('is shown on cards, in the header, the panel and the list, to the millionth, live and in the past', async () => {
     const run = await gateway.run(OBJECTIVE, MODEL, '--max-cost', '0.9');
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     const cards = async (amounts: number[]): Promise<void> => {
       for (const [i, title] of [OBJECTIVE, ...PARTS].entries()) await card(page, title).getByText(dollars(amounts[i]!), { exact: true }).waitFor();
       await page.locator('header').getByText(dollars(amounts[0]!), { exact: true }).waitFor();
     };
-    // Both wait for their last answer: what was asked until then is on the cards.
+    // Both wait for their last answer, and the cards show the cost until then.
     await cards([micros(TOKENS.plan) + before[0]! + before[1]!, ...before]);
     release();
     await connection(page, 'ended');
     await cards([total, ...parts]);
     expect([...asked]).toEqual([MODEL.split(':')[1]]);
 
-    // The run as a whole, beside its budget, and to the millionth as the page has it.
+    // The whole run: beside its budget, and to the millionth.
     const overview = page.getByTestId('run-overview');
     expect(await overview.getByTestId('cost').innerText()).toBe(dollars(total));
     await overview.getByLabel(`Cost: ${dollars(total)} of $0.900`).waitFor();
     await overview.locator('[data-copy="JSON"]').first().click();
     const shown = JSON.parse(await page.evaluate(() => navigator.clipboard.readText())) as { nodes: { title: string; usage: object; subtreeUsage: object }[] };
 
-    // The same as the server says it: GetRun, the command line's list and graph.
+    // The same from the server: GetRun, the command line's list and graph.
     const { run: told } = JSON.parse(await gateway.rpc('RunService/GetRun', JSON.stringify({ runId: run }))) as { run: { usage: { costMicros: string } } };
     expect(Number(told.usage.costMicros)).toBe(total);
     const listed = (await gateway.cli('runs', '-o', 'jsonl')).trim().split('\n').map((line) => JSON.parse(line) as { runId: string; usage: object });
@@ -114,7 +114,7 @@ describe('what a model with a price costs', () => {
       expect(nodes[0]!.subtreeUsage).toMatchObject(whole);
     }
 
-    // A node by itself, and with everything below it.
+    // A node alone, and with its descendants.
     const panel = page.getByTestId('node-panel');
     await treeItem(page, new RegExp(`^What does the tide cost`)).click();
     await panel.getByRole('heading', { name: OBJECTIVE }).waitFor();
@@ -125,7 +125,7 @@ describe('what a model with a price costs', () => {
     await panel.getByText((3_543 + 5_001 + 7_879).toLocaleString('en'), { exact: true }).waitFor();
     await panel.getByTitle(`${(333 + 1 + 7_778).toLocaleString('en')} of them cached`).waitFor();
 
-    // The past has cost what had been used by then.
+    // The past shows the cost until that moment.
     const used = (await gateway.cli('events', run, '--type', 'tree.usage_recorded', '-o', 'jsonl')).trim().split('\n').map((line) => JSON.parse(line) as { seq: number });
     expect(used).toHaveLength(all.length);
     await page.getByLabel('Event of the run').fill(String(used[0]!.seq));

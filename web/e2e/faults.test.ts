@@ -1,5 +1,5 @@
-// What a real gateway does not do on demand: a run that waits for its first node while one watches. Against a gateway that
-// replays made-up logs, with the real one's Content-Security-Policy.
+// What a real gateway does not do on demand: a run that waits for its first node while it is watched. Against a gateway that
+// replays generated logs, with the real one's Content-Security-Policy.
 
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, it } from 'vitest';
@@ -21,7 +21,7 @@ afterAll(async () => {
 });
 
 describe('a run that has no node yet', () => {
-  it('says that it waits, and shows the first one when it comes', async () => {
+  it('shows that it waits, and shows the first node when it arrives', async () => {
     const log = gateway.add(new Log(runId(100)));
     const page = await open(browser, `${url}/runs/${log.run}`);
     await page.getByText('Waiting for the first node').waitFor();

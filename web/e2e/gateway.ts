@@ -1,4 +1,4 @@
-// A real gateway: `tree-agent dev` on a free port of the loopback, with its own data folder.
+// A real gateway: `tree-agent dev` on a free loopback port, with its own data directory.
 
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -33,7 +33,7 @@ export class Gateway {
   #port: Port | undefined;
   #process: ChildProcess | undefined;
 
-  /** More options and variables of `tree-agent dev`. */
+  /** Additional options and environment variables of `tree-agent dev`. */
   constructor(options: string[] = [], env: Record<string, string> = {}) {
     this.#options = options;
     this.#env = env;
@@ -58,7 +58,7 @@ export class Gateway {
     }
   }
 
-  /** Ends the process at once, as a crash does. */
+  /** Kills the process, as a crash does. */
   async kill(): Promise<void> {
     const child = this.#process;
     if (child === undefined) return;
@@ -68,7 +68,7 @@ export class Gateway {
     await gone;
   }
 
-  /** Forgets everything that was kept; the next start is a first one. */
+  /** Deletes the data directory. */
   async wipe(): Promise<void> {
     await rm(this.#data, { recursive: true, force: true });
   }
@@ -80,7 +80,7 @@ export class Gateway {
     if (this.#data !== '') await rm(this.#data, { recursive: true, force: true });
   }
 
-  /** The command line against this gateway; its standard output. */
+  /** Runs a command against this gateway and returns its standard output. */
   async cli(...args: string[]): Promise<string> {
     const { stdout } = await run(BINARY, [...args, '--server', this.url], { maxBuffer: 64 << 20, env: { ...process.env, ...this.#env } }).catch(
       (error: { stdout?: string; code?: number }) => ({ stdout: error.stdout ?? '' }),
@@ -88,20 +88,20 @@ export class Gateway {
     return stdout;
   }
 
-  /** Stops, takes runs from the archives in `folder`, and starts again. */
+  /** Stops, restores runs from the archives in `folder`, and starts again. */
   async restore(folder: string, runs: string[]): Promise<void> {
     await this.kill();
     await run(BINARY, ['log', 'restore', folder, ...runs, '--data-dir', this.#data]);
     await this.start();
   }
 
-  /** What a method such as `RunService/GetRun` answers over gRPC. */
+  /** Calls a method such as `RunService/GetRun` over gRPC and returns its answer. */
   async rpc(method: string, request: string): Promise<string> {
     const { stdout } = await run(BUF, ['curl', '--protocol', 'grpc', '--http2-prior-knowledge', '-d', request, `${this.url}/treeagent.v1.${method}`], { maxBuffer: 64 << 20 });
     return stdout;
   }
 
-  /** The graph of a run as the server has it, at its head or after an event. */
+  /** The server's graph of a run, at its head or after an event. */
   async graph(run: string, seq?: number): Promise<GraphJson> {
     return JSON.parse(await this.cli('graph', run, '--format', 'json', ...(seq === undefined ? [] : ['--at', String(seq)]))) as GraphJson;
   }

@@ -1,5 +1,5 @@
-// The graph against a real gateway: how every state looks, to every eye; when it is laid out anew; what live events leave
-// as it is.
+// The graph, against a real gateway: how every state looks, also to colour-blind users; when it is laid out; what live events
+// do not change.
 
 import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -12,16 +12,16 @@ const ONCE = 'Grow once';
 let release = (): void => {};
 let held: Promise<void> = Promise.resolve();
 const hold = (): void => {
-  // Whatever a test before left waiting would wait for ever, in the way of others.
+  // Answers that an earlier test left waiting would block the ones after it.
   release();
   held = new Promise((resolve) => (release = resolve));
 };
 
 const BY_ONE = 'Grow one by one';
-/** Lets one planner of the last level answer, each in its turn. */
+/** Lets the next planner of the last level answer. */
 const turns: (() => void)[] = [];
 
-/** Three parts of everything: one level of them, whose executors are held, or three, the last of which is held. */
+/** Plans of three steps each: one level, whose executors wait, or three levels, the last of which waits. */
 const model = new LanguageModel(async ({ role, said, hasToolResults }) => {
   const title = (said.match(/Part [\d.]*\d/g) ?? []).toSorted((a, b) => b.length - a.length)[0];
   const depth = title === undefined ? 0 : title.split('.').length;
@@ -62,7 +62,7 @@ interface Told {
 }
 const events = async (run: string): Promise<Told[]> => (await gateway.cli('events', run, '-o', 'jsonl')).trim().split('\n').map((line) => JSON.parse(line) as Told);
 
-/** Where the colour of an element lies on the colour circle, in degrees. */
+/** The hue of an element's colour, in degrees. */
 const hue = (of: Locator): Promise<number> =>
   of.evaluate((e) => {
     const [r, g, b] = getComputedStyle(e).backgroundColor.match(/[\d.]+/g)!.map(Number) as [number, number, number];
@@ -77,7 +77,7 @@ const GREEN = [140, 175];
 const RED = [345, 375];
 
 describe('a card', () => {
-  it('tells every state by icon, word, colour and border at once, in one shape', async () => {
+  it('shows every state by icon, word, colour and border, in one shape', async () => {
     const run = await gateway.run('Go through it', 'scripted:fanout=2,depth=1,tools=1,fail=rejected,fail_titles=s1');
     const stuck = await gateway.run('Be stuck', 'scripted:fanout=2,depth=1,fail=unreachable,fail_titles=s1');
     await until(() => gateway.graph(run), (graph) => graph.status === 'completed', 'the run ends');
@@ -129,7 +129,7 @@ describe('a card', () => {
     }
   });
 
-  it('tells the running tool, its role and its band', async () => {
+  it('shows the running tool, its role and its band', async () => {
     const run = await gateway.run('Use a tool', 'scripted:fanout=2,depth=1,bands=2,tools=1');
     await until(() => gateway.graph(run), (graph) => graph.status === 'completed', 'the run ends');
     const step = (await gateway.graph(run)).nodes.at(-1)!;
@@ -148,7 +148,7 @@ describe('a card', () => {
 
 type Lab = [number, number, number];
 
-/** How far apart two colours are to the eye (CIE 1976): 2 can just be seen, 100 is black and white. */
+/** The visible difference of two colours (CIE 1976): 2 can just be seen, 100 is black and white. */
 const apart = (a: Lab, b: Lab): number => Math.hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
 
 function lab([r, g, b]: number[]): Lab {
@@ -163,7 +163,7 @@ function lab([r, g, b]: number[]): Lab {
 describe('the palette', () => {
   const TONES = ['warm', 'cool', 'good', 'bad', 'agg', 'held', 'off'];
 
-  it.each(['light', 'dark'] as const)('keeps its colours apart for those who lack a kind of cone, in %s', async (colorScheme) => {
+  it.each(['light', 'dark'] as const)('keeps its colours apart for users with colour blindness, in %s', async (colorScheme) => {
     const page = await open(browser, `${gateway.url}/runs`, { colorScheme });
     await page.evaluate((tones) => {
       const row = document.createElement('div');
@@ -196,7 +196,7 @@ describe('the palette', () => {
 });
 
 describe('the layout', () => {
-  /** A page that notes when it asks its worker for a layout. */
+  /** A page that records when it requests a layout from its worker. */
   const watched = async (run: string): Promise<{ page: Page & { problems: string[] }; asked: () => Promise<number[]> }> => {
     const page = await openIn(await browser.newContext(), `${gateway.url}/runs/${run}`, (empty) =>
       empty.addInitScript(() => {
@@ -211,7 +211,7 @@ describe('the layout', () => {
     return { page, asked: () => page.evaluate(() => (globalThis as unknown as { asked: number[] }).asked) };
   };
 
-  it('is made in a worker, at most four times a second however fast the tree grows', async () => {
+  it('runs in a worker, at most four times a second however fast the tree grows', async () => {
     const run = await gateway.run(BY_ONE, 'llm');
     const { page, asked } = await watched(run);
     for (let nodes = 13; nodes <= 40; nodes += 3) {
@@ -222,16 +222,16 @@ describe('the layout', () => {
     expect(page.workers()).toHaveLength(1);
     const times = await asked();
     expect(times.length).toBeGreaterThan(1);
-    // A busy machine may note one late, and so the next too soon after it.
+    // A busy machine may record one late, and so the next too soon after it.
     times.slice(4).forEach((at, i) => expect(at - times[i]!).toBeGreaterThan(975));
     await close(page);
   });
 
-  it('is left as it is by statuses, tools, notes, usage and results', async () => {
+  it('does not change with statuses, tools, notes, usage and results', async () => {
     hold();
     const run = await gateway.run(ONCE, 'llm');
     const { page, asked } = await watched(run);
-    // Cards stand once they have been laid out.
+    // Cards have a position once they have been laid out.
     await until(() => page.locator('[data-card]').count(), (n) => n === 4, 'the tree is whole');
     await page.getByText('TOOL: list_documents [OK]').first().waitFor();
     await page.locator('.pulse[data-status=executing]').first().waitFor();
@@ -249,7 +249,7 @@ describe('the layout', () => {
 });
 
 describe('live events', () => {
-  /** A page of a run that has grown its first levels, and grows its last as soon as it is let go. */
+  /** A page of a run that has grown its first levels, and grows its last one when the test lets it. */
   const growing = async (options: BrowserContextOptions): Promise<{ run: string; page: Awaited<ReturnType<typeof open>> }> => {
     hold();
     const run = await gateway.run('Grow in steps', 'llm');
@@ -258,7 +258,7 @@ describe('live events', () => {
     return { run, page };
   };
 
-  it('let the tree grow, without moving what one looks at, to what the server has', async () => {
+  it('let the tree grow to what the server has, without moving the selection', async () => {
     const { run, page } = await growing({});
     await connection(page, 'live');
     const first = page.locator('[data-card]').filter({ hasText: 'Grow in steps' });
@@ -281,7 +281,7 @@ describe('live events', () => {
     await close(page);
   });
 
-  it('leave what is selected in its place while its older siblings grow, which give way instead', async () => {
+  it('leave the selected node in its place while its older siblings grow', async () => {
     const { page } = await growing({});
     await treeItem(page, /^Part 3,/).click();
     const last = page.locator('[data-card][class*=selected]');
@@ -303,7 +303,7 @@ describe('live events', () => {
     await close(page);
   });
 
-  it('change neither zoom, selection, folds nor what is scrolled', async () => {
+  it('change neither zoom, selection, folds nor scroll positions', async () => {
     const { run, page } = await growing({ viewport: { width: 1300, height: 420 } });
     const tree = page.getByRole('tree');
     const panel = page.locator('[role=tabpanel]');

@@ -1,5 +1,5 @@
-// What is hard on the page, against a real gateway: hostile documents, a flood of events, a run that is deleted while
-// it is watched, text that stands far back in a scratchpad, trees beyond what budgets allow.
+// Stress, against a real gateway: hostile documents, a flood of events, a run that disappears while it is watched,
+// text far back in a scratchpad, trees beyond what budgets allow.
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -35,7 +35,7 @@ const ended = (run: string): Promise<{ status: string; seq: number; nodes: { id:
   until(async () => JSON.parse(await gateway.cli('graph', run, '--format', 'json')), (g) => g.status === 'completed', 'the run ends', 240_000);
 
 describe('hostile text', () => {
-  it('is shown and never run: in titles, tool calls, results, scratchpads, documents and the event log', async () => {
+  it('is shown and never executed: in titles, tool calls, results, scratchpads, documents and the event log', async () => {
     await gateway.cli('import', docs, '--project', 'Hostile');
     const run = await gateway.run(`What do the tides do? ${EVIL} ${LONG}`, 'offline', '--project', 'Hostile');
     const graph = await ended(run);
@@ -62,7 +62,7 @@ describe('hostile text', () => {
     await close(page);
   });
 
-  it('cannot be run: the gateway forbids inline script', async () => {
+  it('cannot run: the gateway forbids inline script', async () => {
     const policy = (await fetch(gateway.url)).headers.get('content-security-policy');
     expect(policy).toContain("script-src 'self'");
     expect(policy).not.toMatch(/script-src[^;]*unsafe-inline/);
@@ -80,7 +80,7 @@ describe('hostile text', () => {
 });
 
 describe('a flood', () => {
-  it('of more than 100,000 events at once arrives whole, in few elements, and can be worked with', async () => {
+  it('of more than 100,000 events at once arrives completely, with few elements, and the page stays usable', async () => {
     const wide = ['--max-nodes', '20000', '--max-steps-per-band', '64', '--max-children-per-node', '64', '--max-parallel-steps', '64'];
     const run = await gateway.run('Flood the page', 'scripted:fanout=21,depth=3', ...wide);
     const graph = await ended(run);
@@ -99,7 +99,7 @@ describe('a flood', () => {
 });
 
 describe('a search', () => {
-  it('finds text that only stands far back in a scratchpad', async () => {
+  it('finds text far back in a scratchpad', async () => {
     const run = await gateway.run('What do the tides do all day?', 'offline', '--project', 'Hostile');
     await ended(run);
     const page = await open(browser, `${gateway.url}/runs/${run}`);
@@ -111,8 +111,8 @@ describe('a search', () => {
   });
 });
 
-describe('a run that is deleted', () => {
-  it('while it is watched is said, and what is on the screen stays', async () => {
+describe('a run that disappears', () => {
+  it('is reported while it is watched, and the page keeps what it shows', async () => {
     const run = await gateway.run('Deleted soon', 'scripted:fanout=2,depth=1,latency_ms=60000');
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     await connection(page, 'live');
@@ -128,7 +128,7 @@ describe('a run that is deleted', () => {
 });
 
 describe('a tree beyond all budgets', () => {
-  it('of a depth of 1,000 or a fan-out of 10,000 is laid out, seen whole and reached to its last node', async () => {
+  it('of a depth of 1,000 or a fan-out of 10,000 is laid out and can be reached to its last node', async () => {
     const small = await gateway.run('Be the root of it', 'scripted:depth=0');
     await ended(small);
     const log = (await gateway.cli('events', small, '-o', 'jsonl')).trim().split('\n').map((line) => JSON.parse(line) as EventLine);

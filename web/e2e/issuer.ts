@@ -1,4 +1,4 @@
-// An issuer of tokens: an Ed25519 key, its JWKS as a file, and tokens signed with it (RFC 7519, RFC 8037).
+// A token issuer: an Ed25519 key, its JWKS as a file, and tokens signed with it (RFC 7519, RFC 8037).
 
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -12,7 +12,7 @@ export class Issuer {
   readonly #keys = generateKeyPairSync('ed25519');
   #folder = '';
 
-  /** Writes the JWKS; what a gateway must be told to accept the tokens, and a long-lived one for its own roles. */
+  /** Writes the JWKS. Returns the settings of a gateway that accepts the tokens, with a long-lived token for its roles. */
   async publish(): Promise<Record<string, string>> {
     this.#folder = await mkdtemp(join(tmpdir(), 'tree-agent-issuer-'));
     const file = join(this.#folder, 'jwks.json');
@@ -26,7 +26,7 @@ export class Issuer {
     };
   }
 
-  /** A token of `sub` that is good for so many seconds. */
+  /** A token of `sub` that expires after so many seconds. */
   token(sub: string, seconds: number): string {
     const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
     const claims = { iss: ISSUER, aud: AUDIENCE, sub, exp: Date.now() / 1000 + seconds };

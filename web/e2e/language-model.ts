@@ -1,5 +1,5 @@
-// A language model that a test plays: a server that speaks OpenAI's protocol and Anthropic's and answers what it is told
-// to. With it a real gateway makes runs with whatever titles, tool names and costs a model could come up with.
+// A fake language model: a server that speaks the protocols of OpenAI and Anthropic and gives the answers of a test.
+// With it a real gateway creates runs with any titles, tool names and costs.
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { anthropic, openai, type Said, type Tokens } from './wires';
@@ -10,9 +10,9 @@ export interface Asked {
   role: Role;
   /** The model's name at its provider. */
   model: string;
-  /** Everything that the model was told. */
+  /** All messages of the request. */
   said: string;
-  /** Answers of tools are among it. */
+  /** The messages include results of tools. */
   hasToolResults: boolean;
 }
 
@@ -41,7 +41,7 @@ export class LanguageModel {
     await new Promise<void>((resolve) => (this.#server === undefined ? resolve() : this.#server.close(() => resolve())));
   }
 
-  /** Answers one request, wherever it arrived. */
+  /** Answers one request. */
   readonly serve = (request: IncomingMessage, response: ServerResponse): void => {
     const pieces: Buffer[] = [];
     request.on('data', (piece: Buffer) => pieces.push(piece));
@@ -60,7 +60,7 @@ export class LanguageModel {
   }
 }
 
-/** What the roles answer when all goes well. */
+/** Answers of the roles when everything works. */
 export const plan = (steps: { id: string; title: string; reason: string; successCriteria: string[] }[]): { json: unknown } => ({
   json: {
     decision: {

@@ -1,4 +1,4 @@
-// Made-up logs: as large or as strange as a test wants them, and always ones that replay.
+// Generated logs, as large or unusual as a test needs. They always replay.
 
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
@@ -72,7 +72,7 @@ export class Log {
   }
 }
 
-/** A whole run: `nodes` nodes, `fanout` children each, one in `failEvery` failed, and then some of everything. */
+/** A whole run: `nodes` nodes with `fanout` children each, of which one in `failEvery` fails, and some of every other event. */
 export function bigLog(run: string, nodes: number, fanout: number, failEvery = 97): Log {
   const log = new Log(run, `A run of ${nodes} nodes`);
   for (let i = 0; i < nodes; i++) {

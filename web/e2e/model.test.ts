@@ -1,5 +1,5 @@
-// Runs as a language model makes them: names of tools that were never offered, titles and texts that would like to be
-// HTML, usage, reasons and criteria. A real gateway; only the model is played.
+// Runs of a language model: names of tools that were never offered, titles and texts that contain
+// HTML, usage, reasons and criteria. A real gateway with a fake model.
 
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -47,14 +47,14 @@ afterAll(async () => {
 });
 
 describe('a run of a language model', () => {
-  it('shows hostile tool names, titles, errors and answers as text, while it works and when it has ended', async () => {
+  it('shows hostile tool names, titles, errors and answers as text, while it is active and when it has ended', async () => {
     hold();
     const run = await gateway.run(`What do the tides do? ${'very long '.repeat(1000)}${EVIL}`, 'llm');
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     const card = page.locator('[data-card]').filter({ hasText: TITLES.evil });
     await card.getByText(/TOOL: .* \[(OK|FAILED)\]/).waitFor();
     await card.getByText('Executing').waitFor();
-    // The name of a card takes no more room than any other's, and text from the right begins there.
+    // A long title takes no more room than others, and right-to-left text begins on the right.
     const k = Number(await page.getByTestId('graph').getAttribute('data-k'));
     for (const one of await page.locator('[data-card]').all()) expect((await one.boundingBox())!.height / k).toBeCloseTo(92, 0);
     const right = page.locator('[data-card]').filter({ hasText: 'שלום' }).locator('.name');
@@ -81,21 +81,21 @@ describe('a run of a language model', () => {
     await drawn(page);
     expect(await page.evaluate(() => 'hacked' in globalThis)).toBe(false);
     expect(await page.locator('img[src=x], a[href^="javascript:"]').count()).toBe(0);
-    // A search finds a tool by its name, whatever that is.
+    // A search finds a tool by any name.
     await page.keyboard.press('/');
     await page.keyboard.type('search_doc');
     await page.getByTestId('match-count').filter({ hasText: '2 matches' }).waitFor();
     await close(page);
   });
 
-  it('tells what was used and progress on the cards, reason and criteria in the panel', async () => {
+  it('shows usage and progress on the cards, reason and criteria in the panel', async () => {
     hold();
     const run = await gateway.run('How far is it?', 'llm');
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     const root = page.locator('[data-card]').filter({ hasText: 'How far is it?' });
     await root.getByText('0 of 3 steps').waitFor();
     expect(await root.locator('[data-progress]').getAttribute('data-progress')).toBe('0');
-    // A server of one's own costs nothing, so the cards tell tokens in the place of the cost.
+    // A self-hosted model has no price, so the cards show tokens instead of the cost.
     const used = async (): Promise<number> => Number((await root.innerText()).match(/([\d.]+)K tokens/)?.[1] ?? 0);
     const before = await until(used, (n) => n > 0, 'the root tells what was used');
     release();
@@ -110,7 +110,7 @@ describe('a run of a language model', () => {
     const total = await used();
     await page.goto(`${gateway.url}/runs`);
     await page.locator(`[data-run-id="${run}"]`).getByText(`${total}K tokens`).waitFor();
-    // The past has its own progress.
+    // The past shows the progress of its moment.
     const events = (await gateway.cli('events', run, '--type', 'tree.step_status', '-o', 'jsonl')).trim().split('\n').map((l) => JSON.parse(l) as { seq: number; payload: { status: string } });
     const first = events.find((e) => ['completed', 'failed'].includes(e.payload.status))!;
     await page.goto(`${gateway.url}/runs/${run}?seq=${first.seq}`);

@@ -1,22 +1,22 @@
-// What the tests ask of a page.
+// Helpers for pages under test.
 
 import { fromBinary } from '@bufbuild/protobuf';
 import type { Browser, BrowserContext, BrowserContextOptions, Page, Request } from 'playwright-core';
 import { expect } from 'vitest';
 import { WatchRunRequestSchema } from '../src/gen/treeagent/v1/run_service_pb';
 
-/** How long anything may take: machines are busy. */
+/** How long to wait for anything. Machines that run tests are busy. */
 const PATIENCE_MS = 50_000;
 
 export const WIDE = { width: 1440, height: 900 };
 
-/** A page whose errors fail the test that looks at `problems`. */
+/** A page that collects its errors in `problems`; `close` fails the test if there are any. */
 export async function open(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<Page & { problems: string[] }> {
   const context = await browser.newContext({ viewport: WIDE, permissions: ['clipboard-read', 'clipboard-write'], ...options });
   return openIn(context, url);
 }
 
-/** The same beside other pages, with which it shares connections. `before` is done while the page is still empty. */
+/** The same in a context, whose pages share connections. `before` runs while the page is still empty. */
 export async function openIn(context: BrowserContext, url: string, before?: (page: Page) => Promise<unknown>): Promise<Page & { problems: string[] }> {
   const page = (await context.newPage()) as Page & { problems: string[] };
   page.problems = [];
@@ -45,7 +45,7 @@ export async function signIn(page: Page, token: string): Promise<void> {
 export const connection = (page: Page, state: string) => page.locator(`[data-connection="${state}"]`).waitFor();
 export const treeItem = (page: Page, title: string | RegExp) => page.getByRole('treeitem', { name: title });
 
-/** Asks again until it holds. */
+/** Asks again until the value holds. */
 export async function until<T>(ask: () => Promise<T>, holds: (value: T) => boolean, what: string, ms = PATIENCE_MS): Promise<T> {
   const end = Date.now() + ms;
   for (;;) {
@@ -58,18 +58,18 @@ export async function until<T>(ask: () => Promise<T>, holds: (value: T) => boole
 
 export const shownSeq = async (page: Page): Promise<number> => Number(await page.getByTestId('seq').getAttribute('data-seq'));
 
-/** Statuses by node as the tree shows them. */
+/** The statuses of nodes as the tree shows them. */
 export async function treeOf(page: Page): Promise<Record<string, string>> {
   return page.locator('[role=treeitem]').evaluateAll((items) =>
     Object.fromEntries(items.map((i) => [i.getAttribute('data-node-id')!, i.getAttribute('data-status')!])),
   );
 }
 
-/** Once the page has drawn twice: what it was going to do about the last input is done. */
+/** Resolves when the page has drawn twice, so it has handled the last input. */
 export const drawn = (page: Page): Promise<void> =>
   page.evaluate(() => new Promise<void>((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve()))));
 
-/** What `ask` gives once it gives the same three times in a row. */
+/** The value of `ask` once it is the same three times in a row. */
 export async function settled<T>(ask: () => Promise<T>): Promise<T> {
   let same = 0;
   let last: T = await ask();
@@ -82,17 +82,17 @@ export async function settled<T>(ask: () => Promise<T>): Promise<T> {
 }
 
 export interface Streams {
-  /** How each of the run's streams was asked for. */
+  /** The requests of the run's streams. */
   asked: { afterSeq: number; snapshot: boolean }[];
-  /** Documents that were watched, and documents that were read whole. */
+  /** How many documents were watched, and how many were read whole. */
   watched: number;
   read: number;
-  /** Streams that are open now, and how many were at the most. */
+  /** How many streams are open, and how many were open at most. */
   open: number;
   most: number;
 }
 
-/** The streams of a page from now on. */
+/** Counts the streams of a page from now on. */
 export function streams(page: Page): Streams {
   const found: Streams = { asked: [], watched: 0, read: 0, open: 0, most: 0 };
   const isStream = (request: Request): boolean => /\/Watch(Run|Document)$/.test(request.url());
@@ -114,11 +114,11 @@ export function streams(page: Page): Streams {
   return found;
 }
 
-/** What a browser tells a page that is in the background, and one that is looked at again. */
+/** Tells a page that it is in the background, or shown again. */
 export const hide = (page: Page): Promise<void> => page.evaluate(setHidden, true);
 export const show = (page: Page): Promise<void> => page.evaluate(setHidden, false);
 
-/** The page that comes next is in the background from its beginning. */
+/** The next page is in the background from the start. */
 export const beginHidden = (page: Page): Promise<unknown> => page.addInitScript(setHidden, true);
 
 function setHidden(hidden: boolean): void {

@@ -1,18 +1,18 @@
-// Loopback ports for servers that start later, or again. Taken as the tests in Rust take theirs (crates/testkit/src/ports.rs).
+// Loopback ports for servers that start later, or again. Claimed as in crates/testkit/src/ports.rs.
 
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';
 
-// Below what the system hands out by itself: a port from there could become the local end of anybody's connection while its
+// Below the ephemeral ports: one of those could become the local end of some connection while its
 // server is down.
 const FIRST = 10_000;
 const COUNT = 20_000;
 const TRIES = 200;
 
-/** A TCP port on which nobody listens, and that nobody else who asks so is given until it is released. */
+/** A free TCP port that no other test claims until it is released. */
 export class Port {
-  // The UDP port of the same number, bound meanwhile, says that it is taken.
+  // Bound while the port is claimed: the UDP port of the same number.
   readonly #claim: Socket;
 
   private constructor(
@@ -45,7 +45,7 @@ async function isFree(port: number): Promise<boolean> {
   return true;
 }
 
-/** False when somebody else has the port. */
+/** False when the port is in use. */
 function listens(server: Socket | Server): Promise<boolean> {
   return once(server, 'listening').then(
     () => true,

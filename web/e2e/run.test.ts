@@ -1,4 +1,4 @@
-// One run's page against a real gateway.
+// The page of a run, against a real gateway.
 
 import { graphOf } from '../tests/fixtures';
 import type { Browser, Page } from 'playwright-core';
@@ -12,7 +12,7 @@ let browser: Browser;
 /** A run that has ended with a failure and a document. */
 let done: string;
 
-/** All of the graph that the page shows, and all of the server's at `seq`. */
+/** The whole graph as the page shows it, and as the server has it at `seq`. */
 async function whole(page: Page, run: string, seq: number): Promise<[unknown, unknown]> {
   await page.getByTestId('run-overview').locator('[data-copy="JSON"]').click();
   const copied = await page.evaluate(() => navigator.clipboard.readText());
@@ -62,12 +62,12 @@ describe('the graph', () => {
 });
 
 describe('the node panel', () => {
-  it('tells everything about a node', async () => {
+  it('shows everything about a node', async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`);
     await ended(page);
     await treeItem(page, 's0.s0,').click();
     const panel = page.getByTestId('node-panel');
-    await panel.getByText('Family', { exact: true }).waitFor();
+    await panel.getByText('Parent and children', { exact: true }).waitFor();
     for (const text of ['Completed', 'E · Executor', 'Band 1, step 1', 'Depth 2']) await panel.getByText(text, { exact: true }).first().waitFor();
     await panel.getByText('TOOL: list_documents [OK]').waitFor();
     const id = (await panel.getAttribute('data-panel-node'))!;
@@ -91,7 +91,7 @@ describe('the node panel', () => {
     await page.keyboard.press('s');
     await page.getByTestId('scratchpad').getByText('scripted: executed').waitFor();
     await page.keyboard.press('s');
-    await panel.getByText('Family', { exact: true }).waitFor();
+    await panel.getByText('Parent and children', { exact: true }).waitFor();
     await treeItem(page, 'Grow and lose a leaf').click();
     await page.getByRole('tab', { name: 'Plan' }).click();
     await panel.getByText('Version 1').waitFor();
@@ -115,7 +115,7 @@ describe('the node panel', () => {
     await close(page);
   });
 
-  it('shows why a node failed, and the run reads as partial', async () => {
+  it('shows why a node failed, and that the run is partial', async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`);
     await ended(page);
     await page.locator('header').getByText('Partial').waitFor();
@@ -133,7 +133,7 @@ describe('the node panel', () => {
 });
 
 describe('time', () => {
-  it('shows at N exactly what the server has at N, by slider, step and film, and comes back to live with one key', async () => {
+  it('shows at N exactly what the server has at N, by slider, step and replay, and returns to live with one key', async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`);
     await ended(page);
     const head = await shownSeq(page);
@@ -163,7 +163,7 @@ describe('time', () => {
     await close(page);
   });
 
-  it('holds the past while the run goes on', async () => {
+  it('keeps showing the past while the run continues', async () => {
     const run = await gateway.run('Go on meanwhile', 'scripted:fanout=3,depth=1,latency_ms=700');
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     await connection(page, 'live');
@@ -207,7 +207,7 @@ describe('the event log', () => {
 });
 
 describe('access', () => {
-  it('is wholly usable by keyboard', async () => {
+  it('is fully usable by keyboard', async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`);
     await ended(page);
     await page.keyboard.press('t');
@@ -224,11 +224,11 @@ describe('access', () => {
     await page.keyboard.press('Escape');
     expect(page.url()).not.toContain('node=');
     await page.keyboard.press('?');
-    await page.getByRole('dialog', { name: 'Keyboard' }).waitFor();
+    await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
     await close(page);
   });
 
-  it('shows the tree in place of the canvas at 360 px, without sideways scrolling', async () => {
+  it('shows the tree instead of the canvas at 360 px, without horizontal scrolling', async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`, { viewport: { width: 360, height: 740 } });
     await ended(page);
     expect(await page.locator('canvas').count()).toBe(0);
@@ -245,7 +245,7 @@ describe('access', () => {
     await close(page);
   });
 
-  it('follows the system’s colours and one’s choice, and keeps still when asked to', async () => {
+  it('follows the system’s colour scheme or the user’s choice, and reduces motion', async () => {
     const page = await open(browser, `${gateway.url}/runs`, { colorScheme: 'dark', reducedMotion: 'reduce' });
     const background = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
     const dark = await background();
@@ -261,7 +261,7 @@ describe('access', () => {
 });
 
 describe('trouble', () => {
-  it('comes back by itself after the gateway was killed, and misses nothing', async () => {
+  it('reconnects by itself after the gateway was killed, and misses nothing', async () => {
     const run = await gateway.run('Survive', 'scripted:fanout=3,depth=2,latency_ms=600');
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     await connection(page, 'live');
@@ -277,20 +277,20 @@ describe('trouble', () => {
     await close(page);
   });
 
-  it('says so when there is no such run or node', async () => {
+  it('is reported when a run or node does not exist', async () => {
     for (const id of ['01a2013c-5e45-71b4-a4c0-000000000000', 'nonsense']) {
       const page = await open(browser, `${gateway.url}/runs/${id}`);
-      await page.getByText('There is no such run').waitFor();
+      await page.getByText('Run not found').waitFor();
       await page.getByRole('link', { name: 'All runs' }).click();
       await page.waitForURL('**/runs');
       await close(page);
     }
     const page = await open(browser, `${gateway.url}/runs/${done}?node=01a2013c-5e45-71b4-a4c0-000000000000`);
-    await page.getByText('This node is not here').waitFor();
+    await page.getByText('Node not found').waitFor();
     await close(page);
   });
 
-  it('reads as failed, with the reason, when the root failed', async () => {
+  it('shows a failed run with its reason when the root failed', async () => {
     const run = await gateway.run('Fail at once', 'scripted:fail=rejected,fail_role=any,depth=0');
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     await ended(page);
@@ -300,7 +300,7 @@ describe('trouble', () => {
     await close(page);
   });
 
-  it('cancels a run, which then reads as cancelled', async () => {
+  it('cancels a run, which is then shown as cancelled', async () => {
     const run = await gateway.run('Be cancelled', 'scripted:fanout=3,depth=2,latency_ms=1500');
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     await page.getByRole('button', { name: 'Cancel', exact: true }).click();

@@ -51,7 +51,7 @@ describe('a scratchpad that grows', () => {
     await close(page);
   });
 
-  it('is taken up again where its text ended, after the page was hidden and after the gateway was killed', async () => {
+  it('resumes where its text ended, after the page was hidden and after the gateway was killed', async () => {
     const run = await gateway.run('Write through trouble', 'scripted:fanout=1,depth=0,latency_ms=20000,notes=100');
     const page = await open(browser, `${proxy.url}/runs`, { ignoreHTTPSErrors: true });
     const seen = streams(page);
@@ -70,7 +70,7 @@ describe('a scratchpad that grows', () => {
     await gateway.start();
     await page.locator('[data-connection="ended"]').waitFor({ timeout: 120_000 });
     const body = await until(() => text(page), (t) => t.includes('scripted: executed'), 'all of it is there');
-    // Nothing twice: each note that was written before the page was hidden stands there once for each attempt.
+    // Nothing is repeated: each note from before the page was hidden appears once per attempt.
     const id = (await page.getByTestId('node-panel').getAttribute('data-scratchpad'))!;
     const whole = await gateway.cli('doc', id);
     const times = (found: string): number => found.split('note 3,').length;

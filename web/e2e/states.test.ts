@@ -1,5 +1,5 @@
-// What every view says while there is nothing to show: still on its way, not there yet, or not to be had. A real gateway,
-// whose answers are held back or lost on the way.
+// What every view shows while it has no content: loading, nothing there yet, or an error. A real gateway,
+// whose answers are delayed or lost on the way.
 
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -23,7 +23,7 @@ afterAll(async () => {
   await gateway.stop();
 });
 
-/** Holds back what a method answers until it is let go. */
+/** Delays the answers of a method until the returned function is called. */
 async function hold(page: Page, method: string): Promise<() => Promise<void>> {
   let go = (): void => {};
   const held = new Promise<void>((resolve) => (go = resolve));
@@ -34,7 +34,7 @@ async function hold(page: Page, method: string): Promise<() => Promise<void>> {
   return async () => go();
 }
 
-/** Loses what a method answers until it is let through. */
+/** Lets calls of a method fail until the returned function is called. */
 async function lose(page: Page, method: string): Promise<() => Promise<void>> {
   const pattern = `**/treeagent.v1.${method}`;
   await page.route(pattern, (route) => route.abort('connectionrefused'));
@@ -45,7 +45,7 @@ const empty = async (): Promise<Page & { problems: string[] }> => open(browser, 
 const LOST = 'The gateway does not answer';
 
 describe('a run', () => {
-  it.each([1440, 360])('says at %d px that it loads, that the gateway does not answer, and comes by itself', async (width) => {
+  it.each([1440, 360])('shows at %d px that it loads and that the gateway does not answer, and recovers by itself', async (width) => {
     const page = await empty();
     await page.setViewportSize({ width, height: 740 });
     const answer = await hold(page, 'RunService/WatchRun');
@@ -68,7 +68,7 @@ describe('a run', () => {
     await close(page);
   });
 
-  it.each([1440, 360])('says at %d px that it waits for its first node', async (width) => {
+  it.each([1440, 360])('shows at %d px that it waits for its first node', async (width) => {
     const page = await open(browser, `${gateway.url}/runs/${done}?seq=1`, { viewport: { width, height: 740 } });
     await page.getByText('Waiting for the first node').waitFor();
     for (let seq = 1; (await page.getByRole('treeitem').count()) === 0 && seq < 10; seq++) await page.keyboard.press(']');
@@ -77,14 +77,14 @@ describe('a run', () => {
     await close(page);
   });
 
-  it('says that its past is on its way, why it cannot be had, and shows it once it can', async () => {
+  it('shows that its past loads, why it cannot be loaded, and recovers by itself', async () => {
     const leaf = graph.nodes.find((n) => n.title === 's0')!;
     const page = await empty();
     const answer = await hold(page, 'RunService/ListEvents');
     await page.goto(`${gateway.url}/runs/${done}?seq=10`);
     await page.getByRole('heading', { name: 'Loading the past' }).waitFor();
     await page.goto(`${gateway.url}/runs/${done}?node=${leaf.id}`);
-    for (const [tab, text] of [['Timeline', 'Loading its events'], ['Tools', 'Loading its tool calls']] as const) {
+    for (const [tab, text] of [['Timeline', 'Loading events'], ['Tools', 'Loading tool calls']] as const) {
       await page.getByRole('tab', { name: tab }).click();
       await page.getByText(text, { exact: true }).waitFor();
     }
@@ -102,7 +102,7 @@ describe('a run', () => {
     await page.keyboard.press('e');
     await page.getByTestId('event-rows').getByText(LOST).waitFor();
     await found();
-    // Nobody has to ask again.
+    // It recovers by itself.
     await page.getByTestId('event-rows').locator('.event').first().waitFor();
     expect(await page.getByTestId('event-rows').getAttribute('data-count')).toBe(String(graph.seq));
     await close(page);
@@ -110,7 +110,7 @@ describe('a run', () => {
 });
 
 describe('a node', () => {
-  it('says in every tab what there is not', async () => {
+  it('says in every tab that there is no content', async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`);
     await connection(page, 'ended');
     await treeItem(page, /^s1,/).click();
@@ -124,18 +124,18 @@ describe('a node', () => {
     await page.getByRole('tab', { name: 'Scratchpad' }).click();
     await panel.getByText('Nothing had been written yet').waitFor();
     await page.getByRole('button', { name: 'One event back' }).click();
-    await page.getByText('It did not exist yet at this moment of the run').waitFor();
+    await page.getByText('The node did not exist yet at this moment of the run').waitFor();
     await page.getByRole('button', { name: 'Back to live' }).click();
     await panel.getByRole('heading', { name: 's1' }).waitFor();
     await page.keyboard.press('e');
     await page.getByLabel('Event type').selectOption('tree.tool_call_requested');
-    await page.getByText('No event fits').waitFor();
+    await page.getByText('No matching events').waitFor();
     await page.getByRole('searchbox').fill('nothing has this');
     await page.getByTestId('match-count').filter({ hasText: '0 matches' }).waitFor();
     await close(page);
   });
 
-  it('says that a document loads and why it cannot be had, and reads it when asked again', async () => {
+  it('shows that a document loads and why it cannot be loaded, and tries again on request', async () => {
     const page = await empty();
     const answer = await hold(page, 'DocumentService/GetDocument');
     const node = graph.nodes.find((n) => n.title === 's0')!;
@@ -156,7 +156,7 @@ describe('a node', () => {
 });
 
 describe('the forms', () => {
-  it('say that projects load, that there are none, and why they cannot be had', async () => {
+  it('show that projects load, that there are none, and why they cannot be loaded', async () => {
     const page = await empty();
     const answer = await hold(page, 'ProjectService/ListProjects');
     await page.goto(`${gateway.url}/runs?new=1`);
@@ -166,18 +166,18 @@ describe('the forms', () => {
     await answer();
     await list.getByText('There are no projects yet').waitFor();
     await page.getByLabel('Project', { exact: true }).fill('nothing has this');
-    await list.getByText('No project has this in its name').waitFor();
+    await list.getByText('No project has a matching name').waitFor();
     await page.unrouteAll({ behavior: 'ignoreErrors' });
     const found = await lose(page, 'ProjectService/ListProjects');
     await page.getByLabel('Project', { exact: true }).fill('');
     await list.getByText(LOST).waitFor();
     await found();
     await page.getByLabel('Project', { exact: true }).fill('x');
-    await list.getByText('No project has this in its name').waitFor();
+    await list.getByText('No project has a matching name').waitFor();
     await close(page);
   });
 
-  it('keep what was written when a run cannot be started or cancelled, and say why', async () => {
+  it('keep their content when a run cannot be started or cancelled, and say why', async () => {
     const page = await empty();
     const found = await lose(page, 'RunService/CreateRun');
     await page.goto(`${gateway.url}/runs?new=1`);
@@ -200,7 +200,7 @@ describe('the forms', () => {
     await close(page);
   });
 
-  it('say beside its field which model cannot be used', async () => {
+  it('show the error of an unusable model beside its field', async () => {
     const page = await open(browser, `${gateway.url}/runs?new=1`);
     await page.getByLabel('Objective', { exact: true }).fill('Ask nobody');
     await page.getByLabel('Model').fill('nobody:knows');

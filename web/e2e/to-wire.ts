@@ -1,4 +1,4 @@
-// From the model back to the wire, for the gateway that is made up.
+// Converts the model to generated messages, for the fake gateway.
 
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';

@@ -1,4 +1,4 @@
-// What one does while runs go on and when they are huge, against a real gateway.
+// Watching runs that are active or huge, against a real gateway.
 
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -20,8 +20,8 @@ afterAll(async () => {
 const ended = (run: string): Promise<GraphJson> => until(() => gateway.graph(run), (g) => g.status === 'completed', 'the run ends', 120_000);
 const statuses = (graph: GraphJson): Record<string, string> => Object.fromEntries(graph.nodes.map((n) => [n.id, n.status]));
 
-describe('the event log of a run that goes on', () => {
-  it('follows the tail, stops when one scrolls up and says how many are new, and follows again', async () => {
+describe('the event log of an active run', () => {
+  it('follows the tail, stops when the user scrolls up and says how many are new, and follows again', async () => {
     const run = await gateway.run('Talk a lot', 'scripted:fanout=4,depth=1,latency_ms=6000,notes=60');
     const page = await open(browser, `${gateway.url}/runs/${run}?side=events`);
     await connection(page, 'live');
@@ -61,7 +61,7 @@ describe('a huge run', () => {
     failed = graph.nodes.filter((n) => n.status === 'failed').map((n) => n.id);
   }, 150_000);
 
-  it('is one node a subtree from afar, with few elements, failures in sight, and every failure can be reached', async () => {
+  it('is shown with one node per subtree when zoomed out, and every failure is visible and can be reached', async () => {
     expect(graph.nodes.length).toBe(1111);
     expect(failed.length).toBeGreaterThan(5);
     const page = await open(browser, `${gateway.url}/runs/${run}`);
@@ -70,7 +70,7 @@ describe('a huge run', () => {
     await page.keyboard.press('0');
     await page.getByTestId('zoom-rows').waitFor();
     expect(await page.evaluate(() => document.querySelectorAll('*').length)).toBeLessThan(15_000);
-    // The colour of failures, as the tokens have it, is on the canvas.
+    // The canvas shows the colour of failures, as the design tokens define it.
     const red = await page.evaluate(() => {
       const probe = document.createElement('span');
       probe.style.color = 'var(--bad)';
@@ -92,7 +92,7 @@ describe('a huge run', () => {
       await page.locator(`[data-panel-node="${id}"]`).waitFor();
       await panel.getByRole('alert').filter({ hasText: 'scripted failure' }).waitFor();
     }
-    // Where it leads is near enough to read, and in view.
+    // The node it leads to is in view and close enough to read.
     const card = page.locator(`[data-card="${failed[0]!}"]`);
     await card.getByText('Failed').waitFor();
     const [box, view] = [await card.boundingBox(), await page.getByTestId('graph').boundingBox()];
@@ -103,14 +103,14 @@ describe('a huge run', () => {
     await close(page);
   });
 
-  it('says at which scale it is drawn, near and far', async () => {
+  it('shows the scale at which it is drawn, zoomed in and out', async () => {
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     await connection(page, 'ended');
     await page.keyboard.press('0');
     const graphBox = (await page.getByTestId('graph').boundingBox())!;
     const zoom = async (): Promise<number> => Number.parseInt(await page.getByTestId('zoom').innerText(), 10);
     await page.getByTestId('zoom-rows').filter({ hasText: '%' }).waitFor();
-    // From afar: a card of 248 is as wide as the label says. It is on the canvas, so a click tells where it ends.
+    // Zoomed out: a card of 248 px is as wide as the label says. It is drawn on the canvas, so clicks find its edge.
     const [tx, ty] = await Promise.all(['data-tx', 'data-ty'].map(async (name) => Number(await page.getByTestId('graph').getAttribute(name))));
     const width = (248 * (await zoom())) / 100;
     const click = (x: number): Promise<void> => page.mouse.click(graphBox.x + x, graphBox.y + ty! + 6);
@@ -120,7 +120,7 @@ describe('a huge run', () => {
     await page.getByTestId('run-overview').waitFor();
     await click(tx! + 4);
     await page.locator(`[data-panel-node="${graph.nodes[0]!.id}"]`).waitFor();
-    // Near: the same of a real card, and rows have no scale of their own.
+    // Zoomed in: the same for an HTML card, and rows have the same scale.
     await page.keyboard.press('f');
     await page.keyboard.press('n');
     const card = page.locator('[data-card][class*=selected]');
@@ -130,7 +130,7 @@ describe('a huge run', () => {
     await close(page);
   });
 
-  it('has every node in the tree, of which those in view are in the document', async () => {
+  it('has every node in the tree, with only those in view in the document', async () => {
     const flood = await gateway.run('A run of two thousand', 'scripted:fanout=13,depth=3', '--max-nodes', '3000', '--max-steps-per-band', '13', '--max-children-per-node', '13', '--max-parallel-steps', '64');
     const all = await ended(flood);
     expect(all.nodes.length).toBe(2380);
@@ -148,7 +148,7 @@ describe('a huge run', () => {
 });
 
 describe('a hidden page', () => {
-  it('holds no stream, and goes on by seq when it is looked at again; never more than one', async () => {
+  it('holds no stream, and resumes by seq when it is shown again; never more than one', async () => {
     const run = await gateway.run('Go on while nobody looks', 'scripted:fanout=2,depth=2,latency_ms=3000,notes=10,tools=1');
     const page = await open(browser, `${gateway.url}/runs`);
     const seen = streams(page);
@@ -175,7 +175,7 @@ describe('a hidden page', () => {
 });
 
 describe('finding', () => {
-  it('takes one click to what is active or blocked, and a word to a tool, an error or a title', async () => {
+  it('takes one click for active or blocked nodes, and a word for a tool, an error or a title', async () => {
     const run = await gateway.run('Have one that cannot go on', 'scripted:fanout=3,depth=1,tools=1,fail=unreachable,fail_titles=s1,fail_role=execute');
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     await connection(page, 'live');
@@ -184,7 +184,7 @@ describe('finding', () => {
     await page.getByRole('button', { name: /^Blocked 1/ }).click();
     await matches('1 match');
     const panel = page.getByTestId('node-panel');
-    // Each try to reach its role unblocks the node for a moment, in which there is nothing to go to.
+    // Each attempt to reach its role unblocks the node for a moment, in which there is no blocked node to go to.
     const chosen = async (): Promise<number> => {
       await page.keyboard.press('n');
       return panel.getByRole('heading', { name: 's1' }).count();
@@ -256,7 +256,7 @@ describe('finding', () => {
 });
 
 describe('reduced motion', () => {
-  it('keeps a run at work still, which moves otherwise', async () => {
+  it('stops the animations of an active run', async () => {
     const run = await gateway.run('Do not move', 'scripted:fanout=2,depth=1,latency_ms=4000');
     const moves = (page: Page): Promise<number> => page.evaluate(() => document.getAnimations().length);
     const still = await open(browser, `${gateway.url}/runs/${run}`, { reducedMotion: 'reduce' });

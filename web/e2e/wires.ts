@@ -1,11 +1,11 @@
-// How language models' servers stream an answer: OpenAI's chat completions and Anthropic's messages.
+// How model servers stream an answer: OpenAI's chat completions and Anthropic's messages.
 
 import type { ServerResponse } from 'node:http';
 
-/** What an answer is made of. */
+/** The content of an answer. */
 export type Said = { json: unknown } | { tools: { name: string; args: unknown }[] };
 
-/** Tokens of one answer. `fresh` and `cached` are the prompt's. */
+/** The tokens of one answer. `fresh` and `cached` are those of the prompt. */
 export interface Tokens {
   fresh: number;
   cached: number;
@@ -26,7 +26,7 @@ export const openai: Wire = (answer, { fresh, cached, output }, model, response)
   response.end('data: [DONE]\n\n');
 };
 
-/** Each block of a message begins, grows and ends; the prompt's tokens come with the first event, the answer's with the last but one. */
+/** Each block of a message starts, grows and stops. The first event carries the prompt's tokens, the last but one the answer's. */
 export const anthropic: Wire = (answer, { fresh, cached, output }, model, response) => {
   const say = (type: string, value: object = {}): boolean => response.write(`event: ${type}\ndata: ${JSON.stringify({ type, ...value })}\n\n`);
   const prompt = { input_tokens: fresh, cache_creation_input_tokens: 0, cache_read_input_tokens: cached };

@@ -1,4 +1,4 @@
-// Runs a TypeScript file with Node: `node scripts/run.mjs FILE [ARGS]`. Vite compiles it, as it does the app.
+// Runs a TypeScript file in Node: `node scripts/run.mjs FILE [ARGS]`. Vite compiles it, as it does the app.
 import { resolve } from 'node:path';
 import { runnerImport } from 'vite';
 

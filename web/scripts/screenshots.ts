@@ -1,4 +1,4 @@
-// Pictures of the UI by one command: `npm run screenshots` writes them to web/screenshots/.
+// Takes the screenshots: `npm run screenshots` writes them to web/screenshots/.
 
 import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -30,7 +30,7 @@ const TEXT: [string, string[]][] = [
   ...TONES.map((t): [string, string[]] => [`${t}-text`, [`${t}-bg`, 'surface', 'hover', 'accent-soft']]),
 ];
 
-/** How colours look to those who lack one kind of cone: Machado, Oliveira and Fernandes 2009, on linear RGB, severity 1. */
+/** How colours look with a colour vision deficiency: Machado, Oliveira and Fernandes 2009, on linear RGB, severity 1. */
 const BLINDNESS = {
   none: [1, 0, 0, 0, 1, 0, 0, 0, 1],
   protanopia: [0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998],
@@ -38,7 +38,7 @@ const BLINDNESS = {
   tritanopia: [1.255528, -0.076749, -0.178779, -0.078411, 0.930809, 0.147602, 0.004733, 0.691367, 0.3039],
 };
 
-/** CIE L*a*b* of a colour as it is seen. */
+/** CIE L*a*b* of a colour as it is perceived. */
 function lab(color: string, seen: number[]): [number, number, number] {
   const rgb = linear(color);
   const [r, g, b] = [0, 1, 2].map((row) => Math.min(1, Math.max(0, rgb.reduce((sum, v, i) => sum + seen[row * 3 + i]! * v, 0))));
@@ -64,7 +64,7 @@ describe.each(['light', 'dark'])('in %s', (theme) => {
     expect(contrast('#ffffff', color('accent-bg'))).toBeGreaterThanOrEqual(4.5);
   });
 
-  it('every mark stands out from what it lies on', () => {
+  it('every mark stands out from its background', () => {
     const low = [...TONES, 'focus'].flatMap((t) =>
       ['surface', 'canvas'].map((ground) => [t, ground, contrast(color(t), color(ground))] as const).filter(([, , ratio]) => ratio < 3),
     );

@@ -8,8 +8,8 @@ const { DocumentText } = await import('../src/lib/stream/document');
 const say = (message: WatchDocumentResponse['message']): WatchDocumentResponse => create(WatchDocumentResponseSchema, { message });
 const text = (offset: number, words: string): WatchDocumentResponse => say({ case: 'text', value: { $typeName: 'treeagent.v1.DocumentText', offset: BigInt(offset), text: words } });
 
-describe('a document as its stream tells it', () => {
-  it('counts bytes, not characters, so that it is taken up again where the text ended', () => {
+describe('the text of a document stream', () => {
+  it('counts bytes, not characters, so it resumes where the text ended', () => {
     const read = new DocumentText();
     expect(read.take(text(0, 'Gezeiten – שלום'))).toBe(true);
     expect(read.end).toBe(new TextEncoder().encode('Gezeiten – שלום').length);
@@ -17,7 +17,7 @@ describe('a document as its stream tells it', () => {
     expect(read.body).toBe('Gezeiten – שלום, und mehr');
   });
 
-  it('begins anew behind what was lost, and says nothing of heartbeats', () => {
+  it('starts again behind a gap, and ignores heartbeats', () => {
     const read = new DocumentText();
     read.take(text(0, 'the beginning'));
     read.take(text(5000, 'the end'));

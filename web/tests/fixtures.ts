@@ -1,4 +1,4 @@
-// The recorded logs, and graphs as the Rust projection makes them, as `tree-agent events -o jsonl` and
+// Recorded logs and the graphs of the Rust projection, as `tree-agent events -o jsonl` and
 // `tree-agent graph --format json` print them.
 
 import { readdirSync, readFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ const FOLDER = new URL('../fixtures/', import.meta.url);
 
 type Json = Record<string, JsonValue>;
 
-/** The contract's enum words are the wire's without their prefix, in lower case. */
+/** The contract's enum values are those of the wire in lower case, without their prefix. */
 function words(desc: DescMessage, value: Json): Json {
   const out: Json = {};
   for (const field of desc.fields) {
@@ -36,7 +36,7 @@ export function eventOf(line: string): Event {
 
 const TIMES = new Set(['createdAt', 'startedAt', 'endedAt']);
 
-/** Absent and null are the same, and times are milliseconds with microseconds as the fraction. */
+/** Treats null as absent, and converts times to milliseconds with microseconds as the fraction. */
 function plain(value: unknown, key = ''): unknown {
   if (typeof value === 'string' && TIMES.has(key)) return Date.parse(value) + Number(value.slice(23, 26)) / 1000;
   if (Array.isArray(value)) return value.map((v) => plain(v));

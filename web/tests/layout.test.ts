@@ -44,7 +44,7 @@ describe('the layout', () => {
         const after = lay([...parents, under]);
         const path = new Set<number>();
         for (let a = under; a >= 0; a = parents[a]!) path.add(a);
-        // The subtree that hangs off the path, for every node.
+        // For every node, the child of the ancestor through which it is reached.
         const branch = parents.map((_, i) => {
           let at = i;
           while (at > 0 && !path.has(at) && !path.has(parents[at]!)) at = parents[at]!;

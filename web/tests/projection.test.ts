@@ -19,7 +19,7 @@ describe.each(all)('the log "$name"', ({ events, graphs }) => {
     }
   });
 
-  it('gives the same from any snapshot on', () => {
+  it('gives the same from any snapshot', () => {
     const whole = new Projection(runId);
     whole.applyEvents(events);
     for (const at of [1, 7, events.length >> 1, events.length - 1]) {
@@ -32,7 +32,7 @@ describe.each(all)('the log "$name"', ({ events, graphs }) => {
     }
   });
 
-  it('shows at N exactly what a replay of 1..N gives, also while the run goes on', () => {
+  it('shows at N exactly what a replay of 1..N gives, also while the run continues', () => {
     const base = events.length >> 1;
     const shape = new Shape();
     const head = new Projection(runId, shape);
@@ -74,7 +74,7 @@ describe.each(all)('the log "$name"', ({ events, graphs }) => {
       for (const child of graph.childrenOf(at)) expect(graph.nodes[child]!.parentId).toBe(node.id);
   });
 
-  it('refuses a hole, a repeat and another run, and changes nothing then', () => {
+  it('refuses a gap, a repeat and another run, without changes', () => {
     const graph = new Projection(runId);
     graph.applyEvents(events.slice(0, 5));
     const before = graph.snapshot();

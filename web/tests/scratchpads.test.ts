@@ -21,7 +21,7 @@ describe('the search in scratchpads', () => {
     );
   });
 
-  it('finds what stands before the end that events tell', async () => {
+  it('finds text before the end that events carry', async () => {
     const nodes = [node('a', long), node('b', 'short')];
     const scratchpads = new Scratchpads();
     expect(search(nodes, 'tides turn', scratchpads.bodies)).toEqual([]);
@@ -40,7 +40,7 @@ describe('the search in scratchpads', () => {
     await vi.waitFor(() => expect(scratchpads.version).toBe(2));
   });
 
-  it('reads a few at a time, and asks again for what could not be read', async () => {
+  it('reads a few at a time, and retries those that could not be read', async () => {
     let open = 0;
     let most = 0;
     getDocument.mockImplementation(async () => {

@@ -66,7 +66,7 @@ describe('the view', () => {
     expect(inBundles + items.length - bundles.length).toBe(1111);
   });
 
-  it('becomes one node for a fan-out of 10,000 seen from afar', () => {
+  it('becomes one node for a fan-out of 10,000 when zoomed out', () => {
     const scene = laid(projection(Array.from({ length: 10_001 }, (_, i) => (i === 0 ? -1 : 0))));
     const camera = new Camera();
     camera.fit({ width: 1000, height: 700 }, 1, scene.top[0]!, scene.bottom[0]!);
@@ -85,7 +85,7 @@ describe('the view', () => {
     }
   });
 
-  it('puts a card into the middle, but shows no emptiness beside the tree, and the parent whole', () => {
+  it('centres a card, but shows no empty space beside the tree, and shows the whole parent', () => {
     const camera = new Camera();
     camera.k = 0.85;
     const size = { width: 740, height: 800 };
@@ -97,7 +97,7 @@ describe('the view', () => {
     expect(camera.x(3 * COLUMN) + CARD_WIDTH * camera.k).toBeLessThanOrEqual(size.width - 28);
   });
 
-  it('gives a bundle the room of the columns that it hides, and no more than it can use', () => {
+  it('gives a bundle the width of the columns that it hides, and no more than it can use', () => {
     const scene = laid(wide);
     const camera = new Camera();
     camera.fit({ width: 1000, height: 700 }, 3, scene.top[0]!, scene.bottom[0]!);
@@ -117,13 +117,13 @@ describe('the view', () => {
     expect(scene.target[3]).toBe(before);
   });
 
-  it('folds a subtree away', () => {
+  it('collapses a subtree', () => {
     const scene = laid(wide, new Set(['n1']));
     expect(scene.parents()).toHaveLength(1111 - 110);
     expect(scene.total(1)).toBe(111);
   });
 
-  it('keeps what is under the pointer there while zooming', () => {
+  it('zooms around the pointer', () => {
     const camera = new Camera();
     for (const factor of [0.3, 0.2, 5, 1.7]) {
       const before = [(333 - camera.tx) / camera.kx, (222 - camera.ty) / camera.k];
@@ -144,7 +144,7 @@ describe('filters and rows', () => {
     expect([...filterNodes([one], { query: 'tide', quick: 'all' }, new Map([['doc', 'The Tide turns']]))]).toEqual([0]);
   });
 
-  it('lead to every match and tell what is folded away', () => {
+  it('lead to every match and show what is collapsed', () => {
     const rows = treeRows(wide, new Set(), new Set([777]));
     expect(rows.map((r) => [r.id, r.faded])).toEqual([['n0', true], ['n7', true], ['n77', true], ['n777', false]]);
     const folded = treeRows(wide, new Set(['n7']), undefined);
@@ -154,7 +154,7 @@ describe('filters and rows', () => {
 });
 
 describe('the form for a new run', () => {
-  it('checks what the API would refuse', () => {
+  it('finds what the API would refuse', () => {
     expect(checkObjective('  ')).not.toBe('');
     expect(checkObjective('x'.repeat(16_385))).toContain('16385');
     expect(checkObjective('ü'.repeat(8_192))).toBe('');
@@ -176,7 +176,7 @@ describe('words', () => {
     expect(EVENT_TYPES).toHaveLength(28);
   });
 
-  it('say something about every event that was recorded', () => {
+  it('describe every recorded event', () => {
     for (const { events } of fixtures())
       for (const event of events) {
         expect(EVENT_TYPES).toContain(eventType(event));
@@ -186,7 +186,7 @@ describe('words', () => {
 });
 
 describe('budgets of a run', () => {
-  it('shows what is used of those that have a limit', () => {
+  it('shows the use of those that have a limit', () => {
     const graph = projection([-1, 0, 0], () => 'completed');
     const stats = { ...graph.stats, usage: { ...NO_USAGE, inputTokens: 700, outputTokens: 200, costMicros: 2_000_000, toolCalls: 3 } };
     const budgets = create(BudgetsSchema, { maxNodes: 6, maxTokens: 1000n, maxCostMicros: 1_000_000n });

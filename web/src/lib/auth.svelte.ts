@@ -1,13 +1,13 @@
-// Whether the gateway asks for a (new) token. Views report what they met; the sign-in dialog answers.
+// Whether the user has to sign in (again). Views report failures; the dialog sets the token.
 
 import type { Failure } from './api/client';
 import { token } from './api/token';
 
 class Auth {
   asked = $state(false);
-  /** What the gateway said about the token that it was shown, or about there being none. */
+  /** Why the gateway refused the last call. */
   why = $state('');
-  /** Moves when a new token was given: views try again then. */
+  /** Incremented when a new token was given. Views try again then. */
   version = $state(0);
 
   /** Opens the dialog when the failure is about access. */

@@ -1,11 +1,11 @@
-// Events as people read them.
+// Events in words.
 
 import { toJson } from '@bufbuild/protobuf';
 import { EventSchema, type Event } from '../gen/treeagent/v1/events_pb';
 import { clip } from './format';
 import { nodeStatus, role, runStatus, stepStatus } from './projection/wire';
 
-/** Field of `Event.body` to event type: `nodeCreated` is `tree.node_created`. */
+/** The event type of a field of `Event.body`: `nodeCreated` is `tree.node_created`. */
 export function typeOf(field: string): string {
   return `tree.${field.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)}`;
 }
@@ -19,7 +19,7 @@ export const EVENT_TYPES: string[] = EventSchema.oneofs
   .map((f) => typeOf(f.localName))
   .sort();
 
-/** One line, never more. */
+/** Always one line. */
 export function describe({ body }: Event): string {
   switch (body.case) {
     case 'runCreated':

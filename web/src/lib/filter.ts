@@ -1,4 +1,4 @@
-// Which nodes a search and the quick filters leave.
+// Which nodes match a search and the quick filters.
 
 import { ACTIVE_STATUSES, type GraphNode } from './projection/model';
 
@@ -21,7 +21,7 @@ function fits(node: GraphNode, quick: Quick): boolean {
   }
 }
 
-/** Title, tool, error and the text of the scratchpad: its end as events tell it, and the whole where it was read. */
+/** Searches title, tool, error and scratchpad: the end that events carry, and the whole text where it was read. */
 function says(node: GraphNode, query: string, scratchpads: ReadonlyMap<string, string>): boolean {
   const has = (text: string | undefined): boolean => text !== undefined && text.toLowerCase().includes(query);
   return (

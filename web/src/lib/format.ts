@@ -1,4 +1,4 @@
-// Numbers and times as people read them.
+// Numbers and times for people.
 
 const count = new Intl.NumberFormat('en');
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
@@ -50,7 +50,7 @@ export function bytes(n: number): string {
   return n < 1024 * 1024 ? `${(n / 1024).toFixed(1)} KiB` : `${(n / 1024 / 1024).toFixed(1)} MiB`;
 }
 
-/** Cuts what is too long for a line; the whole is elsewhere. */
+/** Shortens a text to one line. */
 export function clip(text: string, length = 200): string {
   const line = text.length > length * 4 ? text.slice(0, length * 4) : text;
   const flat = line.replace(/\s+/g, ' ').trim();

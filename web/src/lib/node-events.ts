@@ -1,4 +1,4 @@
-// The events of one node up to a moment, found as the log grows: each event is looked at once.
+// The events of one node up to a moment, collected as the log grows: each event is looked at once.
 
 import type { Event } from '../gen/treeagent/v1/events_pb';
 import type { History } from './projection/history';
@@ -40,7 +40,7 @@ export interface ToolCall {
   error?: string;
 }
 
-/** The tool calls of a node, each with its result once there is one. */
+/** The tool calls of a node, each with its result if there is one yet. */
 export function toolCalls(events: Event[], time: (e: Event) => number): ToolCall[] {
   const calls = new Map<string, ToolCall>();
   for (const event of events) {

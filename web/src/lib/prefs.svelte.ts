@@ -1,7 +1,7 @@
-// Choices of the person at this browser.
+// The user's preferences in this browser.
 
 export type Theme = 'system' | 'light' | 'dark';
-/** Up to this width the tree list stands in the place of the canvas; the style sheets name the same. */
+/** Up to this width the tree list replaces the canvas. The style sheets use the same width. */
 const NARROW = '(max-width: 900px)';
 const THEME_KEY = 'tree-agent.theme';
 
@@ -12,7 +12,7 @@ function stored(): Theme {
 
 class Prefs {
   theme = $state<Theme>(stored());
-  /** What `system` means now. */
+  /** Whether the system's theme is dark. */
   systemDark = $state(matchMedia('(prefers-color-scheme: dark)').matches);
   reducedMotion = $state(matchMedia('(prefers-reduced-motion: reduce)').matches);
   narrow = $state(matchMedia(NARROW).matches);

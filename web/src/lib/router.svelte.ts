@@ -1,5 +1,5 @@
-// Where the page is. Everything that a link should carry is in the URL; what belongs to this tab alone (viewport,
-// expansion) is in the session storage.
+// The page's address. Everything that a link should carry is in the URL; what belongs to this tab alone (viewport,
+// folds) is in the session storage.
 
 class Router {
   path = $state(location.pathname);
@@ -23,14 +23,14 @@ class Router {
     return this.params.get(name) ?? '';
   }
 
-  /** A new entry of the browser's history. */
+  /** Navigates, with a new entry in the browser's history. */
   go(to: string): void {
     history.pushState(null, '', to);
     this.#read();
     scrollTo(0, 0);
   }
 
-  /** Changes parameters in place; an empty value takes one away. */
+  /** Changes parameters of the current entry; an empty value removes one. */
   set(changes: Record<string, string | undefined>): void {
     const params = new URLSearchParams(location.search);
     for (const [name, value] of Object.entries(changes)) {
@@ -47,7 +47,7 @@ class Router {
 
 export const router = new Router();
 
-/** Links within the app, without a reload; new tabs and downloads stay the browser's. */
+/** Makes a link navigate without a reload. Clicks that open a new tab are left to the browser. */
 export function link(element: HTMLAnchorElement): { destroy(): void } {
   const click = (event: MouseEvent): void => {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;

@@ -1,4 +1,4 @@
-// What a run may look at, as forms and badges speak of it.
+// The context of a run: which projects it can read.
 
 import { Scope, type RunContext } from '../gen/treeagent/v1/common_pb';
 import type { Project } from '../gen/treeagent/v1/project_service_pb';
@@ -23,7 +23,7 @@ export function isGlobal(context: RunContext | undefined): boolean {
 
 const names = new Map<string, Promise<string>>();
 
-/** The name of a project; its id when it cannot be had. Asked once. */
+/** The name of a project, or its id when the name cannot be read. Cached. */
 export function projectName(id: string): Promise<string> {
   let name = names.get(id);
   if (name === undefined) {

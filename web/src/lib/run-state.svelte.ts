@@ -1,4 +1,4 @@
-// What the person at one run page has chosen: a node, what is folded, filters, where to look. Live events never change
+// What the user chose on one run page: the selected node, folds, filters, where to look. Live events never change
 // any of it.
 
 import { filterNodes, type Filter, type Quick } from './filter';
@@ -15,9 +15,9 @@ export class RunState {
   quick = $state<Quick>((router.get('show') || 'all') as Quick);
   /** Tab of the node panel. */
   tab = $state(router.get('tab') || 'overview');
-  /** What stands beside the graph. */
+  /** The view beside the graph. */
   side = $state<'node' | 'events'>(router.get('side') === 'events' ? 'events' : 'node');
-  /** A place that the graph should go to; a new object each time. */
+  /** Where the graph should move to; a new object each time. */
   goal = $state.raw<{ id: string; near: boolean } | undefined>();
   readonly scratchpads = new Scratchpads();
 
@@ -28,13 +28,13 @@ export class RunState {
 
   readonly filter = $derived<Filter>({ query: this.query.trim().toLowerCase(), quick: this.quick });
 
-  /** Positions of the nodes that the filters leave; undefined when there is no filter. */
+  /** Positions of the nodes that match the filters; undefined without a filter. */
   readonly matches = $derived.by<ReadonlySet<number> | undefined>(() => {
     const graph = this.session.graph;
     void this.session.version;
     if (graph === undefined || (this.filter.query === '' && this.filter.quick === 'all')) return undefined;
     void this.scratchpads.version;
-    // Documents keep no older versions: in the past only the ends that events tell are searched.
+    // Documents have no older versions, so in the past only the ends that events carry are searched.
     return filterNodes(graph.nodes, this.filter, this.session.isLive ? this.scratchpads.bodies : undefined);
   });
 
@@ -55,7 +55,7 @@ export class RunState {
     router.set({ side: side === 'node' ? undefined : side });
   }
 
-  /** Opens the way to a node and moves there. */
+  /** Expands the ancestors of a node and moves to it. */
   reveal(id: string, near = false): void {
     const graph = this.session.graph;
     if (graph === undefined) return;
@@ -94,7 +94,7 @@ export class RunState {
     router.set({ show: this.quick === 'all' ? undefined : this.quick });
   }
 
-  /** Goes to the next match after the selected node, in order of creation; round the end. */
+  /** Selects the next match after the selected node, in order of creation, and wraps around. */
   next(step: 1 | -1): void {
     const graph = this.session.graph;
     const found = this.matches === undefined ? undefined : [...this.matches];
@@ -105,7 +105,7 @@ export class RunState {
     this.go(graph.nodes[to]!.id);
   }
 
-  /** Nodes below one. */
+  /** The number of descendants of a node. */
   descendants(at: number): number {
     const graph = this.session.graph;
     if (graph === undefined) return 0;

@@ -1,18 +1,18 @@
-// Bodies of scratchpads for the search. Events tell the end of each; what is longer than that is read when somebody
-// searches, a few at a time, and again when it has grown.
+// Bodies of scratchpads for the search. Events carry the end of each. A longer one is read when somebody
+// searches, a few at a time, and again after it has grown.
 
 import { documents } from './api/client';
 import type { GraphNode } from './projection/model';
 
-/** Events carry at most 512 bytes of a scratchpad's end, which are at least 128 characters. */
+/** Events carry at most the last 512 bytes of a scratchpad, which are at least 128 characters. */
 const MAY_BE_CUT = 128;
 const AT_A_TIME = 4;
 
 export class Scratchpads {
   readonly bodies = new Map<string, string>();
-  /** Grows with every body that was read. */
+  /** Incremented with every body that was read. */
   version = $state(0);
-  /** The end that each scratchpad had when it was last asked for. */
+  /** The end of each scratchpad when it was last read. */
   readonly #asked = new Map<string, string>();
   readonly #queue: string[] = [];
   #reading = 0;
@@ -22,7 +22,7 @@ export class Scratchpads {
     this.version += 1;
   }
 
-  /** Reads what the search does not know yet of these nodes. */
+  /** Reads the scratchpads of these nodes that are not known yet or have grown. */
   read(nodes: readonly GraphNode[]): void {
     for (const { scratchpadDocId: id, scratchpadTail: tail } of nodes) {
       if (id === undefined || tail === undefined || tail.length < MAY_BE_CUT || this.#asked.get(id) === tail) continue;
@@ -39,7 +39,7 @@ export class Scratchpads {
         const { document } = await documents.getDocument({ documentId: id });
         this.set(id, document?.body ?? '');
       } catch {
-        // Asked for again with the next change of the run or of the search.
+        // Retried with the next change of the run or of the search.
         this.#asked.delete(id);
       }
     }

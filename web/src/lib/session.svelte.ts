@@ -1,7 +1,7 @@
-// What one run page knows: the live graph, the past, the connection, and which moment is shown.
+// The state of one run page: the live graph, past states, the connection, and which moment is shown.
 //
-// Events are queued as they arrive and applied in frames, each within a time budget, so that a flood never blocks the
-// page. Svelte sees one counter, `version`, that moves once a frame.
+// Events are queued as they arrive and applied once a frame, within a time budget, so a flood never blocks the
+// page. Svelte observes one counter, `version`, that is incremented once a frame.
 
 import type { Event } from '../gen/treeagent/v1/events_pb';
 import type { Graph, Run } from '../gen/treeagent/v1/run_service_pb';
@@ -13,15 +13,15 @@ import { Projection } from './projection/projection';
 import { snapshot as fromWire } from './projection/wire';
 import { RunStream, type Connection } from './stream/watch';
 
-/** Main-thread time that applying events may take of one frame. */
+/** How much of a frame's main-thread time applying events may take. */
 const FRAME_BUDGET_MS = 10;
 const PAGE = 1000;
-/** From so many nodes on what is shown changes at most this often: drawing costs more than applying then. */
+/** A run with this many nodes is redrawn at most every `LARGE_EVERY_MS`, because drawing costs more than applying. */
 const LARGE = 2000;
 const LARGE_EVERY_MS = 80;
-/** The past is read only once the present is on the screen. */
+/** The older events are read after the live graph is on the screen. */
 const BACKFILL_AFTER_MS = 250;
-/** When it cannot be read, this long until the next try; doubled for each further one. */
+/** If that fails, it is retried after this long; the pause doubles with every failure. */
 const BACKFILL_RETRY_MS = 500;
 const BACKFILL_LAST_RETRY_MS = 10_000;
 
@@ -30,16 +30,16 @@ export class RunSession {
   run = $state.raw<Run | undefined>();
   connection = $state<Connection>('connecting');
   why = $state.raw<Failure | undefined>();
-  /** Moves when anything that is shown may have changed. */
+  /** Incremented when anything on the screen may have changed. */
   version = $state(0);
-  /** The seq that is shown; undefined: live. */
+  /** The seq that is shown; undefined means live. */
   at = $state<number | undefined>();
   head = $state(0);
-  /** Every event up to here is on this page. */
+  /** All events up to this seq have been loaded. */
   loaded = $state(0);
-  /** When the last message about the run arrived, by this machine's clock. */
+  /** When the last message about the run arrived, by the browser's clock. */
   lastEventAt = $state(0);
-  /** Why the past cannot be shown whole. */
+  /** Why the past cannot be loaded. */
   historyFailure = $state.raw<Failure | undefined>();
 
   history: History | undefined;
@@ -66,7 +66,7 @@ export class RunSession {
     cancelAnimationFrame(this.#frame);
   }
 
-  /** The graph at the moment that is shown; undefined while it loads. */
+  /** The graph at the moment shown; undefined while it loads. */
   get graph(): Projection | undefined {
     void this.version;
     return this.at === undefined ? this.#live : this.#shown;
@@ -81,7 +81,7 @@ export class RunSession {
     return this.at === undefined;
   }
 
-  /** False while what is shown may be old: nothing pulses then. */
+  /** False while the page may be out of date. Nothing pulses then. */
   get fresh(): boolean {
     return this.isLive && (this.connection === 'live' || this.connection === 'catching-up');
   }
@@ -102,7 +102,7 @@ export class RunSession {
     this.#stream?.retry();
   }
 
-  /** Shows the state after event `seq`; at or beyond the head, or without one, the live state. */
+  /** Shows the state after event `seq`, or the live state when it is undefined. */
   seek(seq: number | undefined): void {
     if (seq === undefined) this.at = undefined;
     else this.at = Math.max(0, Math.min(seq, this.head || seq));
@@ -154,7 +154,7 @@ export class RunSession {
     this.lastEventAt = Date.now();
   }
 
-  /** Reads the log from its beginning up to the snapshot, beside everything else. */
+  /** Reads the log in the background, from the first event up to the snapshot. */
   async #backfill(history: History, failures = 0): Promise<void> {
     clearTimeout(this.#later);
     try {
@@ -202,12 +202,12 @@ export class RunSession {
     const live = this.#live;
     const history = this.history;
     if (live === undefined || history === undefined || this.#queue.length === 0) return;
-    const begun = performance.now();
-    const until = begun + budget;
+    const startedAt = performance.now();
+    const until = startedAt + budget;
     let done = 0;
     try {
       for (const event of this.#queue) {
-        // After a reconnect the first events may be known already.
+        // After a reconnect the first events may already be known.
         if (Number(event.seq) > live.seq) {
           live.applyEvent(event);
           history.append(event);
@@ -217,14 +217,14 @@ export class RunSession {
       }
     } catch (error) {
       const detail = error instanceof Error ? error.message : String(error);
-      this.#gone({ kind: 'other', title: 'The log of this run does not fit together', detail });
+      this.#gone({ kind: 'other', title: 'The log of this run is inconsistent', detail });
       done = this.#queue.length;
     }
     this.#queue = done === this.#queue.length ? [] : this.#queue.slice(done);
     this.head = Math.max(this.head, live.seq);
     this.loaded = history.complete;
     this.version += 1;
-    probe('applied', live.seq, performance.now() - begun);
+    probe('applied', live.seq, performance.now() - startedAt);
   }
 
   #showPast(): void {

@@ -1,4 +1,4 @@
-// How much of its budgets a run has used.
+// How much of its budgets a run has used up.
 
 import type { Budgets } from '../gen/treeagent/v1/common_pb';
 import { cost, number, short } from './format';
@@ -7,11 +7,11 @@ import type { Stats } from './projection/projection';
 export interface Spending {
   name: string;
   text: string;
-  /** From 0 to 1; more than the limit is 1. */
+  /** From 0 to 1; 1 also when the limit is exceeded. */
   part: number;
 }
 
-/** One row for each budget that has a limit and is used up by working. */
+/** One row for each consumable budget that has a limit. */
 export function spending(budgets: Budgets, stats: Stats): Spending[] {
   const { usage } = stats;
   const rows: [string, number | bigint | undefined, number, (n: number) => string][] = [

@@ -1,4 +1,4 @@
-// How statuses look: word, icon and colour group together, so that none of them carries the meaning alone.
+// How statuses look. A status always has a word, an icon and a colour, so colour never carries the meaning alone.
 
 import type { NodeStatus, RunStatus } from './projection/model';
 
@@ -31,5 +31,5 @@ export const RUN_LOOKS: Record<RunStatus, Look> = {
   cancelled: { label: 'Cancelled', icon: 'stop', tone: 'off' },
 };
 
-/** Statuses whose card has a dashed border: the node is deciding, not doing. */
+/** Statuses whose card has a dashed border: the node plans rather than works. */
 export const DASHED: ReadonlySet<NodeStatus> = new Set(['planning', 'delegating']);

@@ -1,4 +1,4 @@
-// What belongs to this tab: it survives a reload, and a full or forbidden storage costs no more than that.
+// State of this tab that survives a reload. If the storage is full or forbidden, it is only not kept.
 
 export function load<T>(key: string): T | undefined {
   try {
@@ -13,6 +13,6 @@ export function save(key: string, value: unknown): void {
   try {
     sessionStorage.setItem(`tree-agent.${key}`, JSON.stringify(value));
   } catch {
-    // The view still works; only a reload begins anew.
+    // The page still works; a reload just starts from the defaults.
   }
 }

@@ -1,4 +1,4 @@
-// The time, once a second, for ages that are shown. Runs only while something reads it.
+// The time, updated once a second for relative times on the screen. It runs only while something reads it.
 
 import { createSubscriber } from 'svelte/reactivity';
 

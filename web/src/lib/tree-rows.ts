@@ -1,30 +1,30 @@
-// The open part of the tree as rows, in the order in which one reads a tree.
+// The expanded part of the tree as rows, in reading order.
 
 import type { Projection } from './projection/projection';
 
 export interface TreeRow {
-  /** Position of the node. */
+  /** The node's position in order of creation. */
   at: number;
   id: string;
   parentId: string | undefined;
-  /** 1-based place among its siblings. */
+  /** 1-based index among its siblings. */
   place: number;
   siblings: number;
   /** Undefined for a leaf. */
   expanded?: boolean;
-  /** A filter is on, and this row is here only to lead to others. */
+  /** With a filter: the row does not match and only leads to rows that do. */
   faded: boolean;
-  /** Failed nodes that are folded away below. */
+  /** Failed descendants that are collapsed. */
   failedBelow: number;
 }
 
-/** What the rows depend on; the contents of the nodes are not part of it, so most events leave the rows as they are. */
+/** What the rows depend on. The contents of nodes are not part of it, so most events change no row. */
 export function rowsKey(graph: Projection, collapsed: ReadonlySet<string>, matches: ReadonlySet<number> | undefined): unknown[] {
   const failed = collapsed.size > 0 ? graph.stats.byStatus.failed : 0;
   return [graph.shape, graph.nodes.length, collapsed, matches, failed];
 }
 
-/** With a filter only matches and the way to them are rows. */
+/** With a filter, only matches and their ancestors are rows. */
 export function treeRows(
   graph: Projection,
   collapsed: ReadonlySet<string>,
@@ -65,7 +65,7 @@ function leading(matches: ReadonlySet<number>, parents: readonly number[]): Set<
   return keep;
 }
 
-/** Failed nodes under each node, itself not counted. */
+/** The number of failed descendants of each node. */
 function failuresBelow(graph: Projection): Int32Array {
   const sums = new Int32Array(graph.nodes.length);
   for (let at = graph.nodes.length - 1; at > 0; at--) {

@@ -1,12 +1,12 @@
-// Where one looks: screen = world * scale + offset. Below `FLAT` the two axes part: rows go on shrinking while columns
-// stay wide enough to read, since a large tree is thousands of rows tall but only a few columns wide.
+// The viewport: screen = world * scale + offset. Below `FLAT` the axes scale separately: rows go on shrinking, columns
+// stay wide enough to read. A large tree is thousands of rows tall but only a few columns wide.
 
 import { CARD_HEIGHT, CARD_WIDTH, COLUMN } from './tidy';
 
 export const MAX_ZOOM = 2;
 export const MIN_ZOOM = 0.00002;
 const FLAT = 0.5;
-/** Room at the lower edge that the legend covers. */
+/** The legend covers this much at the lower edge. */
 const LEGEND_PX = 30;
 
 export interface Size {
@@ -19,7 +19,7 @@ export class Camera {
   k = 1;
   tx = 0;
   ty = 0;
-  /** Columns do not get narrower than this. */
+  /** The minimum width of a column. */
   floor = FLAT;
 
   /** Scale of the columns, and of everything that is drawn in them. */
@@ -40,7 +40,7 @@ export class Camera {
     this.ty += dy;
   }
 
-  /** Zooms so that what lies under a point of the screen stays under it. */
+  /** Zooms around a point of the screen. */
   zoom(factor: number, x: number, y: number): void {
     const wx = (x - this.tx) / this.kx;
     const wy = (y - this.ty) / this.k;
@@ -49,7 +49,7 @@ export class Camera {
     this.ty = y - wy * this.k;
   }
 
-  /** Shows the whole tree, as large as it fits but not above its natural size. */
+  /** Fits the whole tree, at its natural size at most. */
   fit(whole: Size, depth: number, top: number, bottom: number): void {
     const margin = 32;
     const size = { width: whole.width, height: Math.max(2 * margin + CARD_HEIGHT, whole.height - LEGEND_PX) };
@@ -63,7 +63,7 @@ export class Camera {
     this.ty = margin - top * this.k + Math.max(0, (size.height - 2 * margin - height * this.k) / 2);
   }
 
-  /** Puts a card into the middle, but shows no emptiness beyond the first column and the top of the tree, and the parent whole if it fits. */
+  /** Centres a card, but shows no empty space beyond the first column and the top of the tree. Shows the whole parent if it fits. */
   centre(size: Size, x: number, y: number, top: number): void {
     const margin = 28;
     this.tx = Math.min(margin, size.width / 2 - (x + CARD_WIDTH / 2) * this.kx);
@@ -73,7 +73,7 @@ export class Camera {
     if (hidden > 0 && hidden <= room) this.tx += hidden;
   }
 
-  /** Moves just far enough to show a card. */
+  /** Moves just far enough to bring a card into view. */
   reveal(size: Size, x: number, y: number): void {
     const pad = 28;
     const left = this.x(x);

@@ -1,4 +1,4 @@
-// Ties scene, camera, layouter and canvas together: one frame loop that runs only while something moves.
+// Connects scene, camera, layouter and canvas with one frame loop, which runs only while something moves.
 
 import { probe } from '../probe';
 import type { Projection } from '../projection/projection';
@@ -11,12 +11,12 @@ import { Scene } from './scene';
 import { CARD_WIDTH, COLUMN } from './tidy';
 import { CARD_ZOOM, hit, visible, type Item, type View } from './visible';
 
-/** Cards in view beyond this many stay drawings. */
+/** At most this many nodes are HTML cards; the others are drawn. */
 const MOST_CARDS = 400;
-/** Down to this zoom a bar is tall enough for its title. */
+/** From this zoom on a bar is tall enough for its title. */
 const READABLE = 0.16;
 
-/** The viewport as it is kept for a reload: relative to a node, since places depend on how the tree grew. */
+/** The viewport that survives a reload. It is relative to a node, because positions depend on how the tree grew. */
 export interface Viewport {
   k: number;
   floor: number;
@@ -28,11 +28,11 @@ export interface Viewport {
 export interface GraphOptions {
   canvas: HTMLCanvasElement;
   host: HTMLElement;
-  /** Called after every frame with what is shown as cards. */
+  /** Called after every frame with the nodes that are shown as cards. */
   onframe: (cards: Item[]) => void;
   onviewport: (viewport: Viewport) => void;
   animate: () => boolean;
-  /** True while more nodes are to be expected. */
+  /** True while more nodes are expected. */
   growing: () => boolean;
 }
 
@@ -65,7 +65,7 @@ export class GraphController {
     this.#layouter.close();
   }
 
-  /** Takes the graph as it is now. */
+  /** Updates to the current graph. */
   update(graph: Projection, collapsed: ReadonlySet<string>): void {
     if (this.scene.update(graph, collapsed)) this.#layouter.request(() => this.scene.parents());
     this.redraw();
@@ -109,7 +109,7 @@ export class GraphController {
     this.#moved();
   }
 
-  /** Moves to a node, near enough to read it when asked to. */
+  /** Moves to a node; with `near`, close enough to read it. */
   reveal(id: string, near: boolean): void {
     const at = this.scene.graph?.position(id) ?? -1;
     if (at < 0 || this.scene.open[at] !== 1) return;
@@ -143,7 +143,7 @@ export class GraphController {
     return { k: camera.k, floor: camera.floor, node: id, x: camera.x(scene.x(at)), y: camera.y(scene.target[at]!) };
   }
 
-  /** What must not move on screen: the selection, else the root while it is in view, else what is in the middle. */
+  /** The node that must not move on the screen: the selected one, else the root while it is in view, else the middle one. */
   #anchor(): number {
     const { scene, camera, size, marks } = this;
     if (marks.selected >= 0 && marks.selected < scene.count && scene.open[marks.selected] === 1) return marks.selected;
@@ -172,7 +172,7 @@ export class GraphController {
     this.redraw();
   }
 
-  /** The first view: as it was before a reload, else the whole tree, but not so large that growth leaves it at once. */
+  /** The first view: as before a reload, else the whole tree, with room for it to grow. */
   #home(): void {
     const { scene, camera, size } = this;
     const at = this.#restore === undefined ? -1 : (scene.graph?.position(this.#restore.node) ?? -1);
@@ -182,7 +182,7 @@ export class GraphController {
       camera.tx = this.#restore.x - scene.x(at) * camera.kx;
       camera.ty = this.#restore.y - scene.target[at]! * camera.k;
     } else if (scene.count < 60 && this.#options.growing()) {
-      // The root in the corner: the tree grows to the right and downwards.
+      // The root goes into the corner, because the tree grows to the right and downwards.
       this.fit();
       const columns = (size.width - 72) / (2 * COLUMN + CARD_WIDTH);
       camera.k = Math.max(READABLE, Math.min(camera.k, 0.8, Math.max(CARD_ZOOM, columns)));
@@ -190,7 +190,7 @@ export class GraphController {
       camera.ty = 36;
     } else {
       this.fit();
-      // Rather the beginning of the tree with its titles than all of it without.
+      // The beginning of the tree with its titles is better than all of it without.
       if (scene.count < 400 && camera.k < READABLE) {
         camera.k = READABLE;
         camera.ty = 28;
@@ -201,9 +201,9 @@ export class GraphController {
 
   readonly #draw = (now: number): void => {
     this.#frame = 0;
-    const begun = performance.now();
+    const startedAt = performance.now();
     const { scene, camera, size } = this;
-    // Before the first layout nothing has a place, and where one looks is not settled.
+    // Before the first layout nothing has a position, so there is no viewport to save.
     if (size.width === 0 || scene.graph === undefined || !this.#ready) return;
     const moving = scene.step(now);
     this.#palette ??= readPalette(this.#options.host);
@@ -212,6 +212,6 @@ export class GraphController {
     const cards = camera.k >= CARD_ZOOM ? this.#view.items.slice(0, MOST_CARDS).filter((i) => !i.bundle || !scene.isParent(i.at)) : [];
     this.#options.onframe(cards);
     if (moving) this.redraw();
-    probe('painted', scene.graph.seq, performance.now() - begun);
+    probe('painted', scene.graph.seq, performance.now() - startedAt);
   };
 }

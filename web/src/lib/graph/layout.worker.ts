@@ -8,13 +8,13 @@ export interface LayoutRequest {
 export interface LayoutReply {
   id: number;
   ys: Float64Array;
-  /** What the layout took in the worker. */
+  /** Milliseconds that the layout took in the worker. */
   ms: number;
 }
 
 addEventListener('message', ({ data }: MessageEvent<LayoutRequest>) => {
-  const begun = performance.now();
+  const startedAt = performance.now();
   const ys = tidy(data.parents);
-  const reply: LayoutReply = { id: data.id, ys, ms: performance.now() - begun };
+  const reply: LayoutReply = { id: data.id, ys, ms: performance.now() - startedAt };
   postMessage(reply, { transfer: [ys.buffer] });
 });

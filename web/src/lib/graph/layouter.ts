@@ -1,4 +1,4 @@
-// Asks the worker for layouts: at most four a second, one at a time, always of the newest tree.
+// Requests layouts from the worker: one at a time, at most four a second, always of the newest tree.
 
 import { probe } from '../probe';
 import type { LayoutReply, LayoutRequest } from './layout.worker';
@@ -22,13 +22,13 @@ export class Layouter {
     });
   }
 
-  /** `tree` is asked for the parents when their turn has come, so that many requests cost one. */
+  /** `tree` is called when the layout starts, so many requests in a row cost one layout. */
   request(tree: () => Int32Array): void {
     this.#waiting = tree;
     this.#next();
   }
 
-  /** True from a request until its layout has arrived. */
+  /** True from a request until its layout arrives. */
   get pending(): boolean {
     return this.#busy || this.#waiting !== undefined;
   }

@@ -1,5 +1,5 @@
-// A subtree as one node: what it is, how many nodes it has in each status, and a bar of their shares. Failures come
-// first everywhere, so that they stay visible however small their share.
+// A subtree drawn as one node: its title, its nodes by status, and a bar of their shares. Failures come
+// first, so they stay visible however small their share.
 
 import { short } from '../format';
 import { statusIndex } from '../projection/model';
@@ -10,19 +10,19 @@ import type { Item } from './visible';
 
 const FAILED = statusIndex('failed');
 const STACK = (['failed', 'blocked', 'planning', 'delegating', 'executing', 'aggregating', 'waiting', 'cancelled', 'completed'] as const).map(statusIndex);
-/** A failure is at least so wide in the bar. */
+/** The minimum width of failures in the bar. */
 const LEAST_SHARE = 3;
 const WEIGHT = 600;
 const ICON = 10;
 const GAP = 9;
-/** Counts leave at least this share of a line to the title. */
+/** The share of a line that is reserved for the title. */
 const TITLE_SHARE = 0.4;
 
 export function drawBundle(ctx: CanvasRenderingContext2D, item: Item, scene: Scene, palette: Palette, marks: Marks): void {
   const faded = marks.matches !== undefined && !marks.matches.has(item.at);
   const failed = scene.tally(item.at, FAILED) > 0;
   ctx.globalAlpha = faded ? 0.5 : 1;
-  // A stack of sheets behind it says that there is more inside.
+  // A stack of sheets behind it shows that it contains more.
   if (item.height > 12 && item.height < 200) {
     ctx.fillStyle = palette.surface;
     ctx.strokeStyle = palette.edge;
@@ -45,7 +45,7 @@ export function drawBundle(ctx: CanvasRenderingContext2D, item: Item, scene: Sce
   outline(ctx, item, palette, marks);
 }
 
-/** The bar at the lower edge; its height. */
+/** Draws the bar at the lower edge. Returns its height. */
 function drawShares(ctx: CanvasRenderingContext2D, item: Item, scene: Scene, palette: Palette): number {
   const height = item.height < 13 ? item.height : Math.max(4, Math.min(item.height * 0.2, 8));
   const total = scene.total(item.at);

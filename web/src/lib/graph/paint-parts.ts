@@ -1,4 +1,4 @@
-// What nodes and bundles are drawn with alike.
+// Drawing that nodes and bundles share.
 
 import { ICONS } from '../icons';
 import { NODE_STATUSES } from '../projection/model';
@@ -9,7 +9,7 @@ import type { Item } from './visible';
 export interface Marks {
   selected: number;
   matches: ReadonlySet<number> | undefined;
-  /** False: what is shown may be old, so nothing looks alive. */
+  /** False while the page may be out of date. Nothing pulses then. */
   fresh: boolean;
 }
 
@@ -28,7 +28,7 @@ export function outline(ctx: CanvasRenderingContext2D, item: Item, palette: Pale
   ctx.stroke();
 }
 
-/** Measuring text and stroking paths take longer than the rest, and frame after frame asks for the same. */
+/** Caches: measuring text and stroking paths is slow, and every frame needs the same ones. */
 const MOST_KNOWN = 4000;
 const widths = new Map<string, number>();
 const shortened = new Map<string, string>();
@@ -43,38 +43,38 @@ function remember<T>(known: Map<string, T>, key: string, make: () => T): T {
   return value;
 }
 
-/** The icon of a status, the one that cards and lists show. */
+/** The icon of a status, as on cards and in lists. */
 export function drawIcon(ctx: CanvasRenderingContext2D, status: number, x: number, y: number, size: number, palette: Palette): void {
   const color = palette.tone[status]!;
   const pixels = Math.ceil(size * devicePixelRatio);
   const icon = remember(icons, `${status}|${color}|${pixels}`, () => {
-    const made = new OffscreenCanvas(pixels, pixels);
-    const on = made.getContext('2d')!;
+    const created = new OffscreenCanvas(pixels, pixels);
+    const on = created.getContext('2d')!;
     on.scale(pixels / 16, pixels / 16);
     on.lineWidth = 2.2;
     on.lineCap = 'round';
     on.strokeStyle = color;
     on.stroke(new Path2D(ICONS[NODE_LOOKS[NODE_STATUSES[status]!].icon] ?? ''));
-    return made;
+    return created;
   });
   ctx.drawImage(icon, Math.round(x), Math.round(y), size, size);
 }
 
-/** Sets the font of the labels; weights have three digits. */
+/** Sets the font of labels; a weight has three digits. */
 export function setFont(ctx: CanvasRenderingContext2D, weight: number, palette: Palette): void {
   ctx.font = `${weight} 11px ${palette.font}`;
   ctx.textBaseline = 'middle';
   ctx.textAlign = 'left';
 }
 
-/** The width of a short text in the font of this weight, which is set. */
+/** The width of a short text. The font of this weight must be set. */
 export function widthOf(ctx: CanvasRenderingContext2D, weight: number, text: string): number {
   return remember(widths, weight + text, () => ctx.measureText(text).width);
 }
 
-/** As much of a text as there is room for, in the font of this weight, which is set. */
+/** As much of a text as there is room for. The font of this weight must be set. */
 export function ellipsis(ctx: CanvasRenderingContext2D, weight: number, text: string, room: number): string {
-  // No character is narrower than two pixels here, and titles can be long.
+  // Titles can be long, and no character is narrower than two pixels here.
   const most = Math.max(0, Math.ceil(room / 2));
   const seen = text.slice(0, most + 1);
   return remember(shortened, `${weight}|${Math.floor(room)}|${seen}`, () => {

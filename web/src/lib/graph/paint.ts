@@ -53,7 +53,7 @@ function drawLink(ctx: CanvasRenderingContext2D, link: Link, scene: Scene, palet
     ctx.lineTo(link.x2, y);
   }
   ctx.stroke();
-  // The way to what is at work or has failed stands out.
+  // Edges to nodes that are active or have failed stand out.
   for (const [i, child] of link.to.entries()) {
     const status = scene.graph!.nodes[child]!.status;
     const tone = NODE_LOOKS[status].tone;

@@ -1,4 +1,4 @@
-// The design tokens as the canvas needs them: resolved for the theme in force.
+// The design tokens for the canvas, resolved for the current theme.
 
 import { NODE_STATUSES } from '../projection/model';
 import { NODE_LOOKS } from '../status';
@@ -10,7 +10,7 @@ export interface Palette {
   text: string;
   muted: string;
   focus: string;
-  /** By place in `NODE_STATUSES`. */
+  /** By index in `NODE_STATUSES`. */
   tone: string[];
   toneBg: string[];
   toneText: string[];

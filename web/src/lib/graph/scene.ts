@@ -1,7 +1,7 @@
-// The tree as it lies: places of the nodes, which of them are open, and what a subtree amounts to.
+// The layout of the tree: positions of the nodes, which of them are expanded, and sums over subtrees.
 //
-// Everything is kept by position in the order of creation, where a child stands after its parent; so sums over subtrees
-// are one sweep backwards.
+// Arrays are indexed in order of creation, in which a child follows its parent. So sums over subtrees
+// take one pass from the end.
 
 import { NODE_STATUSES, statusIndex } from '../projection/model';
 import type { Projection } from '../projection/projection';
@@ -13,7 +13,7 @@ const MOVE_MS = 260;
 export class Scene {
   graph: Projection | undefined;
   collapsed: ReadonlySet<string> = new Set();
-  /** Top of each node now, and where it is going. */
+  /** Top of each node now, and the top it moves to. */
   y = new Float64Array(0);
   target = new Float64Array(0);
   #from = new Float64Array(0);
@@ -21,21 +21,21 @@ export class Scene {
   open = new Uint8Array(0);
   /** 1 where a layout has placed the node. */
   placed = new Uint8Array(0);
-  /** First and last row of each subtree's open part. */
+  /** First and last row of each subtree's visible part. */
   top = new Float64Array(0);
   bottom = new Float64Array(0);
-  /** Depth of the deepest node in each subtree's open part. */
+  /** Depth of the deepest node in each subtree's visible part. */
   deepest = new Int32Array(0);
-  /** Nodes by status in each whole subtree, `KINDS` numbers a node. */
+  /** Nodes by status in each whole subtree: `KINDS` numbers per node. */
   counts = new Int32Array(0);
-  /** 1 where every open child is a leaf. */
+  /** 1 where every visible child is a leaf. */
   flat = new Uint8Array(0);
   count = 0;
   #moveBegan = 0;
   #moving = false;
   #asked: Int32Array = new Int32Array(0);
 
-  /** Takes the graph as it is now. Returns true when the tree has changed, so that a layout is due. */
+  /** Updates to the current graph. Returns true when the tree has changed and needs a layout. */
   update(graph: Projection, collapsed: ReadonlySet<string>): boolean {
     const n = graph.nodes.length;
     const changed = n !== this.count || collapsed !== this.collapsed || graph.shape !== this.graph?.shape;
@@ -78,7 +78,7 @@ export class Scene {
       const shown = parent < 0 || (this.open[parent] === 1 && !(anyCollapsed && this.collapsed.has(ids[parent]!)));
       this.open[i] = shown ? 1 : 0;
       if (this.placed[i] === 1 || !shown) continue;
-      // Until its layout arrives a new node stands below its older siblings, or beside its parent.
+      // Until its layout arrives, a new node is placed below its older siblings, or beside its parent.
       const siblings = parent < 0 ? [] : children[parent]!;
       const before = siblings[siblings.indexOf(i, Math.max(0, siblings.length - 64)) - 1];
       this.y[i] = before !== undefined ? this.y[before]! + CARD_HEIGHT + GAP_Y : parent >= 0 ? this.y[parent]! : 0;
@@ -116,13 +116,13 @@ export class Scene {
     }
   }
 
-  /** True when the node has children that are shown. */
+  /** True when the node has visible children. */
   isParent(at: number): boolean {
     const first = this.graph!.shape.children[at]![0];
     return first !== undefined && first < this.count && this.open[first] === 1;
   }
 
-  /** Children that are shown: all or none of those there are. */
+  /** Visible children: all of them or none. */
   openChildren(at: number): number {
     const all = this.graph!.shape.children[at]!;
     let n = all.length;
@@ -139,7 +139,7 @@ export class Scene {
     return this.graph!.shape.depths[at]! * COLUMN;
   }
 
-  /** What the layout needs: the open nodes, each with its parent's place among them. */
+  /** The layout's input: the visible nodes, each with the index of its parent among them. */
   parents(): Int32Array {
     const { parents } = this.graph!.shape;
     const slot = new Int32Array(this.count).fill(-1);
@@ -157,7 +157,7 @@ export class Scene {
     return out.slice(0, n);
   }
 
-  /** Takes a layout; the anchor keeps its place, and everything else moves to its own. */
+  /** Applies a layout. The anchor stays where it is on the screen, and everything else moves. */
   place(ys: Float64Array, anchor: number, animate: boolean, now: number, k = 1): void {
     const asked = this.#asked;
     let farthest = 0;
@@ -171,18 +171,18 @@ export class Scene {
       this.placed[i] = 1;
       this.target[i] = ys[s]! + shift;
       const parent = this.graph!.shape.parents[i]!;
-      // A new node comes out of its parent.
+      // A new node starts at its parent.
       this.#from[i] = fresh && parent >= 0 ? this.y[parent]! : this.y[i]!;
       farthest = Math.max(farthest, Math.abs(this.target[i]! - this.#from[i]!));
     }
     this.#extents();
-    // What cannot be seen to move need not be moved in steps.
+    // Do not animate what is out of view.
     this.#moving = animate && farthest * k > 1;
     this.#moveBegan = now;
     if (!this.#moving) this.y.set(this.target);
   }
 
-  /** Moves everything on to where it is at `now`. Returns true while there is more to move. */
+  /** Advances the animation to `now`. Returns true until it has finished. */
   step(now: number): boolean {
     if (!this.#moving) return false;
     const t = Math.min(1, (now - this.#moveBegan) / MOVE_MS);

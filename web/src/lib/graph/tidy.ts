@@ -1,17 +1,17 @@
-// Positions of a tree: root on the left, children to the right of their parent, the first child in its parent's row and
-// the others below it in order of creation, each below the whole subtree of the one before. Pure, so that it runs in the
-// worker and in tests alike; iterative, so that depth is no limit; O(n).
+// Lays out a tree: the root on the left, children to the right of their parent, the first child in its parent's row and
+// the others below it in order of creation, each below the whole subtree of the one before. It is pure, so it runs in the
+// worker and in tests; iterative, so depth is not limited; and O(n).
 //
-// What adding a child may move: a subtree's shape depends on that subtree alone, and it begins below what is older. So
-// only siblings that come later (of the child's ancestors) move, each as a whole, straight up or down. The root, the
-// ancestors and everything older stay where they are. Packing subtrees into each other's gaps, as tidy layouts do, would
-// save rows in lopsided trees, but an ancestor that grows deeper would then have to give way.
+// Adding a child moves little: a subtree's shape depends on that subtree alone, and it begins below everything older. So
+// only later siblings (of the child and its ancestors) move, each as a whole, straight up or down. The root, the
+// ancestors and everything older stay where they are. Packing subtrees into each other's gaps, as other layouts do, would
+// save rows in lopsided trees, but a subtree that grows deeper would then move its ancestors.
 
 export const CARD_WIDTH = 248;
 export const CARD_HEIGHT = 92;
 export const GAP_X = 72;
 export const GAP_Y = 20;
-/** More room below a subtree than below a single card. */
+/** Extra space below a subtree. */
 export const GAP_FAMILY = 40;
 export const COLUMN = CARD_WIDTH + GAP_X;
 

@@ -1,18 +1,18 @@
-// What is worth drawing at this zoom: cards, bars, and subtrees that have become one node.
+// Chooses what is worth drawing at a zoom: cards, bars, and subtrees drawn as one node.
 
 import type { Camera, Size } from './camera';
 import type { Scene } from './scene';
 import { CARD_HEIGHT, CARD_WIDTH, COLUMN } from './tidy';
 
-/** From this zoom on nodes are real cards; below they are drawn. */
+/** From this zoom on nodes are HTML cards; below it they are drawn. */
 export const CARD_ZOOM = 0.6;
-/** Children that would be lower than this on the screen, their subtrees included, are shown as one node. */
+/** Children whose subtrees would be lower than this on the screen are shown as one node. */
 const BUNDLE_PX = 20;
-/** The same for leaves, which are but bars. */
+/** The same for leaves, which are only bars. */
 const ROW_PX = 7;
-/** A bundle is no wider than this. */
+/** The maximum width of a bundle. */
 const WIDEST_PX = 360;
-/** A node with room below it is drawn so high even where its card would be a line. */
+/** A node with room below it is drawn at least this high. */
 const PARENT_PX = 24;
 
 export interface Item {
@@ -22,12 +22,12 @@ export interface Item {
   y: number;
   width: number;
   height: number;
-  /** The whole subtree, as one. */
+  /** It stands for its whole subtree. */
   bundle: boolean;
 }
 
 export interface Link {
-  /** Parent's right end and the children's left ends, on the screen. */
+  /** The parent's right edge and the children's left edges, on the screen. */
   x1: number;
   y1: number;
   x2: number;
@@ -48,9 +48,9 @@ export function visible(scene: Scene, camera: Camera, size: Size): View {
   const { children } = scene.graph.shape;
   const width = CARD_WIDTH * camera.kx;
   const leaf = Math.max(CARD_HEIGHT * camera.k, 3);
-  /** A bundle stretches over the columns that it hides, which gives its words room. */
+  /** A bundle spans the columns that it hides, which leaves room for its text. */
   const wide = (at: number): number => Math.min(WIDEST_PX, width + (scene.deepest[at]! - scene.graph!.shape.depths[at]!) * COLUMN * camera.kx);
-  /** Room of a whole subtree, on the screen. */
+  /** Height of a whole subtree on the screen. */
   const span = (at: number): number => camera.k * (scene.bottom[at]! - scene.top[at]!) + leaf;
   const high = (at: number): number => (scene.hasChildren(at) ? Math.max(leaf, Math.min(PARENT_PX, span(at) / 2)) : leaf);
   const stack = [0];
@@ -77,7 +77,7 @@ export function visible(scene: Scene, camera: Camera, size: Size): View {
       stack.push(child);
       link.x2 = camera.x(scene.x(child));
       const cy = camera.y(scene.y[child]!) + high(child) / 2;
-      // Lines that end outside are kept only as far as they can be seen.
+      // Clip edges that end outside the screen.
       if (cy < -2000 || (cy > size.height + 2000 && link.ys.length > 0)) continue;
       link.ys.push(cy);
       link.to.push(child);

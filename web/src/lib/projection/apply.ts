@@ -1,4 +1,4 @@
-// What one event does to the node that it is about. Nodes are values: a change makes a new one.
+// Applies one event to its node. Nodes are immutable: a change creates a new one.
 
 import type { Event, NodeCreated } from '../../gen/treeagent/v1/events_pb';
 import { NO_USAGE } from './model';
@@ -112,7 +112,7 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
   }
 }
 
-/** What the event adds to the sums of its node and of every subtree that the node is part of. */
+/** What the event adds to the sums of its node and of the node's ancestors. */
 export function usageOf(event: Event): Usage | undefined {
   switch (event.body.case) {
     case 'usageRecorded': {

@@ -1,13 +1,13 @@
-// The log as this page knows it, and the state after any event of it.
+// The loaded part of the log, and the state after any of its events.
 //
-// A page opens with a snapshot of the head and the tail after it; the events before the snapshot arrive later, in
-// order from the first. So there are two parts, `old` (1..) and `tail` (after the snapshot), until they meet.
+// A page opens with a snapshot of the head and receives the tail after it. The events before the snapshot arrive later, in
+// order from the first. So until they meet there are two parts: `old` (from 1) and `tail` (after the snapshot).
 
 import type { Event } from '../../gen/treeagent/v1/events_pb';
 import { Projection } from './projection';
 import type { Shape } from './shape';
 
-/** A whole state is kept this often; going back replays at most so many events. */
+/** A state is kept every so many events, which limits how many a seek replays. */
 const KEYFRAME_EVERY = 1000;
 
 export class History {
@@ -26,28 +26,28 @@ export class History {
     this.#cursor = this.#replay.clone();
   }
 
-  /** The last event of the log that is known. */
+  /** The last known event of the log. */
   get head(): number {
     return this.#base + this.#tail.length;
   }
 
-  /** Every event up to here is known. */
+  /** All events up to this one are known. */
   get complete(): number {
     return this.gapless ? this.head : this.#old.length;
   }
 
-  /** Number of events that `from` gives. */
+  /** The number of events that `from` yields. */
   get size(): number {
     return this.gapless ? this.head : this.#old.length;
   }
 
-  /** The next event after the snapshot. */
+  /** Adds the next event after the snapshot. */
   append(event: Event): void {
     this.#tail.push(event);
     if (this.complete === this.head) this.#advance(event);
   }
 
-  /** The next events before the snapshot; those at or after it are known from the tail. */
+  /** Adds the next events before the snapshot. Those at or after it are ignored: the tail has them. */
   fill(events: Event[]): void {
     for (const event of events) {
       if (Number(event.seq) !== this.#old.length + 1 || this.#old.length >= this.#base) continue;
@@ -72,18 +72,18 @@ export class History {
     return this.#old.length >= this.#base;
   }
 
-  /** The events that are known, in order, without the first `skip` of them. While there is a gap, only those before it. */
+  /** The known events in order, without the first `skip`. While there is a gap, only those before it. */
   *from(skip: number): Generator<Event> {
     for (let i = skip; i < this.#old.length; i++) yield this.#old[i]!;
     if (!this.gapless) return;
     for (let i = Math.max(0, skip - this.#old.length); i < this.#tail.length; i++) yield this.#tail[i]!;
   }
 
-  /** The state after event `seq`, exactly as a replay of 1..seq gives it. Undefined while those are not all known. */
+  /** The state after event `seq`, as a replay of 1..seq gives it. Undefined until all of those are known. */
   stateAt(seq: number): Projection | undefined {
     if (seq < 0 || seq > this.complete) return undefined;
     const keyframe = this.#keyframes[Math.floor(seq / KEYFRAME_EVERY)]!;
-    // Going forward from where the last question ended is cheaper than from the keyframe.
+    // Continuing from the last answer is cheaper than starting from a keyframe.
     const from = this.#cursor.seq <= seq && this.#cursor.seq > keyframe.seq ? this.#cursor : keyframe;
     const state = from.clone();
     for (let next = from.seq + 1; next <= seq; next++) state.applyEvent(this.event(next)!);

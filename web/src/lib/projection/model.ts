@@ -1,12 +1,12 @@
-// What the graph projection holds. Names, strings and defaults are those of the contract's JSON, so that the same
-// expected graphs serve this projection and the Rust one.
+// The graph as values. Names, strings and defaults are those of the contract's JSON, so the same
+// expected graphs test this projection and the Rust one.
 
 export type RunStatus = 'queued' | 'running' | 'paused' | 'completed' | 'failed' | 'cancelled';
 export type Role = 'planner' | 'executor';
 export type StepStatus = 'pending' | 'running' | 'completed' | 'failed' | 'cancelled';
 export type Outcome = 'success' | 'partial';
 
-/** In the order in which counts by status are kept and shown. */
+/** The order in which counts by status are kept and shown. */
 export const NODE_STATUSES = [
   'planning',
   'delegating',
@@ -93,11 +93,11 @@ export interface Usage {
   /** Millionths of a US dollar. */
   costMicros: number;
   toolCalls: number;
-  /** Sent tokens that the provider had cached; they are part of `inputTokens`. */
+  /** Input tokens that the provider had cached; part of `inputTokens`. */
   cachedTokens: number;
-  /** Calls of a model. */
+  /** Model calls. */
   modelCalls: number;
-  /** Milliseconds of those calls together. */
+  /** Total milliseconds of those calls. */
   durationMs: number;
 }
 
@@ -112,7 +112,7 @@ export function plus(a: Readonly<Usage>, b: Readonly<Usage>): Usage {
   return sum;
 }
 
-/** One node. Never changed in place: an event that changes it makes a new one, so states of the past stay valid. */
+/** One node. It is immutable: an event that changes it creates a new one, so past states stay valid. */
 export interface GraphNode {
   readonly id: string;
   readonly parentId?: string;
@@ -137,7 +137,7 @@ export interface GraphNode {
   readonly artifacts: Artifact[];
   /** Sums over its own role calls. */
   readonly usage: Usage;
-  /** Sums over the role calls of the node and of everything below it. */
+  /** Sums over the role calls of the node and its descendants. */
   readonly subtreeUsage: Usage;
   /** Milliseconds since 1970, with microseconds as the fraction. */
   readonly createdAt: number;
@@ -150,11 +150,11 @@ const ENDED_STEPS: ReadonlySet<StepStatus> = new Set(['completed', 'failed', 'ca
 export interface Progress {
   /** 0 to 1. */
   part: number;
-  /** In words; empty when the node only told the part. */
+  /** A description; empty when the node reported only the fraction. */
   text: string;
 }
 
-/** How far a node is that has not ended: what it says itself, else its plan's steps that have ended. */
+/** The progress of a node that has not ended: as it reports it, else the share of its plan's steps that have ended. */
 export function progressOf(node: GraphNode): Progress | undefined {
   if (node.endedAt !== undefined) return undefined;
   if (node.progress !== undefined) return { part: Math.min(1, Math.max(0, node.progress)), text: '' };

@@ -1,4 +1,4 @@
-// The graph of one run, folded from its events one by one: the TypeScript twin of `crates/engine/src/graph.rs`.
+// The graph of one run, folded from its events: the TypeScript counterpart of `crates/engine/src/graph.rs`.
 
 import type { Event } from '../../gen/treeagent/v1/events_pb';
 import { applyToNode, createdNode, ReplayError, usageOf } from './apply';
@@ -15,7 +15,7 @@ export interface Edge {
 export interface Stats {
   readonly nodes: number;
   readonly byStatus: Readonly<Record<NodeStatus, number>>;
-  /** Sums over every role call of the run. */
+  /** Sums over all role calls of the run. */
   readonly usage: Readonly<Usage>;
   readonly maxDepth: number;
 }
@@ -44,7 +44,7 @@ export class Projection {
     return made;
   }
 
-  /** A copy that goes its own way from here. Costs one pointer a node. */
+  /** An independent copy. It costs one pointer per node. */
   clone(): Projection {
     const copy = new Projection(this.runId, this.shape);
     copy.#nodes = this.#nodes.slice();
@@ -56,7 +56,7 @@ export class Projection {
     return copy;
   }
 
-  /** Applies the next event. Throws a [`ReplayError`] and changes nothing when it does not follow. */
+  /** Applies the next event. If the event does not follow, it throws a `ReplayError` and changes nothing. */
   applyEvent(event: Event): void {
     if (event.runId !== this.runId) throw new ReplayError(`an event of run ${event.runId} was applied to run ${this.runId}`);
     const seq = Number(event.seq);
@@ -110,14 +110,14 @@ export class Projection {
     }
   }
 
-  /** Adds to the node's own sums and to those of every subtree that it is part of: as many steps as it is deep. */
+  /** Adds to the sums of the node and of each of its ancestors, so the cost is the node's depth. */
   #addUsage(at: number, usage: Usage): void {
     this.#nodes[at] = { ...this.#nodes[at]!, usage: plus(this.#nodes[at]!.usage, usage) };
     for (let above = at; above >= 0; above = this.shape.parents[above]!)
       this.#nodes[above] = { ...this.#nodes[above]!, subtreeUsage: plus(this.#nodes[above]!.subtreeUsage, usage) };
   }
 
-  /** The last event that was applied; 0 for none. */
+  /** The last event that was applied; 0 when there was none. */
   get seq(): number {
     return this.#seq;
   }
@@ -130,12 +130,12 @@ export class Projection {
     return this.#partial;
   }
 
-  /** Every node in order of creation, the root first. */
+  /** All nodes in order of creation, the root first. */
   get nodes(): readonly GraphNode[] {
     return this.#nodes;
   }
 
-  /** Position of a node that exists at this point in time, or -1. */
+  /** The position of a node that exists at this point in time, or -1. */
   position(id: string): number {
     const at = this.shape.position(id);
     return at < this.#nodes.length ? at : -1;

@@ -1,5 +1,5 @@
-// The tree without its contents. A log only ever adds nodes, in one order, so one shape serves every point in time:
-// the state after N events uses the first `count` nodes of it.
+// The tree without its contents. A log only adds nodes, in one order, so one shape serves every point in time:
+// the state after N events uses its first `count` nodes.
 
 export class Shape {
   readonly ids: string[] = [];
@@ -15,7 +15,7 @@ export class Shape {
     return this.#index.get(id) ?? -1;
   }
 
-  /** Adds a node, or finds it when another point in time has added it already. */
+  /** Adds a node, or finds it when the state of another moment has already added it. */
   add(id: string, parentId: string | undefined): number {
     const known = this.#index.get(id);
     if (known !== undefined) return known;

@@ -1,7 +1,7 @@
-// One run's stream: connects, hands on every event once and in order, and comes back by seq by itself.
+// The stream of one run: delivers every event once and in order, and resumes by seq after a failure.
 //
-// Browsers allow six connections to an origin over HTTP/1.1, shared by all tabs. So a page holds one stream, and none
-// while it is hidden; one that is opened in the background opens none until it is looked at.
+// Over HTTP/1.1 a browser allows six connections per origin, shared by all tabs. So a page holds one stream, and none
+// while it is hidden. A page opened in the background opens its stream when it is first shown.
 
 import type { Event } from '../../gen/treeagent/v1/events_pb';
 import type { Graph, WatchRunResponse } from '../../gen/treeagent/v1/run_service_pb';
@@ -12,9 +12,9 @@ export type Connection =
   | 'catching-up'
   | 'live'
   | 'reconnecting'
-  /** Nothing has arrived for so long that what is shown may be old. */
+  /** Several tries have failed, so the page may be out of date. */
   | 'stale'
-  /** Hidden page: the stream is closed on purpose. */
+  /** The page is hidden, so its stream is closed. */
   | 'paused'
   /** The run has ended and everything has arrived. */
   | 'ended'
@@ -26,22 +26,22 @@ export interface Watcher {
   event(event: Event): void;
   head(seq: number): void;
   connection(state: Connection, why?: Failure): void;
-  /** The run's last event has arrived, so a stream that ends has ended for good. */
+  /** True when the run's last event has arrived, so a stream that ends has ended for good. */
   finished(): boolean;
   seq(): number;
 }
 
 export type Open = (afterSeq: bigint, snapshot: boolean, signal: AbortSignal) => AsyncIterable<WatchRunResponse>;
 
-/** The gateway sends a sign of life every 10 s. */
+/** The gateway sends a heartbeat every 10 s. */
 const SILENCE_MS = 25_000;
-/** Tries that may fail before the badge says stale. */
+/** After more failed tries than this the connection counts as stale. */
 const STALE_AFTER = 2;
 const FIRST_RETRY_MS = 300;
 const LAST_RETRY_MS = 10_000;
-/** Receiving may take so much of the main thread before others get their turn. */
+/** How long receiving may occupy the main thread at a time. */
 const SLICE_MS = 8;
-/** A tab that is looked away from for a moment keeps its stream. */
+/** A page that is hidden for a shorter time keeps its stream. */
 const HIDDEN_MS = 5_000;
 
 export class RunStream {
@@ -51,8 +51,8 @@ export class RunStream {
   #heard = 0;
   #hiding: ReturnType<typeof setTimeout> | undefined;
   #failures = 0;
-  #begun = false;
-  /** This stream has told everything that had happened when it was opened. */
+  #hasSnapshot = false;
+  /** This stream has delivered everything that had happened when it was opened. */
   #caughtUp = false;
   #closed = false;
   readonly #open: Open;
@@ -75,7 +75,7 @@ export class RunStream {
     this.#stop();
   }
 
-  /** Tries now, whatever the waiting time. */
+  /** Tries again now, without waiting. */
   retry(): void {
     this.#stop();
     this.#failures = 0;
@@ -108,16 +108,16 @@ export class RunStream {
     const abort = new AbortController();
     this.#abort = abort;
     this.#caughtUp = false;
-    if (!this.#begun) this.#to.connection('connecting');
+    if (!this.#hasSnapshot) this.#to.connection('connecting');
     try {
       this.#listen(abort);
       let breathe = performance.now() + SLICE_MS;
-      for await (const message of this.#open(BigInt(this.#to.seq()), !this.#begun, abort.signal)) {
+      for await (const message of this.#open(BigInt(this.#to.seq()), !this.#hasSnapshot, abort.signal)) {
         if (abort.signal.aborted) return;
         this.#heard = performance.now();
         if (this.#receive(message)) break;
         if (this.#heard < breathe) continue;
-        // Messages that have arrived together are handed over without a pause; a flood would leave no time for anything else.
+        // Messages that arrived together are delivered without a pause, so a flood would block everything else.
         await new Promise((resolve) => setTimeout(resolve));
         breathe = performance.now() + SLICE_MS;
       }
@@ -130,7 +130,7 @@ export class RunStream {
     }
   }
 
-  /** Watches for silence. */
+  /** Reconnects when no message arrives for too long. */
   #listen(abort: AbortController): void {
     clearInterval(this.#silence);
     this.#heard = performance.now();
@@ -141,12 +141,12 @@ export class RunStream {
     }, SILENCE_MS / 10);
   }
 
-  /** True when the server is about to close the stream. */
+  /** Returns true when the server is about to close the stream. */
   #receive({ message }: WatchRunResponse): boolean {
     this.#failures = 0;
     switch (message.case) {
       case 'snapshot':
-        this.#begun = true;
+        this.#hasSnapshot = true;
         this.#to.snapshot(message.value);
         this.#to.connection('catching-up');
         return false;
@@ -174,7 +174,7 @@ export class RunStream {
     this.#to.connection('ended');
   }
 
-  /** The stream ended well but the run has not: take it up again at once. */
+  /** The stream ended without an error, but the run has not ended: resume at once. */
   #again(): void {
     this.#stop();
     if (this.#closed) return;
