@@ -95,15 +95,20 @@ pub async fn prune(store: &dyn Archives, run: RunId, folder: &Path) -> Result<bo
     }
 }
 
-/// Brings the run of an archive back, exactly as it was. False when it is in the store already.
+/// Brings an archived run back, exactly as it was. False when it is in the store already.
+///
+/// A run that this store pruned comes back only from the archive that it was pruned for. A store that never held the run
+/// takes what the archive says: restore only archives that you trust there.
 ///
 /// # Errors
 /// When the file is not what it must be; nothing is written then.
-pub async fn restore(store: &dyn Archives, file: &Path) -> Result<(RunId, bool), MaintenanceError> {
-    let archive = read_blocking(file).await?;
-    let run = archive.record.run_id;
-    let Archive { record, events, documents, whole, .. } = archive;
-    Ok((run, store.restore_run(record, events, documents, *whole).await?))
+pub async fn restore(store: &dyn Archives, run: RunId, folder: &Path) -> Result<bool, MaintenanceError> {
+    let file = path_of(folder, run);
+    let Archive { record, events, documents, whole, .. } = read_blocking(&file).await?;
+    if record.run_id != run {
+        return Err(MaintenanceError::archive(&file, format!("holds run {}, not {run}", record.run_id)));
+    }
+    Ok(store.restore_run(record, events, documents, *whole).await?)
 }
 
 /// The record of a run that has ended and is all there.

@@ -1,6 +1,6 @@
 //! The one error type of the store.
 
-use tree_agent_contract::{ProjectId, RunId};
+use tree_agent_contract::{DocumentId, ProjectId, RunId};
 
 /// Why a call to a store failed.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +76,21 @@ impl StoreError {
                 "request_id {request_id:?} was used before for run {id} with another spec; use a new request_id"
             )
         })
+    }
+
+    /// The archive is not the one that the run was pruned for.
+    pub(crate) fn other_archive(run: RunId, pruned_for: &str) -> Self {
+        Self::Conflict(format!(
+            "run {run} was pruned for the archive with SHA-256 {pruned_for}, and this is another one; restore it from the \
+             archive that was written then"
+        ))
+    }
+
+    /// A document of an archive is there without its run.
+    pub(crate) fn foreign_document(run: RunId, document: DocumentId) -> Self {
+        Self::Conflict(format!(
+            "document {document} of the archive exists outside of run {run}; nothing was restored"
+        ))
     }
 
     /// The name of a project is in use.

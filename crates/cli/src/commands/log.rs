@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use tree_agent_contract::{RunId, Timestamp};
-use tree_agent_maintenance::archive::{archive, path_of, prune, restore};
+use tree_agent_maintenance::archive::{archive, prune, restore};
 use tree_agent_store::Archives;
 
 use super::store::{StoreArgs, failed, find, refused};
@@ -143,7 +143,7 @@ impl Log {
                 let store = store.open().await?;
                 let mut list = context.out.is_json().then(|| context.out.list());
                 for run in runs {
-                    let (run, restored) = restore(&*store, &path_of(folder, *run)).await.map_err(failed)?;
+                    let restored = restore(&*store, *run, folder).await.map_err(failed)?;
                     if let Some(list) = &mut list {
                         list.item(&json!({"runId": run, "restored": restored}))?;
                     } else {

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tree_agent_contract::{RunId, Timestamp};
 use tree_agent_maintenance::archive::{archive, path_of, prune, read, restore};
 use tree_agent_maintenance::{MaintenanceError, rebuild};
@@ -34,7 +36,7 @@ pub async fn runs_come_back_as_they_were(f: Fixture) {
         f.store.tidy().await.unwrap();
         let (stored, events, documents) = everything(&f, run).await;
         assert_eq!((events.len(), documents.len(), stored.rows.len()), (0, 0, 1), "{name}");
-        assert_eq!(restore(&*f.store, &archived.file).await.unwrap(), (run, true));
+        assert!(restore(&*f.store, run, folder.path()).await.unwrap());
         assert_eq!(everything(&f, run).await, before, "{name}");
         assert_eq!(f.store.run(run).await.unwrap(), summary);
         assert_eq!(f.findings(run).await, Vec::<String>::new(), "{name}");
@@ -43,7 +45,7 @@ pub async fn runs_come_back_as_they_were(f: Fixture) {
     let other = if f.is_postgres() { Fixture::postgres().await } else { Fixture::embedded().await };
     for name in RECORDED {
         let run = recorded(name)[0].run_id;
-        assert_eq!(restore(&*other.store, &path_of(folder.path(), run)).await.unwrap(), (run, true));
+        assert!(restore(&*other.store, run, folder.path()).await.unwrap());
         assert_eq!(everything(&other, run).await, everything(&f, run).await, "{name}");
         assert_eq!(other.store.run(run).await.unwrap(), f.store.run(run).await.unwrap());
     }
@@ -78,7 +80,7 @@ pub async fn nothing_is_removed_without_its_archive(f: Fixture) {
         let text = format!("{error}: {source}");
         assert!(text.contains(expected) && text.contains(&run.to_string()), "{text}");
         assert_eq!(everything(&f, run).await, before);
-        assert!(restore(&*f.store, &file).await.is_err());
+        assert!(restore(&*f.store, run, folder.path()).await.is_err());
     };
     refused("cannot be read").await;
     archive(&*f.store, run, folder.path()).await.unwrap();
@@ -105,6 +107,109 @@ pub async fn nothing_is_removed_without_its_archive(f: Fixture) {
     assert!(error.to_string().contains("something else than the store"), "{error}");
     archive(&*f.store, run, folder.path()).await.unwrap();
     assert!(prune(&*f.store, run, folder.path()).await.unwrap());
+}
+
+/// Writes an archive whose checksum is right, whatever its lines say.
+fn forge(file: &Path, lines: &[String]) {
+    let events = lines.iter().filter(|line| line.starts_with("{\"event\"")).count();
+    let documents = lines.iter().filter(|line| line.starts_with("{\"document\"")).count();
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let sha256: String = Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect();
+    let end = json!({"end": {"events": events, "documents": documents, "sha256": sha256}});
+    std::fs::write(file, gzip(&format!("{text}{end}\n"))).unwrap();
+}
+
+/// The lines of an archive but its last.
+fn lines_of(file: &Path) -> Vec<String> {
+    let mut lines: Vec<_> = text_of(&std::fs::read(file).unwrap()).lines().map(str::to_owned).collect();
+    lines.pop();
+    lines
+}
+
+async fn refused(f: &Fixture, run: RunId, folder: &Path, expected: &str) {
+    let error = restore(&*f.store, run, folder).await.unwrap_err();
+    let text = tree_agent_contract::error::chain(&error);
+    assert!(text.contains(expected), "{text}");
+}
+
+pub async fn a_pruned_run_comes_back_only_from_its_own_archive(f: Fixture) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = f.write("offline").await;
+    let before = everything(&f, run).await;
+    remove(&f, run, folder.path()).await;
+    let pruned = everything(&f, run).await;
+    let file = path_of(folder.path(), run);
+    let original = std::fs::read(&file).unwrap();
+    let mut lines = lines_of(&file);
+    let document = lines.iter_mut().find(|line| line.starts_with("{\"document\"")).unwrap();
+    *document = document.replacen("\"title\":\"", "\"title\":\"Forged: ", 1);
+    forge(&file, &lines);
+    read(&file).expect("by itself it is a good archive");
+    refused(&f, run, folder.path(), "was pruned for the archive with SHA-256").await;
+    let error = prune(&*f.store, run, folder.path()).await.unwrap_err();
+    assert!(error.to_string().contains("not the archive that the run was pruned for"), "{error}");
+    assert_eq!(everything(&f, run).await, pruned);
+    std::fs::write(&file, original).unwrap();
+    assert!(restore(&*f.store, run, folder.path()).await.unwrap());
+    assert_eq!(everything(&f, run).await, before);
+}
+
+pub async fn an_archive_brings_documents_of_its_own_run_alone(f: Fixture) {
+    let folder = tempfile::tempdir().unwrap();
+    let (run, victim) = (f.write("offline").await, f.write("replan").await);
+    let stolen = f.store.run_documents(victim, None, 1).await.unwrap().remove(0);
+    let before = everything(&f, victim).await;
+    let file = path_of(folder.path(), run);
+    archive(&*f.store, run, folder.path()).await.unwrap();
+    let lines = lines_of(&file);
+    let at = lines.iter().position(|line| line.starts_with("{\"document\"")).unwrap();
+    let forged = |change: &dyn Fn(&mut Value)| {
+        let mut lines = lines.clone();
+        let mut line: Value = serde_json::from_str(&lines[at]).unwrap();
+        change(&mut line["document"]);
+        lines[at] = line.to_string();
+        forge(&file, &lines);
+    };
+    // A store that never held the run has no checksum to compare with.
+    let other = if f.is_postgres() { Fixture::postgres().await } else { Fixture::embedded().await };
+    let changes: [&dyn Fn(&mut Value); 4] = [
+        &|document| document["runId"] = json!(victim),
+        &|document| drop(document.as_object_mut().unwrap().remove("runId")),
+        &|document| document["projectId"] = json!(Uuid::from_u128(7)),
+        &|document| document["kind"] = json!("document.source"),
+    ];
+    for change in changes {
+        forged(change);
+        refused(&other, run, folder.path(), &format!("which is none of run {run}")).await;
+    }
+    // Its own by name, but with the id of a document that is there.
+    let id = stolen.document.id;
+    assert_eq!(other.write("replan").await, victim);
+    forged(&|document| document["id"] = json!(id));
+    refused(&other, run, folder.path(), &format!("document {id} of the archive exists outside of run {run}"))
+        .await;
+    assert_eq!(everything(&other, victim).await, before);
+    assert!(matches!(other.store.run(run).await.unwrap_err(), StoreError::NotFound { .. }));
+}
+
+pub async fn an_archive_is_of_the_run_that_it_is_named_for_and_has_nothing_after_its_end(f: Fixture) {
+    let folder = tempfile::tempdir().unwrap();
+    let (run, named) = (f.write("retries").await, RunId(Uuid::from_u128(9)));
+    archive(&*f.store, run, folder.path()).await.unwrap();
+    let file = path_of(folder.path(), run);
+    std::fs::copy(&file, path_of(folder.path(), named)).unwrap();
+    refused(&f, named, folder.path(), &format!("holds run {run}, not {named}")).await;
+    let (text, lines) = (text_of(&std::fs::read(&file).unwrap()), lines_of(&file));
+    std::fs::write(&file, gzip(&format!("{text}{}\n", lines[1]))).unwrap();
+    refused(&f, run, folder.path(), "goes on after its end").await;
+    forge(&file, &[&lines[..1], &lines[..]].concat());
+    refused(&f, run, folder.path(), "says twice which run it holds").await;
+    forge(&file, &lines[1..]);
+    refused(&f, run, folder.path(), "does not begin with the run").await;
+    forge(&file, &[&lines[..], &lines[lines.len() - 1..]].concat());
+    refused(&f, run, folder.path(), "twice or out of order").await;
+    forge(&file, &lines[..lines.len() / 2]);
+    refused(&f, run, folder.path(), "not what it names").await;
 }
 
 fn text_of(gzip: &[u8]) -> String {
@@ -135,8 +240,8 @@ pub async fn every_step_can_be_repeated(f: Fixture) {
     assert!(prune(&*f.store, run, folder.path()).await.unwrap());
     assert!(!prune(&*f.store, run, folder.path()).await.unwrap());
     // Before what was pruned has been tidied.
-    assert_eq!(restore(&*f.store, &file).await.unwrap(), (run, true));
-    assert_eq!(restore(&*f.store, &file).await.unwrap(), (run, false));
+    assert!(restore(&*f.store, run, folder.path()).await.unwrap());
+    assert!(!restore(&*f.store, run, folder.path()).await.unwrap());
     assert_eq!(everything(&f, run).await, before);
     f.store.tidy().await.unwrap();
     assert_eq!(everything(&f, run).await, before);
@@ -144,7 +249,7 @@ pub async fn every_step_can_be_repeated(f: Fixture) {
     for _ in 0..2 {
         f.store.tidy().await.unwrap();
     }
-    assert_eq!(restore(&*f.store, &file).await.unwrap(), (run, true));
+    assert!(restore(&*f.store, run, folder.path()).await.unwrap());
     assert_eq!(everything(&f, run).await, before);
 }
 
@@ -203,11 +308,11 @@ pub async fn an_ended_month_goes_as_a_whole_and_comes_back(f: Fixture) {
     assert_eq!(f.store.tidy().await.unwrap(), ["tree_agent_events_before"]);
     assert!(!names().await.contains(&"tree_agent_events_before".to_owned()));
     // Its month is made again for it, and is then the only one of its time.
-    assert_eq!(restore(&*f.store, &path_of(folder.path(), one)).await.unwrap(), (one, true));
+    assert!(restore(&*f.store, one, folder.path()).await.unwrap());
     assert!(names().await.contains(&"tree_agent_events_2026_03".to_owned()), "{:?}", names().await);
     assert_eq!(everything(&f, one).await, before);
     assert_eq!(f.findings(one).await, Vec::<String>::new());
     remove(&f, one, folder.path()).await;
     assert_eq!(f.store.tidy().await.unwrap(), ["tree_agent_events_2026_03"]);
-    assert!(restore(&*f.store, &path_of(folder.path(), now)).await.unwrap().1);
+    assert!(restore(&*f.store, now, folder.path()).await.unwrap());
 }

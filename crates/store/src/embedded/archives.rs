@@ -182,7 +182,7 @@ fn restore(
     whole: &WholeProjection,
 ) -> Result<bool, StoreError> {
     let (run, spec) = (record.run_id, &whole.spec);
-    let inserted = execute(
+    execute(
         tx,
         "INSERT INTO tree_agent_runs (id, user_id, request_id, objective, objective_folded, spec, strategy, scope, \
              metrics, root_node_id, created_at, updated_at, archived_at) \
@@ -201,15 +201,26 @@ fn restore(
             whole.created_at.micros(),
         ],
     )?;
-    let archived = execute(
+    let archived = tx
+        .query_row(
+            "SELECT archive_sha256 FROM tree_agent_runs WHERE id = ?1 AND archived_at IS NOT NULL",
+            [run.0],
+            |row| row.get::<_, Option<String>>(0),
+        )
+        .optional()
+        .map_err(map_error)?;
+    let Some(pruned_for) = archived else { return Ok(false) };
+    if let Some(pruned_for) = pruned_for
+        && record.archive_sha256.as_ref() != Some(&pruned_for)
+    {
+        return Err(StoreError::other_archive(run, &pruned_for));
+    }
+    execute(
         tx,
         "UPDATE tree_agent_runs SET head_seq = ?2, epoch = ?3, archived_at = NULL, archive_sha256 = NULL, \
-         lease_owner = NULL, lease_expires_at = NULL WHERE id = ?1 AND archived_at IS NOT NULL",
+         lease_owner = NULL, lease_expires_at = NULL WHERE id = ?1",
         params![run.0, record.head_seq as i64, record.epoch as i64],
     )?;
-    if inserted == 0 && archived == 0 {
-        return Ok(false);
-    }
     for event in events {
         execute(
             tx,
@@ -228,10 +239,14 @@ fn restore(
         )?;
     }
     for StoredDocument { document, dropped_bytes } in documents {
-        execute(
+        let inserted = execute(
             tx,
             "INSERT INTO onto_documents (id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at, dropped_bytes) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
+             ON CONFLICT (id) DO UPDATE SET \
+             type_key = excluded.type_key, path = excluded.path, title = excluded.title, body = excluded.body, \
+             props = excluded.props, created_at = excluded.created_at, updated_at = excluded.updated_at, \
+             dropped_bytes = excluded.dropped_bytes WHERE onto_documents.run_id = excluded.run_id",
             params![
                 document.id.0,
                 document.kind.as_str(),
@@ -246,6 +261,9 @@ fn restore(
                 dropped_bytes as i64,
             ],
         )?;
+        if inserted == 0 {
+            return Err(StoreError::foreign_document(run, document.id));
+        }
     }
     replace_origin(tx, run, whole)?;
     projection::write(tx, run, &whole.rows)?;

@@ -38,7 +38,8 @@ pub trait Archives: Store {
     async fn prune_run(&self, run: RunId, head_seq: u64, sha256: &str) -> Result<bool, StoreError>;
 
     /// Brings a run back as it was, in one transaction. False, and nothing changes, when the run is there and not
-    /// archived.
+    /// archived. A run that was pruned for another archive than the one that `record` names is a conflict, and so is a
+    /// document that exists outside of the run; nothing changes then either.
     async fn restore_run(
         &self,
         record: RunRecord,
@@ -72,7 +73,7 @@ pub struct RunRecord {
     pub head_seq: u64,
     /// Where it stands.
     pub status: RunStatus,
-    /// The checksum of its archive, when it is archived.
+    /// The checksum of its archive: the one that it was pruned for, or the one that it is restored from.
     pub archive_sha256: Option<String>,
 }
 

@@ -211,11 +211,11 @@ async fn restore(
         connection.query("SELECT tree_agent_make_partition($1)", &[&Time(made)]).await?;
     }
     let spec = &whole.spec;
-    let inserted = connection
+    connection
         .query(
             "INSERT INTO tree_agent_runs (id, user_id, request_id, objective, spec, strategy, scope, metrics, \
                  root_node_id, created_at, updated_at, archived_at) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, now()) ON CONFLICT (id) DO NOTHING RETURNING id",
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, now()) ON CONFLICT (id) DO NOTHING",
             &[
                 &run.0,
                 &clean(&spec.user_id),
@@ -232,12 +232,15 @@ async fn restore(
         .await?;
     let archived = connection
         .query(
-            "SELECT 1 FROM tree_agent_runs WHERE id = $1 AND archived_at IS NOT NULL FOR UPDATE",
+            "SELECT archive_sha256 FROM tree_agent_runs WHERE id = $1 AND archived_at IS NOT NULL FOR UPDATE",
             &[&run.0],
         )
         .await?;
-    if inserted.is_empty() && archived.is_empty() {
-        return Ok(false);
+    let Some(archived) = archived.first() else { return Ok(false) };
+    if let Some(pruned_for) = archived.get::<_, Option<String>>(0)
+        && record.archive_sha256.as_ref() != Some(&pruned_for)
+    {
+        return Err(StoreError::other_archive(run, &pruned_for));
     }
     // Events that were not tidied yet would be in the way.
     connection.query("DELETE FROM tree_agent_events WHERE run_id = $1", &[&run.0]).await?;
@@ -245,7 +248,10 @@ async fn restore(
         insert_events(connection, run, chunk).await?;
     }
     for document in documents {
-        insert_document(connection, document).await?;
+        let id = document.document.id;
+        if !insert_document(connection, document).await? {
+            return Err(StoreError::foreign_document(run, id));
+        }
     }
     connection
         .query(
@@ -281,14 +287,19 @@ async fn insert_events(
         .map(drop)
 }
 
+/// Replaces one that the run wrote after it was pruned. False when a document that is not of the run is in its way.
 async fn insert_document(
     connection: &mut Connection,
     StoredDocument { document, dropped_bytes }: StoredDocument,
-) -> Result<(), StoreError> {
-    connection
+) -> Result<bool, StoreError> {
+    let inserted = connection
         .query(
             "INSERT INTO onto_documents (id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at, dropped_bytes) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) \
+             ON CONFLICT (id) DO UPDATE SET \
+             type_key = excluded.type_key, path = excluded.path, title = excluded.title, body = excluded.body, \
+             props = excluded.props, created_at = excluded.created_at, updated_at = excluded.updated_at, \
+             dropped_bytes = excluded.dropped_bytes WHERE onto_documents.run_id = excluded.run_id RETURNING id",
             &[
                 &document.id.0,
                 &document.kind.as_str(),
@@ -303,8 +314,8 @@ async fn insert_document(
                 &(dropped_bytes as i64),
             ],
         )
-        .await
-        .map(drop)
+        .await?;
+    Ok(!inserted.is_empty())
 }
 
 /// Drops the partition if its month has ended and all of its runs are archived. Otherwise deletes the events of the
