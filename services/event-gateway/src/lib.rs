@@ -8,6 +8,7 @@ mod auth;
 mod documents;
 mod errors;
 mod gateway;
+mod maxima;
 mod models;
 mod pages;
 mod projects;
@@ -33,6 +34,7 @@ use tree_agent_store::Store;
 
 pub use auth::{AuthArgs, AuthConfig, Authenticator, KeysError};
 pub use gateway::Gateway;
+pub use maxima::{Maxima, MaximaArgs};
 pub use watch::WatchConfig;
 pub use watch::service::Messages;
 pub use web::has_ui;
@@ -50,6 +52,8 @@ pub struct Config {
     /// The role services, which say whether the model of a new run can be used; those of which no URL is known are not
     /// asked.
     pub roles: RoleUrls,
+    /// The most that a run may ask for.
+    pub maxima: Maxima,
     /// Who may call; without it everybody who can.
     pub auth: Option<Authenticator>,
     /// How often store and fan-out are asked whether they work.
@@ -62,6 +66,7 @@ impl Default for Config {
             watch: WatchConfig::default(),
             server: ServerConfig::default(),
             roles: RoleUrls::default(),
+            maxima: Maxima::default(),
             auth: None,
             health_check: Duration::from_secs(2),
         }
@@ -108,8 +113,12 @@ pub async fn serve(
         .measure(|metrics| gateway.measure(metrics))
         .config(config.server)
         .service(
-            limited!(RunServiceServer::new(runs::Runs { gateway: gateway.clone(), models: models.clone() }))
-                .max_encoding_message_size(limits::GRAPH_BYTES),
+            limited!(RunServiceServer::new(runs::Runs {
+                gateway: gateway.clone(),
+                models: models.clone(),
+                maxima: config.maxima
+            }))
+            .max_encoding_message_size(limits::GRAPH_BYTES),
         )
         .service(limited!(ModelServiceServer::new(models)))
         .service(limited!(DocumentServiceServer::new(documents::Documents(gateway.clone()))))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Parser;
-use tree_agent_event_gateway::{AuthArgs, Config, DEFAULT_PORT, WatchConfig, serve};
+use tree_agent_event_gateway::{AuthArgs, Config, DEFAULT_PORT, MaximaArgs, WatchConfig, serve};
 use tree_agent_fanout::ConnectOptions;
 use tree_agent_runtime::channel::ConnectArgs;
 use tree_agent_runtime::config::{ListenArgs, LogArgs, Problems, RolesArgs, StorageArgs};
@@ -39,6 +39,8 @@ struct Args {
     #[arg(long, env = "TREE_AGENT_STALL_SECONDS", value_name = "SECONDS", default_value = "60")]
     stall_seconds: String,
     #[command(flatten)]
+    maxima: MaximaArgs,
+    #[command(flatten)]
     auth: AuthArgs,
 }
 
@@ -53,6 +55,7 @@ impl Args {
             watch: WatchConfig { stream_age, stall, ..WatchConfig::default() },
             server: self.listen.server(problems),
             roles: self.roles.check(connector, problems),
+            maxima: self.maxima.check(problems),
             auth: self.auth.check(problems),
             ..Config::default()
         }

@@ -23,6 +23,7 @@ use uuid::Uuid;
 use crate::auth::Caller;
 use crate::errors;
 use crate::gateway::{Gateway, from_wire, id, now, unimplemented_field};
+use crate::maxima::Maxima;
 use crate::models::Models;
 use crate::pages::{self, Pages};
 use crate::watch::service::decoded;
@@ -38,6 +39,7 @@ const PAGE: usize = 1_000;
 pub(crate) struct Runs {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) models: Models,
+    pub(crate) maxima: Maxima,
 }
 
 impl Runs {
@@ -66,7 +68,7 @@ impl RunService for Runs {
         let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         let request_id = request.request_id.clone();
-        let spec = spec(request, caller.user_id)?;
+        let spec = spec(request, caller.user_id, &self.maxima)?;
         // What was accepted once stays accepted, whatever has become of its projects and its model's key.
         let accepted = self.gateway.store.run_of_request(&spec.user_id, &request_id).await;
         if accepted.map_err(|error| errors::store(&error))?.is_none() {
@@ -272,7 +274,7 @@ fn first_rows(run: RunId, events: &[Event]) -> Result<Projection, Status> {
 }
 
 /// What is asked for, checked as far as it can be without the store.
-fn spec(request: pb::CreateRunRequest, user_id: String) -> Result<RunSpec, Status> {
+fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Result<RunSpec, Status> {
     let mut checks = Checks::default();
     checks.at_most("request_id", &request.request_id, limits::REQUEST_ID_BYTES);
     let strategy = match pb::Strategy::try_from(request.strategy) {
@@ -280,8 +282,9 @@ fn spec(request: pb::CreateRunRequest, user_id: String) -> Result<RunSpec, Statu
         _ => taken(&mut checks, from_wire("strategy", request.strategy)).unwrap_or(Strategy::Tree),
     };
     let context = taken(&mut checks, from_wire("context", request.context.unwrap_or_default()));
-    let budgets = taken(&mut checks, from_wire("budgets", request.budgets.unwrap_or_default()));
-    let spec = RunSpec {
+    let asked = request.budgets.unwrap_or_default();
+    let budgets = taken(&mut checks, from_wire("budgets", asked));
+    let mut spec = RunSpec {
         objective: request.objective,
         strategy,
         context: context.unwrap_or_default(),
@@ -291,8 +294,9 @@ fn spec(request: pb::CreateRunRequest, user_id: String) -> Result<RunSpec, Statu
         display_name: request.display_name,
         labels: request.labels,
     };
-    if let Err(Invalid(errors)) = spec.validate() {
-        errors.into_iter().for_each(|error| checks.push(error));
+    match spec.validate() {
+        Ok(()) => maxima.apply(&asked, &mut spec.budgets, &mut checks),
+        Err(Invalid(errors)) => errors.into_iter().for_each(|error| checks.push(error)),
     }
     if let Err(problem) = ModelChoice::parse(&spec.model) {
         checks.push(FieldError::new("model", problem.message));

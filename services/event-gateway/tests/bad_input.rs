@@ -84,6 +84,24 @@ async fn create_run() {
 }
 
 #[tokio::test]
+async fn a_run_gets_no_more_than_the_server_allows() {
+    use tree_agent_event_gateway::Maxima;
+    let maxima = Maxima { nodes: 10, tokens: Some(5_000), ..Maxima::default() };
+    let gateway = Gateway::start(Config { maxima, ..Config::default() }).await;
+    let with = |budgets| CreateRunRequest { budgets: Some(budgets), ..create("why?") };
+    let nodes = with(Budgets { max_nodes: Some(11), ..Default::default() });
+    let status = gateway.runs().create_run(nodes).await.unwrap_err();
+    assert!(status.message().contains("at most 10") && status.message().contains("TREE_AGENT_MAX_NODES"));
+    is(status, InvalidArgument, "budgets.max_nodes");
+    let tokens = with(Budgets { max_tokens: Some(5_001), ..Default::default() });
+    is(gateway.runs().create_run(tokens).await.unwrap_err(), InvalidArgument, "budgets.max_tokens");
+    // Whoever asks for nothing gets no more either.
+    let budgets = gateway.create_run("why?").await.budgets.unwrap();
+    assert_eq!((budgets.max_nodes, budgets.max_tokens), (Some(10), Some(5_000)));
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn all_that_is_wrong_is_said_at_once() {
     use tonic_types::StatusExt;
     let gateway = Gateway::start(Config::default()).await;

@@ -1,0 +1,263 @@
+//! The most that a run may ask for on this server, set by its operator.
+//!
+//! Budgets have ranges of their own ([`Budgets::validate`]); these limits lie within them. A request that asks for more is
+//! refused with the field, the limit and its variable. A field that a request leaves out takes its usual default, or the
+//! maximum when that is less.
+
+use clap::Args;
+use tree_agent_contract::error::Checks;
+use tree_agent_contract::{Budgets, limits};
+use tree_agent_proto::v1 as pb;
+use tree_agent_runtime::config::Problems;
+
+/// The most that the budgets of a run may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Maxima {
+    /// Levels below the root. Default 64.
+    pub depth: u32,
+    /// Nodes of a run. Default 100,000.
+    pub nodes: u32,
+    /// Steps of one band at work at the same time. Default 256.
+    pub parallel_steps: u32,
+    /// Attempts of one role call. Default 20.
+    pub attempts: u32,
+    /// Milliseconds from the start of a run. Default: seven days.
+    pub wall_clock_ms: u64,
+    /// Milliseconds of one role call. Default: one day.
+    pub call_timeout_ms: u64,
+    /// Tokens of a run. Default: no limit; a run is then bounded by its nodes, attempts and time.
+    pub tokens: Option<u64>,
+    /// Cost of a run in millionths of a US dollar. Default: no limit.
+    pub cost_micros: Option<u64>,
+    /// Tool calls of a run. Default: no limit.
+    pub tool_calls: Option<u64>,
+}
+
+impl Default for Maxima {
+    fn default() -> Self {
+        Self {
+            depth: 64,
+            nodes: 100_000,
+            parallel_steps: 256,
+            attempts: 20,
+            wall_clock_ms: 7 * 86_400_000,
+            call_timeout_ms: 86_400_000,
+            tokens: None,
+            cost_micros: None,
+            tool_calls: None,
+        }
+    }
+}
+
+/// The variables of [`Maxima`].
+#[derive(Clone, Debug, Args)]
+pub struct MaximaArgs {
+    /// The deepest tree that a run may ask for.
+    #[arg(long, env = "TREE_AGENT_MAX_DEPTH", value_name = "N", default_value = "64")]
+    pub max_depth: String,
+    /// Nodes that a run may ask for.
+    #[arg(long, env = "TREE_AGENT_MAX_NODES", value_name = "N", default_value = "100000")]
+    pub max_nodes: String,
+    /// Steps at work at the same time that a run may ask for.
+    #[arg(long, env = "TREE_AGENT_MAX_PARALLEL_STEPS", value_name = "N", default_value = "256")]
+    pub max_parallel_steps: String,
+    /// Attempts of one role call that a run may ask for.
+    #[arg(long, env = "TREE_AGENT_MAX_ATTEMPTS", value_name = "N", default_value = "20")]
+    pub max_attempts: String,
+    /// Seconds that a run may ask for as its wall clock.
+    #[arg(long, env = "TREE_AGENT_MAX_WALL_CLOCK_SECONDS", value_name = "SECONDS", default_value = "604800")]
+    pub max_wall_clock_seconds: String,
+    /// Seconds that a run may ask for as the limit of one role call.
+    #[arg(
+        long,
+        env = "TREE_AGENT_MAX_CALL_TIMEOUT_SECONDS",
+        value_name = "SECONDS",
+        default_value = "86400"
+    )]
+    pub max_call_timeout_seconds: String,
+    /// Tokens that a run may use; a run that asks for no limit gets this one [default: no limit]
+    #[arg(long, env = "TREE_AGENT_MAX_TOKENS", value_name = "N")]
+    pub max_tokens: Option<String>,
+    /// Millionths of a US dollar that a run may cost; a run that asks for no limit gets this one [default: no limit]
+    #[arg(long, env = "TREE_AGENT_MAX_COST_MICROS", value_name = "N")]
+    pub max_cost_micros: Option<String>,
+    /// Tool calls that a run may make; a run that asks for no limit gets this one [default: no limit]
+    #[arg(long, env = "TREE_AGENT_MAX_TOOL_CALLS", value_name = "N")]
+    pub max_tool_calls: Option<String>,
+}
+
+impl MaximaArgs {
+    /// Checks the arguments; what is wrong is noted in `problems`.
+    pub fn check(&self, problems: &mut Problems) -> Maxima {
+        let mut count = |name, text: &str, range| problems.number(name, text, range) as u32;
+        let depth = count("TREE_AGENT_MAX_DEPTH", &self.max_depth, 0..=64);
+        let nodes = count("TREE_AGENT_MAX_NODES", &self.max_nodes, 1..=1_000_000);
+        let parallel_steps = count("TREE_AGENT_MAX_PARALLEL_STEPS", &self.max_parallel_steps, 1..=256);
+        let attempts = count("TREE_AGENT_MAX_ATTEMPTS", &self.max_attempts, 1..=20);
+        let mut ms = |name, text: &str, range| 1_000 * problems.number(name, text, range);
+        let wall_clock = ms("TREE_AGENT_MAX_WALL_CLOCK_SECONDS", &self.max_wall_clock_seconds, 1..=2_592_000);
+        let call_timeout =
+            ms("TREE_AGENT_MAX_CALL_TIMEOUT_SECONDS", &self.max_call_timeout_seconds, 1..=86_400);
+        let mut optional = |name, text: &Option<String>| {
+            let text = text.as_deref().filter(|text| !text.trim().is_empty())?;
+            Some(problems.number(name, text, 1..=limits::USAGE))
+        };
+        Maxima {
+            depth,
+            nodes,
+            parallel_steps,
+            attempts,
+            wall_clock_ms: wall_clock,
+            call_timeout_ms: call_timeout,
+            tokens: optional("TREE_AGENT_MAX_TOKENS", &self.max_tokens),
+            cost_micros: optional("TREE_AGENT_MAX_COST_MICROS", &self.max_cost_micros),
+            tool_calls: optional("TREE_AGENT_MAX_TOOL_CALLS", &self.max_tool_calls),
+        }
+    }
+}
+
+impl Maxima {
+    /// Brings `budgets`, which were read from `asked`, within these limits. Every field that asks for more is noted in
+    /// `checks`.
+    pub(crate) fn apply(&self, asked: &pb::Budgets, budgets: &mut Budgets, checks: &mut Checks) {
+        let mut within = |budget: &str, variable: &str, asked: Option<u64>, default: u64, max: u64| {
+            let value = asked.unwrap_or_else(|| default.min(max));
+            checks.require(value <= max, format_args!("budgets.{budget}"), || {
+                format!(
+                    "is {value}; this server allows at most {max}: ask for less, or have its operator raise \
+                     TREE_AGENT_MAX_{variable}"
+                )
+            });
+            value
+        };
+        let mut count = |budget, variable, asked: Option<u32>, value: &mut u32, max: u32| {
+            let allowed = within(budget, variable, asked.map(u64::from), (*value).into(), max.into());
+            *value = allowed.try_into().unwrap_or(max);
+        };
+        let b = budgets;
+        count("max_depth", "DEPTH", asked.max_depth, &mut b.max_depth, self.depth);
+        count("max_nodes", "NODES", asked.max_nodes, &mut b.max_nodes, self.nodes);
+        let parallel = asked.max_parallel_steps;
+        count(
+            "max_parallel_steps",
+            "PARALLEL_STEPS",
+            parallel,
+            &mut b.max_parallel_steps,
+            self.parallel_steps,
+        );
+        count("max_attempts", "ATTEMPTS", asked.max_attempts, &mut b.max_attempts, self.attempts);
+        let wall_clock = asked.max_wall_clock_ms;
+        b.max_wall_clock_ms = within(
+            "max_wall_clock_ms",
+            "WALL_CLOCK_SECONDS",
+            wall_clock,
+            b.max_wall_clock_ms,
+            self.wall_clock_ms,
+        );
+        let timeout = asked.call_timeout_ms;
+        b.call_timeout_ms = within(
+            "call_timeout_ms",
+            "CALL_TIMEOUT_SECONDS",
+            timeout,
+            b.call_timeout_ms,
+            self.call_timeout_ms,
+        );
+        for (budget, variable, value, max) in [
+            ("max_tokens", "TOKENS", &mut b.max_tokens, self.tokens),
+            ("max_cost_micros", "COST_MICROS", &mut b.max_cost_micros, self.cost_micros),
+            ("max_tool_calls", "TOOL_CALLS", &mut b.max_tool_calls, self.tool_calls),
+        ] {
+            if let Some(max) = max {
+                *value = Some(within(budget, variable, *value, max, max));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        maxima: MaximaArgs,
+    }
+
+    fn maxima(arguments: &[&str]) -> (Maxima, Result<(), String>) {
+        let arguments = ["program"].iter().chain(arguments);
+        let mut problems = Problems::default();
+        let maxima = Program::parse_from(arguments).maxima.check(&mut problems);
+        (maxima, problems.finish().map_err(|error| error.to_string()))
+    }
+
+    fn applied(maxima: &Maxima, asked: pb::Budgets) -> Result<Budgets, Vec<String>> {
+        let mut checks = Checks::default();
+        let mut budgets = <Budgets as tree_agent_proto::Wire>::from_wire(asked).unwrap();
+        maxima.apply(&asked, &mut budgets, &mut checks);
+        let shown =
+            |invalid: tree_agent_contract::Invalid| invalid.0.iter().map(ToString::to_string).collect();
+        checks.finish().map(|()| budgets).map_err(shown)
+    }
+
+    #[test]
+    fn what_is_left_out_takes_its_default_or_the_maximum_when_that_is_less() {
+        assert_eq!(applied(&Maxima::default(), pb::Budgets::default()), Ok(Budgets::default()));
+        let (maxima, checked) = maxima(&["--max-nodes=50", "--max-wall-clock-seconds=60", "--max-tokens=9"]);
+        assert_eq!(checked, Ok(()));
+        let expected =
+            Budgets { max_nodes: 50, max_wall_clock_ms: 60_000, max_tokens: Some(9), ..Budgets::default() };
+        assert_eq!(applied(&maxima, pb::Budgets::default()), Ok(expected));
+        let less = pb::Budgets { max_nodes: Some(3), max_tokens: Some(2), ..Default::default() };
+        let budgets = applied(&maxima, less).unwrap();
+        assert_eq!((budgets.max_nodes, budgets.max_tokens), (3, Some(2)));
+    }
+
+    #[test]
+    fn every_field_beyond_its_maximum_is_named_with_the_limit_and_the_remedy() {
+        let arguments = [
+            "--max-depth=1",
+            "--max-nodes=2",
+            "--max-parallel-steps=3",
+            "--max-attempts=4",
+            "--max-wall-clock-seconds=5",
+            "--max-call-timeout-seconds=6",
+            "--max-tokens=7",
+            "--max-cost-micros=8",
+            "--max-tool-calls=9",
+        ];
+        let (maxima, checked) = maxima(&arguments);
+        assert_eq!(checked, Ok(()));
+        let asked = pb::Budgets {
+            max_depth: Some(2),
+            max_nodes: Some(3),
+            max_parallel_steps: Some(4),
+            max_attempts: Some(5),
+            max_wall_clock_ms: Some(5_001),
+            call_timeout_ms: Some(6_001),
+            max_tokens: Some(8),
+            max_cost_micros: Some(9),
+            max_tool_calls: Some(10),
+            ..Default::default()
+        };
+        let errors = applied(&maxima, asked).unwrap_err();
+        assert_eq!(errors.len(), 9, "{errors:?}");
+        let text = "budgets.max_nodes: is 3; this server allows at most 2: ask for less, or have its operator raise \
+                    TREE_AGENT_MAX_NODES";
+        assert_eq!(errors[1], text);
+        let text = "budgets.max_wall_clock_ms: is 5001; this server allows at most 5000: ask for less, or have its \
+                    operator raise TREE_AGENT_MAX_WALL_CLOCK_SECONDS";
+        assert_eq!(errors[4], text);
+    }
+
+    #[test]
+    fn a_maximum_beyond_the_range_of_its_budget_is_refused_at_the_start() {
+        let (_, checked) = maxima(&["--max-depth=65", "--max-tokens=0", "--max-nodes=many"]);
+        let text = checked.unwrap_err();
+        for name in ["TREE_AGENT_MAX_DEPTH", "TREE_AGENT_MAX_TOKENS", "TREE_AGENT_MAX_NODES"] {
+            assert!(text.contains(&format!("{name}: ")), "{name} is missing in {text}");
+        }
+    }
+}
