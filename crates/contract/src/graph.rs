@@ -36,6 +36,10 @@ pub trait GraphView {
     fn node_count(&self) -> u64;
     /// Sums over every role call of the run.
     fn usage(&self) -> Usage;
+    /// When a driver first took the run up.
+    fn started_at(&self) -> Option<Timestamp>;
+    /// When the run ended.
+    fn ended_at(&self) -> Option<Timestamp>;
     /// One node.
     fn node(&self, id: NodeId) -> Option<&GraphNode>;
 }

@@ -7,7 +7,7 @@ use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::graph::{
     GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphView, ToolActivity, Usage,
 };
-use tree_agent_contract::{NodeId, NodeStatus, Rare, Role, RunId, RunStatus, StepId, StepStatus};
+use tree_agent_contract::{NodeId, NodeStatus, Rare, Role, RunId, RunStatus, StepId, StepStatus, Timestamp};
 
 /// Why an event cannot follow the events before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -70,6 +70,8 @@ pub struct Graph {
     seq: u64,
     status: RunStatus,
     partial: bool,
+    started_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
     nodes: Vec<GraphNode>,
     index: HashMap<NodeId, usize, ByItself>,
 }
@@ -82,12 +84,14 @@ impl Graph {
             seq: 0,
             status: RunStatus::Queued,
             partial: false,
+            started_at: None,
+            ended_at: None,
             nodes: Vec::new(),
             index: HashMap::default(),
         }
     }
 
-    /// A graph that continues from a snapshot.
+    /// A graph that continues from a snapshot. It does not know when the run started and ended.
     pub fn from_snapshot(snapshot: GraphSnapshot) -> Self {
         let index = snapshot.nodes.iter().enumerate().map(|(i, n)| (n.id, i)).collect();
         Self {
@@ -95,6 +99,8 @@ impl Graph {
             seq: snapshot.seq,
             status: snapshot.status,
             partial: snapshot.partial,
+            started_at: None,
+            ended_at: None,
             nodes: snapshot.nodes,
             index,
         }
@@ -118,6 +124,16 @@ impl Graph {
     /// True if the run ended as partial.
     pub fn partial(&self) -> bool {
         self.partial
+    }
+
+    /// When a driver first took the run up.
+    pub fn started_at(&self) -> Option<Timestamp> {
+        self.started_at
+    }
+
+    /// When the run ended.
+    pub fn ended_at(&self) -> Option<Timestamp> {
+        self.ended_at
     }
 
     /// Every node in order of creation, the root first.
@@ -165,6 +181,11 @@ impl Graph {
             EventBody::RunStatusChanged(e) => {
                 self.status = e.status;
                 self.partial |= e.partial;
+                if e.status == RunStatus::Running {
+                    self.started_at.get_or_insert(event.timestamp);
+                } else if e.status.is_final() {
+                    self.ended_at = Some(event.timestamp);
+                }
                 return Ok(());
             }
             EventBody::NodeCreated(e) => {
@@ -346,6 +367,14 @@ impl GraphView for Graph {
 
     fn usage(&self) -> Usage {
         self.usage()
+    }
+
+    fn started_at(&self) -> Option<Timestamp> {
+        self.started_at
+    }
+
+    fn ended_at(&self) -> Option<Timestamp> {
+        self.ended_at
     }
 
     fn node(&self, id: NodeId) -> Option<&GraphNode> {

@@ -68,7 +68,7 @@ pub async fn archive(store: &dyn Archives, run: RunId, folder: &Path) -> Result<
     Ok(written.summary(file))
 }
 
-/// Removes an archived run from the store, but for its row: after its file was read whole, replayed, and found to hold
+/// Removes an archived run from the store, but for its row, and the row too when the run was deleted: after its file was read whole, replayed, and found to hold
 /// exactly what the store holds. Its space is freed by [`Archives::tidy`]. False when it was removed before.
 ///
 /// # Errors
@@ -78,9 +78,12 @@ pub async fn prune(store: &dyn Archives, run: RunId, folder: &Path) -> Result<bo
     let archive = read_blocking(&file).await?;
     let record = store.run_record(run).await?;
     if let Some(sha256) = record.archive_sha256 {
-        let same = sha256 == archive.sha256;
-        let other = "is not the archive that the run was pruned for";
-        return if same { Ok(false) } else { Err(MaintenanceError::archive(&file, other)) };
+        if sha256 != archive.sha256 {
+            let other = "is not the archive that the run was pruned for";
+            return Err(MaintenanceError::archive(&file, other));
+        }
+        // Of a run that was deleted since then, the row goes too.
+        return Ok(record.deleted_at.is_some() && store.prune_run(run, record.head_seq, &sha256).await?);
     }
     let record = ended(store, run).await?;
     if write::digest(store, &record).await? != archive.sha256 {

@@ -100,6 +100,8 @@ impl Fold {
             error: None,
             node_count: graph.nodes().len() as u64,
             usage: graph.usage(),
+            started_at: graph.started_at(),
+            ended_at: graph.ended_at(),
         });
         WholeProjection {
             spec: self.run.spec().clone(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tree_agent_contract::role::RoleError;
-use tree_agent_contract::{ModelChoice, ModelProblem, ModelProblemKind};
+use tree_agent_contract::{ModelChoice, ModelProblem, ModelProblemKind, RoleCosts};
 use tree_agent_runtime::Metrics;
 use tree_agent_runtime::config::Problems;
 
@@ -72,6 +72,23 @@ impl Models {
     /// What the default is called; none for one of the caller's own.
     pub(crate) fn default_choice(&self) -> Option<&ModelChoice> {
         self.default_choice.as_ref()
+    }
+
+    /// The name of the model that calls with `name` use, and the most that one call of each role can use on it, when that
+    /// is known here. The name is empty for one of the caller's own.
+    pub fn describe(&self, name: &str) -> (String, Option<RoleCosts>) {
+        let choice = match (ModelChoice::parse(name), &self.default_choice) {
+            (Ok(ModelChoice::Default), Some(default)) => default.clone(),
+            (Ok(choice), _) => choice,
+            (Err(_), _) => return (name.to_owned(), None),
+        };
+        let name = choice.to_string();
+        let costs = match choice {
+            ModelChoice::Default => None,
+            ModelChoice::Offline | ModelChoice::Scripted(_) => Some(RoleCosts::FREE),
+            _ => self.language.config().max_cost_per_call(&name),
+        };
+        (name, costs)
     }
 
     /// Adds what is counted of the providers.

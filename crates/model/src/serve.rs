@@ -170,8 +170,11 @@ impl ModelService for ModelCheck {
         &self,
         request: Request<pb::CheckModelRequest>,
     ) -> Result<Response<pb::CheckModelResponse>, Status> {
-        let problem = self.0.check(&request.get_ref().model).await.err();
-        Ok(Response::new(pb::CheckModelResponse { problem: problem.to_wire() }))
+        let name = &request.get_ref().model;
+        let problem = self.0.check(name).await.err();
+        let (model, per_call) = self.0.describe(name);
+        let per_call = per_call.to_wire();
+        Ok(Response::new(pb::CheckModelResponse { problem: problem.to_wire(), model, per_call }))
     }
 
     async fn list_models(

@@ -22,6 +22,12 @@ wire_enum! {
 }
 
 wire_message! {
+    CallCost => CallCost { tokens, cost_micros }
+    RoleCosts => RoleCosts { plan [required], execute [required], aggregate [required] }
+    Estimate => Estimate {
+        nodes, depth, plan_calls, execute_calls, aggregate_calls, attempts, tokens, cost_micros, tool_calls,
+        wall_clock_ms, ends_within_ms, unlimited,
+    }
     SuccessAssessment => SuccessAssessment { met, notes }
     TreeAgentResult => TreeAgentResult {
         kind, summary, success_assessment, primary_artifact_id, artifact_ids, document_ids, json_payload,

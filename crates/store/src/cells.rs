@@ -66,6 +66,9 @@ const RUNS: Table = Table {
         ("error", Kind::Text),
         ("node_count", Kind::Int),
         ("usage", Kind::Usage),
+        ("labels", Kind::Json),
+        ("started_at", Kind::Time),
+        ("ended_at", Kind::Time),
     ],
 };
 
@@ -192,7 +195,7 @@ impl WholeProjection {
     }
 
     fn run_row(&self, run: RunId, row: &RunRow) -> Row {
-        let RunRow { status, partial, error, node_count, usage } = row;
+        let RunRow { status, partial, error, node_count, usage, started_at, ended_at } = row;
         let spec = &self.spec;
         let cells = [
             text(&spec.user_id),
@@ -210,6 +213,9 @@ impl WholeProjection {
             error.as_deref().and_then(text),
             some(node_count),
             json(usage),
+            json(&spec.labels),
+            started_at.and_then(|at| some(at.micros())),
+            ended_at.and_then(|at| some(at.micros())),
         ];
         RUNS.row(run.0, cells)
     }

@@ -1,4 +1,4 @@
-//! The store: ports ([`EventLog`], [`Leases`], [`Runs`], [`Documents`], [`Projects`], [`Operations`]) and two
+//! The store: ports ([`EventLog`], [`Leases`], [`Runs`], [`RunLists`], [`Documents`], [`Projects`], [`Operations`]) and two
 //! adapters, [`postgres`] and [`embedded`] SQLite.
 //!
 //! Text that Postgres cannot hold (the NUL character) is replaced by U+FFFD on its way into either adapter, so that

@@ -15,15 +15,17 @@ use tree_agent_contract::{
 
 mod archives;
 mod operations;
+mod run_lists;
 
 pub use archives::{Archives, Partition, RunRecord, StoredDocument};
 pub use operations::{Operations, Stored, StoredEvent, WholeProjection};
+pub use run_lists::{IdPart, ListedRun, RunFilter, RunLists, RunQuery};
 
 use crate::error::StoreError;
 
 /// A whole store. Services hold an `Arc<dyn Store>`.
-pub trait Store: EventLog + Leases + Runs + Documents + Projects + Operations {}
-impl<T: EventLog + Leases + Runs + Documents + Projects + Operations + ?Sized> Store for T {}
+pub trait Store: EventLog + Leases + Runs + RunLists + Documents + Projects + Operations {}
+impl<T: EventLog + Leases + Runs + RunLists + Documents + Projects + Operations + ?Sized> Store for T {}
 
 /// The append-only log and the projections that are written with it.
 #[async_trait]
@@ -66,7 +68,7 @@ pub struct RunAppend {
 /// Rows derived from the log by the engine; written with the events they come from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Projection {
-    /// The run's own row, when its status, partiality, error, node count or usage changed.
+    /// The run's own row, when its status, partiality, error, node count, usage, start or end changed.
     pub run: Option<RunRow>,
     /// Nodes, inserted or replaced by id.
     pub nodes: Vec<NodeRow>,
@@ -89,6 +91,10 @@ pub struct RunRow {
     pub node_count: u64,
     /// Sums over all its role calls.
     pub usage: Usage,
+    /// When a driver first took it up.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
 }
 
 /// A row of `tree_agent_nodes`.
@@ -204,14 +210,14 @@ pub trait Runs: Send + Sync {
     /// [`StoreError::Conflict`].
     async fn create_run(&self, run: NewRun) -> Result<Created, StoreError>;
 
-    /// The run that `user_id` created with `request_id`; none for an empty one.
+    /// The run that `user_id` created with `request_id`, also a deleted one; none for an empty one.
     async fn run_of_request(&self, user_id: &str, request_id: &str) -> Result<Option<RunId>, StoreError>;
 
-    /// The run, or [`StoreError::NotFound`].
+    /// The run, or [`StoreError::NotFound`]; also when it was [deleted](RunLists::delete_run).
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError>;
 
-    /// A page of runs, newest first.
-    async fn list_runs(&self, query: RunQuery) -> Result<Page<RunSummary>, StoreError>;
+    /// Every node of the run with its parent, parents first; empty for unknown and archived runs.
+    async fn node_parents(&self, run: RunId) -> Result<Vec<(NodeId, Option<NodeId>)>, StoreError>;
 
     /// Puts a command in the run's inbox and returns its id. [`StoreError::NotFound`] for an unknown run.
     async fn send_command(&self, run: RunId, command: Command) -> Result<i64, StoreError>;
@@ -244,28 +250,6 @@ pub enum Created {
     New(RunId),
     /// The same request made this run before.
     Existing(RunId),
-}
-
-/// Which runs to list. A cursor is the last row of the page before.
-#[derive(Clone, Debug, Default)]
-pub struct RunQuery {
-    /// Only these statuses; empty for all.
-    pub statuses: Vec<RunStatus>,
-    /// Only runs whose context names this project.
-    pub project_id: Option<ProjectId>,
-    /// Only runs whose objective contains this text, letter case aside.
-    pub objective_contains: String,
-    /// Only runs created before this row (time, then id, both descending).
-    pub before: Option<(Timestamp, RunId)>,
-    /// Rows, 1 to [`PAGE_MAX`](tree_agent_contract::limits::PAGE_MAX).
-    pub limit: usize,
-}
-
-impl RunQuery {
-    /// True when no run that has ended is asked for.
-    pub(crate) fn only_live(&self) -> bool {
-        !self.statuses.is_empty() && !self.statuses.iter().any(|status| status.is_final())
-    }
 }
 
 /// A page, and whether there is more behind it.
@@ -302,7 +286,7 @@ pub struct PendingCommand {
 /// Documents outside of appends.
 #[async_trait]
 pub trait Documents: Send + Sync {
-    /// The document, or [`StoreError::NotFound`].
+    /// The document, or [`StoreError::NotFound`]; also when its run was [deleted](RunLists::delete_run).
     async fn document(&self, id: DocumentId) -> Result<Document, StoreError>;
 
     /// The text of a document from byte `from` on, or [`StoreError::NotFound`]. Bytes are counted from the first that

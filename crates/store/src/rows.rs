@@ -58,6 +58,8 @@ impl Projection {
                 error,
                 node_count: graph.node_count(),
                 usage: graph.usage(),
+                started_at: graph.started_at(),
+                ended_at: graph.ended_at(),
             });
         }
         projection.nodes =

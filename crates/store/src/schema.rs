@@ -13,6 +13,7 @@ const POSTGRES: &[(&str, &str)] = &[
     ("V3__document_offsets", include_str!("../../../migrations/postgres/V3__document_offsets.sql")),
     ("V4__partitions", include_str!("../../../migrations/postgres/V4__partitions.sql")),
     ("V5__document_room", include_str!("../../../migrations/postgres/V5__document_room.sql")),
+    ("V6__run_lists", include_str!("../../../migrations/postgres/V6__run_lists.sql")),
 ];
 
 const EMBEDDED: &[(&str, &str)] = &[
@@ -20,6 +21,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("V2__run_usage", include_str!("../../../migrations/embedded/V2__run_usage.sql")),
     ("V3__document_offsets", include_str!("../../../migrations/embedded/V3__document_offsets.sql")),
     ("V4__archives", include_str!("../../../migrations/embedded/V4__archives.sql")),
+    ("V5__run_lists", include_str!("../../../migrations/embedded/V5__run_lists.sql")),
 ];
 
 /// Which set of migrations.

@@ -78,7 +78,7 @@ impl DocumentService for Documents {
         let filters =
             [&request.project_ids.join(","), &request.run_id, &names.join(","), &request.path_prefix];
         let pages = Pages::of("documents", &filters.map(String::as_str));
-        let limit = pages::size(request.page_size)?;
+        let limit = pages::size(request.page_size);
         let after = pages.cursor(&request.page_token, |cursor| {
             let (id, path) = cursor.split_once(':')?;
             Some((path.to_owned(), id.parse().ok()?))
@@ -108,10 +108,9 @@ impl DocumentService for Documents {
         let context: RunContext =
             from_wire("context", request.context.unwrap_or_default()).map_err(|e| invalid(&e.into()))?;
         context.validate().map_err(|e| invalid(&e))?;
-        let limit = if request.limit == 0 { HITS.0 } else { request.limit };
+        let limit = if request.limit == 0 { HITS.0 } else { request.limit.min(HITS.1) };
         let mut checks = Checks::default();
         checks.text("query", &request.query, limits::TEXT_BYTES);
-        checks.range("limit", limit.into(), 1..=HITS.1.into());
         checks.finish().map_err(|e| invalid(&e))?;
         self.0.require_projects("context.project_ids", &context.project_ids).await?;
         let query = SearchQuery {

@@ -1,7 +1,7 @@
 //! How failures of the store look to clients.
 
 use tonic::{Code, Status};
-use tree_agent_contract::{FieldError, RunId, limits};
+use tree_agent_contract::{FieldError, NodeId, RunId, limits};
 use tree_agent_engine::ReplayError;
 use tree_agent_runtime::errors::{chain, field, status};
 use tree_agent_store::StoreError;
@@ -26,6 +26,17 @@ pub(crate) fn store(error: &StoreError) -> Status {
 /// `NOT_FOUND` for what `name` names.
 pub(crate) fn not_found(name: &str, message: impl Into<String>) -> Status {
     field(Code::NotFound, "NOT_FOUND", &FieldError::new(name, message))
+}
+
+/// `NOT_FOUND` for a node that the run does not have.
+pub(crate) fn no_node(run: RunId, node: NodeId) -> Status {
+    not_found("node_id", format!("node {node} does not exist in run {run}"))
+}
+
+/// `FAILED_PRECONDITION` for a run that cannot be deleted yet.
+pub(crate) fn not_ended(run: RunId) -> Status {
+    let message = format!("run {run} has not ended; cancel it first, and delete it when it has ended");
+    field(Code::FailedPrecondition, "RUN_NOT_ENDED", &FieldError::new("run_id", message))
 }
 
 /// `ALREADY_EXISTS` for what `name` names.

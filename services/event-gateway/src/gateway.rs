@@ -7,7 +7,8 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
-use tree_agent_contract::{DocumentId, DocumentKind, FieldError, ProjectId, RunId, Timestamp};
+use tree_agent_contract::error::Checks;
+use tree_agent_contract::{DocumentId, DocumentKind, FieldError, NodeId, ProjectId, RunId, Timestamp};
 use tree_agent_engine::Graph;
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_proto::{Wire, v1 as pb};
@@ -17,8 +18,13 @@ use tree_agent_store::{Store, StoreError};
 
 use crate::documents::{summary, summary_to_wire};
 use crate::errors;
+use crate::runs::check_types;
 use crate::watch::service::{Messages, Watched};
-use crate::watch::{DocumentStart, DocumentWatcher, Stalls, Start, Until, WatchConfig, Watcher, Watches};
+use crate::watch::{
+    Board, DocumentStart, DocumentWatcher, EventFilter, From, ListStart, ListWatcher, Stalls, Start, Until,
+    WatchConfig, Watcher, Watches, since,
+};
+use crate::{pages, run_lists};
 
 /// Events read from the log at a time when it is replayed.
 const PAGE: usize = 1_000;
@@ -29,6 +35,7 @@ pub struct Gateway {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) fanout: Arc<dyn Fanout>,
     watches: Arc<Watches>,
+    board: Arc<Board>,
     /// Streams on the wire whose clients may take nothing any more.
     pub(crate) stalls: Arc<Stalls>,
     config: WatchConfig,
@@ -45,9 +52,10 @@ impl Gateway {
         drain: CancellationToken,
         done: CancellationToken,
     ) -> Arc<Self> {
+        let board = Board::new(store.clone(), fanout.clone(), config.clone(), done.clone());
         let watches = Watches::new(store.clone(), fanout.clone(), config.clone(), done);
         let stalls = Arc::new(Stalls::new(config.stall));
-        Arc::new(Self { store, fanout, watches, stalls, config, drain })
+        Arc::new(Self { store, fanout, watches, board, stalls, config, drain })
     }
 
     /// Adds what it counts.
@@ -74,20 +82,59 @@ impl Gateway {
         let run = id(RunId::parse_field("run_id", &request.run_id))?;
         let summary = self.store.run(run).await.map_err(|e| errors::store(&e))?;
         let head = summary.head_seq;
+        let filter = self.event_filter(run, &request).await?;
         let start = if request.snapshot {
             let graph = self.graph(run, head).await?;
-            let (after_seq, ended) = (graph.seq, summary.status.is_final());
-            Start { run, after_seq, head, ended, snapshot: Some(graph) }
+            let (after_seq, ended) = (graph.seq(), summary.status.is_final());
+            Start { run, after_seq, head, ended, snapshot: Some(graph.snapshot().to_wire()), filter }
         } else {
             if request.after_seq > head {
                 return Err(errors::beyond_head("after_seq", request.after_seq, head));
             }
             let ended = summary.status.is_final() && request.after_seq == head;
-            Start { run, after_seq: request.after_seq, head, ended, snapshot: None }
+            Start { run, after_seq: request.after_seq, head, ended, snapshot: None, filter }
         };
         let feed = self.watches.follow(run);
         let until = Until { drain: self.drain.clone(), expires_at };
         Ok(Watcher::new(start, feed, self.store.clone(), &self.config, until).watched())
+    }
+
+    async fn event_filter(&self, run: RunId, request: &pb::WatchRunRequest) -> Result<EventFilter, Status> {
+        check_types(&request.types)?;
+        let filter = EventFilter::of_types(&request.types);
+        if request.node_id.is_empty() {
+            return Ok(filter);
+        }
+        let node = id(NodeId::parse_field("node_id", &request.node_id))?;
+        let tree = self.store.node_parents(run).await.map_err(|e| errors::store(&e))?;
+        if tree.is_empty() {
+            // Of an archived run this says so.
+            self.store.read(run, 0, 1).await.map_err(|e| errors::store(&e))?;
+        }
+        filter.below(node, &tree).ok_or_else(|| errors::no_node(run, node))
+    }
+
+    /// `WatchRuns`, until the token expires with which it was asked for.
+    pub(crate) async fn watch_runs(
+        &self,
+        request: pb::WatchRunsRequest,
+        expires_at: Option<Instant>,
+    ) -> Result<Watched, Status> {
+        let (request, resume_token) = run_lists::of_watch(request);
+        let tokens = Arc::new(run_lists::pages_of("changes of runs", &request));
+        let newest = From::Newest(pages::size(request.page_size));
+        let from = since(&tokens, &resume_token)?.map_or(newest, From::Since);
+        let filter = run_lists::filter(request)?;
+        let (reader, place) = self.board.join().await.map_err(|e| errors::store(&e))?;
+        let start = ListStart { filter, tokens, reader, place, from };
+        let until = Until { drain: self.drain.clone(), expires_at };
+        let (board, store, stats) = (self.board.clone(), self.store.clone(), &self.watches.stats);
+        Ok(ListWatcher::new(start, board, store, &self.config, until, stats).watched())
+    }
+
+    /// Something has changed in the list of runs that this gateway knows of.
+    pub(crate) fn list_changed(&self) {
+        self.board.nudge();
     }
 
     /// `WatchDocument`, until the token expires with which it was asked for.
@@ -123,8 +170,17 @@ impl Gateway {
         Ok(DocumentWatcher::new(start, store, &self.config, until, stats).watched())
     }
 
+    /// The tree after event `at_seq`, or at the head. `OUT_OF_RANGE` beyond it.
+    pub(crate) async fn graph_at(&self, run: RunId, at_seq: Option<u64>) -> Result<Graph, Status> {
+        let head = self.store.run(run).await.map_err(|e| errors::store(&e))?.head_seq;
+        match at_seq {
+            Some(at_seq) if at_seq > head => Err(errors::beyond_head("at_seq", at_seq, head)),
+            at_seq => self.graph(run, at_seq.unwrap_or(head)).await,
+        }
+    }
+
     /// The tree after event `at_seq`, replayed from the log.
-    pub(crate) async fn graph(&self, run: RunId, at_seq: u64) -> Result<pb::Graph, Status> {
+    async fn graph(&self, run: RunId, at_seq: u64) -> Result<Graph, Status> {
         let mut graph = Graph::new(run);
         let mut seq = 0;
         while seq < at_seq {
@@ -136,7 +192,7 @@ impl Gateway {
                 graph.apply(event).map_err(|error| errors::replay(&error))?;
             }
         }
-        Ok(graph.snapshot().to_wire())
+        Ok(graph)
     }
 
     /// Tells others that there is something new. A hint: when it fails, they find out by themselves a little later.
@@ -173,6 +229,11 @@ pub(crate) fn from_wire<T: Wire>(field: &str, pb: T::Pb) -> Result<T, FieldError
         };
         error
     })
+}
+
+/// A parsed value; an error goes to the others.
+pub(crate) fn taken<T>(checks: &mut Checks, parsed: Result<T, FieldError>) -> Option<T> {
+    parsed.map_err(|error| checks.push(error)).ok()
 }
 
 /// The wall clock.

@@ -5,6 +5,8 @@
 //! `CreateRun`, which begins one; whatever a user tells a run goes through the store's inbox to its driver.
 
 mod auth;
+mod connect;
+mod descriptors;
 mod documents;
 mod errors;
 mod gateway;
@@ -12,7 +14,10 @@ mod maxima;
 mod models;
 mod pages;
 mod projects;
+mod results;
+mod run_lists;
 mod runs;
+mod server_info;
 mod watch;
 mod web;
 
@@ -27,6 +32,7 @@ use tree_agent_proto::v1::document_service_server::DocumentServiceServer;
 use tree_agent_proto::v1::model_service_server::ModelServiceServer;
 use tree_agent_proto::v1::project_service_server::ProjectServiceServer;
 use tree_agent_proto::v1::run_service_server::RunServiceServer;
+use tree_agent_proto::v1::server_service_server::ServerServiceServer;
 use tree_agent_runtime::config::RoleUrls;
 use tree_agent_runtime::server::{ServeError, ServerConfig};
 use tree_agent_runtime::{Readiness, Server, limited, retry};
@@ -109,6 +115,12 @@ pub async fn serve(
     tokio::spawn(done.run_until_cancelled_owned(async move { stalls.look_on().await }));
     let models = models::Models::new(&config.roles);
     let origins = config.server.origins.clone();
+    let info = server_info::ServerInfo {
+        store: gateway.store.clone(),
+        models: models.clone(),
+        authentication: config.auth.is_some(),
+        maxima: config.maxima.clone(),
+    };
     Server::new(readiness)
         .measure(|metrics| gateway.measure(metrics))
         .config(config.server)
@@ -123,6 +135,7 @@ pub async fn serve(
         .service(limited!(ModelServiceServer::new(models)))
         .service(limited!(DocumentServiceServer::new(documents::Documents(gateway.clone()))))
         .service(limited!(ProjectServiceServer::new(projects::Projects(gateway.clone()))))
+        .service(limited!(ServerServiceServer::new(info)))
         .serve_wrapped(listener, shutdown, |routes| web::router(routes, gateway, config.auth, &origins))
         .await
 }

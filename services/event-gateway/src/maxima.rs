@@ -117,6 +117,22 @@ impl MaximaArgs {
 }
 
 impl Maxima {
+    /// The limits, as `GetServerInfo` tells them. An absent field has no limit here.
+    pub(crate) fn to_wire(&self) -> pb::Budgets {
+        pb::Budgets {
+            max_depth: Some(self.depth),
+            max_nodes: Some(self.nodes),
+            max_parallel_steps: Some(self.parallel_steps),
+            max_attempts: Some(self.attempts),
+            max_wall_clock_ms: Some(self.wall_clock_ms),
+            call_timeout_ms: Some(self.call_timeout_ms),
+            max_tokens: self.tokens,
+            max_cost_micros: self.cost_micros,
+            max_tool_calls: self.tool_calls,
+            ..Default::default()
+        }
+    }
+
     /// Brings `budgets`, which were read from `asked`, within these limits. Every field that asks for more is noted in
     /// `checks`.
     pub(crate) fn apply(&self, asked: &pb::Budgets, budgets: &mut Budgets, checks: &mut Checks) {

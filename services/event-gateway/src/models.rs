@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::{Instant, timeout};
 use tonic::{Code, Request, Response, Status};
-use tree_agent_contract::{FieldError, ModelChoice, ModelProblem, ModelProblemKind};
+use tree_agent_contract::{FieldError, ModelChoice, ModelProblem, ModelProblemKind, RoleCosts};
 use tree_agent_proto::Wire;
 use tree_agent_proto::internal::v1::model_service_client::ModelServiceClient;
 use tree_agent_proto::internal::v1::{self as internal, CheckModelRequest, CheckModelResponse};
@@ -17,8 +17,10 @@ use tree_agent_runtime::channel::Peers;
 use tree_agent_runtime::config::RoleUrls;
 use tree_agent_runtime::errors::{field, status};
 
+/// Roles that have a service.
+const ROLES: usize = 3;
 /// How long a role service may take. It asks the provider for less.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const MODEL_PATIENCE: Duration = Duration::from_secs(2);
 /// How long "nothing is known against it" holds for one name. A refusal is not kept: it ends when its cause does.
 const HOLDS: Duration = Duration::from_secs(10);
 /// Names that are kept at the most.
@@ -43,6 +45,32 @@ impl Models {
         let known = all.into_iter().filter(|(_, urls)| !urls.is_empty());
         let roles = known.map(|(role, urls)| (role, ModelServiceClient::new(connector.balanced(urls))));
         Self { roles: roles.collect(), good: Arc::default() }
+    }
+
+    /// What a run that names `name` would use, as far as its role services say within `patience`.
+    pub(crate) async fn describe(&self, name: &str, patience: Duration) -> Described {
+        let answers = join_all(self.roles.iter().map(|role| check(role, name, patience))).await;
+        let mut described = Described::default();
+        let mut per_call = RoleCosts::default();
+        let mut known = 0;
+        for ((role, _), answer) in self.roles.iter().zip(answers) {
+            let Some(answer) = answer else { continue };
+            if described.model.is_empty() {
+                described.model = answer.model;
+            }
+            // Each role service speaks for its own calls.
+            let Some(costs) = answer.per_call.and_then(|costs| RoleCosts::from_wire(costs).ok()) else {
+                continue;
+            };
+            known += 1;
+            match *role {
+                "planner" => per_call.plan = costs.plan,
+                "executor" => per_call.execute = costs.execute,
+                _ => per_call.aggregate = costs.aggregate,
+            }
+        }
+        described.per_call = (known == ROLES).then_some(per_call);
+        described
     }
 
     /// An error that names the field `model` when a role service says that it cannot use it. One that does not answer
@@ -138,28 +166,42 @@ fn merged(answers: Vec<(&str, internal::ListModelsResponse)>) -> Option<ListMode
     Some(ListModelsResponse { models, default_model: list.default_model, scripted_keys: list.scripted_keys })
 }
 
+/// What a run that names a model would use.
+#[derive(Debug, Default)]
+pub(crate) struct Described {
+    /// The model's name; that of the default when none was named. Empty when no role service says it.
+    pub(crate) model: String,
+    /// The most that one call of each role can use, when every role service knows it.
+    pub(crate) per_call: Option<RoleCosts>,
+}
+
 /// What the role service says against the model.
-async fn problem(
+async fn problem(role: &(&'static str, ModelServiceClient<Peers>), name: &str) -> Option<ModelProblem> {
+    let problem = check(role, name, MODEL_PATIENCE).await?.problem?;
+    // A kind of problem that this gateway does not know yet is a problem all the same.
+    let kind = Wire::from_wire(problem.kind).unwrap_or(ModelProblemKind::Unknown);
+    Some(ModelProblem::new(kind, format!("{} (says the {})", problem.message, role.0)))
+}
+
+/// What the role service says of the model; none when it does not answer in time.
+async fn check(
     (role, client): &(&'static str, ModelServiceClient<Peers>),
     name: &str,
-) -> Option<ModelProblem> {
+    patience: Duration,
+) -> Option<CheckModelResponse> {
     let mut client = client.clone();
-    let answer = timeout(PATIENCE, client.check_model(CheckModelRequest { model: name.to_owned() })).await;
-    let response: CheckModelResponse = match answer {
-        Ok(Ok(response)) => response.into_inner(),
+    let answer = timeout(patience, client.check_model(CheckModelRequest { model: name.to_owned() })).await;
+    match answer {
+        Ok(Ok(response)) => Some(response.into_inner()),
         Ok(Err(status)) => {
             tracing::debug!(role, "the model could not be checked: {status}");
-            return None;
+            None
         }
         Err(_) => {
-            tracing::debug!(role, "the model could not be checked within {PATIENCE:?}");
-            return None;
+            tracing::debug!(role, "the model could not be checked within {patience:?}");
+            None
         }
-    };
-    // A kind of problem that this gateway does not know yet is a problem all the same.
-    let problem = response.problem?;
-    let kind = Wire::from_wire(problem.kind).unwrap_or(ModelProblemKind::Unknown);
-    Some(ModelProblem::new(kind, format!("{} (says the {role})", problem.message)))
+    }
 }
 
 fn refused(problem: ModelProblem) -> Status {

@@ -11,19 +11,11 @@ use uuid::Uuid;
 /// Namespace of the fingerprints (a random UUID, fixed for ever).
 const NAMESPACE: Uuid = Uuid::from_u128(0x27c8_33f7_90b4_4d0e_8f53_9d6e_41a6_7c10);
 
-/// The rows of a page, or `INVALID_ARGUMENT`.
-pub(crate) fn size(page_size: u32) -> Result<usize, Status> {
+/// The rows of a page. A size that is too large is lowered, as AIP-158 has it.
+pub(crate) fn size(page_size: u32) -> usize {
     match page_size as usize {
-        0 => Ok(limits::PAGE_DEFAULT),
-        size if size <= limits::PAGE_MAX => Ok(size),
-        size => {
-            let text = format!(
-                "is {size}; at most {} are allowed, and 0 means {}",
-                limits::PAGE_MAX,
-                limits::PAGE_DEFAULT
-            );
-            Err(invalid_field("page_size", text))
-        }
+        0 => limits::PAGE_DEFAULT,
+        size => size.min(limits::PAGE_MAX),
     }
 }
 
@@ -33,10 +25,16 @@ pub(crate) struct Pages(Uuid);
 impl Pages {
     /// The list `name` with `filters`, in a fixed order.
     pub(crate) fn of(name: &str, filters: &[&str]) -> Self {
+        let filters: Vec<_> = filters.iter().map(|filter| filter.as_bytes()).collect();
+        Self::of_bytes(name, &filters)
+    }
+
+    /// The list `name` with `filters` in any form, in a fixed order.
+    pub(crate) fn of_bytes(name: &str, filters: &[&[u8]]) -> Self {
         let mut text = Vec::new();
-        for part in std::iter::once(&name).chain(filters) {
+        for part in std::iter::once(&name.as_bytes()).chain(filters) {
             text.extend_from_slice(&(part.len() as u64).to_be_bytes());
-            text.extend_from_slice(part.as_bytes());
+            text.extend_from_slice(part);
         }
         Self(Uuid::new_v5(&NAMESPACE, &text))
     }

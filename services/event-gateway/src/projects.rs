@@ -99,7 +99,7 @@ impl ProjectService for Projects {
     ) -> Result<Response<pb::ListProjectsResponse>, Status> {
         let request = request.into_inner();
         let pages = Pages::of("projects", &[&request.name_contains]);
-        let limit = pages::size(request.page_size)?;
+        let limit = pages::size(request.page_size);
         let after = pages.cursor(&request.page_token, |cursor| Some(cursor.to_owned()))?.unwrap_or_default();
         let page = self.0.store.list_projects(&request.name_contains, &after, limit).await;
         let page = page.map_err(|e| errors::store(&e))?;

@@ -8,25 +8,27 @@ use prost::Message;
 use tonic::{Request, Response, Status};
 use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::{
-    DocumentId, Event, EventBody, FieldError, ModelChoice, NodeId, ProjectId, RunId, RunSpec, RunStatus,
-    RunSummary, Strategy, Timestamp, limits,
+    DocumentId, Estimate, Event, EventBody, FieldError, ModelChoice, NodeId, RunId, RunSpec, RunSummary,
+    Strategy, limits,
 };
 use tree_agent_engine::Graph;
 use tree_agent_fanout::Topic;
 use tree_agent_proto::v1::run_service_server::RunService;
 use tree_agent_proto::{Wire, v1 as pb};
-use tree_agent_runtime::errors::{invalid, invalid_field};
+use tree_agent_runtime::errors::invalid;
 use tree_agent_runtime::telemetry;
-use tree_agent_store::{Command, Created, NewRun, Projection, RunQuery, StoreError};
+use tree_agent_store::{Command, Created, NewRun, Projection, StoreError};
 use uuid::Uuid;
 
 use crate::auth::Caller;
 use crate::errors;
-use crate::gateway::{Gateway, from_wire, id, now, unimplemented_field};
+use crate::gateway::{Gateway, from_wire, id, now, taken, unimplemented_field};
 use crate::maxima::Maxima;
-use crate::models::Models;
+use crate::models::{MODEL_PATIENCE, Models};
 use crate::pages::{self, Pages};
+use crate::server_info::STRATEGIES;
 use crate::watch::service::decoded;
+use crate::{results, run_lists};
 
 /// Bytes after which a page ends, however few rows it has: with the row that passes it, it stays within a message.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -47,10 +49,16 @@ impl Runs {
         self.gateway.store.run(run).await.map_err(|e| errors::store(&e))
     }
 
+    /// The projects of a run exist, and its model can be used.
+    async fn require(&self, spec: &RunSpec) -> Result<(), Status> {
+        self.gateway.require_projects("context.project_ids", &spec.context.project_ids).await?;
+        self.models.require(&spec.model).await
+    }
+
     /// `NOT_FOUND` for a node that the run does not have. Every node has its scratchpad from its first event on, so
     /// there is no need to read the log to its end.
     async fn require_node(&self, run: RunId, node: NodeId) -> Result<(), Status> {
-        let unknown = || errors::not_found("node_id", format!("node {node} does not exist in run {run}"));
+        let unknown = || errors::no_node(run, node);
         match self.gateway.store.document(DocumentId::scratchpad(node)).await {
             Ok(document) if document.run_id == Some(run) => Ok(()),
             Ok(_) | Err(StoreError::NotFound { .. }) => Err(unknown()),
@@ -72,8 +80,7 @@ impl RunService for Runs {
         // What was accepted once stays accepted, whatever has become of its projects and its model's key.
         let accepted = self.gateway.store.run_of_request(&spec.user_id, &request_id).await;
         if accepted.map_err(|error| errors::store(&error))?.is_none() {
-            self.gateway.require_projects("context.project_ids", &spec.context.project_ids).await?;
-            self.models.require(&spec.model).await?;
+            self.require(&spec).await?;
         }
         let run_id = RunId::from(Uuid::now_v7());
         let started = tree_agent_engine::start(run_id, spec.clone(), now());
@@ -102,7 +109,15 @@ impl RunService for Runs {
             telemetry::join_run(&tracing::info_span!("create run", run = %run_id), run_id);
         }
         self.gateway.hint(hints).await;
-        Ok(Response::new(pb::CreateRunResponse { run: Some(self.run(run_id).await?.to_wire()) }))
+        self.gateway.list_changed();
+        let run = self.gateway.store.run(run_id).await.map_err(|error| match error {
+            StoreError::NotFound { .. } => errors::already_exists(
+                "request_id",
+                format!("was used before, for run {run_id}, which was deleted"),
+            ),
+            other => errors::store(&other),
+        })?;
+        Ok(Response::new(pb::CreateRunResponse { run: Some(run.to_wire()) }))
     }
 
     async fn get_run(
@@ -117,78 +132,68 @@ impl RunService for Runs {
         &self,
         request: Request<pb::ListRunsRequest>,
     ) -> Result<Response<pb::ListRunsResponse>, Status> {
-        let request = request.into_inner();
-        let mut statuses: Vec<RunStatus> =
-            from_wire("statuses", request.statuses).map_err(|e| invalid(&e.into()))?;
-        statuses.sort();
-        let project_id = match request.project_id.as_str() {
-            "" => None,
-            text => Some(id(ProjectId::parse_field("project_id", text))?),
-        };
-        let names: Vec<_> = statuses.iter().map(|s| s.as_str()).collect();
-        let pages = Pages::of("runs", &[&names.join(","), &request.project_id, &request.objective_contains]);
-        let limit = pages::size(request.page_size)?;
-        let before = pages.cursor(&request.page_token, |cursor| {
-            let (micros, run) = cursor.split_once(':')?;
-            Some((Timestamp(micros.parse().ok()?), run.parse().ok()?))
-        })?;
-        let query =
-            RunQuery { statuses, project_id, objective_contains: request.objective_contains, before, limit };
-        let mut page = self.gateway.store.list_runs(query).await.map_err(|e| errors::store(&e))?;
-        let mut bytes = 0;
-        let fits = page.items.iter().take_while(|run| {
-            let before = bytes;
-            bytes += run.spec.objective.len();
-            before < PAGE_BYTES
-        });
-        let fits = fits.count();
-        page.more |= fits < page.items.len();
-        page.items.truncate(fits);
-        let next_page_token = match page.items.last() {
-            Some(last) if page.more => pages.token(&format!("{}:{}", last.created_at.micros(), last.run_id)),
-            _ => String::new(),
-        };
-        Ok(Response::new(pb::ListRunsResponse { runs: page.items.to_wire(), next_page_token }))
-    }
-
-    type WatchRunStream = BoxStream<'static, Result<pb::WatchRunResponse, Status>>;
-
-    async fn get_result(
-        &self,
-        _request: Request<pb::GetResultRequest>,
-    ) -> Result<Response<pb::GetResultResponse>, Status> {
-        Err(Status::unimplemented("GetResult"))
-    }
-
-    async fn get_node(
-        &self,
-        _request: Request<pb::GetNodeRequest>,
-    ) -> Result<Response<pb::GetNodeResponse>, Status> {
-        Err(Status::unimplemented("GetNode"))
-    }
-
-    async fn estimate_run(
-        &self,
-        _request: Request<pb::EstimateRunRequest>,
-    ) -> Result<Response<pb::EstimateRunResponse>, Status> {
-        Err(Status::unimplemented("EstimateRun"))
-    }
-
-    async fn delete_run(
-        &self,
-        _request: Request<pb::DeleteRunRequest>,
-    ) -> Result<Response<pb::DeleteRunResponse>, Status> {
-        Err(Status::unimplemented("DeleteRun"))
+        let response = run_lists::list(&*self.gateway.store, request.into_inner()).await?;
+        Ok(Response::new(response))
     }
 
     type WatchRunsStream = BoxStream<'static, Result<pb::WatchRunsResponse, Status>>;
 
+    /// Reached only by callers within the process, as [`watch_run`](Self::watch_run).
     async fn watch_runs(
         &self,
-        _request: Request<pb::WatchRunsRequest>,
+        request: Request<pb::WatchRunsRequest>,
     ) -> Result<Response<Self::WatchRunsStream>, Status> {
-        Err(Status::unimplemented("WatchRuns"))
+        let expires_at = Caller::of(request.extensions()).expires_at;
+        let watched = self.gateway.watch_runs(request.into_inner(), expires_at).await?;
+        Ok(Response::new(decoded(watched.messages)))
     }
+
+    async fn get_result(
+        &self,
+        request: Request<pb::GetResultRequest>,
+    ) -> Result<Response<pb::GetResultResponse>, Status> {
+        let run = id(RunId::parse_field("run_id", &request.get_ref().run_id))?;
+        let run = self.run(run).await?;
+        Ok(Response::new(results::result(&*self.gateway.store, run).await?))
+    }
+
+    async fn get_node(
+        &self,
+        request: Request<pb::GetNodeRequest>,
+    ) -> Result<Response<pb::GetNodeResponse>, Status> {
+        Ok(Response::new(results::node(&self.gateway, request.into_inner()).await?))
+    }
+
+    async fn estimate_run(
+        &self,
+        request: Request<pb::EstimateRunRequest>,
+    ) -> Result<Response<pb::EstimateRunResponse>, Status> {
+        let caller = Caller::of(request.extensions());
+        let spec = spec(as_run(request.into_inner()), caller.user_id, &self.maxima)?;
+        self.require(&spec).await?;
+        let described = self.models.describe(&spec.model, MODEL_PATIENCE).await;
+        let estimate = Estimate::of(&spec.budgets, described.per_call.as_ref());
+        Ok(Response::new(pb::EstimateRunResponse {
+            estimate: Some(estimate.to_wire()),
+            budgets: Some(spec.budgets.to_wire()),
+            model: described.model,
+            per_call: described.per_call.to_wire(),
+        }))
+    }
+
+    async fn delete_run(
+        &self,
+        request: Request<pb::DeleteRunRequest>,
+    ) -> Result<Response<pb::DeleteRunResponse>, Status> {
+        let run = id(RunId::parse_field("run_id", &request.get_ref().run_id))?;
+        if !self.gateway.store.delete_run(run).await.map_err(|e| errors::store(&e))? {
+            return Err(errors::not_ended(run));
+        }
+        self.gateway.list_changed();
+        Ok(Response::new(pb::DeleteRunResponse {}))
+    }
+
+    type WatchRunStream = BoxStream<'static, Result<pb::WatchRunResponse, Status>>;
 
     /// Reached only by callers within the process; over the network [`crate::watch::service`] comes first.
     async fn watch_run(
@@ -207,7 +212,7 @@ impl RunService for Runs {
         let request = request.into_inner();
         let run = id(RunId::parse_field("run_id", &request.run_id))?;
         let filter = EventFilter::of(&request)?;
-        let limit = pages::size(request.page_size)?;
+        let limit = pages::size(request.page_size);
         let after = request.after_seq.to_string();
         let pages =
             Pages::of("events", &[&run.to_string(), &after, &request.types.join(","), &request.node_id]);
@@ -232,12 +237,8 @@ impl RunService for Runs {
     ) -> Result<Response<pb::GetGraphResponse>, Status> {
         let request = request.into_inner();
         let run = id(RunId::parse_field("run_id", &request.run_id))?;
-        let head = self.run(run).await?.head_seq;
-        let at_seq = request.at_seq.unwrap_or(head);
-        if at_seq > head {
-            return Err(errors::beyond_head("at_seq", at_seq, head));
-        }
-        let answer = pb::GetGraphResponse { graph: Some(self.gateway.graph(run, at_seq).await?) };
+        let graph = self.gateway.graph_at(run, request.at_seq).await?;
+        let answer = pb::GetGraphResponse { graph: Some(graph.snapshot().to_wire()) };
         let bytes = answer.encoded_len();
         if bytes > limits::GRAPH_BYTES {
             return Err(errors::graph_too_large(bytes));
@@ -302,15 +303,32 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
         checks.push(FieldError::new("model", problem.message));
     }
     checks.finish().map_err(|e| invalid(&e))?;
-    if strategy != Strategy::Tree {
+    if !STRATEGIES.contains(&strategy) {
         let text = format!("{strategy} is not available in this version; leave it out or use STRATEGY_TREE");
         return Err(unimplemented_field("strategy", text));
     }
     Ok(spec)
 }
 
-fn taken<T>(checks: &mut Checks, parsed: Result<T, FieldError>) -> Option<T> {
-    parsed.map_err(|error| checks.push(error)).ok()
+/// A run with what an estimate is asked for. The objective does not matter to it, and may be absent.
+fn as_run(request: pb::EstimateRunRequest) -> pb::CreateRunRequest {
+    let pb::EstimateRunRequest { mut objective, strategy, context, budgets, model } = request;
+    if objective.is_empty() {
+        objective.push_str("estimate");
+    }
+    pb::CreateRunRequest { objective, strategy, context, budgets, model, ..Default::default() }
+}
+
+/// Refuses what is no event type.
+pub(crate) fn check_types(types: &[String]) -> Result<(), Status> {
+    let mut checks = Checks::default();
+    run_lists::at_most(&mut checks, "types", types.len(), limits::FILTER_VALUES);
+    for (i, name) in types.iter().take(limits::FILTER_VALUES).enumerate() {
+        checks.require(EventBody::TYPES.contains(&name.as_str()), format!("types[{i}]"), || {
+            format!("{name:?} is no event type; expected one such as tree.node_created")
+        });
+    }
+    checks.finish().map_err(|e| invalid(&e))
 }
 
 /// Which events `ListEvents` returns.
@@ -321,12 +339,7 @@ struct EventFilter {
 
 impl EventFilter {
     fn of(request: &pb::ListEventsRequest) -> Result<Self, Status> {
-        for (i, name) in request.types.iter().enumerate() {
-            if !EventBody::TYPES.contains(&name.as_str()) {
-                let text = format!("{name:?} is no event type; expected one such as tree.node_created");
-                return Err(invalid_field(&format!("types[{i}]"), text));
-            }
-        }
+        check_types(&request.types)?;
         let node = match request.node_id.as_str() {
             "" => None,
             text => Some(id(NodeId::parse_field("node_id", text))?),

@@ -1,4 +1,4 @@
-//! One port for everything: gRPC and gRPC-web go to the services, the rest to the web UI.
+//! One port for everything: gRPC, gRPC-web and Connect go to the services, the rest to the web UI.
 
 use std::sync::Arc;
 
@@ -14,8 +14,9 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use tree_agent_runtime::server::Origins;
 
 use crate::auth::{Authenticator, Guard};
+use crate::connect::{self, Connect};
 use crate::gateway::Gateway;
-use crate::watch::service::{WATCH_DOCUMENT, WATCH_RUN, watch_document, watch_run};
+use crate::watch::service::{WATCH_DOCUMENT, WATCH_RUN, WATCH_RUNS, watch_document, watch_run, watch_runs};
 
 /// The built UI; empty when it was not built.
 #[derive(rust_embed::RustEmbed)]
@@ -60,11 +61,21 @@ pub(crate) fn router(
 ) -> Routes {
     let watch = Router::new()
         .route(WATCH_RUN, post(watch_run))
+        .route(WATCH_RUNS, post(watch_runs))
         .route(WATCH_DOCUMENT, post(watch_document))
         .with_state(gateway);
     let services = Routes::from(routes.into_axum_router().merge(watch)).prepare();
-    let guarded = Guard::new(services, authenticator);
-    let grpc = cors(origins).layer(GrpcWebLayer::new().layer(guarded));
+    let guarded = Guard::new(Connect::new(services), authenticator);
+    let web = GrpcWebLayer::new().layer(guarded.clone());
+    let grpc = cors(origins).layer(tower::service_fn(move |request: Request<Body>| {
+        let (guarded, web) = (guarded.clone(), web.clone());
+        async move {
+            match connect::is_call(request.headers()) {
+                true => guarded.oneshot(request).await.map(connect::refusal),
+                false => web.oneshot(request).await,
+            }
+        }
+    }));
     Routes::from(Router::new().fallback(move |request: Request<axum::body::Body>| {
         let grpc = grpc.clone();
         async move {
@@ -80,10 +91,11 @@ pub(crate) fn router(
     }))
 }
 
-/// True for gRPC, gRPC-web and the question that browsers ask before it.
+/// True for gRPC, gRPC-web, Connect and the question that browsers ask before it.
 fn is_call<B>(request: &Request<B>) -> bool {
     let content_type = request.headers().get(header::CONTENT_TYPE);
     content_type.is_some_and(|t| t.as_bytes().starts_with(b"application/grpc"))
+        || (request.method() == Method::POST && connect::is_call(request.headers()))
         || (request.method() == Method::OPTIONS
             && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD))
 }
@@ -115,7 +127,7 @@ fn file_name(path: &str) -> Option<&str> {
 /// A file of the UI. Paths without a file name are the UI's own and get its page.
 fn page(method: &Method, path: &str) -> Response<axum::body::Body> {
     if method != Method::GET && method != Method::HEAD {
-        let text = "this path answers GET; calls are gRPC or gRPC-web\n";
+        let text = "this path answers GET; calls are gRPC, gRPC-web or Connect\n";
         return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")], text).into_response();
     }
     let name = file_name(path);

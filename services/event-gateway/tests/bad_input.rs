@@ -153,8 +153,9 @@ async fn runs_and_events() {
     is(runs.list_events(events).await.unwrap_err(), OutOfRange, "after_seq");
     let graph = GetGraphRequest { run_id: id.clone(), at_seq: Some(beyond) };
     is(runs.get_graph(graph).await.unwrap_err(), OutOfRange, "at_seq");
-    let events = list(ListEventsRequest { page_size: 1001, ..Default::default() });
-    is(runs.list_events(events).await.unwrap_err(), InvalidArgument, "page_size");
+    // A page size that is too large is lowered.
+    let events = list(ListEventsRequest { page_size: u32::MAX, ..Default::default() });
+    assert_eq!(runs.list_events(events).await.unwrap().into_inner().events.len() as u64, head);
     let types = vec!["tree.node_created".into(), "tree.nope".into()];
     let events = list(ListEventsRequest { types, ..Default::default() });
     is(runs.list_events(events).await.unwrap_err(), InvalidArgument, "types[1]");
@@ -164,8 +165,6 @@ async fn runs_and_events() {
     is(runs.list_events(events).await.unwrap_err(), NotFound, "node_id");
     let cancel = CancelRunRequest { run_id: id.clone(), reason: "r".repeat(16 * 1024 + 1) };
     is(runs.cancel_run(cancel).await.unwrap_err(), InvalidArgument, "reason");
-    let list = ListRunsRequest { page_size: 1001, ..Default::default() };
-    is(runs.list_runs(list).await.unwrap_err(), InvalidArgument, "page_size");
     let list = ListRunsRequest { project_id: "nonsense".into(), ..Default::default() };
     is(runs.list_runs(list).await.unwrap_err(), InvalidArgument, "project_id");
     let list = ListRunsRequest { statuses: vec![1, 99], ..Default::default() };
@@ -230,7 +229,7 @@ async fn projects() {
         is(projects.get_project(GetProjectRequest { key }).await.unwrap_err(), code, name);
     }
     let list = ListProjectsRequest { page_size: 5_000, ..Default::default() };
-    is(projects.list_projects(list).await.unwrap_err(), InvalidArgument, "page_size");
+    projects.list_projects(list).await.expect("a page size that is too large is lowered");
     gateway.stop().await;
 }
 
@@ -286,7 +285,6 @@ async fn documents() {
         (list(&[], "nonsense"), InvalidArgument, "run_id"),
         (list(&[], NOBODY), NotFound, "run_id"),
         (ListDocumentsRequest { kinds: vec![9], ..list(&[], "") }, InvalidArgument, "kinds[0]"),
-        (ListDocumentsRequest { page_size: 1001, ..list(&[], "") }, InvalidArgument, "page_size"),
     ] {
         is(documents.list_documents(request).await.unwrap_err(), code, name);
     }
@@ -294,7 +292,6 @@ async fn documents() {
     let context = RunContext { scope: Scope::Project as i32, project_ids: vec![NOBODY.into()] };
     for (request, code, name) in [
         (search(""), InvalidArgument, "query"),
-        (SearchDocumentsRequest { limit: 101, ..search("x") }, InvalidArgument, "limit"),
         (
             SearchDocumentsRequest { context: Some(context), ..search("x") },
             NotFound,

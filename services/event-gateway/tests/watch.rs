@@ -233,6 +233,58 @@ async fn a_late_joiner_gets_the_graph_and_the_events_after_it() {
 }
 
 #[tokio::test]
+async fn a_stream_can_be_of_some_types_and_says_how_far_it_has_looked() {
+    let gateway = Gateway::start(config()).await;
+    let run = gateway.create_run("types").await;
+    let mut log = gateway.drive(&run).await;
+    log.append(1_200, 1).await;
+    let filtered = |after_seq, types: &[&str]| WatchRunRequest {
+        types: types.iter().map(|&name| name.to_owned()).collect(),
+        ..from(&run.run_id, after_seq)
+    };
+    let mut stream = watch(&gateway, filtered(0, &["tree.run_created", "tree.run_status"])).await;
+    let (mut events, mut looked_at) = (Vec::new(), Vec::new());
+    let mut finished = false;
+    while let Some(message) = next(&mut stream).await {
+        match message {
+            Message::Event(event) => events.push(event.seq),
+            Message::Heartbeat(beat) => {
+                assert!(beat.seq <= beat.head_seq, "{beat:?}");
+                looked_at.push(beat.seq);
+            }
+            Message::CaughtUp(mark) => {
+                assert_eq!(mark.seq, log.head);
+                if !std::mem::replace(&mut finished, true) {
+                    log.finish().await;
+                }
+            }
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+    let first = *events.iter().filter(|seq| **seq <= run.head_seq).next_back().unwrap();
+    assert_eq!(events.last(), Some(&log.head));
+    assert!(looked_at.contains(&(first + 500)) && looked_at.contains(&(first + 1_000)), "{looked_at:?}");
+    // When the last event does not pass, the stream says that it has come to it.
+    let mut stream = watch(&gateway, filtered(log.head - 1, &["tree.node_created"])).await;
+    match next(&mut stream).await {
+        Some(Message::Heartbeat(beat)) => assert_eq!((beat.seq, beat.head_seq), (log.head, log.head)),
+        other => panic!("expected a heartbeat, got {other:?}"),
+    }
+    assert!(matches!(next(&mut stream).await, Some(Message::CaughtUp(mark)) if mark.seq == log.head));
+    assert!(next(&mut stream).await.is_none());
+    for (request, name) in [
+        (filtered(0, &["tree.run_status", "tree.nope"]), "types[1]"),
+        (filtered(0, &["tree.run_status"; 65]), "types"),
+        (WatchRunRequest { node_id: "nonsense".into(), ..from(&run.run_id, 0) }, "node_id"),
+        (WatchRunRequest { node_id: uuid::Uuid::nil().to_string(), ..from(&run.run_id, 0) }, "node_id"),
+    ] {
+        let refused = gateway.runs().watch_run(request).await.unwrap_err();
+        assert_eq!(common::field(&refused), name, "{refused:?}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn one_subscription_per_run_however_many_watch_and_none_when_they_have_gone() {
     let watch_config = WatchConfig { linger: Duration::from_millis(50), ..config().watch };
     let gateway = Gateway::start(Config { watch: watch_config, ..config() }).await;

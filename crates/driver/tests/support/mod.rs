@@ -308,8 +308,8 @@ impl Runs for Unreliable {
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
         self.inner.run(run).await
     }
-    async fn list_runs(&self, query: RunQuery) -> Result<Page<RunSummary>, StoreError> {
-        self.inner.list_runs(query).await
+    async fn node_parents(&self, run: RunId) -> Result<Vec<(NodeId, Option<NodeId>)>, StoreError> {
+        self.inner.node_parents(run).await
     }
     async fn send_command(&self, run: RunId, command: Command) -> Result<i64, StoreError> {
         self.inner.send_command(run, command).await
@@ -317,6 +317,32 @@ impl Runs for Unreliable {
     async fn commands(&self, runs: &[RunId]) -> Result<Vec<PendingCommand>, StoreError> {
         self.check()?;
         self.inner.commands(runs).await
+    }
+}
+
+#[async_trait]
+impl RunLists for Unreliable {
+    async fn list_runs(&self, query: RunQuery) -> Result<Page<RunSummary>, StoreError> {
+        self.inner.list_runs(query).await
+    }
+    async fn delete_run(&self, run: RunId) -> Result<bool, StoreError> {
+        self.inner.delete_run(run).await
+    }
+    async fn last_list_change(&self) -> Result<Timestamp, StoreError> {
+        self.inner.last_list_change().await
+    }
+    async fn list_changes(
+        &self,
+        after: (Timestamp, RunId),
+        limit: usize,
+    ) -> Result<Vec<(Timestamp, RunId)>, StoreError> {
+        self.inner.list_changes(after, limit).await
+    }
+    async fn live_heads(&self) -> Result<Vec<(RunId, u64)>, StoreError> {
+        self.inner.live_heads().await
+    }
+    async fn listed_runs(&self, runs: &[RunId]) -> Result<Vec<ListedRun>, StoreError> {
+        self.inner.listed_runs(runs).await
     }
 }
 

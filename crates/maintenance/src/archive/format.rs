@@ -31,6 +31,8 @@ pub(super) struct Head {
     pub(super) epoch: u64,
     pub(super) head_seq: u64,
     pub(super) status: RunStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) deleted_at: Option<Timestamp>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -64,6 +66,7 @@ impl Head {
             epoch: record.epoch,
             head_seq: record.head_seq,
             status: record.status,
+            deleted_at: record.deleted_at,
         }
     }
 
@@ -75,6 +78,7 @@ impl Head {
             head_seq: self.head_seq,
             status: self.status,
             archive_sha256: None,
+            deleted_at: self.deleted_at,
         }
     }
 }

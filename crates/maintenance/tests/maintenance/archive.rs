@@ -51,6 +51,55 @@ pub async fn runs_come_back_as_they_were(f: Fixture) {
     }
 }
 
+pub async fn labels_and_times_survive_archive_and_restore(f: Fixture) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = f.write_labelled("retries").await;
+    let summary = f.store.run(run).await.unwrap();
+    assert_eq!(
+        (summary.spec.labels["env"].as_str(), summary.spec.display_name.as_str()),
+        ("prod", "Labelled")
+    );
+    assert!(summary.started_at > Some(summary.created_at), "{summary:?}");
+    assert_eq!(summary.ended_at, Some(summary.updated_at));
+    f.damage(run, "UPDATE tree_agent_runs SET labels = '{}', started_at = NULL, ended_at = NULL").await;
+    assert_eq!(f.findings(run).await.len(), 3);
+    rebuild(&*f.store, run).await.unwrap();
+    assert_eq!(f.findings(run).await, Vec::<String>::new());
+    remove(&f, run, folder.path()).await;
+    assert_eq!(f.store.run(run).await.unwrap(), summary, "the row says so while the rest is archived");
+    let other = if f.is_postgres() { Fixture::postgres().await } else { Fixture::embedded().await };
+    for store in [&f.store, &other.store] {
+        assert!(restore(&**store, run, folder.path()).await.unwrap());
+        assert_eq!(store.run(run).await.unwrap(), summary);
+    }
+}
+
+pub async fn a_deleted_run_is_pruned_with_its_row_and_restored_hidden(f: Fixture) {
+    let folder = tempfile::tempdir().unwrap();
+    let is_gone = |error: StoreError| matches!(error, StoreError::NotFound { .. });
+    let later = Timestamp(i64::MAX);
+    // Deleted before it was archived: the archive says so.
+    let early = f.write("retries").await;
+    assert!(f.store.delete_run(early).await.unwrap());
+    assert_eq!(f.store.ended_runs(later, None, 10).await.unwrap(), [early]);
+    remove(&f, early, folder.path()).await;
+    assert!(is_gone(f.store.run_record(early).await.unwrap_err()), "nothing is left, its row included");
+    assert_eq!(f.store.stored_events(early, 0, 10).await.unwrap(), []);
+    assert_eq!(f.store.ended_runs(later, None, 10).await.unwrap(), []);
+    assert!(restore(&*f.store, early, folder.path()).await.unwrap());
+    assert!(is_gone(f.store.run(early).await.unwrap_err()), "it stays hidden");
+    assert!(f.store.run_record(early).await.unwrap().deleted_at.is_some());
+    remove(&f, early, folder.path()).await;
+    // Deleted after it was archived and pruned: pruning it again removes its row.
+    let late = f.write("offline").await;
+    remove(&f, late, folder.path()).await;
+    assert!(f.store.delete_run(late).await.unwrap());
+    assert_eq!(f.store.ended_runs(later, None, 10).await.unwrap(), [late]);
+    assert!(prune(&*f.store, late, folder.path()).await.unwrap());
+    assert!(is_gone(f.store.run_record(late).await.unwrap_err()));
+    f.store.tidy().await.unwrap();
+}
+
 pub async fn what_is_archived_says_so(f: Fixture) {
     let folder = tempfile::tempdir().unwrap();
     let run = f.write("retries").await;

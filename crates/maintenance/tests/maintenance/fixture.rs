@@ -81,6 +81,16 @@ impl Fixture {
         self.write_log(log, async |_| {}).await;
     }
 
+    /// Writes a recorded run that has labels and a display name.
+    pub async fn write_labelled(&self, name: &str) -> RunId {
+        let mut log = recorded(name);
+        if let EventBody::RunCreated(created) = &mut log[0].body {
+            created.spec.display_name = "Labelled".into();
+            created.spec.labels = [("env".to_owned(), "prod".to_owned())].into();
+        }
+        self.write_log(log, async |_| {}).await
+    }
+
     async fn write_log(&self, log: Vec<Event>, mut after: impl AsyncFnMut(RunId)) -> RunId {
         let (claim, mut run) = self.begin(&log).await;
         for events in log[FIRST..].chunks(7) {

@@ -41,6 +41,8 @@ contract! {
     archive::an_archive_brings_documents_of_its_own_run_alone,
     archive::an_archive_is_of_the_run_that_it_is_named_for_and_has_nothing_after_its_end,
     archive::every_step_can_be_repeated,
+    archive::labels_and_times_survive_archive_and_restore,
+    archive::a_deleted_run_is_pruned_with_its_row_and_restored_hidden,
     archive::only_ended_runs_of_some_age_are_chosen,
     archive::an_ended_month_goes_as_a_whole_and_comes_back,
     rebuild::everything_derived_is_mended,

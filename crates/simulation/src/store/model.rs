@@ -54,6 +54,8 @@ pub struct StoredRun {
     pub owner: Option<String>,
     /// The end of the lease, by the store's clock.
     pub lease_until: Option<Timestamp>,
+    /// True when its user deleted it.
+    pub deleted: bool,
     /// The log: each event with the epoch that it was written in.
     pub log: Vec<(u64, Event)>,
     /// Its row.
@@ -294,6 +296,7 @@ impl Model {
             epoch: 0,
             owner: None,
             lease_until: None,
+            deleted: false,
             log: Vec::new(),
             row: RunRow {
                 status: RunStatus::Queued,
@@ -301,6 +304,8 @@ impl Model {
                 error: None,
                 node_count: 0,
                 usage: Usage::default(),
+                started_at: None,
+                ended_at: None,
             },
             nodes: BTreeMap::new(),
             plans: BTreeMap::new(),
@@ -317,6 +322,9 @@ impl Model {
     /// [`Runs::run`](tree_agent_store::Runs::run).
     pub fn summary(&self, id: RunId) -> Result<RunSummary, StoreError> {
         let run = self.stored(id)?;
+        if run.deleted {
+            return Err(StoreError::not_found("run", id));
+        }
         Ok(RunSummary {
             run_id: id,
             spec: run.spec.clone(),
@@ -329,9 +337,24 @@ impl Model {
             error: run.row.error.clone(),
             created_at: run.created_at,
             updated_at: run.updated_at,
-            started_at: None,
-            ended_at: None,
+            started_at: run.row.started_at,
+            ended_at: run.row.ended_at,
         })
+    }
+
+    /// [`RunLists::delete_run`](tree_agent_store::RunLists::delete_run).
+    pub fn delete_run(&mut self, id: RunId) -> Result<bool, StoreError> {
+        let run = self.runs.get_mut(&id).ok_or_else(|| StoreError::not_found("run", id))?;
+        run.deleted |= run.row.status.is_final();
+        Ok(run.deleted)
+    }
+
+    /// A document, unless its run was deleted.
+    pub(crate) fn document(&self, id: DocumentId) -> Result<&Document, StoreError> {
+        let shown = |document: &&Document| {
+            !document.run_id.and_then(|run| self.runs.get(&run)).is_some_and(|run| run.deleted)
+        };
+        self.documents.get(&id).filter(shown).ok_or_else(|| StoreError::not_found("document", id))
     }
 
     /// [`Runs::send_command`](tree_agent_store::Runs::send_command).

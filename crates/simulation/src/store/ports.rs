@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tree_agent_contract::document::{Document, DocumentSummary, SearchResults};
-use tree_agent_contract::{DocumentId, Event, ProjectId, RunId, RunSummary};
+use tree_agent_contract::{DocumentId, Event, NodeId, ProjectId, RunId, RunSummary, Timestamp};
 use tree_agent_store::*;
 
 use super::{Model, SimStore, StoredRun};
@@ -143,8 +143,14 @@ impl Runs for SimStore {
         self.call("run", &[], move |model, _| model.summary(run)).await
     }
 
-    async fn list_runs(&self, _: RunQuery) -> Result<Page<RunSummary>, StoreError> {
-        Err(absent("lists"))
+    async fn node_parents(&self, run: RunId) -> Result<Vec<(NodeId, Option<NodeId>)>, StoreError> {
+        self.call("node_parents", &[], move |model, _| {
+            let nodes = model.runs.get(&run).into_iter().flat_map(|run| run.nodes.values());
+            let mut nodes: Vec<_> = nodes.collect();
+            nodes.sort_by_key(|node| (node.depth, node.id));
+            Ok(nodes.iter().map(|node| (node.id, node.parent_node_id)).collect())
+        })
+        .await
     }
 
     async fn send_command(&self, run: RunId, command: Command) -> Result<i64, StoreError> {
@@ -158,18 +164,46 @@ impl Runs for SimStore {
 }
 
 #[async_trait]
+impl RunLists for SimStore {
+    async fn list_runs(&self, _: RunQuery) -> Result<Page<RunSummary>, StoreError> {
+        Err(absent("lists"))
+    }
+
+    async fn delete_run(&self, run: RunId) -> Result<bool, StoreError> {
+        self.call("delete_run", &[], move |model, _| model.delete_run(run)).await
+    }
+
+    async fn last_list_change(&self) -> Result<Timestamp, StoreError> {
+        Err(absent("lists"))
+    }
+
+    async fn list_changes(
+        &self,
+        _: (Timestamp, RunId),
+        _: usize,
+    ) -> Result<Vec<(Timestamp, RunId)>, StoreError> {
+        Err(absent("lists"))
+    }
+
+    async fn live_heads(&self) -> Result<Vec<(RunId, u64)>, StoreError> {
+        Err(absent("lists"))
+    }
+
+    async fn listed_runs(&self, _: &[RunId]) -> Result<Vec<ListedRun>, StoreError> {
+        Err(absent("lists"))
+    }
+}
+
+#[async_trait]
 impl Documents for SimStore {
     async fn document(&self, id: DocumentId) -> Result<Document, StoreError> {
-        self.call("document", &[], move |model, _| {
-            model.documents.get(&id).cloned().ok_or_else(|| StoreError::not_found("document", id))
-        })
-        .await
+        self.call("document", &[], move |model, _| model.document(id).cloned()).await
     }
 
     /// The bytes from `from` on, counted from the first byte that the document ever had.
     async fn document_tail(&self, id: DocumentId, from: u64) -> Result<DocumentTail, StoreError> {
         self.call("document_tail", &[], move |model, _| {
-            let document = model.documents.get(&id).ok_or_else(|| StoreError::not_found("document", id))?;
+            let document = model.document(id)?;
             let lost = model.lost.get(&id).copied().unwrap_or_default();
             let (start, end) = (from.max(lost), lost + document.body.len() as u64);
             let bytes = document.body.as_bytes()[(start.min(end) - lost) as usize..].to_vec();

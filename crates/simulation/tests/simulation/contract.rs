@@ -31,6 +31,8 @@ contract! {
     runs::concurrent_creations_with_one_request_id_make_one_run,
     runs::an_unknown_run_is_not_found,
     runs::commands_wait_until_their_events_are_written,
+    runs::nodes_are_listed_with_their_parents,
+    run_lists::a_deleted_run_is_hidden_with_its_documents,
     documents::documents_of_appends_grow_and_keep_their_end,
     documents::the_tail_of_a_document_begins_where_it_is_asked_for,
 }

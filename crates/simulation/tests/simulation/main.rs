@@ -14,6 +14,9 @@ mod log;
 #[path = "../../../store/tests/contract/make.rs"]
 mod make;
 #[allow(dead_code)]
+#[path = "../../../store/tests/contract/run_lists.rs"]
+mod run_lists;
+#[allow(dead_code)]
 #[path = "../../../store/tests/contract/runs.rs"]
 mod runs;
 

@@ -26,7 +26,7 @@ impl Archives for EmbeddedStore {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.query(move |db| {
             let sql = "SELECT id FROM tree_agent_runs WHERE status IN ('completed', 'failed', 'cancelled') \
-                       AND archived_at IS NULL AND updated_at < ?1 AND (?2 IS NULL OR id > ?2) ORDER BY id LIMIT ?3";
+                       AND (archived_at IS NULL OR deleted_at IS NOT NULL) AND updated_at < ?1 AND (?2 IS NULL OR id > ?2) ORDER BY id LIMIT ?3";
             let mut statement = db.prepare_cached(sql).map_err(map_error)?;
             let params = params![before.micros(), after.map(|run| run.0), limit];
             let ids = statement.query_map(params, |row| Ok(RunId(row.get(0)?)));
@@ -65,10 +65,19 @@ impl Archives for EmbeddedStore {
         let sha256 = sha256.to_owned();
         self.write(move |tx| {
             let found = record(tx, run)?.ok_or_else(|| StoreError::not_found("run", run))?;
-            if found.head_seq != head_seq || !found.status.is_final() || found.archive_sha256.is_some() {
+            let deleted = found.deleted_at.is_some();
+            let archived = found.archive_sha256.is_some();
+            if found.head_seq != head_seq || !found.status.is_final() || archived && !deleted {
                 return Ok(false);
             }
             remove(tx, run)?;
+            if deleted {
+                for table in ["tree_agent_commands", "tree_agent_sessions"] {
+                    execute(tx, &format!("DELETE FROM {table} WHERE run_id = ?1"), &[&run.0])?;
+                }
+                execute(tx, "DELETE FROM tree_agent_runs WHERE id = ?1", &[&run.0])?;
+                return Ok(true);
+            }
             execute(
                 tx,
                 "UPDATE tree_agent_runs SET archived_at = ?2, archive_sha256 = ?3 WHERE id = ?1",
@@ -111,7 +120,7 @@ impl Archives for EmbeddedStore {
 fn record(db: &Connection, run: RunId) -> Result<Option<RunRecord>, StoreError> {
     let row = db
         .query_row(
-            "SELECT request_id, epoch, head_seq, status, archive_sha256 FROM tree_agent_runs WHERE id = ?1",
+            "SELECT request_id, epoch, head_seq, status, archive_sha256, deleted_at FROM tree_agent_runs WHERE id = ?1",
             [run.0],
             |row| {
                 Ok((
@@ -120,12 +129,15 @@ fn record(db: &Connection, run: RunId) -> Result<Option<RunRecord>, StoreError> 
                     row.get::<_, i64>(2)?,
                     row.get::<_, String>(3)?,
                     row.get(4)?,
+                    row.get::<_, Option<i64>>(5)?,
                 ))
             },
         )
         .optional()
         .map_err(map_error)?;
-    let Some((request_id, epoch, head_seq, status, archive_sha256)) = row else { return Ok(None) };
+    let Some((request_id, epoch, head_seq, status, archive_sha256, deleted_at)) = row else {
+        return Ok(None);
+    };
     Ok(Some(RunRecord {
         run_id: run,
         request_id,
@@ -135,6 +147,7 @@ fn record(db: &Connection, run: RunId) -> Result<Option<RunRecord>, StoreError> 
             .parse::<RunStatus>()
             .map_err(|e| StoreError::broken(format!("the status of run {run} cannot be read"), e))?,
         archive_sha256,
+        deleted_at: deleted_at.map(Timestamp),
     }))
 }
 
@@ -218,8 +231,15 @@ fn restore(
     execute(
         tx,
         "UPDATE tree_agent_runs SET head_seq = ?2, epoch = ?3, archived_at = NULL, archive_sha256 = NULL, \
-         lease_owner = NULL, lease_expires_at = NULL WHERE id = ?1",
-        params![run.0, record.head_seq as i64, record.epoch as i64],
+         lease_owner = NULL, lease_expires_at = NULL, deleted_at = COALESCE(deleted_at, ?4), changed_at = ?5 \
+         WHERE id = ?1",
+        params![
+            run.0,
+            record.head_seq as i64,
+            record.epoch as i64,
+            record.deleted_at.map(|at| at.micros()),
+            now().micros()
+        ],
     )?;
     for event in events {
         execute(

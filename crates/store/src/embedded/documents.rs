@@ -21,11 +21,17 @@ use crate::text::{clean, query_words, snippet};
 const SUMMARY: &str =
     "d.id, d.type_key, d.project_id, d.run_id, d.path, d.title, octet_length(d.body), d.props, d.updated_at";
 
+/// Documents of deleted runs are hidden with them.
+const SHOWN: &str =
+    "NOT EXISTS (SELECT 1 FROM tree_agent_runs r WHERE r.id = d.run_id AND r.deleted_at IS NOT NULL)";
+
 #[async_trait]
 impl Documents for EmbeddedStore {
     async fn document(&self, id: DocumentId) -> Result<Document, StoreError> {
         self.query(move |db| {
-            let sql = format!("SELECT {SUMMARY}, d.body, d.created_at FROM onto_documents d WHERE d.id = ?1");
+            let sql = format!(
+                "SELECT {SUMMARY}, d.body, d.created_at FROM onto_documents d WHERE d.id = ?1 AND {SHOWN}"
+            );
             let row = db
                 .query_row(&sql, [id.0], |row| {
                     Ok((summary(row), row.get::<_, String>(9)?, Timestamp(row.get(10)?)))
@@ -55,11 +61,11 @@ impl Documents for EmbeddedStore {
         let wanted = i64::try_from(from).unwrap_or(i64::MAX).min(i64::MAX / 2);
         self.query(move |db| {
             let row = db
-                .prepare_cached(
-                    // substr of an empty blob is NULL.
+                // substr of an empty blob is NULL.
+                .prepare_cached(&format!(
                     "SELECT max(dropped_bytes, ?2), dropped_bytes + octet_length(body), \
-                     coalesce(substr(CAST(body AS BLOB), max(?2 - dropped_bytes, 0) + 1), x'') FROM onto_documents WHERE id = ?1",
-                )
+                     coalesce(substr(CAST(body AS BLOB), max(?2 - dropped_bytes, 0) + 1), x'') FROM onto_documents d WHERE id = ?1 AND {SHOWN}"
+                ))
                 .and_then(|mut statement| {
                     let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get(2)?));
                     statement.query_row(params![id.0, wanted], read).optional()
@@ -73,6 +79,7 @@ impl Documents for EmbeddedStore {
 
     async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError> {
         let mut filter = Filter::default();
+        filter.conditions.push(SHOWN.into());
         filter.projects(&query.project_ids);
         if !query.kinds.is_empty() {
             filter.any_of("d.type_key", query.kinds.iter().map(|kind| Value::Text(kind.as_str().into())));

@@ -12,6 +12,7 @@ mod migrate;
 mod operations;
 mod projection;
 mod projects;
+mod run_lists;
 mod runs;
 
 use std::fs::{File, OpenOptions, TryLockError};

@@ -13,12 +13,18 @@ use crate::batch::context_metrics;
 use crate::cells::{Kind, Row, TABLES, Table};
 use crate::error::StoreError;
 use crate::ports::{Operations, Stored, StoredEvent, WholeProjection};
+use crate::schema::Dialect;
 use crate::text::{clean, fold, json_text};
 
 #[async_trait]
 impl Operations for EmbeddedStore {
     async fn ping(&self) -> Result<(), StoreError> {
         self.query(|db| db.query_row("SELECT 1", [], |_| Ok(())).map_err(map_error)).await
+    }
+
+    fn schema_version(&self) -> u32 {
+        // A store is opened only with the version that this program needs.
+        Dialect::Embedded.version().unsigned_abs()
     }
 
     async fn run_ids(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
@@ -161,8 +167,8 @@ pub(super) fn replace_origin(
     execute(
         tx,
         "UPDATE tree_agent_runs SET user_id = ?2, objective = ?3, objective_folded = ?4, spec = ?5, strategy = ?6, \
-         scope = ?7, project_ids = ?8, metrics = ?9, root_node_id = ?10, created_at = ?11, updated_at = ?12 \
-         WHERE id = ?1",
+         scope = ?7, project_ids = ?8, metrics = ?9, root_node_id = ?10, created_at = ?11, updated_at = ?12, \
+         labels = ?13 WHERE id = ?1",
         params![
             run.0,
             clean(&spec.user_id),
@@ -176,6 +182,7 @@ pub(super) fn replace_origin(
             whole.root_node_id.0,
             whole.created_at.micros(),
             whole.updated_at.micros(),
+            json_text(&spec.labels)?,
         ],
     )
     .map(drop)

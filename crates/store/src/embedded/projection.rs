@@ -4,6 +4,7 @@ use rusqlite::{Connection, params};
 use tree_agent_contract::RunId;
 
 use super::append::execute;
+use super::connection::now;
 use crate::error::StoreError;
 use crate::ports::Projection;
 use crate::text::{clean, json_text};
@@ -12,14 +13,18 @@ pub(super) fn write(db: &Connection, run: RunId, projection: &Projection) -> Res
     if let Some(row) = &projection.run {
         execute(
             db,
-            "UPDATE tree_agent_runs SET status = ?2, partial = ?3, error = ?4, node_count = ?5, usage = ?6 WHERE id = ?1",
+            "UPDATE tree_agent_runs SET changed_at = CASE WHEN status <> ?2 THEN ?9 ELSE changed_at END, status = ?2, \
+             partial = ?3, error = ?4, node_count = ?5, usage = ?6, started_at = ?7, ended_at = ?8 WHERE id = ?1",
             params![
                 run.0,
                 row.status.as_str(),
                 row.partial,
                 row.error.as_deref().map(clean),
                 row.node_count as i64,
-                json_text(&row.usage)?
+                json_text(&row.usage)?,
+                row.started_at.map(|at| at.micros()),
+                row.ended_at.map(|at| at.micros()),
+                now().micros(),
             ],
         )?;
     }

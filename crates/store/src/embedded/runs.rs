@@ -1,21 +1,21 @@
 //! Runs and their inbox in SQLite.
 
 use async_trait::async_trait;
-use rusqlite::types::Value;
-use rusqlite::{OptionalExtension, Row, Transaction, params, params_from_iter};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 use tree_agent_contract::{NodeId, RunId, RunSpec, RunStatus, RunSummary, Timestamp};
+use uuid::Uuid;
 
 use super::EmbeddedStore;
 use super::append::{self, execute};
 use super::connection::{map_error, now};
-use crate::LIVE;
 use crate::batch::{FirstAppend, context_metrics};
 use crate::error::StoreError;
-use crate::ports::{Command, Created, NewRun, Page, PendingCommand, RunQuery, Runs};
+use crate::ports::{Command, Created, NewRun, PendingCommand, Runs};
 use crate::text::{clean, fold, json_text};
 
-const SUMMARY: &str = "SELECT id, spec, status, partial, root_node_id, head_seq, node_count, error, created_at, \
-                       updated_at, usage FROM tree_agent_runs";
+/// The columns that [`summary`] reads, in its order.
+pub(super) const SUMMARY: &str = "id, spec, status, partial, root_node_id, head_seq, node_count, error, created_at, \
+                                  updated_at, usage, started_at, ended_at";
 
 #[async_trait]
 impl Runs for EmbeddedStore {
@@ -59,7 +59,8 @@ impl Runs for EmbeddedStore {
 
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
         self.query(move |db| {
-            db.query_row(&format!("{SUMMARY} WHERE id = ?1"), [run.0], |row| Ok(summary(row)))
+            let sql = format!("SELECT {SUMMARY} FROM tree_agent_runs WHERE id = ?1 AND deleted_at IS NULL");
+            db.query_row(&sql, [run.0], |row| Ok(summary(row)))
                 .optional()
                 .map_err(map_error)?
                 .ok_or_else(|| StoreError::not_found("run", run))?
@@ -67,48 +68,14 @@ impl Runs for EmbeddedStore {
         .await
     }
 
-    async fn list_runs(&self, query: RunQuery) -> Result<Page<RunSummary>, StoreError> {
-        let mut conditions = vec!["true".to_owned()];
-        let mut params = vec![Value::Integer(query.limit as i64 + 1)];
-        let mut param = |value: Value| {
-            params.push(value);
-            format!("?{}", params.len())
-        };
-        if !query.statuses.is_empty() {
-            let names: Vec<_> =
-                query.statuses.iter().map(|status| param(Value::Text(status.as_str().into()))).collect();
-            conditions.push(format!("status IN ({})", names.join(", ")));
-        }
-        if query.only_live() {
-            conditions.push(LIVE.into());
-        }
-        if let Some(project) = query.project_id {
-            let id = param(Value::Text(project.to_string()));
-            conditions.push(format!("EXISTS (SELECT 1 FROM json_each(project_ids) p WHERE p.value = {id})"));
-        }
-        if !query.objective_contains.is_empty() {
-            let text = param(Value::Text(fold(&query.objective_contains)));
-            conditions.push(format!("instr(objective_folded, {text}) > 0"));
-        }
-        if let Some((at, id)) = query.before {
-            let at = param(Value::Integer(at.micros()));
-            let id = param(Value::Blob(id.as_bytes().to_vec()));
-            conditions.push(format!("(created_at, id) < ({at}, {id})"));
-        }
-        let sql = format!(
-            "{SUMMARY} WHERE {} ORDER BY created_at DESC, id DESC LIMIT ?1",
-            conditions.join(" AND ")
-        );
+    async fn node_parents(&self, run: RunId) -> Result<Vec<(NodeId, Option<NodeId>)>, StoreError> {
         self.query(move |db| {
-            let mut statement = db.prepare_cached(&sql).map_err(map_error)?;
-            let mut rows = statement.query(params_from_iter(params)).map_err(map_error)?;
-            let mut items = Vec::new();
-            while let Some(row) = rows.next().map_err(map_error)? {
-                items.push(summary(row)?);
-            }
-            let more = items.len() > query.limit;
-            items.truncate(query.limit);
-            Ok(Page { items, more })
+            let sql = "SELECT id, parent_node_id FROM tree_agent_nodes WHERE run_id = ?1 ORDER BY depth, id";
+            let mut statement = db.prepare_cached(sql).map_err(map_error)?;
+            let nodes = statement.query_map([run.0], |row| {
+                Ok((NodeId(row.get(0)?), row.get::<_, Option<Uuid>>(1)?.map(NodeId)))
+            });
+            nodes.and_then(Iterator::collect).map_err(map_error)
         })
         .await
     }
@@ -164,8 +131,8 @@ fn insert(
     execute(
         tx,
         "INSERT INTO tree_agent_runs (id, user_id, request_id, objective, objective_folded, spec, strategy, scope, \
-             project_ids, metrics, root_node_id, created_at, updated_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12)",
+             project_ids, metrics, root_node_id, created_at, updated_at, labels, changed_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13, ?14)",
         params![
             first.append.run_id.0,
             clean(&spec.user_id),
@@ -179,6 +146,8 @@ fn insert(
             json_text(&context_metrics(spec, first.created_at))?,
             first.root.0,
             first.created_at.micros(),
+            json_text(&spec.labels)?,
+            now().micros(),
         ],
     )?;
     append::write(tx, &first.append).map(drop)
@@ -189,7 +158,7 @@ fn parse_spec(run: RunId, json: &str) -> Result<RunSpec, StoreError> {
         .map_err(|e| StoreError::broken(format!("the spec of run {run} cannot be read"), e))
 }
 
-fn summary(row: &Row<'_>) -> Result<RunSummary, StoreError> {
+pub(super) fn summary(row: &Row<'_>) -> Result<RunSummary, StoreError> {
     let run_id = RunId(row.get(0).map_err(map_error)?);
     let spec: String = row.get(1).map_err(map_error)?;
     let status: String = row.get(2).map_err(map_error)?;
@@ -207,8 +176,8 @@ fn summary(row: &Row<'_>) -> Result<RunSummary, StoreError> {
         error: row.get(7).map_err(map_error)?,
         created_at: Timestamp(row.get(8).map_err(map_error)?),
         updated_at: Timestamp(row.get(9).map_err(map_error)?),
-        started_at: None,
-        ended_at: None,
+        started_at: row.get::<_, Option<i64>>(11).map_err(map_error)?.map(Timestamp),
+        ended_at: row.get::<_, Option<i64>>(12).map_err(map_error)?.map(Timestamp),
         usage: serde_json::from_str(&usage)
             .map_err(|e| StoreError::broken(format!("the usage of run {run_id} cannot be read"), e))?,
     })

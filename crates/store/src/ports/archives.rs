@@ -12,8 +12,8 @@ use crate::error::StoreError;
 /// matter.
 #[async_trait]
 pub trait Archives: Store {
-    /// Ended runs whose last event is older than `before` and that are not archived, by id after `after`, at most
-    /// `limit`.
+    /// Ended runs whose last event is older than `before` and that are not archived, or deleted, by id after `after`,
+    /// at most `limit`.
     async fn ended_runs(
         &self,
         before: Timestamp,
@@ -35,6 +35,8 @@ pub trait Archives: Store {
     /// Removes everything of an ended run but its row, which says from here on that it is archived, in one
     /// transaction. False, and nothing changes, when the run has not ended, is archived, or its head is not
     /// `head_seq`. The space of its events may be freed later, by [`tidy`](Self::tidy).
+    ///
+    /// Of a deleted run, archived or not, the row is removed too: the store then knows nothing of it.
     async fn prune_run(&self, run: RunId, head_seq: u64, sha256: &str) -> Result<bool, StoreError>;
 
     /// Brings a run back as it was, in one transaction. False, and nothing changes, when the run is there and not
@@ -75,6 +77,8 @@ pub struct RunRecord {
     pub status: RunStatus,
     /// The checksum of its archive: the one that it was pruned for, or the one that it is restored from.
     pub archive_sha256: Option<String>,
+    /// When it was deleted.
+    pub deleted_at: Option<Timestamp>,
 }
 
 /// A document that a run wrote.

@@ -14,6 +14,11 @@ pub trait Operations: Send + Sync {
     /// A cheap round trip to the store; an error when it cannot serve now.
     async fn ping(&self) -> Result<(), StoreError>;
 
+    /// The version of the schema that this store has; 0 for one without a schema.
+    fn schema_version(&self) -> u32 {
+        0
+    }
+
     /// How many connections there are by what they do, for a store that has some: those that are `idle`, `in_use` and
     /// may be there at the most (`max`), and the calls that wait for one (`waiting`).
     fn connections(&self) -> Vec<(&'static str, usize)> {

@@ -109,11 +109,14 @@ impl Builder {
         let mut types = vec!["uuid", "int8", "int8", "int8", "timestamptz"];
         let (mut names, mut set) = ("id, epoch, expected, head, at", "");
         if run_rows {
-            types.extend(["text", "bool", "text", "int8", "jsonb"]);
-            names = "id, epoch, expected, head, at, status, partial, error, node_count, usage";
+            types.extend(["text", "bool", "text", "int8", "jsonb", "timestamptz", "timestamptz"]);
+            names = "id, epoch, expected, head, at, status, partial, error, node_count, usage, started_at, ended_at";
             set = ", status = COALESCE(i.status, r.status), partial = COALESCE(i.partial, r.partial), \
                    error = CASE WHEN i.status IS NULL THEN r.error ELSE i.error END, \
-                   node_count = COALESCE(i.node_count, r.node_count), usage = COALESCE(i.usage, r.usage)";
+                   node_count = COALESCE(i.node_count, r.node_count), usage = COALESCE(i.usage, r.usage), \
+                   started_at = CASE WHEN i.status IS NULL THEN r.started_at ELSE i.started_at END, \
+                   ended_at = CASE WHEN i.status IS NULL THEN r.ended_at ELSE i.ended_at END, \
+                   changed_at = CASE WHEN i.status <> r.status THEN clock_timestamp() ELSE r.changed_at END";
         }
         let rows = self.unnest(&types);
         self.sql.push_str(&format!(

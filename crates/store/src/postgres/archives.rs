@@ -32,7 +32,7 @@ impl Archives for PostgresStore {
         let rows = connection
             .query(
                 "SELECT id FROM tree_agent_runs WHERE status IN ('completed', 'failed', 'cancelled') \
-                 AND archived_at IS NULL AND updated_at < $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3",
+                 AND (archived_at IS NULL OR deleted_at IS NOT NULL) AND updated_at < $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3",
                 &[&Time(before), &after, &i64::try_from(limit).unwrap_or(i64::MAX)],
             )
             .await?;
@@ -138,7 +138,7 @@ async fn record(
     lock: &str,
 ) -> Result<Option<RunRecord>, StoreError> {
     let sql = format!(
-        "SELECT request_id, epoch, head_seq, status, archive_sha256 FROM tree_agent_runs WHERE id = $1{lock}"
+        "SELECT request_id, epoch, head_seq, status, archive_sha256, deleted_at FROM tree_agent_runs WHERE id = $1{lock}"
     );
     let Some(row) = connection.query_opt(&sql, &[&run.0]).await? else { return Ok(None) };
     let status = row.get::<_, &str>(3).parse::<RunStatus>();
@@ -150,6 +150,7 @@ async fn record(
         status: status
             .map_err(|e| StoreError::broken(format!("the status of run {run} cannot be read"), e))?,
         archive_sha256: row.get(4),
+        deleted_at: row.get::<_, Option<Time>>(5).map(|at| at.0),
     }))
 }
 
@@ -181,11 +182,20 @@ async fn prune(
 ) -> Result<bool, StoreError> {
     let found = record(connection, run, " FOR UPDATE").await?;
     let found = found.ok_or_else(|| StoreError::not_found("run", run))?;
-    if found.head_seq != head_seq || !found.status.is_final() || found.archive_sha256.is_some() {
+    let deleted = found.deleted_at.is_some();
+    let archived = found.archive_sha256.is_some();
+    if found.head_seq != head_seq || !found.status.is_final() || archived && !deleted {
         return Ok(false);
     }
     for table in ["tree_agent_nodes", "tree_agent_plans", "tree_agent_artifacts", "onto_documents"] {
         connection.query(&format!("DELETE FROM {table} WHERE run_id = $1"), &[&run.0]).await?;
+    }
+    if deleted {
+        for table in ["tree_agent_events", "tree_agent_commands", "tree_agent_sessions"] {
+            connection.query(&format!("DELETE FROM {table} WHERE run_id = $1"), &[&run.0]).await?;
+        }
+        connection.query("DELETE FROM tree_agent_runs WHERE id = $1", &[&run.0]).await?;
+        return Ok(true);
     }
     // Its events are removed when the partition is tidied, if possible together with the others of its month.
     connection
@@ -256,8 +266,9 @@ async fn restore(
     connection
         .query(
             "UPDATE tree_agent_runs SET head_seq = $2, epoch = $3, archived_at = NULL, archive_sha256 = NULL, \
-             lease_owner = NULL, lease_expires_at = NULL WHERE id = $1",
-            &[&run.0, &(record.head_seq as i64), &(record.epoch as i64)],
+             lease_owner = NULL, lease_expires_at = NULL, deleted_at = COALESCE(deleted_at, $4), \
+             changed_at = clock_timestamp() WHERE id = $1",
+            &[&run.0, &(record.head_seq as i64), &(record.epoch as i64), &record.deleted_at.map(Time)],
         )
         .await?;
     replace_origin(connection, run, whole).await?;

@@ -53,7 +53,7 @@ columns! {
 
     RunRows<'a> {
         status: Option<&'static str>, partial: Option<bool>, error: Option<Cow<'a, str>>, node_count: Option<i64>,
-        usage: Option<JsonText>,
+        usage: Option<JsonText>, started: Option<Time>, ended: Option<Time>,
     }
 
     Events {
@@ -202,6 +202,8 @@ impl<'a> Columns<'a> {
         self.runs.error.push(row.and_then(|r| r.error.as_deref()).map(clean));
         self.runs.node_count.push(row.map(|r| r.node_count as i64));
         self.runs.usage.push(row.map(|r| json(&r.usage)).transpose()?);
+        self.runs.started.push(row.and_then(|r| r.started_at).map(Time));
+        self.runs.ended.push(row.and_then(|r| r.ended_at).map(Time));
         for node in last_of_each(&projection.nodes, |n| n.id) {
             let columns = &mut self.nodes;
             columns.run.push(run.0);

@@ -19,11 +19,17 @@ use crate::text::{clean, query_words, snippet};
 const SUMMARY: &str = "d.id, d.type_key, d.project_id, d.run_id, d.path, d.title, octet_length(d.body)::int8, \
                        d.props, d.updated_at";
 
+/// Documents of deleted runs are hidden with them.
+const SHOWN: &str =
+    "NOT EXISTS (SELECT FROM tree_agent_runs r WHERE r.id = d.run_id AND r.deleted_at IS NOT NULL)";
+
 #[async_trait]
 impl Documents for PostgresStore {
     async fn document(&self, id: DocumentId) -> Result<Document, StoreError> {
         let mut connection = self.connection().await?;
-        let sql = format!("SELECT {SUMMARY}, d.body, d.created_at FROM onto_documents d WHERE d.id = $1");
+        let sql = format!(
+            "SELECT {SUMMARY}, d.body, d.created_at FROM onto_documents d WHERE d.id = $1 AND {SHOWN}"
+        );
         let row = connection.query_opt(&sql, &[&id.0]).await?;
         let row = row.ok_or_else(|| StoreError::not_found("document", id))?;
         let head = summary(&row)?;
@@ -46,10 +52,12 @@ impl Documents for PostgresStore {
         let mut connection = self.connection().await?;
         let row = connection
             .query_opt(
-                "SELECT greatest(dropped_bytes, $2), dropped_bytes + octet_length(body), \
+                &format!(
+                    "SELECT greatest(dropped_bytes, $2), dropped_bytes + octet_length(body), \
                  CASE WHEN $2 >= dropped_bytes + octet_length(body) THEN ''::bytea \
                  ELSE substring(convert_to(body, 'UTF8') FROM greatest($2 - dropped_bytes, 0)::int4 + 1) END \
-                 FROM onto_documents WHERE id = $1",
+                 FROM onto_documents d WHERE id = $1 AND {SHOWN}"
+                ),
                 &[&id.0, &wanted],
             )
             .await?;
@@ -66,7 +74,7 @@ impl Documents for PostgresStore {
         let after = query.after.as_ref().map(|(path, id)| (clean(path), id.0));
         let limit = query.limit as i64 + 1;
         let mut params: Vec<&(dyn ToSql + Sync)> = vec![&limit];
-        let mut conditions = vec!["true".to_owned()];
+        let mut conditions = vec![SHOWN.to_owned()];
         if !projects.is_empty() {
             params.push(&projects);
             conditions.push(format!("d.project_id = ANY (${})", params.len()));

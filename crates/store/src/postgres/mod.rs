@@ -13,6 +13,7 @@ mod leases;
 mod migrate;
 mod operations;
 mod projects;
+mod run_lists;
 mod runs;
 mod types;
 

@@ -14,6 +14,7 @@ use crate::batch::context_metrics;
 use crate::cells::{Kind, Row, TABLES, Table};
 use crate::error::StoreError;
 use crate::ports::{Operations, Stored, StoredEvent, WholeProjection};
+use crate::schema::Dialect;
 use crate::text::clean;
 
 #[async_trait]
@@ -24,6 +25,11 @@ impl Operations for PostgresStore {
 
     fn connections(&self) -> Vec<(&'static str, usize)> {
         self.connections.levels()
+    }
+
+    fn schema_version(&self) -> u32 {
+        // A store is opened only with the version that this program needs.
+        Dialect::Postgres.version().unsigned_abs()
     }
 
     async fn run_ids(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
@@ -183,7 +189,7 @@ pub(super) async fn replace_origin(
     connection
         .query(
             "UPDATE tree_agent_runs SET user_id = $2, objective = $3, spec = $4, strategy = $5, scope = $6, \
-             project_ids = $7, metrics = $8, root_node_id = $9, created_at = $10 WHERE id = $1",
+             project_ids = $7, metrics = $8, root_node_id = $9, created_at = $10, labels = $11 WHERE id = $1",
             &[
                 &run.0,
                 &clean(&spec.user_id),
@@ -195,6 +201,7 @@ pub(super) async fn replace_origin(
                 &json(&context_metrics(spec, whole.created_at))?,
                 &whole.root_node_id.0,
                 &Time(whole.created_at),
+                &json(&spec.labels)?,
             ],
         )
         .await

@@ -2,7 +2,6 @@
 
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row;
-use deadpool_postgres::tokio_postgres::types::ToSql;
 use tree_agent_contract::{NodeId, RunId, RunSpec, RunStatus, RunSummary};
 use uuid::Uuid;
 
@@ -11,14 +10,14 @@ use super::append::write;
 use super::columns::json;
 use super::connection::Connection;
 use super::types::{Json, JsonText, Time};
-use crate::LIVE;
 use crate::batch::{FirstAppend, context_metrics};
 use crate::error::StoreError;
-use crate::ports::{Command, Created, NewRun, Page, PendingCommand, RunQuery, Runs};
+use crate::ports::{Command, Created, NewRun, PendingCommand, Runs};
 use crate::text::clean;
 
-const SUMMARY: &str = "SELECT id, spec, status, partial, root_node_id, head_seq, node_count, error, created_at, \
-                       updated_at, usage FROM tree_agent_runs";
+/// The columns that [`summary`] reads, in its order.
+pub(super) const SUMMARY: &str = "id, spec, status, partial, root_node_id, head_seq, node_count, error, created_at, \
+                                  updated_at, usage, started_at, ended_at";
 
 #[async_trait]
 impl Runs for PostgresStore {
@@ -59,49 +58,19 @@ impl Runs for PostgresStore {
 
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
         let mut connection = self.connection().await?;
-        let row = connection.query_opt(&format!("{SUMMARY} WHERE id = $1"), &[&run.0]).await?;
+        let row = connection
+            .query_opt(
+                &format!("SELECT {SUMMARY} FROM tree_agent_runs WHERE id = $1 AND deleted_at IS NULL"),
+                &[&run.0],
+            )
+            .await?;
         summary(&row.ok_or_else(|| StoreError::not_found("run", run))?)
     }
 
-    async fn list_runs(&self, query: RunQuery) -> Result<Page<RunSummary>, StoreError> {
-        let statuses: Vec<&str> = query.statuses.iter().map(|s| s.as_str()).collect();
-        let project = query.project_id.map(|id| vec![id.0]);
-        let text = clean(&query.objective_contains);
-        let before = query.before.map(|(at, id)| (Time(at), id.0));
-        let limit = query.limit as i64 + 1;
-        let mut params: Vec<&(dyn ToSql + Sync)> = vec![&limit];
-        let mut conditions = Vec::new();
-        if !statuses.is_empty() {
-            params.push(&statuses);
-            conditions.push(format!("status = ANY (${})", params.len()));
-        }
-        if query.only_live() {
-            conditions.push(LIVE.into());
-        }
-        if let Some(project) = &project {
-            params.push(project);
-            conditions.push(format!("project_ids @> ${}", params.len()));
-        }
-        if !text.is_empty() {
-            params.push(&text);
-            conditions.push(format!("position(lower(${}) IN lower(objective)) > 0", params.len()));
-        }
-        if let Some((at, id)) = &before {
-            params.push(at);
-            params.push(id);
-            conditions.push(format!("(created_at, id) < (${}, ${})", params.len() - 1, params.len()));
-        }
-        let filter = if conditions.is_empty() {
-            String::new()
-        } else {
-            format!(" WHERE {}", conditions.join(" AND "))
-        };
-        let sql = format!("{SUMMARY}{filter} ORDER BY created_at DESC, id DESC LIMIT $1");
-        let mut connection = self.connection().await?;
-        let rows = connection.query(&sql, &params).await?;
-        let more = rows.len() > query.limit;
-        let items = rows.iter().take(query.limit).map(summary).collect::<Result<_, _>>()?;
-        Ok(Page { items, more })
+    async fn node_parents(&self, run: RunId) -> Result<Vec<(NodeId, Option<NodeId>)>, StoreError> {
+        let sql = "SELECT id, parent_node_id FROM tree_agent_nodes WHERE run_id = $1 ORDER BY depth, id";
+        let rows = self.connection().await?.query(sql, &[&run.0]).await?;
+        Ok(rows.iter().map(|row| (NodeId(row.get(0)), row.get::<_, Option<Uuid>>(1).map(NodeId))).collect())
     }
 
     async fn send_command(&self, run: RunId, command: Command) -> Result<i64, StoreError> {
@@ -149,8 +118,8 @@ async fn insert(
     let rows = connection
         .query(
             "INSERT INTO tree_agent_runs (id, user_id, request_id, objective, spec, strategy, scope, project_ids, \
-                 metrics, root_node_id, created_at, updated_at) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11) ON CONFLICT DO NOTHING RETURNING id",
+                 metrics, root_node_id, created_at, updated_at, labels) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, $12) ON CONFLICT DO NOTHING RETURNING id",
             &[
                 &first.append.run_id.0,
                 &clean(&spec.user_id),
@@ -163,6 +132,7 @@ async fn insert(
                 &metrics,
                 &first.root.0,
                 &at,
+                &json(&spec.labels)?,
             ],
         )
         .await?;
@@ -182,7 +152,7 @@ fn parse_spec(run: RunId, json: &[u8]) -> Result<RunSpec, StoreError> {
         .map_err(|e| StoreError::broken(format!("the spec of run {run} cannot be read"), e))
 }
 
-fn summary(row: &Row) -> Result<RunSummary, StoreError> {
+pub(super) fn summary(row: &Row) -> Result<RunSummary, StoreError> {
     let run_id = RunId(row.get(0));
     let status: &str = row.get(2);
     Ok(RunSummary {
@@ -198,8 +168,8 @@ fn summary(row: &Row) -> Result<RunSummary, StoreError> {
         error: row.get(7),
         created_at: row.get::<_, Time>(8).0,
         updated_at: row.get::<_, Time>(9).0,
-        started_at: None,
-        ended_at: None,
+        started_at: row.get::<_, Option<Time>>(11).map(|at| at.0),
+        ended_at: row.get::<_, Option<Time>>(12).map(|at| at.0),
         usage: serde_json::from_slice(&row.get::<_, Json>(10).0)
             .map_err(|e| StoreError::broken(format!("the usage of run {run_id} cannot be read"), e))?,
     })

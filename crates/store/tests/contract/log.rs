@@ -212,6 +212,8 @@ pub async fn projection_rows_are_inserted_then_replaced(f: Fixture) {
                 error: Some("no".into()),
                 node_count: 8,
                 usage: used,
+                started_at: Some(T0),
+                ended_at: Some(T0.plus_millis(4)),
             }),
             nodes: vec![ended],
             plans: Vec::new(),
@@ -225,6 +227,7 @@ pub async fn projection_rows_are_inserted_then_replaced(f: Fixture) {
     let summary = f.store.run(run).await.unwrap();
     assert_eq!((summary.status, summary.partial, summary.node_count), (RunStatus::Failed, true, 8));
     assert_eq!(summary.usage, used);
+    assert_eq!((summary.started_at, summary.ended_at), (Some(T0), Some(T0.plus_millis(4))));
     assert_eq!((summary.error.as_deref(), summary.updated_at), (Some("no"), T0.plus_millis(5)));
     assert_eq!(f.rows("SELECT status, title, depth FROM tree_agent_nodes").await, ["failed|Root|0"]);
     assert_eq!(f.rows("SELECT version FROM tree_agent_plans ORDER BY version").await, ["1", "2"]);

@@ -8,6 +8,7 @@ mod leases;
 mod log;
 mod make;
 mod operations;
+mod run_lists;
 mod runs;
 mod schema;
 
@@ -48,7 +49,11 @@ contract! {
     runs::creating_writes_the_run_with_its_events,
     runs::a_request_id_makes_creation_idempotent,
     runs::concurrent_creations_with_one_request_id_make_one_run,
-    runs::lists_page_and_filter,
+    runs::nodes_are_listed_with_their_parents,
+    run_lists::lists_page_and_filter,
+    run_lists::every_filter_finds_what_it_names,
+    run_lists::a_deleted_run_is_hidden_with_its_documents,
+    run_lists::changes_of_the_list_can_be_followed,
     runs::an_unknown_run_is_not_found,
     runs::commands_wait_until_their_events_are_written,
     documents::putting_replaces_and_keeps_paths_unique,

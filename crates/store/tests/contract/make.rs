@@ -87,7 +87,15 @@ pub fn append(run: RunId, epoch: u64, head: u64, n: u64) -> RunAppend {
 }
 
 pub fn run_row(status: RunStatus) -> RunRow {
-    RunRow { status, partial: false, error: None, node_count: 1, usage: Usage::default() }
+    RunRow {
+        status,
+        partial: false,
+        error: None,
+        node_count: 1,
+        usage: Usage::default(),
+        started_at: None,
+        ended_at: None,
+    }
 }
 
 pub fn node_row(run: RunId, status: NodeStatus) -> NodeRow {

@@ -2,12 +2,13 @@
 
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::graph::Usage;
-use tree_agent_contract::limits::PAGE_MAX;
-use tree_agent_contract::{DocumentId, NodeId, ProjectId, RunContext, RunId, RunStatus, RunSummary};
-use tree_agent_store::{AppendOutcome, Command, Created, NewRun, PendingCommand, RunQuery, StoreError};
+use tree_agent_contract::{
+    DocumentId, NodeId, NodeStatus, ProjectId, RunContext, RunId, RunStatus, RunSummary,
+};
+use tree_agent_store::{AppendOutcome, Command, Created, NewRun, NodeRow, PendingCommand, StoreError};
 use uuid::Uuid;
 
-use crate::fixture::{Fixture, T0, append, new_run, run_id, run_row};
+use crate::fixture::{Fixture, T0, append, new_run, node_row, run_id};
 
 pub fn cancel() -> Command {
     Command::Cancel { reason: "enough".into() }
@@ -40,6 +41,8 @@ pub async fn creating_writes_the_run_with_its_events(f: Fixture) {
     let mut run = new_run(1);
     run.spec.context = RunContext::project(ProjectId(Uuid::from_u128(5)));
     run.spec.user_id = "ann".into();
+    run.spec.display_name = "The first".into();
+    run.spec.labels = [("env".to_owned(), "prod".to_owned())].into();
     run.documents.push(scratchpad_create(1, "begin"));
     assert_eq!(f.store.create_run(run.clone()).await.unwrap(), Created::New(run.run_id));
     let at = run.events[0].timestamp;
@@ -120,58 +123,6 @@ pub async fn concurrent_creations_with_one_request_id_make_one_run(f: Fixture) {
     assert_eq!(existing, vec![new[0]; 7]);
 }
 
-pub async fn lists_page_and_filter(f: Fixture) {
-    let project = ProjectId(Uuid::from_u128(77));
-    for n in 1..=7_u128 {
-        let mut run = new_run(n);
-        if n % 2 == 0 {
-            run.spec.context = RunContext::project(project);
-        }
-        if n == 3 {
-            run.spec.objective = "Straße und ÄRGER 100%_\\".into();
-        }
-        // Two runs of the same moment: the id decides.
-        if n == 2 {
-            run.events[0].timestamp = new_run(1).events[0].timestamp;
-        }
-        f.store.create_run(run).await.unwrap();
-    }
-    let list = async |query: RunQuery| {
-        let page = f.store.list_runs(query).await.unwrap();
-        (page.items.iter().map(|r| r.run_id.0.as_u128()).collect::<Vec<_>>(), page.more)
-    };
-    let all = RunQuery { limit: PAGE_MAX, ..RunQuery::default() };
-    assert_eq!(list(all.clone()).await, (vec![7, 6, 5, 4, 3, 2, 1], false));
-    let mut seen = Vec::new();
-    let mut before = None;
-    loop {
-        let page = f.store.list_runs(RunQuery { before, limit: 2, ..RunQuery::default() }).await.unwrap();
-        seen.extend(page.items.iter().map(|r| r.run_id.0.as_u128()));
-        before = page.items.last().map(|r| (r.created_at, r.run_id));
-        if !page.more {
-            break;
-        }
-        assert_eq!(page.items.len(), 2);
-    }
-    assert_eq!(seen, [7, 6, 5, 4, 3, 2, 1]);
-    assert!(!list(RunQuery { limit: 7, ..RunQuery::default() }).await.1);
-    assert_eq!(list(RunQuery { project_id: Some(project), ..all.clone() }).await.0, [6, 4, 2]);
-    for text in ["ärger", "STRASSE".to_lowercase().replace("ss", "ß").as_str(), "100%_\\", "UND"] {
-        assert_eq!(list(RunQuery { objective_contains: text.into(), ..all.clone() }).await.0, [3], "{text}");
-    }
-    assert_eq!(
-        list(RunQuery { objective_contains: "%".into(), project_id: Some(project), ..all.clone() }).await.0,
-        []
-    );
-    let claims = f.store.claim("a", std::time::Duration::from_secs(60), 2).await.unwrap();
-    let mut end = append(claims[0].run_id, 1, 2, 1);
-    end.projection.run = Some(run_row(RunStatus::Completed));
-    f.store.append([end].into()).await.unwrap();
-    let statuses = vec![RunStatus::Completed, RunStatus::Failed];
-    assert_eq!(list(RunQuery { statuses, ..all.clone() }).await.0, [claims[0].run_id.0.as_u128()]);
-    assert_eq!(list(RunQuery { statuses: vec![RunStatus::Queued], ..all }).await.0.len(), 6);
-}
-
 pub async fn an_unknown_run_is_not_found(f: Fixture) {
     let is_missing = |error: StoreError| matches!(error, StoreError::NotFound { what: "run", .. });
     assert!(is_missing(f.store.run(run_id(1)).await.unwrap_err()));
@@ -201,4 +152,22 @@ pub async fn commands_wait_until_their_events_are_written(f: Fixture) {
     assert_eq!(f.store.commands(&both).await.unwrap(), all[1..]);
     assert_eq!(f.store.commands(&[a.run_id]).await.unwrap(), all[2..]);
     assert_eq!(f.store.commands(&[]).await.unwrap(), []);
+}
+
+pub async fn nodes_are_listed_with_their_parents(f: Fixture) {
+    let claim = f.claimed(1, "a").await;
+    let (run, root) = (claim.run_id, NodeId::root(claim.run_id));
+    let child = |n: u128, parent, depth| NodeRow {
+        id: NodeId(Uuid::from_u128(n)),
+        parent_node_id: Some(parent),
+        depth,
+        ..node_row(run, NodeStatus::Waiting)
+    };
+    let (low, high) = (NodeId(Uuid::from_u128(1)), NodeId(Uuid::from_u128(2)));
+    let mut grown = append(run, claim.epoch, 2, 1);
+    grown.projection.nodes = vec![child(1, high, 2), child(2, root, 1)];
+    f.store.append([grown].into()).await.unwrap();
+    let expected = [(root, None), (high, Some(root)), (low, Some(high))];
+    assert_eq!(f.store.node_parents(run).await.unwrap(), expected);
+    assert_eq!(f.store.node_parents(run_id(9)).await.unwrap(), []);
 }

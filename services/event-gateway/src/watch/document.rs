@@ -85,7 +85,7 @@ impl DocumentWatcher {
     pub(crate) fn watched(self) -> Watched {
         let resume = Resume {
             position: self.position.clone(),
-            hint: |at, reason| frame::framed(&response(hint(at, reason))),
+            hint: Box::new(|at, reason| frame::framed(&response(hint(at, reason)))),
         };
         let messages = futures::stream::unfold(self, async |mut watcher| {
             let message = watcher.next().await?;

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tree_agent_contract::RunId;
-use tree_agent_fanout::{Signal, Subscription, Topic};
+use tree_agent_fanout::{Fanout, Signal, Subscription, Topic};
 use tree_agent_store::StoreError;
 
 use super::frame::{self, Frame};
@@ -184,7 +184,7 @@ async fn listen(hub: &Hub, watches: &Watches) {
         }
     }
     // The broker may be slow to answer, or absent: the log is followed meanwhile.
-    let mut confirming = Some(subscribe(hub, watches).boxed());
+    let mut confirming = Some(subscribe(&*watches.fanout, Topic::Run(hub.run)).boxed());
     let mut subscription = None;
     let mut idle_since = None;
     let mut tick = tokio::time::interval((watches.config.linger / 4).max(Duration::from_millis(10)));
@@ -205,7 +205,7 @@ async fn listen(hub: &Hub, watches: &Watches) {
             () = hub.bridge.notified() => {
                 catch_up(hub, watches).await;
                 if subscription.is_none() && confirming.is_none() {
-                    confirming = Some(subscribe(hub, watches).boxed());
+                    confirming = Some(subscribe(&*watches.fanout, Topic::Run(hub.run)).boxed());
                 }
             }
             confirmed = pending(&mut confirming) => {
@@ -228,18 +228,18 @@ async fn listen(hub: &Hub, watches: &Watches) {
     }
 }
 
-/// `None` when the run is to be followed by the log alone, through the check of heads.
-async fn subscribe(hub: &Hub, watches: &Watches) -> Option<Subscription> {
-    match tokio::time::timeout(SUBSCRIBE_TIMEOUT, watches.fanout.subscribe(Topic::Run(hub.run))).await {
+/// `None` when the topic is to be followed by the store alone.
+pub(super) async fn subscribe(fanout: &dyn Fanout, topic: Topic) -> Option<Subscription> {
+    match tokio::time::timeout(SUBSCRIBE_TIMEOUT, fanout.subscribe(topic)).await {
         Ok(Ok(subscription)) => return Some(subscription),
-        Ok(Err(error)) => tracing::debug!(run = %hub.run, "followed by the log alone: {error}"),
-        Err(_) => tracing::debug!(run = %hub.run, "followed by the log alone: the broker does not confirm"),
+        Ok(Err(error)) => tracing::debug!(?topic, "followed by the store alone: {error}"),
+        Err(_) => tracing::debug!(?topic, "followed by the store alone: the broker does not confirm"),
     }
     None
 }
 
 /// What the future gives; never ready without one.
-async fn pending<T>(future: &mut Option<BoxFuture<'_, T>>) -> T {
+pub(super) async fn pending<T>(future: &mut Option<BoxFuture<'_, T>>) -> T {
     match future {
         Some(future) => future.await,
         None => std::future::pending().await,

@@ -5,14 +5,18 @@
 //! behind the window, so a slow client holds no memory and nobody up. [`Watches`] owns the hubs and asks the
 //! store more than once a second for the heads of all watched runs, so that a deaf fan-out is noticed and bridged before an
 //! event is a second old.
+//! [`board`] follows the list of runs for all who watch it, and a [`ListWatcher`] tells one client what its filter shows.
 //! [`document`] follows one document of a run in the same way: the events say when it has grown, the store what was added.
 //! [`pace`] is what both kinds of stream have in common, [`stats`] what they count.
 //! [`service`] puts the shared bytes on the wire as they are, and [`stall`] gives up what clients never take.
 
+mod board;
 mod document;
+mod filter;
 mod frame;
 mod head;
 mod hub;
+mod list;
 mod pace;
 pub(crate) mod service;
 mod stall;
@@ -30,9 +34,12 @@ use tree_agent_fanout::Fanout;
 use tree_agent_runtime::Metrics;
 use tree_agent_store::Store;
 
+pub(crate) use board::Board;
 pub(crate) use document::{DocumentStart, DocumentWatcher};
+pub(crate) use filter::EventFilter;
 use head::Reader;
 use hub::Hub;
+pub(crate) use list::{From, ListStart, ListWatcher, since};
 pub(crate) use pace::Until;
 pub(crate) use stall::Stalls;
 pub(crate) use stats::Stats;
@@ -52,7 +59,9 @@ pub struct WatchConfig {
     /// watchers after this time at most, a twentieth of it, and what the store takes for two look-ups: with the default of
     /// 600 ms that is a second as long as the store takes less than 370 ms.
     pub head_check: Duration,
-    /// How long a run is followed after its last watcher has gone.
+    /// How often the store is asked what has changed in the list of runs, while somebody watches it.
+    pub list_check: Duration,
+    /// How long a run, or the list of runs, is followed after its last watcher has gone.
     pub linger: Duration,
     /// Recent events kept per watched run.
     pub window_events: usize,
@@ -67,6 +76,7 @@ impl Default for WatchConfig {
             stream_age: Duration::from_secs(3_600),
             stall: Duration::from_secs(60),
             head_check: Duration::from_millis(600),
+            list_check: Duration::from_secs(1),
             linger: Duration::from_secs(5),
             window_events: 4_096,
             window_bytes: 4 * 1024 * 1024,

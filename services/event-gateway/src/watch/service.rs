@@ -1,4 +1,4 @@
-//! `WatchRun` and `WatchDocument` on the wire. They stand before the generated server, whose codec would copy every message
+//! `WatchRun`, `WatchRuns` and `WatchDocument` on the wire. They stand before the generated server, whose codec would copy every message
 //! into a buffer of its own for every client; here the shared bytes of a frame go out as they are. And it would keep what
 //! a client does not take for ever: here it is given up ([`Stalls`]).
 
@@ -28,6 +28,7 @@ use crate::gateway::Gateway;
 
 /// The paths that are intercepted.
 pub(crate) const WATCH_RUN: &str = "/treeagent.v1.RunService/WatchRun";
+pub(crate) const WATCH_RUNS: &str = "/treeagent.v1.RunService/WatchRuns";
 pub(crate) const WATCH_DOCUMENT: &str = "/treeagent.v1.DocumentService/WatchDocument";
 
 /// Messages of one stream, framed.
@@ -41,10 +42,10 @@ pub(crate) struct Watched {
 
 /// Tells a client where to go on when its stream is ended without asking the watcher.
 pub(crate) struct Resume {
-    /// What `messages` has handed out so far: a seq, or bytes of a document.
+    /// What `messages` has handed out so far: a seq, bytes of a document, or a time of the list.
     pub(crate) position: Arc<AtomicU64>,
     /// The hint for a position and a reason, framed.
-    pub(crate) hint: fn(u64, &str) -> Bytes,
+    pub(crate) hint: Box<dyn Fn(u64, &str) -> Bytes + Send + Sync>,
 }
 
 /// Handles one call of `WatchRun`.
@@ -53,6 +54,14 @@ pub(crate) async fn watch_run(
     request: Request<axum::body::Body>,
 ) -> Response<Body> {
     respond(&gateway, request, async |request, until| gateway.watch_run(request, until).await).await
+}
+
+/// Handles one call of `WatchRuns`.
+pub(crate) async fn watch_runs(
+    State(gateway): State<Arc<Gateway>>,
+    request: Request<axum::body::Body>,
+) -> Response<Body> {
+    respond(&gateway, request, async |request, until| gateway.watch_runs(request, until).await).await
 }
 
 /// Handles one call of `WatchDocument`.
@@ -239,7 +248,7 @@ mod tests {
         stalls: Arc<Stalls>,
         messages: impl futures::Stream<Item = Result<Bytes, Status>> + Send + 'static,
     ) -> Frames {
-        let hint = |at, reason: &str| format!("{reason} at {at}").into();
+        let hint = Box::new(|at, reason: &str| format!("{reason} at {at}").into());
         let resume = Resume { position: Arc::new(AtomicU64::new(7)), hint };
         Frames::new(stalls, Watched { messages: messages.boxed(), resume })
     }

@@ -11,6 +11,7 @@ use tree_agent_runtime::Metrics;
 pub(crate) struct Stats {
     run_streams: AtomicU64,
     document_streams: AtomicU64,
+    list_streams: AtomicU64,
     opened: AtomicU64,
     delivered: AtomicU64,
     /// Reads of the log for all watchers of a run, after something was missed.
@@ -46,10 +47,12 @@ impl Stats {
             move || field(&stats).load(Ordering::Relaxed) as f64
         };
         let (runs, documents) = (read(|s| &s.run_streams), read(|s| &s.document_streams));
+        let lists = read(|s| &s.list_streams);
         metrics.gauges("tree_agent_gateway_streams", "Streams that are open", move || {
             vec![
                 (vec![("kind", "run".to_owned())], runs()),
                 (vec![("kind", "document".to_owned())], documents()),
+                (vec![("kind", "list".to_owned())], lists()),
             ]
         });
         metrics.counter("tree_agent_gateway_streams_opened", "Streams opened", read(|s| &s.opened));
@@ -113,6 +116,11 @@ impl Stream {
     /// A stream of `WatchDocument`.
     pub(crate) fn of_a_document(stats: &Arc<Stats>) -> Self {
         Self::new(stats, |stats| &stats.document_streams)
+    }
+
+    /// A stream of `WatchRuns`.
+    pub(crate) fn of_the_list(stats: &Arc<Stats>) -> Self {
+        Self::new(stats, |stats| &stats.list_streams)
     }
 
     fn new(stats: &Arc<Stats>, open: fn(&Stats) -> &AtomicU64) -> Self {

@@ -12,6 +12,7 @@ use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_run_response::Message;
 use tree_agent_store::Store;
 
+use super::filter::EventFilter;
 use super::frame::{self, Frame};
 use super::hub::Taken;
 use super::pace::{Pace, Until};
@@ -22,6 +23,8 @@ use crate::errors;
 
 /// Events read from the log at a time.
 const PAGE: usize = 128;
+/// Events in a row that do not match the filter, after which the client is told how far the log was looked at.
+const SKIPPED: u64 = 500;
 /// Bytes of events that a client may have waiting for it, beyond a first one: what it keeps alive while it stalls.
 const READY_BYTES: usize = 256 * 1024;
 
@@ -36,6 +39,8 @@ pub(crate) struct Start {
     pub(crate) ended: bool,
     /// Sent before everything else.
     pub(crate) snapshot: Option<pb::Graph>,
+    /// Which events are sent.
+    pub(crate) filter: EventFilter,
 }
 
 /// Makes the messages of one stream, framed for the wire, as fast as the client takes them.
@@ -48,6 +53,9 @@ pub(crate) struct Watcher {
     position: Arc<AtomicU64>,
     head: u64,
     snapshot: Option<pb::Graph>,
+    filter: EventFilter,
+    /// Events in a row that were not sent.
+    skipped: u64,
     /// Taken from the window or the log, not yet sent.
     ready: VecDeque<Frame>,
     caught_up: bool,
@@ -77,6 +85,8 @@ impl Watcher {
             position: Arc::new(AtomicU64::new(start.after_seq)),
             head: start.head,
             snapshot: start.snapshot,
+            filter: start.filter,
+            skipped: 0,
             ready: VecDeque::new(),
             caught_up: false,
             live: false,
@@ -88,7 +98,7 @@ impl Watcher {
 
     /// All messages.
     pub(crate) fn watched(self) -> Watched {
-        let resume = Resume { position: self.position.clone(), hint };
+        let resume = Resume { position: self.position.clone(), hint: Box::new(hint) };
         let messages = futures::stream::unfold(self, async |mut watcher| {
             let message = watcher.next().await?;
             Some((message, watcher))
@@ -126,8 +136,18 @@ impl Watcher {
                 self.cursor = frame.seq;
                 self.position.store(frame.seq, Ordering::Relaxed);
                 self.ended = frame.last;
-                self.pace.stream().deliver();
-                return Some(Ok(frame.bytes));
+                if self.filter.passes(&frame.bytes) {
+                    self.skipped = 0;
+                    self.pace.stream().deliver();
+                    return Some(Ok(frame.bytes));
+                }
+                self.skipped += 1;
+                // So that a client that resumes need not have it all looked at again.
+                if self.skipped == SKIPPED || frame.last {
+                    self.skipped = 0;
+                    return Some(Ok(self.heartbeat()));
+                }
+                continue;
             }
             if let Err(status) = self.fill().await {
                 self.closed = true;
@@ -201,10 +221,12 @@ impl Watcher {
 
     /// Waits for something to do. Returns a heartbeat when the client has heard nothing for too long.
     async fn wait(&mut self) -> Option<Bytes> {
-        self.pace.wait(self.feed.head.changed()).await.then(|| {
-            let head_seq = self.feed.hub.head().max(self.cursor).max(self.head);
-            frame::encode(Message::Heartbeat(pb::Heartbeat { head_seq, seq: self.cursor }))
-        })
+        self.pace.wait(self.feed.head.changed()).await.then(|| self.heartbeat())
+    }
+
+    fn heartbeat(&self) -> Bytes {
+        let head_seq = self.feed.hub.head().max(self.cursor).max(self.head);
+        frame::encode(Message::Heartbeat(pb::Heartbeat { head_seq, seq: self.cursor }))
     }
 
     fn close(&mut self, reason: &str) -> Bytes {

@@ -61,7 +61,15 @@ impl Log {
     /// Appends the run's last event.
     pub async fn finish(&mut self) {
         let status = RunStatus::Completed;
-        let row = RunRow { status, partial: false, error: None, node_count: 1, usage: Default::default() };
+        let row = RunRow {
+            status,
+            partial: false,
+            error: None,
+            node_count: 1,
+            usage: Default::default(),
+            started_at: None,
+            ended_at: None,
+        };
         let body = RunStatusChanged { status, reason: None, partial: false }.into();
         self.write(vec![body], Projection { run: Some(row), ..Projection::default() }).await;
     }
@@ -76,11 +84,23 @@ impl Log {
         projection: Projection,
         documents: Vec<DocumentOp>,
     ) {
-        let event = |(seq, body)| Event {
+        let root = NodeId::root(self.run);
+        let bodies = bodies.into_iter().map(|body| (root, None, body)).collect();
+        self.record(bodies, projection, documents).await;
+    }
+
+    /// Appends and publishes events of any nodes, each with its parent.
+    pub async fn record(
+        &mut self,
+        bodies: Vec<(NodeId, Option<NodeId>, EventBody)>,
+        projection: Projection,
+        documents: Vec<DocumentOp>,
+    ) {
+        let event = |(seq, (node_id, parent_node_id, body))| Event {
             run_id: self.run,
             seq,
-            node_id: NodeId::root(self.run),
-            parent_node_id: None,
+            node_id,
+            parent_node_id,
             timestamp: Timestamp(seq as i64),
             body,
         };

@@ -1,0 +1,305 @@
+//! Unary calls of the [Connect protocol](https://connectrpc.com/docs/protocol): plain HTTP POST with JSON or protobuf.
+//!
+//! A call becomes a gRPC call to the same services, and its answer is translated back. The layer stands behind the guard, so
+//! that a body is read only for callers who may call. Streams are left to gRPC and gRPC-web.
+
+use std::task::{Context, Poll};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use bytes::{BufMut, Bytes, BytesMut};
+use futures::FutureExt;
+use futures::future::{BoxFuture, Either};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Version, header};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use prost::Message;
+use prost_reflect::{DynamicMessage, MethodDescriptor};
+use serde_json::{Value, json};
+use tonic::body::Body;
+use tonic::{Code, Status};
+use tonic_types::pb as rpc;
+use tower::Service;
+use tree_agent_contract::FieldError;
+use tree_agent_contract::limits::MESSAGE_BYTES;
+use tree_agent_runtime::errors;
+
+use crate::descriptors;
+
+const JSON: &str = "application/json";
+const PROTO: &str = "application/proto";
+/// Bytes before each message of gRPC.
+const PREFIX: usize = 5;
+
+/// How the messages of a call are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Codec {
+    Json,
+    Proto,
+}
+
+impl Codec {
+    fn of(headers: &HeaderMap) -> Option<Self> {
+        let content_type = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+        let essence = content_type.split(';').next().unwrap_or_default().trim();
+        match () {
+            () if essence.eq_ignore_ascii_case(JSON) => Some(Self::Json),
+            () if essence.eq_ignore_ascii_case(PROTO) => Some(Self::Proto),
+            () => None,
+        }
+    }
+}
+
+/// True for a call of this protocol, by its content type.
+pub(crate) fn is_call(headers: &HeaderMap) -> bool {
+    Codec::of(headers).is_some()
+}
+
+/// Translates calls of this protocol for services that speak gRPC. All others pass.
+#[derive(Clone)]
+pub(crate) struct Connect<S>(S);
+
+impl<S> Connect<S> {
+    pub(crate) const fn new(services: S) -> Self {
+        Self(services)
+    }
+}
+
+impl<S> Service<Request<Body>> for Connect<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Either<S::Future, BoxFuture<'static, Result<Response<Body>, S::Error>>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let Some(codec) = Codec::of(request.headers()) else { return Either::Left(self.0.call(request)) };
+        // The one that is ready makes the call.
+        let clone = self.0.clone();
+        let services = std::mem::replace(&mut self.0, clone);
+        Either::Right(call(services, codec, request).boxed())
+    }
+}
+
+/// The answer to a call of this protocol that did not get as far as [`Connect`]: a refusal in gRPC's form.
+pub(crate) fn refusal(response: Response<Body>) -> Response<Body> {
+    let is_grpc =
+        response.headers().get(header::CONTENT_TYPE).is_some_and(|t| t.as_bytes() == b"application/grpc");
+    match Status::from_header_map(response.headers()) {
+        Some(status) if is_grpc => error(&status),
+        _ => response,
+    }
+}
+
+async fn call<S>(mut services: S, codec: Codec, request: Request<Body>) -> Result<Response<Body>, S::Error>
+where
+    S: Service<Request<Body>, Response = Response<Body>>,
+{
+    let (parts, body) = request.into_parts();
+    let method = match method(&parts) {
+        Ok(method) => method,
+        Err(status) => return Ok(error(&status)),
+    };
+    let message = match read(body).await.and_then(|bytes| to_proto(codec, &method, bytes)) {
+        Ok(message) => message,
+        Err(status) => return Ok(error(&status)),
+    };
+    let response = services.call(grpc_request(parts, message)).await?;
+    Ok(answer(codec, &method, response).await.unwrap_or_else(|status| error(&status)))
+}
+
+/// The method that is called, when this protocol can serve it.
+fn method(parts: &Parts) -> Result<MethodDescriptor, Status> {
+    let unimplemented = |text: String| errors::status(Code::Unimplemented, "UNIMPLEMENTED", text);
+    let path = parts.uri.path();
+    let found = path.strip_prefix('/').and_then(|path| path.split_once('/')).and_then(|(service, method)| {
+        descriptors::pool().get_service_by_name(service)?.methods().find(|found| found.name() == method)
+    });
+    let method = found.ok_or_else(|| unimplemented(format!("there is no method {path}")))?;
+    if method.is_server_streaming() || method.is_client_streaming() {
+        let text = format!("{} is a stream; call it with gRPC or gRPC-web", method.name());
+        return Err(unimplemented(text));
+    }
+    let header = |name| parts.headers.get(name).map(HeaderValue::as_bytes);
+    if header("connect-protocol-version").is_some_and(|version| version != b"1") {
+        return Err(errors::invalid_field("connect-protocol-version", "is not known; send 1"));
+    }
+    if header("content-encoding").is_some_and(|encoding| encoding != b"identity") {
+        return Err(unimplemented(
+            "compressed requests are not taken; send content-encoding identity".into(),
+        ));
+    }
+    Ok(method)
+}
+
+/// The whole body.
+async fn read(body: Body) -> Result<Bytes, Status> {
+    match Limited::new(body, MESSAGE_BYTES).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            let text = format!("is longer than {MESSAGE_BYTES} bytes; send the fields of this call only");
+            let error = FieldError::new("request", text);
+            Err(errors::field(Code::OutOfRange, "MESSAGE_TOO_LARGE", &error))
+        }
+        Err(error) => Err(malformed(format!("the request did not arrive whole: {error}"))),
+    }
+}
+
+fn malformed(text: String) -> Status {
+    errors::status(Code::InvalidArgument, "MALFORMED_REQUEST", text)
+}
+
+fn to_proto(codec: Codec, method: &MethodDescriptor, bytes: Bytes) -> Result<Bytes, Status> {
+    if codec == Codec::Proto {
+        return Ok(bytes);
+    }
+    // A request without any field may be left out.
+    let json: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    let message = DynamicMessage::deserialize(method.input(), &mut reader)
+        .and_then(|message| reader.end().map(|()| message))
+        .map_err(|error| {
+            malformed(format!("the body is not the JSON of {}: {error}", method.input().name()))
+        })?;
+    Ok(message.encode_to_vec().into())
+}
+
+fn grpc_request(mut parts: Parts, message: Bytes) -> Request<Body> {
+    let timeout = parts.headers.get("connect-timeout-ms").and_then(grpc_timeout);
+    for name in [
+        "content-length",
+        "content-encoding",
+        "accept-encoding",
+        "connect-protocol-version",
+        "connect-timeout-ms",
+    ] {
+        parts.headers.remove(name);
+    }
+    parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    parts.headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    if let Some(timeout) = timeout {
+        parts.headers.insert("grpc-timeout", timeout);
+    }
+    parts.version = Version::HTTP_2;
+    let mut framed = BytesMut::with_capacity(PREFIX + message.len());
+    framed.put_u8(0);
+    framed.put_u32(message.len() as u32);
+    framed.put(message);
+    Request::from_parts(parts, Body::new(Full::new(framed.freeze())))
+}
+
+/// gRPC's timeouts have at most eight digits.
+fn grpc_timeout(millis: &HeaderValue) -> Option<HeaderValue> {
+    let millis: u64 = millis.to_str().ok()?.parse().ok()?;
+    let (number, unit) = if millis < 100_000_000 { (millis, 'm') } else { (millis / 1_000, 'S') };
+    HeaderValue::try_from(format!("{}{unit}", number.min(99_999_999))).ok()
+}
+
+async fn answer(
+    codec: Codec,
+    method: &MethodDescriptor,
+    response: Response<Body>,
+) -> Result<Response<Body>, Status> {
+    let (mut parts, body) = response.into_parts();
+    if let Some(status) = Status::from_header_map(&parts.headers) {
+        return Err(status);
+    }
+    let collected = body.collect().await?;
+    let trailers = collected.trailers().cloned().unwrap_or_default();
+    if let Some(status) = Status::from_header_map(&trailers).filter(|status| status.code() != Code::Ok) {
+        return Err(status);
+    }
+    let bytes = collected.to_bytes();
+    let message = bytes.get(PREFIX..).unwrap_or_default();
+    let (content_type, body) = match codec {
+        Codec::Proto => (PROTO, bytes.slice(bytes.len() - message.len()..)),
+        Codec::Json => (JSON, to_json(method, message)?.into()),
+    };
+    // What this protocol has no use for.
+    let grpc: Vec<HeaderName> =
+        parts.headers.keys().filter(|name| name.as_str().starts_with("grpc-")).cloned().collect();
+    for name in grpc.into_iter().chain([header::CONTENT_LENGTH, header::TRAILER]) {
+        parts.headers.remove(name);
+    }
+    parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    for (name, value) in &trailers {
+        let name = HeaderName::try_from(format!("trailer-{name}")).ok();
+        if let Some(name) = name.filter(|name| !name.as_str().starts_with("trailer-grpc-")) {
+            parts.headers.append(name, value.clone());
+        }
+    }
+    parts.version = Version::default();
+    Ok(Response::from_parts(parts, Body::new(Full::new(body))))
+}
+
+fn to_json(method: &MethodDescriptor, message: &[u8]) -> Result<Vec<u8>, Status> {
+    let failed = |error: String| Status::internal(format!("the answer has no JSON form: {error}"));
+    let message =
+        DynamicMessage::decode(method.output(), message).map_err(|error| failed(error.to_string()))?;
+    serde_json::to_vec(&message).map_err(|error| failed(error.to_string()))
+}
+
+/// The answer of a call that failed.
+fn error(status: &Status) -> Response<Body> {
+    let (code, http) = code(status.code());
+    let mut error = json!({ "code": code, "message": status.message() });
+    let details = rpc::Status::decode(status.details()).map(|status| status.details).unwrap_or_default();
+    if !details.is_empty() {
+        error["details"] = details.iter().map(|any| detail(&any.type_url, &any.value)).collect();
+    }
+    let mut response = Response::new(Body::new(Full::new(Bytes::from(error.to_string()))));
+    *response.status_mut() = http;
+    *response.headers_mut() = status.metadata().clone().into_headers();
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+    response
+}
+
+/// A detail as protobuf, and as JSON for people who read it.
+fn detail(type_url: &str, value: &[u8]) -> Value {
+    let name = type_url.rsplit('/').next().unwrap_or_default();
+    let debug = match name {
+        "google.rpc.ErrorInfo" => rpc::ErrorInfo::decode(value)
+            .ok()
+            .map(|info| json!({ "reason": info.reason, "domain": info.domain, "metadata": info.metadata })),
+        "google.rpc.BadRequest" => rpc::BadRequest::decode(value).ok().map(|bad| {
+            let violations = bad.field_violations.iter();
+            let violations = violations.map(|v| json!({ "field": v.field, "description": v.description }));
+            json!({ "fieldViolations": violations.collect::<Vec<_>>() })
+        }),
+        _ => None,
+    };
+    let mut detail = json!({ "type": name, "value": STANDARD_NO_PAD.encode(value) });
+    if let Some(debug) = debug {
+        detail["debug"] = debug;
+    }
+    detail
+}
+
+/// Connect's name of a code, and its HTTP status.
+fn code(code: Code) -> (&'static str, StatusCode) {
+    match code {
+        Code::Cancelled => ("canceled", StatusCode::from_u16(499).unwrap_or(StatusCode::REQUEST_TIMEOUT)),
+        Code::Ok | Code::Unknown => ("unknown", StatusCode::INTERNAL_SERVER_ERROR),
+        Code::InvalidArgument => ("invalid_argument", StatusCode::BAD_REQUEST),
+        Code::DeadlineExceeded => ("deadline_exceeded", StatusCode::GATEWAY_TIMEOUT),
+        Code::NotFound => ("not_found", StatusCode::NOT_FOUND),
+        Code::AlreadyExists => ("already_exists", StatusCode::CONFLICT),
+        Code::PermissionDenied => ("permission_denied", StatusCode::FORBIDDEN),
+        Code::ResourceExhausted => ("resource_exhausted", StatusCode::TOO_MANY_REQUESTS),
+        Code::FailedPrecondition => ("failed_precondition", StatusCode::BAD_REQUEST),
+        Code::Aborted => ("aborted", StatusCode::CONFLICT),
+        Code::OutOfRange => ("out_of_range", StatusCode::BAD_REQUEST),
+        Code::Unimplemented => ("unimplemented", StatusCode::NOT_IMPLEMENTED),
+        Code::Internal => ("internal", StatusCode::INTERNAL_SERVER_ERROR),
+        Code::Unavailable => ("unavailable", StatusCode::SERVICE_UNAVAILABLE),
+        Code::DataLoss => ("data_loss", StatusCode::INTERNAL_SERVER_ERROR),
+        Code::Unauthenticated => ("unauthenticated", StatusCode::UNAUTHORIZED),
+    }
+}

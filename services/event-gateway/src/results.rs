@@ -1,0 +1,89 @@
+//! `GetNode` and `GetResult`: parts of a run without its whole tree.
+
+use tonic::Status;
+use tree_agent_contract::event::{NodeCompleted, NodeResult};
+use tree_agent_contract::result::TreeAgentResult;
+use tree_agent_contract::{DocumentId, EventBody, NodeId, RunId, RunStatus, RunSummary};
+use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_store::{Store, StoreError};
+
+use crate::errors;
+use crate::gateway::{Gateway, id};
+
+/// Events that are read at a time, from the end of the log backwards. A result stands near the end.
+const PAGE: u64 = 64;
+
+/// One node after the event that is asked for.
+pub(crate) async fn node(
+    gateway: &Gateway,
+    request: pb::GetNodeRequest,
+) -> Result<pb::GetNodeResponse, Status> {
+    let run = id(RunId::parse_field("run_id", &request.run_id))?;
+    let node = id(NodeId::parse_field("node_id", &request.node_id))?;
+    let graph = gateway.graph_at(run, request.at_seq).await?;
+    let found = graph.node(node).ok_or_else(|| errors::no_node(run, node))?;
+    let children = graph.nodes().iter().filter(|child| child.parent_id == Some(node));
+    Ok(pb::GetNodeResponse {
+        node: Some(found.to_wire()),
+        child_ids: children.map(|child| child.id.to_wire()).collect(),
+        seq: graph.seq(),
+    })
+}
+
+/// What a run returned.
+pub(crate) async fn result(store: &dyn Store, run: RunSummary) -> Result<pb::GetResultResponse, Status> {
+    let mut response = pb::GetResultResponse {
+        run_id: run.run_id.to_wire(),
+        status: run.status.to_wire(),
+        partial: run.partial,
+        error: run.error.clone(),
+        usage: Some(run.usage.to_wire()),
+        ..Default::default()
+    };
+    let Some((result, completed)) = root_result(store, &run).await? else { return Ok(response) };
+    if let Some(document) = document(&result) {
+        match store.document(document).await {
+            Ok(document) => {
+                response.document_id = Some(document.id.to_wire());
+                (response.title, response.text) = (document.title, document.body);
+            }
+            Err(StoreError::NotFound { .. }) => {}
+            Err(error) => return Err(errors::store(&error)),
+        }
+    }
+    response.outcome = completed.map(|completed| completed.outcome.to_wire());
+    response.summary.clone_from(&result.summary);
+    response.result = Some(result.to_wire());
+    Ok(response)
+}
+
+/// The last result of the root, and how it completed. Only a run that completed has one.
+async fn root_result(
+    store: &dyn Store,
+    run: &RunSummary,
+) -> Result<Option<(TreeAgentResult, Option<NodeCompleted>)>, Status> {
+    if run.status != RunStatus::Completed {
+        return Ok(None);
+    }
+    let (mut end, mut completed) = (run.head_seq, None);
+    while end > 0 {
+        let begin = end.saturating_sub(PAGE);
+        let events = store.read(run.run_id, begin, (end - begin) as usize).await;
+        let events = events.map_err(|e| errors::store(&e))?;
+        for event in events.into_iter().rev().filter(|event| event.node_id == run.root_node_id) {
+            match event.body {
+                EventBody::NodeResult(NodeResult { result }) => return Ok(Some((result, completed))),
+                EventBody::NodeCompleted(body) => completed = Some(body),
+                _ => {}
+            }
+        }
+        end = begin;
+    }
+    Ok(None)
+}
+
+/// The document to read first: that of the primary artifact, else the first one.
+fn document(result: &TreeAgentResult) -> Option<DocumentId> {
+    let primary = result.primary_artifact_id.map(DocumentId::of_artifact);
+    primary.filter(|id| result.document_ids.contains(id)).or_else(|| result.document_ids.first().copied())
+}

@@ -1,0 +1,128 @@
+//! `ListRuns`, and the filters that `WatchRuns` shares with it.
+
+use prost::Message;
+use tonic::Status;
+use tree_agent_contract::error::Checks;
+use tree_agent_contract::{FieldError, LabelFilter, ProjectId, RunStatus, Strategy, Timestamp, limits};
+use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_runtime::errors::invalid;
+use tree_agent_store::{IdPart, RunFilter, RunQuery, Store};
+
+use crate::errors;
+use crate::gateway::{from_wire, taken};
+use crate::pages::{self, Pages};
+
+/// Bytes of objectives after which a page ends: with the run that passes it, it stays within a message.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// A page of runs, newest first.
+pub(crate) async fn list(
+    store: &dyn Store,
+    request: pb::ListRunsRequest,
+) -> Result<pb::ListRunsResponse, Status> {
+    let (page_size, page_token) = (request.page_size, request.page_token.clone());
+    let pages = pages_of("runs", &request);
+    let filter = filter(request)?;
+    let before = pages.cursor(&page_token, |cursor| {
+        let (micros, run) = cursor.split_once(':')?;
+        Some((Timestamp(micros.parse().ok()?), run.parse().ok()?))
+    })?;
+    let query = RunQuery { filter, before, limit: pages::size(page_size) };
+    let mut page = store.list_runs(query).await.map_err(|e| errors::store(&e))?;
+    let mut bytes = 0;
+    let fits = page.items.iter().take_while(|run| {
+        let before = bytes;
+        bytes += run.spec.objective.len();
+        before < PAGE_BYTES
+    });
+    let fits = fits.count();
+    page.more |= fits < page.items.len();
+    page.items.truncate(fits);
+    let next_page_token = match page.items.last() {
+        Some(last) if page.more => pages.token(&format!("{}:{}", last.created_at.micros(), last.run_id)),
+        _ => String::new(),
+    };
+    Ok(pb::ListRunsResponse { runs: page.items.to_wire(), next_page_token })
+}
+
+/// The tokens of the list `name` with the filters of `request`.
+pub(crate) fn pages_of(name: &str, request: &pb::ListRunsRequest) -> Pages {
+    let filters = pb::ListRunsRequest { page_size: 0, page_token: String::new(), ..request.clone() };
+    Pages::of_bytes(name, &[&filters.encode_to_vec()])
+}
+
+/// The list that is watched, and the token to resume from.
+pub(crate) fn of_watch(request: pb::WatchRunsRequest) -> (pb::ListRunsRequest, String) {
+    let list = pb::ListRunsRequest {
+        page_size: request.page_size,
+        page_token: String::new(),
+        statuses: request.statuses,
+        project_id: request.project_id,
+        objective_contains: request.objective_contains,
+        user_id: request.user_id,
+        created_after: request.created_after,
+        created_before: request.created_before,
+        labels: request.labels,
+        model: request.model,
+        strategies: request.strategies,
+        id_part: request.id_part,
+    };
+    (list, request.resume_token)
+}
+
+/// Which runs are meant.
+pub(crate) fn filter(request: pb::ListRunsRequest) -> Result<RunFilter, Status> {
+    let mut checks = Checks::default();
+    let statuses = distinct::<RunStatus>(&mut checks, "statuses", request.statuses);
+    let strategies = distinct::<Strategy>(&mut checks, "strategies", request.strategies);
+    at_most(&mut checks, "labels", request.labels.len(), limits::RUN_LABELS);
+    let labels = request.labels.iter().take(limits::RUN_LABELS).enumerate();
+    let labels = labels
+        .filter_map(|(i, text)| taken(&mut checks, LabelFilter::parse_field(&format!("labels[{i}]"), text)));
+    let labels = labels.collect();
+    let parsed = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let project_id = parsed(&request.project_id)
+        .and_then(|text| taken(&mut checks, ProjectId::parse_field("project_id", &text)));
+    let id_part =
+        parsed(&request.id_part).and_then(|text| taken(&mut checks, IdPart::parse_field("id_part", &text)));
+    let mut time = |field: &str, time: Option<<Timestamp as Wire>::Pb>| {
+        time.and_then(|time| taken(&mut checks, from_wire::<Timestamp>(field, time)))
+    };
+    let created_after = time("created_after", request.created_after);
+    let created_before = time("created_before", request.created_before);
+    checks.at_most("objective_contains", &request.objective_contains, limits::OBJECTIVE_BYTES);
+    checks.at_most("user_id", &request.user_id, limits::LABEL_BYTES);
+    checks.at_most("model", &request.model, limits::LABEL_BYTES);
+    checks.finish().map_err(|e| invalid(&e))?;
+    Ok(RunFilter {
+        statuses,
+        project_id,
+        objective_contains: request.objective_contains,
+        user_id: request.user_id,
+        created_after,
+        created_before,
+        labels,
+        model: request.model,
+        strategies,
+        id_part,
+    })
+}
+
+/// The values of a repeated enum, each once.
+fn distinct<T: Wire<Pb = i32> + Ord>(checks: &mut Checks, field: &str, values: Vec<i32>) -> Vec<T> {
+    if !at_most(checks, field, values.len(), limits::FILTER_VALUES) {
+        return Vec::new();
+    }
+    let mut values: Vec<T> = taken(checks, from_wire(field, values)).unwrap_or_default();
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+/// Adds an error unless a filter has at most `most` values.
+pub(crate) fn at_most(checks: &mut Checks, field: &str, values: usize, most: usize) -> bool {
+    if values > most {
+        checks.push(FieldError::new(field, format!("has {values} values; at most {most} are allowed")));
+    }
+    values <= most
+}

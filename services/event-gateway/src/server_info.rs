@@ -1,0 +1,81 @@
+//! `ServerService`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tonic::{Request, Response, Status};
+use tree_agent_contract::error::Checks;
+use tree_agent_contract::event::SCHEMA_VERSION;
+use tree_agent_contract::{Budgets, Strategy, limits};
+use tree_agent_proto::v1::server_service_server::ServerService;
+use tree_agent_proto::{ERROR_DOMAIN, Wire, v1 as pb};
+use tree_agent_store::Store;
+
+use crate::maxima::Maxima;
+use crate::models::Models;
+
+/// How long role services may take to say what their default model is.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Strategies that this version has.
+pub(crate) const STRATEGIES: &[Strategy] = &[Strategy::Tree];
+
+/// The service.
+pub(crate) struct ServerInfo {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) models: Models,
+    /// True when calls need a token.
+    pub(crate) authentication: bool,
+    pub(crate) maxima: Maxima,
+}
+
+impl ServerInfo {
+    /// The budgets of a run that asks for none.
+    fn default_budgets(&self) -> Budgets {
+        let mut budgets = Budgets::default();
+        // What was not asked for cannot be too much.
+        self.maxima.apply(&pb::Budgets::default(), &mut budgets, &mut Checks::default());
+        budgets
+    }
+}
+
+#[tonic::async_trait]
+impl ServerService for ServerInfo {
+    async fn get_server_info(
+        &self,
+        _: Request<pb::GetServerInfoRequest>,
+    ) -> Result<Response<pb::GetServerInfoResponse>, Status> {
+        Ok(Response::new(pb::GetServerInfoResponse {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            // Errors carry the name of the package too.
+            api_version: ERROR_DOMAIN.to_owned(),
+            strategies: STRATEGIES.to_vec().to_wire(),
+            limits: Some(limits(&self.maxima)),
+            default_budgets: Some(self.default_budgets().to_wire()),
+            authentication: self.authentication,
+            ui: crate::web::has_ui(),
+            default_model: self.models.describe("", PATIENCE).await.model,
+            schema_version: self.store.schema_version(),
+            event_schema_version: SCHEMA_VERSION,
+        }))
+    }
+}
+
+fn limits(maxima: &Maxima) -> pb::Limits {
+    // Every limit is far below what a u32 can hold.
+    let small = |limit: usize| u32::try_from(limit).unwrap_or(u32::MAX);
+    pb::Limits {
+        page_size_default: small(limits::PAGE_DEFAULT),
+        page_size_max: small(limits::PAGE_MAX),
+        message_bytes: limits::MESSAGE_BYTES as u64,
+        graph_bytes: limits::GRAPH_BYTES as u64,
+        objective_bytes: small(limits::OBJECTIVE_BYTES),
+        document_bytes: small(limits::DOCUMENT_BYTES),
+        request_id_bytes: small(limits::REQUEST_ID_BYTES),
+        display_name_bytes: small(limits::DISPLAY_NAME_BYTES),
+        labels: small(limits::RUN_LABELS),
+        label_key_bytes: small(limits::LABEL_KEY_BYTES),
+        label_value_bytes: small(limits::LABEL_VALUE_BYTES),
+        context_projects: small(limits::CONTEXT_PROJECTS),
+        max_budgets: Some(maxima.to_wire()),
+    }
+}

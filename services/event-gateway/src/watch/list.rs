@@ -1,0 +1,281 @@
+//! One client of `WatchRuns`: the newest runs, or what has changed since a token, then the changes of the [`Board`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use tonic::Status;
+use tree_agent_contract::{RunId, Timestamp};
+use tree_agent_proto::v1 as pb;
+use tree_agent_proto::v1::watch_runs_response::Message;
+use tree_agent_store::{ListedRun, RunFilter, RunQuery, Store, StoreError};
+
+use super::WatchConfig;
+use super::board::{self, After, Board, Place};
+use super::frame::framed;
+use super::head::Reader;
+use super::pace::{Pace, Until};
+use super::service::{Resume, Watched};
+use super::stats::{Stats, Stream};
+use crate::errors;
+use crate::pages::Pages;
+
+/// Runs that are read for one stream at a time.
+const LISTED: usize = 100;
+
+/// Where a stream begins.
+pub(crate) struct ListStart {
+    pub(crate) filter: RunFilter,
+    /// Makes its resume tokens.
+    pub(crate) tokens: Arc<Pages>,
+    pub(crate) reader: Reader,
+    pub(crate) place: Place,
+    /// Either the newest runs, or what was seen before.
+    pub(crate) from: From,
+}
+
+/// What comes first.
+#[derive(Clone, Copy)]
+pub(crate) enum From {
+    /// So many runs, newest first.
+    Newest(usize),
+    /// What has changed since the latest change that the client saw.
+    Since(Timestamp),
+}
+
+/// What is read from the store.
+#[derive(Clone, Copy)]
+enum Reading {
+    /// So many runs, older than this one.
+    Newest { left: usize, before: Option<(Timestamp, RunId)> },
+    /// What has changed after this. A run that was created after `since` is new to the client.
+    Changes { after: (Timestamp, RunId), since: Timestamp },
+}
+
+/// A message that is not sent yet.
+enum Ready {
+    Frame(Bytes),
+    /// Encoded when its turn comes: there may be many.
+    Live(Arc<ListedRun>),
+}
+
+/// Makes the messages of one stream, framed for the wire, as fast as the client takes them.
+pub(crate) struct ListWatcher {
+    board: Arc<Board>,
+    store: Arc<dyn Store>,
+    filter: RunFilter,
+    tokens: Arc<Pages>,
+    reader: Reader,
+    place: Place,
+    /// What was seen, for whoever ends the stream without asking.
+    position: Arc<AtomicU64>,
+    ready: VecDeque<Ready>,
+    /// What has to be read from the store before the changes after `place`.
+    reading: Option<Reading>,
+    caught_up: bool,
+    closed: bool,
+    pace: Pace,
+}
+
+impl Reading {
+    fn since(since: Timestamp) -> Self {
+        Self::Changes { after: board::look_back(since), since }
+    }
+}
+
+impl ListWatcher {
+    pub(crate) fn new(
+        start: ListStart,
+        board: Arc<Board>,
+        store: Arc<dyn Store>,
+        config: &WatchConfig,
+        until: Until,
+        stats: &Arc<Stats>,
+    ) -> Self {
+        let (reading, seen) = match start.from {
+            // Until all of them were sent, there is nothing to resume from.
+            From::Newest(left) => (Reading::Newest { left, before: None }, Timestamp::default()),
+            From::Since(since) => (Reading::since(since), since),
+        };
+        Self {
+            board,
+            store,
+            filter: start.filter,
+            tokens: start.tokens,
+            reader: start.reader,
+            place: start.place,
+            position: Arc::new(AtomicU64::new(micros(seen))),
+            ready: VecDeque::new(),
+            reading: Some(reading),
+            caught_up: false,
+            closed: false,
+            pace: Pace::new(config, until, Stream::of_the_list(stats)),
+        }
+    }
+
+    /// All messages.
+    pub(crate) fn watched(self) -> Watched {
+        let tokens = self.tokens.clone();
+        let hint = Box::new(move |at, reason: &str| hint(&tokens, at, reason));
+        let resume = Resume { position: self.position.clone(), hint };
+        let messages = futures::stream::unfold(self, async |mut watcher| {
+            let message = watcher.next().await?;
+            Some((message, watcher))
+        });
+        Watched { messages: messages.boxed(), resume }
+    }
+
+    /// The next message; `None` when the stream ends well.
+    async fn next(&mut self) -> Option<Result<Bytes, Status>> {
+        if self.closed {
+            return self.pace.last_word().map(Err);
+        }
+        let message = self.step().await;
+        self.pace.sent();
+        Some(message)
+    }
+
+    async fn step(&mut self) -> Result<Bytes, Status> {
+        loop {
+            if let Some(reason) = self.pace.over() {
+                self.closed = true;
+                return Ok(hint(&self.tokens, self.position.load(Ordering::Relaxed), reason));
+            }
+            if let Some(ready) = self.ready.pop_front() {
+                self.pace.stream().deliver();
+                return Ok(match ready {
+                    Ready::Frame(frame) => frame,
+                    Ready::Live(run) => board::shown(&run, false),
+                });
+            }
+            self.pace.stream().settle();
+            if self.reading.is_some() {
+                if let Err(error) = self.read().await {
+                    if !error.is_transient() {
+                        self.closed = true;
+                        return Err(errors::store(&error));
+                    }
+                    tracing::debug!("cannot read what has changed in the list of runs: {error}");
+                    self.pace.failed();
+                }
+            } else {
+                self.position.store(micros(self.place.latest), Ordering::Relaxed);
+                if !self.caught_up {
+                    self.caught_up = true;
+                    return Ok(encode(Message::CaughtUp(pb::RunsCaughtUp { resume_token: self.token() })));
+                }
+                // Before looking, so that a change in between is not missed.
+                self.reader.mark_seen();
+                match self.board.after(self.place) {
+                    After::Changes(changes, place) => {
+                        let frames = changes.iter().filter_map(|change| change.frame(&self.filter));
+                        self.ready.extend(frames.map(Ready::Frame));
+                        self.place = place;
+                        continue;
+                    }
+                    After::Older => {
+                        self.reading = Some(Reading::since(self.place.latest));
+                        // What changes while the store is read is told again.
+                        self.place = self.board.place();
+                        continue;
+                    }
+                    After::Nothing => self.pace.recovered(),
+                }
+            }
+            if self.ready.is_empty() && self.must_wait() && self.pace.wait(self.reader.changed()).await {
+                return Ok(encode(Message::Heartbeat(pb::RunsHeartbeat { resume_token: self.token() })));
+            }
+        }
+    }
+
+    /// True when there is nothing to do now.
+    fn must_wait(&self) -> bool {
+        self.reading.is_none() || !self.pace.may_read()
+    }
+
+    /// Reads the next part of what comes before the changes of the board.
+    async fn read(&mut self) -> Result<(), StoreError> {
+        let reading = self.reading.filter(|_| self.pace.may_read());
+        self.reading = match reading {
+            None => return Ok(()),
+            Some(Reading::Newest { left, before }) => self.read_newest(left, before).await?,
+            Some(Reading::Changes { after, since }) => self.read_changes(after, since).await?,
+        };
+        self.pace.recovered();
+        Ok(())
+    }
+
+    /// Reads the next of the newest runs, and says what is to be read then.
+    async fn read_newest(
+        &mut self,
+        left: usize,
+        before: Option<(Timestamp, RunId)>,
+    ) -> Result<Option<Reading>, StoreError> {
+        let query = RunQuery { filter: self.filter.clone(), before, limit: left.min(LISTED) };
+        let page = self.store.list_runs(query).await?;
+        let left = left - page.items.len().min(left);
+        let before = page.items.last().map(|run| (run.created_at, run.run_id));
+        let frame = |summary| Ready::Frame(board::shown(&ListedRun { summary, deleted: false }, true));
+        self.ready.extend(page.items.into_iter().map(frame));
+        Ok((page.more && left > 0).then_some(Reading::Newest { left, before }))
+    }
+
+    /// Reads the next runs that have changed; after the last of them come those that have not ended, because they may have
+    /// moved on.
+    async fn read_changes(
+        &mut self,
+        after: (Timestamp, RunId),
+        since: Timestamp,
+    ) -> Result<Option<Reading>, StoreError> {
+        let changes = self.store.list_changes(after, LISTED).await?;
+        let ids: Vec<RunId> = changes.iter().map(|(_, run)| *run).collect();
+        let mut listed = self.store.listed_runs(&ids).await?;
+        listed.sort_unstable_by_key(|run| run.summary.run_id);
+        self.ready.extend(listed.iter().map(|run| {
+            Ready::Frame(match !run.deleted && self.filter.matches(&run.summary) {
+                true => board::shown(run, run.summary.created_at > since),
+                false => board::removed(run.summary.run_id),
+            })
+        }));
+        if let (Some(after), LISTED) = (changes.last().copied(), changes.len()) {
+            return Ok(Some(Reading::Changes { after, since }));
+        }
+        let mut live = self.board.live();
+        live.retain(|run| self.filter.matches(&run.summary));
+        live.sort_unstable_by_key(|run| run.summary.run_id);
+        self.ready.extend(live.into_iter().map(Ready::Live));
+        Ok(None)
+    }
+
+    fn token(&self) -> String {
+        token(&self.tokens, self.position.load(Ordering::Relaxed))
+    }
+}
+
+/// Reads a resume token.
+pub(crate) fn since(tokens: &Pages, token: &str) -> Result<Option<Timestamp>, Status> {
+    tokens.cursor(token, |cursor| cursor.parse().ok().map(Timestamp)).map_err(|_| {
+        let text = "was not made for a stream with these filters; begin again without one";
+        tree_agent_runtime::errors::invalid_field("resume_token", text)
+    })
+}
+
+/// The token for a position; none for the position before everything.
+fn token(tokens: &Pages, micros: u64) -> String {
+    if micros == 0 { String::new() } else { tokens.token(&micros.to_string()) }
+}
+
+fn micros(at: Timestamp) -> u64 {
+    at.micros().unsigned_abs()
+}
+
+fn hint(tokens: &Pages, at: u64, reason: &str) -> Bytes {
+    let resume_token = token(tokens, at);
+    encode(Message::ResumeHint(pb::RunsResumeHint { resume_token, reason: reason.to_owned() }))
+}
+
+fn encode(message: Message) -> Bytes {
+    framed(&pb::WatchRunsResponse { message: Some(message) })
+}

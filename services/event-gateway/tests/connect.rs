@@ -1,0 +1,121 @@
+//! Unary calls of the Connect protocol: plain HTTP with JSON.
+
+mod common;
+
+use bytes::Bytes;
+use common::{Gateway, SOON};
+use http::{Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use prost::Message;
+use serde_json::{Value, json};
+use tree_agent_event_gateway::Config;
+use tree_agent_proto::v1::{GetRunRequest, GetRunResponse};
+
+async fn post(
+    gateway: &Gateway,
+    method: &str,
+    content_type: &str,
+    body: impl Into<Bytes>,
+) -> Response<Bytes> {
+    let request = Request::post(format!("http://{}/treeagent.v1.{method}", gateway.address))
+        .header(header::CONTENT_TYPE, content_type)
+        .body(Full::new(body.into()))
+        .unwrap();
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let response = tokio::time::timeout(SOON, client.request(request)).await.unwrap().unwrap();
+    let (parts, body) = response.into_parts();
+    Response::from_parts(parts, body.collect().await.unwrap().to_bytes())
+}
+
+async fn call(gateway: &Gateway, method: &str, body: Value) -> (StatusCode, Value) {
+    let response = post(gateway, method, "application/json", body.to_string()).await;
+    assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json", "{response:?}");
+    assert!(!response.headers().keys().any(|name| name.as_str().starts_with("grpc-")), "{response:?}");
+    (response.status(), serde_json::from_slice(response.body()).unwrap())
+}
+
+#[tokio::test]
+async fn a_run_is_created_and_read_as_json() {
+    let gateway = Gateway::start(Config::default()).await;
+    let request =
+        json!({ "objective": "why?", "labels": { "env": "prod" }, "budgets": { "maxTokens": "1000" } });
+    let (status, created) = call(&gateway, "RunService/CreateRun", request).await;
+    assert_eq!(status, StatusCode::OK, "{created}");
+    let run = &created["run"];
+    assert_eq!((&run["objective"], &run["labels"]), (&json!("why?"), &json!({ "env": "prod" })));
+    assert_eq!((&run["status"], &run["headSeq"]), (&json!("RUN_STATUS_QUEUED"), &json!("4")), "{run}");
+    assert_eq!(run["budgets"]["maxTokens"], "1000");
+    assert!(run["createdAt"].as_str().unwrap().ends_with('Z'), "{run}");
+    let filter = json!({ "statuses": ["RUN_STATUS_QUEUED"], "labels": ["env=prod"], "createdAfter": "2020-01-01T00:00:00Z" });
+    let (_, listed) = call(&gateway, "RunService/ListRuns", filter).await;
+    assert_eq!(listed["runs"][0]["runId"], run["runId"]);
+    // Without a body, and as protobuf.
+    let empty = post(&gateway, "RunService/ListRuns", "application/json; charset=utf-8", "").await;
+    assert_eq!(empty.status(), StatusCode::OK);
+    let get = GetRunRequest { run_id: run["runId"].as_str().unwrap().into() };
+    let answer = post(&gateway, "RunService/GetRun", "application/proto", get.encode_to_vec()).await;
+    assert_eq!(answer.headers()[header::CONTENT_TYPE], "application/proto");
+    let got = GetRunResponse::decode(answer.into_body()).unwrap();
+    assert_eq!(got.run.unwrap().objective, "why?");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn errors_have_a_code_a_message_and_details() {
+    let gateway = Gateway::start(Config::default()).await;
+    let (status, error) = call(&gateway, "RunService/CreateRun", json!({})).await;
+    assert_eq!((status, &error["code"]), (StatusCode::BAD_REQUEST, &json!("invalid_argument")), "{error}");
+    assert_eq!(error["message"], "objective: must not be empty");
+    let details = error["details"].as_array().unwrap();
+    let of = |name: &str| details.iter().find(|detail| detail["type"] == name).unwrap();
+    assert_eq!(of("google.rpc.ErrorInfo")["debug"]["domain"], "treeagent.v1");
+    assert_eq!(of("google.rpc.BadRequest")["debug"]["fieldViolations"][0]["field"], "objective");
+    assert!(!of("google.rpc.ErrorInfo")["value"].as_str().unwrap().is_empty());
+    for (method, body, status, code) in [
+        ("RunService/GetRun", json!({ "runId": uuid::Uuid::nil() }), StatusCode::NOT_FOUND, "not_found"),
+        ("RunService/GetRun", json!({ "runIdd": "x" }), StatusCode::BAD_REQUEST, "invalid_argument"),
+        ("RunService/GetRun", json!([1]), StatusCode::BAD_REQUEST, "invalid_argument"),
+        ("RunService/WatchRun", json!({}), StatusCode::NOT_IMPLEMENTED, "unimplemented"),
+        ("RunService/Nope", json!({}), StatusCode::NOT_IMPLEMENTED, "unimplemented"),
+        ("Nope/GetRun", json!({}), StatusCode::NOT_IMPLEMENTED, "unimplemented"),
+        (
+            "RunService/GetRun",
+            json!({ "runId": "r".repeat(9 << 20) }),
+            StatusCode::BAD_REQUEST,
+            "out_of_range",
+        ),
+    ] {
+        let (got, error) = call(&gateway, method, body).await;
+        assert_eq!((got, &error["code"]), (status, &json!(code)), "{method} {error}");
+    }
+    let broken = post(&gateway, "RunService/GetRun", "application/json", "{").await;
+    assert_eq!(broken.status(), StatusCode::BAD_REQUEST);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn the_server_says_what_it_is_and_what_a_run_may_use() {
+    let gateway = Gateway::start(Config::default()).await;
+    let (_, info) = call(&gateway, "ServerService/GetServerInfo", json!({})).await;
+    assert_eq!(info["apiVersion"], "treeagent.v1");
+    assert_eq!(info["strategies"], json!(["STRATEGY_TREE"]));
+    assert_eq!((&info["limits"]["pageSizeMax"], &info["limits"]["labels"]), (&json!(1000), &json!(32)));
+    assert_eq!((&info["defaultBudgets"]["maxDepth"], &info["eventSchemaVersion"]), (&json!(4), &json!(1)));
+    assert!(info["schemaVersion"].as_u64().unwrap() >= 5, "{info}");
+    assert_eq!(info.get("authentication"), None, "it is off: {info}");
+    assert_eq!(info["limits"]["maxBudgets"]["maxNodes"], json!(100_000), "{info}");
+    let budgets = json!({ "maxNodes": 10, "maxDepth": 1 });
+    let (status, estimate) = call(&gateway, "RunService/EstimateRun", json!({ "budgets": budgets })).await;
+    assert_eq!((status, &estimate["estimate"]["nodes"]), (StatusCode::OK, &json!("10")), "{estimate}");
+    assert_eq!(estimate["estimate"]["unlimited"], json!(["maxTokens", "maxCostMicros", "maxToolCalls"]));
+    assert_eq!(
+        (&estimate["budgets"]["maxNodes"], &estimate["budgets"]["maxAttempts"]),
+        (&json!(10), &json!(3))
+    );
+    let wrong = json!({ "budgets": { "maxDepth": 65 } });
+    let (status, error) = call(&gateway, "RunService/EstimateRun", wrong).await;
+    assert_eq!((status, &error["code"]), (StatusCode::BAD_REQUEST, &json!("invalid_argument")));
+    gateway.stop().await;
+}
