@@ -1,8 +1,10 @@
 //! Files that only their owner may read: databases, archives, tokens.
 
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 #[cfg(unix)]
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -44,12 +46,14 @@ fn options() -> OpenOptions {
     options
 }
 
-/// Warns in the log when others than its owner may read the file or enter the folder at `path`.
+/// Warns in the log, once, when others than its owner may read the file or enter the folder at `path`.
 pub fn warn_if_shared(path: &Path) {
-    if let Some(mode) = std::fs::metadata(path).ok().as_ref().and_then(shared_mode) {
+    static WARNED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let Some(mode) = std::fs::metadata(path).ok().as_ref().and_then(shared_mode) else { return };
+    if WARNED.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned()) {
         let (shown, wanted) = (path.display(), if path.is_dir() { "700" } else { "600" });
         tracing::warn!(
-            "{shown} has the mode {mode:o}, so other users of this machine may read it; run `chmod {wanted} {shown}`"
+            "other users of this machine have access to {shown} (mode {mode:o}); run `chmod {wanted} {shown}`"
         );
     }
 }

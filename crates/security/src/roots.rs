@@ -71,8 +71,8 @@ impl Roots {
         Ok(Self(Some(Arc::new(File { path, pem, store: Arc::new(store) }))))
     }
 
-    /// The authorities. Those of the system are read once, when they are first needed; a system that has none (a
-    /// container without the package ca-certificates) gets Mozilla's, which are part of the program.
+    /// The authorities. Those of the system are read once, when they are first needed. A system without any, such as a
+    /// container without the package ca-certificates, gets Mozilla's, which are built in.
     pub fn store(&self) -> Arc<RootCertStore> {
         static SYSTEM: OnceLock<Arc<RootCertStore>> = OnceLock::new();
         match &self.0 {
@@ -116,8 +116,8 @@ fn system() -> RootCertStore {
     store
 }
 
-/// Makes aws-lc-rs the process's cryptography for TLS. Programs call it first in `main`; libraries that make TLS clients
-/// call it too, because tests have no `main` of ours. Calling it again changes nothing.
+/// Makes aws-lc-rs the TLS cryptography of this process. Programs call it first in `main`. Code that makes TLS clients calls
+/// it too, because tests have no `main` of ours. Calling it again changes nothing.
 pub fn install_crypto_provider() {
     // An error says that a provider is installed already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();

@@ -16,6 +16,22 @@ pub struct ServerCertificate {
     pub key: String,
 }
 
+impl ServerCertificate {
+    /// Writes the certificate to `server.pem` and its key to `server.key` in `folder`.
+    pub(crate) fn write(&self, folder: &Path) -> std::io::Result<()> {
+        std::fs::write(folder.join("server.pem"), &self.certificate)?;
+        std::fs::write(folder.join("server.key"), &self.key)
+    }
+
+    /// The settings with which Redis uses what [`write`](Self::write) has written.
+    pub(crate) fn redis_settings(folder: &Path) -> Vec<String> {
+        let file = |name: &str| folder.join(name).display().to_string();
+        let (certificate, key) = (file("server.pem"), file("server.key"));
+        let settings = ["--tls-cert-file", &certificate, "--tls-key-file", &key, "--tls-auth-clients", "no"];
+        settings.map(str::to_owned).into()
+    }
+}
+
 impl Authority {
     /// An authority that nobody trusts by default.
     #[expect(clippy::new_without_default, reason = "each one is another")]

@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod cluster;
+mod tls;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tree_agent_contract::{NodeId, RunId};
 use tree_agent_fanout::{ConnectOptions, Fanout, InProcessFanout, RedisFanout, Signal, Subscription, Topic};
+use tree_agent_security::SharedSecrets;
 use tree_agent_testkit::services::{PrivateRedis, PrivateRedisCluster};
 
 const RUN: Topic = Topic::Run(RunId(uuid::Uuid::from_u128(1)));
@@ -225,4 +227,43 @@ async fn redis_may_come_later() {
 async fn a_malformed_redis_url_is_said() {
     let error = RedisFanout::connect("nonsense", &ConnectOptions::default()).await.err().unwrap();
     assert!(error.to_string().contains("redis://"), "{error}");
+}
+
+/// Publishes as somebody without our key; what is heard then is ours alone.
+async fn strangers_are_not_heard(url: &str) {
+    let key = Some(SharedSecrets::random());
+    let ours =
+        tree_agent_fanout::connect(url, &ConnectOptions { key, ..ConnectOptions::default() }).await.unwrap();
+    let key = Some(SharedSecrets::random());
+    let other =
+        tree_agent_fanout::connect(url, &ConnectOptions { key, ..ConnectOptions::default() }).await.unwrap();
+    let open = tree_agent_fanout::connect(url, &ConnectOptions::default()).await.unwrap();
+    assert!(ours.is_authenticated() && !open.is_authenticated());
+    let mut listener = ours.subscribe(RUN).await.unwrap();
+    let mut wakes = ours.subscribe(Topic::Wake).await.unwrap();
+    let mut spy = open.subscribe(NODE).await.unwrap();
+    // What we said about another topic is taken along.
+    ours.publish(vec![(NODE, message(0))]).await.unwrap();
+    let Signal::Message(signed) = next(&mut spy).await else { panic!("a message was published") };
+    for stranger in [&open, &other] {
+        for forged in [message(1), Bytes::new(), signed.clone(), Bytes::from(vec![0; 32])] {
+            stranger.publish(vec![(RUN, forged.clone()), (Topic::Wake, forged)]).await.unwrap();
+        }
+    }
+    ours.publish(vec![(RUN, message(2)), (Topic::Wake, Bytes::new())]).await.unwrap();
+    assert_eq!(next(&mut listener).await, Signal::Message(message(2)));
+    assert_eq!(next(&mut wakes).await, Signal::Message(Bytes::new()));
+    assert_eq!(ours.dropped(), 16);
+}
+
+#[tokio::test]
+async fn redis_strangers_are_not_heard() {
+    let server = PrivateRedis::start().unwrap();
+    strangers_are_not_heard(&server.url()).await;
+}
+
+#[tokio::test]
+async fn redis_cluster_strangers_are_not_heard() {
+    let servers = PrivateRedisCluster::start().unwrap();
+    strangers_are_not_heard(&servers.url()).await;
 }

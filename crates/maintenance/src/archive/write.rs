@@ -7,6 +7,7 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
+use tree_agent_security::private_files;
 use tree_agent_store::{Archives, RunRecord};
 
 use super::format::{End, EventLine, Head, Line};
@@ -54,9 +55,12 @@ pub(super) async fn file(
 ) -> Result<(), MaintenanceError> {
     let failed = |e: io::Error| MaintenanceError::file(file, e);
     let folder = file.parent().filter(|f| !f.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder).map_err(failed)?;
+    private_files::create_folder(folder).map_err(failed)?;
     let beside = file.with_extension("gz.new");
-    let gzip = GzEncoder::new(BufWriter::new(File::create(&beside).map_err(failed)?), Compression::default());
+    let gzip = GzEncoder::new(
+        BufWriter::new(private_files::create(&beside).map_err(failed)?),
+        Compression::default(),
+    );
     let mut out = Digested { out: gzip, digest: Sha256::new() };
     let (events, documents) = lines(store, record, &mut out, file).await?;
     let end = Line::End(End { events, documents, sha256: out.sha256() });

@@ -15,12 +15,13 @@ mod projects;
 mod run_lists;
 mod runs;
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::Semaphore;
+use tree_agent_security::private_files;
 
 use crate::error::StoreError;
 use connection::map_error;
@@ -58,13 +59,8 @@ impl EmbeddedStore {
                 let shown = data_dir.display();
                 StoreError::broken(format!("the data directory {shown} cannot be used; choose another"), e)
             };
-            std::fs::create_dir_all(&data_dir).map_err(unusable)?;
-            let lock = OpenOptions::new()
-                .create(true)
-                .truncate(false)
-                .write(true)
-                .open(data_dir.join("tree-agent.lock"))
-                .map_err(unusable)?;
+            private_files::create_folder(&data_dir).map_err(unusable)?;
+            let lock = private_files::open(&data_dir.join("tree-agent.lock")).map_err(unusable)?;
             match lock.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
@@ -77,6 +73,8 @@ impl EmbeddedStore {
                 Err(TryLockError::Error(e)) => return Err(unusable(e)),
             }
             let file = data_dir.join("tree-agent.db");
+            // Made before SQLite would make it: its -wal and -shm get the same permissions.
+            private_files::open(&file).map_err(unusable)?;
             let mut writer = connection::open(&file)?;
             migrate::run(&mut writer, &data_dir)?;
             Ok(Self::new(writer, Some(file), Some(lock)))

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use deadpool_postgres::tokio_postgres::error::{DbError, SqlState};
 use deadpool_postgres::tokio_postgres::types::ToSql;
-use deadpool_postgres::tokio_postgres::{self, NoTls, Row, Statement};
+use deadpool_postgres::tokio_postgres::{self, Row, Statement};
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, QueueMode, RecyclingMethod, Runtime};
 
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::tls;
 use crate::error::{LockHeld, StoreError};
 
 /// Limits of the connection pool.
@@ -39,14 +42,11 @@ impl Default for PoolConfig {
 }
 
 /// Reads a Postgres URL and sets what every connection of ours has in common.
-pub(super) fn parse(url: &str, connect_timeout: Duration) -> Result<tokio_postgres::Config, StoreError> {
-    let mut config: tokio_postgres::Config = url.parse().map_err(|e| {
-        // The URL itself may hold a password and is not repeated.
-        StoreError::broken(
-            "the Postgres URL is malformed; expected postgres://user:password@host:5432/database",
-            Box::<dyn std::error::Error + Send + Sync>::from(format!("{e}")),
-        )
-    })?;
+pub(super) fn parse(
+    url: &str,
+    connect_timeout: Duration,
+) -> Result<(tokio_postgres::Config, MakeRustlsConnect), StoreError> {
+    let (mut config, tls) = tls::parse(url)?;
     // Plans made for given array lengths cost more to make than they save; and no statement here is worth
     // compiling to machine code. A plan is kept for long, so it must not depend on tables that were small when it was
     // made: index look-ups in the order of the given rows always, which is also the order in which rows are locked.
@@ -60,7 +60,7 @@ pub(super) fn parse(url: &str, connect_timeout: Duration) -> Result<tokio_postgr
     if config.get_application_name().is_none() {
         config.application_name("tree-agent");
     }
-    Ok(config)
+    Ok((config, tls))
 }
 
 /// The pool.
@@ -72,7 +72,7 @@ pub(super) struct Connections {
 
 impl Connections {
     pub(super) fn new(url: &str, config: PoolConfig) -> Result<Self, StoreError> {
-        let mut postgres = parse(url, config.connect_timeout)?;
+        let (mut postgres, tls) = parse(url, config.connect_timeout)?;
         let limits = [
             ("statement_timeout", config.request_timeout),
             ("lock_timeout", config.lock_timeout),
@@ -83,7 +83,7 @@ impl Connections {
         let theirs = postgres.get_options().unwrap_or_default();
         postgres.options(format!("{} {theirs}", limits.join(" ")));
         let manager =
-            Manager::from_config(postgres, NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
+            Manager::from_config(postgres, tls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
         let pool = Pool::builder(manager)
             .max_size(config.max_connections.max(1))
             // The one used last: its server process has its plans and tables in the processor's caches.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::tokio_postgres::{self, Client, NoTls};
+use deadpool_postgres::tokio_postgres::{self, Client};
 
 use super::connection::{Connection, map_error, parse};
 use crate::error::StoreError;
@@ -34,8 +34,8 @@ pub(super) async fn check(connection: &mut Connection) -> Result<(), StoreError>
 }
 
 pub(super) async fn run(url: &str) -> Result<usize, StoreError> {
-    let config = parse(url, Duration::from_secs(10))?;
-    let (mut client, connection) = config.connect(NoTls).await.map_err(map_error)?;
+    let (config, tls) = parse(url, Duration::from_secs(10))?;
+    let (mut client, connection) = config.connect(tls).await.map_err(map_error)?;
     let connection = tokio::spawn(connection);
     let result = run_on(&mut client).await;
     // Closing the connection also releases the advisory lock.

@@ -15,6 +15,7 @@ mod operations;
 mod projects;
 mod run_lists;
 mod runs;
+mod tls;
 mod types;
 
 use std::time::Duration;

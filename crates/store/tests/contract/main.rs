@@ -11,6 +11,7 @@ mod operations;
 mod run_lists;
 mod runs;
 mod schema;
+mod tls;
 
 /// Makes one test per adapter from each `async fn name(fixture: Fixture)`.
 macro_rules! contract {

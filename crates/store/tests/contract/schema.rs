@@ -69,6 +69,21 @@ async fn an_embedded_store_outlives_its_process_but_not_a_newer_version() {
     assert!(error.contains("newer version") && error.contains(&data.display().to_string()), "{error}");
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn an_embedded_store_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("a/b");
+    let store = EmbeddedStore::open(&data).await.unwrap();
+    store.create_run(new_run(1)).await.unwrap();
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&data), mode(&folder.path().join("a"))), (0o700, 0o700));
+    for file in ["tree-agent.db", "tree-agent.db-wal", "tree-agent.db-shm", "tree-agent.lock"] {
+        assert_eq!(mode(&data.join(file)), 0o600, "{file}");
+    }
+}
+
 #[tokio::test]
 async fn an_unusable_data_directory_is_named() {
     let folder = tempfile::tempdir().unwrap();

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use super::watched::{Account, Watched, find_in_path};
 use crate::ports::Port;
+use crate::tls::ServerCertificate;
 
 /// A Postgres server with its own folder and port and without a password, for one test or one test binary.
 ///
@@ -50,6 +51,35 @@ impl PrivatePostgres {
     /// As for [`start`](Self::start).
     pub fn start_durable() -> anyhow::Result<Self> {
         Self::start_with(true, None)
+    }
+
+    /// Starts a server for tests that accepts connections over TLS only, with `certificate`. Clients choose TLS with `sslmode`
+    /// in the URL.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn start_with_tls(certificate: &ServerCertificate) -> anyhow::Result<Self> {
+        let mut server = Self::start()?;
+        server.stop();
+        let data = server.folder.path().join("data");
+        let files = [
+            ("server.crt", certificate.certificate.as_str()),
+            ("server.key", certificate.key.as_str()),
+            ("pg_hba.conf", "hostssl all all 127.0.0.1/32 trust\n"),
+        ];
+        for (name, text) in files {
+            let file = data.join(name);
+            std::fs::write(&file, text)?;
+            std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+            if let Some(account) = server.account {
+                std::os::unix::fs::chown(&file, Some(account.uid), Some(account.gid))?;
+            }
+        }
+        let settings = data.join("postgresql.conf");
+        let before = std::fs::read_to_string(&settings)?;
+        std::fs::write(&settings, format!("{before}\nssl = on\n"))?;
+        server.start_again()?;
+        Ok(server)
     }
 
     fn start_with(fsync: bool, small_disk: Option<u64>) -> anyhow::Result<Self> {

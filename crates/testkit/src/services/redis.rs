@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use super::watched::{Watched, find_in_path};
 use crate::ports::Port;
+use crate::tls::ServerCertificate;
 
 /// A Redis server with its own port and without persistence. Dropping it stops the server.
 #[derive(Debug)]
@@ -17,6 +18,7 @@ pub struct PrivateRedis {
     program: PathBuf,
     folder: TempDir,
     port: Port,
+    tls: bool,
     server: Option<Watched>,
 }
 
@@ -31,6 +33,18 @@ impl PrivateRedis {
         Ok(redis)
     }
 
+    /// Starts a server that accepts connections over TLS only, with `certificate`.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn start_with_tls(certificate: &ServerCertificate) -> anyhow::Result<Self> {
+        let mut redis = Self::reserve()?;
+        redis.tls = true;
+        certificate.write(redis.folder.path())?;
+        redis.start_again()?;
+        Ok(redis)
+    }
+
     /// A server that is not running yet, for tests of what happens before it starts.
     ///
     /// # Errors
@@ -39,7 +53,7 @@ impl PrivateRedis {
         let program = find_in_path("redis-server")
             .context("Redis is not installed; run scripts/setup, which installs it")?;
         let folder = tempfile::Builder::new().prefix("tree-agent-redis-").tempdir()?;
-        Ok(Self { program, folder, port: Port::claim()?, server: None })
+        Ok(Self { program, folder, port: Port::claim()?, tls: false, server: None })
     }
 
     /// Starts a stopped server again on its port. Does nothing while it runs.
@@ -54,11 +68,21 @@ impl PrivateRedis {
         let log = folder.join("log");
         let port = self.port.number().to_string();
         let dir = folder.display().to_string();
-        let args =
-            ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", &dir];
-        let args = args.map(str::to_owned);
+        let common = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", &dir];
+        let mut args = common.map(str::to_owned).to_vec();
+        match self.tls {
+            true => {
+                args.extend(["--port", "0", "--tls-port", &port].map(str::to_owned));
+                args.extend(ServerCertificate::redis_settings(folder));
+            }
+            false => args.extend(["--port", &port].map(str::to_owned)),
+        }
         let mut server = Watched::start(&self.program, &args, "TERM", &log, folder, None)?;
-        server.wait_until("Redis", &log, || answers(self.port.address()))?;
+        let tls = self.tls;
+        server.wait_until("Redis", &log, || match tls {
+            true => TcpStream::connect(self.port.address()).is_ok(),
+            false => answers(self.port.address()),
+        })?;
         self.server = Some(server);
         Ok(())
     }
@@ -75,7 +99,8 @@ impl PrivateRedis {
 
     /// The server's URL.
     pub fn url(&self) -> String {
-        format!("redis://{}", self.port.address())
+        let scheme = if self.tls { "rediss" } else { "redis" };
+        format!("{scheme}://{}", self.port.address())
     }
 }
 

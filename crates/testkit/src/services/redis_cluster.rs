@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use super::watched::{Watched, find_in_path};
 use crate::ports::Port;
+use crate::tls::{Authority, ServerCertificate};
 
 /// Slots of every Redis Cluster.
 const SLOTS: usize = 16_384;
@@ -28,6 +29,8 @@ struct Node {
     folder: TempDir,
     port: Port,
     bus: Port,
+    /// Where it speaks TLS to clients, if it does. Tests give commands through the plain port.
+    tls: Option<Port>,
     server: Option<Watched>,
 }
 
@@ -37,12 +40,29 @@ impl PrivateRedisCluster {
     /// # Errors
     /// When Redis is not installed or the cluster does not come together.
     pub fn start() -> anyhow::Result<Self> {
+        Self::start_with(None)
+    }
+
+    /// Starts servers that speak TLS to clients and to each other, with a certificate that `authority` issued.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn start_with_tls(authority: &Authority, certificate: &ServerCertificate) -> anyhow::Result<Self> {
+        Self::start_with(Some((authority, certificate)))
+    }
+
+    fn start_with(tls: Option<(&Authority, &ServerCertificate)>) -> anyhow::Result<Self> {
         let program = find_in_path("redis-server")
             .context("Redis is not installed; run scripts/setup, which installs it")?;
         let mut cluster = Self { program, nodes: Vec::new() };
         for n in 0..=MASTERS {
             let folder = tempfile::Builder::new().prefix("tree-agent-redis-").tempdir()?;
-            cluster.nodes.push(Node { folder, port: Port::claim()?, bus: Port::claim()?, server: None });
+            if let Some((authority, certificate)) = tls {
+                authority.write(folder.path());
+                certificate.write(folder.path())?;
+            }
+            let tls = tls.map(|_| Port::claim()).transpose()?;
+            cluster.nodes.push(Node { folder, port: Port::claim()?, bus: Port::claim()?, tls, server: None });
             cluster.start_again(n)?;
         }
         for n in 0..MASTERS {
@@ -50,8 +70,8 @@ impl PrivateRedisCluster {
             cluster.ask(n, &format!("CLUSTER ADDSLOTSRANGE {first} {last}"))?;
         }
         for n in 1..=MASTERS {
-            let Node { port, bus, .. } = &cluster.nodes[0];
-            let (port, bus) = (port.number(), bus.number());
+            let Node { port, bus, tls, .. } = &cluster.nodes[0];
+            let (port, bus) = (tls.as_ref().unwrap_or(port).number(), bus.number());
             cluster.ask(n, &format!("CLUSTER MEET 127.0.0.1 {port} {bus}"))?;
         }
         cluster.wait("the cluster comes together", |cluster| {
@@ -109,7 +129,15 @@ impl PrivateRedisCluster {
             "--repl-diskless-sync-delay",
             "0",
         ];
-        let mut server = Watched::start(&self.program, &args.map(str::to_owned), "KILL", &log, folder, None)?;
+        let mut args = args.map(str::to_owned).to_vec();
+        if let Some(tls) = &node.tls {
+            let (port, authority) = (tls.number().to_string(), folder.join("ca.pem").display().to_string());
+            let settings = ["--tls-port", &port, "--tls-cluster", "yes", "--tls-replication", "yes"];
+            args.extend(settings.map(str::to_owned));
+            args.extend(["--tls-ca-cert-file".to_owned(), authority]);
+            args.extend(ServerCertificate::redis_settings(folder));
+        }
+        let mut server = Watched::start(&self.program, &args, "KILL", &log, folder, None)?;
         server.wait_until("Redis", &log, || ask(&node.port, "PING").is_ok())?;
         node.server = Some(server);
         Ok(())
@@ -122,7 +150,12 @@ impl PrivateRedisCluster {
 
     /// The URL of the cluster, naming two of its nodes.
     pub fn url(&self) -> String {
-        format!("redis-cluster://{},{}", self.nodes[0].port.address(), self.nodes[1].port.address())
+        let address = |n: usize| {
+            let node: &Node = &self.nodes[n];
+            node.tls.as_ref().unwrap_or(&node.port).address()
+        };
+        let scheme = if self.nodes[0].tls.is_some() { "rediss" } else { "redis" };
+        format!("{scheme}-cluster://{},{}", address(0), address(1))
     }
 
     /// The servers among the first three that own slots now, as server `by` sees it, and the one that owns `slot`.
