@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, PublicKeyUse};
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde_json::Value;
 
@@ -122,6 +122,9 @@ impl Key {
         if jwk.common.public_key_use.as_ref().is_some_and(|r#use| *r#use != PublicKeyUse::Signature) {
             return Err("is not for signatures (use)".to_owned());
         }
+        if jwk.common.key_operations.as_ref().is_some_and(|ops| !ops.contains(&KeyOperations::Verify)) {
+            return Err("is not for verifying signatures (key_ops)".to_owned());
+        }
         let (algorithm, named) = match &jwk.algorithm {
             AlgorithmParameters::OctetKeyPair(pair) if pair.curve == EllipticCurve::Ed25519 => {
                 (Algorithm::EdDSA, KeyAlgorithm::EdDSA)
@@ -136,6 +139,43 @@ impl Key {
             return Err("is for another algorithm (alg)".to_owned());
         }
         let key = DecodingKey::from_jwk(&jwk).map_err(|error| format!("cannot be read: {error}"))?;
+        if algorithm == Algorithm::EdDSA && !key.try_get_as_bytes().is_ok_and(is_strong_ed25519) {
+            return Err("is a weak Ed25519 key, for which anybody can make signatures (x)".to_owned());
+        }
         Ok(Self { id: jwk.common.key_id, algorithm, key })
     }
+}
+
+/// The y coordinates of the points of small order on edwards25519, in both encodings that there are for two of them: the
+/// points of order 4, 1, 8, 8 and 2, then those of order 4 and 1 with the prime added. The highest bit is the sign of x.
+const SMALL_ORDER: [[u8; 32]; 7] = [
+    edge(0x00, 0x00, 0x00),
+    edge(0x01, 0x00, 0x00),
+    [
+        0x26, 0xe8, 0x95, 0x8f, 0xc2, 0xb2, 0x27, 0xb0, 0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef, 0x98, 0xf0, 0xd5,
+        0xdf, 0xac, 0x05, 0xd3, 0xc6, 0x33, 0x39, 0xb1, 0x38, 0x02, 0x88, 0x6d, 0x53, 0xfc, 0x05,
+    ],
+    [
+        0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67, 0x0f, 0x2a,
+        0x20, 0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a,
+    ],
+    edge(0xec, 0xff, 0x7f),
+    edge(0xed, 0xff, 0x7f),
+    edge(0xee, 0xff, 0x7f),
+];
+
+/// The encoding whose first and last byte and those between are these.
+const fn edge(first: u8, between: u8, last: u8) -> [u8; 32] {
+    let mut bytes = [between; 32];
+    bytes[0] = first;
+    bytes[31] = last;
+    bytes
+}
+
+/// Whether signatures need the private key of this public one. Under a point of small order a signature that was made without
+/// any key is valid for one message in eight at least.
+fn is_strong_ed25519(key: &[u8]) -> bool {
+    let Ok(mut point) = <[u8; 32]>::try_from(key) else { return false };
+    point[31] &= 0x7f;
+    !SMALL_ORDER.contains(&point)
 }

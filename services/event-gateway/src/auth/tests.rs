@@ -169,7 +169,7 @@ fn a_token_without_a_kid_means_the_only_key() {
 async fn keys_change_with_their_file_and_stay_when_it_breaks() {
     let world = World::new(Algorithm::EdDSA);
     let path = world.folder.path().join("jwks.json");
-    let following = tokio::spawn(world.authenticator.clone().follow());
+    let following = tokio::spawn(world.authenticator.clone().watch_file());
     let next = Issuer::new("next", Algorithm::ES256);
     let accepted = async |issuer: &Issuer, wanted: bool| {
         let token = issuer.token("ann", MINUTE);
@@ -245,11 +245,58 @@ fn keys_that_cannot_be_used_are_complained_of() {
     assert!(complaint(&with("use", "enc")).contains("key 1 is not for signatures"));
     assert!(complaint(&with("alg", "HS256")).contains("key 1 is for another algorithm"));
     assert!(complaint(&with("crv", "Ed448")).contains("key 1"));
+    let mut for_signing = key.clone();
+    for_signing["key_ops"] = json!(["sign"]);
+    assert!(
+        complaint(&json!({ "keys": [for_signing] }).to_string()).contains("not for verifying signatures")
+    );
     let secret = r#"{"keys": [{"kty": "oct", "k": "c2VjcmV0", "alg": "HS256"}]}"#;
     assert!(complaint(secret).contains("key 1 is of another kind"));
     assert!(
         complaint(&json!({ "keys": [key, key] }).to_string()).contains("key 2 has the kid of another key")
     );
+}
+
+#[test]
+fn ed25519_keys_for_which_anybody_can_sign_are_refused() {
+    // Of order 1, 2, 4 and 8, with either sign, and the two that are written with the prime added.
+    for weak in [
+        "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+        "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAIA",
+        "7P_______________________________________38",
+        "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+        "JuiVj8KyJ7BFw_SJ8u-Y8NXfrAXTxjM5sTgCiG1T_AU",
+        "JuiVj8KyJ7BFw_SJ8u-Y8NXfrAXTxjM5sTgCiG1T_IU",
+        "xxdqcD1N2E-6PAt2DRBnDyogU_osOczGTsf9d5KsA3o",
+        "7f_______________________________________38",
+        "7v_______________________________________38",
+        "7v________________________________________8",
+    ] {
+        let key = json!({ "kty": "OKP", "crv": "Ed25519", "x": weak });
+        let said = complaint(&json!({ "keys": [key] }).to_string());
+        assert!(said.contains("key 1 is a weak Ed25519 key"), "{weak}: {said}");
+    }
+}
+
+#[test]
+fn a_key_for_verifying_may_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let issuer = Issuer::new("one", Algorithm::EdDSA);
+    let mut key = issuer.public();
+    key["key_ops"] = json!(["verify"]);
+    std::fs::write(config(&folder).jwks, json!({ "keys": [key] }).to_string()).unwrap();
+    Authenticator::load(config(&folder)).unwrap().verify(&issuer.token("ann", MINUTE)).unwrap();
+}
+
+#[test]
+fn a_token_has_one_issuer() {
+    let world = World::new(Algorithm::EdDSA);
+    for list in [json!([ISSUER]), json!([ISSUER, "https://evil.example"]), json!(["https://evil.example"])] {
+        assert!(
+            matches!(world.refusal(json!({ "iss": list })), Refusal::Invalid(why) if why.contains("iss")),
+            "{list}"
+        );
+    }
 }
 
 #[test]

@@ -19,8 +19,8 @@ use super::{Caller, Refusal};
 /// How far the issuer's clock may be ahead of ours when a token says from when on it holds (`nbf`). Its end (`exp`) has no
 /// leeway, so that a stream which ended with its token cannot be opened again with it.
 const LEEWAY: Duration = Duration::from_secs(30);
-/// Longest time that is counted of a token's life: whatever is longer is no different for a stream.
-const FOREVER: Duration = Duration::from_secs(366 * 86_400);
+/// Longest lifetime of a token that is used. Longer ones make no difference to a stream.
+const MAX_LIFETIME: Duration = Duration::from_secs(366 * 86_400);
 
 /// Which tokens are accepted.
 #[derive(Clone, Debug)]
@@ -53,6 +53,9 @@ impl fmt::Debug for Authenticator {
 /// What is read of a token beside what the library checks.
 #[derive(Deserialize)]
 struct Claims {
+    /// The library also accepts a list with a valid entry, but a token has one issuer (RFC 7519, 4.1.1).
+    #[serde(default)]
+    iss: serde_json::Value,
     sub: Option<String>,
     /// Seconds since 1970, perhaps with a fraction (RFC 7519, 2).
     exp: Option<f64>,
@@ -65,9 +68,9 @@ impl Authenticator {
         Ok(Self(Arc::new(Inner { config, keys: RwLock::new(Arc::new(keys)) })))
     }
 
-    /// Reads the keys again whenever their file has changed; runs until it is dropped. A file that cannot be used
-    /// changes nothing: the keys that were there stay.
-    pub(crate) async fn follow(self) {
+    /// Reloads the keys whenever their file changes, until it is dropped. If the file cannot be used, the previous keys stay in
+    /// use.
+    pub(crate) async fn watch_file(self) {
         let mut failed = false;
         loop {
             tokio::time::sleep(self.0.config.check_every).await;
@@ -77,10 +80,7 @@ impl Authenticator {
                 Ok(Ok(())) => failed = false,
                 Ok(Err(error)) if !failed => {
                     failed = true;
-                    tracing::error!(
-                        "TREE_AGENT_AUTH_JWKS: {}; the keys of before stay in use",
-                        chain(&error)
-                    );
+                    tracing::error!("TREE_AGENT_AUTH_JWKS: {}; the previous keys stay in use", chain(&error));
                 }
                 Ok(Err(_)) | Err(_) => {}
             }
@@ -94,7 +94,7 @@ impl Authenticator {
             return Ok(());
         }
         let keys = Keys::parse(path, text)?;
-        tracing::info!(keys = keys.len(), "the keys that tokens are checked with were read again");
+        tracing::info!(keys = keys.len(), "the keys for tokens were reloaded");
         *self.0.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
         Ok(())
     }
@@ -137,6 +137,9 @@ impl Authenticator {
         validation.set_audience(&[&self.0.config.audience]);
         let claims =
             decode::<Claims>(token, &key.key, &validation).map_err(|error| refusal(error.kind()))?.claims;
+        if claims.iss != self.0.config.issuer {
+            return Err(Refusal::Invalid("its iss must be the one issuer of this gateway, not a list"));
+        }
         let remaining = remaining(claims.exp.unwrap_or_default())?;
         let user_id = claims.sub.unwrap_or_default();
         if user_id.is_empty() || user_id.len() > limits::LABEL_BYTES || user_id.contains(char::is_control) {
@@ -149,7 +152,7 @@ impl Authenticator {
 /// How long a token with this `exp` holds from now on.
 fn remaining(exp: f64) -> Result<Duration, Refusal> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let left = (exp - now.as_secs_f64()).min(FOREVER.as_secs_f64());
+    let left = (exp - now.as_secs_f64()).min(MAX_LIFETIME.as_secs_f64());
     match Duration::try_from_secs_f64(left) {
         Ok(left) if !left.is_zero() => Ok(left),
         _ => Err(Refusal::Expired),
