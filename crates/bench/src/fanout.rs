@@ -15,7 +15,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use bytes::Bytes;
 use serde_json::json;
+use tree_agent_fanout::Signer;
+use tree_agent_security::SharedSecrets;
 
 pub(crate) use grpc::{Connection, Messages};
 
@@ -71,6 +74,7 @@ pub(crate) async fn run(cluster: &Cluster, repeat: usize, quick: bool) -> anyhow
         let maker = Maker::new(&run.run_id)?;
         let mut publisher = Publisher::connect().await?;
         let mut ours = Side::new(maker.topic.clone(), clients, run.head_seq);
+        ours.signer = Some(signer()?);
         let watching = watchers(&run.run_id, run.head_seq, &ours.board).await?;
         // Another topic of the same length, to which gateways do not subscribe.
         let mut plain = Side::new(maker.topic.replace(":run:", ":RAW:"), clients, 0);
@@ -126,11 +130,28 @@ struct Side {
     board: Arc<Board>,
     /// The last published event.
     seq: u64,
+    /// Gateways accept only what is signed with the cluster's key.
+    signer: Option<Signer>,
+}
+
+/// Signs with the cluster's key.
+fn signer() -> anyhow::Result<Signer> {
+    let name = "TREE_AGENT_FANOUT_KEY_FILE";
+    let file =
+        std::env::var(name).with_context(|| format!("{name} is not set; source target/cluster/env"))?;
+    let keys = std::fs::read_to_string(&file).with_context(|| format!("{file} cannot be read"))?;
+    Ok(Signer::new(SharedSecrets::parse(&keys)?.first()))
 }
 
 impl Side {
     fn new(topic: String, clients: usize, seq: u64) -> Self {
-        Self { topic, board: Board::new(clients), seq }
+        Self { topic, board: Board::new(clients), seq, signer: None }
+    }
+
+    /// A publication of `count` events after `seq`.
+    fn publication(&self, maker: &Maker, seq: u64, count: u64) -> Bytes {
+        let batch = maker.batch(seq, count);
+        self.signer.as_ref().map_or(batch.clone(), |signer| signer.sign(&self.topic, &batch))
     }
 
     /// Publishes as fast as the slowest client reads, for `time`. Returns deliveries per second.
@@ -145,7 +166,8 @@ impl Side {
         let begun = Instant::now();
         let mut sent = 0;
         while begun.elapsed() < time {
-            let publications: Vec<_> = (0..CHUNK).map(|i| maker.batch(self.seq + i * batch, batch)).collect();
+            let publications: Vec<_> =
+                (0..CHUNK).map(|i| self.publication(maker, self.seq + i * batch, batch)).collect();
             publisher.publish(&self.topic, &publications).await?;
             self.seq += CHUNK * batch;
             sent += CHUNK * batch;
@@ -171,7 +193,7 @@ impl Side {
         let mut tick = tokio::time::interval(Duration::from_secs_f64(1.0 / rate));
         for _ in 0..count {
             tick.tick().await;
-            publisher.publish(&self.topic, &[maker.batch(self.seq, 1)]).await?;
+            publisher.publish(&self.topic, &[self.publication(maker, self.seq, 1)]).await?;
             self.seq += 1;
         }
         self.board.reached(heard + count).await.context("at a steady rate")?;

@@ -1,4 +1,4 @@
-//! Which messages are from one of us: an HMAC-SHA256 over topic and message, with a key that the services share.
+//! Signs and verifies messages: an HMAC-SHA256 over topic and message, with a key that the services share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,19 +8,47 @@ use tree_agent_security::{SharedSecret, SharedSecrets};
 
 use crate::Topic;
 
-/// Bytes of an HMAC-SHA256. It stands before the message.
+/// Bytes of an HMAC-SHA256. It precedes the message.
 const TAG: usize = 32;
 
-/// Signs what is published and checks what is heard. Without keys it does neither.
+/// Signs messages as the adapters do, for tools that publish by themselves.
+pub struct Signer(hmac::Key);
+
+impl Signer {
+    /// Signs with `secret`.
+    pub fn new(secret: &SharedSecret) -> Self {
+        Self(secret.hmac_key())
+    }
+
+    /// The message with its signature.
+    pub fn sign(&self, topic: &str, message: &[u8]) -> Bytes {
+        let mut signed = Vec::with_capacity(TAG + message.len());
+        signed.extend_from_slice(self.tag(topic, message).as_ref());
+        signed.extend_from_slice(message);
+        signed.into()
+    }
+
+    /// Covers the topic too, so that a message cannot be moved to another one. Topic names contain no zero byte, so the
+    /// boundary is unambiguous.
+    fn tag(&self, topic: &str, message: &[u8]) -> hmac::Tag {
+        let mut context = hmac::Context::with_key(&self.0);
+        context.update(topic.as_bytes());
+        context.update(&[0]);
+        context.update(message);
+        context.sign()
+    }
+}
+
+/// Signs outgoing messages and verifies incoming ones. Without keys it does neither.
 pub(crate) struct Authenticator {
-    /// The first signs; what any of them signed is accepted.
-    keys: Vec<hmac::Key>,
+    /// The first one signs. Messages signed with any of them are accepted.
+    keys: Vec<Signer>,
     dropped: AtomicU64,
 }
 
 impl Authenticator {
     pub(crate) fn new(secrets: Option<&SharedSecrets>) -> Self {
-        let keys = secrets.into_iter().flat_map(SharedSecrets::iter).map(SharedSecret::hmac_key).collect();
+        let keys = secrets.into_iter().flat_map(SharedSecrets::iter).map(Signer::new).collect();
         Self { keys, dropped: AtomicU64::new(0) }
     }
 
@@ -34,32 +62,30 @@ impl Authenticator {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// What is published for `message`.
+    /// The message with its signature.
     pub(crate) fn sign(&self, topic: &str, message: Bytes) -> Bytes {
-        let Some(key) = self.keys.first() else { return message };
-        let tag = tag(key, topic, &message);
-        let mut signed = Vec::with_capacity(TAG + message.len());
-        signed.extend_from_slice(tag.as_ref());
-        signed.extend_from_slice(&message);
-        signed.into()
+        match self.keys.first() {
+            Some(key) => key.sign(topic, &message),
+            None => message,
+        }
     }
 
-    /// The message that was published; none, which is counted, when it is not from one of us or was for another topic.
+    /// The message without its signature. A message that none of us signed for this topic is counted as dropped.
     pub(crate) fn verify(&self, topic: Topic, signed: Bytes) -> Option<Bytes> {
         if self.keys.is_empty() {
             return Some(signed);
         }
         let topic = topic.to_string();
-        let signed_by = |key: &&hmac::Key| {
+        let signed_by = |key: &Signer| {
             let (presented, message) = signed.split_at_checked(TAG)?;
-            let expected = tag(key, &topic, message);
+            let expected = key.tag(&topic, message);
             aws_lc_rs::constant_time::verify_slices_are_equal(expected.as_ref(), presented).ok()
         };
-        if self.keys.iter().any(|key| signed_by(&key).is_some()) {
+        if self.keys.iter().any(|key| signed_by(key).is_some()) {
             return Some(signed.slice(TAG..));
         }
         let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
-        // Rarely, so that nobody can fill the log with it.
+        // Rarely, so that an attacker cannot fill our log.
         if dropped.is_power_of_two() {
             tracing::warn!(
                 topic,
@@ -70,15 +96,6 @@ impl Authenticator {
         }
         None
     }
-}
-
-/// Over the topic too, so that a message cannot be moved to another one. No topic's name holds the zero between the two.
-fn tag(key: &hmac::Key, topic: &str, message: &[u8]) -> hmac::Tag {
-    let mut context = hmac::Context::with_key(key);
-    context.update(topic.as_bytes());
-    context.update(&[0]);
-    context.update(message);
-    context.sign()
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ impl Fanout for InProcessFanout {
         Ok(())
     }
 
-    /// Nobody else can publish here.
+    /// Only this process can publish here.
     fn is_authenticated(&self) -> bool {
         true
     }

@@ -1,9 +1,11 @@
 //! Fan-out: how drivers tell gateways and each other that there is something new.
 //!
-//! Everything sent here is a hint. A message may be lost, doubled or reordered; whoever listens checks against
-//! the log. Over Redis it may also be forged, unless the services share a key ([`ConnectOptions::key`]): then what is not
-//! signed with it is dropped. Three adapters implement [`Fanout`]: Redis pub/sub, sharded pub/sub of a Redis Cluster, and
-//! in-process. [`connect`] chooses between the first two by the URL.
+//! Every message is a hint. It may be lost, duplicated or reordered, so listeners check it against the log. Over Redis it may
+//! also be forged, unless the services share a key ([`ConnectOptions::key`]): messages that are not signed with it are
+//! dropped.
+//!
+//! Three adapters implement [`Fanout`]: Redis pub/sub, sharded pub/sub of a Redis Cluster, and in-process. [`connect`]
+//! chooses between the first two by the URL.
 
 mod authentication;
 mod in_process;
@@ -19,6 +21,7 @@ use redis::TlsCertificates;
 use tree_agent_contract::{NodeId, RunId};
 use tree_agent_security::{Roots, SharedSecrets, install_crypto_provider};
 
+pub use authentication::Signer;
 pub use in_process::InProcessFanout;
 pub use redis_adapter::RedisFanout;
 pub use redis_cluster::RedisClusterFanout;
@@ -97,14 +100,14 @@ pub trait Fanout: Send + Sync {
     /// Several subscriptions to one topic in one process share one at the broker. Dropping it unsubscribes.
     async fn subscribe(&self, topic: Topic) -> Result<Subscription, FanoutError>;
 
-    /// A round trip to the broker; an error when hints do not flow now.
+    /// Makes a round trip to the broker. Fails if messages cannot be sent or received now.
     async fn ping(&self) -> Result<(), FanoutError>;
 
-    /// Whether every message that is delivered was published by one of us. If not, a message says no more than that there
-    /// may be something new in the log, and what it says must be read there.
+    /// Whether every delivered message was published by one of our services. If not, a message only means that the log may
+    /// have grown, and its content must be read there.
     fn is_authenticated(&self) -> bool;
 
-    /// Messages that were dropped because they were not published by one of us.
+    /// How many messages were dropped because none of our services published them.
     fn dropped(&self) -> u64;
 }
 
@@ -118,8 +121,8 @@ pub struct ConnectOptions {
 }
 
 /// The fan-out over what `url` names: one Redis server (`redis://…`) or a Redis Cluster (`redis-cluster://…`, with
-/// sharded pub/sub); `rediss://…` and `rediss-cluster://…` are the same over TLS. When it cannot be reached now, it is tried
-/// again in the background for as long as it takes.
+/// sharded pub/sub); `rediss://…` and `rediss-cluster://…` are the same over TLS. If it cannot be reached, the fan-out keeps
+/// trying to connect in the background.
 ///
 /// # Errors
 /// Only for a malformed URL.
@@ -132,7 +135,7 @@ pub async fn connect(url: &str, options: &ConnectOptions) -> Result<Arc<dyn Fano
     }
 }
 
-/// What Redis clients are told of the authorities to trust; none for those of the system.
+/// The certificate authorities for a Redis client; `None` for those of the system.
 fn certificates(options: &ConnectOptions) -> Option<TlsCertificates> {
     let root_cert = options.roots.pem().map(<[u8]>::to_vec);
     root_cert.map(|root_cert| TlsCertificates { client_tls: None, root_cert: Some(root_cert) })

@@ -1,7 +1,7 @@
 //! Fan-out over Redis pub/sub.
 //!
-//! One connection publishes and another one listens, so that incoming messages do not delay outgoing ones. Each retries
-//! its connection without end. Meanwhile every call fails at once instead of waiting.
+//! There are two connections, one to publish and one to listen, so that incoming messages do not delay outgoing ones.
+//! Each reconnects until it succeeds. Meanwhile every call fails at once instead of waiting.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 
 use crate::authentication::Authenticator;
-use crate::topics::{Leave, Listener, Topics};
+use crate::topics::{TopicGuard, Topics, Unsubscribe};
 use crate::{ConnectOptions, Fanout, FanoutError, Signal, Subscription, Topic, certificates};
 
-/// Time limit of a publication. After that, the log is the faster way.
-const PUBLISH: Duration = Duration::from_millis(200);
+/// Time limit of a publication. After it, reading the log is faster.
+const PUBLISH_TIMEOUT: Duration = Duration::from_millis(200);
 /// Time limit of a subscription or a ping.
-const REQUEST: Duration = Duration::from_secs(1);
-/// How long the start waits for the first connection.
-const FIRST: Duration = Duration::from_secs(1);
-/// How often an idle connection is checked.
-const CHECK: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long to wait for Redis at the start.
+const INITIAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time between two checks of an idle connection.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Fan-out over one Redis server. Clones share its connections.
 #[derive(Clone)]
@@ -41,13 +41,13 @@ struct Shared {
     listening: Link,
     authenticator: Arc<Authenticator>,
     topics: Arc<Topics>,
-    /// Held during a subscription or its end, so that the two never overtake each other.
-    gate: Mutex<()>,
+    /// Held while a topic is subscribed to or unsubscribed from, so that the two never overtake each other.
+    subscribing: Mutex<()>,
 }
 
 impl RedisFanout {
-    /// A fan-out over the Redis at `url` (`redis://host:6379`, or `rediss://host:6379` over TLS). When that cannot be
-    /// reached now, it is tried again in the background for as long as it takes.
+    /// A fan-out over the Redis at `url` (`redis://host:6379`, or `rediss://host:6379` over TLS). If Redis cannot be
+    /// reached, the fan-out keeps trying to connect in the background.
     ///
     /// # Errors
     /// Only for a malformed URL.
@@ -68,26 +68,26 @@ impl RedisFanout {
         let authenticator = Arc::new(Authenticator::new(options.key.as_ref()));
         let listening = Link::start(&client, Some((topics.clone(), authenticator.clone())))?;
         let publishing = Link::start(&client, None)?;
-        let shared = Shared { publishing, listening, authenticator, topics, gate: Mutex::new(()) };
+        let shared = Shared { publishing, listening, authenticator, topics, subscribing: Mutex::new(()) };
         let fanout = Self { shared: Arc::new(shared) };
-        if fanout.shared.first_contact().await.is_err() {
+        if fanout.shared.wait_until_connected().await.is_err() {
             tracing::warn!("Redis cannot be reached; watchers read the log until it can");
         }
         Ok(fanout)
     }
 }
 
-impl Leave for Shared {
+impl Unsubscribe for Shared {
     fn topics(&self) -> &Topics {
         &self.topics
     }
 
     async fn unsubscribe(self: Arc<Self>, topic: Topic) {
-        let _gate = self.gate.lock().await;
+        let _subscribing = self.subscribing.lock().await;
         if self.topics.forget(topic) {
             let mut manager = self.listening.manager.clone();
             let unsubscribe = async { manager.unsubscribe(topic.to_string()).await };
-            if let Err(error) = self.listening.call("unsubscribe", REQUEST, unsubscribe).await {
+            if let Err(error) = self.listening.call("unsubscribe", REQUEST_TIMEOUT, unsubscribe).await {
                 tracing::debug!(%topic, %error, "unsubscribing failed");
             }
         }
@@ -108,7 +108,7 @@ impl Fanout for RedisFanout {
         }
         let link = &self.shared.publishing;
         let mut manager = link.manager.clone();
-        link.call("publish", PUBLISH, pipeline.query_async::<()>(&mut manager)).await
+        link.call("publish", PUBLISH_TIMEOUT, pipeline.query_async::<()>(&mut manager)).await
     }
 
     async fn subscribe(&self, topic: Topic) -> Result<Subscription, FanoutError> {
@@ -124,7 +124,7 @@ impl Fanout for RedisFanout {
         for link in [&self.shared.publishing, &self.shared.listening] {
             let mut manager = link.manager.clone();
             let ping = async { redis::cmd("PING").query_async::<()>(&mut manager).await };
-            link.call("ping", REQUEST, ping).await?;
+            link.call("ping", REQUEST_TIMEOUT, ping).await?;
         }
         Ok(())
     }
@@ -139,25 +139,25 @@ impl Fanout for RedisFanout {
 }
 
 impl Shared {
-    async fn first_contact(&self) -> Result<(), tokio::time::error::Elapsed> {
-        tokio::time::timeout(FIRST, async {
-            self.publishing.came_up().await;
-            self.listening.came_up().await;
+    async fn wait_until_connected(&self) -> Result<(), tokio::time::error::Elapsed> {
+        tokio::time::timeout(INITIAL_CONNECT_TIMEOUT, async {
+            self.publishing.wait_until_up().await;
+            self.listening.wait_until_up().await;
         })
         .await
     }
 
     async fn subscribe(self: Arc<Self>, topic: Topic) -> Result<Subscription, FanoutError> {
-        let _gate = tokio::time::timeout(REQUEST, self.gate.lock())
+        let _subscribing = tokio::time::timeout(REQUEST_TIMEOUT, self.subscribing.lock())
             .await
             .map_err(|e| FanoutError::caused("Redis is slow to confirm subscriptions", e))?;
         let (receiver, first) = self.topics.listen(topic);
-        // From here on the guard unsubscribes, also after an error.
-        let subscription = Subscription::new(receiver, Listener { adapter: self.clone(), topic });
+        // From here on the guard leaves again, also after an error.
+        let subscription = Subscription::new(receiver, TopicGuard { adapter: self.clone(), topic });
         if first {
             let mut manager = self.listening.manager.clone();
             let subscribe = async { manager.subscribe(topic.to_string()).await };
-            self.listening.call("subscribe", REQUEST, subscribe).await?;
+            self.listening.call("subscribe", REQUEST_TIMEOUT, subscribe).await?;
         } else if !self.listening.is_up() {
             return Err(FanoutError::new("Redis cannot be reached"));
         }
@@ -165,7 +165,7 @@ impl Shared {
     }
 }
 
-/// A connection that reconnects by itself, and its state.
+/// A connection that reconnects by itself, and whether it is up.
 struct Link {
     manager: ConnectionManager,
     state: Arc<State>,
@@ -176,7 +176,7 @@ struct Link {
 struct State {
     up: AtomicBool,
     /// Something went wrong: check now.
-    doubt: Notify,
+    check_now: Notify,
     changed: Notify,
 }
 
@@ -187,7 +187,7 @@ impl State {
             self.changed.notify_waiters();
         }
         if !up {
-            self.doubt.notify_one();
+            self.check_now.notify_one();
         }
     }
 }
@@ -199,7 +199,7 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// If there are topics, the connection listens and delivers to them.
+    /// A connection with topics listens and delivers messages to them.
     fn start(
         client: &Client,
         topics: Option<(Arc<Topics>, Arc<Authenticator>)>,
@@ -210,7 +210,7 @@ impl Link {
             .set_number_of_retries(usize::MAX)
             .set_max_delay(Duration::from_secs(1))
             .set_connection_timeout(Some(Duration::from_secs(2)))
-            .set_response_timeout(Some(REQUEST));
+            .set_response_timeout(Some(REQUEST_TIMEOUT));
         if let Some((topics, authenticator)) = topics {
             let state = state.clone();
             config = config
@@ -230,7 +230,7 @@ impl Link {
         self.state.up.load(Ordering::Acquire)
     }
 
-    async fn came_up(&self) {
+    async fn wait_until_up(&self) {
         loop {
             let changed = self.state.changed.notified();
             if self.is_up() {
@@ -240,7 +240,7 @@ impl Link {
         }
     }
 
-    /// Makes a call that fails at once if the connection is down, and after `limit` at the latest.
+    /// Makes a call. It fails at once while the connection is down, and after `limit` at the latest.
     async fn call(
         &self,
         what: &str,
@@ -264,14 +264,14 @@ impl Link {
     }
 }
 
-/// Keeps the state of a connection up to date and keeps it reconnecting.
+/// Keeps the state of a connection up to date, and keeps it trying to connect.
 async fn keep_checking(mut manager: ConnectionManager, state: Arc<State>) {
     loop {
         // While the manager reconnects, this waits with it.
         let alive = redis::cmd("PING").query_async::<()>(&mut manager).await.is_ok();
         if alive {
             state.set(true);
-            let _ = tokio::time::timeout(CHECK, state.doubt.notified()).await;
+            let _ = tokio::time::timeout(CHECK_INTERVAL, state.check_now.notified()).await;
         } else {
             state.set(false);
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -279,7 +279,7 @@ async fn keep_checking(mut manager: ConnectionManager, state: Arc<State>) {
     }
 }
 
-/// The topic that a push names.
+/// The topic named in a push message.
 pub(crate) fn topic_of(value: Option<Value>) -> Option<Topic> {
     match value {
         Some(Value::BulkString(name)) => std::str::from_utf8(&name).ok()?.parse::<Topic>().ok(),
@@ -288,7 +288,7 @@ pub(crate) fn topic_of(value: Option<Value>) -> Option<Topic> {
     }
 }
 
-/// Handles push messages of the broker.
+/// Handles what the broker sends unasked.
 fn receive(topics: &Topics, authenticator: &Authenticator, state: &State, push: PushInfo) {
     let mut data = push.data.into_iter();
     match push.kind {
@@ -305,7 +305,7 @@ fn receive(topics: &Topics, authenticator: &Authenticator, state: &State, push: 
             }
         }
         PushKind::Disconnection => {
-            topics.lost();
+            topics.mark_all_lost();
             state.set(false);
         }
         _ => {}

@@ -1,10 +1,12 @@
-//! Fan-out over a Redis Cluster with sharded pub/sub (Redis 7). A topic lives on the node that owns its slot, so
-//! messages do not go to every node.
+//! Fan-out over a Redis Cluster with sharded pub/sub (Redis 7). A topic lives on the node that owns its slot, so messages do
+//! not go to every node.
 //!
-//! The client follows changes of the cluster's layout once a command is redirected. This module handles what the client
-//! does not: if a slot moves, its topics are unsubscribed, and if a node dies, its subscriptions are lost. Both mark
-//! topics as lost, and lost topics are subscribed to again, wherever they are now, until that is confirmed. After an
-//! outage of all nodes the client may stay silent although they are back, so a connection without answers is replaced.
+//! The client library follows changes of the cluster's layout when a command is redirected. Two things it leaves to us:
+//!
+//! - When a slot moves or a node dies, its subscriptions are lost. We mark their topics as lost, and subscribe again until
+//!   the topic's new node confirms it.
+//! - After an outage of all nodes a connection may stay silent although they are back. We replace a connection that does
+//!   not answer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,23 +26,23 @@ use tokio::time::Instant;
 
 use crate::authentication::Authenticator;
 use crate::redis_adapter::topic_of;
-use crate::topics::{Leave, Listener, Topics};
+use crate::topics::{TopicGuard, Topics, Unsubscribe};
 use crate::{ConnectOptions, Fanout, FanoutError, Signal, Subscription, Topic, certificates};
 
-/// Time limit of publications. After that, the log is the faster way.
-const PUBLISH: Duration = Duration::from_millis(200);
+/// Time limit of publications. After it, reading the log is faster.
+const PUBLISH_TIMEOUT: Duration = Duration::from_millis(200);
 /// Time limit of a subscription or a ping.
-const REQUEST: Duration = Duration::from_secs(1);
-/// How long the start waits for the first connection.
-const FIRST: Duration = Duration::from_secs(1);
-/// How often an idle connection is checked.
-const CHECK: Duration = Duration::from_secs(5);
-/// How soon a doubtful connection or a lost topic is checked again.
-const AGAIN: Duration = Duration::from_millis(100);
-/// How long a connection may give no answer before it is replaced.
-const SILENT: Duration = Duration::from_secs(3);
-/// Topics that are subscribed in parallel after an outage.
-const AT_ONCE: usize = 64;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long to wait for the cluster at the start.
+const INITIAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time between two checks of an idle connection.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// Delay before a failed check or a failed subscription is repeated.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
+/// How long a connection may be silent before it is replaced.
+const RECONNECT_AFTER: Duration = Duration::from_secs(3);
+/// Subscriptions in flight at the same time after an outage.
+const CONCURRENT_SUBSCRIBES: usize = 64;
 
 /// Fan-out over a Redis Cluster. Clones share its connections.
 #[derive(Clone)]
@@ -50,22 +52,22 @@ pub struct RedisClusterFanout {
 }
 
 struct Shared {
-    /// None until a node has been reached.
+    /// `None` until the first connection.
     publishing: watch::Receiver<Option<ClusterConnection>>,
     listening: watch::Receiver<Option<ClusterConnection>>,
     topics: Arc<Topics>,
     authenticator: Arc<Authenticator>,
     state: Arc<State>,
-    /// Held during a subscription or its end, so that the two never overtake each other.
-    gate: Mutex<()>,
+    /// Held while a topic is subscribed to or unsubscribed from, so that the two never overtake each other.
+    subscribing: Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
-    /// True if a node answered the last check.
+    /// Some node answered the last check.
     up: AtomicBool,
     /// Something went wrong: check now.
-    doubt: Notify,
+    check_now: Notify,
 }
 
 /// Background work that ends with the fan-out.
@@ -79,8 +81,8 @@ impl Drop for Tasks {
 
 impl RedisClusterFanout {
     /// A fan-out over the cluster of which `url` (`redis-cluster://host:6379,host2:6379`, over TLS with
-    /// `rediss-cluster://`) names some nodes. When none of them can be reached now, they are tried again in the
-    /// background for as long as it takes.
+    /// `rediss-cluster://`) names some nodes. If none of them can be reached, the fan-out keeps trying to connect in the
+    /// background.
     ///
     /// # Errors
     /// Only for a malformed URL.
@@ -94,27 +96,30 @@ impl RedisClusterFanout {
         let pushes = (topics.clone(), authenticator.clone(), state.clone());
         let listener = client(&nodes, options, Some(pushes))?;
         let publisher = client(&nodes, options, None)?;
-        let gate = Mutex::new(());
-        let shared = Arc::new(Shared { publishing, listening, topics, authenticator, state, gate });
-        let keeper = shared.clone();
+        let subscribing = Mutex::new(());
+        let shared = Arc::new(Shared { publishing, listening, topics, authenticator, state, subscribing });
+        let maintainer = shared.clone();
         let tasks = vec![
             tokio::spawn(async move {
                 let mut link = Link::reach(publisher, set_publishing).await;
                 loop {
-                    let contact = link.check().await;
-                    tokio::time::sleep(if contact == Contact::Silent { AGAIN } else { CHECK }).await;
+                    let reachable = link.check().await != Check::Unreachable;
+                    tokio::time::sleep(if reachable { CHECK_INTERVAL } else { RETRY_DELAY }).await;
                 }
             }),
-            tokio::spawn(async move { keeper.keep(Link::reach(listener, set_listening).await).await }),
+            tokio::spawn(async move {
+                let link = Link::reach(listener, set_listening).await;
+                maintainer.maintain(link).await;
+            }),
         ];
-        if tokio::time::timeout(FIRST, shared.first_contact()).await.is_err() {
+        if tokio::time::timeout(INITIAL_CONNECT_TIMEOUT, shared.wait_until_connected()).await.is_err() {
             tracing::warn!("the Redis Cluster cannot be reached; watchers read the log until it can");
         }
         Ok(Self { shared, _tasks: Arc::new(Tasks(tasks)) })
     }
 }
 
-/// The nodes in a URL, with its user and password.
+/// The nodes named in a URL, each with its user and password.
 fn nodes(url: &str) -> Result<Vec<ConnectionInfo>, FanoutError> {
     let malformed = |cause: Option<redis::RedisError>| FanoutError {
         message: "the Redis URL is malformed; expected redis-cluster://user:password@host:6379,host2:6379"
@@ -137,8 +142,8 @@ fn client(
 ) -> Result<ClusterClient, FanoutError> {
     let mut builder = ClusterClient::builder(nodes.to_vec())
         .use_protocol(ProtocolVersion::RESP3)
-        .connection_timeout(REQUEST)
-        .response_timeout(REQUEST)
+        .connection_timeout(REQUEST_TIMEOUT)
+        .response_timeout(REQUEST_TIMEOUT)
         .min_retry_wait(10)
         .max_retry_wait(200);
     if let Some(certificates) = certificates(options) {
@@ -155,34 +160,34 @@ fn client(
 
 /// The result of [`Link::check`].
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Contact {
-    /// No node answers now.
-    Silent,
-    /// A node answers on the existing connection.
-    Kept,
-    /// A node answers on a new connection, which has no subscriptions.
-    Renewed,
+enum Check {
+    /// No node answered.
+    Unreachable,
+    /// A node answered on the existing connection.
+    Alive,
+    /// A node answered on a new connection, which has no subscriptions.
+    Reconnected,
 }
 
-/// A connection to the cluster. It is replaced if it does not answer.
+/// A connection to the cluster that is replaced when it does not answer.
 struct Link {
     client: ClusterClient,
     connection: ClusterConnection,
-    /// Publishes the connection to its users.
+    /// Where others get it.
     shown: watch::Sender<Option<ClusterConnection>>,
-    /// Since when it has not answered.
+    /// The time of the first check that failed, if the last one did.
     silent: Option<Instant>,
 }
 
 impl Link {
-    /// Connects, retrying without end.
+    /// Connects, and tries again until it succeeds.
     async fn reach(client: ClusterClient, shown: watch::Sender<Option<ClusterConnection>>) -> Self {
         let connection = loop {
             match client.get_async_connection().await {
                 Ok(connection) => break connection,
                 Err(error) => {
                     tracing::debug!(%error, "no node of the Redis Cluster answers");
-                    tokio::time::sleep(AGAIN).await;
+                    tokio::time::sleep(RETRY_DELAY).await;
                 }
             }
         };
@@ -190,39 +195,41 @@ impl Link {
         Self { client, connection, shown, silent: None }
     }
 
-    /// Asks some node.
-    async fn check(&mut self) -> Contact {
+    /// Pings a random node, and reconnects after too many failures.
+    async fn check(&mut self) -> Check {
         let random = RoutingInfo::SingleNode(SingleNodeRoutingInfo::Random);
         let ping = self.connection.route_command(redis::cmd("PING"), random);
-        if tokio::time::timeout(REQUEST, ping).await.is_ok_and(|answer| answer.is_ok()) {
+        if tokio::time::timeout(REQUEST_TIMEOUT, ping).await.is_ok_and(|answer| answer.is_ok()) {
             self.silent = None;
-            return Contact::Kept;
+            return Check::Alive;
         }
-        if self.silent.get_or_insert_with(Instant::now).elapsed() < SILENT {
-            return Contact::Silent;
+        if self.silent.get_or_insert_with(Instant::now).elapsed() < RECONNECT_AFTER {
+            return Check::Unreachable;
         }
-        let Ok(Ok(connection)) = tokio::time::timeout(REQUEST, self.client.get_async_connection()).await
+        let Ok(Ok(connection)) =
+            tokio::time::timeout(REQUEST_TIMEOUT, self.client.get_async_connection()).await
         else {
-            return Contact::Silent;
+            return Check::Unreachable;
         };
         tracing::info!("a connection to the Redis Cluster that did not answer is replaced");
         self.shown.send_replace(Some(connection.clone()));
         (self.connection, self.silent) = (connection, None);
-        Contact::Renewed
+        Check::Reconnected
     }
 }
 
-impl Leave for Shared {
+impl Unsubscribe for Shared {
     fn topics(&self) -> &Topics {
         &self.topics
     }
 
     async fn unsubscribe(self: Arc<Self>, topic: Topic) {
-        let _gate = self.gate.lock().await;
+        let _subscribing = self.subscribing.lock().await;
         if self.topics.forget(topic)
             && let Ok(mut connection) = self.ready(&self.listening, "unsubscribe")
-            && let Err(error) =
-                self.limited("unsubscribe", REQUEST, connection.sunsubscribe(topic.to_string())).await
+            && let Err(error) = self
+                .with_timeout("unsubscribe", REQUEST_TIMEOUT, connection.sunsubscribe(topic.to_string()))
+                .await
         {
             tracing::debug!(%topic, %error, "unsubscribing failed");
         }
@@ -252,7 +259,7 @@ impl Fanout for RedisClusterFanout {
             let outcomes = futures::future::join_all(sent).await;
             outcomes.into_iter().collect::<RedisResult<()>>()
         };
-        self.shared.limited("publish", PUBLISH, sent).await
+        self.shared.with_timeout("publish", PUBLISH_TIMEOUT, sent).await
     }
 
     async fn subscribe(&self, topic: Topic) -> Result<Subscription, FanoutError> {
@@ -269,7 +276,7 @@ impl Fanout for RedisClusterFanout {
             let mut connection = self.shared.ready(link, "ping")?;
             let masters = (MultipleNodeRoutingInfo::AllMasters, Some(ResponsePolicy::AllSucceeded));
             let ping = connection.route_command(redis::cmd("PING"), RoutingInfo::MultiNode(masters));
-            self.shared.limited("ping", REQUEST, async { ping.await.map(drop) }).await?;
+            self.shared.with_timeout("ping", REQUEST_TIMEOUT, async { ping.await.map(drop) }).await?;
         }
         Ok(())
     }
@@ -284,7 +291,7 @@ impl Fanout for RedisClusterFanout {
 }
 
 impl Shared {
-    async fn first_contact(&self) {
+    async fn wait_until_connected(&self) {
         for link in [&self.publishing, &self.listening] {
             // Both stay open as long as the fan-out.
             let _ = link.clone().wait_for(Option::is_some).await;
@@ -294,7 +301,7 @@ impl Shared {
         }
     }
 
-    /// The connection, unless no node answers now.
+    /// The connection, if the last check succeeded.
     fn ready(
         &self,
         link: &watch::Receiver<Option<ClusterConnection>>,
@@ -305,7 +312,7 @@ impl Shared {
             .ok_or_else(|| FanoutError::new(format!("{what} failed, the Redis Cluster cannot be reached")))
     }
 
-    async fn limited(
+    async fn with_timeout(
         &self,
         what: &str,
         limit: Duration,
@@ -316,58 +323,59 @@ impl Shared {
             Ok(Err(e)) => FanoutError::caused(format!("{what} failed"), e),
             Err(e) => FanoutError::caused(format!("{what} took longer than {limit:?}"), e),
         };
-        self.state.doubt.notify_one();
+        self.state.check_now.notify_one();
         Err(failed)
     }
 
     async fn subscribe(self: Arc<Self>, topic: Topic) -> Result<Subscription, FanoutError> {
-        let _gate = tokio::time::timeout(REQUEST, self.gate.lock())
+        let _subscribing = tokio::time::timeout(REQUEST_TIMEOUT, self.subscribing.lock())
             .await
             .map_err(|e| FanoutError::caused("Redis is slow to confirm subscriptions", e))?;
         let mut connection = self.ready(&self.listening, "subscribe")?;
         let (receiver, first) = self.topics.listen(topic);
-        // From here on the guard unsubscribes, also after an error.
-        let subscription = Subscription::new(receiver, Listener { adapter: self.clone(), topic });
+        // From here on the guard leaves again, also after an error.
+        let subscription = Subscription::new(receiver, TopicGuard { adapter: self.clone(), topic });
         if first {
-            self.limited("subscribe", REQUEST, connection.ssubscribe(topic.to_string())).await?;
+            self.with_timeout("subscribe", REQUEST_TIMEOUT, connection.ssubscribe(topic.to_string())).await?;
         }
         Ok(subscription)
     }
 
     /// Keeps the state up to date and the topics subscribed.
-    async fn keep(&self, mut link: Link) {
+    async fn maintain(&self, mut link: Link) {
         loop {
-            let contact = link.check().await;
-            if contact == Contact::Renewed {
-                self.topics.lost();
+            let outcome = link.check().await;
+            if outcome == Check::Reconnected {
+                self.topics.mark_all_lost();
             }
-            let up = contact != Contact::Silent;
+            let up = outcome != Check::Unreachable;
             if self.state.up.swap(up, Ordering::AcqRel) != up {
                 tracing::info!(up, "connection to the Redis Cluster");
             }
-            let mended = up && self.mend(&link.connection).await;
-            let wait = if mended { CHECK } else { AGAIN };
-            let _ = tokio::time::timeout(wait, self.state.doubt.notified()).await;
+            let resubscribed = up && self.resubscribe(&link.connection).await;
+            let wait = if resubscribed { CHECK_INTERVAL } else { RETRY_DELAY };
+            let _ = tokio::time::timeout(wait, self.state.check_now.notified()).await;
         }
     }
 
-    /// Subscribes to lost topics again. True if none is left.
-    async fn mend(&self, connection: &ClusterConnection) -> bool {
-        let lost = self.topics.lost_ones();
+    /// Subscribes to lost topics again. Returns true if none is left.
+    async fn resubscribe(&self, connection: &ClusterConnection) -> bool {
+        let lost = self.topics.lost_topics();
         let confirmed = futures::stream::iter(lost.iter().copied())
             .map(|topic| {
                 let mut connection = connection.clone();
                 async move {
                     let subscribe = connection.ssubscribe(topic.to_string());
-                    let done =
-                        tokio::time::timeout(REQUEST, subscribe).await.is_ok_and(|answer| answer.is_ok());
+                    let done = tokio::time::timeout(REQUEST_TIMEOUT, subscribe)
+                        .await
+                        .is_ok_and(|answer| answer.is_ok());
                     if done {
                         self.topics.confirmed(topic);
                     }
                     done
                 }
             })
-            .buffer_unordered(AT_ONCE)
+            .buffer_unordered(CONCURRENT_SUBSCRIBES)
             .filter(|done| std::future::ready(*done))
             .count()
             .await;
@@ -375,7 +383,7 @@ impl Shared {
     }
 }
 
-/// Handles push messages of the nodes.
+/// Handles what the nodes send unasked.
 fn receive(topics: &Topics, authenticator: &Authenticator, state: &State, push: PushInfo) {
     let mut data = push.data.into_iter();
     match push.kind {
@@ -390,14 +398,14 @@ fn receive(topics: &Topics, authenticator: &Authenticator, state: &State, push: 
         // We unsubscribed, or the node did because the slot moved away.
         PushKind::SUnsubscribe => {
             if let Some(topic) = topic_of(data.next()) {
-                topics.lost_one(topic);
-                state.doubt.notify_one();
+                topics.mark_lost(topic);
+                state.check_now.notify_one();
             }
         }
         // The message does not say which node it was.
         PushKind::Disconnection => {
-            topics.lost();
-            state.doubt.notify_one();
+            topics.mark_all_lost();
+            state.check_now.notify_one();
         }
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! The listeners of each topic in this process.
+//! The topics that this process listens to, and their listeners.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use tokio::sync::broadcast::{Receiver, Sender, channel};
 
 use crate::{Signal, Topic};
 
-/// Messages that a listener may be behind before it is told that it missed some. Each topic buffers this many.
+/// Signals that each topic buffers. A listener that falls further behind is told that it missed some.
 const BUFFER: usize = 128;
 
 /// The topics with listeners.
@@ -19,12 +19,12 @@ pub(crate) struct Topics {
 struct Entry {
     sender: Sender<Signal>,
     listeners: usize,
-    /// The broker has not confirmed the topic since the connection broke.
+    /// True until the broker confirms the topic after the connection broke.
     lost: bool,
 }
 
 impl Topics {
-    /// Adds a listener. True if it is the first.
+    /// Adds a listener. Returns true if it is the first.
     pub(crate) fn listen(&self, topic: Topic) -> (Receiver<Signal>, bool) {
         let mut map = self.map();
         let mut first = false;
@@ -36,7 +36,7 @@ impl Topics {
         (entry.sender.subscribe(), first)
     }
 
-    /// Removes a listener. True if it was the last. The topic stays until [`forget`](Self::forget).
+    /// Removes a listener. Returns true if it was the last. The topic stays until [`forget`](Self::forget).
     pub(crate) fn leave(&self, topic: Topic) -> bool {
         let mut map = self.map();
         map.get_mut(&topic).is_some_and(|entry| {
@@ -45,7 +45,7 @@ impl Topics {
         })
     }
 
-    /// Removes a topic without listeners. False if it has listeners again or does not exist.
+    /// Removes a topic that has no listeners. Returns false if it has some again, or is already gone.
     pub(crate) fn forget(&self, topic: Topic) -> bool {
         let mut map = self.map();
         let unused = map.get(&topic).is_some_and(|entry| entry.listeners == 0);
@@ -55,7 +55,7 @@ impl Topics {
         unused
     }
 
-    /// Delivers a message to every listener of the topic.
+    /// Sends a signal to every listener of the topic.
     pub(crate) fn deliver(&self, topic: Topic, signal: Signal) {
         if let Some(entry) = self.map().get(&topic) {
             // It is not an error if nobody listens.
@@ -63,24 +63,24 @@ impl Topics {
         }
     }
 
-    /// The connection broke. Messages from now on are missed.
-    pub(crate) fn lost(&self) {
+    /// The connection broke: from now on every topic misses messages.
+    pub(crate) fn mark_all_lost(&self) {
         self.map().values_mut().for_each(|entry| entry.lost = true);
     }
 
-    /// The broker no longer delivers one topic. A topic that was unsubscribed on purpose has been removed by now.
-    pub(crate) fn lost_one(&self, topic: Topic) {
+    /// The broker stopped to deliver this topic. A topic that we unsubscribed from is already forgotten.
+    pub(crate) fn mark_lost(&self, topic: Topic) {
         if let Some(entry) = self.map().get_mut(&topic) {
             entry.lost = true;
         }
     }
 
-    /// Topics that the broker has not confirmed since they were lost.
-    pub(crate) fn lost_ones(&self) -> Vec<Topic> {
+    /// The lost topics that the broker has not confirmed yet.
+    pub(crate) fn lost_topics(&self) -> Vec<Topic> {
         self.map().iter().filter(|(_, entry)| entry.lost).map(|(topic, _)| *topic).collect()
     }
 
-    /// The broker has confirmed the topic. Earlier listeners read the log for what they missed.
+    /// The broker confirmed the topic. Its listeners are told to read what they missed from the log.
     pub(crate) fn confirmed(&self, topic: Topic) {
         if let Some(entry) = self.map().get_mut(&topic)
             && std::mem::take(&mut entry.lost)
@@ -94,22 +94,22 @@ impl Topics {
     }
 }
 
-/// An adapter that unsubscribes from a topic when nobody listens to it any more.
-pub(crate) trait Leave: Send + Sync + 'static {
-    /// The listeners.
+/// An adapter that unsubscribes at its broker when a topic has no listeners left.
+pub(crate) trait Unsubscribe: Send + Sync + 'static {
+    /// The topics with listeners.
     fn topics(&self) -> &Topics;
 
-    /// Unsubscribes, unless somebody listens again by then.
+    /// Unsubscribes at the broker, unless the topic has a listener again.
     fn unsubscribe(self: Arc<Self>, topic: Topic) -> impl Future<Output = ()> + Send;
 }
 
-/// Unsubscribes from its topic when it is dropped.
-pub(crate) struct Listener<A: Leave> {
+/// Removes its listener when it is dropped.
+pub(crate) struct TopicGuard<A: Unsubscribe> {
     pub(crate) adapter: Arc<A>,
     pub(crate) topic: Topic,
 }
 
-impl<A: Leave> Drop for Listener<A> {
+impl<A: Unsubscribe> Drop for TopicGuard<A> {
     fn drop(&mut self) {
         if self.adapter.topics().leave(self.topic)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()

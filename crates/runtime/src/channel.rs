@@ -1,4 +1,4 @@
-//! Connections to other services: whom they trust, which token they send, and how calls spread over replicas.
+//! Connections to other services: trusted authorities, tokens, and load balancing over replicas.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -23,17 +23,18 @@ use crate::credentials::Credentials;
 use crate::errors::{self, chain};
 use crate::telemetry::TraceContext;
 
-/// A channel over all replicas of a service; each call goes to one of them and carries the trace context and the token, if
-/// there is one.
-/// A call to a replica that is gone fails with `UNAVAILABLE` (or `UNKNOWN`, when its connection broke):
-/// repeat it, and another replica gets it. While no replica is known calls wait: give them a deadline.
+/// A channel to all replicas of a service. Each call goes to one of them, with the trace context and the token, if there is
+/// one.
+///
+/// A call to a replica that is gone fails with `UNAVAILABLE` (or `UNKNOWN`, if its connection broke). Repeat it, and
+/// another replica gets it. While no replica is known, calls wait, so give them a deadline.
 pub type Peers = InterceptedService<Channel, RequestMetadata>;
 
 const RESOLVE_EVERY: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Room for what servers send: one slow stream must not starve the others of its connection.
+/// Flow control windows. They are large, so that one slow stream does not starve the others on its connection.
 const STREAM_WINDOW: u32 = 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 
@@ -43,7 +44,7 @@ pub struct ConnectArgs {
     /// A PEM file with the certificate authorities to trust, instead of the system's, for https:// and rediss:// URLs
     #[arg(long, global = true, env = "TREE_AGENT_CA_FILE", value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
-    /// Send tokens over plain http:// also to other machines; whoever listens on the network can then use them
+    /// Send tokens over plain http:// to other machines too; anyone who listens on the network can then use them
     #[arg(
         long,
         global = true,
@@ -54,7 +55,7 @@ pub struct ConnectArgs {
 }
 
 impl ConnectArgs {
-    /// Reads the file of authorities; what is wrong is noted in `problems`.
+    /// Reads the file of authorities. Problems are added to `problems`.
     pub fn check(&self, problems: &mut Problems) -> Connector {
         let file = self.ca_file.as_deref().filter(|path| !path.as_os_str().is_empty());
         let roots = file.map(|path| {
@@ -71,8 +72,8 @@ impl ConnectArgs {
     }
 }
 
-/// Makes channels to other services. By default it trusts the system's certificate authorities and sends no token.
-/// Cheap to clone.
+/// Connects to other services. By default it trusts the system's certificate authorities and sends no token. Cheap to
+/// clone.
 #[derive(Clone, Debug, Default)]
 pub struct Connector {
     roots: Roots,
@@ -83,13 +84,13 @@ pub struct Connector {
 /// Why a URL cannot be connected to.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// It is not the URL of a server.
+    /// It is not a URL of a server.
     #[error("is not an http:// or https:// URL with a host")]
     Url,
-    /// The token would be sent in clear.
+    /// The token would be sent unencrypted.
     #[error(transparent)]
     Plaintext(#[from] PlaintextToken),
-    /// Nobody answers, or the server's certificate is not accepted.
+    /// The server does not answer, or its certificate is not accepted.
     #[error("no connection")]
     Transport(#[from] tonic::transport::Error),
 }
@@ -103,31 +104,31 @@ pub enum ConnectError {
 pub struct PlaintextToken(String);
 
 impl Connector {
-    /// The same, sending the token of `credentials` with each call.
+    /// Sends the token of `credentials` with each call.
     #[must_use]
     pub fn with_credentials(mut self, credentials: Credentials) -> Self {
         self.credentials = credentials;
         self
     }
 
-    /// The same, sending the token also over plain HTTP: for servers within this process, whatever address they have.
+    /// Sends the token over plain HTTP too, for servers within this process.
     #[must_use]
     pub const fn allow_plaintext_token(mut self) -> Self {
         self.allow_plaintext_token = true;
         self
     }
 
-    /// The token that is sent.
+    /// The credentials that are sent.
     pub const fn credentials(&self) -> &Credentials {
         &self.credentials
     }
 
-    /// The certificate authorities that are trusted.
+    /// The trusted certificate authorities.
     pub const fn roots(&self) -> &Roots {
         &self.roots
     }
 
-    /// Notes in `problems`, under `name`, a URL to which the token may not be sent.
+    /// Adds a URL to which the token must not be sent to `problems`, under `name`.
     pub fn check_urls(&self, name: &str, urls: &[Uri], problems: &mut Problems) {
         if let Err(refused) = self.check_plaintext(urls) {
             problems.add(name, refused);
@@ -142,9 +143,9 @@ impl Connector {
         open.map_or(Ok(()), |url| Err(PlaintextToken(host(url).to_owned())))
     }
 
-    /// A channel to `urls`, connected lazily. A URL with a host name stands for every address that the name resolves
-    /// to, looked up again every five seconds; addresses that disappear are dropped. When the token may not be sent to one
-    /// of the URLs, every call fails and says so. Must be called in a runtime.
+    /// A channel to `urls`, connected lazily. A host name stands for all addresses that it resolves to. It is resolved again
+    /// every five seconds, and addresses that disappear are dropped. If the token must not be sent to one of the URLs, every
+    /// call fails with the reason. Must be called in a runtime.
     pub fn balanced(&self, urls: &[Uri]) -> Peers {
         let (channel, changes) = Channel::balance_channel::<Replica>(urls.len() + 64);
         for (index, url) in urls.iter().enumerate() {
@@ -162,13 +163,13 @@ impl Connector {
         InterceptedService::new(channel, self.metadata(urls))
     }
 
-    /// A single connection, made lazily, without balancing.
+    /// A single connection without balancing, made lazily.
     pub fn single(&self, url: Uri) -> Peers {
         let metadata = self.metadata(std::slice::from_ref(&url));
         InterceptedService::new(self.endpoint(url).connect_lazy(), metadata)
     }
 
-    /// A single connection, made now: a server that is not there, or whose certificate is not accepted, is noticed.
+    /// A single connection, made now. Fails if the server does not answer or its certificate is not accepted.
     pub async fn connect(&self, url: &str) -> Result<Peers, ConnectError> {
         let url: Uri = url.parse().ok().filter(is_server_url).ok_or(ConnectError::Url)?;
         let urls = std::slice::from_ref(&url);
@@ -221,7 +222,7 @@ impl Interceptor for RequestMetadata {
     }
 }
 
-/// Whether `url` has a scheme that we speak and a host that a certificate can name.
+/// Whether `url` is http:// or https:// with a valid host.
 pub(crate) fn is_server_url(url: &Uri) -> bool {
     let host = host(url);
     !host.is_empty()
@@ -237,7 +238,7 @@ fn host(url: &Uri) -> &str {
     url.host().unwrap_or_default().trim_matches(['[', ']'])
 }
 
-/// Whether what is sent to `url` stays on this machine. Names below localhost do by definition (RFC 6761).
+/// Whether `url` is on this machine. Names that end in localhost are by definition (RFC 6761).
 fn is_loopback(url: &Uri) -> bool {
     let host = host(url).to_ascii_lowercase();
     let name = host.trim_end_matches('.');
@@ -286,8 +287,8 @@ impl Replicas {
                     }
                     known = now;
                 }
-                // What was known stays in use: a name service that is down must not take the cluster down.
-                Err(error) => tracing::warn!(host = self.host, "cannot look the host up: {error}"),
+                // The known addresses stay in use: a name service that is down must not take the cluster down.
+                Err(error) => tracing::warn!(host = self.host, "cannot resolve the host: {error}"),
             }
             tokio::select! {
                 () = changes.closed() => return,
@@ -367,7 +368,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("--allow-plaintext-token"), "{text}");
-        // Also where nobody checked: no call gets as far as the network.
+        // No call reaches the network, even if nobody checked the URLs.
         let mut metadata = connector.metadata(&[url("http://gateway:7400"), url("http://127.0.0.1:1")]);
         assert_eq!(metadata.call(Request::new(())).unwrap_err().code(), Code::FailedPrecondition);
         assert!(matches!(connector.connect("http://192.0.2.1:7400").await, Err(ConnectError::Plaintext(_))));

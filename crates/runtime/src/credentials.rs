@@ -1,4 +1,4 @@
-//! The token that our own clients show to a gateway which asks for one: the roles' tools and the command line.
+//! The token that our own clients (the roles' tools and the command line) send to a gateway that requires one.
 
 use std::fmt;
 use std::io;
@@ -14,21 +14,21 @@ use tree_agent_security::private_files;
 
 use crate::config::Problems;
 
-/// How old what was read of a token file may be. A new token is in use after that at the latest.
-const FRESH: Duration = Duration::from_secs(1);
+/// How long the content of a token file is cached. A new token is in use after that at the latest.
+const CACHE_TIME: Duration = Duration::from_secs(1);
 
-/// Where the token comes from. The variable `TREE_AGENT_TOKEN` holds one itself; it is no flag, since command lines can be
-/// seen by everybody on a machine.
+/// Where the token comes from. The variable `TREE_AGENT_TOKEN` holds a token itself. There is no flag for it, because other
+/// users of a machine can see command lines.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct TokenArgs {
-    /// A file with the token for gateways that ask for one, read again when it changes; TREE_AGENT_TOKEN holds a token
+    /// A file with the token for gateways that require one; a changed file is read again. TREE_AGENT_TOKEN holds a token
     /// itself
     #[arg(long, global = true, env = "TREE_AGENT_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 }
 
 impl TokenArgs {
-    /// The credentials: those of the file, else those of the variable, else none. What is wrong is noted in `problems`.
+    /// The credentials from the file, else from the variable, else none. Problems are added to `problems`.
     pub fn check(&self, problems: &mut Problems) -> Credentials {
         if let Some(path) = self.token_file.as_ref().filter(|path| !path.as_os_str().is_empty()) {
             private_files::warn_if_shared(path);
@@ -48,20 +48,20 @@ impl TokenArgs {
     }
 }
 
-/// What a client shows; nothing by default. Cheap to clone: clones share what was read. As an interceptor it adds the token
-/// to every call.
+/// The token that a client sends; none by default. Cheap to clone: clones share a cached file. As an interceptor it adds the
+/// token to every call.
 #[derive(Clone, Default)]
 pub struct Credentials(Option<Arc<Source>>);
 
 enum Source {
     Fixed(MetadataValue<Ascii>),
-    File { path: PathBuf, known: Mutex<Known> },
+    File { path: PathBuf, cached: Mutex<CachedToken> },
 }
 
-struct Known {
+struct CachedToken {
     value: MetadataValue<Ascii>,
     read_at: Instant,
-    /// The file could not be used the last time, and the log says so.
+    /// The last read failed, and was logged.
     failed: bool,
 }
 
@@ -76,54 +76,53 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// This token, always.
+    /// A token that never changes.
     pub fn fixed(token: &str) -> io::Result<Self> {
         Ok(Self(Some(Arc::new(Source::Fixed(value(token)?)))))
     }
 
-    /// The token in the file at `path`, whatever it is at the time of a call. It must hold one now.
+    /// The token in the file at `path`, which must hold one now. A changed file is read again.
     pub fn file(path: &Path) -> io::Result<Self> {
-        let known = Known { value: read(path)?, read_at: Instant::now(), failed: false };
-        Ok(Self(Some(Arc::new(Source::File { path: path.to_owned(), known: Mutex::new(known) }))))
+        let cached = CachedToken { value: read(path)?, read_at: Instant::now(), failed: false };
+        Ok(Self(Some(Arc::new(Source::File { path: path.to_owned(), cached: Mutex::new(cached) }))))
     }
 
-    /// True when there are none.
+    /// True if there is no token.
     pub const fn is_none(&self) -> bool {
         self.0.is_none()
     }
 
-    /// True when another token may come by itself.
+    /// True if the token comes from a file, which can change.
     pub fn can_change(&self) -> bool {
         matches!(self.0.as_deref(), Some(Source::File { .. }))
     }
 
-    /// The value of `authorization` now; a file is looked at again when that was a second ago. While it cannot be used, the
-    /// token of before is shown.
+    /// The value of `authorization`. A file is read again after a second. If that fails, the previous token stays in use.
     pub fn current(&self) -> Option<MetadataValue<Ascii>> {
-        self.at_most(FRESH)
+        self.cached_for(CACHE_TIME)
     }
 
-    /// The same, with the file looked at now.
+    /// Like [`current`](Self::current), but reads the file now.
     pub fn latest(&self) -> Option<MetadataValue<Ascii>> {
-        self.at_most(Duration::ZERO)
+        self.cached_for(Duration::ZERO)
     }
 
-    fn at_most(&self, age: Duration) -> Option<MetadataValue<Ascii>> {
+    fn cached_for(&self, age: Duration) -> Option<MetadataValue<Ascii>> {
         match self.0.as_deref()? {
             Source::Fixed(value) => Some(value.clone()),
-            Source::File { path, known } => {
-                let mut known = lock(known);
-                if known.read_at.elapsed() >= age {
-                    known.look(path);
+            Source::File { path, cached } => {
+                let mut cached = lock(cached);
+                if cached.read_at.elapsed() >= age {
+                    cached.refresh(path);
                 }
-                Some(known.value.clone())
+                Some(cached.value.clone())
             }
         }
     }
 }
 
-impl Known {
-    fn look(&mut self, path: &Path) {
+impl CachedToken {
+    fn refresh(&mut self, path: &Path) {
         self.read_at = Instant::now();
         match read(path) {
             Ok(value) => (self.value, self.failed) = (value, false),
@@ -131,7 +130,7 @@ impl Known {
                 if !std::mem::replace(&mut self.failed, true) {
                     let path = path.display();
                     tracing::warn!(
-                        "TREE_AGENT_TOKEN_FILE: {path} cannot be used: {error}; the token of before is shown"
+                        "TREE_AGENT_TOKEN_FILE: {path} cannot be used: {error}; the previous token stays in use"
                     );
                 }
             }
@@ -139,8 +138,8 @@ impl Known {
     }
 }
 
-fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
-    known.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(cached: &Mutex<CachedToken>) -> MutexGuard<'_, CachedToken> {
+    cached.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn read(path: &Path) -> io::Result<MetadataValue<Ascii>> {
@@ -158,7 +157,7 @@ fn value(token: &str) -> io::Result<MetadataValue<Ascii>> {
     }
     let mut value: MetadataValue<Ascii> =
         format!("Bearer {token}").parse().map_err(|_| bad("it holds what cannot be sent"))?;
-    // Shown as "Sensitive", and kept out of the tables of header compression.
+    // Printed as "Sensitive", and kept out of the tables of header compression.
     value.set_sensitive(true);
     Ok(value)
 }

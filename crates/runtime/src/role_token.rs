@@ -1,7 +1,6 @@
 //! The token with which the services of a cluster call its role services.
 //!
-//! Planners and gateways send it, and role services refuse every call without it, so that only the cluster itself can make
-//! a role work: health alone is open, because probes have no token.
+//! Planners and gateways send it. Role services refuse every call without it, except health, because probes have no token.
 
 use std::path::PathBuf;
 
@@ -18,8 +17,8 @@ use crate::config::{Problems, Secret};
 use crate::credentials::Credentials;
 use crate::errors::status;
 
-/// Where the role token comes from. The variable `TREE_AGENT_ROLE_TOKEN` holds one itself; it is no flag, since command lines
-/// can be seen by everybody on a machine.
+/// Where the role token comes from. The variable `TREE_AGENT_ROLE_TOKEN` holds a token itself. There is no flag for it, because
+/// other users of a machine can see command lines.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct RoleTokenArgs {
     /// A file with the token that planners and gateways send to role services; all services of a cluster need the same one.
@@ -29,8 +28,7 @@ pub struct RoleTokenArgs {
 }
 
 impl RoleTokenArgs {
-    /// The token. One that is missing or cannot be used is noted in `problems`; a random one, which opens nothing, takes its
-    /// place.
+    /// The token. If it is missing or cannot be used, that is added to `problems`, and the result is a random token.
     pub fn check(&self, problems: &mut Problems) -> RoleToken {
         let secret = Secret {
             variable: "TREE_AGENT_ROLE_TOKEN",
@@ -54,20 +52,20 @@ impl RoleTokenArgs {
 pub struct RoleToken(SharedSecrets);
 
 impl RoleToken {
-    /// A token that nobody else knows: for services within one process.
+    /// A random token, for services within one process.
     pub fn random() -> Self {
         Self(SharedSecrets::random())
     }
 
-    /// What clients of role services send.
+    /// The credentials with which clients call role services.
     ///
     /// # Panics
-    /// Never: what a secret consists of can be sent.
+    /// Never: a secret consists of visible ASCII characters.
     pub fn credentials(&self) -> Credentials {
         Credentials::fixed(self.0.first().expose()).expect("a secret is visible ASCII")
     }
 
-    /// `routes`, of which only health answers a call that does not show the token.
+    /// Wraps `routes`: a call without the token is refused, except to health.
     pub fn guard(self, routes: Routes) -> Routes {
         let guarded = routes.into_axum_router().layer(middleware::from_fn_with_state(self, require));
         Routes::from(Router::new().merge(guarded))
@@ -77,7 +75,7 @@ impl RoleToken {
         let mut values = headers.get_all(header::AUTHORIZATION).iter();
         let refused = |reason, message: &str| Err(status(Code::Unauthenticated, reason, message));
         let Some(value) = values.next() else {
-            let text = "this role service asks for the cluster's role token; set the same TREE_AGENT_ROLE_TOKEN for all services";
+            let text = "this role service requires the cluster's role token; set the same TREE_AGENT_ROLE_TOKEN for all services";
             return refused("ROLE_TOKEN_MISSING", text);
         };
         let token = value.to_str().ok().and_then(|text| text.trim().split_once(' '));
@@ -86,7 +84,7 @@ impl RoleToken {
         match token {
             Some((_, token)) if self.0.accept(token.trim().as_bytes()) => Ok(()),
             _ => {
-                let text = "the role token is not that of this service; set the same TREE_AGENT_ROLE_TOKEN for all services";
+                let text = "the role token is not valid for this service; set the same TREE_AGENT_ROLE_TOKEN for all services";
                 refused("ROLE_TOKEN_INVALID", text)
             }
         }
@@ -105,7 +103,7 @@ async fn require(State(token): State<RoleToken>, mut request: Request, next: Nex
     {
         return refusal.into_http();
     }
-    // Nothing behind this needs it, so nothing behind this can log it.
+    // The services do not need it, so they cannot log it either.
     request.headers_mut().remove(header::AUTHORIZATION);
     next.run(request).await
 }

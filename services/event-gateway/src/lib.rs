@@ -108,7 +108,7 @@ pub async fn serve(
     tokio::spawn(done.clone().run_until_cancelled_owned(health));
     auth::warn_if_public(listener.local_addr()?, config.auth.as_ref());
     if let Some(authenticator) = config.auth.clone() {
-        tokio::spawn(done.clone().run_until_cancelled_owned(authenticator.follow()));
+        tokio::spawn(done.clone().run_until_cancelled_owned(authenticator.watch_file()));
     }
     let gateway = Gateway::new(store, fanout, config.watch, shutdown.clone(), done.clone());
     let stalls = gateway.stalls.clone();

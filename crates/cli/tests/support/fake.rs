@@ -1,6 +1,7 @@
 //! A server that does what a script says: runs on a real port, answers with made-up logs, breaks on command.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
@@ -81,15 +82,21 @@ impl Fake {
             body: BODY.into(),
         };
         let fake = Fake(Arc::new(Mutex::new(state)));
+        let address = fake.clone().listen(tonic::transport::Server::builder()).await;
+        (fake, format!("http://{address}"))
+    }
+
+    /// Serves with `server` on a free port of the loopback.
+    pub(crate) async fn listen(self, mut server: tonic::transport::Server) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let server = tonic::transport::Server::builder()
-            .add_service(RunServiceServer::new(fake.clone()))
-            .add_service(DocumentServiceServer::new(fake.clone()))
-            .add_service(ProjectServiceServer::new(fake.clone()))
-            .add_service(ServerServiceServer::new(fake.clone()));
+        let address = listener.local_addr().unwrap();
+        let server = server
+            .add_service(RunServiceServer::new(self.clone()))
+            .add_service(DocumentServiceServer::new(self.clone()))
+            .add_service(ProjectServiceServer::new(self.clone()))
+            .add_service(ServerServiceServer::new(self));
         tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
-        (fake, url)
+        address
     }
 
     fn run(&self) -> pb::Run {

@@ -307,12 +307,10 @@ async fn take(
         return;
     }
     let newest = frames.iter().map(|frame| frame.seq).max().unwrap_or_default();
-    let hinted = newest > hub.head() && !suspicion.rests();
-    if !(hinted || missed) {
+    if suspicion.rests() || (newest <= hub.head() && !missed) {
         return;
     }
-    let read = catch_up(hub, watches).await;
-    if hinted && read && hub.head() < newest {
+    if catch_up(hub, watches).await && hub.head() < newest {
         tracing::debug!(run, newest, "a published message spoke of events that are not in the log");
         watches.stats.forged_messages.fetch_add(1, Ordering::Relaxed);
         suspicion.rest(watches.config.head_check);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use prost::Message;
 use tree_agent_contract::document::DocumentOp;
 use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged, RunStatusChanged, ScratchpadUpdated};
@@ -11,37 +12,44 @@ use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{AppendOutcome, Projection, RunAppend, RunRow, Store};
 
-use super::TestFanout;
+fn executing(message: &str) -> EventBody {
+    let (status, role, message) = (NodeStatus::Executing, Role::Executor, Some(message.to_owned()));
+    NodeStatusChanged { status, role, message, progress: None, attempt: None }.into()
+}
 
 pub struct Log {
     store: Arc<dyn Store>,
-    fanout: Arc<TestFanout>,
+    fanout: Arc<dyn Fanout>,
     pub run: RunId,
     epoch: u64,
     pub head: u64,
 }
 
 impl Log {
-    pub async fn claim(store: Arc<dyn Store>, fanout: Arc<TestFanout>, run: RunId) -> Self {
+    pub async fn claim(store: Arc<dyn Store>, fanout: Arc<dyn Fanout>, run: RunId) -> Self {
         let claims = store.claim("test", Duration::from_secs(600), 100).await.unwrap();
         let claim = claims.into_iter().find(|c| c.run_id == run).expect("the run can be claimed");
         Self { store, fanout, run, epoch: claim.epoch, head: claim.head_seq }
     }
 
+    /// What a driver would publish for the next events, with `message` in each; nothing is appended.
+    pub fn forgery(&self, seqs: impl IntoIterator<Item = u64>, message: &str) -> Bytes {
+        let event = |seq| Event {
+            run_id: self.run,
+            seq,
+            node_id: NodeId::root(self.run),
+            parent_node_id: None,
+            timestamp: Timestamp(seq as i64),
+            body: executing(message),
+        };
+        let events = seqs.into_iter().map(|seq| event(seq).to_wire()).collect();
+        pb::EventBatch { events }.encode_to_vec().into()
+    }
+
     /// Appends and publishes `count` events in one batch, each with a message of `bytes` bytes.
     pub async fn append(&mut self, count: u64, bytes: usize) {
         let message = "x".repeat(bytes);
-        let body = || {
-            NodeStatusChanged {
-                status: NodeStatus::Executing,
-                role: Role::Executor,
-                message: Some(message.clone()),
-                progress: None,
-                attempt: None,
-            }
-            .into()
-        };
-        self.write((0..count).map(|_| body()).collect(), Projection::default()).await;
+        self.write((0..count).map(|_| executing(&message)).collect(), Projection::default()).await;
     }
 
     /// Writes to the root's scratchpad.
