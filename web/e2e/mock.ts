@@ -1,22 +1,22 @@
-// A gateway that replays made-up logs: for the benchmark, and for faults that a real gateway does not make on demand.
+// A fake gateway that replays generated logs: for the benchmark, and for states that a real gateway does not produce on demand.
 
 import { createReadStream, existsSync } from 'node:fs';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { extname, join } from 'node:path';
-import { create } from '@bufbuild/protobuf';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError, type ConnectRouter } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { RunStatus, Scope, Strategy } from '../src/gen/treeagent/v1/common_pb';
 import { ProjectService } from '../src/gen/treeagent/v1/project_service_pb';
-import { type Graph, RunSchema, RunService, type WatchRunResponse, WatchRunResponseSchema } from '../src/gen/treeagent/v1/run_service_pb';
+import { type Graph, RunSchema, RunService, type WatchRunResponse, WatchRunResponseSchema, type WatchRunsResponse, WatchRunsResponseSchema } from '../src/gen/treeagent/v1/run_service_pb';
 import { Projection } from '../src/lib/projection/projection';
 import type { Log } from './logs';
 import { toWire, usageToWire } from './to-wire';
 
 const DIST = new URL('../dist/', import.meta.url).pathname;
 const TYPES: Record<string, string> = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
-/** As the gateway sends it. */
+/** The real gateway's policy. */
 const POLICY =
   "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'; worker-src 'self' blob:; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -31,7 +31,7 @@ export class MockGateway {
     return log;
   }
 
-  /** Tells the streams that a log has grown. */
+  /** Wakes the streams after a log has grown. */
   publish(): void {
     for (const wake of this.#wake.splice(0)) wake();
   }
@@ -95,10 +95,22 @@ export class MockGateway {
     }
   }
 
+  async *#watchRuns(signal: AbortSignal): AsyncGenerator<WatchRunsResponse> {
+    const say = (message: MessageInitShape<typeof WatchRunsResponseSchema>['message'] & object): WatchRunsResponse => create(WatchRunsResponseSchema, { message });
+    for (const log of this.logs.values()) yield say({ case: 'added', value: this.#run(log) });
+    yield say({ case: 'caughtUp', value: { resumeToken: 'now' } });
+    while (!signal.aborted) {
+      await new Promise<void>((resolve) => this.#wake.push(resolve));
+      if (this.#closed) throw new ConnectError('closed', Code.Unavailable);
+      for (const log of this.logs.values()) yield say({ case: 'changed', value: this.#run(log) });
+    }
+  }
+
   #routes(router: ConnectRouter): void {
     router.service(RunService, {
       getRun: ({ runId }) => ({ run: this.#run(this.#log(runId)) }),
       listRuns: () => ({ runs: [...this.logs.values()].map((l) => this.#run(l)) }),
+      watchRuns: (_, context) => this.#watchRuns(context.signal),
       watchRun: (request, context) => this.#watch(this.#log(request.runId), Number(request.afterSeq), request.snapshot, context.signal),
       listEvents: ({ runId, afterSeq, pageSize }) => {
         const log = this.#log(runId);

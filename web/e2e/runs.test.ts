@@ -5,9 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { duration } from '../src/lib/format';
 import { launch } from './browser';
 import { Gateway } from './gateway';
-import { close, open, until } from './page';
+import { close, hide, open, show, until } from './page';
 
 const gateway = new Gateway();
 let browser: Browser;
@@ -36,7 +37,7 @@ describe('the list of runs', () => {
     await close(page);
   });
 
-  it('starts a run in the context of a project, with checks beside the fields', async () => {
+  it('starts a run in the context of a project, and validates the fields', async () => {
     await gateway.cli('import', notes, '--project', 'Coast');
     await gateway.cli('import', notes, '--project', 'Desert');
     const page = await open(browser, gateway.url);
@@ -62,11 +63,8 @@ describe('the list of runs', () => {
     await page.getByLabel('Objective', { exact: true }).blur();
     await page.locator('#objective-problem').waitFor();
     await page.getByLabel('Objective', { exact: true }).fill('What moves the tides?');
-    // What only the gateway knows stands beside its field too.
-    await page.getByLabel('Strategy').selectOption('Search');
-    await start.click();
-    await page.locator('#strategy-problem').filter({ hasText: 'not available' }).waitFor();
-    await page.getByLabel('Strategy').selectOption('Tree');
+    // Strategies that the server does not have are not offered.
+    expect(await page.getByLabel('Strategy').locator('option').allTextContents()).toEqual(['Tree']);
     await page.getByLabel('Model').fill('offline');
     await start.click();
     await page.waitForURL('**/runs/*');
@@ -82,7 +80,7 @@ describe('the list of runs', () => {
     };
     await budgets();
 
-    // Another context: another run with the same objective.
+    // Another context is another run with the same objective.
     const first = page.url();
     await page.getByRole('button', { name: 'Change context' }).click();
     const change = page.getByRole('button', { name: 'Start new run' });
@@ -90,7 +88,7 @@ describe('the list of runs', () => {
     await page.getByText('Project context', { exact: true }).last().click();
     expect(await change.isDisabled()).toBe(true);
     await page.getByRole('radio', { name: /Coast/ }).check({ force: true });
-    await page.getByText('has this context already').waitFor();
+    await page.getByText('already has this context').waitFor();
     expect(await change.isDisabled()).toBe(true);
     await page.getByRole('radio', { name: /Desert/ }).check({ force: true });
     await change.click();
@@ -107,11 +105,11 @@ describe('the list of runs', () => {
     await close(page);
   });
 
-  it('says that it loads, that the gateway does not answer, and goes on by itself', async () => {
+  it('shows that it loads and that the gateway does not answer, and recovers by itself', async () => {
     const page = await open(browser, 'about:blank');
     let answer = (): void => {};
     const held = new Promise<void>((resolve) => (answer = resolve));
-    await page.route('**/treeagent.v1.RunService/ListRuns', async (route) => {
+    await page.route('**/treeagent.v1.RunService/WatchRuns', async (route) => {
       await held;
       await route.continue();
     });
@@ -120,10 +118,10 @@ describe('the list of runs', () => {
     answer();
     await page.locator('[data-run-id]').first().waitFor();
     await gateway.kill();
-    await page.getByText('The gateway does not answer. The list is as it was').waitFor();
+    await page.getByText('The gateway does not answer. The list may be out of date').waitFor();
     expect(await page.locator('[data-run-id]').count()).toBeGreaterThan(0);
     await gateway.start();
-    await page.getByText('The list is as it was').waitFor({ state: 'detached' });
+    await page.getByText('The list may be out of date').waitFor({ state: 'detached' });
     await page.unrouteAll({ behavior: 'ignoreErrors' });
     await close(page);
   });
@@ -147,11 +145,104 @@ describe('the list of runs', () => {
     await page.reload();
     await until(() => page.locator('[data-run-id]').count(), (n) => n === 11, 'the search survives a reload');
     await page.getByRole('searchbox').fill('nothing has this');
-    await page.getByText('No run fits').waitFor();
+    await page.getByText('No matching runs').waitFor();
     await page.getByRole('button', { name: 'Show all runs' }).click();
     await page.getByRole('button', { name: 'Failed' }).click();
     await until(() => page.locator('[data-run-id]').count(), (n) => n === 1, 'only the failed run is left');
     expect(page.url()).toContain('status=failed');
     await close(page);
   });
+
+  it('follows runs over one stream, without polling', async () => {
+    const page = await open(browser, 'about:blank');
+    const calls: string[] = [];
+    page.on('request', (request) => void (request.url().includes('RunService/') && calls.push(request.url().split('/').at(-1)!)));
+    await page.goto(`${gateway.url}/runs`);
+    await page.locator('[data-run-id]').first().waitFor();
+    const run = await gateway.run('Started while the list is open', 'scripted:fanout=1,depth=1,latency_ms=500');
+    const row = page.locator(`[data-run-id="${run}"]`);
+    await row.waitFor();
+    expect(await page.locator('[data-run-id]').first().getAttribute('data-run-id')).toBe(run);
+    await until(() => row.getAttribute('data-status'), (s) => s === 'completed', 'the row follows its run');
+    const { run: ended } = JSON.parse(await gateway.rpc('RunService/GetRun', JSON.stringify({ runId: run }))) as { run: { startedAt: string; endedAt: string } };
+    const ms = Date.parse(ended.endedAt) - Date.parse(ended.startedAt);
+    expect([ms - 1, ms, ms + 1].map(duration)).toContain(await row.getByTestId('row-duration').innerText());
+    expect(calls).toEqual(['WatchRuns']);
+    await hide(page);
+    await show(page);
+    await until(async () => calls.length, (n) => n === 2, 'it resumes when it is shown again');
+    const other = await gateway.run('Started after it was shown again', 'scripted:fanout=1,depth=0');
+    await page.locator(`[data-run-id="${other}"]`).waitFor();
+    expect(calls).toEqual(['WatchRuns', 'WatchRuns']);
+    await close(page);
+  });
+
+  it('shows names and labels, and filters by them', async () => {
+    const page = await open(browser, `${gateway.url}/runs?new=1`);
+    await page.getByLabel('Objective', { exact: true }).fill('Compare the tides of two coasts');
+    await page.getByLabel('Model').fill('offline');
+    await page.getByLabel('Name').fill('Two coasts');
+    await page.getByLabel('Labels').fill('Team=sea');
+    await page.getByText('“Team” cannot be a label').waitFor();
+    expect(await page.getByRole('button', { name: 'Start run' }).isDisabled()).toBe(true);
+    await page.getByLabel('Labels').fill('team=sea, urgent');
+    await page.getByRole('button', { name: 'Start run' }).click();
+    await page.waitForURL('**/runs/*');
+    const run = page.url().split('/').at(-1)!;
+    await page.getByRole('heading', { level: 1, name: 'Two coasts' }).waitFor();
+    await page.getByTestId('run-overview').getByRole('link', { name: 'team=sea' }).click();
+    await page.waitForURL('**/runs?label=team%3Dsea');
+    const row = page.locator(`[data-run-id="${run}"]`);
+    await until(() => page.locator('[data-run-id]').count(), (n) => n === 1, 'only the run with the label is left');
+    await row.getByRole('link', { name: 'Two coasts' }).waitFor();
+    await row.getByText('Compare the tides of two coasts').waitFor();
+    await page.getByLabel('Labels').fill('team=land');
+    await page.getByText('No matching runs').waitFor();
+    await page.getByRole('button', { name: 'Show all runs' }).click();
+    await row.getByRole('button', { name: 'urgent' }).click();
+    await until(() => page.locator('[data-run-id]').count(), (n) => n === 1, 'a label of a row filters the list');
+    await page.getByLabel('Labels').fill('');
+    await page.waitForURL((url) => !url.searchParams.has('label'));
+    for (const [filter, text] of [['Run id', run.slice(-6)], ['Model', 'offline'], ['From', today()], ['To', today()]] as const) await page.getByLabel(filter, { exact: true }).fill(text);
+    await until(() => page.locator('[data-run-id]').count(), (n) => n === 1, 'the filters work together');
+    await page.reload();
+    await row.waitFor();
+    await page.getByLabel('To', { exact: true }).fill('2001-01-01');
+    await page.getByText('No matching runs').waitFor();
+    await close(page);
+  });
+
+  it('deletes runs that have ended, once it is confirmed', async () => {
+    const active = await gateway.run('Still active', 'scripted:fanout=1,depth=0,latency_ms=600000');
+    const first = await gateway.run('Delete from the list', 'scripted:fanout=1,depth=0');
+    const second = await gateway.run('Delete from its page', 'scripted:fanout=1,depth=0');
+    const page = await open(browser, `${gateway.url}/runs`);
+    const row = (run: string) => page.locator(`[data-run-id="${run}"]`);
+    await row(active).waitFor();
+    expect(await row(active).getByRole('button', { name: 'Delete run' }).count()).toBe(0);
+    await row(first).getByRole('button', { name: 'Delete run' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Delete this run?' });
+    await dialog.getByText('Delete from the list').waitFor();
+    await dialog.getByRole('button', { name: 'Keep run' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    expect(await row(first).count()).toBe(1);
+    await row(first).getByRole('button', { name: 'Delete run' }).click();
+    await dialog.getByRole('button', { name: 'Delete run' }).click();
+    await row(first).waitFor({ state: 'detached' });
+    await row(second).getByRole('link').click();
+    await page.getByRole('button', { name: 'Delete run' }).click();
+    await dialog.getByRole('button', { name: 'Delete run' }).click();
+    await page.waitForURL('**/runs');
+    await row(active).waitFor();
+    expect(await row(second).count()).toBe(0);
+    await page.goto(`${gateway.url}/runs/${second}`);
+    await page.getByText('Run not found').waitFor();
+    await close(page);
+  });
 });
+
+/** The current day in the browser's time zone, as date fields hold it. */
+function today(): string {
+  const now = new Date();
+  return [now.getFullYear(), now.getMonth() + 1, now.getDate()].map((part) => String(part).padStart(2, '0')).join('-');
+}

@@ -1,4 +1,4 @@
-// The icons: paths on a grid of 16 by 16, drawn with strokes, by components and on the canvas alike.
+// Icons: stroked paths on a grid of 16 by 16, for components and the canvas.
 
 export const ICONS: Record<string, string> = {
   plan: 'M3 4h7M3 8h10M3 12h5M12.5 3v2',
@@ -33,5 +33,6 @@ export const ICONS: Record<string, string> = {
   warn: 'M8 2.5 1.8 13h12.4zM8 6.5v3M8 11.3h.01',
   first: 'M12 3.5 6.5 8l5.5 4.5zM4 3.5v9',
   edit: 'M10.5 3 13 5.5 5.5 13H3v-2.5z',
+  trash: 'M3 4.5h10M6 4.5v-2h4v2M4.5 4.5l.5 9h6l.5-9M6.8 7v4M9.2 7v4',
   link: 'M6.5 9.5l3-3M7 4.5l1.5-1.5a3 3 0 0 1 4.5 4.5L11.5 9M9 11.5 7.5 13A3 3 0 0 1 3 8.5L4.5 7',
 };

@@ -1,6 +1,7 @@
-// Checks of the form for a new run, with the limits of the API.
+// Checks of the form for a new run. The limits are those of the API.
 
-import type { Failure } from './api/client';
+import type { Budgets } from '../gen/treeagent/v1/common_pb';
+import type { Failure } from './api/failure';
 
 export interface BudgetField {
   key:
@@ -22,32 +23,62 @@ export interface BudgetField {
 export const BUDGET_FIELDS: BudgetField[] = [
   { key: 'maxDepth', label: 'Depth', hint: '4', least: 0, most: 64 },
   { key: 'maxNodes', label: 'Nodes', hint: '1000', least: 1, most: 1_000_000 },
-  { key: 'maxChildrenPerNode', label: 'Children of a node', hint: '12', least: 1, most: 16_384 },
-  { key: 'maxParallelSteps', label: 'Steps at a time', hint: '4', least: 1, most: 256 },
-  { key: 'maxReplansPerNode', label: 'Replans of a node', hint: '1', least: 0, most: 16 },
+  { key: 'maxChildrenPerNode', label: 'Children per node', hint: '12', least: 1, most: 16_384 },
+  { key: 'maxParallelSteps', label: 'Parallel steps', hint: '4', least: 1, most: 256 },
+  { key: 'maxReplansPerNode', label: 'Replans per node', hint: '1', least: 0, most: 16 },
   { key: 'minutes', label: 'Minutes', hint: '30', least: 1, most: 43_200 },
   { key: 'maxTokens', label: 'Tokens', hint: 'no limit', least: 1, most: 1e12 },
   { key: 'dollars', label: 'US dollars', hint: 'no limit', least: 0.000001, most: 1e6 },
   { key: 'maxToolCalls', label: 'Tool calls', hint: 'no limit', least: 1, most: 1e12 },
 ];
 
+const inUnits = (value: bigint | undefined, unit: number): number | undefined => (value === undefined ? undefined : Number(value) / unit);
+
+/** How a field's value follows from the budgets of a message. */
+const FROM_BUDGETS: Record<BudgetField['key'], (budgets: Budgets) => number | undefined> = {
+  maxDepth: (b) => b.maxDepth,
+  maxNodes: (b) => b.maxNodes,
+  maxChildrenPerNode: (b) => b.maxChildrenPerNode,
+  maxParallelSteps: (b) => b.maxParallelSteps,
+  maxReplansPerNode: (b) => b.maxReplansPerNode,
+  minutes: (b) => inUnits(b.maxWallClockMs, 60_000),
+  maxTokens: (b) => inUnits(b.maxTokens, 1),
+  dollars: (b) => inUnits(b.maxCostMicros, 1e6),
+  maxToolCalls: (b) => inUnits(b.maxToolCalls, 1),
+};
+
+/** What the server takes when the field is left empty. */
+export function defaultBudget(field: BudgetField, defaults: Budgets | undefined): string {
+  const value = defaults && FROM_BUDGETS[field.key](defaults);
+  return value === undefined ? field.hint : String(value);
+}
+
 export type BudgetTexts = Partial<Record<BudgetField['key'], string>>;
 
 const OBJECTIVE_BYTES = 16_384;
+const NAME_BYTES = 256;
 
 export function checkObjective(text: string): string {
-  if (text.trim() === '') return 'Say what the run should find out or make.';
+  if (text.trim() === '') return 'Describe what the run should find out or create.';
   const bytes = new TextEncoder().encode(text.trim()).length;
-  return bytes > OBJECTIVE_BYTES ? `Shorten it: it has ${bytes} bytes, and ${OBJECTIVE_BYTES} is the most.` : '';
+  return bytes > OBJECTIVE_BYTES ? `Shorten it: it has ${bytes} bytes, and ${OBJECTIVE_BYTES} are allowed.` : '';
 }
 
-/** What is wrong with a budget; empty for one that is fine or left out. */
-export function checkBudget(field: BudgetField, text: string | undefined): string {
+/** What is wrong with a name; empty when nothing is. */
+export function checkName(text: string): string {
+  const bytes = new TextEncoder().encode(text.trim()).length;
+  if (bytes > NAME_BYTES) return `Shorten it: it has ${bytes} bytes, and ${NAME_BYTES} are allowed.`;
+  return /\p{Cc}/u.test(text) ? 'It must not contain control characters.' : '';
+}
+
+/** What is wrong with a budget; empty when nothing is, or when it is left out. `limits` holds the server's own maxima. */
+export function checkBudget(field: BudgetField, text: string | undefined, limits?: Budgets): string {
   if (text === undefined || text.trim() === '') return '';
   const value = Number(text);
   const whole = field.key === 'dollars' || Number.isInteger(value);
-  if (!Number.isFinite(value) || !whole || value < field.least || value > field.most)
-    return `Give a ${field.key === 'dollars' ? 'number' : 'whole number'} from ${field.least} to ${field.most}, or leave it empty.`;
+  const most = Math.min(field.most, (limits && FROM_BUDGETS[field.key](limits)) ?? Infinity);
+  if (!Number.isFinite(value) || !whole || value < field.least || value > most)
+    return `Give a ${field.key === 'dollars' ? 'number' : 'whole number'} from ${field.least} to ${most}, or leave it empty.`;
   return '';
 }
 

@@ -1,4 +1,4 @@
-// From generated messages to the model.
+// Converts generated messages to the model.
 
 import type { JsonObject } from '@bufbuild/protobuf';
 import type { Timestamp } from '@bufbuild/protobuf/wkt';
@@ -15,7 +15,7 @@ import {
   type TreeAgentResult,
 } from '../../gen/treeagent/v1/common_pb';
 import type { ArtifactCreated } from '../../gen/treeagent/v1/events_pb';
-import type { Graph, GraphArtifact, GraphNode as PbGraphNode, GraphPlan, Usage as PbUsage } from '../../gen/treeagent/v1/run_service_pb';
+import type { Graph, GraphArtifact, GraphNode as PbGraphNode, GraphPlan, Run, Usage as PbUsage } from '../../gen/treeagent/v1/run_service_pb';
 import type {
   Artifact,
   GraphNode,
@@ -31,7 +31,7 @@ import type {
 } from './model';
 import { NO_USAGE, USAGE_KEYS } from './model';
 
-/** `NODE_STATUS_PLANNING` is kept as `PLANNING` by the generator; the contract says `planning`. */
+/** The generator shortens `NODE_STATUS_PLANNING` to `PLANNING`; the contract says `planning`. */
 function word(enumeration: Record<number, string>, value: number): string {
   return (enumeration[value] ?? 'unspecified').toLowerCase();
 }
@@ -48,7 +48,14 @@ export function time(t: Timestamp | undefined): number {
   return t === undefined ? 0 : Number(t.seconds) * 1000 + t.nanos / 1e6;
 }
 
-/** Drops keys without a value, so that "absent" has one form. */
+/** How long a run has run in milliseconds, until its end or `now`; undefined before it has started. */
+export function took(run: Run, now: number): number | undefined {
+  if (run.startedAt === undefined) return undefined;
+  const end = run.endedAt === undefined ? now : time(run.endedAt);
+  return end === 0 ? undefined : Math.max(0, end - time(run.startedAt));
+}
+
+/** Drops keys whose value is undefined, so "absent" has one form. */
 export function tidy<T extends object>(value: T): T {
   for (const key of Object.keys(value) as (keyof T)[]) if (value[key] === undefined) delete value[key];
   return value;

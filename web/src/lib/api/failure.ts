@@ -1,0 +1,55 @@
+// Errors of calls, in words for the user.
+
+import { Code, ConnectError } from '@connectrpc/connect';
+
+export type FailureKind = 'missing' | 'denied' | 'signed-out' | 'offline' | 'invalid' | 'other';
+
+export interface Failure {
+  kind: FailureKind;
+  /** What happened, in words for the user. */
+  title: string;
+  /** What the server said. */
+  detail: string;
+  /** The request field that is wrong, when the server named one. */
+  field?: string;
+}
+
+const TITLES: Record<FailureKind, string> = {
+  missing: 'Not found',
+  denied: 'You do not have access',
+  'signed-out': 'You need to sign in',
+  offline: 'The gateway does not answer',
+  invalid: 'The gateway did not accept this',
+  other: 'Something went wrong',
+};
+
+function kindOf(code: Code): FailureKind {
+  switch (code) {
+    case Code.NotFound:
+      return 'missing';
+    case Code.PermissionDenied:
+      return 'denied';
+    case Code.Unauthenticated:
+      return 'signed-out';
+    case Code.Unavailable:
+    case Code.DeadlineExceeded:
+      return 'offline';
+    case Code.InvalidArgument:
+    case Code.OutOfRange:
+    case Code.AlreadyExists:
+    case Code.FailedPrecondition:
+    case Code.Unimplemented:
+      return 'invalid';
+    default:
+      return 'other';
+  }
+}
+
+export function failure(error: unknown): Failure {
+  const e = ConnectError.from(error);
+  // When no answer arrives, or only part of one, the cause is an error of the browser and there is no code of the server.
+  const lost = e.code === Code.Unknown && e.cause !== undefined;
+  const kind = lost ? 'offline' : kindOf(e.code);
+  const field = /^([a-z_]+(?:\.[a-z_]+)*)\b/.exec(e.rawMessage)?.[1];
+  return { kind, title: TITLES[kind], detail: e.rawMessage, ...(kind === 'invalid' && field ? { field } : {}) };
+}
