@@ -46,7 +46,7 @@ pub struct RunSpec {
     /// What people call the run; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub display_name: String,
-    /// By which the run is found again.
+    /// Labels by which the run can be found.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
 }
