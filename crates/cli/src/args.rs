@@ -15,7 +15,7 @@ use crate::output::Format;
 /// Answers questions that need more than one step: an objective becomes a tree of agents that plan, read documents and
 /// write down what they found.
 #[derive(Debug, Parser)]
-#[command(name = "tree-agent", version, after_help = START, after_long_help = exit::HELP, propagate_version = true)]
+#[command(name = "tree-agent", version, after_help = START, after_long_help = exit::HELP)]
 #[command(max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]

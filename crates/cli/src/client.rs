@@ -1,4 +1,4 @@
-//! Talking to a server.
+//! The client of a server.
 
 mod find;
 pub(crate) mod list;
@@ -15,6 +15,7 @@ use tree_agent_contract::{ProjectId, RunId, RunSummary, limits};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
+use tree_agent_proto::v1::model_service_client::ModelServiceClient;
 use tree_agent_proto::v1::project_service_client::ProjectServiceClient;
 use tree_agent_proto::v1::run_service_client::RunServiceClient;
 use tree_agent_proto::v1::server_service_client::ServerServiceClient;
@@ -25,11 +26,11 @@ use crate::error::{CliError, is_transient};
 
 /// How long one call that is not a stream may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Times that a call which is safe to repeat is made before its failure counts.
+/// Attempts at a call that is safe to repeat.
 const ATTEMPTS: u32 = 4;
-/// Between two looks at a token file that must hold another token.
+/// The pause between two looks at a token file that should get a new token.
 const TOKEN_LOOK: Duration = Duration::from_millis(100);
-/// Bytes of one answer. The graph of a large run is one message, and so is the snapshot that a watch begins with.
+/// The size of the largest answer in bytes. The graph of a large run is one message, and so is the snapshot of a watch.
 const ANSWER_BYTES: usize = 2 * limits::GRAPH_BYTES;
 
 /// A connection to a server. Cheap to clone.
@@ -41,7 +42,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects, so that a server that is not there is noticed before anything is begun.
+    /// Connects now, so that an absent server is noticed before anything is started.
     pub(crate) async fn connect(server: &str, connector: &Connector) -> Result<Self, CliError> {
         let channel = connector.connect(server).await.map_err(|error| match error {
             ConnectError::Transport(error) => {
@@ -58,6 +59,11 @@ impl Client {
     /// The server service.
     pub(crate) fn server_info(&self) -> ServerServiceClient<Peers> {
         ServerServiceClient::new(self.channel.clone())
+    }
+
+    /// The model service.
+    pub(crate) fn models(&self) -> ModelServiceClient<Peers> {
+        ModelServiceClient::new(self.channel.clone())
     }
 
     /// The run service.
@@ -82,12 +88,12 @@ impl Client {
         &self.server
     }
 
-    /// The token that calls show now.
+    /// The token that calls carry now.
     pub(crate) fn token(&self) -> Option<MetadataValue<Ascii>> {
         self.credentials.current()
     }
 
-    /// Waits for up to `patience` until calls show another token than `refused`; false when none comes.
+    /// Waits at most `patience` for a token other than `refused`; false when none comes.
     pub(crate) async fn another_token(
         &self,
         refused: Option<&MetadataValue<Ascii>>,
@@ -105,7 +111,7 @@ impl Client {
         }
     }
 
-    /// Makes a call that is safe to repeat, again with backoff while its failure is transient.
+    /// Makes a call that is safe to repeat. A transient failure is retried with backoff.
     pub(crate) async fn call<T, F>(&self, mut call: impl FnMut() -> F) -> Result<T, CliError>
     where
         F: Future<Output = Result<tonic::Response<T>, Status>>,
@@ -141,7 +147,7 @@ impl Client {
         summary(answer.run)
     }
 
-    /// The project that `key` means: an id when it looks like one and exists, else a name. It must exist.
+    /// The project that `key` means: its id, else its name. It must exist.
     pub(crate) async fn existing_project(&self, key: &str) -> Result<pb::Project, CliError> {
         if let Ok(id) = key.parse::<ProjectId>() {
             if let Some(project) = self.project_by_id(id).await? {
@@ -181,14 +187,14 @@ impl Client {
     }
 }
 
-/// A request with the deadline of calls that are not streams.
+/// A request with the deadline of unary calls.
 pub(crate) fn request<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(CALL_TIMEOUT);
     request
 }
 
-/// A run out of an answer.
+/// The run in an answer.
 pub(crate) fn summary(run: Option<pb::Run>) -> Result<RunSummary, CliError> {
     let run = run.ok_or_else(|| CliError::Other("the server's answer holds no run".into()))?;
     Ok(RunSummary::from_wire(run)?)

@@ -12,6 +12,7 @@ pub(crate) mod graph;
 pub(crate) mod import;
 pub(crate) mod log;
 pub(crate) mod migrate;
+mod models;
 pub(crate) mod projects;
 pub(crate) mod rebuild;
 pub(crate) mod result;

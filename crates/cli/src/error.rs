@@ -1,4 +1,4 @@
-//! The one error type of the command line: what went wrong, what to do about it, and the exit code.
+//! The error type of the command line: what went wrong, what to do about it, and the exit code.
 
 use std::io;
 
@@ -14,10 +14,10 @@ use crate::view::printable::many_lines;
 /// Why a command did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
-    /// Bad input that was noticed before anything was sent.
+    /// Bad input, noticed before anything was sent.
     #[error("{0}")]
     Usage(String),
-    /// The server could not be reached, or was lost and did not come back.
+    /// The server cannot be reached, or the connection was lost for good.
     #[error("cannot reach the server at {server}: {reason}")]
     Unreachable {
         /// The URL that was tried.
@@ -36,7 +36,7 @@ pub(crate) enum CliError {
     /// The server refused.
     #[error("{}", status_text(.0))]
     Refused(Box<Status>),
-    /// The server answered something that is not in the contract.
+    /// The server's answer violates the contract.
     #[error("the server's answer is not understood: {0}")]
     Answer(#[from] FieldError),
     /// Standard output or a file could not be written.
@@ -85,7 +85,7 @@ impl CliError {
         }
     }
 
-    /// True when whoever read our output has gone: nothing to complain about (`tree-agent events … | head`).
+    /// True when the reader of our output has closed it, as in `tree-agent events … | head`. That is no error.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, CliError::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -100,10 +100,10 @@ impl CliError {
         let _ = print_above(text.as_bytes());
     }
 
-    /// What to do about it, when there is something better to say than the message does.
+    /// What to do about it, if the message does not say that.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
-            // A database has no server of ours to start.
+            // No hint can help with a database.
             CliError::Unreachable { server, .. } if !server.starts_with("http") => None,
             CliError::Unreachable { .. } => Some(
                 "start a server with `tree-agent dev`, name another with --server URL or TREE_AGENT_SERVER, \
@@ -111,18 +111,18 @@ impl CliError {
             ),
             CliError::Lost { .. } => Some("when the server is back, continue with `tree-agent watch RUN`"),
             CliError::Refused(status) if status.code() == Code::Unimplemented => {
-                Some("the server does not know this call; its version differs from this program's")
+                Some("the server does not have this call: its version differs from that of this program")
             }
             CliError::Refused(status) if status.code() == Code::Unauthenticated => Some(
-                "put a token that is good now into a file and name it with --token-file FILE or TREE_AGENT_TOKEN_FILE; \
-                     a run that was watched goes on: continue with `tree-agent watch RUN`",
+                "put a valid token into a file and name it with --token-file FILE or TREE_AGENT_TOKEN_FILE; \
+                     a watched run continues: watch it again with `tree-agent watch RUN`",
             ),
             _ => None,
         }
     }
 }
 
-/// True when the same call may work on another connection or a little later. A broken HTTP/2 connection shows as
+/// True when the same call may succeed on another connection or a little later. A broken HTTP/2 connection shows as
 /// `Unknown`, `Cancelled` or `Internal` with an error source and without details.
 pub(crate) fn is_transient(status: &Status) -> bool {
     match status.code() {
@@ -134,7 +134,7 @@ pub(crate) fn is_transient(status: &Status) -> bool {
     }
 }
 
-/// The message of a status, with one line for each field that it complains of and the message does not name.
+/// The message of a status, with a line for each invalid field that the message does not name.
 fn status_text(status: &Status) -> String {
     let mut text = match status.message() {
         "" => format!("the server answered {:?} without saying why", status.code()),

@@ -1,7 +1,7 @@
 //! The tree-agent command line.
 //!
-//! Each command is a file of [`commands`]. All but `dev`, `completions` and those that work on a store
-//! (`migrate`, `verify`, `rebuild`, `log`) are clients of a server; `run --local` and `dev` bring the server up inside this process ([`cluster`]) and are clients of that.
+//! Each command is a file of [`commands`]. Most are clients of a server. `dev` and `run --local` start the server inside this
+//! process ([`cluster`]) and are clients of that. `migrate`, `verify`, `rebuild` and `log` work on a store.
 
 mod args;
 mod client;
@@ -31,7 +31,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::view::live::{LogWriter, restore_terminal};
 
-/// Parses the arguments, does what they say, and reports how it went.
+/// Parses the arguments, runs the command and reports the outcome.
 pub fn main() -> ExitCode {
     tree_agent_security::install_crypto_provider();
     complete::answer_shell();
@@ -45,7 +45,7 @@ pub fn main() -> ExitCode {
         }
     };
     let result = runtime.block_on(start(cli));
-    // Blocking reads and writes that are still under way must not hold up the end.
+    // Blocking reads and writes that are still in progress must not delay the exit.
     runtime.shutdown_background();
     match result {
         Ok(exit) => exit.into(),
@@ -57,7 +57,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What every command is given.
+/// What every command gets.
 pub(crate) struct Context {
     server: String,
     /// How the server is connected to, with the token for servers that ask for one.

@@ -167,7 +167,7 @@ fn a_watch_goes_on_when_its_file_has_a_new_token_and_ends_when_it_has_none() {
     let output = world.run(&short, &["watch", run["runId"].as_str().unwrap(), "-o", "jsonl"]);
     assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
     assert!(stderr(&output).contains("the token has expired"), "{}", stderr(&output));
-    assert!(stderr(&output).contains("continue with `tree-agent watch RUN`"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("watch it again with `tree-agent watch RUN`"), "{}", stderr(&output));
 }
 
 fn seq(line: &str) -> u64 {

@@ -141,32 +141,63 @@ async fn exit_codes_tell_how_the_run_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_estimate_is_printed_and_nothing_is_begun() {
+async fn an_estimate_asks_the_server_and_nothing_is_begun() {
     let (fake, url) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
-    let flags =
-        ["--estimate", "--max-depth", "1", "--max-nodes", "5", "--max-tool-calls", "9", "--max-cost", "$0.5"];
-    let output = tree_agent(&url, &[&["run", "why?"], &flags[..]].concat()).await;
+    let flags = ["run", "why?", "--estimate", "--max-depth", "1", "--max-time", "10m", "--model", "fast"];
+    let output = tree_agent(&url, &flags).await;
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let text = stdout(&output);
+    assert!(text.contains("model       openai:gpt-4o"), "what the server would use: {text}");
     assert!(text.contains("nodes       5, down to level 1"), "{text}");
     assert!(text.contains("no limit; set --max-tokens") && text.contains("tool calls  9"), "{text}");
-    let json =
-        [&["run", "why?", "-o", "jsonl", "--model", "openai:gpt-4o", "--max-tokens", "70"], &flags[..]];
-    let output = tree_agent(&url, &json.concat()).await;
-    assert_eq!(code(&output), 0, "{}", stderr(&output));
-    let [line] = &lines(&output)[..] else { panic!("one object: {}", stdout(&output)) };
-    let estimate = line;
+    let output = tree_agent(&url, &[&flags[..], &["-o", "jsonl"]].concat()).await;
+    let [estimate] = &lines(&output)[..] else { panic!("one object: {}", stdout(&output)) };
+    assert_eq!((&estimate["nodes"], &estimate["toolCalls"]), (&5.into(), &9.into()));
+    assert_eq!(estimate["perCall"]["plan"]["costMicros"], 70);
+    let asked = fake.0.lock().unwrap().estimated.clone();
+    let budgets = asked[0].budgets.unwrap();
     assert_eq!(
-        (&estimate["nodes"], &estimate["tokens"], &estimate["toolCalls"]),
-        (&5.into(), &70.into(), &9.into())
+        (&*asked[0].model, budgets.max_depth, budgets.max_wall_clock_ms),
+        ("fast", Some(1), Some(600_000))
     );
-    assert_eq!(estimate["costMicros"], 500_000);
-    assert!(
-        estimate["perCall"]["plan"]["costMicros"].as_u64().unwrap() > 0,
-        "its price is known: {estimate}"
-    );
-    assert_eq!(estimate["unlimited"], serde_json::json!([]));
     assert!(fake.0.lock().unwrap().created.is_empty(), "nothing was begun");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn model_help_lists_models_profiles_and_scripted_keys() {
+    let (fake, url) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
+    let output = tree_agent(&url, &["run", "--model", "help"]).await;
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = stdout(&output);
+    for expected in ["offline (default)", "openai:small", "set OPENAI_API_KEY", "fanout", "1 to 100 [3]"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let json: Value =
+        serde_json::from_str(&stdout(&tree_agent(&url, &["run", "--model", "help", "-o", "json"]).await))
+            .unwrap();
+    assert_eq!(
+        (&json["models"][2]["usable"], &json["scriptedKeys"][0]["key"]),
+        (&false.into(), &"fanout".into())
+    );
+    assert!(fake.0.lock().unwrap().created.is_empty(), "nothing was begun");
+    // In one process: the scripted model is off unless it is switched on.
+    let local = ["run", "--local", "--model", "help"];
+    let text = stdout(&tree_agent("http://127.0.0.1:1", &local).await);
+    assert!(text.contains("offline (default)") && !text.contains("scripted"), "{text}");
+    let text = stdout(&tree_agent("http://127.0.0.1:1", &[&local[..], &["--scripted", "on"]].concat()).await);
+    assert!(text.contains("fanout"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_local_estimate_needs_no_server() {
+    let local =
+        ["run", "--local", "--estimate", "--model", "openai:gpt-4o", "--max-tokens", "70", "-o", "json"];
+    let output = tree_agent("http://127.0.0.1:1", &local).await;
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let estimate: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((&estimate["model"], &estimate["tokens"]), (&"openai:gpt-4o".into(), &70.into()));
+    let cost = estimate["perCall"]["plan"]["costMicros"].as_u64();
+    assert!(cost.unwrap() > 0, "its price is known: {estimate}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -203,7 +234,7 @@ async fn bad_input_is_a_usage_error_that_names_the_field() {
         (vec!["runs", "--watch", "-o", "json"], "-o jsonl"),
         (vec!["runs", "--label", "Not a key"], "cannot be a label's key"),
         (vec!["frobnicate"], "frobnicate"),
-        (vec!["runs", "--server", "https://x"], "--server"),
+        (vec!["runs", "--server", "ftp://x"], "--server"),
     ] {
         let output = tree_agent(&url, &args).await;
         assert_eq!(code(&output), 2, "{args:?}: {}", stderr(&output));

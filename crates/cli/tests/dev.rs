@@ -192,6 +192,21 @@ fn a_newcomers_session() {
 }
 
 #[test]
+fn the_banner_names_the_ui_only_if_it_is_built_in() {
+    let data = tempfile::tempdir().unwrap();
+    let mut dev = program("");
+    dev.args(["dev", "--listen", "127.0.0.1:0", "--log", "warn", "--data-dir"]).arg(data.path());
+    let mut child = dev.stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let banner: Vec<String> = lines.take_while(|line| !line.starts_with("Ctrl-C")).collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let ui = banner.iter().find(|line| line.starts_with("  UI ")).unwrap_or_else(|| panic!("{banner:?}"));
+    assert_eq!(ui.contains("http://"), tree_agent_event_gateway::has_ui(), "{ui}");
+    assert_eq!(ui.contains("make install"), !tree_agent_event_gateway::has_ui(), "{ui}");
+}
+
+#[test]
 fn a_cancelled_run_ends_and_says_so() {
     let data = tempfile::tempdir().unwrap();
     let dev = Dev::start(data.path());

@@ -11,7 +11,7 @@ use crate::select::Models;
 
 impl Models {
     /// Every model that the operator offers, checked like [`Models::check`].
-    pub(crate) async fn list(&self) -> ListModelsResponse {
+    pub async fn list(&self) -> ListModelsResponse {
         let models = join_all(self.entries().into_iter().map(|entry| async move {
             let name = entry.name.clone();
             let problem = match name.strip_suffix(":*").map(str::parse::<ProviderKind>) {

@@ -17,7 +17,7 @@ use crate::{Context, complete};
 /// Cancelling a run that has ended changes nothing.
 #[derive(Debug, Args)]
 pub(crate) struct Cancel {
-    /// The run
+    /// The run: its id, the beginning or end of it, @latest, or @2 for the one before
     #[arg(add = complete::runs())]
     run: RunRef,
     /// Why; kept in the run's log

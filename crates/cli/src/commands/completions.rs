@@ -7,7 +7,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::{Context, complete};
 
-/// Print the script that makes a shell complete commands, flags, runs and projects
+/// Print a script that makes a shell complete commands, flags, runs and projects
 #[derive(Debug, Args)]
 #[command(after_help = SETUP)]
 pub(crate) struct Completions {

@@ -16,7 +16,7 @@ use crate::{Context, complete};
 /// They are hidden from every command and from the UI at once. `tree-agent log prune` then removes them from the store.
 #[derive(Debug, Args)]
 pub(crate) struct Delete {
-    /// The runs
+    /// The runs: their ids, the beginnings or ends of them, @latest, @2 and so on
     #[arg(value_name = "RUN", required = true, add = complete::runs())]
     runs: Vec<RunRef>,
 }

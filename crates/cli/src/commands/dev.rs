@@ -1,4 +1,4 @@
-//! `dev`: the whole cluster in one process, for as long as it is wanted.
+//! `dev`: the whole cluster in one process, until it is stopped.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,9 @@ use crate::cluster::{Access, Cluster, Embedded, Unfinished};
 use crate::error::CliError;
 use crate::exit::Exit;
 
-/// Serve everything from this one process: gRPC, gRPC-web and the web UI, with an embedded store
+/// Start a server: everything in this process, with an embedded store
+///
+/// gRPC, gRPC-web and the web UI are on one port. The next start with the same data directory resumes unfinished runs.
 #[derive(Debug, Args)]
 pub(crate) struct Dev {
     /// Address to listen on; port 0 takes any free one
@@ -42,12 +44,13 @@ pub(crate) struct Dev {
     server: ServerArgs,
 }
 
-/// What `-o jsonl` prints when the server is ready.
+/// What `-o json` prints when the server is ready.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Ready {
     server: String,
-    ui: String,
+    /// Absent when the program was built without the UI.
+    ui: Option<String>,
     data_dir: String,
     model: String,
 }
@@ -69,13 +72,13 @@ impl Dev {
         )
         .await?;
         let server = cluster.url();
-        // What is announced has been seen to work.
+        // Announce only a server that answers.
         tokio::select! {
             connected = Client::connect(&server, &access.connector) => drop(connected?),
             error = cluster.failed() => return Err(error),
         }
         let ready = Ready {
-            ui: format!("{server}/"),
+            ui: tree_agent_event_gateway::has_ui().then(|| format!("{server}/")),
             server,
             data_dir: data_dir.display().to_string(),
             model: cluster.model.clone(),
@@ -97,12 +100,13 @@ impl Dev {
         if out.is_json() {
             return out.json(ready);
         }
-        let note = if ready.model == "offline" { " (rule-based, no language model)" } else { "" };
+        let note = if ready.model == "offline" { " (rules, no language model)" } else { "" };
         out.line("tree-agent is ready")?;
-        out.line(format!("  UI     {}", ready.ui))?;
+        let no_ui = "none: this program was built without it; `make install` builds one that has it";
+        out.line(format!("  UI     {}", ready.ui.as_deref().unwrap_or(no_ui)))?;
         out.line(format!("  gRPC   {}", ready.server))?;
         out.line(format!("  data   {}", ready.data_dir))?;
         out.line(format!("  model  {}{note}", ready.model))?;
-        out.line("Ctrl-C stops it; runs that are under way go on at the next start.")
+        out.line("Ctrl-C stops it; the next start resumes unfinished runs.")
     }
 }

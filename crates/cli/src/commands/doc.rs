@@ -8,11 +8,11 @@ use tree_agent_contract::{DocumentId, DocumentKind, NodeId, ProjectId, RunId, Ti
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
+use crate::Context;
 use crate::client::{Client, request};
 use crate::commands::watch::Reconnect;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::{Context, interrupt};
 
 /// Print a document: a source, a scratchpad or what a node wrote
 ///
@@ -55,9 +55,7 @@ struct DocumentJson {
 impl Doc {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         if self.follow {
-            let interrupt = interrupt()?;
-            return follow::follow(context, self.id, self.after_bytes, self.reconnect.policy(), &interrupt)
-                .await;
+            return follow::follow(context, self.id, self.after_bytes, self.reconnect.policy()).await;
         }
         let client = context.connect().await?;
         let (summary, document) = fetch(&client, self.id).await?;

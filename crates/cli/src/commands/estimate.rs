@@ -1,50 +1,83 @@
-//! `run --estimate`: what a run can use at the most, before anything is spent.
+//! `run --estimate`: what a run can use at most, before anything is spent.
 
 use serde::Serialize;
-use tree_agent_contract::{Budgets, Estimate, RoleCosts};
+use tree_agent_contract::{Estimate, RoleCosts, RunSpec};
 use tree_agent_model::LlmConfig;
+use tree_agent_proto::Wire;
+use tree_agent_proto::v1 as pb;
 
 use crate::Context;
+use crate::client::request;
 use crate::error::CliError;
 use crate::view::paint::duration;
 use crate::view::usage::{dollars, grouped};
 
-/// What is printed with `-o jsonl`.
-#[derive(Serialize)]
+/// An estimate as `-o json` prints it.
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Printed<'a> {
-    /// Empty: the server's default, which is not known here.
-    model: &'a str,
+pub(super) struct RunEstimate {
+    /// The model of such a run; empty when it is not known.
+    model: String,
     #[serde(flatten)]
-    estimate: &'a Estimate,
+    estimate: Estimate,
     /// What one call of each role can use, when the model is known.
     per_call: Option<RoleCosts>,
 }
 
-/// Prints the bounds of a run with `budgets` on `model`; an empty name is one that is not known.
-pub(super) fn print(
-    context: &Context,
-    budgets: &Budgets,
-    model: &str,
-    config: &LlmConfig,
-) -> Result<(), CliError> {
+/// The estimate of the server that would run `spec`.
+pub(super) async fn of_server(context: &Context, spec: &RunSpec) -> Result<RunEstimate, CliError> {
+    let client = context.connect().await?;
+    let message = pb::EstimateRunRequest {
+        objective: spec.objective.clone(),
+        strategy: spec.strategy.to_wire(),
+        context: Some(spec.context.to_wire()),
+        budgets: Some(spec.budgets.to_wire()),
+        model: spec.model.clone(),
+    };
+    let answer = client
+        .call(|| {
+            let (mut runs, message) = (client.runs(), message.clone());
+            async move { runs.estimate_run(request(message)).await }
+        })
+        .await?;
+    let missing = || CliError::Other("the server's answer holds no estimate".into());
+    Ok(RunEstimate {
+        model: answer.model,
+        estimate: Estimate::from_wire(answer.estimate.ok_or_else(missing)?)?,
+        per_call: Wire::from_wire(answer.per_call)?,
+    })
+}
+
+/// The estimate of a run in this process. Nothing is started for it.
+pub(super) fn of_this_process(spec: &RunSpec, models: &LlmConfig) -> RunEstimate {
+    let model = match spec.model.trim() {
+        "" if models.is_set() => "llm",
+        "" => "offline",
+        name => name,
+    };
     let per_call = match model.split(':').next() {
         Some("offline" | "scripted") => Some(RoleCosts::FREE),
-        _ => config.max_cost_per_call(model),
+        _ => models.max_cost_per_call(model),
     };
-    let estimate = Estimate::of(budgets, per_call.as_ref());
-    if context.out.is_jsonl() {
-        return context.out.json(&Printed { model, estimate: &estimate, per_call });
+    RunEstimate {
+        model: model.to_owned(),
+        estimate: Estimate::of(&spec.budgets, per_call.as_ref()),
+        per_call,
     }
-    for line in lines(&estimate, model, per_call.is_some()) {
-        context.out.line(line)?;
+}
+
+/// Prints an estimate.
+pub(super) fn print(context: &Context, estimate: &RunEstimate) -> Result<(), CliError> {
+    if context.out.is_json() {
+        return context.out.json(estimate);
     }
-    Ok(())
+    let RunEstimate { model, estimate, per_call } = estimate;
+    lines(estimate, model, per_call.is_some()).into_iter().try_for_each(|line| context.out.line(line))
 }
 
 fn lines(estimate: &Estimate, model: &str, model_is_known: bool) -> Vec<String> {
     let model =
-        if model.is_empty() { "the server's default; name one with --model to bound more" } else { model };
+        if model.is_empty() { "not known; name one with --model for a closer estimate" } else { model };
     let open = |flag: &str, why: &str| format!("no limit{why}; set {flag}");
     let bounded = |amount: Option<String>, flag: &str, why: &str| amount.unwrap_or_else(|| open(flag, why));
     let unpriced = if model_is_known { " (the price of this model is unknown)" } else { "" };
@@ -60,7 +93,7 @@ fn lines(estimate: &Estimate, model: &str, model_is_known: bool) -> Vec<String> 
         ("nodes", format!("{}, down to level {}", grouped(estimate.nodes), estimate.depth)),
         ("role calls", calls),
         ("tokens", bounded(estimate.tokens.map(grouped), "--max-tokens", "")),
-        ("cost", bounded(estimate.cost_micros.map(dollars), "--max-cost-micros", unpriced)),
+        ("cost", bounded(estimate.cost_micros.map(dollars), "--max-cost", unpriced)),
         ("tool calls", bounded(estimate.tool_calls.map(grouped), "--max-tool-calls", "")),
         (
             "wall clock",
@@ -71,7 +104,8 @@ fn lines(estimate: &Estimate, model: &str, model_is_known: bool) -> Vec<String> 
             ),
         ),
     ];
-    let mut out = vec!["At the most; a call in flight may exceed a budget by what it uses:".to_owned()];
+    let mut out =
+        vec!["At most; a call that is in flight when a budget is used up may exceed it:".to_owned()];
     out.extend(rows.into_iter().map(|(name, text)| format!("  {name:<11} {text}")));
     out
 }
@@ -82,12 +116,16 @@ mod tests {
 
     #[test]
     fn what_is_not_bounded_names_the_flag() {
-        let budgets = Budgets { max_nodes: 10, max_depth: 1, ..Budgets::default() };
+        let budgets = tree_agent_contract::Budgets {
+            max_nodes: 10,
+            max_depth: 1,
+            ..tree_agent_contract::Budgets::default()
+        };
         let text = lines(&Estimate::of(&budgets, None), "", false).join("\n");
         assert!(text.contains("nodes       10, down to level 1"), "{text}");
         assert!(text.contains("2 plan, 10 execute, 2 aggregate; each made up to 3 times"), "{text}");
         assert!(text.contains("tokens      no limit; set --max-tokens"), "{text}");
-        assert!(text.contains("cost        no limit; set --max-cost-micros"), "{text}");
+        assert!(text.contains("cost        no limit; set --max-cost"), "{text}");
         assert!(text.contains("wall clock  30m00s, and up to 5m00s more"), "{text}");
         let free = lines(&Estimate::of(&budgets, Some(&RoleCosts::FREE)), "offline", true).join("\n");
         assert!(free.contains("tokens      0") && free.contains("cost        $0"), "{free}");

@@ -19,7 +19,7 @@ use crate::{Context, complete};
 /// Print the events that a run has so far
 #[derive(Debug, Args)]
 pub(crate) struct Events {
-    /// The run
+    /// The run: its id, the beginning or end of it, @latest, or @2 for the one before
     #[arg(add = complete::runs())]
     run: RunRef,
     /// Only events after this one

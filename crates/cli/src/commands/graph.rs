@@ -18,7 +18,7 @@ use crate::{Context, complete};
 /// Print the tree of a run, now or as it was at a seq
 #[derive(Debug, Args)]
 pub(crate) struct Graph {
-    /// The run
+    /// The run: its id, the beginning or end of it, @latest, or @2 for the one before
     #[arg(add = complete::runs())]
     run: RunRef,
     /// As it was after this event

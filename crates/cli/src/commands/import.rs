@@ -29,7 +29,7 @@ const NAMED: usize = 20;
 /// A document that was imported before is replaced.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
-    /// The folder; its structure is kept
+    /// The folder; the paths of the documents are relative to it
     dir: PathBuf,
     /// The name of the project; it is created if it does not exist
     #[arg(short, long, value_name = "NAME", add = complete::projects())]
@@ -69,7 +69,7 @@ impl Import {
 }
 
 impl Imported {
-    /// The summary for people.
+    /// The summary in words.
     pub(crate) fn sentence(&self) -> String {
         let mut text = format!(
             "imported {} ({} bytes) into project {} ({})",
@@ -221,7 +221,7 @@ async fn write(
     }
 }
 
-/// Says on stderr what is left out, and counts it.
+/// Reports on stderr what is left out, and counts it.
 struct Report<'a> {
     context: &'a Context,
     dir: &'a Path,

@@ -11,7 +11,9 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::paint::count;
 
-/// Bring a Postgres database (or, with --data-dir, an embedded store) to the schema of this version
+/// Bring a store to the schema of this version
+///
+/// The store is a Postgres database or, with --data-dir, an embedded store.
 #[derive(Debug, Args)]
 pub(crate) struct Migrate {
     #[command(flatten)]

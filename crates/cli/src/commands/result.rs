@@ -4,9 +4,10 @@ use clap::Args;
 use serde::Serialize;
 use tree_agent_contract::graph::Usage;
 use tree_agent_contract::{DocumentId, Outcome, RunId, RunStatus, TreeAgentResult};
+use tree_agent_proto::Wire;
+use tree_agent_proto::v1 as pb;
 
-use super::{doc, graph};
-use crate::client::Client;
+use crate::client::{Client, request};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -19,7 +20,7 @@ use crate::{Context, complete};
 /// result is printed, and a note on stderr says that it is partial.
 #[derive(Debug, Args)]
 pub(crate) struct GetResult {
-    /// The run
+    /// The run: its id, the beginning or end of it, @latest, or @2 for the one before
     #[arg(add = complete::runs())]
     run: RunRef,
 }
@@ -101,36 +102,23 @@ impl RunResult {
 
 /// What `run` returned.
 pub(crate) async fn fetch(client: &Client, run: RunId) -> Result<RunResult, CliError> {
-    let graph = graph::fetch(client, run, None).await?;
-    let summary = client.run(run).await?;
-    let root = graph.nodes.into_iter().next();
-    let result = root.as_ref().and_then(|root| root.result.clone());
-    let primary = result.as_ref().and_then(|r| r.primary_artifact_id);
-    let artifacts = root.as_ref().map(|root| &root.artifacts[..]).unwrap_or_default();
-    let document_id = artifacts
-        .iter()
-        .find(|a| Some(a.artifact_id) == primary)
-        .or_else(|| artifacts.iter().find(|a| a.is_primary))
-        .and_then(|a| a.document_id)
-        .or_else(|| result.as_ref().and_then(|r| r.document_ids.first().copied()));
-    let (title, text) = match document_id {
-        Some(id) => {
-            let (about, document) = doc::fetch(client, id).await?;
-            (about.title, document.body)
-        }
-        None => Default::default(),
-    };
+    let answer = client
+        .call(|| {
+            let mut runs = client.runs();
+            async move { runs.get_result(request(pb::GetResultRequest { run_id: run.to_wire() })).await }
+        })
+        .await?;
     Ok(RunResult {
         run_id: run,
-        status: summary.status,
-        partial: summary.partial,
-        error: summary.error,
-        outcome: root.and_then(|root| root.outcome),
-        summary: result.as_ref().map(|r| r.summary.clone()).unwrap_or_default(),
-        title,
-        document_id,
-        text,
-        result: result.map(|result| *result),
-        usage: summary.usage,
+        status: Wire::from_wire(answer.status)?,
+        partial: answer.partial,
+        error: answer.error,
+        outcome: Wire::from_wire(answer.outcome)?,
+        summary: answer.summary,
+        title: answer.title,
+        document_id: Wire::from_wire(answer.document_id)?,
+        text: answer.text,
+        result: Wire::from_wire(answer.result)?,
+        usage: Wire::from_wire(answer.usage.unwrap_or_default())?,
     })
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::{RunContext, RunSpec, RunSummary, Scope, Strategy};
+use tree_agent_contract::{RunContext, RunId, RunSpec, RunSummary, Scope, Strategy};
 use tree_agent_model::Switch;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -18,10 +18,10 @@ use uuid::Uuid;
 
 use self::budget::BudgetArgs;
 use self::objective::ObjectiveArgs;
-use super::estimate;
 use super::follow::{Events, Followed, Synthesis, conclude, follow};
 use super::import::{check_folder, import};
 use super::watch::Reconnect;
+use super::{estimate, models};
 use crate::client::watch::Wanted;
 use crate::client::{Client, request, summary};
 use crate::cluster::{Access, Cluster, Embedded, Unfinished};
@@ -50,8 +50,8 @@ pub(crate) struct Run {
     /// Import this folder into a project of the same name, and run on that
     #[arg(short, long, value_name = "DIR", conflicts_with = "project")]
     dir: Option<PathBuf>,
-    /// The model of all roles [default: the server's]
-    #[arg(short, long, value_name = "MODEL", default_value = "", hide_default_value = true)]
+    /// The model of all roles, or "help" for a list [default: the server's]
+    #[arg(short, long, value_name = "MODEL", default_value = "", hide_default_value = true, add = complete::models())]
     model: String,
     /// How the tree grows
     #[arg(long, value_name = "STRATEGY", default_value = STRATEGIES[0],
@@ -103,6 +103,14 @@ Examples:
 
 impl Run {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
+        if self.model == models::HELP {
+            let list = if self.local {
+                models::of_this_process(&self.embedded.models(), self.scripted).await?
+            } else {
+                models::of_server(context).await?
+            };
+            return list.print(context);
+        }
         // Everything that can be wrong here is found before anything is written anywhere.
         let spec = RunSpec {
             budgets: self.budgets.budgets(),
@@ -119,32 +127,30 @@ impl Run {
         self.dir.as_deref().map(check_folder).transpose()?;
         self.out.as_deref().map(check_writable).transpose()?;
         if self.estimate {
-            return self.estimate(context, &spec);
+            return self.estimate(context, &spec).await;
         }
-        let interrupt = interrupt()?;
         if self.local {
-            return self.locally(context, spec, &interrupt).await;
+            return self.locally(context, spec, &interrupt()?).await;
         }
         let client = context.connect().await?;
+        let interrupt = interrupt()?;
         match self.on(context, &client, spec, &interrupt).await? {
-            (_, Some(exit)) => Ok(exit),
-            (run, None) => {
-                let id = run.run_id;
+            Outcome::Done(exit) => return Ok(exit),
+            Outcome::Left(id) => {
                 context.out.note(format!("run {id} goes on; continue with `tree-agent watch {id}`"));
-                Ok(Exit::Interrupted)
             }
+            Outcome::NotStarted => {}
         }
+        Ok(Exit::Interrupted)
     }
 
-    fn estimate(&self, context: &Context, spec: &RunSpec) -> Result<Exit, CliError> {
-        let models = self.embedded.models();
-        let model = match spec.model.trim() {
-            "" if !self.local => "",
-            "" if models.is_set() => "llm",
-            "" => "offline",
-            name => name,
+    async fn estimate(&self, context: &Context, spec: &RunSpec) -> Result<Exit, CliError> {
+        let estimate = if self.local {
+            estimate::of_this_process(spec, &self.embedded.models())
+        } else {
+            estimate::of_server(context, spec).await?
         };
-        estimate::print(context, &spec.budgets, model, &models)?;
+        estimate::print(context, &estimate)?;
         Ok(Exit::Success)
     }
 
@@ -186,42 +192,50 @@ impl Run {
             error = cluster.failed() => Err(error),
         };
         cluster.stop().await;
-        let (run, exit) = ended?;
-        if exit.is_none() {
-            let id = run.run_id;
-            context.out.note(format!(
+        match ended? {
+            Outcome::Done(exit) => return Ok(exit),
+            Outcome::Left(id) => context.out.note(format!(
                 "run {id} is kept in {dir}; resume it with `tree-agent dev --data-dir {dir}`, and watch it there with \
                  `tree-agent watch {id}`"
-            ));
+            )),
+            Outcome::NotStarted => {}
         }
-        Ok(exit.unwrap_or(Exit::Interrupted))
+        Ok(Exit::Interrupted)
     }
 
-    /// Creates the run on a server and follows it. No exit code means that the user left.
+    /// Creates the run on a server and follows it.
     async fn on(
         &self,
         context: &Context,
         client: &Client,
         mut spec: RunSpec,
         interrupt: &CancellationToken,
-    ) -> Result<(RunSummary, Option<Exit>), CliError> {
-        spec.context = self.context(context, client).await?;
-        let run = create(client, &spec).await?;
+    ) -> Result<Outcome, CliError> {
+        let created = async {
+            spec.context = self.context(context, client).await?;
+            create(client, &spec).await
+        };
+        let run = tokio::select! {
+            created = created => created?,
+            () = interrupt.cancelled() => {
+                context.out.note("interrupted before the run started");
+                return Ok(Outcome::NotStarted);
+            }
+        };
         if self.detach {
             if context.out.is_json() {
                 context.out.json(&run)?;
             } else {
                 context.out.line(run.run_id.to_string())?;
             }
-            return Ok((run, Some(Exit::Success)));
+            return Ok(Outcome::Done(Exit::Success));
         }
         let (id, policy) = (run.run_id, self.reconnect.policy());
         match follow(context, client, id, Wanted::default(), policy, Events::Progress, interrupt).await? {
-            Followed::Interrupted => Ok((run, None)),
+            Followed::Interrupted => Ok(Outcome::Left(id)),
             Followed::Ended(end) => {
                 let synthesis = self.out.as_deref().map_or(Synthesis::Print, Synthesis::Write);
-                let exit = conclude(context, client, id, &end, synthesis).await?;
-                Ok((run, Some(exit)))
+                conclude(context, client, id, &end, synthesis).await.map(Outcome::Done)
             }
         }
     }
@@ -246,6 +260,16 @@ impl Run {
         };
         Ok(RunContext { scope, project_ids })
     }
+}
+
+/// How the command ended.
+enum Outcome {
+    /// It did what it was asked to do.
+    Done(Exit),
+    /// The user left; the run goes on.
+    Left(RunId),
+    /// The user left before there was a run.
+    NotStarted,
 }
 
 /// Creates the run. Every attempt carries the same request id, so that a repeated one makes no second run.

@@ -20,8 +20,6 @@ use crate::{Context, interrupt};
 /// A run is named by its whole id, by the beginning or the end of it, or by @latest, @2, @3 and so on, counted from the newest.
 #[derive(Debug, Args)]
 pub(crate) struct Runs {
-    #[command(flatten)]
-    filter: Filter,
     /// List at most this many; 0 for all
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     limit: usize,
@@ -30,17 +28,18 @@ pub(crate) struct Runs {
     watch: bool,
     #[command(flatten)]
     reconnect: Reconnect,
+    #[command(flatten)]
+    filter: Filter,
 }
 
 impl Runs {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let interrupt = interrupt()?;
         let client = context.connect().await?;
         let filter = self.filter.request(&client).await?;
         let limit = if self.limit == 0 { usize::MAX } else { self.limit };
         if self.watch {
             let policy = self.reconnect.policy();
-            return live::watch(context, &client, filter, limit, policy, &interrupt).await;
+            return live::watch(context, &client, filter, limit, policy, &interrupt()?).await;
         }
         let mut names = Names::default();
         let mut rows = Rows::new(&context.out, HEADERS);

@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::view::paint::{Paint, duration};
 use crate::view::usage::{dollars, grouped};
 
-/// Show the server: its version, its default model and what it allows
+/// Show a server: its version, default model and limits
 #[derive(Debug, Args)]
 pub(crate) struct Status {}
 

@@ -1,4 +1,4 @@
-//! Finding the documents in a folder: Markdown and plain text, everything else named and left out.
+//! Finds the documents in a folder: Markdown and plain text. Everything else is reported and left out.
 
 use std::fs;
 use std::io::Read;
@@ -12,7 +12,7 @@ const EXTENSIONS: &[&str] = &[
     "md", "markdown", "mdown", "mkd", "mkdn", "mdx", "txt", "text", "rst", "adoc", "asciidoc", "org",
     "textile",
 ];
-/// Names of documents that by custom have no extension.
+/// Names of documents that usually have no extension.
 const NAMES: &[&str] = &[
     "README",
     "CHANGELOG",
@@ -25,7 +25,7 @@ const NAMES: &[&str] = &[
     "CONTRIBUTING",
     "TODO",
 ];
-/// Folders that hold what tools made or fetched, never anybody's documents.
+/// Folders of generated or downloaded files.
 const SKIPPED_FOLDERS: &[&str] = &["node_modules", "target", "__pycache__", "venv"];
 
 /// What was found at a path.
@@ -52,12 +52,12 @@ pub(crate) struct Skipped {
     pub(crate) path: String,
     /// Why not.
     pub(crate) why: String,
-    /// True for files that nobody would expect to be imported, by their names.
+    /// True for files whose name says that they are no documents.
     pub(crate) other_type: bool,
 }
 
-/// Everything in `folder` in a stable order. Hidden files and the folders of tools are passed over in silence;
-/// symbolic links are not followed, so that neither loops nor files outside of the folder come in.
+/// Everything in `folder`, in a stable order. Hidden files and folders of generated files are skipped without a report.
+/// Symbolic links are not followed, so that there are no loops and no files from outside the folder.
 pub(crate) fn find(folder: &Path) -> impl Iterator<Item = Found> + use<> {
     let root = folder.to_owned();
     WalkDir::new(folder)
@@ -120,7 +120,7 @@ impl Candidate {
     pub(crate) fn read(&self) -> Result<String, Skipped> {
         let skip = |why: String| Skipped { path: self.path.clone(), why, other_type: false };
         let mut bytes = Vec::new();
-        // One byte more than is allowed tells a file that is too large, whatever its metadata say.
+        // Reading one byte more than is allowed detects a file that is too large, whatever its metadata say.
         let size = fs::File::open(&self.file)
             .and_then(|file| file.take(DOCUMENT_BYTES as u64 + 1).read_to_end(&mut bytes))
             .map_err(|e| skip(format!("cannot be read: {e}")))?;
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_found_and_everything_else_is_named() {
+    fn documents_are_found_and_everything_else_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let put = |path: &str, bytes: &[u8]| {
             let file = dir.path().join(path);

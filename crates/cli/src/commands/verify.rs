@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::output::List;
 use crate::view::paint::count;
 
-/// Check the logs of runs and everything that is derived from them
+/// Check the logs of runs, and everything that is derived from them
 ///
 /// Services can run at the same time. The exit code is 6 if something is wrong.
 #[derive(Debug, Args)]

@@ -19,7 +19,7 @@ use crate::{Context, complete, interrupt};
 /// the tree is drawn in place; in a pipe there is a line for each event of note.
 #[derive(Debug, Args)]
 pub(crate) struct Watch {
-    /// The run
+    /// The run: its id, the beginning or end of it, @latest, or @2 for the one before
     #[arg(add = complete::runs())]
     run: RunRef,
     /// Start after this event
@@ -47,7 +47,6 @@ impl Reconnect {
 
 impl Watch {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let interrupt = interrupt()?;
         let client = context.connect().await?;
         let run = client.find_run(&self.run).await?;
         let wanted = Wanted {
@@ -55,6 +54,8 @@ impl Watch {
             node: self.only.node(&client, run).await?,
             types: self.only.types.clone(),
         };
+        // Until here Ctrl-C simply ends the process.
+        let interrupt = interrupt()?;
         let policy = self.reconnect.policy();
         match follow(context, &client, run, wanted, policy, Events::Answer, &interrupt).await? {
             Followed::Ended(end) => conclude(context, &client, run, &end, Synthesis::Mention).await,

@@ -71,6 +71,27 @@ pub(crate) fn projects() -> ArgValueCompleter {
     })
 }
 
+/// Names of models.
+pub(crate) fn models() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let Some(current) = current.to_str() else { return Vec::new() };
+        let models = ask(async |client| {
+            client
+                .call(|| {
+                    let mut models = client.models();
+                    async move { models.list_models(request(pb::ListModelsRequest {})).await }
+                })
+                .await
+        });
+        let models = models.map(|list| list.models).unwrap_or_default().into_iter();
+        let fits = |model: &pb::Model| model.usable && model.name.starts_with(current);
+        let candidate = |model: pb::Model| {
+            CompletionCandidate::new(one_line(&model.name)).help(Some(one_line(&model.description).into()))
+        };
+        models.filter(fits).map(candidate).collect()
+    })
+}
+
 /// Puts a question to the server that the command line names. Whatever goes wrong, there is only nothing to offer.
 fn ask<T>(question: impl AsyncFnOnce(Client) -> Result<T, CliError>) -> Option<T> {
     let matches = Cli::command().ignore_errors(true).try_get_matches_from(WORDS.get()?).ok()?;

@@ -1,8 +1,8 @@
-//! One line of the tree, fitted to a width: the title gives way first, what follows it is kept.
+//! One line of the tree, fitted to a width: the title is cut first, and what follows it is kept.
 
 use super::paint::{Paint, Palette, fit, width};
 
-/// Columns that a title keeps, however narrow the window.
+/// Columns that a title keeps in the narrowest window.
 const TITLE_MIN: usize = 8;
 
 /// A line that is not yet fitted or coloured.
@@ -15,27 +15,27 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// A line with a title, which is what is cut when the window is narrow.
+    /// A line with a title, which is cut when the window is narrow.
     pub(crate) fn new(title: impl Into<String>, paint: Paint) -> Self {
         Self { before: Vec::new(), title: (title.into(), paint), after: Vec::new(), detail: None }
     }
 
-    /// A line that stands back.
+    /// A dim line.
     pub(crate) fn note(text: impl Into<String>) -> Self {
         Self::new(text, Paint::Dim)
     }
 
-    /// Adds what stands before the title, as it is.
+    /// Adds text before the title.
     pub(crate) fn before(&mut self, text: impl Into<String>, paint: Paint) {
         self.before.push((text.into(), paint));
     }
 
-    /// Adds what follows the title, set off by ` · `.
+    /// Adds text after the title, separated by ` · `.
     pub(crate) fn after(&mut self, text: impl Into<String>, paint: Paint) {
         self.after.push((text.into(), paint));
     }
 
-    /// What is shown last, in the room that is left.
+    /// Sets the text that is shown last, in the columns that are left.
     pub(crate) fn detail(&mut self, text: impl Into<String>, paint: Paint) {
         self.detail = Some((text.into(), paint));
     }
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_title_gives_way_first() {
+    fn the_title_is_cut_first() {
         let mut line = Line::new("a rather long title", Paint::Plain);
         line.before("├─ ", Paint::Dim);
         line.after("executing", Paint::Busy);

@@ -1,4 +1,4 @@
-//! A run as lines: one for each event that a reader wants to know of.
+//! A run as lines: one for each event that matters to a reader.
 
 use serde_json::{Map, Value};
 use tree_agent_contract::event::{Event, EventBody};
@@ -10,11 +10,11 @@ use super::printable::one_line;
 use super::tree::run_icon;
 use super::usage;
 
-/// Columns of the title before a tool call, and of what it is about.
+/// Columns of the title before a tool call, and of the call's subject.
 const CALLER: usize = 40;
 
-/// The line for `event`, or none when it is of no note. `graph` already reflects the event: it knows the titles,
-/// which later events do not repeat.
+/// The line for `event`, or none when it does not matter to a reader. `graph` already includes the event; it has the
+/// titles, which later events do not repeat.
 pub(crate) fn line(event: &Event, graph: &Graph, palette: Palette) -> Option<String> {
     let (icon, paint, mut text) = describe(&event.body)?;
     if let EventBody::RunStatusChanged(change) = &event.body
@@ -28,7 +28,7 @@ pub(crate) fn line(event: &Event, graph: &Graph, palette: Palette) -> Option<Str
         EventBody::RunCreated(_) | EventBody::RunStatusChanged(_) | EventBody::BudgetExhausted(_)
     );
     let (title, depth) = match graph.node(event.node_id).filter(|_| !about_run) {
-        // The title of a tool call only says whose it is.
+        // Before a tool call the title only says which node makes it.
         Some(node) if matches!(event.body, EventBody::ToolCallRequested(_)) => {
             (fit(&one_line(&node.title), CALLER), node.depth)
         }
@@ -47,7 +47,7 @@ pub(crate) fn line(event: &Event, graph: &Graph, palette: Palette) -> Option<Str
     ))
 }
 
-/// What a tool is asked about: the first of its arguments that a reader knows by name.
+/// The subject of a tool call: the first of its arguments that has a well-known name.
 fn subject(args: &Map<String, Value>) -> Option<String> {
     let named =
         ["query", "path", "path_prefix", "url", "name"].iter().find_map(|key| args.get(*key)?.as_str());
@@ -94,7 +94,7 @@ fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)> {
                 }
                 _ => return None,
             };
-            // That a leaf works itself is what its status says.
+            // The status already says that a leaf executes.
             let message = change.message.clone().filter(|m| !m.starts_with("leaf_decision:"));
             (icon, paint, format!("[{role}] {}{}", change.status, because(&message)))
         }

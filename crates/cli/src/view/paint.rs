@@ -5,24 +5,24 @@ use anstyle::{AnsiColor, Style};
 use tree_agent_contract::Timestamp;
 pub(crate) use tree_agent_contract::text::{count, width};
 
-/// A meaning that has a colour.
+/// What a text means, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paint {
     /// No colour.
     Plain,
-    /// What stands back.
+    /// Less important than the text around it.
     Dim,
-    /// What stands out.
+    /// More important than the text around it.
     Bold,
-    /// What went well.
+    /// Success.
     Good,
-    /// What went wrong.
+    /// Failure.
     Bad,
-    /// What needs a look.
+    /// Needs attention.
     Warn,
-    /// What is at work.
+    /// In progress.
     Busy,
-    /// What plans.
+    /// Planning.
     Plan,
 }
 

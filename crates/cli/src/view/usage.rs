@@ -1,4 +1,4 @@
-//! What was used, in a few words.
+//! Usage in a few words.
 
 use tree_agent_contract::graph::Usage;
 
@@ -28,7 +28,7 @@ pub(crate) fn short(usage: &Usage) -> Option<String> {
     words(&Usage { tool_calls: 0, cached_tokens: 0, ..*usage })
 }
 
-/// Millionths of a dollar, as exact as matters.
+/// Millionths of a dollar, with as many digits as are useful.
 pub(crate) fn dollars(micros: u64) -> String {
     match micros {
         0 => "$0".into(),
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_used_is_said() {
+    fn only_what_was_used_is_shown() {
         assert_eq!(words(&Usage::default()), None);
         let usage = Usage {
             input_tokens: 1_200_000,

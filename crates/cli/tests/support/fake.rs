@@ -18,6 +18,7 @@ use tree_agent_engine::Graph;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::document_service_server::{DocumentService, DocumentServiceServer};
+use tree_agent_proto::v1::model_service_server::{ModelService, ModelServiceServer};
 use tree_agent_proto::v1::project_service_server::{ProjectService, ProjectServiceServer};
 use tree_agent_proto::v1::run_service_server::{RunService, RunServiceServer};
 use tree_agent_proto::v1::server_service_server::{ServerService, ServerServiceServer};
@@ -94,6 +95,7 @@ impl Fake {
             .add_service(RunServiceServer::new(self.clone()))
             .add_service(DocumentServiceServer::new(self.clone()))
             .add_service(ProjectServiceServer::new(self.clone()))
+            .add_service(ModelServiceServer::new(self.clone()))
             .add_service(ServerServiceServer::new(self));
         tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
         address
@@ -513,6 +515,37 @@ fn project() -> pb::Project {
         document_count: 3,
         created_at: Some(Timestamp::from_millis(0).to_wire()),
         ..Default::default()
+    }
+}
+
+#[tonic::async_trait]
+impl ModelService for Fake {
+    async fn list_models(
+        &self,
+        _: Request<pb::ListModelsRequest>,
+    ) -> Result<Response<pb::ListModelsResponse>, Status> {
+        let model = |name: &str, resolves_to: &str, problem: &str| pb::Model {
+            name: name.into(),
+            resolves_to: resolves_to.into(),
+            description: format!("what {name} is for"),
+            usable: problem.is_empty(),
+            problem: problem.into(),
+            ..Default::default()
+        };
+        let key = pb::ScriptedKey {
+            key: "fanout".into(),
+            values: "1 to 100 [3]".into(),
+            description: "children of each node".into(),
+        };
+        Ok(Response::new(pb::ListModelsResponse {
+            models: vec![
+                model("offline", "", ""),
+                model("fast", "openai:small", ""),
+                model("powerful", "openai:large", "the key is missing; set OPENAI_API_KEY"),
+            ],
+            default_model: "offline".into(),
+            scripted_keys: vec![key],
+        }))
     }
 }
 

@@ -1,18 +1,17 @@
 //! `doc --follow`: a document as it grows, through any failure.
 
 use serde::Serialize;
-use tokio_util::sync::CancellationToken;
 use tree_agent_contract::DocumentId;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_document_response::Message;
 
-use crate::Context;
 use crate::client::Client;
 use crate::client::reconnect::{Broken, Policy, Retries, resume_pause};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::List;
+use crate::{Context, interrupt};
 
 /// A piece of text as `-o json` and `-o jsonl` print it.
 #[derive(Debug, Serialize)]
@@ -36,11 +35,11 @@ pub(super) async fn follow(
     id: DocumentId,
     after_bytes: u64,
     policy: Policy,
-    interrupt: &CancellationToken,
 ) -> Result<Exit, CliError> {
     let client = context.connect().await?;
     let list = context.out.is_json().then(|| context.out.list());
     let follower = Follower { context, client, id, at: after_bytes, retries: Retries::new(policy), list };
+    let interrupt = interrupt()?;
     tokio::select! {
         result = follower.run() => result,
         () = interrupt.cancelled() => Ok(Exit::Interrupted),
