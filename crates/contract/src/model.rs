@@ -49,7 +49,7 @@ named_enum! {
     }
 }
 
-/// Bytes of a model's name at the most.
+/// Maximum of bytes of a model's name.
 const MODEL_BYTES: usize = 200;
 
 /// Checks the characters of a model's name. Some providers are asked at an address that contains it, so it must not be

@@ -86,7 +86,7 @@ pub struct StorageArgs {
     /// The Postgres database, such as postgres://user@host:5432/tree_agent.
     #[arg(long, env = "TREE_AGENT_DATABASE_URL", value_name = "URL", hide_env_values = true)]
     pub database_url: Option<String>,
-    /// Connections to Postgres at the most.
+    /// Maximum of connections to Postgres.
     #[arg(long, env = "TREE_AGENT_DATABASE_CONNECTIONS", value_name = "N", default_value = "8")]
     pub database_connections: String,
     /// The Redis server, such as redis://host:6379, or nodes of a Redis Cluster, such as
@@ -99,8 +99,8 @@ pub struct StorageArgs {
         hide_env_values = true
     )]
     pub redis_url: String,
-    /// A file with the key that authenticates what services publish over Redis; gateways and planners need the same one.
-    /// TREE_AGENT_FANOUT_KEY holds a key itself
+    /// A file with the key that authenticates what services publish over Redis; gateways and planners need the same
+    /// one. TREE_AGENT_FANOUT_KEY holds a key itself
     #[arg(long, env = "TREE_AGENT_FANOUT_KEY_FILE", value_name = "FILE")]
     pub fanout_key_file: Option<PathBuf>,
 }
@@ -110,7 +110,7 @@ pub struct StorageArgs {
 pub struct StorageConfig {
     /// The Postgres database.
     pub database_url: String,
-    /// Connections to it at the most.
+    /// Maximum of connections to it.
     pub database_connections: usize,
     /// The Redis server.
     pub redis_url: String,
@@ -185,8 +185,8 @@ impl RolesArgs {
     }
 }
 
-/// Secrets that services share: in a file, or in a variable. One is no flag, since command lines can be seen by everybody on
-/// a machine.
+/// Secrets that services share: in a file, or in a variable. One is no flag, since command lines can be seen by
+/// everybody on a machine.
 pub(crate) struct Secret<'a> {
     pub(crate) variable: &'static str,
     pub(crate) file_variable: &'static str,

@@ -1,8 +1,8 @@
 //! Prometheus metrics of a service: `GET /metrics`, in the OpenMetrics text format.
 //!
-//! Nothing is counted here. Whoever counts keeps atomics of its own and says how they are read; they are read when
-//! somebody asks. So a metric costs what its atomic costs, and two services in one process have two sets of metrics.
-//! What each metric means stands in docs/operations.md.
+//! Nothing is counted here. Each component keeps its own atomics and registers how to read them. They are read when
+//! somebody asks for the metrics. So a metric costs as much as its atomic, and two services in one process have two
+//! sets of metrics. docs/operations.md explains each metric.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ pub use prometheus_client::metrics::histogram::Histogram;
 
 use crate::readiness::Readiness;
 
-/// Where metrics are served.
+/// The path at which metrics are served.
 pub const PATH: &str = "/metrics";
 
-/// A value of a metric that has several, told apart by labels.
+/// One of several values of a metric, with its labels.
 pub type Sample = (Vec<(&'static str, String)>, f64);
 
-/// The metrics of one service in the making, those of its process among them.
+/// Collects the metrics of one service, including those of its process.
 pub struct Metrics {
     registry: Registry,
 }
@@ -67,7 +67,7 @@ impl Metrics {
         self.counters(name, help, move || vec![(Vec::new(), read())]);
     }
 
-    /// Adds numbers that only grow, told apart by labels. `_total` is added to `name`.
+    /// Adds numbers that only grow, one for each set of labels. `_total` is added to `name`.
     pub fn counters(
         &mut self,
         name: &'static str,
@@ -87,7 +87,7 @@ impl Metrics {
         self.gauges(name, help, move || vec![(Vec::new(), read())]);
     }
 
-    /// Adds numbers that go up and down, told apart by labels.
+    /// Adds numbers that go up and down, one for each set of labels.
     pub fn gauges(
         &mut self,
         name: &'static str,
@@ -97,7 +97,7 @@ impl Metrics {
         self.registry.register(name, help, Reading { kind: MetricType::Gauge, read: Box::new(read) });
     }
 
-    /// Adds numbers that go up and down, told apart by one label.
+    /// Adds numbers that go up and down, one for each value of a label.
     pub fn levels(
         &mut self,
         name: &'static str,
@@ -109,12 +109,12 @@ impl Metrics {
         self.gauges(name, help, move || read().into_iter().map(sample).collect());
     }
 
-    /// Adds a histogram, in seconds when its name says so.
+    /// Adds a histogram, in seconds if its name says so.
     pub fn histogram(&mut self, name: &'static str, help: &'static str, histogram: &Histogram) {
         self.registry.register(name, help, histogram.clone());
     }
 
-    /// Everything as it is now.
+    /// The current values of all metrics.
     pub fn text(&self) -> String {
         let mut text = String::new();
         text::encode(&mut text, &self.registry).expect("a string takes everything");
@@ -129,7 +129,7 @@ impl Metrics {
     }
 }
 
-/// A metric that is read where it is counted.
+/// A metric that is read from its source.
 struct Reading {
     kind: MetricType,
     read: Box<dyn Fn() -> Vec<Sample> + Send + Sync>,
@@ -161,7 +161,7 @@ impl EncodeMetric for Reading {
     }
 }
 
-/// What Prometheus' own client libraries say about their process, under the same names.
+/// The metrics of the process, under the names of Prometheus' own client libraries.
 #[cfg(target_os = "linux")]
 mod process {
     use procfs::process::{Process, Stat};

@@ -1,4 +1,4 @@
-//! Waiting for something that a service cannot work without.
+//! Waits for a dependency that a service cannot work without.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -10,16 +10,16 @@ use crate::readiness::Readiness;
 const FIRST: Duration = Duration::from_millis(100);
 const LAST: Duration = Duration::from_secs(5);
 
-/// The delay before try number `attempt` (1 for the first repetition): doubling from 100 ms to 5 s, with jitter
-/// so that replicas do not come back in step.
+/// The backoff before retry number `attempt` (from 1). It doubles from 100 ms to 5 s, with jitter, so that replicas do
+/// not retry at the same time.
 pub fn backoff(attempt: u32) -> Duration {
     let full = FIRST.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(LAST);
     full.mul_f64(fastrand::f64().mul_add(0.5, 0.5))
 }
 
-/// Calls `connect` until it succeeds, or fails with an error that is not `transient`: waiting helps against an
-/// unreachable server, not against a malformed URL. Meanwhile `dependency` is red in `readiness` with the reason, and
-/// the log says so. Never gives up by itself: whoever calls races this against shutdown.
+/// Calls `connect` until it succeeds or fails with an error that is not `transient`: waiting helps if a server is
+/// unreachable, not if its URL is malformed. Meanwhile `dependency` is red in `readiness`, and the reason is logged. It
+/// never gives up by itself, so callers race it against shutdown.
 pub async fn until_connected<T, E, F>(
     readiness: &Readiness,
     dependency: &'static str,
@@ -56,7 +56,7 @@ where
     }
 }
 
-/// Checks a dependency again and again and keeps `readiness` up to date; runs until it is dropped.
+/// Checks a dependency periodically and keeps `readiness` up to date. Runs until it is dropped.
 pub async fn watch<E, F, Fut>(readiness: Readiness, dependency: &'static str, every: Duration, check: F)
 where
     E: Display,

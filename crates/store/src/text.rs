@@ -39,7 +39,7 @@ pub(crate) fn fold(text: &str) -> String {
     clean(text).to_lowercase()
 }
 
-/// Words of a query at the most; more say nothing new.
+/// Maximum of words of a query; more say nothing new.
 const QUERY_WORDS: usize = 32;
 
 /// Words that say nothing about a document.

@@ -22,7 +22,7 @@ pub const LIST_PROJECTS: &str = "list_projects";
 
 /// Bytes of body text in one answer of [`READ_DOCUMENT`]; longer documents are read in pieces by `offset`.
 pub const OUTPUT_BYTES: usize = 256 * 1024;
-/// Hits of one search at the most.
+/// Maximum of hits of one search.
 pub const SEARCH_LIMIT_MAX: u64 = 100;
 /// Bytes of a search query.
 const QUERY_BYTES: usize = 1024;

@@ -52,7 +52,7 @@ pub struct SearchDocuments {
     pub query: String,
     /// Only paths that begin with this.
     pub path_prefix: String,
-    /// Hits at the most, 1 to 100.
+    /// Maximum of hits, 1 to 100.
     pub limit: u32,
 }
 

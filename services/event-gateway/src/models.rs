@@ -23,7 +23,7 @@ const ROLES: usize = 3;
 pub(crate) const MODEL_PATIENCE: Duration = Duration::from_secs(2);
 /// How long "nothing is known against it" holds for one name. A refusal is not kept: it ends when its cause does.
 const HOLDS: Duration = Duration::from_secs(10);
-/// Names that are kept at the most.
+/// Maximum of names that are kept.
 const NAMES: usize = 1_000;
 
 /// How long a role service may take to list its models: it asks several providers at the same time.

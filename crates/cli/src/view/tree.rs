@@ -14,7 +14,7 @@ use super::usage;
 /// How the tree is to be drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// Lines at the most; as many as it takes when none.
+    /// Maximum of lines; as many as it takes when none.
     pub(crate) height: Option<usize>,
     /// False: nothing is folded unless the height demands it.
     pub(crate) fold: bool,

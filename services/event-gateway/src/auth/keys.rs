@@ -7,7 +7,7 @@ use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, K
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde_json::Value;
 
-/// Bytes of a JWKS at the most. One key takes a few hundred.
+/// Maximum of bytes of a JWKS. One key takes a few hundred.
 const FILE_BYTES: u64 = 1024 * 1024;
 
 /// Why a JWKS cannot be used.
@@ -146,8 +146,9 @@ impl Key {
     }
 }
 
-/// The y coordinates of the points of small order on edwards25519, in both encodings that there are for two of them: the
-/// points of order 4, 1, 8, 8 and 2, then those of order 4 and 1 with the prime added. The highest bit is the sign of x.
+/// The y coordinates of the points of small order on edwards25519, in both encodings that there are for two of them:
+/// the points of order 4, 1, 8, 8 and 2, then those of order 4 and 1 with the prime added. The highest bit is the sign
+/// of x.
 const SMALL_ORDER: [[u8; 32]; 7] = [
     edge(0x00, 0x00, 0x00),
     edge(0x01, 0x00, 0x00),
@@ -172,8 +173,8 @@ const fn edge(first: u8, between: u8, last: u8) -> [u8; 32] {
     bytes
 }
 
-/// Whether signatures need the private key of this public one. Under a point of small order a signature that was made without
-/// any key is valid for one message in eight at least.
+/// Whether signatures need the private key of this public one. Under a point of small order a signature that was made
+/// without any key is valid for one message in eight at least.
 fn is_strong_ed25519(key: &[u8]) -> bool {
     let Ok(mut point) = <[u8; 32]>::try_from(key) else { return false };
     point[31] &= 0x7f;

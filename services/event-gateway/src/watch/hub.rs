@@ -19,7 +19,7 @@ use super::{WatchConfig, Watches};
 
 /// Events read from the log at a time.
 const PAGE: usize = 512;
-/// Publications that are taken together at the most.
+/// Maximum of publications that are taken together.
 const BURST: usize = 128;
 /// Frames that a watcher takes at a time.
 const TAKE: usize = 64;
@@ -261,9 +261,9 @@ async fn begin(hub: &Hub, watches: &Watches) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether messages of a fan-out to which anybody may publish are ignored now: one of them spoke of events that the log does
-/// not have. Real ones come after the events are in the log, so somebody forged it, and must not make us read the log all
-/// the time. The check of heads finds meanwhile what is new.
+/// Whether messages of a fan-out to which anybody may publish are ignored now: one of them spoke of events that the
+/// log does not have. Real ones come after the events are in the log, so somebody forged it, and must not make us read
+/// the log all the time. The check of heads finds meanwhile what is new.
 #[derive(Default)]
 struct Suspicion(Option<Instant>);
 
@@ -277,8 +277,8 @@ impl Suspicion {
     }
 }
 
-/// Takes what the messages hold; what they lack is read from the log. A message that does not fit the run is dropped. Of one
-/// that may be forged nothing is taken but that there is something new in the log.
+/// Takes what the messages hold; what they lack is read from the log. A message that does not fit the run is dropped.
+/// Of one that may be forged nothing is taken but that there is something new in the log.
 async fn take(
     hub: &Hub,
     watches: &Watches,

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-/// Bytes of one quoted error at the most.
+/// Maximum of bytes of one quoted error.
 const ERROR_BYTES: usize = 240;
 
 /// The schema of an answer.
