@@ -353,9 +353,10 @@ pub struct SearchQuery {
 /// Projects.
 #[async_trait]
 pub trait Projects: Send + Sync {
-    /// Writes a project. The same id again is not an error; the same name with another id is
+    /// Writes a project, and returns what is stored. A user who repeats a request id gets the project that the first
+    /// request made, whatever the second one says; the same id again does the same. The name of another project is
     /// [`StoreError::Conflict`].
-    async fn create_project(&self, project: Project) -> Result<(), StoreError>;
+    async fn create_project(&self, project: NewProject) -> Result<Project, StoreError>;
 
     /// The project, or [`StoreError::NotFound`].
     async fn project(&self, id: ProjectId) -> Result<Project, StoreError>;
@@ -367,6 +368,17 @@ pub trait Projects: Send + Sync {
         after_name: &str,
         limit: usize,
     ) -> Result<Page<Project>, StoreError>;
+}
+
+/// A project that is to be written.
+#[derive(Clone, Debug)]
+pub struct NewProject {
+    /// What is written.
+    pub project: Project,
+    /// Who asks for it; empty without authentication.
+    pub user_id: String,
+    /// Tells a repeated request from a new one, among the requests of this user; empty for none.
+    pub request_id: String,
 }
 
 /// A named set of documents.

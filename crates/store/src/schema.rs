@@ -14,6 +14,7 @@ const POSTGRES: &[(&str, &str)] = &[
     ("V4__partitions", include_str!("../../../migrations/postgres/V4__partitions.sql")),
     ("V5__document_room", include_str!("../../../migrations/postgres/V5__document_room.sql")),
     ("V6__run_lists", include_str!("../../../migrations/postgres/V6__run_lists.sql")),
+    ("V7__project_requests", include_str!("../../../migrations/postgres/V7__project_requests.sql")),
 ];
 
 const EMBEDDED: &[(&str, &str)] = &[
@@ -22,6 +23,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("V3__document_offsets", include_str!("../../../migrations/embedded/V3__document_offsets.sql")),
     ("V4__archives", include_str!("../../../migrations/embedded/V4__archives.sql")),
     ("V5__run_lists", include_str!("../../../migrations/embedded/V5__run_lists.sql")),
+    ("V6__project_requests", include_str!("../../../migrations/embedded/V6__project_requests.sql")),
 ];
 
 /// Which set of migrations.

@@ -9,9 +9,10 @@ use tree_agent_proto::v1::get_project_request::Key;
 use tree_agent_proto::v1::project_service_server::ProjectService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::{invalid, invalid_field};
-use tree_agent_store::{Project, StoreError};
+use tree_agent_store::{NewProject, Project, StoreError};
 use uuid::Uuid;
 
+use crate::auth::Caller;
 use crate::errors;
 use crate::gateway::{Gateway, id, now};
 use crate::pages::{self, Pages};
@@ -48,6 +49,7 @@ impl ProjectService for Projects {
         &self,
         request: Request<pb::CreateProjectRequest>,
     ) -> Result<Response<pb::CreateProjectResponse>, Status> {
+        let user_id = Caller::of(request.extensions()).user_id;
         let request = request.into_inner();
         let name = request.name.trim();
         let mut checks = Checks::default();
@@ -55,23 +57,18 @@ impl ProjectService for Projects {
         checks.at_most("description", &request.description, limits::TEXT_BYTES);
         checks.at_most("request_id", &request.request_id, limits::REQUEST_ID_BYTES);
         checks.finish().map_err(|e| invalid(&e))?;
-        // The same request makes the same id, so that a repetition finds what the first one wrote.
-        let id = match request.request_id.as_str() {
-            "" => ProjectId::from(Uuid::now_v7()),
-            request_id => ProjectId::derive(&[b"request", request_id.as_bytes()]),
-        };
         let project = Project {
-            id,
+            id: ProjectId::from(Uuid::now_v7()),
             name: name.to_owned(),
             description: request.description,
             document_count: 0,
             created_at: now(),
         };
-        self.0.store.create_project(project.clone()).await.map_err(|error| match error {
+        let wanted = NewProject { project: project.clone(), user_id, request_id: request.request_id };
+        let written = self.0.store.create_project(wanted).await.map_err(|error| match error {
             StoreError::Conflict(message) => errors::already_exists("name", message),
             other => errors::store(&other),
         })?;
-        let written = self.project(id).await?;
         if (&written.name, &written.description) != (&project.name, &project.description) {
             let text = format!("was used before, for the project {:?}", written.name);
             return Err(errors::already_exists("request_id", text));

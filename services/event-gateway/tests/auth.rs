@@ -236,3 +236,28 @@ async fn a_followed_document_ends_with_its_token_too() {
     assert_eq!(hint.expect("a hint").reason, "token");
     guarded.gateway.stop().await;
 }
+
+#[tokio::test]
+async fn the_request_id_of_a_project_belongs_to_its_user() {
+    let guarded = Guarded::start().await;
+    let create = async |user: &str, name: &str| {
+        let request =
+            CreateProjectRequest { name: name.into(), request_id: "r".into(), ..Default::default() };
+        let answer = ProjectServiceClient::new(guarded.of(user)).create_project(request).await?;
+        Ok::<_, Status>(answer.into_inner().project.unwrap())
+    };
+    let anns = create("ann", "Ann's").await.unwrap();
+    let bobs = create("bob", "Bob's").await.unwrap();
+    assert_ne!(anns.project_id, bobs.project_id);
+    assert_eq!(create("ann", "Ann's").await.unwrap(), anns);
+    // Only its own user learns that a request id was used.
+    let reason = |status: Status| {
+        let field = common::field(&status);
+        (status.code(), field)
+    };
+    let (own, foreign) =
+        (create("ann", "Other").await.unwrap_err(), create("eve", "Ann's").await.unwrap_err());
+    assert_eq!(reason(own), (Code::AlreadyExists, "request_id".into()));
+    assert_eq!(reason(foreign), (Code::AlreadyExists, "name".into()));
+    guarded.gateway.stop().await;
+}

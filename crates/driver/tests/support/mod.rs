@@ -367,7 +367,7 @@ impl Documents for Unreliable {
 
 #[async_trait]
 impl Projects for Unreliable {
-    async fn create_project(&self, project: Project) -> Result<(), StoreError> {
+    async fn create_project(&self, project: NewProject) -> Result<Project, StoreError> {
         self.inner.create_project(project).await
     }
     async fn project(&self, id: ProjectId) -> Result<Project, StoreError> {

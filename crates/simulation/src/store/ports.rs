@@ -227,7 +227,7 @@ impl Documents for SimStore {
 
 #[async_trait]
 impl Projects for SimStore {
-    async fn create_project(&self, _: Project) -> Result<(), StoreError> {
+    async fn create_project(&self, _: NewProject) -> Result<Project, StoreError> {
         Err(absent("projects"))
     }
 

@@ -8,7 +8,7 @@ use super::EmbeddedStore;
 use super::append::execute;
 use super::connection::map_error;
 use crate::error::StoreError;
-use crate::ports::{Page, Project, Projects};
+use crate::ports::{NewProject, Page, Project, Projects};
 use crate::text::{clean, fold};
 
 const SELECT: &str = "SELECT p.id, p.name, p.description, p.created_at, (SELECT count(*) FROM onto_documents d \
@@ -16,24 +16,30 @@ const SELECT: &str = "SELECT p.id, p.name, p.description, p.created_at, (SELECT 
 
 #[async_trait]
 impl Projects for EmbeddedStore {
-    async fn create_project(&self, project: Project) -> Result<(), StoreError> {
+    async fn create_project(&self, new: NewProject) -> Result<Project, StoreError> {
+        let NewProject { project: wanted, user_id, request_id } = new;
         self.write(move |tx| {
-            let written = execute(
+            let (user_id, request_id) = (clean(&user_id), clean(&request_id));
+            execute(
                 tx,
-                "INSERT INTO onto_projects (id, name, name_folded, description, created_at) \
-                 VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (id) DO NOTHING",
+                "INSERT INTO onto_projects (id, name, name_folded, description, created_at, user_id, request_id) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING",
                 params![
-                    project.id.0,
-                    clean(&project.name),
-                    fold(&project.name),
-                    clean(&project.description),
-                    project.created_at.micros()
+                    wanted.id.0,
+                    clean(&wanted.name),
+                    fold(&wanted.name),
+                    clean(&wanted.description),
+                    wanted.created_at.micros(),
+                    user_id,
+                    request_id,
                 ],
-            );
-            written.map(drop).map_err(|error| match error {
-                StoreError::Conflict(_) => StoreError::name_taken(&project.name),
-                other => other,
-            })
+            )?;
+            let sql =
+                format!("{SELECT} WHERE p.id = ?1 OR (p.request_id <> '' AND p.user_id = ?2 AND p.request_id = ?3) ORDER BY (p.id = ?1) DESC LIMIT 1");
+            tx.query_row(&sql, params![wanted.id.0, user_id, request_id], project)
+                .optional()
+                .map_err(map_error)?
+                .ok_or_else(|| StoreError::name_taken(&wanted.name))
         })
         .await
     }

@@ -7,7 +7,7 @@ use tree_agent_contract::ProjectId;
 use super::PostgresStore;
 use super::types::Time;
 use crate::error::StoreError;
-use crate::ports::{Page, Project, Projects};
+use crate::ports::{NewProject, Page, Project, Projects};
 use crate::text::{clean, fold};
 
 const SELECT: &str = "SELECT p.id, p.name, p.description, p.created_at, (SELECT count(*) FROM onto_documents d \
@@ -15,26 +15,30 @@ const SELECT: &str = "SELECT p.id, p.name, p.description, p.created_at, (SELECT 
 
 #[async_trait]
 impl Projects for PostgresStore {
-    async fn create_project(&self, project: Project) -> Result<(), StoreError> {
+    async fn create_project(&self, new: NewProject) -> Result<Project, StoreError> {
+        let NewProject { project: wanted, user_id, request_id } = new;
+        let (user_id, request_id) = (clean(&user_id), clean(&request_id));
         let mut connection = self.connection().await?;
         connection
             .query(
-                "INSERT INTO onto_projects (id, name, name_folded, description, created_at) \
-                 VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING",
+                "INSERT INTO onto_projects (id, name, name_folded, description, created_at, user_id, request_id) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
                 &[
-                    &project.id.0,
-                    &clean(&project.name),
-                    &fold(&project.name),
-                    &clean(&project.description),
-                    &Time(project.created_at),
+                    &wanted.id.0,
+                    &clean(&wanted.name),
+                    &fold(&wanted.name),
+                    &clean(&wanted.description),
+                    &Time(wanted.created_at),
+                    &user_id,
+                    &request_id,
                 ],
             )
-            .await
-            .map(drop)
-            .map_err(|error| match error {
-                StoreError::Conflict(_) => StoreError::name_taken(&project.name),
-                other => other,
-            })
+            .await?;
+        let sql = format!(
+            "{SELECT} WHERE p.id = $1 OR (p.request_id <> '' AND p.user_id = $2 AND p.request_id = $3) ORDER BY (p.id = $1) DESC LIMIT 1"
+        );
+        let row = connection.query_opt(&sql, &[&wanted.id.0, &user_id, &request_id]).await?;
+        row.as_ref().map(project).ok_or_else(|| StoreError::name_taken(&wanted.name))
     }
 
     async fn project(&self, id: ProjectId) -> Result<Project, StoreError> {

@@ -3,13 +3,17 @@
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::limits::{DOCUMENT_BYTES, PAGE_MAX};
 use tree_agent_contract::{DocumentId, NodeId, ProjectId, RunContext, Scope, Timestamp};
-use tree_agent_store::{AppendOutcome, DocumentQuery, Project, SearchQuery, StoreError};
+use tree_agent_store::{AppendOutcome, DocumentQuery, NewProject, Project, SearchQuery, StoreError};
 use uuid::Uuid;
 
 use crate::fixture::{Fixture, T0, append, run_id};
 
 fn project_id(n: u128) -> ProjectId {
     ProjectId(Uuid::from_u128(0xaa00 + n))
+}
+
+fn new_project(n: u128, name: &str) -> NewProject {
+    NewProject { project: project(n, name), user_id: String::new(), request_id: String::new() }
 }
 
 fn project(n: u128, name: &str) -> Project {
@@ -47,7 +51,7 @@ async fn found(f: &Fixture, text: &str, context: RunContext, prefix: &str) -> Ve
 }
 
 pub async fn putting_replaces_and_keeps_paths_unique(f: Fixture) {
-    f.store.create_project(project(1, "One")).await.unwrap();
+    f.store.create_project(new_project(1, "One")).await.unwrap();
     let first = source(1, 1, "a/b.md", "Title", "old wörds");
     f.store.put_document(first.clone()).await.unwrap();
     assert_eq!(f.store.document(first.id).await.unwrap(), first);
@@ -161,8 +165,8 @@ pub async fn the_tail_of_a_document_begins_where_it_is_asked_for(f: Fixture) {
 }
 
 pub async fn listing_pages_by_path_and_filters(f: Fixture) {
-    f.store.create_project(project(1, "One")).await.unwrap();
-    f.store.create_project(project(2, "Two")).await.unwrap();
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    f.store.create_project(new_project(2, "Two")).await.unwrap();
     for (n, p, path) in [(1, 1, "b.md"), (2, 1, "a/Z.md"), (3, 1, "a/a.md"), (4, 2, "b.md"), (5, 2, "a_.md")]
     {
         f.store.put_document(source(n, p, path, "T", "bödy")).await.unwrap();
@@ -200,7 +204,7 @@ pub async fn listing_pages_by_path_and_filters(f: Fixture) {
 }
 
 pub async fn search_ands_then_ors_and_folds(f: Fixture) {
-    f.store.create_project(project(1, "One")).await.unwrap();
+    f.store.create_project(new_project(1, "One")).await.unwrap();
     for (n, path, title, body) in [
         (1, "guide/cache.md", "Caching", "How caches are invalidated, slowly."),
         (2, "guide/db.md", "Databases", "A database keeps rows. Caches sit before it."),
@@ -233,7 +237,7 @@ pub async fn search_ands_then_ors_and_folds(f: Fixture) {
 
 pub async fn search_stays_within_its_context(f: Fixture) {
     for n in 1..=3 {
-        f.store.create_project(project(n, &format!("P{n}"))).await.unwrap();
+        f.store.create_project(new_project(n, &format!("P{n}"))).await.unwrap();
         f.store.put_document(source(n, n, "a.md", "Alpha", "beta")).await.unwrap();
     }
     let mut pad = source(9, 1, "", "Alpha", "beta");
@@ -251,7 +255,7 @@ pub async fn search_stays_within_its_context(f: Fixture) {
 }
 
 pub async fn odd_queries_and_odd_texts_are_no_errors(f: Fixture) {
-    f.store.create_project(project(1, "One")).await.unwrap();
+    f.store.create_project(new_project(1, "One")).await.unwrap();
     f.store
         .put_document(source(1, 1, "a.md", "Quote", "it's a 'quoted' text: AND OR NOT NEAR"))
         .await
@@ -272,12 +276,50 @@ pub async fn odd_queries_and_odd_texts_are_no_errors(f: Fixture) {
     assert_eq!(found(&f, "empty", RunContext::default(), "").await, [4]);
 }
 
+pub async fn a_request_id_belongs_to_the_user_who_sent_it(f: Fixture) {
+    let asked = |n, name: &str, user: &str, request: &str| NewProject {
+        project: project(n, name),
+        user_id: user.into(),
+        request_id: request.into(),
+    };
+    let anns = f.store.create_project(asked(1, "Ann's", "ann", "r")).await.unwrap();
+    assert_eq!(anns, project(1, "Ann's"));
+    // Repeated, it is answered with what it made, whatever it says now.
+    assert_eq!(f.store.create_project(asked(2, "Ann's", "ann", "r")).await.unwrap(), anns);
+    assert_eq!(f.store.create_project(asked(3, "Other", "ann", "r")).await.unwrap(), anns);
+    let bobs = f.store.create_project(asked(4, "Bob's", "bob", "r")).await.unwrap();
+    assert_eq!(bobs, project(4, "Bob's"));
+    // The request of another user says nothing: a name in use is refused as without a request id.
+    for request in ["r", "s", ""] {
+        let error = f.store.create_project(asked(5, "ann's", "eve", request)).await.unwrap_err();
+        assert!(matches!(&error, StoreError::Conflict(text) if text.contains("ann's")), "{error:?}");
+    }
+    f.store.create_project(asked(6, "Without", "ann", "")).await.unwrap();
+    f.store.create_project(asked(7, "Without too", "ann", "")).await.unwrap();
+    assert_eq!(f.store.list_projects("", "", 10).await.unwrap().items.len(), 4);
+}
+
+pub async fn concurrent_requests_with_one_id_make_one_project(f: Fixture) {
+    let create = |n: u128| {
+        let store = f.store.clone();
+        let new = NewProject { project: project(n, "One"), user_id: "ann".into(), request_id: "r".into() };
+        tokio::spawn(async move { store.create_project(new).await.unwrap().id })
+    };
+    let tasks: Vec<_> = (1..=8).map(create).collect();
+    let mut ids = Vec::new();
+    for task in tasks {
+        ids.push(task.await.unwrap());
+    }
+    ids.dedup();
+    assert_eq!(ids.len(), 1, "{ids:?}");
+}
+
 pub async fn projects_have_unique_names_and_pages(f: Fixture) {
     for (n, name) in [(1, "beta"), (2, "Alpha"), (3, "Ärger"), (4, "alphabet")] {
-        f.store.create_project(project(n, name)).await.unwrap();
+        f.store.create_project(new_project(n, name)).await.unwrap();
     }
-    f.store.create_project(project(2, "Alpha")).await.unwrap();
-    let error = f.store.create_project(project(5, "ÄRGER")).await.unwrap_err();
+    f.store.create_project(new_project(2, "Alpha")).await.unwrap();
+    let error = f.store.create_project(new_project(5, "ÄRGER")).await.unwrap_err();
     assert!(matches!(&error, StoreError::Conflict(text) if text.contains("ÄRGER")), "{error:?}");
     f.store.put_document(source(1, 2, "a.md", "T", "x")).await.unwrap();
     let expected = Project { document_count: 1, ..project(2, "Alpha") };

@@ -65,6 +65,8 @@ contract! {
     documents::search_stays_within_its_context,
     documents::odd_queries_and_odd_texts_are_no_errors,
     documents::projects_have_unique_names_and_pages,
+    documents::a_request_id_belongs_to_the_user_who_sent_it,
+    documents::concurrent_requests_with_one_id_make_one_project,
     operations::what_is_stored_can_be_seen_cell_by_cell,
     operations::stored_events_are_not_interpreted,
     operations::run_ids_page_upwards,

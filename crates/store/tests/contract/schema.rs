@@ -182,7 +182,8 @@ async fn a_log_before_partitions_is_kept() {
         .unwrap();
     let all = "SELECT string_agg(e::text, ' ' ORDER BY run_id, seq) FROM tree_agent_events e";
     let whole: String = client.query_one(all, &[]).await.unwrap().get(0);
-    assert_eq!(PostgresStore::migrate(&url).await.unwrap(), 3);
+    let applied = PostgresStore::migrate(&url).await.unwrap();
+    assert!(applied >= 2, "{applied}: the partitions, and whatever came after them");
     assert_eq!(client.query_one(all, &[]).await.unwrap().get::<_, String>(0), whole);
     let places = "SELECT string_agg(tableoid::regclass || ' ' || n, ', ' ORDER BY tableoid::regclass::text) FROM \
                   (SELECT tableoid, count(*) AS n FROM tree_agent_events GROUP BY tableoid) t";
