@@ -11,7 +11,7 @@ REPLICAS ?= 1
 PROFILE ?= release
 export REPLICAS PROFILE
 
-.PHONY: help setup demo dev install web web-test web-screenshots web-bench cluster cluster-down bench test test-faults test-model soak lint fmt
+.PHONY: help setup demo dev install web web-test web-screenshots web-bench cluster cluster-down bench test test-faults test-model soak lint audit fmt release-api
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -67,8 +67,14 @@ soak: ## run faults in rotation for an hour and watch memory and p99: SOAK_MINUT
 test-model: ## grow a whole tree with a small real language model from PyPI; some minutes
 	@scripts/test-model
 
-lint: ## check formatting, clippy, rustdoc, proto, shell, docs, deployment
+lint: ## check formatting, clippy, rustdoc, proto, spelling, unused dependencies, shell, docs, deployment
 	@scripts/lint
+
+audit: ## check the licences, sources and bans of all dependencies; builds cargo-deny once
+	@scripts/audit
+
+release-api: ## at a release: write what the API may not break from here on to proto/released.json
+	@scripts/release-api
 
 fmt: ## format Rust and proto files
 	@scripts/setup

@@ -16,6 +16,10 @@ mod throughput;
 
 use clap::Parser;
 
+/// The allocator of the programs that are measured.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Which benchmark to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Bench {

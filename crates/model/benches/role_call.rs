@@ -19,6 +19,10 @@ use tree_agent_runtime::config::Problems;
 use tree_agent_tools::{MemoryDocuments, ToolRegistry};
 use uuid::Uuid;
 
+/// The allocator of the role services.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const ROUNDS: usize = 5;
 const CALLS: usize = 200;
 

@@ -20,11 +20,6 @@ pub mod shutdown;
 pub mod start;
 pub mod telemetry;
 
-/// Role calls and events are many small allocations on several threads: with the C library's allocator a third of a
-/// planner's processor time went to it.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 pub use metrics::Metrics;
 pub use readiness::Readiness;
 pub use server::Server;
