@@ -65,6 +65,12 @@ describe('the list of runs', () => {
     await page.getByLabel('Objective', { exact: true }).fill('What moves the tides?');
     // Strategies that the server does not have are not offered.
     expect(await page.getByLabel('Strategy').locator('option').allTextContents()).toEqual(['Tree']);
+    // Nor are models that are not set; whoever types one sees why it cannot be used.
+    const models = await until(() => page.locator('#models option').evaluateAll((options) => options.map((o) => (o as HTMLOptionElement).value)), (m) => m.length > 1, 'the server lists its models');
+    expect(models).toContain('offline');
+    expect(models).not.toContain('fast');
+    await page.getByLabel('Model').fill('fast');
+    await page.locator('#model-problem').filter({ hasText: 'TREE_AGENT_MODEL_FAST' }).waitFor();
     await page.getByLabel('Model').fill('offline');
     await start.click();
     await page.waitForURL('**/runs/*');

@@ -7,7 +7,7 @@ import { filterNodes } from '../src/lib/filter';
 import { Scene } from '../src/lib/graph/scene';
 import { visible } from '../src/lib/graph/visible';
 import { CARD_HEIGHT, CARD_WIDTH, COLUMN, tidy } from '../src/lib/graph/tidy';
-import { checkBudget, checkObjective, toBudgets, BUDGET_FIELDS } from '../src/lib/new-run';
+import { checkBudget, checkName, checkObjective, defaultBudget, toBudgets, BUDGET_FIELDS } from '../src/lib/new-run';
 import { Projection } from '../src/lib/projection/projection';
 import { shellWord } from '../src/lib/share';
 import { treeRows } from '../src/lib/tree-rows';
@@ -161,7 +161,21 @@ describe('the form for a new run', () => {
     const depth = BUDGET_FIELDS[0]!;
     for (const bad of ['-1', '65', '1.5', 'many', '1e99']) expect(checkBudget(depth, bad), bad).not.toBe('');
     for (const good of ['', ' ', '0', '64']) expect(checkBudget(depth, good), good).toBe('');
+    expect(checkName('ü'.repeat(128))).toBe('');
+    expect(checkName('ü'.repeat(129))).toContain('258');
+    expect(checkName('a\nb')).not.toBe('');
     expect(toBudgets({ maxDepth: '3', minutes: '2', dollars: '0.5', maxNodes: '' })).toEqual({ maxDepth: 3, maxWallClockMs: 120_000n, maxCostMicros: 500_000n });
+  });
+});
+
+describe('budgets in the form', () => {
+  it('have the limits and defaults of the server', () => {
+    const [depth, dollars] = ['maxDepth', 'dollars'].map((key) => BUDGET_FIELDS.find((field) => field.key === key)!);
+    const server = create(BudgetsSchema, { maxDepth: 8, maxCostMicros: 2_500_000n });
+    expect(checkBudget(depth!, '9')).toBe('');
+    expect(checkBudget(depth!, '9', server)).toContain('from 0 to 8');
+    expect(checkBudget(dollars!, '2.51', server)).toContain('to 2.5');
+    expect([defaultBudget(depth!, server), defaultBudget(depth!, undefined), defaultBudget(dollars!, server)]).toEqual(['8', '4', '2.5']);
   });
 });
 
