@@ -1,5 +1,5 @@
-//! The whole cluster in this process: the four services as they are, over loopback gRPC, on the embedded store and
-//! the in-process fan-out.
+//! A whole cluster in this process: the four services over loopback gRPC, with the embedded store and the in-process
+//! fan-out.
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -28,7 +28,7 @@ use tree_agent_store::embedded::EmbeddedStore;
 
 use crate::error::CliError;
 
-/// How long open calls get to end. What is cut off is in the log up to its last event, and goes on at the next start.
+/// Time that open calls have to end. Runs that are cut off continue at the next start from their last event.
 const DRAIN: Duration = Duration::from_secs(3);
 
 /// Where an embedded cluster keeps its data, and the tools that its executor gets.
@@ -44,12 +44,12 @@ pub(crate) struct Embedded {
 }
 
 impl Embedded {
-    /// The language models that are set here. What is wrong with them is said when they are used.
+    /// The configured language models. Problems with them are reported when they are used.
     pub(crate) fn models(&self) -> LlmConfig {
         self.llm.check(&mut Problems::default())
     }
 
-    /// The folder that was named, or the one of the user.
+    /// The configured folder, or the default one of the user.
     pub(crate) fn data_dir(&self) -> Result<PathBuf, CliError> {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         self.data_dir
@@ -80,7 +80,7 @@ pub(crate) enum Unfinished {
     LeaveAlone,
 }
 
-/// The four services at work.
+/// The four running services.
 pub(crate) struct Cluster {
     /// Unfinished runs that stay as they are.
     pub(crate) left_alone: usize,
@@ -92,7 +92,8 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts on `listen` with the data in `data_dir`; `model` is for runs that name none. A conflict over either is an error that says what to do.
+    /// Starts on `listen` with the data in `data_dir`. `model` is for runs that name none. If the address or the folder is in
+    /// use, the error says what to do.
     pub(crate) async fn start(
         listen: SocketAddr,
         data_dir: &Path,
@@ -123,8 +124,8 @@ impl Cluster {
         }
         problems.finish().map_err(|e| CliError::Usage(e.to_string()))?;
         role.check_keys().await.map_err(|e| CliError::Usage(e.message))?;
-        let door = bind(listen).await.map_err(|e| CliError::Usage(chain(&e)))?;
-        let address = door.local_addr()?;
+        let listener = bind(listen).await.map_err(|e| CliError::Usage(chain(&e)))?;
+        let address = listener.local_addr()?;
         let store = EmbeddedStore::open(data_dir).await.map_err(|e| CliError::Usage(chain(&e)))?;
         let left_alone = match unfinished {
             Unfinished::Resume => 0,
@@ -145,7 +146,7 @@ impl Cluster {
         let connector = access.connector.clone().allow_plaintext_token();
         let role = RoleConfig { gateways, connector, ..role };
         let model = role.default_model().to_owned();
-        // Nobody outside this process knows it, so nobody else can call the roles.
+        // Nothing outside this process knows the token, so nothing else can call the roles.
         let role_token = RoleToken::random();
         let connector = Connector::default().with_credentials(role_token.credentials());
         let roles = RoleUrls { planners, executors, aggregators, connector };
@@ -170,7 +171,7 @@ impl Cluster {
         let mut services = JoinSet::new();
         let (s, f, stop) = (store.clone(), fanout.clone(), shutdown.clone());
         services.spawn(async move {
-            let served = tree_agent_event_gateway::serve(gateway_config, s, f, door, stop).await;
+            let served = tree_agent_event_gateway::serve(gateway_config, s, f, listener, stop).await;
             served.map_err(|e| stopped("event-gateway", &e))
         });
         let stop = shutdown.clone();
@@ -229,7 +230,7 @@ async fn role_listener() -> Result<(TcpListener, Vec<Uri>), CliError> {
     Ok((listener, vec![uri]))
 }
 
-/// The URL at which this machine reaches a listener; one on every interface is reached over the loopback.
+/// The URL at which this machine reaches a listener. A listener on all interfaces is reached over loopback.
 fn url(address: SocketAddr) -> String {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -5,26 +5,26 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tree_agent_store::Archives;
 
-/// Months ahead of this one that have a partition. Enough for an operator to notice that no more can be made.
-const MONTHS: u32 = 3;
-/// How often that is looked after.
-const EVERY: Duration = Duration::from_secs(24 * 3600);
-/// How soon a failure is followed by another try.
-const AGAIN: Duration = Duration::from_secs(600);
+/// How many months after this one have a partition. That leaves an operator time to notice a failure.
+const MONTHS_AHEAD: u32 = 3;
+/// Time between two rounds.
+const INTERVAL: Duration = Duration::from_secs(24 * 3600);
+/// Delay before a failed round is repeated.
+const RETRY_DELAY: Duration = Duration::from_secs(600);
 
-/// Makes the partitions of the coming months, now and every day, until `shutdown`. Failing is no reason to stop
-/// anything: the default partition takes what has no other, and the log stays whole.
+/// Creates the partitions of the coming months, now and every day, until `shutdown`. A failure stops nothing: the default
+/// partition takes events that have no other one.
 pub async fn keep_ahead(store: impl Archives, shutdown: CancellationToken) {
     loop {
-        let wait = match store.make_partitions(MONTHS).await {
-            Ok(0) => EVERY,
+        let wait = match store.make_partitions(MONTHS_AHEAD).await {
+            Ok(0) => INTERVAL,
             Ok(made) => {
-                tracing::info!(made, "partitions of the log made ahead");
-                EVERY
+                tracing::info!(made, "created partitions of the log");
+                INTERVAL
             }
             Err(error) => {
-                tracing::warn!(error = %error, "partitions of the log cannot be made now");
-                AGAIN
+                tracing::warn!(error = %error, "cannot create partitions of the log; trying again");
+                RETRY_DELAY
             }
         };
         tokio::select! {

@@ -1,4 +1,4 @@
-//! The pool, the time limit on every call, and what Postgres' errors mean.
+//! The connection pool, the time limit of calls, and the meaning of Postgres errors.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,7 +7,6 @@ use deadpool_postgres::tokio_postgres::error::{DbError, SqlState};
 use deadpool_postgres::tokio_postgres::types::ToSql;
 use deadpool_postgres::tokio_postgres::{self, Row, Statement};
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, QueueMode, RecyclingMethod, Runtime};
-
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::tls;
@@ -149,7 +148,7 @@ impl Connection {
     /// The statement for `sql`, prepared once per connection.
     pub(super) async fn prepare(&mut self, sql: &str) -> Result<Statement, StoreError> {
         let object = self.object()?;
-        let result = limited(self.request_timeout, object.prepare_cached(sql)).await;
+        let result = with_timeout(self.request_timeout, object.prepare_cached(sql)).await;
         self.settle(result)
     }
 
@@ -161,7 +160,7 @@ impl Connection {
     ) -> Result<Vec<Row>, StoreError> {
         let statement = self.prepare(sql).await?;
         let object = self.object()?;
-        let result = limited(self.request_timeout, object.query(&statement, params)).await;
+        let result = with_timeout(self.request_timeout, object.query(&statement, params)).await;
         self.settle(result)
     }
 
@@ -203,7 +202,7 @@ impl Connection {
 
     async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
         let object = self.object()?;
-        let result = limited(self.request_timeout, object.batch_execute(sql)).await;
+        let result = with_timeout(self.request_timeout, object.batch_execute(sql)).await;
         self.settle(result)
     }
 
@@ -217,7 +216,7 @@ impl Connection {
     fn settle<T>(&mut self, result: Result<T, Failure>) -> Result<T, StoreError> {
         result.map_err(|failure| match failure {
             Failure::Postgres(error) => map_error(error),
-            Failure::Late => {
+            Failure::TimedOut => {
                 self.give_up();
                 StoreError::unavailable(
                     "Postgres did not answer in time",
@@ -230,14 +229,14 @@ impl Connection {
 
 enum Failure {
     Postgres(tokio_postgres::Error),
-    Late,
+    TimedOut,
 }
 
-async fn limited<T>(
+async fn with_timeout<T>(
     limit: Duration,
     call: impl Future<Output = Result<T, tokio_postgres::Error>>,
 ) -> Result<T, Failure> {
-    tokio::time::timeout(limit, call).await.map_or(Err(Failure::Late), |r| r.map_err(Failure::Postgres))
+    tokio::time::timeout(limit, call).await.map_or(Err(Failure::TimedOut), |r| r.map_err(Failure::Postgres))
 }
 
 /// What a Postgres error means to a caller.
