@@ -1,8 +1,8 @@
 //! What shells complete.
 //!
 //! The shell calls this program with `COMPLETE=SHELL` and the words of the command line; clap's engine finds the
-//! candidates. Ids of runs, names of projects and models are asked of the server that the command line names. The script
-//! that makes a shell do so is printed by `tree-agent completions SHELL`.
+//! candidates. Ids of runs, names of projects and models are asked of the server that the command line names. The
+//! script that makes a shell do so is printed by `tree-agent completions SHELL`.
 
 mod bash;
 mod server;

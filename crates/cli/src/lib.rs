@@ -1,7 +1,8 @@
 //! The tree-agent command line.
 //!
-//! Each command is a file of [`commands`]. Most are clients of a server. `dev` and `run --local` start the server inside this
-//! process ([`cluster`]) and are clients of that. `migrate`, `verify`, `rebuild` and `log` work on a store.
+//! Each command is a file of [`commands`]. Most are clients of a server. `dev` and `run --local` start the server
+//! inside this process ([`cluster`]) and are clients of that. `migrate`, `verify`, `rebuild` and `log` work on a
+//! store.
 
 mod args;
 mod client;

@@ -95,7 +95,8 @@ impl Output {
         Ok(io::stdout().lock().write_all(line.as_bytes())?)
     }
 
-    /// Prints a part of a document on stdout, at once: without control characters on a terminal, byte for byte elsewhere.
+    /// Prints a part of a document on stdout, at once: without control characters on a terminal, byte for byte
+    /// elsewhere.
     pub(crate) fn document(&self, text: &str) -> Result<(), CliError> {
         let mut out = io::stdout().lock();
         if self.stdout.terminal {

@@ -79,8 +79,8 @@ impl FromStr for RunRef {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "is not a run id; expected a UUID, at least {PART_MIN} characters of its beginning or end, @latest, or @2 \
-                 for the run before that"
+                "is not a run id; expected a UUID, at least {PART_MIN} characters of its beginning or end, @latest, or \
+                 @2 for the run before that"
             )
         };
         if let Some(recent) = text.strip_prefix('@') {

@@ -1,5 +1,5 @@
-//! What people see: trees, lines, tables, and graphs for other tools. The functions are pure: they turn data and a time into
-//! text. Only [`live`] writes to the terminal.
+//! What people see: trees, lines, tables, and graphs for other tools. The functions are pure: they turn data and a
+//! time into text. Only [`live`] writes to the terminal.
 
 pub(crate) mod formats;
 mod line;

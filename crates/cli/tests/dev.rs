@@ -178,7 +178,11 @@ fn a_newcomers_session() {
     let output = succeeded(run(server, &["doc", document, "-o", "jsonl"]));
     let body = lines(&output)[0]["body"].as_str().unwrap().to_owned();
     assert!(body.contains("lease") && body.contains("overview.md"), "{body}");
-    let shown = stdout(&succeeded(run(server, &["run", objective, "--project", "leases"])));
+    for named in [id, &id[id.len() - 8..], "@latest"] {
+        assert_eq!(stdout(&succeeded(run(server, &["result", named]))), body, "{named}");
+    }
+    let labelled = ["run", objective, "--project", "leases", "--label", "team=search", "--name", "Leases"];
+    let shown = stdout(&succeeded(run(server, &labelled)));
     assert!(shown.contains(body.trim()), "the same objective gives the same document: {shown}");
 
     // The list.
@@ -186,6 +190,36 @@ fn a_newcomers_session() {
     assert_eq!(runs.len(), 2);
     assert!(runs.iter().any(|r| r["runId"] == id));
     assert_eq!(lines(&succeeded(run(server, &["runs", "--limit", "1", "-o", "jsonl"]))).len(), 1);
+    let found =
+        lines(&succeeded(run(server, &["runs", "--label", "team=search", "--since", "1h", "-o", "jsonl"])));
+    assert_eq!((found.len(), &found[0]["spec"]["displayName"]), (1, &"Leases".into()));
+    let root = nodes[0]["id"].as_str().unwrap();
+    let own = lines(&succeeded(run(server, &["events", id, "--node", &root[..8], "-o", "jsonl"])));
+    assert!(!own.is_empty() && own.iter().all(|event| event["nodeId"] == root));
+    let watched = ["watch", id, "--type", "tree.node_created", "-o", "jsonl"];
+    assert_eq!(lines(&succeeded(run(server, &watched))), created);
+
+    // The list, live: first the runs that there are, then the one that is deleted.
+    let mut watching =
+        program(server).args(["runs", "--watch", "-o", "jsonl"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut changes = BufReader::new(watching.stdout.take().unwrap())
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let first = [changes.next().unwrap(), changes.next().unwrap()];
+    assert!(first.iter().all(|change| change["change"] == "added"), "{first:?}");
+    succeeded(run(server, &["delete", "@latest"]));
+    let removed = changes.find(|change| change["change"] == "removed").unwrap();
+    assert_eq!(removed["runId"], found[0]["runId"]);
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+    assert_eq!(lines(&succeeded(run(server, &["runs", "-o", "jsonl"]))).len(), 1);
+
+    let status = lines(&succeeded(run(server, &["status", "-o", "jsonl"]))).remove(0);
+    assert_eq!((&status["strategies"][0], &status["defaultModel"]), (&"tree".into(), &"offline".into()));
+    let estimate = lines(&succeeded(run(server, &["run", "--estimate", "-o", "jsonl"]))).remove(0);
+    assert_eq!((&estimate["model"], &estimate["tokens"]), (&"offline".into(), &0.into()));
+    let models = stdout(&succeeded(run(server, &["run", "--model", "help"])));
+    assert!(models.contains("offline (default)") && models.contains("fanout"), "{models}");
 
     assert_eq!(code(&run(server, &["run", "x", "--project", "nope"])), 2);
     assert_eq!(dev.terminate(), 0);

@@ -41,6 +41,7 @@ use tree_agent_store::Store;
 pub use auth::{AuthArgs, AuthConfig, Authenticator, KeysError};
 pub use gateway::Gateway;
 pub use maxima::{Maxima, MaximaArgs};
+pub use server_info::STRATEGIES;
 pub use watch::WatchConfig;
 pub use watch::service::Messages;
 pub use web::has_ui;

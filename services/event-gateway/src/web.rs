@@ -136,8 +136,7 @@ fn page(method: &Method, path: &str) -> Response<axum::body::Body> {
         let cache =
             if name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
         let kind = file.metadata.mimetype().to_owned();
-        ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, cache.to_owned())], file.data)
-            .into_response()
+        ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, cache.to_owned())], file.data).into_response()
     } else if name == Some(PAGE) {
         Html(NO_UI).into_response()
     } else {

@@ -61,8 +61,8 @@ impl Client {
         match &fitting[..] {
             [node] => Ok(node.id),
             [] => Err(CliError::Usage(format!(
-                "no node of run {run} has an id that begins or ends with {named:?}; `tree-agent graph {run} -o json` shows \
-                 the nodes"
+                "no node of run {run} has an id that begins or ends with {named:?}; `tree-agent graph {run} -o json` \
+                 shows the nodes"
             ))),
             several => {
                 let named_nodes: String = several

@@ -83,8 +83,8 @@ impl Retries {
         self.failures > 0
     }
 
-    /// Why a broken stream is to be opened again, or the error if that cannot help. If the token has expired and can change,
-    /// this waits for the new one, unless the stream is the `first`: then a refusal is final.
+    /// Why a broken stream is to be opened again, or the error if that cannot help. If the token has expired and can
+    /// change, this waits for the new one, unless the stream is the `first`: then a refusal is final.
     pub(crate) async fn reason(
         &self,
         client: &Client,

@@ -72,9 +72,9 @@ impl Wanted {
 /// Updates that may wait for a slow terminal or pipe before the server is held back.
 const BUFFERED: usize = 256;
 
-/// Watches `run` in a task of its own, so that the receiver may select over other things without disturbing timers and
-/// streams. The last message is [`Update::Ended`] or an error: the run does not exist, the seq is beyond its head, or the
-/// server was away for too long. Dropping the receiver ends the task.
+/// Watches `run` in a task of its own, so that the receiver may select over other things without disturbing timers
+/// and streams. The last message is [`Update::Ended`] or an error: the run does not exist, the seq is beyond its
+/// head, or the server was away for too long. Dropping the receiver ends the task.
 pub(crate) fn spawn(
     client: Client,
     run: RunId,

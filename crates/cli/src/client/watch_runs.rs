@@ -29,8 +29,8 @@ pub(crate) enum Change {
 /// Changes that may wait for a slow terminal or pipe before the server is held back.
 const BUFFERED: usize = 256;
 
-/// Watches the runs that match `filter`, in a task of its own. The last message is an error. Dropping the receiver ends the
-/// task.
+/// Watches the runs that match `filter`, in a task of its own. The last message is an error. Dropping the receiver
+/// ends the task.
 pub(crate) fn spawn(
     client: Client,
     filter: pb::WatchRunsRequest,

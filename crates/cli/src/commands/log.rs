@@ -47,8 +47,8 @@ enum Action {
     },
     /// Archive runs and remove them from the store
     ///
-    /// A run is removed when its archive was checked to hold what the store holds. On a terminal the runs are listed and
-    /// removed after a confirmation; elsewhere --yes is needed.
+    /// A run is removed when its archive was checked to hold what the store holds. On a terminal the runs are listed
+    /// and removed after a confirmation; elsewhere --yes is needed.
     Prune {
         #[command(flatten)]
         which: Which,

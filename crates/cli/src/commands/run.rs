@@ -10,6 +10,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::{RunContext, RunId, RunSpec, RunSummary, Scope, Strategy};
+use tree_agent_event_gateway::STRATEGIES;
 use tree_agent_model::Switch;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -31,14 +32,16 @@ use crate::value::key_value;
 use crate::view::paint::count;
 use crate::{Context, complete, interrupt};
 
-/// The strategies that runs can have.
-pub(super) const STRATEGIES: [&str; 1] = [Strategy::Tree.as_str()];
+/// The strategies that a server of this version has.
+pub(super) fn strategies() -> PossibleValuesParser {
+    PossibleValuesParser::new(STRATEGIES.iter().map(|strategy| strategy.as_str()))
+}
 
 /// Give an objective and get the answer
 ///
-/// The tree of agents grows on stderr: drawn in place on a terminal, as lines elsewhere. The answer goes to stdout, alone, so
-/// that it can be piped. Without --project or --dir the run may read every project. A run that uses up a budget returns what
-/// it has, as a partial result.
+/// The tree of agents grows on stderr: drawn in place on a terminal, as lines elsewhere. The answer goes to stdout,
+/// alone, so that it can be piped. Without --project or --dir the run may read every project. A run that uses up a
+/// budget returns what it has, as a partial result.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
@@ -54,8 +57,7 @@ pub(crate) struct Run {
     #[arg(short, long, value_name = "MODEL", default_value = "", hide_default_value = true, add = complete::models())]
     model: String,
     /// How the tree grows
-    #[arg(long, value_name = "STRATEGY", default_value = STRATEGIES[0],
-          value_parser = PossibleValuesParser::new(STRATEGIES))]
+    #[arg(long, value_name = "STRATEGY", default_value = Strategy::Tree.as_str(), value_parser = strategies())]
     strategy: String,
     /// A name for the run, shown in place of the objective
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]

@@ -17,7 +17,8 @@ use crate::{Context, interrupt};
 
 /// List runs, newest first
 ///
-/// A run is named by its whole id, by the beginning or the end of it, or by @latest, @2, @3 and so on, counted from the newest.
+/// A run is named by its whole id, by the beginning or the end of it, or by @latest, @2, @3 and so on, counted from
+/// the newest.
 #[derive(Debug, Args)]
 pub(crate) struct Runs {
     /// List at most this many; 0 for all

@@ -49,8 +49,8 @@ fn print(context: &Context, list: Option<&mut List<'_>>, report: &Report) -> Res
     if let Some(list) = list {
         let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
         return list.item(&json!({
-            "runId": run_id, "seq": head_seq, "sound": report.is_sound(), "archived": archived, "findings": findings, "more": more,
-            "canBeRebuilt": report.can_be_rebuilt(),
+            "runId": run_id, "seq": head_seq, "sound": report.is_sound(), "archived": archived,
+            "findings": findings, "more": more, "canBeRebuilt": report.can_be_rebuilt(),
         }));
     }
     if *archived {

@@ -15,8 +15,8 @@ use crate::{Context, complete, interrupt};
 
 /// Watch a run until it ends
 ///
-/// A lost connection is made again, and no event is lost or shown twice. The exit code tells how the run ended. On a terminal
-/// the tree is drawn in place; in a pipe there is a line for each event of note.
+/// A lost connection is made again, and no event is lost or shown twice. The exit code tells how the run ended. On a
+/// terminal the tree is drawn in place; in a pipe there is a line for each event of note.
 #[derive(Debug, Args)]
 pub(crate) struct Watch {
     /// The run: its id, the beginning or end of it, @latest, or @2 for the one before

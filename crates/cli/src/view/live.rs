@@ -1,6 +1,6 @@
-//! Drawing in place: a block of lines at the bottom of stderr that is drawn over itself without flicker, and is left whole
-//! at the end. Whatever else is printed on stderr meanwhile goes above the block ([`print_above`]), so that no warning tears
-//! it.
+//! Drawing in place: a block of lines at the bottom of stderr that is drawn over itself without flicker, and is left
+//! whole at the end. Whatever else is printed on stderr meanwhile goes above the block ([`print_above`]), so that no
+//! warning tears it.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
@@ -120,8 +120,8 @@ pub(crate) fn print_above(text: &[u8]) -> io::Result<()> {
     write_stderr(&out)
 }
 
-/// Shows the cursor again before the process ends without running destructors. A terminal that takes no output, such as one
-/// that was halted with Ctrl-S, does not hold this up.
+/// Shows the cursor again before the process ends without running destructors. A terminal that takes no output, such
+/// as one that was halted with Ctrl-S, does not hold this up.
 pub(crate) fn restore_terminal() {
     let (done, wait) = mpsc::channel();
     std::thread::spawn(move || {

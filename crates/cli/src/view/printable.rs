@@ -1,12 +1,12 @@
 //! Text from elsewhere, made safe for a terminal.
 //!
-//! Titles, errors and documents come from users, language models and servers. Such text can hold escape sequences, which
-//! move the cursor or hide what follows, and bidirectional controls, which show it in another order. Nothing of either
-//! reaches a terminal.
+//! Titles, errors and documents come from users, language models and servers. Such text can hold escape sequences,
+//! which move the cursor or hide what follows, and bidirectional controls, which show it in another order. Nothing of
+//! either reaches a terminal.
 
-/// True for characters that steer a terminal or reorder what is shown: the C0 and C1 controls, the bidirectional marks,
-/// embeddings, overrides and isolates, the separators that some terminals take as line ends, and invisible characters that
-/// carry text or annotations.
+/// True for characters that steer a terminal or reorder what is shown: the C0 and C1 controls, the bidirectional
+/// marks, embeddings, overrides and isolates, the separators that some terminals take as line ends, and invisible
+/// characters that carry text or annotations.
 pub(crate) const fn is_unsafe(c: char) -> bool {
     matches!(c,
         '\0'..='\x1f' | '\x7f'..='\u{9f}'

@@ -1,14 +1,13 @@
 //! Which runs are listed.
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 use tree_agent_contract::{LabelFilter, RunStatus, Timestamp};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
 use crate::client::Client;
 use crate::commands::follow::now;
-use crate::commands::run::STRATEGIES;
+use crate::commands::run::strategies;
 use crate::complete;
 use crate::error::CliError;
 use crate::value::{When, when};
@@ -34,7 +33,7 @@ pub(super) struct Filter {
     #[arg(short, long, value_name = "MODEL", default_value = "", hide_default_value = true)]
     model: String,
     /// Only runs of this strategy
-    #[arg(long, value_name = "STRATEGY", value_parser = PossibleValuesParser::new(STRATEGIES))]
+    #[arg(long, value_name = "STRATEGY", value_parser = strategies())]
     strategy: Vec<String>,
     /// Only runs of this user
     #[arg(long, value_name = "USER", default_value = "", hide_default_value = true)]

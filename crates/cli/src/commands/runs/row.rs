@@ -103,18 +103,16 @@ mod tests {
         let mut table = Table::new(HEADERS);
         table.push(cells(&run, &names, at(3_600), true));
         table.push(cells(&RunSummary { started_at: None, ..run }, &names, at(3_600), false));
-        let plain = Palette { colour: false };
+        let lines = table.render(Palette { colour: false }, 200);
+        let words = |line: &String| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let rest = "✓ completed (partial) 1h ago";
+        let about = "12 $0.0123 openai:gpt-4o handbook How does [2J the lease work?";
         assert_eq!(
-            table
-                .render(plain, 200)
-                .iter()
-                .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-                .collect::<Vec<_>>(),
+            lines.iter().map(words).collect::<Vec<_>>(),
             [
-                "ID STATUS CREATED DURATION NODES COST MODEL PROJECT OBJECTIVE",
-                "6c1d2e4b ✓ completed (partial) 1h ago 1m02s 12 $0.0123 openai:gpt-4o handbook How does [2J the lease work?",
-                "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b ✓ completed (partial) 1h ago - 12 $0.0123 openai:gpt-4o handbook \
-                 How does [2J the lease work?",
+                "ID STATUS CREATED DURATION NODES COST MODEL PROJECT OBJECTIVE".to_owned(),
+                format!("6c1d2e4b {rest} 1m02s {about}"),
+                format!("{run_id} {rest} - {about}"),
             ]
         );
     }
