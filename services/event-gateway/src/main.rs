@@ -81,6 +81,9 @@ async fn main() -> anyhow::Result<()> {
     let fanout = tree_agent_fanout::connect(&storage.redis_url, &fanout_options)
         .await
         .context("TREE_AGENT_REDIS_URL cannot be used")?;
+    if !fanout.is_authenticated() {
+        tracing::info!("TREE_AGENT_FANOUT_KEY is not set: events of watched runs are read from Postgres");
+    }
     let readiness = Readiness::new();
     let pool = PoolConfig { max_connections: storage.database_connections, ..PoolConfig::default() };
     let connecting = retry::until_connected(&readiness, "store", StoreError::is_transient, async || {
