@@ -149,10 +149,10 @@ impl Client {
 
     /// The project that `key` means: its id, else its name. It must exist.
     pub(crate) async fn existing_project(&self, key: &str) -> Result<pb::Project, CliError> {
-        if let Ok(id) = key.parse::<ProjectId>() {
-            if let Some(project) = self.project_by_id(id).await? {
-                return Ok(project);
-            }
+        if let Ok(id) = key.parse::<ProjectId>()
+            && let Some(project) = self.project_by_id(id).await?
+        {
+            return Ok(project);
         }
         self.project_by_name(key).await?.ok_or_else(|| {
             CliError::Usage(format!(

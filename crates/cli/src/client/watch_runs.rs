@@ -1,4 +1,4 @@
-//! Watching the list of runs through any failure: reconnects with jittered backoff and goes on where it was.
+//! Watching the list of runs through any failure: reconnects with jittered backoff and resumes where it was.
 
 use tokio::sync::mpsc;
 use tonic::Streaming;
@@ -54,7 +54,7 @@ type Sender = mpsc::Sender<Result<Change, CliError>>;
 
 struct Watch {
     client: Client,
-    /// Its `resume_token` says where to go on.
+    /// Its `resume_token` says where to resume.
     filter: pb::WatchRunsRequest,
     retries: Retries,
     /// False until the server has accepted the first stream: until then a refusal is final.

@@ -32,7 +32,7 @@ use crate::view::{Line, lines};
 pub(crate) enum Followed {
     /// The run has ended.
     Ended(End),
-    /// The user wants no more of it; the run goes on.
+    /// The user left; the run continues.
     Interrupted,
 }
 

@@ -139,7 +139,7 @@ impl Run {
         match self.on(context, &client, spec, &interrupt).await? {
             Outcome::Done(exit) => return Ok(exit),
             Outcome::Left(id) => {
-                context.out.note(format!("run {id} goes on; continue with `tree-agent watch {id}`"));
+                context.out.note(format!("run {id} continues; watch it again with `tree-agent watch {id}`"));
             }
             Outcome::NotStarted => {}
         }
@@ -268,7 +268,7 @@ impl Run {
 enum Outcome {
     /// It did what it was asked to do.
     Done(Exit),
-    /// The user left; the run goes on.
+    /// The user left; the run continues.
     Left(RunId),
     /// The user left before there was a run.
     NotStarted,

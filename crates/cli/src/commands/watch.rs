@@ -60,7 +60,9 @@ impl Watch {
         match follow(context, &client, run, wanted, policy, Events::Answer, &interrupt).await? {
             Followed::Ended(end) => conclude(context, &client, run, &end, Synthesis::Mention).await,
             Followed::Interrupted => {
-                context.out.note(format!("run {run} goes on; continue with `tree-agent watch {run}`"));
+                context
+                    .out
+                    .note(format!("run {run} continues; watch it again with `tree-agent watch {run}`"));
                 Ok(Exit::Interrupted)
             }
         }
