@@ -1,5 +1,5 @@
-//! `grpc.health.v1` with bounds: a watch costs its client nothing, so that there are only so many, each says only what
-//! has changed, and none stays for ever.
+//! `grpc.health.v1` with limits. A watch costs its client nothing, so their number is limited, each sends only changes,
+//! and each ends after a while.
 
 use std::future::ready;
 use std::pin::Pin;
@@ -15,9 +15,9 @@ use tonic_health::server::{HealthReporter, HealthService};
 
 use crate::errors;
 
-/// Watches that a port has open at the same time.
+/// Maximum of open watches on a port.
 const WATCHES: usize = 256;
-/// Age at which a watch ends, give or take a tenth; its client calls again.
+/// Age at which a watch ends, plus or minus a tenth. The client can call again.
 const AGE: Duration = Duration::from_secs(600);
 
 /// The health service of a port.

@@ -1,7 +1,8 @@
 //! What every service starts with: configuration, telemetry, health, reflection, shutdown.
 //!
 //! A service's `main` is: parse its arguments, [`start::configure`] (checks them all and starts [`telemetry`]), listen,
-//! connect to what it needs ([`server::while_starting`] with [`retry`]), and hand everything to the library's `serve`, which ends in [`Server::serve`](server::Server::serve).
+//! connect to what it needs ([`server::while_starting`] with [`retry`]), and hand everything to the library's `serve`,
+//! which ends in [`Server::serve`](server::Server::serve).
 
 pub mod channel;
 pub mod config;

@@ -1,4 +1,4 @@
-//! Binding, with an error that helps.
+//! Listening on an address, with errors that say what to do.
 
 use std::net::SocketAddr;
 
@@ -7,12 +7,12 @@ use tokio::net::TcpListener;
 /// The address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Someone else has the port.
+    /// Another process uses the port.
     #[error(
         "{0} is in use by another process; end that process, or choose another address with --listen or TREE_AGENT_LISTEN (port 0 takes any free one)"
     )]
     InUse(SocketAddr),
-    /// Anything else.
+    /// Any other cause.
     #[error("cannot listen on {address}")]
     Other {
         /// The address.
@@ -22,7 +22,7 @@ pub enum BindError {
     },
 }
 
-/// Binds `address`. The real port is in `local_addr` of the answer.
+/// Listens on `address`. With port 0 the listener's `local_addr` has the actual port.
 pub async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
     TcpListener::bind(address).await.map_err(|source| match source.kind() {
         std::io::ErrorKind::AddrInUse => BindError::InUse(address),

@@ -74,7 +74,7 @@ impl Metrics {
         help: &'static str,
         read: impl Fn() -> Vec<Sample> + Send + Sync + 'static,
     ) {
-        self.registry.register(name, help, Reading { kind: MetricType::Counter, read: Box::new(read) });
+        self.registry.register(name, help, ReadMetric { kind: MetricType::Counter, read: Box::new(read) });
     }
 
     /// Adds a number that goes up and down.
@@ -94,7 +94,7 @@ impl Metrics {
         help: &'static str,
         read: impl Fn() -> Vec<Sample> + Send + Sync + 'static,
     ) {
-        self.registry.register(name, help, Reading { kind: MetricType::Gauge, read: Box::new(read) });
+        self.registry.register(name, help, ReadMetric { kind: MetricType::Gauge, read: Box::new(read) });
     }
 
     /// Adds numbers that go up and down, one for each value of a label.
@@ -130,18 +130,18 @@ impl Metrics {
 }
 
 /// A metric that is read from its source.
-struct Reading {
+struct ReadMetric {
     kind: MetricType,
     read: Box<dyn Fn() -> Vec<Sample> + Send + Sync>,
 }
 
-impl fmt::Debug for Reading {
+impl fmt::Debug for ReadMetric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reading").finish_non_exhaustive()
+        f.debug_struct("ReadMetric").finish_non_exhaustive()
     }
 }
 
-impl EncodeMetric for Reading {
+impl EncodeMetric for ReadMetric {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         let write = |mut encoder: MetricEncoder<'_>, value: f64| match self.kind {
             MetricType::Counter => encoder.encode_counter::<NoLabelSet, _, f64>(&value, None),

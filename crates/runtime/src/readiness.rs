@@ -1,4 +1,4 @@
-//! Health that is earned: red until every required dependency has said that it works.
+//! Readiness of a service: not ready until every required dependency works.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -10,13 +10,13 @@ use tonic_health::server::HealthReporter;
 
 use crate::health::BoundedHealth;
 
-/// What `grpc.health.v1` answers. The overall status (service "") is SERVING while every required dependency is
-/// green and the service does not drain; each dependency is a service name of its own. Clones share state.
+/// The state behind `grpc.health.v1`. The overall status (service "") is SERVING while every required dependency works
+/// and the service does not drain. Each dependency has a status under its own name. Clones share state.
 #[derive(Clone, Debug)]
 pub struct Readiness {
     reporter: HealthReporter,
     state: Arc<Mutex<State>>,
-    /// What was reported last, for those who cannot wait for a report that is on its way.
+    /// The last report, for callers that cannot await the lock.
     levels: Arc<std::sync::Mutex<BTreeMap<&'static str, bool>>>,
 }
 
@@ -29,7 +29,7 @@ struct State {
 #[derive(Debug)]
 struct Dependency {
     required: bool,
-    /// Why it is red; `None` when it is green.
+    /// Why it does not work; `None` if it works.
     reason: Option<String>,
 }
 
@@ -40,17 +40,18 @@ impl Default for Readiness {
 }
 
 impl Readiness {
-    /// Green, with no dependency.
+    /// Ready, without dependencies.
     pub fn new() -> Self {
         Self { reporter: HealthReporter::new(), state: Arc::default(), levels: Arc::default() }
     }
 
-    /// The service cannot work without `dependency`, which is red until it is set.
+    /// Adds a dependency that the service cannot work without. It counts as down until [`set`](Self::set) says
+    /// otherwise.
     pub async fn require(&self, dependency: &'static str) {
         self.register(dependency, true).await;
     }
 
-    /// `dependency` is reported but does not count: the service works without it.
+    /// Adds a dependency that is reported but does not affect readiness.
     pub async fn observe(&self, dependency: &'static str) {
         self.register(dependency, false).await;
     }
@@ -62,7 +63,7 @@ impl Readiness {
         self.report(&state).await;
     }
 
-    /// Says how `dependency` is; `Err` gives the reason. Changes are logged.
+    /// Sets the state of `dependency`: `Err` is the reason why it is down. Changes are logged.
     pub async fn set(&self, dependency: &'static str, outcome: Result<(), String>) {
         let mut state = self.state.lock().await;
         let reason = outcome.err();
@@ -77,7 +78,7 @@ impl Readiness {
         self.report(&state).await;
     }
 
-    /// The service takes no new work: the overall status turns red for good.
+    /// The service takes no new work: the overall status is NOT_SERVING from now on.
     pub async fn drain(&self) {
         let mut state = self.state.lock().await;
         state.draining = true;
@@ -89,7 +90,7 @@ impl Readiness {
         self.state.lock().await.reason()
     }
 
-    /// Whether the service (under the name "") and each dependency is green.
+    /// Whether the service (under the name "") and each dependency works.
     pub fn levels(&self) -> BTreeMap<&'static str, bool> {
         let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner).clone();
         levels.entry("").or_insert(true);
@@ -108,7 +109,7 @@ impl Readiness {
             &mut *self.levels.lock().unwrap_or_else(PoisonError::into_inner),
             levels.clone(),
         );
-        // Dependencies are checked every second or two; watchers are woken for changes only.
+        // Dependencies are checked every second or two; only changes wake watchers.
         for (name, green) in levels.into_iter().filter(|(name, green)| before.get(name) != Some(green)) {
             let status = if green { ServingStatus::Serving } else { ServingStatus::NotServing };
             self.reporter.set_service_status(name, status).await;

@@ -1,5 +1,5 @@
-//! What happens around every request, once: it is admitted or refused, has a span and a request id, may take as long as its
-//! caller allows, and leaves one log line; errors that the gRPC library made by itself get error details.
+//! The layer around every request. It refuses foreign hosts and origins, limits the body, keeps the caller's deadline,
+//! adds a span, a request id and one log line, and adds error details to errors of the gRPC library.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -23,7 +23,7 @@ use crate::server::hosts::HostError;
 use crate::server::{Hosts, Origins};
 use crate::{errors, telemetry};
 
-/// Metadata key of the request id. A client may choose it; the answer repeats it.
+/// Metadata key of the request id. A client may choose it; the response repeats it.
 pub const REQUEST_ID: &str = "x-request-id";
 
 /// Which requests a port admits.
@@ -49,7 +49,7 @@ impl RequestPolicy {
 }
 
 impl Refusal {
-    /// The answer: a plain one, whose text gRPC clients find where they look for it.
+    /// The response: plain text, or a gRPC error with the same text for gRPC clients.
     fn answer(self, headers: &HeaderMap) -> Response<Body> {
         let (code, reason, text) = match self {
             Self::Host(HostError::Malformed) => {
@@ -75,7 +75,7 @@ impl Refusal {
     }
 }
 
-/// Wraps the routes of a port for one connection; see the module.
+/// Wraps the routes of a port for one connection; see the module documentation.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestService<S> {
     inner: S,
@@ -152,7 +152,7 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
     }
 }
 
-/// How long the caller of a gRPC method waits for its answer; `None` when it does not say, or not in gRPC's words.
+/// The caller's deadline from `grpc-timeout`; `None` if there is none or if it is malformed.
 fn grpc_timeout(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
@@ -176,8 +176,8 @@ fn timed_out() -> Response<Body> {
     errors::status(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", text).into_http()
 }
 
-/// Reads the outcome from the headers, or from the trailers once the body has ended.
-/// `otherwise` is the outcome of an answer that is not gRPC.
+/// Reads the outcome from the headers, or from the trailers when the body ends. `otherwise` is the outcome of a
+/// response that is not gRPC.
 fn observe(response: Response<Body>, mut record: Record, otherwise: Code) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
     if let Some(status) = Status::from_header_map(&parts.headers) {
@@ -207,7 +207,7 @@ fn add_error_info(headers: &mut HeaderMap, status: Status) {
         _ => status.message(),
     };
     let explained = match message.strip_prefix("Error, decoded message length too large: ") {
-        // Refused before it is decoded, so which of its fields is too long is not known.
+        // It is refused before it is decoded, so the field that is too long is unknown.
         Some(sizes) => {
             let message = format!(
                 "is too long ({sizes}); shorten its longest text, such as an objective or a document's body, or send it \
@@ -217,7 +217,7 @@ fn add_error_info(headers: &mut HeaderMap, status: Status) {
         }
         None => errors::status(status.code(), name(status.code()), message),
     };
-    // Fails only for a message that is no header value; the error then stays as it was.
+    // Fails only if the message is not a valid header value; then the error stays as it was.
     let _ = explained.add_header(headers);
 }
 
@@ -244,14 +244,14 @@ pub const fn name(code: Code) -> &'static str {
     }
 }
 
-/// One request; its log line is written when it is dropped, whatever the way it ended.
+/// One request. It writes its log line when it is dropped, however it ended.
 struct Record {
     method: String,
     started: Instant,
     span: Span,
-    /// None while unknown: a stream that ends so was dropped by its client or cut.
+    /// `None` while unknown. If it still is at the end, the client dropped the stream or the connection was cut.
     code: Option<Code>,
-    /// Its connection is not idle before.
+    /// Keeps the connection from counting as idle.
     _open: OpenRequest,
 }
 
@@ -284,7 +284,7 @@ impl http_body::Body for Observed {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Status>>> {
         let frame = {
-            // What a stream does while it is read belongs to its request, too.
+            // Work that a stream does while it is polled belongs to its request.
             let span = telemetry::exporting().then(|| self.record.span.clone());
             let _in = span.as_ref().map(Span::enter);
             ready!(Pin::new(&mut self.body).poll_frame(cx))

@@ -1,7 +1,7 @@
-//! One gRPC server: what every service's port has in common.
+//! The server behind every port.
 //!
-//! `accept` lets connections in, `connection` serves one, [`crate::request`] admits and observes each request (`hosts`,
-//! `origins`), and `bodies` bounds what it sends.
+//! `accept` accepts connections, `connection` serves one, [`crate::request`] checks (`hosts`, `origins`) and observes
+//! each request, and `bodies` limits request bodies.
 
 mod accept;
 mod args;
@@ -41,23 +41,23 @@ pub use bodies::BodyLimits;
 pub use hosts::Hosts;
 pub use origins::Origins;
 
-/// How long open calls get to end when nothing else was configured.
+/// The default time that open calls have to end after shutdown.
 pub const DRAIN: Duration = Duration::from_secs(10);
 
 /// Everything that can be set for a port.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// How long open calls get to end after shutdown. Default [`DRAIN`].
+    /// The time that open calls have to end after shutdown. Default [`DRAIN`].
     pub drain: Duration,
-    /// Where metrics are served; `None` for beside the calls.
+    /// The address for metrics; `None` serves them on the port of the calls.
     pub metrics: Option<SocketAddr>,
     /// The names under which the server may be called, besides IP addresses and loopback names.
     pub hosts: Hosts,
     /// Which web pages, besides the server's own, may call from a browser.
     pub origins: Origins,
-    /// What clients' connections may do.
+    /// Limits of connections.
     pub connections: ConnectionLimits,
-    /// What request bodies may take.
+    /// Limits of request bodies.
     pub bodies: BodyLimits,
 }
 
@@ -81,11 +81,11 @@ impl ServerConfig {
     }
 }
 
-/// What clients' connections may do.
+/// Limits of connections.
 #[derive(Clone, Debug)]
 pub struct ConnectionLimits {
-    /// Connections that may be open; further clients wait. Default 10,000, and never more than three quarters of the files
-    /// that the process may have open.
+    /// Connections that may be open; further clients wait. Default 10,000, and never more than three quarters of the
+    /// files that the process may have open.
     pub total: usize,
     /// Connections that one address may have open; further ones are closed at once. Loopback and `proxies` have no such
     /// limit. Default 256.
@@ -99,10 +99,9 @@ pub struct ConnectionLimits {
     /// How long a connection stays without an open request, and how long a client may take nothing of what waits for it
     /// on the connection. Default 300 s.
     pub idle: Duration,
-    /// Silence after which it is pinged. Default 30 s.
+    /// Silence after which a client is pinged. Default 30 s.
     pub keep_alive: Duration,
-    /// How long the answer to a ping may take before the connection is cut, and with it every stream of a client that
-    /// is gone or takes nothing any more. Default 20 s.
+    /// How long the answer to a ping may take before the connection is closed with all its streams. Default 20 s.
     pub keep_alive_timeout: Duration,
 }
 
@@ -149,8 +148,8 @@ pub enum ServeError {
     Listener(#[from] io::Error),
 }
 
-/// A server in the making. It adds `grpc.health.v1`, reflection v1 and v1alpha, `GET /metrics`, one log line per
-/// request, keep-alive, the limits of [`ServerConfig`] and a bounded drain to the services that are added.
+/// Builds a server. It adds `grpc.health.v1`, reflection v1 and v1alpha, `GET /metrics`, one log line per request,
+/// keep-alive, the limits of [`ServerConfig`] and a bounded drain to the services that are added.
 pub struct Server {
     routes: Routes,
     readiness: Readiness,
@@ -193,14 +192,14 @@ impl Server {
         self
     }
 
-    /// Other settings than the defaults.
+    /// Sets everything that can be configured, instead of the defaults.
     #[must_use]
     pub fn config(mut self, config: ServerConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// How long open calls get to end after shutdown.
+    /// Sets the time that open calls have to end after shutdown.
     #[must_use]
     pub fn drain(mut self, drain: Duration) -> Self {
         self.config.drain = drain;
@@ -260,7 +259,7 @@ impl Server {
         let port = port(routes, counted, shutdown.clone());
         let drained = async {
             port.accept(&listener).await;
-            // Clients that come now are refused at once, and try another replica.
+            // New clients are refused at once, so that they try another replica.
             drop(listener);
             port.closed().await;
         };
@@ -274,7 +273,7 @@ impl Server {
                 "calls are still open after the drain time; cutting them"
             );
             cut.cancel();
-            // The server ends by itself once its connections are gone.
+            // `drained` completes when all connections are closed.
             std::future::pending::<Infallible>().await
         };
         tokio::select! {
@@ -284,7 +283,7 @@ impl Server {
     }
 }
 
-/// Adds what a port counts.
+/// Adds the metrics of a port.
 fn measure(metrics: &mut Metrics, slots: &Slots, bodies: &Bodies) {
     let (open, refused) = (slots.clone(), slots.clone());
     metrics
@@ -305,9 +304,9 @@ fn measure(metrics: &mut Metrics, slots: &Slots, bodies: &Bodies) {
     );
 }
 
-/// Serves health (red, with the reasons that `connecting` sets in `readiness`) on `listener` while `connecting`
-/// runs; every other call is `UNAVAILABLE`. Returns the listener and what `connecting` made, or `None` when
-/// `shutdown` came first.
+/// Serves health on `listener` while `connecting` runs: not ready, with the reasons that `connecting` sets in
+/// `readiness`. Every other call is `UNAVAILABLE`. Returns the listener and the result of `connecting`, or `None` if
+/// `shutdown` comes first.
 pub async fn while_starting<T>(
     listener: TcpListener,
     config: &ServerConfig,
@@ -317,7 +316,7 @@ pub async fn while_starting<T>(
 ) -> Option<(TcpListener, T)> {
     let routes = axum::Router::new().fallback(starting);
     let routes = Routes::from(routes).add_service(readiness.service()).prepare();
-    // Connections that are made now are closed when the service itself begins: clients connect again.
+    // These connections are closed when the service itself starts; clients connect again.
     let stop = CancellationToken::new();
     let limits = config.connections.clone();
     let slots = Slots::new(limits.total, limits.per_address, limits.proxies.clone());
@@ -332,7 +331,7 @@ pub async fn while_starting<T>(
     Some((listener, made?))
 }
 
-/// The answer to every call but health while a service starts; a browser gets a plain 503.
+/// The response to every call except health while a service starts; a browser gets a plain 503.
 async fn starting(headers: http::HeaderMap) -> axum::response::Response {
     let text = "the service is starting; try again";
     if is_grpc(&headers) {

@@ -1,9 +1,9 @@
-//! When to end.
+//! Shutdown by signals.
 
 use tokio::signal::unix::{Signal, SignalKind, signal as unix_signal};
 use tokio_util::sync::CancellationToken;
 
-/// A token that is cancelled at the first SIGTERM or SIGINT. A second one ends the process at once.
+/// Returns a token that the first SIGTERM or SIGINT cancels. A second signal ends the process immediately.
 pub fn signal() -> std::io::Result<CancellationToken> {
     signal_with(|| ())
 }

@@ -1,9 +1,9 @@
-//! Logs on stderr, and OpenTelemetry traces when a collector is named.
+//! Logs on stderr, and OpenTelemetry traces if a collector is configured.
 //!
-//! Traces are exported over OTLP/gRPC when `OTEL_EXPORTER_OTLP_ENDPOINT` is set; trace context travels between
-//! services in W3C `traceparent` metadata ([`TraceContext`] on clients, [`crate::request`] on servers). A run outlives
-//! the request that created it and the drivers that drive it, so that no span can be the parent of all that is done for
-//! it: its trace has the run's own id instead ([`join_run`]), and who knows the run finds the trace.
+//! Traces are exported over OTLP/gRPC when `OTEL_EXPORTER_OTLP_ENDPOINT` is set; trace context travels between services
+//! in W3C `traceparent` metadata ([`TraceContext`] on clients, [`crate::request`] on servers). A run outlives the
+//! request that created it and the drivers that drive it, so no span can be the parent of all its work. Its trace id is
+//! the run's id instead ([`join_run`]), so the run's id leads to its trace.
 
 use std::io::IsTerminal;
 use std::str::FromStr;
@@ -84,8 +84,8 @@ impl Drop for Telemetry {
 
 /// What is logged and traced, by the value of `TREE_AGENT_LOG`.
 pub fn env_filter(filter: &str) -> Result<EnvFilter, TelemetryError> {
-    // The client library of the language models logs refusals with their bodies, which some providers fill with the
-    // key that they refuse. What matters in them is logged by us, without keys.
+    // The client library of the language models logs the bodies of refusals, and some providers repeat the refused key
+    // in them. We log what matters, without keys.
     let quiet = "genai=off".parse().expect("a constant that parses");
     let parsed = EnvFilter::try_new(filter)
         .map_err(|source| TelemetryError::Filter { filter: filter.to_owned(), source })?;
@@ -122,12 +122,12 @@ pub fn init_to(
 
 static EXPORTING: AtomicBool = AtomicBool::new(false);
 
-/// Whether traces are exported: without, no span needs to be made for them.
+/// Whether traces are exported. If not, spans that serve only traces need not be created.
 pub fn exporting() -> bool {
     EXPORTING.load(Ordering::Relaxed)
 }
 
-/// Puts `span`, which must be new, into the trace of `run`. If it came from another trace, it stays linked to it.
+/// Moves `span`, which must be new, to the trace of `run`. A link points to the trace that it came from.
 pub fn join_run(span: &tracing::Span, run: RunId) {
     let from = tracing::Span::current().context().span().span_context().clone();
     let bytes = run.0.into_bytes();
@@ -139,15 +139,15 @@ pub fn join_run(span: &tracing::Span, run: RunId) {
         true,
         TraceState::default(),
     );
-    // Fails only when traces are not exported: then there is nothing to join.
+    // Fails only if traces are not exported; then there is no trace to join.
     let _ = span.set_parent(opentelemetry::Context::new().with_remote_span_context(parent));
     if from.is_valid() {
         span.add_link(from);
     }
 }
 
-/// The layer that hands spans to the exporter: ours and no others. The exporter itself works with h2, hyper and tonic; at
-/// the level `trace` their spans would be exported, which makes more of them.
+/// The layer that sends our own spans to the exporter, and no others. The exporter itself uses h2, hyper and tonic: at
+/// level `trace`, exporting their spans would create more of them without end.
 fn exported_spans<S>(provider: &SdkTracerProvider, service: &'static str) -> impl Layer<S>
 where
     S: tracing::Subscriber + for<'a> LookupSpan<'a>,

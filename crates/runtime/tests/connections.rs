@@ -1,7 +1,7 @@
 //! What a client may hold of a server: connections that say nothing, stay idle, are too many, or send too much.
 //!
-//! Where a test waits for a deadline it pauses the clock, which then moves on whenever everything waits. Until then time is
-//! real: what was sent must have arrived.
+//! Where a test waits for a deadline it pauses the clock, which then moves on whenever everything waits. Until then
+//! time is real: what was sent must have arrived.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! The public door: gRPC, gRPC-web and the web UI on one port.
+//! The public API: gRPC, gRPC-web, Connect and the web UI on one port.
 //!
-//! [`serve`] is all there is: it takes the two ports (store and fan-out), a bound listener and a token. Handlers
-//! convert, make one call, and convert back; live runs are in `watch`. Nothing here writes to a log but
-//! `CreateRun`, which begins one; whatever a user tells a run goes through the store's inbox to its driver.
+//! The entry point is [`serve`]. It takes the two ports (store and fan-out), a listener and a token for shutdown.
+//! Handlers convert, make one call, and convert back. Streams are in `watch`. Only `CreateRun` writes to a log: the
+//! first events of a run. Commands of users go through the store's inbox to the run's driver.
 
 mod auth;
 mod connect;
@@ -56,14 +56,13 @@ pub struct Config {
     pub watch: WatchConfig,
     /// Its port.
     pub server: ServerConfig,
-    /// The role services, which say whether the model of a new run can be used; those of which no URL is known are not
-    /// asked.
+    /// The role services, which check whether the model of a new run can be used. A role without a URL is not asked.
     pub roles: RoleUrls,
     /// The most that a run may ask for.
     pub maxima: Maxima,
-    /// Who may call; without it everybody who can.
+    /// Checks callers' tokens; without it everybody may call.
     pub auth: Option<Authenticator>,
-    /// How often store and fan-out are asked whether they work.
+    /// How often store and fan-out are checked.
     pub health_check: Duration,
 }
 
@@ -80,9 +79,9 @@ impl Default for Config {
     }
 }
 
-/// Serves on `listener` until `shutdown` is cancelled and open calls have ended, or the drain time is over. Health is
-/// red while the store does not answer; without fan-out the gateway serves on, a second behind, and the health
-/// service name `fanout` says so.
+/// Serves on `listener` until `shutdown` is cancelled and open calls have ended, or the drain time is over. The gateway
+/// is not ready while the store does not answer. Without fan-out it continues to serve, a second behind, and reports
+/// that under the health service name `fanout`.
 pub async fn serve(
     config: Config,
     store: Arc<dyn Store>,

@@ -21,7 +21,7 @@ use tree_agent_store::postgres::{PoolConfig, PostgresStore};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The public door of tree-agent: gRPC, gRPC-web and the web UI on one port.
+/// The public API of tree-agent: gRPC, gRPC-web, Connect and the web UI on one port.
 #[derive(Parser)]
 #[command(version)]
 struct Args {
@@ -40,7 +40,7 @@ struct Args {
     /// Seconds after which a stream is closed with a resume hint, so that load can move to other gateways.
     #[arg(long, env = "TREE_AGENT_STREAM_AGE_SECONDS", value_name = "SECONDS", default_value = "3600")]
     stream_age_seconds: String,
-    /// Seconds that a client may take nothing from a stream before the stream is ended with a resume hint.
+    /// Seconds that a client may read nothing from a stream before the stream is closed with a resume hint.
     #[arg(long, env = "TREE_AGENT_STALL_SECONDS", value_name = "SECONDS", default_value = "60")]
     stall_seconds: String,
     #[command(flatten)]

@@ -18,7 +18,7 @@ use crate::connect::{self, Connect};
 use crate::gateway::Gateway;
 use crate::watch::service::{WATCH_DOCUMENT, WATCH_RUN, WATCH_RUNS, watch_document, watch_run, watch_runs};
 
-/// The built UI; empty when it was not built.
+/// The built UI; empty if it was not built.
 #[derive(rust_embed::RustEmbed)]
 #[folder = "$CARGO_MANIFEST_DIR/../../web/dist"]
 #[allow_missing = true]
@@ -27,7 +27,7 @@ struct Ui;
 /// The file that every page of the UI begins with.
 const PAGE: &str = "index.html";
 
-/// Shown when no UI was built.
+/// Shown if no UI was built.
 const NO_UI: &str = include_str!("no_ui.html");
 
 /// No inline script, nothing from elsewhere. Style attributes are allowed: the graph view positions with them.
@@ -35,7 +35,7 @@ const POLICY: &str = "default-src 'self'; script-src 'self'; style-src 'self' 'u
     img-src 'self' data: blob:; connect-src 'self'; worker-src 'self' blob:; object-src 'none'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Lets pages of the allowed origins read answers. What others may do is refused before ([`Origins`]).
+/// Lets pages of the allowed origins read responses. Requests of other origins are refused earlier ([`Origins`]).
 fn cors(origins: &Origins) -> CorsLayer {
     let origins = origins.clone();
     let allowed = match origins {
@@ -51,8 +51,8 @@ fn cors(origins: &Origins) -> CorsLayer {
         .max_age(std::time::Duration::from_secs(3_600))
 }
 
-/// All routes: `WatchRun` and `WatchDocument` before the generated ones, the guard, gRPC-web and CORS around these, and the
-/// UI beside them.
+/// All routes: streams and generated services behind authentication, gRPC-web, Connect and CORS; the UI for other
+/// requests.
 pub(crate) fn router(
     routes: Routes,
     gateway: Arc<Gateway>,
@@ -91,7 +91,7 @@ pub(crate) fn router(
     }))
 }
 
-/// True for gRPC, gRPC-web, Connect and the question that browsers ask before it.
+/// Whether a request is a call (gRPC, gRPC-web, Connect) or a browser's preflight for one.
 fn is_call<B>(request: &Request<B>) -> bool {
     let content_type = request.headers().get(header::CONTENT_TYPE);
     content_type.is_some_and(|t| t.as_bytes().starts_with(b"application/grpc"))
@@ -105,9 +105,9 @@ pub fn has_ui() -> bool {
     Ui::get(PAGE).is_some()
 }
 
-/// The name of the embedded file that a path asks for; `None` for a path that cannot be one. Names are plain words: a path
-/// with an empty or hidden segment (`..` among them), a backslash, an encoded or any other unusual character is refused
-/// before anything is looked up.
+/// The name of the embedded file for a path; `None` if the path cannot name one. Names are plain: a path with an empty
+/// or hidden segment (such as `..`), a backslash, an encoded or any other unusual character is refused before any
+/// lookup.
 fn file_name(path: &str) -> Option<&str> {
     let name = path.strip_prefix('/')?;
     let plain = |segment: &str| {
@@ -115,7 +115,7 @@ fn file_name(path: &str) -> Option<&str> {
             && !segment.starts_with('.')
             && segment.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
     };
-    // A page may be asked for with a slash at its end.
+    // The path of a page may end with a slash.
     let segments = name.strip_suffix('/').unwrap_or(name);
     if !segments.is_empty() && !segments.split('/').all(plain) {
         return None;
@@ -132,7 +132,7 @@ fn page(method: &Method, path: &str) -> Response<axum::body::Body> {
     }
     let name = file_name(path);
     let mut response = if let Some((name, file)) = name.and_then(|name| Some((name, Ui::get(name)?))) {
-        // Bundles carry a hash in their names; everything else is asked for again.
+        // Names of bundles contain a hash, so they never change; other files are revalidated.
         let cache =
             if name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
         let kind = file.metadata.mimetype().to_owned();

@@ -1,4 +1,4 @@
-//! The accept loop: how many connections there may be, and what happens when one cannot be accepted.
+//! The accept loop: limits of connections, and backoff when accepting fails.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,10 +16,10 @@ use tokio::time::Instant;
 /// Pause after the first accept error; doubled with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
-/// A condition that lasts is logged again after this time.
+/// A condition that persists is logged again after this time.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
-/// Addresses that stand for many clients.
+/// Addresses of proxies, which stand for many clients.
 #[derive(Clone, Debug, Default)]
 pub struct Proxies(Arc<[IpNet]>);
 
@@ -59,12 +59,12 @@ struct Shared {
     refused: AtomicU64,
 }
 
-/// The place of one connection.
+/// The place of one connection; dropping it frees the place.
 #[derive(Debug)]
 pub(super) struct Slot {
     _total: OwnedSemaphorePermit,
     slots: Slots,
-    /// The address that it counts for.
+    /// The address whose limit it counts towards, if that is limited.
     address: Option<IpAddr>,
 }
 
@@ -123,7 +123,7 @@ impl Drop for Slot {
     }
 }
 
-/// What counts as one client: an IPv6 host usually has a network of 64 bits to itself.
+/// The address that counts as one client. An IPv6 host usually has a /64 network to itself.
 fn client(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -131,7 +131,7 @@ fn client(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Files that this process may have open, where that is known.
+/// The number of files that this process may open, if it is known.
 fn open_file_limit() -> Option<usize> {
     #[cfg(target_os = "linux")]
     {
@@ -161,7 +161,7 @@ impl<'a> Acceptor<'a> {
         Self { listener, slots, full, failing, crowded }
     }
 
-    /// The next connection that there is room for. While there is none, clients wait in the listener's queue.
+    /// Returns the next connection. While all places are taken, clients wait in the listener's queue.
     pub(super) async fn next(&mut self) -> (TcpStream, SocketAddr, Slot) {
         loop {
             let total = self.permit().await;
@@ -199,8 +199,8 @@ impl<'a> Acceptor<'a> {
     }
 }
 
-/// Accepts, and backs off when that fails: a lack of files or memory lasts, and a loop that tries again at once would take
-/// a whole processor.
+/// Accepts a connection, with backoff: a lack of files or memory lasts for a while, and a loop without a pause would
+/// use a whole core.
 async fn accept<T, F>(mut next: impl FnMut() -> F, failing: &mut Throttle) -> T
 where
     F: Future<Output = io::Result<T>>,
@@ -209,7 +209,7 @@ where
     loop {
         match next().await {
             Ok(accepted) => return accepted,
-            // The client left before it was accepted; the next one is another.
+            // This client left before it was accepted.
             Err(error) if is_of_connection(&error) => {}
             Err(error) => {
                 if failing.is_due() {
@@ -227,7 +227,7 @@ fn is_of_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Lets the first log line of a condition through, and then one every [`LOG_EVERY`].
+/// Limits the log lines of a condition to one every [`LOG_EVERY`].
 #[derive(Debug, Default)]
 struct Throttle(Option<Instant>);
 

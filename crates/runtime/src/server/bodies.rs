@@ -1,4 +1,4 @@
-//! Request bodies while they arrive: each within a time and a size, all together within a budget of bytes.
+//! Limits of request bodies: each has a deadline and a maximum size, and all together have a budget of bytes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,16 +15,16 @@ use tonic::{Code, Status};
 use super::MESSAGE_BYTES;
 use crate::errors;
 
-/// Bytes of one request body. A message of the size limit fits in it in every encoding of gRPC-web; those that are too
-/// long are refused by their prefix, with an error that names the limit.
+/// Maximum bytes of one request body. A message of the maximum size fits in every encoding of gRPC-web. A longer
+/// message is refused earlier, by its length prefix, with an error that names the limit.
 const BODY_BYTES: usize = 2 * MESSAGE_BYTES;
 
-/// What request bodies may take.
+/// Limits of request bodies.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
     /// How long a body may take to arrive. Default 60 s.
     pub deadline: Duration,
-    /// Bytes of all bodies that are being received, or whose requests are not answered yet. Default 128 MiB.
+    /// Bytes of all bodies whose requests are still being received or processed. Default 128 MiB.
     pub bytes: usize,
 }
 
@@ -34,7 +34,7 @@ impl Default for BodyLimits {
     }
 }
 
-/// The bodies that a port receives. Clones count together.
+/// The request bodies of a port. Clones count together.
 #[derive(Clone, Debug)]
 pub(crate) struct Bodies(Arc<Shared>);
 
@@ -50,17 +50,17 @@ impl Bodies {
         Self(Arc::new(Shared { limits, held: AtomicUsize::new(0), refused: AtomicU64::new(0) }))
     }
 
-    /// Bytes received that may still be in memory.
+    /// Received bytes that may still be in memory.
     pub(crate) fn held(&self) -> usize {
         self.0.held.load(Ordering::Relaxed)
     }
 
-    /// Bodies refused for their size, their time, or the budget.
+    /// Number of bodies refused because of their size, their deadline or the budget.
     pub(crate) fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
     }
 
-    /// Wraps a body that begins to arrive now. Its bytes count until body and reservation are dropped.
+    /// Wraps the body of a new request. Its bytes count until both the body and the reservation are dropped.
     pub(crate) fn receive<B>(&self, body: B) -> (Received<B>, Arc<Reservation>) {
         let reservation = Arc::new(Reservation { bodies: self.clone(), bytes: AtomicUsize::new(0) });
         let deadline = Instant::now() + self.0.limits.deadline;
@@ -73,7 +73,7 @@ impl Bodies {
     }
 }
 
-/// The bytes that one request holds of the budget.
+/// The share of the budget that one request holds.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     bodies: Bodies,
@@ -108,7 +108,7 @@ pub(crate) struct Received<B> {
     body: B,
     reservation: Arc<Reservation>,
     deadline: Instant,
-    /// Made when the body is first waited for: most are there with their heads.
+    /// Created when the body is first awaited; most bodies arrive with their heads.
     timer: Option<Pin<Box<Sleep>>>,
 }
 

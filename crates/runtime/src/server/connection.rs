@@ -1,5 +1,5 @@
-//! One connection from its first byte to its last: HTTP/1.1 or HTTP/2, closed when nothing comes, when nothing is taken,
-//! when the server stops, and cut at the end of the drain time.
+//! Serves one connection over HTTP/1.1 or HTTP/2. It closes the connection if no request comes, if the client reads
+//! nothing, and when the server stops; at the end of the drain time it cuts it.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,12 +20,12 @@ use super::ConnectionLimits;
 use super::accept::{Acceptor, Slot, Slots};
 use crate::request::{RequestPolicy, RequestService};
 
-/// Room for what a client sends on one stream, and on a whole connection: a slow stream must not starve others.
+/// Flow-control windows of one stream and of a whole connection. Slow streams must not starve the others.
 const STREAM_WINDOW: u32 = 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-/// Bytes of the head of an HTTP/1.1 request.
+/// Maximum bytes of the head of an HTTP/1.1 request.
 const HEAD_BYTES: usize = 64 * 1024;
-/// How long a connection that is closed for idleness gets to say goodbye.
+/// Time for the closing handshake of a connection that is closed because it is idle.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// The connections of one port.
@@ -52,7 +52,7 @@ impl Port {
         cut: CancellationToken,
     ) -> Self {
         let mut http = Builder::new(TokioExecutor::new());
-        // The head of a request is awaited by `Activity`, which knows of both protocols.
+        // `Activity` limits the time for heads, for both protocols.
         http.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(HEAD_BYTES);
         http.http2()
             .timer(TokioTimer::new())
@@ -85,7 +85,7 @@ impl Port {
             return;
         }
         let mut stream = TimeoutStream::new(stream);
-        // A client that takes nothing holds what waits for it. HTTP/2 notices by itself: its pings are not answered.
+        // For HTTP/1.1 clients that read nothing. HTTP/2 notices by its pings, which are not answered.
         stream.set_write_timeout(Some(self.limits.idle));
         let activity = Arc::new(Activity::new());
         let service = RequestService::new(self.routes.clone(), self.policy.clone(), activity.clone());
@@ -108,7 +108,7 @@ impl Port {
                 connection.as_mut().graceful_shutdown();
                 let silent = async {
                     tokio::time::sleep(LINGER).await;
-                    // A request that came at the last moment is answered.
+                    // A request that arrived at the last moment is still answered.
                     activity.idle(Duration::ZERO, Duration::ZERO).await;
                 };
                 tokio::select! {
@@ -128,7 +128,7 @@ impl Port {
 #[derive(Debug)]
 pub(crate) struct Activity {
     state: Mutex<State>,
-    /// Told when the last open request has ended.
+    /// Notified when the last open request has ended.
     emptied: Notify,
 }
 
@@ -137,7 +137,7 @@ struct State {
     open: usize,
     /// Whether there has been a request.
     used: bool,
-    /// Since when there is none.
+    /// Since when no request is open.
     since: Instant,
 }
 
@@ -151,7 +151,7 @@ impl Activity {
         Self { state: Mutex::new(state), emptied: Notify::new() }
     }
 
-    /// A request begins; it is open until the answer is dropped.
+    /// Counts a request as open until the returned guard is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> OpenRequest {
         let mut state = self.state();
         state.open += 1;
@@ -159,7 +159,8 @@ impl Activity {
         OpenRequest(self.clone())
     }
 
-    /// Returns when the connection has waited too long for a request: `first` for its first, `further` for others.
+    /// Returns when the connection has had no open request for too long: `first` before its first request, then
+    /// `further`.
     pub(super) async fn idle(&self, first: Duration, further: Duration) {
         loop {
             let deadline = {

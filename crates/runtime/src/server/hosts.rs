@@ -1,8 +1,8 @@
 //! Which host names a server answers for.
 //!
-//! A web page on a foreign name that resolves to this machine (DNS rebinding) shares an origin with that name, so the
-//! browser lets it read the answers. It cannot choose the host that the browser names in its requests: a server that
-//! answers only for names that it knows refuses it.
+//! A web page on a foreign name that resolves to this machine (DNS rebinding) has the same origin as the server, so the
+//! browser lets it read responses. But it cannot choose the host that the browser sends. So the server answers only for
+//! hosts that it knows.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
@@ -73,8 +73,8 @@ impl Hosts {
             })
     }
 
-    /// The host that a request is for. HTTP/2 names it in `:authority`, which hyper puts into the URI, HTTP/1.1 in the
-    /// `Host` header; a request that has both must name the same host twice.
+    /// Returns the host of a request. HTTP/2 sends it in `:authority`, which hyper puts into the URI; HTTP/1.1 sends it
+    /// in the `Host` header. If a request has both, they must be equal.
     pub(crate) fn check(&self, parts: &Parts) -> Result<Authority, HostError> {
         let mut headers = parts.headers.get_all(HOST).iter();
         let header = match (headers.next(), headers.next()) {
@@ -86,7 +86,7 @@ impl Hosts {
         };
         let named = parts.uri.authority().cloned();
         for authority in [&named, &header].into_iter().flatten() {
-            // What stands before an @ is not a host, and no client of a server like this sends it.
+            // No client needs user information, and it makes a host easy to misread.
             if authority.as_str().contains('@') {
                 return Err(HostError::Malformed);
             }
@@ -109,7 +109,7 @@ fn is_ip(host: &str) -> bool {
     }
 }
 
-/// Names that resolve to this machine everywhere (RFC 6761).
+/// Whether a name resolves to this machine everywhere (RFC 6761).
 pub(super) fn is_loopback_name(host: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost")
 }

@@ -1,7 +1,8 @@
 //! Which web pages may call.
 //!
-//! A browser tells in `Origin` which page a request comes from. Whether the page may read the answer is decided by CORS;
-//! whether the request does anything must be decided here, because a browser sends many requests without asking first.
+//! A browser sends the origin of the page that a request comes from. CORS decides whether the page may read the
+//! response. Whether the request is processed is decided here, because a browser sends many requests without a
+//! preflight.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
@@ -43,7 +44,7 @@ fn configured(text: &str) -> Result<HeaderValue, String> {
     }
 }
 
-/// The scheme and the authority of an origin; `None` for `null` and for what is no origin.
+/// Parses an origin; `None` for `null` and for anything else that is not an origin.
 fn parse(origin: &HeaderValue) -> Option<Uri> {
     let text = origin.to_str().ok()?;
     let uri: Uri = text.parse().ok()?;
@@ -52,7 +53,7 @@ fn parse(origin: &HeaderValue) -> Option<Uri> {
 }
 
 impl Origins {
-    /// Whether pages of `origin` may call and read the answer.
+    /// Whether pages of `origin` may call and read the response.
     pub fn allow(&self, origin: &HeaderValue) -> bool {
         match self {
             Self::Any => true,
@@ -63,14 +64,15 @@ impl Origins {
         }
     }
 
-    /// Whether the page that a request for `host` comes from may call. A request that names no origin does not come from
-    /// a page, or is one that changes nothing.
+    /// Whether the origin of a request to `host` may call. A request without an origin does not come from a web page,
+    /// or it is a simple GET, which changes nothing.
     pub(crate) fn check(&self, headers: &HeaderMap, host: &Authority) -> bool {
         headers.get_all(header::ORIGIN).iter().all(|origin| is_own(origin, host) || self.allow(origin))
     }
 }
 
-/// Whether `origin` is the server's own. Where a proxy ends TLS the server does not see the scheme, so host and port decide.
+/// Whether `origin` is the server's own. Host and port decide: behind a proxy that terminates TLS the server does not
+/// know the scheme.
 fn is_own(origin: &HeaderValue, host: &Authority) -> bool {
     let Some(uri) = parse(origin) else { return false };
     let default = if uri.scheme_str() == Some("https") { 443 } else { 80 };

@@ -49,7 +49,7 @@ impl AuthArgs {
     }
 }
 
-/// Says so when everybody who can reach the gateway may use it, and others than this machine can.
+/// Warns if the gateway asks for no tokens on an address that other machines can reach.
 pub(crate) fn warn_if_public(address: SocketAddr, authenticator: Option<&Authenticator>) {
     if authenticator.is_none() && !address.ip().is_loopback() {
         tracing::warn!(
