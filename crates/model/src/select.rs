@@ -166,6 +166,19 @@ mod tests {
         assert!(Models::new("nope").is_err());
     }
 
+    #[test]
+    fn a_model_is_described_by_its_name_and_its_costs() {
+        let models = Models::new("").unwrap();
+        for (name, described) in
+            [("", "offline"), ("offline:", "offline"), ("scripted:fanout=2", "scripted:fanout=2")]
+        {
+            assert_eq!(models.describe(name), (described.to_owned(), Some(RoleCosts::FREE)), "{name:?}");
+        }
+        assert_eq!(models.describe("llm"), ("llm".to_owned(), None), "none is set");
+        assert_eq!(models.describe("nope"), ("nope".to_owned(), None));
+        assert_eq!(Models::with_default(Arc::new(Offline)).describe(""), (String::new(), None));
+    }
+
     #[tokio::test]
     async fn the_scripted_model_is_refused_while_it_is_off() {
         let models = Models::with_language_models("offline", unset()).unwrap();

@@ -31,6 +31,31 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// Long enough to be seen to work on a busy machine, and its end is waited for.
 const SHORT: Duration = Duration::from_secs(3);
 
+/// A call over plain HTTP, with what is said of it.
+async fn plain(guarded: &Guarded, token: &str) -> (u16, String) {
+    let request =
+        Request::post(format!("http://{}/treeagent.v1.RunService/ListRuns", guarded.gateway.address))
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::AUTHORIZATION, format!("Bearer {token}"))
+            .body(Full::<bytes::Bytes>::from("{}"))
+            .unwrap();
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let response = tokio::time::timeout(SOON, client.request(request)).await.unwrap().unwrap();
+    assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
+    let status = response.status().as_u16();
+    (status, String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn plain_http_calls_need_a_token_too() {
+    let guarded = Guarded::start().await;
+    let (status, error) = plain(&guarded, "nonsense").await;
+    assert_eq!(status, 401, "{error}");
+    assert!(error.contains("\"code\":\"unauthenticated\"") && error.contains("TOKEN_INVALID"), "{error}");
+    assert_eq!(plain(&guarded, &guarded.issuer.token("ann", HOUR)).await, (200, "{}".to_owned()));
+    guarded.gateway.stop().await;
+}
+
 type Channel = InterceptedService<Peers, Credentials>;
 
 struct Guarded {

@@ -14,6 +14,9 @@ use crate::error::StoreError;
 use crate::ports::{ListedRun, Page, RunFilter, RunLists, RunQuery};
 use crate::text::clean;
 
+/// Digits that only few ids begin or end with.
+const MANY_DIGITS: usize = 6;
+
 #[async_trait]
 impl RunLists for PostgresStore {
     async fn list_runs(&self, query: RunQuery) -> Result<Page<RunSummary>, StoreError> {
@@ -163,9 +166,16 @@ impl Conditions {
             let begin: String = part.digits().chars().rev().collect();
             let (begin, beyond) = (self.param(begin.clone()), self.param(format!("{begin}g")));
             let backwards = "reverse(replace(id::text, '-', '')) COLLATE \"C\"";
-            self.add(format!(
-                "(id BETWEEN {low} AND {high} OR ({backwards} >= {begin} AND {backwards} < {beyond}))"
-            ));
+            let begins = format!("id BETWEEN {low} AND {high}");
+            let ends = format!("{backwards} >= {begin} AND {backwards} < {beyond}");
+            // Few runs match many digits: they are looked up first, because the planner would rather go through all runs in
+            // the order of the list.
+            self.add(if part.digits().len() >= MANY_DIGITS {
+                let find = |condition| format!("SELECT id FROM tree_agent_runs WHERE {condition}");
+                format!("id = ANY (ARRAY({} UNION ALL {}))", find(begins), find(ends))
+            } else {
+                format!("({begins} OR ({ends}))")
+            });
         }
         Ok(())
     }

@@ -148,6 +148,58 @@ async fn runs_of_the_first_schema_get_their_usage_from_their_logs() {
     assert_eq!(serde_json::from_str::<Usage>(row.get(0)).unwrap(), used());
 }
 
+/// A run that was paused, and whose drivers' clocks did not agree.
+const ENDED: &str = r#"INSERT INTO tree_agent_events (run_id, seq, id, node_id, event_type, payload, created_at) VALUES
+    (ID, 1, ID, ID, 'tree.run_status', '{"status": "queued"}', T1),
+    (ID, 2, ID, ID, 'tree.run_status', '{"status": "running"}', T5),
+    (ID, 3, ID, ID, 'tree.run_status', '{"status": "running"}', T3),
+    (ID, 4, ID, ID, 'tree.run_status', '{"status": "failed"}', T7)"#;
+
+#[tokio::test]
+async fn runs_of_before_get_their_start_and_end_from_their_logs() {
+    let insert = |id: &str, time: &dyn Fn(u8) -> String, folded: (&str, &str)| {
+        let run = format!(
+            "INSERT INTO tree_agent_runs (id, objective, {}spec, strategy, scope, root_node_id, created_at, updated_at) \
+             VALUES (ID, 'o', {}'{{}}', 'tree', 'global', ID, T1, T7); {ENDED}",
+            folded.0, folded.1
+        );
+        (1..=7).fold(run.replace("ID", id), |sql, n| sql.replace(&format!("T{n}"), &time(n)))
+    };
+    let db = rusqlite::Connection::open_in_memory().unwrap();
+    let embedded = [
+        include_str!("../../../../migrations/embedded/V1__initial.sql"),
+        include_str!("../../../../migrations/embedded/V2__run_usage.sql"),
+        include_str!("../../../../migrations/embedded/V3__document_offsets.sql"),
+        include_str!("../../../../migrations/embedded/V4__archives.sql"),
+    ];
+    embedded.iter().for_each(|sql| db.execute_batch(sql).unwrap());
+    db.execute_batch(&insert("x'01'", &|n| n.to_string(), ("objective_folded, ", "'o', "))).unwrap();
+    db.execute_batch(include_str!("../../../../migrations/embedded/V5__run_lists.sql")).unwrap();
+    let times = db.query_row("SELECT started_at, ended_at, labels FROM tree_agent_runs", [], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
+    });
+    assert_eq!(times.unwrap(), (5, 7, "{}".to_owned()));
+
+    use deadpool_postgres::tokio_postgres::{NoTls, connect};
+    let (client, connection) = connect(&server().create_database().unwrap(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    for sql in [
+        include_str!("../../../../migrations/postgres/V1__initial.sql"),
+        include_str!("../../../../migrations/postgres/V2__run_usage.sql"),
+        include_str!("../../../../migrations/postgres/V3__document_offsets.sql"),
+        include_str!("../../../../migrations/postgres/V4__partitions.sql"),
+        include_str!("../../../../migrations/postgres/V5__document_room.sql"),
+    ] {
+        client.batch_execute(sql).await.unwrap();
+    }
+    let id = "'00000000-0000-0000-0000-000000000001'";
+    client.batch_execute(&insert(id, &|n| format!("to_timestamp({n})"), ("", ""))).await.unwrap();
+    client.batch_execute(include_str!("../../../../migrations/postgres/V6__run_lists.sql")).await.unwrap();
+    let sql = "SELECT extract(epoch FROM started_at)::int8, extract(epoch FROM ended_at)::int8 FROM tree_agent_runs";
+    let row = client.query_one(sql, &[]).await.unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (5, 7));
+}
+
 #[tokio::test]
 async fn a_store_in_memory_works() {
     let store = EmbeddedStore::open_in_memory().await.unwrap();
