@@ -21,8 +21,8 @@ use crate::errors;
 use crate::runs::check_types;
 use crate::watch::service::{Messages, Watched};
 use crate::watch::{
-    Board, DocumentStart, DocumentWatcher, EventFilter, From, ListStart, ListWatcher, Stalls, Start, Until,
-    WatchConfig, Watcher, Watches, since,
+    Board, DocumentStart, DocumentWatcher, EventFilter, ListFrom, ListStart, ListWatcher, Stalls, Start,
+    Until, WatchConfig, Watcher, Watches, since,
 };
 use crate::{pages, run_lists};
 
@@ -122,8 +122,8 @@ impl Gateway {
     ) -> Result<Watched, Status> {
         let (request, resume_token) = run_lists::of_watch(request);
         let tokens = Arc::new(run_lists::pages_of("changes of runs", &request));
-        let newest = From::Newest(pages::size(request.page_size));
-        let from = since(&tokens, &resume_token)?.map_or(newest, From::Since);
+        let newest = ListFrom::Newest(pages::size(request.page_size));
+        let from = since(&tokens, &resume_token)?.map_or(newest, ListFrom::Since);
         let filter = run_lists::filter(request)?;
         let (reader, place) = self.board.join().await.map_err(|e| errors::store(&e))?;
         let start = ListStart { filter, tokens, reader, place, from };

@@ -117,7 +117,7 @@ fn file_name(path: &str) -> Option<&str> {
     };
     // The path of a page may end with a slash.
     let segments = name.strip_suffix('/').unwrap_or(name);
-    if !segments.is_empty() && !segments.split('/').all(plain) {
+    if !name.is_empty() && !segments.split('/').all(plain) {
         return None;
     }
     let is_page = name.is_empty() || name == "runs" || name.starts_with("runs/");

@@ -33,12 +33,12 @@ pub(crate) struct ListStart {
     pub(crate) reader: Reader,
     pub(crate) place: Place,
     /// Either the newest runs, or what was seen before.
-    pub(crate) from: From,
+    pub(crate) from: ListFrom,
 }
 
 /// What comes first.
 #[derive(Clone, Copy)]
-pub(crate) enum From {
+pub(crate) enum ListFrom {
     /// So many runs, newest first.
     Newest(usize),
     /// What has changed since the latest change that the client saw.
@@ -96,8 +96,8 @@ impl ListWatcher {
     ) -> Self {
         let (reading, seen) = match start.from {
             // Until all of them were sent, there is nothing to resume from.
-            From::Newest(left) => (Reading::Newest { left, before: None }, Timestamp::default()),
-            From::Since(since) => (Reading::since(since), since),
+            ListFrom::Newest(left) => (Reading::Newest { left, before: None }, Timestamp::default()),
+            ListFrom::Since(since) => (Reading::since(since), since),
         };
         Self {
             board,
@@ -152,13 +152,17 @@ impl ListWatcher {
             }
             self.pace.stream().settle();
             if self.reading.is_some() {
-                if let Err(error) = self.read().await {
-                    if !error.is_transient() {
+                match self.read().await {
+                    Ok(()) if self.pace.may_read() => continue,
+                    Ok(()) => {}
+                    Err(error) if error.is_transient() => {
+                        tracing::debug!("cannot read what has changed in the list of runs: {error}");
+                        self.pace.failed();
+                    }
+                    Err(error) => {
                         self.closed = true;
                         return Err(errors::store(&error));
                     }
-                    tracing::debug!("cannot read what has changed in the list of runs: {error}");
-                    self.pace.failed();
                 }
             } else {
                 self.position.store(micros(self.place.latest), Ordering::Relaxed);
@@ -184,15 +188,10 @@ impl ListWatcher {
                     After::Nothing => self.pace.recovered(),
                 }
             }
-            if self.ready.is_empty() && self.must_wait() && self.pace.wait(self.reader.changed()).await {
+            if self.pace.wait(self.reader.changed()).await {
                 return Ok(encode(Message::Heartbeat(pb::RunsHeartbeat { resume_token: self.token() })));
             }
         }
-    }
-
-    /// True when there is nothing to do now.
-    fn must_wait(&self) -> bool {
-        self.reading.is_none() || !self.pace.may_read()
     }
 
     /// Reads the next part of what comes before the changes of the board.

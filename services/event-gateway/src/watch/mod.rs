@@ -39,7 +39,7 @@ pub(crate) use document::{DocumentStart, DocumentWatcher};
 pub(crate) use filter::EventFilter;
 use head::Reader;
 use hub::Hub;
-pub(crate) use list::{From, ListStart, ListWatcher, since};
+pub(crate) use list::{ListFrom, ListStart, ListWatcher, since};
 pub(crate) use pace::Until;
 pub(crate) use stall::Stalls;
 pub(crate) use stats::Stats;
