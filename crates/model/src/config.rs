@@ -1,4 +1,4 @@
-//! What the three role services are told on their command line.
+//! The configuration of the three role services.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,11 +31,11 @@ pub struct RoleArgs {
         hide_default_value = true
     )]
     pub model: String,
-    /// Whether runs may use the scripted model, which answers nothing and can be told to use any amount of resources: for
-    /// tests and benchmarks.
+    /// Whether runs may use the scripted model. It is for tests and benchmarks, and can be told to use any amount of
+    /// resources.
     #[arg(long, env = "TREE_AGENT_SCRIPTED", value_name = "on|off", default_value = "off")]
     pub scripted: Switch,
-    /// What gateways that ask for a token are shown.
+    /// The token for gateways that require one.
     #[command(flatten)]
     pub token: TokenArgs,
     /// How other services are connected to.
@@ -47,7 +47,7 @@ pub struct RoleArgs {
 }
 
 impl RoleArgs {
-    /// Checks the arguments; what is wrong is noted in `problems`.
+    /// Checks the arguments and adds what is wrong to `problems`.
     pub fn check(&self, problems: &mut Problems) -> RoleConfig {
         let mut llm = self.llm.check(problems);
         // The operator's own default may be named as well.
@@ -73,26 +73,26 @@ impl RoleArgs {
     }
 }
 
-/// Something that can be switched on.
+/// A switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Switch {
-    /// It cannot be used.
+    /// Off.
     #[default]
     Off,
-    /// It can be used.
+    /// On.
     On,
 }
 
-/// Arguments of a role service that has tools from elsewhere.
+/// Arguments of a role service that can use MCP servers.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ToolsArgs {
-    /// A TOML file that names MCP servers, whose tools the executor gets beside the built-in ones.
+    /// A TOML file that names MCP servers; the executor gets their tools in addition to the built-in ones.
     #[arg(long, env = "TREE_AGENT_TOOLS_CONFIG", value_name = "FILE")]
     pub tools_config: Option<PathBuf>,
 }
 
 impl ToolsArgs {
-    /// Reads and checks the file; what is wrong in it is noted in `problems`.
+    /// Reads and checks the file, and adds what is wrong to `problems`.
     pub fn check(&self, problems: &mut Problems) -> McpConfig {
         let Some(path) = self.tools_config.as_ref().filter(|path| !path.as_os_str().is_empty()) else {
             return McpConfig::default();
@@ -104,14 +104,14 @@ impl ToolsArgs {
     }
 }
 
-/// What a role service needs to know.
+/// The checked configuration of a role service.
 #[derive(Clone, Debug)]
 pub struct RoleConfig {
-    /// The event-gateways: where tools find documents.
+    /// The event-gateways through which tools read documents.
     pub gateways: Vec<Uri>,
-    /// How they are connected to, with the token that they are sent.
+    /// How to connect to them, with the token to send.
     pub connector: Connector,
-    /// The model for runs that name none; empty for `llm` or `offline`, whichever there is.
+    /// The model for runs that name none. If empty: `llm` if a language model is set, else `offline`.
     pub model: String,
     /// Whether runs may use the scripted model.
     pub scripted: Switch,
@@ -122,7 +122,7 @@ pub struct RoleConfig {
 }
 
 impl RoleConfig {
-    /// The name of the model that runs use which name none.
+    /// The name of the model for runs that name none.
     pub fn default_model(&self) -> &str {
         match self.model.trim() {
             "" if self.language.are_set() => "llm",
@@ -131,14 +131,14 @@ impl RoleConfig {
         }
     }
 
-    /// Fails when a provider refuses its key, so that this is known before a run starts. Takes up to ten seconds for
-    /// a provider that cannot be reached, which is no failure.
+    /// Fails if a provider refuses its key, so that this is known before a run starts. A provider that cannot be
+    /// reached is not a failure; the check then takes up to ten seconds.
     pub async fn check_keys(&self) -> Result<(), ModelProblem> {
         self.language.check_keys().await
     }
 
-    /// A server of the built-in models with tools over the gateways. Connects lazily, so it succeeds while no gateway
-    /// is up; fails only for an unknown model. Must be called in a runtime.
+    /// A server of the built-in models, with tools that use the gateways. Connects lazily, so no gateway needs to be
+    /// up; fails only for an unknown model. Must be called in a runtime.
     pub fn server(&self) -> Result<RoleServer, RoleError> {
         let models = Models::configured(&self.model, self.language.clone(), self.scripted)?;
         let tools =

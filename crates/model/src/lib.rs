@@ -1,8 +1,8 @@
-//! What answers for a role: the [`RoleModel`]s, how one is chosen by name, and how a call of one is streamed.
+//! Models that answer for roles ([`RoleModel`]), their selection by name, and the streaming of their calls.
 //!
-//! Language models are asked through [`LanguageModels`]. Two models need nothing at all: `offline` is rule-based, works on real documents and is labelled as what it is;
-//! `scripted` follows a script given in its name, for benchmarks and fault tests. [`Models`] finds a model by name,
-//! and [`RoleServer`] turns its calls into the streams of the role services.
+//! [`LanguageModels`] asks language models. Two models need no configuration: `offline` is rule-based, works on real
+//! documents and says so in its output; `scripted` follows a script given in its name, for benchmarks and tests.
+//! [`Models`] finds a model by name, and [`RoleServer`] turns its calls into the streams of the role services.
 
 mod catalogue;
 mod config;

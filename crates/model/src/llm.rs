@@ -1,8 +1,9 @@
-//! Language models: the roles played by whatever `TREE_AGENT_MODEL_*` names.
+//! Language models, as `TREE_AGENT_MODEL_*` configures them.
 //!
-//! A call assembles its prompt within a budget of tokens (`context`, `prompt`), asks a provider through its gate
-//! (`provider`, `gate`), runs the tools that the model asks for (`toolbox`), reads the answer and has it repaired
-//! (`json`, `reply`, `ask`), and says what it cost (`prices`). Text is shown while it is generated (`stream`).
+//! A call assembles its prompt within a budget of tokens (`context`, `prompt`, `material`) and asks a provider
+//! through its gate (`provider`, `gate`). It runs the tools that the model calls (`toolbox`), reads the answer, has
+//! it repaired if needed (`json`, `reply`, `ask`), and reports its cost (`prices`). Text is shown while it is
+//! generated (`stream`).
 
 mod ask;
 mod call_cost;
@@ -45,25 +46,25 @@ use reply::{AggregatorReply, Bounds, ExecutorReply, PlannerReply};
 
 pub use settings::{ContextTokens, LlmArgs, LlmConfig};
 
-/// When a provider is asked whether it takes its key.
+/// How a key is checked.
 #[derive(Clone, Copy)]
 struct KeyCheck {
-    /// How long its answer holds: within that it is not asked again.
+    /// How long a result is used again.
     holds: Duration,
-    /// How long it may take to answer.
+    /// How long a check may take.
     patience: Duration,
 }
 
-/// Asked for certain.
+/// At start there is always a new check.
 const AT_START: KeyCheck = KeyCheck { holds: Duration::ZERO, patience: Duration::from_secs(10) };
-/// The user waits, and there may be many runs.
+/// Before a run the user waits, and there may be many runs.
 const BEFORE_A_RUN: KeyCheck =
     KeyCheck { holds: Duration::from_secs(120), patience: Duration::from_millis(1_500) };
 
-/// What every call of a service shares: one gate for each provider.
+/// Shared by all calls of a service: one gate for each provider.
 struct Shared {
     config: LlmConfig,
-    /// Made when they are first needed: a service without language models needs no certificates.
+    /// Created when first needed, because a service without language models needs no certificates.
     providers: Mutex<BTreeMap<ProviderKind, Arc<Provider>>>,
 }
 
@@ -90,17 +91,17 @@ impl std::fmt::Debug for LanguageModels {
 }
 
 impl LanguageModels {
-    /// The models that `config` names. Nothing is connected before the first call.
+    /// The models of `config`. Connects with the first call.
     pub fn new(config: &LlmConfig) -> Self {
         Self(Arc::new(Shared { config: config.clone(), providers: Mutex::default() }))
     }
 
-    /// Whether runs that name no model use these.
+    /// True if runs that name no model use these.
     pub fn are_set(&self) -> bool {
         self.0.config.is_set()
     }
 
-    /// Adds what the gates of the providers count; a provider is seen once it has been used.
+    /// Adds the counters of the providers' gates. A provider appears once it has been used.
     pub(crate) fn measure(&self, metrics: &mut Metrics) {
         let read = |field: fn(GateCounts) -> f64| {
             let shared = self.0.clone();
@@ -132,14 +133,14 @@ impl LanguageModels {
         );
     }
 
-    /// Asks every provider that is named whether it takes its key. Only a definite no is a problem: a provider that
-    /// cannot be reached now may be back when it is needed.
+    /// Checks the key of every configured provider. Only a refusal is a problem: a provider that cannot be reached
+    /// now may be back when it is needed.
     pub async fn check_keys(&self) -> Result<(), ModelProblem> {
         self.check_keys_of(self.0.config.named(), AT_START).await
     }
 
-    /// Whether `choice` can be used: what it needs is set, and no provider refuses the key. A provider is asked at most
-    /// once in two minutes; one that does not answer soon refuses nothing.
+    /// Checks whether `choice` can be used: what it needs is set, and no provider refuses its key. A provider is
+    /// asked at most once in two minutes. One that does not answer in time is not a problem.
     pub(crate) async fn check(&self, choice: &ModelChoice) -> Result<(), ModelProblem> {
         let Some(llm) = self.find(choice) else { return Ok(()) };
         let config = &self.0.config;
@@ -182,8 +183,8 @@ impl LanguageModels {
         Ok(())
     }
 
-    /// The models that `choice` means. `None` when it is of another family; a problem when they cannot be used as
-    /// things are set.
+    /// The language models that `choice` means. `None` if it means another kind of model; a problem if the settings
+    /// do not allow them.
     pub(crate) fn find(&self, choice: &ModelChoice) -> Option<Result<Llm, ModelProblem>> {
         let config = &self.0.config;
         let (choice, name) = match choice {
@@ -207,7 +208,7 @@ impl LanguageModels {
     }
 }
 
-/// Which model plays a role.
+/// Which model answers for a role.
 #[derive(Clone, Debug)]
 enum Choice {
     /// The profile of the role.
@@ -216,7 +217,7 @@ enum Choice {
     Model(ModelName),
 }
 
-/// The roles, played by language models.
+/// Language models that answer for the roles.
 pub(crate) struct Llm {
     shared: Arc<Shared>,
     choice: Choice,

@@ -1,4 +1,4 @@
-//! Finds the model that a name means.
+//! Finds models by name.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::scripted::{Script, Scripted};
 #[derive(Clone)]
 pub struct Models {
     default: Arc<dyn RoleModel>,
-    /// What the default is called; none for one of the caller's own.
+    /// The name of the default; none for a model of the caller.
     default_choice: Option<ModelChoice>,
     language: LanguageModels,
     scripted: Switch,
@@ -30,7 +30,7 @@ impl Models {
         Self::configured(default, unset(), Switch::On)
     }
 
-    /// The built-in models, with one of the caller's own for calls that name none.
+    /// The built-in models, with a model of the caller for calls that name none.
     pub fn with_default(default: Arc<dyn RoleModel>) -> Self {
         Self { default, default_choice: None, language: unset(), scripted: Switch::On }
     }
@@ -41,7 +41,7 @@ impl Models {
         Self::configured(default, language, Switch::Off)
     }
 
-    /// Like [`Models::with_language_models`], and the scripted model when it is switched on.
+    /// Like [`Models::with_language_models`], with the scripted model if it is on.
     pub fn configured(default: &str, language: LanguageModels, scripted: Switch) -> Result<Self, RoleError> {
         let choice = match ModelChoice::parse(default)? {
             ModelChoice::Default if language.are_set() => ModelChoice::Profiles,
@@ -69,7 +69,7 @@ impl Models {
         self.scripted
     }
 
-    /// What the default is called; none for one of the caller's own.
+    /// The name of the default; none for a model of the caller.
     pub(crate) fn default_choice(&self) -> Option<&ModelChoice> {
         self.default_choice.as_ref()
     }
@@ -91,13 +91,13 @@ impl Models {
         (name, costs)
     }
 
-    /// Adds what is counted of the providers.
+    /// Adds the metrics of the providers.
     pub(crate) fn measure(&self, metrics: &mut Metrics) {
         self.language.measure(metrics);
     }
 
-    /// Whether the model called `name` can be used, as far as that can be known before it is asked: it exists, what it
-    /// needs is set, and its provider does not refuse the key.
+    /// Checks whether the model called `name` can be used, without asking it: it exists and is offered, what it needs
+    /// is set, and its provider does not refuse the key.
     pub async fn check(&self, name: &str) -> Result<(), ModelProblem> {
         let choice = match (ModelChoice::parse(name)?, &self.default_choice) {
             (ModelChoice::Default, Some(default)) => default.clone(),

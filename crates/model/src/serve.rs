@@ -1,7 +1,7 @@
-//! Streams one role call: what the three role services share.
+//! The stream of a role call, for all three role services.
 //!
-//! A call is one future, polled by the stream itself. So dropping the stream drops the work, nothing runs ahead of a
-//! caller that does not read, and a call that answers at once costs neither a task nor a timer.
+//! A call is one future that the stream itself polls. Dropping the stream therefore drops the work, a caller that
+//! does not read stops the call, and no task is needed.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -32,13 +32,13 @@ use crate::io::{RoleIo, Updates};
 use crate::select::Models;
 use crate::stats::{Counted, Stats};
 
-/// A silent call says this often that it is alive.
+/// How often a silent call sends a heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// The input of a role, and all that differs between the roles.
+/// The input of a role, and everything else in which the roles differ.
 #[async_trait]
 pub trait RoleInput: Wire + Send + Sync + 'static {
-    /// What the role answers.
+    /// The output of the role.
     type Output: Wire + Send;
     /// The message that carries an update or the output.
     type Response: Send;
@@ -112,7 +112,7 @@ impl RoleServer {
         Self { models, tools, stats: Arc::default() }
     }
 
-    /// Adds what it counts.
+    /// Adds its metrics.
     pub fn measure(&self, metrics: &mut Metrics) {
         self.stats.measure(metrics);
         self.models.measure(metrics);
@@ -123,7 +123,7 @@ impl RoleServer {
         limited!(ModelServiceServer::new(ModelCheck(self.models.clone())))
     }
 
-    /// Starts a call. A request that cannot be served fails here; whatever happens later ends the stream.
+    /// Starts a call. An invalid request fails here; later failures end the stream.
     pub fn call<I>(&self, request: Request<I::Pb>) -> Result<Response<CallStream<I>>, Status>
     where
         I: RoleInput,
@@ -142,7 +142,7 @@ impl RoleServer {
         let io = io.allowing(call.allowance);
         let work = async move {
             io.tools().ready().await;
-            // The guard keeps a panic of a model from taking the connection of other calls with it.
+            // Otherwise a panic of the model would close the connection, with all other calls on it.
             let answer = AssertUnwindSafe(input.answer(model.as_ref(), &io)).catch_unwind().await;
             let output = answer.unwrap_or_else(|_| {
                 Err(RoleError::new(RoleErrorKind::Internal, "the model panicked; its log says where"))
@@ -187,12 +187,12 @@ impl ModelService for ModelCheck {
 
 enum State<O> {
     Working(BoxFuture<'static, Result<O, RoleError>>),
-    /// Answered, but updates from before the answer may still wait to be sent.
+    /// Answered, but earlier updates may still have to be sent.
     Answered(Result<O, RoleError>),
     Ended,
 }
 
-/// A call in flight: updates, then exactly one output or a typed error. Dropping it cancels the work.
+/// A call in flight: updates, then exactly one output or typed error. Dropping it cancels the call.
 pub struct CallStream<I: RoleInput> {
     state: State<<I::Output as Wire>::Pb>,
     updates: Updates,
@@ -202,7 +202,7 @@ pub struct CallStream<I: RoleInput> {
     counted: Counted,
 }
 
-// Nothing in it is pinned in place: the future and the timers are boxed.
+// The future and the timers are boxed, so nothing needs to stay in place.
 impl<I: RoleInput> Unpin for CallStream<I> {}
 
 impl<I: RoleInput> Stream for CallStream<I> {
@@ -218,17 +218,17 @@ impl<I: RoleInput> Stream for CallStream<I> {
         {
             this.state = State::Answered(answer);
         }
-        // After the poll, so that what the work has just said goes out at once and before its answer.
+        // After polling the work, so that its latest updates are sent before its answer.
         let ended = matches!(this.state, State::Answered(_));
         if let Poll::Ready(Some(update)) = this.updates.poll_next(cx, ended) {
-            return Poll::Ready(Some(Ok(this.say(&update))));
+            return Poll::Ready(Some(Ok(this.message(&update))));
         }
         if matches!(this.state, State::Working(_)) && this.deadline.as_mut().poll(cx).is_ready() {
             let message = format!("no answer within {} ms; the work was dropped", this.limit.as_millis());
             this.state = State::Answered(Err(RoleError::new(RoleErrorKind::Timeout, message)));
-            // What it has written by then is not lost.
+            // What it has written so far is not lost.
             if let Poll::Ready(Some(update)) = this.updates.poll_next(cx, true) {
-                return Poll::Ready(Some(Ok(this.say(&update))));
+                return Poll::Ready(Some(Ok(this.message(&update))));
             }
         }
         match std::mem::replace(&mut this.state, State::Ended) {
@@ -243,7 +243,7 @@ impl<I: RoleInput> Stream for CallStream<I> {
             working => {
                 this.state = working;
                 if this.heartbeat.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(Some(Ok(this.say(&RoleUpdate::Heartbeat))));
+                    return Poll::Ready(Some(Ok(this.message(&RoleUpdate::Heartbeat))));
                 }
                 Poll::Pending
             }
@@ -252,8 +252,8 @@ impl<I: RoleInput> Stream for CallStream<I> {
 }
 
 impl<I: RoleInput> CallStream<I> {
-    /// An update as it is sent; the next sign of life is due a while after it.
-    fn say(&mut self, update: &RoleUpdate) -> I::Response {
+    /// The message of an update. Postpones the next heartbeat.
+    fn message(&mut self, update: &RoleUpdate) -> I::Response {
         self.heartbeat.as_mut().reset(Instant::now() + HEARTBEAT);
         if let RoleUpdate::Usage(usage) = update {
             self.counted.used(usage);
@@ -262,7 +262,7 @@ impl<I: RoleInput> CallStream<I> {
     }
 }
 
-/// The caller's deadline: at most eight digits and a unit, as gRPC defines it. Anything else counts as none.
+/// The caller's deadline: up to eight digits and a unit, as gRPC defines it. Anything else is ignored.
 fn grpc_timeout(metadata: &MetadataMap) -> Option<Duration> {
     let text = metadata.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_call_says_that_it_is_alive_until_its_deadline() {
+    async fn a_silent_call_sends_heartbeats_until_its_deadline() {
         use futures::StreamExt;
         use tree_agent_contract::{Budgets, NodeId, RunContext, RunId};
 

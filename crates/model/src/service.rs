@@ -1,4 +1,4 @@
-//! What the role services are: a role over gRPC and nothing else.
+//! The role services: a role over gRPC and nothing else.
 //!
 //! They are stateless and know nothing of the database. A call streams updates and ends with one output or a typed
 //! error, and dropping the stream cancels the work.
@@ -80,8 +80,8 @@ impl ServiceConfig {
 }
 
 impl RoleServer {
-    /// Serves `server`, which holds the role, with the check of models and the metrics of calls beside it. Callers must show
-    /// `token`, except to health.
+    /// Serves `server`, which holds the role, with the check of models and the metrics of calls beside it. Callers
+    /// must show `token`, except to health.
     pub async fn serve(
         &self,
         server: Server,

@@ -34,7 +34,7 @@ struct Used {
     milliseconds: u64,
 }
 
-/// One call, in flight until it is dropped.
+/// Counts one call, which is in flight until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Counted {
     stats: Arc<Stats>,

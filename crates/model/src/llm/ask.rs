@@ -1,4 +1,5 @@
-//! One role call: ask, run the tools that are asked for, read the answer, have it repaired, fall back.
+//! One role call: asks the model, runs the tools that it calls, reads the answer, has it repaired, and falls back to
+//! another model.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use super::stream::ScratchpadWriter;
 use super::{Shared, json, prices, tokens, toolbox};
 use crate::io::RoleIo;
 
-/// Follow-ups that quote the errors of an answer, before the call counts as failed.
+/// How often a model is asked to repair its answer before the call fails.
 pub(super) const REPAIRS: u32 = 2;
 
 /// What stays the same during one call.
@@ -32,19 +33,19 @@ pub(super) struct Call<'a> {
     /// Tokens of the prompt.
     pub(super) budget: usize,
     pub(super) bounds: Bounds,
-    /// What the model may call.
+    /// The tools that the model may call.
     pub(super) tools: Vec<Tool>,
 }
 
-/// The model that is asked now.
+/// The model that is being asked.
 struct Target {
     provider: Arc<Provider>,
     name: ModelName,
-    /// What it is called at its provider.
+    /// Its name at the provider.
     model: String,
 }
 
-/// What one call has come to so far.
+/// The state of one call.
 struct Progress<'a> {
     writer: ScratchpadWriter<'a>,
     history: History,
@@ -56,8 +57,8 @@ struct Progress<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Asks until there is an answer that keeps to the contract. `render` makes the prompt: with the schema when the
-    /// model is not held to it otherwise, and knowing whether there are tools. Returns the tool calls as actions, too.
+    /// Asks until an answer meets the contract. `render` makes the prompt; it gets the schema if the provider does
+    /// not enforce it, and whether there are tools. Returns the tool calls as actions as well.
     pub(super) async fn ask<R: Reply>(
         &self,
         input: &R::Input,
@@ -101,7 +102,7 @@ impl<'a> Call<'a> {
         Ok(Target { provider, model, name: name.clone() })
     }
 
-    /// Asks one model. The outer error ends the call; the inner one is for the caller to decide.
+    /// Asks one model. The outer error ends the call; after the inner one another model may be tried.
     async fn with<R: Reply>(
         &self,
         target: &Target,
@@ -125,7 +126,7 @@ impl<'a> Call<'a> {
                 true => R::schema().bounded(self.bounds),
                 false => R::schema().plain(),
             };
-            // Where the schema cannot be demanded from the first answer on, it stands in the prompt.
+            // If the provider cannot enforce the schema from the first answer on, the prompt contains it.
             let demanded = able && (!has_tools || provider.schema_with_tools());
             let written = (!demanded).then(|| schema.to_string());
             let prompt = assemble(progress.budget, |trimmer| render(written.as_deref(), has_tools, trimmer))?;
@@ -133,7 +134,7 @@ impl<'a> Call<'a> {
             let mut messages = vec![ChatMessage::user(prompt.user.clone())];
             messages.extend(progress.history.messages());
             let mut request = ChatRequest::from_messages(messages).with_system(prompt.system.clone());
-            // Providers want to see the tools that an earlier message calls.
+            // Providers require the definitions of tools that an earlier message calls.
             if may_call_tools || progress.history.has_tool_calls() {
                 request = request.with_tools(self.tools.clone());
             }
@@ -186,7 +187,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Prepares the follow-up to an answer that cannot be used; an error when there were enough of them.
+    /// Prepares the request to repair an unusable answer. An error if there were enough of these.
     fn repair(
         &self,
         target: &Target,
@@ -215,14 +216,14 @@ impl<'a> Call<'a> {
         let cut = matches!(turn.stop, Some(StopReason::MaxTokens(_)));
         let repair = Repair { errors: &errors, cut, limit: self.bounds.output_tokens, schema };
         progress.history.answered(&turn.text, repair.render()?);
-        // What the next answer says was mostly said by this one.
+        // The next answer mostly repeats this one.
         if progress.writer.wrote() {
             progress.writer.silence();
         }
         Ok(())
     }
 
-    /// Says what the answer cost.
+    /// Reports what the answer cost.
     async fn record(&self, target: &Target, prompt: &Prompt, turn: &Turn, progress: &Progress<'a>) {
         let mut purpose = self.purpose.to_owned();
         if progress.repairs > 0 {
@@ -238,8 +239,8 @@ impl<'a> Call<'a> {
         });
         let model = ModelName { model: target.model.clone(), ..target.name.clone() }.to_string();
         let cost = match target.provider.compatible() {
-            // Whatever it is called, it is not the model that the price is for.
-            true => prices::unknown(&format!("{model} at {}", target.provider.shown())),
+            // Another server may use the name of a known model for something else.
+            true => prices::warn_unknown_price(&format!("{model} at {}", target.provider.shown())),
             false => prices::cost_micros(&model, input, cached, output),
         };
         let usage = UsageRecorded {

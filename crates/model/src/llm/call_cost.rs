@@ -1,4 +1,4 @@
-//! The most that one call of a role can use, from the settings: what an estimate before a run is made of.
+//! The maximum that one call of a role can use, computed from the settings. Estimates are made of it.
 
 use tree_agent_contract::{CallCost, ModelChoice, ModelName, Profile, RoleCosts};
 
@@ -7,9 +7,9 @@ use super::prices;
 use super::settings::LlmConfig;
 
 impl LlmConfig {
-    /// The most that one call of each role can use when a run names the model `name` (`llm`, a profile or
-    /// `provider:model`); none for a name that means no language model here. The dearest model that may answer counts,
-    /// the fallback included.
+    /// The maximum that one call of each role can use in a run with the model `name` (`llm`, a profile or
+    /// `provider:model`); none if the name does not mean a language model. The most expensive model that may answer
+    /// counts, including the fallback.
     pub fn max_cost_per_call(&self, name: &str) -> Option<RoleCosts> {
         let named = match ModelChoice::parse(name).ok()? {
             ModelChoice::Profiles => None,
@@ -25,13 +25,13 @@ impl LlmConfig {
                 return None;
             }
             models.extend(&self.fallback);
-            // Every round of tools and every repair is an answer; its request holds the prompt and, at the most, as
-            // much again of what was said before.
+            // Every round of tools and every repair is an answer. Its request holds the prompt and at most as many
+            // tokens of history.
             let answers = u64::from(rounds + 1 + REPAIRS);
             let (input, output) = (2 * context as u64, u64::from(tuning.max_output_tokens));
             let costs = models.into_iter().map(|model| {
                 let own = !self.addresses[&model.provider].compatible;
-                own.then(|| prices::known(&model.to_string(), input, 0, output)).flatten()
+                own.then(|| prices::cost_if_known(&model.to_string(), input, 0, output)).flatten()
             });
             let dearest = costs.collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
             Some(CallCost {
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_of_a_call_is_every_answer_at_its_longest() {
+    fn a_call_costs_at_most_every_answer_at_its_longest() {
         let args = LlmArgs {
             model_fast: "openai:gpt-4o-mini".into(),
             model_balanced: "openai:gpt-4o".into(),

@@ -1,5 +1,6 @@
-//! What a role sees: assembled from its input within a budget of tokens. The oldest text of the scratchpad goes
-//! first, then what children returned beyond their summaries, then the summaries; what was left out is said.
+//! Assembles the prompt of a role from its input, within a budget of tokens. If it is too long, the oldest text of
+//! the scratchpad is dropped first, then what children returned beyond their summaries, then the summaries. The
+//! prompt says what was left out.
 
 mod views;
 
@@ -11,26 +12,26 @@ use super::tokens;
 
 pub(super) use views::{Deliverable, aggregator, executor, planner};
 
-/// Bytes that each kind of text may have.
+/// Maximum of bytes for each kind of text.
 #[derive(Clone, Copy, Debug)]
 struct Caps {
     scratchpad: usize,
     json: usize,
     snippet: usize,
     summary: usize,
-    /// The node's own task: shortened only when nothing else helps.
+    /// The node's own task, which is shortened last.
     own: usize,
 }
 
 /// One of the caps.
 type Cap = fn(&mut Caps) -> &mut usize;
 
-/// Cuts texts to their caps, and remembers what it left out.
+/// Cuts texts to their caps and records what it leaves out.
 pub(super) struct PromptTrimmer {
     caps: Caps,
-    /// For each kind: texts that were cut, and bytes that were left out.
+    /// For each kind: the number of texts that were cut, and of bytes that were left out.
     out: Vec<(&'static str, usize, usize)>,
-    /// Bytes of scratchpad before any cut.
+    /// Bytes of the scratchpad before it was cut.
     scratchpad: usize,
 }
 
@@ -92,12 +93,12 @@ impl PromptTrimmer {
     }
 }
 
-/// Renders a prompt that has at most `budget` tokens, or is as short as it can be made.
+/// Renders a prompt of at most `budget` tokens, or the shortest one possible.
 pub(super) fn assemble(
     budget: usize,
     render: impl Fn(&mut PromptTrimmer) -> Result<Prompt, RoleError>,
 ) -> Result<Prompt, RoleError> {
-    /// What the statement of what was left out needs.
+    /// Tokens of the section that says what was left out.
     const STATEMENT: usize = 120;
     const ALL: usize = usize::MAX;
     let mut caps = Caps { scratchpad: ALL, json: ALL, snippet: ALL, summary: ALL, own: ALL };

@@ -1,4 +1,4 @@
-//! What can go wrong with a request, told apart by what helps.
+//! Failures of requests, classified by what to do about them.
 
 use std::time::Duration;
 
@@ -8,49 +8,49 @@ use tree_agent_contract::role::{RoleError, RoleErrorKind};
 
 use super::provider::Provider;
 
-/// Why a request brought no answer.
+/// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum FailureKind {
     /// The key was refused.
     Key,
-    /// The key is right and may not do this.
+    /// The key is valid but lacks a permission.
     Permission,
-    /// What the account may spend is used up.
+    /// The quota of the account is exhausted.
     Quota,
-    /// The provider answers from another address, which is not followed.
+    /// The provider redirects, which is not followed.
     Redirect,
     /// The model does not exist there.
     NoModel,
     /// Too many requests.
     Overloaded,
-    /// The provider broke.
+    /// The provider failed.
     Server,
-    /// Nobody answers at the address.
+    /// The connection failed.
     Unreachable,
-    /// The answer is longer than any answer may be.
+    /// The answer exceeds the byte limit.
     TooLarge,
-    /// The circuit is open: the provider is not even asked.
+    /// The circuit is open, so no request was made.
     Open,
-    /// Silence in the middle.
+    /// The provider stopped sending.
     Stalled,
     /// The answer broke off.
     Broken,
-    /// The provider cannot hold an answer to a schema, or not to this one.
+    /// The provider cannot enforce a schema, or not this one.
     Schema,
     /// The model cannot call tools.
     Tools,
-    /// The prompt is longer than the model can read.
+    /// The prompt exceeds the context of the model.
     TooLong,
-    /// Anything else that the provider refuses.
+    /// Any other refusal.
     Refused,
 }
 
-/// A request that brought no answer. The message holds no key.
+/// A failed request. The message never contains a key.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) kind: FailureKind,
     pub(super) message: String,
-    /// What the provider says about when to come back.
+    /// How long the provider asks us to wait.
     pub(super) retry_after: Option<Duration>,
 }
 
@@ -59,13 +59,13 @@ impl Failure {
         Self { kind, message: message.into(), retry_after: None }
     }
 
-    /// True when the same request may succeed a little later.
+    /// True if the same request may succeed a little later.
     pub(super) const fn transient(&self) -> bool {
         use FailureKind as K;
         matches!(self.kind, K::Overloaded | K::Server | K::Unreachable | K::Stalled | K::Broken)
     }
 
-    /// True when another model may do better. A refused key is for its owner to correct, not to be worked around.
+    /// True if another model may succeed. A refused key is no reason to use another model: its owner must correct it.
     pub(super) const fn another_may_help(&self) -> bool {
         self.transient() || matches!(self.kind, FailureKind::Open | FailureKind::Quota)
     }
@@ -87,7 +87,7 @@ impl From<Failure> for RoleError {
     }
 }
 
-/// Tells what an error of the client library means.
+/// Classifies an error of the client library.
 pub(super) fn classify(error: &genai::Error, provider: &Provider) -> Failure {
     if let genai::Error::WebStream { error, .. } = error {
         if let Some(inner) = error.downcast_ref::<genai::Error>() {
@@ -106,8 +106,8 @@ pub(super) fn classify(error: &genai::Error, provider: &Provider) -> Failure {
         genai::Error::WebModelCall { webc_error: webc::Error::ResponseFailedStatus { body, .. }, .. } => {
             body.clone()
         }
-        // An event without a candidate and without an error: Gemini refuses the prompt, and the client library keeps
-        // nothing of why.
+        // An event without a candidate and without an error means that Gemini blocked the prompt. The client library
+        // does not keep the reason.
         genai::Error::ChatResponse { body, .. } if body.get("finishReason").is_some() => {
             let message = format!("{} gave no answer: it blocked the prompt", provider.shown());
             return Failure::new(FailureKind::Refused, message);
@@ -117,7 +117,7 @@ pub(super) fn classify(error: &genai::Error, provider: &Provider) -> Failure {
             let message = format!("{} sent something that is no event of an answer", provider.shown());
             return Failure::new(FailureKind::Broken, message);
         }
-        // The others concern the request itself; their text may quote it, so it is cut and cleaned like a body.
+        // Other errors may quote the request, so they are cut and redacted like a body.
         other => return provider.refusal(None, &other.to_string()),
     };
     let mut failure = provider.refusal(error.status().map(|s| s.as_u16()), &body);
@@ -131,13 +131,13 @@ fn connection(error: &reqwest::Error, provider: &Provider) -> Failure {
     } else {
         (FailureKind::Broken, "broke the connection off")
     };
-    // The text of the error names the URL and nothing of the headers; the cause is what helps.
+    // The root cause says most. It contains nothing of the headers.
     let cause = root_cause(error);
     Failure::new(kind, provider.redact(&format!("{} {what}: {cause}", provider.shown())))
 }
 
-/// The kind of a refusal, by its HTTP status and the words of its body. Providers agree on the status of little else
-/// than keys and load, so the words decide between the kinds of bad request.
+/// Classifies a refusal by its HTTP status and the words of its body. Providers agree on few statuses, so the words
+/// decide between the kinds of bad requests.
 pub(super) fn kind_of(status: Option<u16>, body: &str) -> FailureKind {
     let body = body.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| body.contains(word));
@@ -197,7 +197,7 @@ pub(super) fn kind_of(status: Option<u16>, body: &str) -> FailureKind {
     }
 }
 
-/// `retry-after` in seconds, or `retry-after-ms`. Dates are ignored: they would need a clock that agrees.
+/// `retry-after` in seconds, or `retry-after-ms`. Dates are ignored, because clocks may differ.
 fn retry_after(headers: &reqwest::header::HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
     let seconds = number("retry-after-ms").map(|ms| ms / 1_000.0).or_else(|| number("retry-after"))?;

@@ -1,12 +1,11 @@
-//! What stands between the roles and one provider: so many requests at a time, and a circuit that opens when nothing
-//! comes back.
+//! The gate of a provider: it limits parallel requests and contains the circuit breaker.
 //!
 //! | circuit | event | next |
 //! | --- | --- | --- |
-//! | closed | so many failures in a row, or a long Retry-After | open |
-//! | open | its time is over | one request may try |
-//! | trying | it succeeds | closed |
-//! | trying | it fails | open again |
+//! | closed | several failures in a row, or a long Retry-After | open |
+//! | open | its time is over | half open: one request is a probe |
+//! | half open | the probe succeeds | closed |
+//! | half open | the probe fails | open |
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,12 +28,12 @@ pub(super) struct Gate {
     refused: AtomicU64,
 }
 
-/// What a gate has seen so far.
+/// Counters of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GateCounts {
     pub(super) requests: u64,
     pub(super) failures: u64,
-    /// Requests that were not made, for the circuit was open.
+    /// Requests that were not made because the circuit was open.
     pub(super) refused: u64,
     /// Whether it is open now.
     pub(super) open: bool,
@@ -45,16 +44,17 @@ struct Circuit {
     /// Failures in a row.
     failures: u32,
     open_until: Option<Instant>,
-    /// A request tries whether the provider is back.
-    trying: bool,
-    /// The failure that opened it.
+    /// A probe is in flight.
+    probing: bool,
+    /// The message of the failure that opened it.
     why: String,
 }
 
-/// Leave to make one request. Dropping it without a verdict, as a cancelled call does, lets the next one try.
+/// Permission to make one request. If it is dropped without an outcome, as by a cancelled call, the next request may
+/// be the probe.
 pub(super) struct Admission<'a> {
     gate: &'a Gate,
-    trying: bool,
+    probing: bool,
     _permit: SemaphorePermit<'a>,
 }
 
@@ -71,7 +71,7 @@ impl Gate {
         }
     }
 
-    /// What it has seen so far.
+    /// The counters.
     pub(super) fn counts(&self) -> GateCounts {
         let count = |n: &AtomicU64| n.load(Ordering::Relaxed);
         GateCounts {
@@ -82,7 +82,7 @@ impl Gate {
         }
     }
 
-    /// Waits for a free place; refused while the circuit is open.
+    /// Waits for a permit. Fails while the circuit is open.
     pub(super) async fn admit(&self) -> Result<Admission<'_>, Failure> {
         let refused = |failure| {
             self.refused.fetch_add(1, Ordering::Relaxed);
@@ -90,10 +90,10 @@ impl Gate {
         };
         self.check().map_err(refused)?;
         let permit = self.permits.acquire().await.expect("the semaphore is never closed");
-        // The circuit may have opened while this request waited for its place.
-        let trying = self.check_and_try().map_err(refused)?;
+        // The circuit may have opened in the meantime.
+        let probing = self.check_and_try().map_err(refused)?;
         self.requests.fetch_add(1, Ordering::Relaxed);
-        Ok(Admission { gate: self, trying, _permit: permit })
+        Ok(Admission { gate: self, probing, _permit: permit })
     }
 
     fn circuit(&self) -> MutexGuard<'_, Circuit> {
@@ -103,7 +103,7 @@ impl Gate {
     fn check(&self) -> Result<(), Failure> {
         let circuit = self.circuit();
         match circuit.open_until {
-            Some(until) if circuit.trying || Instant::now() < until => Err(open(&circuit, until)),
+            Some(until) if circuit.probing || Instant::now() < until => Err(open(&circuit, until)),
             _ => Ok(()),
         }
     }
@@ -111,9 +111,9 @@ impl Gate {
     fn check_and_try(&self) -> Result<bool, Failure> {
         let mut circuit = self.circuit();
         match circuit.open_until {
-            Some(until) if circuit.trying || Instant::now() < until => Err(open(&circuit, until)),
+            Some(until) if circuit.probing || Instant::now() < until => Err(open(&circuit, until)),
             Some(_) => {
-                circuit.trying = true;
+                circuit.probing = true;
                 Ok(true)
             }
             None => Ok(false),
@@ -130,33 +130,33 @@ fn open(circuit: &Circuit, until: Instant) -> Failure {
 impl Admission<'_> {
     /// The provider answered.
     pub(super) fn succeeded(mut self) {
-        self.trying = false;
+        self.probing = false;
         *self.gate.circuit() = Circuit::default();
     }
 
-    /// The provider failed in a way that tells about its health.
+    /// The provider failed in a way that says something about its health.
     pub(super) fn failed(mut self, failure: &Failure) {
         self.gate.failures.fetch_add(1, Ordering::Relaxed);
         let mut circuit = self.gate.circuit();
         circuit.failures = circuit.failures.saturating_add(1);
         let asked = failure.retry_after.filter(|&wait| wait > self.gate.open_for);
-        if self.trying || circuit.failures >= self.gate.failures_to_open || asked.is_some() {
+        if self.probing || circuit.failures >= self.gate.failures_to_open || asked.is_some() {
             if circuit.open_until.is_none() {
                 tracing::warn!(failures = circuit.failures, "circuit opened: {}", failure.message);
             }
             circuit.open_until = Some(Instant::now() + asked.unwrap_or(self.gate.open_for));
             circuit.why.clone_from(&failure.message);
         }
-        circuit.trying = false;
+        circuit.probing = false;
         drop(circuit);
-        self.trying = false;
+        self.probing = false;
     }
 }
 
 impl Drop for Admission<'_> {
     fn drop(&mut self) {
-        if self.trying {
-            self.gate.circuit().trying = false;
+        if self.probing {
+            self.gate.circuit().probing = false;
         }
     }
 }
@@ -192,10 +192,10 @@ mod tests {
         assert!(refused.message.contains("HTTP 500"), "{}", refused.message);
 
         tokio::time::advance(Duration::from_secs(31)).await;
-        let trying = gate.admit().await.expect("one may try");
+        let probing = gate.admit().await.expect("one may try");
         assert!(gate.admit().await.is_err(), "only one may try");
-        // Cancelled without a verdict: the next one may try.
-        drop(trying);
+        // Cancelled without an outcome: the next one may be the probe.
+        drop(probing);
         gate.admit().await.expect("the next may try").failed(&broken());
         assert!(gate.admit().await.is_err(), "it opened again");
 

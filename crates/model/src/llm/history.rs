@@ -1,34 +1,34 @@
-//! What was said in one call after the prompt, in a form that can still be shortened.
+//! The messages of one call after the prompt, in a form that can still be shortened.
 
 use genai::chat::{ChatMessage, MessageContent, ToolResponse};
 use tree_agent_contract::text::prefix;
 
 use super::toolbox::Outcome;
 
-/// Bytes of an answer that a repair is about which the model is shown again.
+/// Bytes of an unusable answer that the model is shown again.
 const QUOTED_ANSWER: usize = 6_000;
-/// Bytes to which old tool output is cut.
+/// Bytes that are kept of old tool output.
 const SHORT: usize = 300;
 
-/// Turns after the prompt.
+/// The turns after the prompt.
 #[derive(Default)]
 pub(super) struct History(Vec<Entry>);
 
 enum Entry {
-    /// The model called tools, and this is what they returned.
+    /// Tool calls and their results.
     Tools(MessageContent, Vec<Outcome>),
-    /// An answer, and what it was told about it.
+    /// An unusable answer, and our reply.
     Answer(String, String),
 }
 
 impl History {
-    /// The model called tools.
+    /// Adds tool calls and their results.
     pub(super) fn called(&mut self, content: MessageContent, outcomes: Vec<Outcome>) {
         self.0.push(Entry::Tools(content, outcomes));
     }
 
-    /// The model answered, and is told `reply`. Of several failed answers only the last is kept: it was about all
-    /// that was wrong.
+    /// Adds an unusable answer and our `reply`. Of several in a row only the last is kept, because its reply lists
+    /// all errors.
     pub(super) fn answered(&mut self, text: &str, reply: String) {
         if matches!(self.0.last(), Some(Entry::Answer(..))) {
             self.0.pop();
@@ -47,7 +47,7 @@ impl History {
         self.0.iter().any(|entry| matches!(entry, Entry::Tools(..)))
     }
 
-    /// Every text in it, to be counted.
+    /// All texts, for counting.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         self.0.iter().flat_map(|entry| match entry {
             Entry::Tools(_, outcomes) => outcomes.iter().map(|o| o.text.as_str()).collect::<Vec<_>>(),
@@ -55,9 +55,9 @@ impl History {
         })
     }
 
-    /// Cuts tool output, the oldest first, until all of it has at most about `budget` tokens.
+    /// Cuts tool output, the oldest first, until the history has at most about `budget` tokens.
     pub(super) fn shorten(&mut self, budget: usize) {
-        // Four bytes a token, as text has on average: the prompt itself is counted exactly, and leaves room.
+        // About four bytes are a token. The prompt itself is counted exactly and leaves room.
         let budget = budget.saturating_mul(4);
         let mut bytes: usize = self.texts().map(str::len).sum();
         for entry in &mut self.0 {
@@ -73,7 +73,7 @@ impl History {
         }
     }
 
-    /// As messages of a request.
+    /// The messages of a request.
     pub(super) fn messages(&self) -> Vec<ChatMessage> {
         let mut messages = Vec::new();
         for entry in &self.0 {

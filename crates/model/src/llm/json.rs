@@ -63,11 +63,11 @@ fn end_of(text: &str) -> Result<usize, usize> {
 }
 
 fn read(text: &str) -> Result<Map<String, Value>, serde_json::Error> {
-    serde_json::from_str(text).or_else(|error| serde_json::from_str(&mended(text)).map_err(|_| error))
+    serde_json::from_str(text).or_else(|error| serde_json::from_str(&repaired(text)).map_err(|_| error))
 }
 
 /// `text` without commas before closing brackets, and with control characters inside of texts escaped.
-fn mended(text: &str) -> String {
+fn repaired(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut in_text, mut escaped) = (false, false);
     for c in text.chars() {

@@ -29,11 +29,11 @@ static PRICES: LazyLock<Prices> = LazyLock::new(|| {
 /// Cost of one answer of `model` (`provider:model`) in millionths of a US dollar, rounded up; none if the price is
 /// unknown, which is logged once for each model.
 pub(super) fn cost_micros(model: &str, input: u64, cached: u64, output: u64) -> Option<u64> {
-    known(model, input, cached, output).or_else(|| unknown(model))
+    cost_if_known(model, input, cached, output).or_else(|| warn_unknown_price(model))
 }
 
 /// The same, without a log line if the price is unknown.
-pub(super) fn known(model: &str, input: u64, cached: u64, output: u64) -> Option<u64> {
+pub(super) fn cost_if_known(model: &str, input: u64, cached: u64, output: u64) -> Option<u64> {
     let price = price(model)?;
     let fresh = input.saturating_sub(cached);
     let micros = fresh as f64 * price.input + cached as f64 * price.cached + output as f64 * price.output;
@@ -41,7 +41,7 @@ pub(super) fn known(model: &str, input: u64, cached: u64, output: u64) -> Option
 }
 
 /// Logs once for each model that its cost counts as 0.
-pub(super) fn unknown(model: &str) -> Option<u64> {
+pub(super) fn warn_unknown_price(model: &str) -> Option<u64> {
     static SAID: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
     if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(model.to_owned()) {
         let as_of = &PRICES.as_of;

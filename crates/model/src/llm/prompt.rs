@@ -1,4 +1,4 @@
-//! The prompts: template files, one for each role and strategy, rendered with what a role is told.
+//! The prompts: one template file for each role and strategy, rendered with the input of the role.
 
 use std::sync::LazyLock;
 
@@ -8,15 +8,15 @@ use tree_agent_contract::role::{RoleError, RoleErrorKind};
 
 use super::material::data;
 
-/// What a model is told.
+/// A rendered prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Prompt {
-    /// The same for every call of a role, so that providers can cache it.
+    /// The same for all calls of a role, so that providers can cache it.
     pub(super) system: String,
     pub(super) user: String,
 }
 
-/// The roles of the strategy `tree`: each has a prompt of its own.
+/// The prompts of the strategy `tree`, one for each role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Template {
     /// The planner.
@@ -27,7 +27,7 @@ pub(super) enum Template {
     Aggregator,
 }
 
-/// Between the two parts of a file.
+/// Separates the two parts of a file.
 const SEPARATOR: &str = "---user---\n";
 
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
@@ -52,7 +52,7 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
     env
 });
 
-/// Renders the prompt of a role. `schema` is written into it for models that are not held to it otherwise.
+/// Renders the prompt of a role. It contains `schema` if the provider does not enforce it.
 pub(super) fn render(
     template: Template,
     schema: Option<&str>,
@@ -80,11 +80,11 @@ pub(super) fn render(
     })
 }
 
-/// What a model is told when its answer cannot be used.
+/// The reply to an unusable answer.
 #[derive(Serialize)]
 pub(super) struct Repair<'a> {
     pub(super) errors: &'a [String],
-    /// It ran into the limit of its length.
+    /// The answer was cut off at its limit.
     pub(super) cut: bool,
     /// That limit, in tokens.
     pub(super) limit: u32,

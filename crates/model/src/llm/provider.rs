@@ -1,4 +1,4 @@
-//! One provider: how it is asked, and what becomes of its answers.
+//! One provider: its requests, retries and answers.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -23,19 +23,19 @@ use super::gate::{Gate, GateCounts};
 use super::settings::{Address, Tuning};
 use super::stream::ScratchpadWriter;
 
-/// Bytes of a refusal that an error quotes.
+/// Bytes of a refusal's body that an error quotes.
 const QUOTED: usize = 300;
-/// Bytes of a list of models at the most; the longest known one has a tenth of that.
+/// Maximum of bytes of a list of models; the longest known one has a tenth of it.
 const LIST_BYTES: usize = 4 * 1024 * 1024;
-/// Bytes of an answer for each token that it may have: more than any token has, so that only an answer that ignores its
-/// limit is refused.
+/// Bytes that an answer may have for each of its tokens. No token has as many, so only answers that ignore their
+/// limit are refused.
 const BYTES_PER_TOKEN: usize = 32;
-/// Bytes that every answer may have, whatever its limit of tokens: for thoughts and arguments of tools.
+/// Bytes that an answer may have in addition, for reasoning and arguments of tools.
 const ANSWER_BYTES: usize = 1024 * 1024;
-/// The longest wait before a further try. A provider that asks for a longer one is left to its circuit.
+/// The longest wait between attempts. If a provider asks for a longer one, the request fails and its circuit opens.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
-/// One provider, shared by every call that uses it.
+/// A provider, shared by all calls that use it.
 pub(super) struct Provider {
     kind: ProviderKind,
     address: Address,
@@ -44,11 +44,11 @@ pub(super) struct Provider {
     gate: Gate,
     stall: Duration,
     retries: ExponentialBuilder,
-    /// The model that is asked when none was named.
+    /// The model to use if none is named.
     first: OnceLock<String>,
-    /// What models of this provider were found unable to do.
+    /// What models of this provider turned out to be unable to do.
     unable: Mutex<HashSet<(String, FailureKind)>>,
-    /// When it was last asked whether the key is right, and what came of it. Held while it is asked.
+    /// When the key was last checked, and the result. Locked during a check.
     key: tokio::sync::Mutex<Option<(Instant, Result<(), Failure>)>>,
 }
 
@@ -56,9 +56,9 @@ pub(super) struct Provider {
 pub(super) struct Question<'a> {
     pub(super) model: &'a str,
     pub(super) request: ChatRequest,
-    /// The schema that the answer must keep to.
+    /// The schema that the provider shall enforce.
     pub(super) schema: Option<Value>,
-    /// Whether the tools of the request may be called in this answer.
+    /// Whether this answer may call tools.
     pub(super) may_call_tools: bool,
     pub(super) max_output_tokens: u32,
 }
@@ -68,19 +68,19 @@ pub(super) struct Question<'a> {
 pub(super) struct Turn {
     pub(super) text: String,
     pub(super) tool_calls: Vec<ToolCall>,
-    /// All of it, as the provider wants it back in the next request.
+    /// The whole answer, as the next request must repeat it.
     pub(super) content: MessageContent,
     pub(super) stop: Option<StopReason>,
-    /// Tokens in, out, and of those in how many came from a cache; none when the provider does not say.
+    /// Tokens of input and output, and cached tokens of the input; none if the provider does not report them.
     pub(super) tokens: Option<(u64, u64, u64)>,
     pub(super) took: Duration,
 }
 
 impl Provider {
     pub(super) fn new(kind: ProviderKind, address: &Address, tuning: &Tuning) -> Result<Self, Failure> {
-        // Only the first call in a process has an effect; somebody else's choice is as good.
+        // Only the first call in a process has an effect; another choice is fine, too.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        // A redirect would take the prompt and the key to an address that the operator has not named.
+        // A redirect would send the prompt and the key to an address that the operator has not configured.
         let mut http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(Duration::from_secs(10))
@@ -101,7 +101,7 @@ impl Provider {
             client,
             gate: Gate::new(tuning),
             stall: tuning.stall,
-            // With jitter, which doubles a wait at the most, so that callers spread.
+            // Jitter at most doubles a wait, so that callers do not retry at the same time.
             retries: ExponentialBuilder::new()
                 .with_min_delay(tuning.backoff / 2)
                 .with_max_delay(LONGEST_WAIT / 2)
@@ -113,23 +113,23 @@ impl Provider {
         })
     }
 
-    /// What its gate has seen.
+    /// The counters of its gate.
     pub(super) fn gate_counts(&self) -> GateCounts {
         self.gate.counts()
     }
 
-    /// The provider as errors name it.
+    /// Its name and address, for errors.
     pub(super) fn shown(&self) -> String {
         format!("{} at {}", self.kind.as_str(), self.address.url)
     }
 
-    /// Not the provider's own service.
+    /// True if this is not the provider's own service.
     pub(super) const fn compatible(&self) -> bool {
         self.address.compatible
     }
 
-    /// Whether a schema can be demanded while tools may be called. Gemini refuses it, and of the servers that only
-    /// speak the protocol some would then never call a tool.
+    /// Whether a schema can be enforced while tools may be called. Gemini refuses it, and some compatible servers
+    /// would then never call a tool.
     pub(super) const fn schema_with_tools(&self) -> bool {
         !self.address.compatible && !matches!(self.kind, ProviderKind::Gemini)
     }
@@ -139,24 +139,24 @@ impl Provider {
         self.address.key.as_ref().map_or_else(|| text.to_owned(), |key| key.redact(text))
     }
 
-    /// True unless `model` was found unable to do what `kind` is about.
+    /// True unless `model` turned out to be unable to do what `kind` is about.
     pub(super) fn able(&self, model: &str, kind: FailureKind) -> bool {
         let unable = self.unable.lock().unwrap_or_else(PoisonError::into_inner);
         !unable.contains(&(model.to_owned(), kind))
     }
 
-    /// Remembers what `model` cannot do, so that it is not asked for it again.
+    /// Remembers what `model` cannot do, so that it is not tried again.
     pub(super) fn note_unable(&self, model: &str, kind: FailureKind) {
         self.unable.lock().unwrap_or_else(PoisonError::into_inner).insert((model.to_owned(), kind));
     }
 
-    /// The failure that a refusal with `status` and `body` means.
+    /// The failure that a response with `status` and `body` means.
     pub(super) fn refusal(&self, status: Option<u16>, body: &str) -> Failure {
         let kind = kind_of(status, body);
         let status = status.map_or_else(String::new, |s| format!(" (HTTP {s})"));
         let shown = self.shown();
         let message = match kind {
-            // Nothing of the body is quoted: some providers answer with the key that they refuse.
+            // The body is not quoted, because some providers repeat the refused key.
             FailureKind::Key => {
                 let variable = self.kind.key_variable();
                 let set = if self.address.key.is_some() { "was refused" } else { "is not set" };
@@ -165,7 +165,8 @@ impl Provider {
             FailureKind::Redirect => {
                 let variable = self.kind.address_variable();
                 format!(
-                    "{shown} redirects{status}, and redirects are not followed; set {variable} to the address that serves models"
+                    "{shown} redirects{status}, and redirects are not followed; set {variable} to the address that \
+                     serves models"
                 )
             }
             _ => {
@@ -185,7 +186,7 @@ impl Provider {
         Failure::new(kind, message)
     }
 
-    /// The model that `name` means; for an empty one the first that the server lists.
+    /// The model that `name` means; if it names none, the first that the server lists.
     pub(super) async fn model(&self, name: &ModelName) -> Result<String, Failure> {
         if !name.model.is_empty() {
             return Ok(name.model.clone());
@@ -202,8 +203,8 @@ impl Provider {
         Ok(self.first.get_or_init(|| id.to_owned()).clone())
     }
 
-    /// Whether the key is right. A refusal is a failure of kind [`FailureKind::Key`]; every other failure leaves it
-    /// open. An answer that is younger than `holds` stands for a new one.
+    /// Checks the key. A refusal is a failure of kind [`FailureKind::Key`]; any other failure says nothing about the
+    /// key. A result that is younger than `holds` is used again.
     pub(super) async fn check_key(&self, holds: Duration, patience: Duration) -> Result<(), Failure> {
         let mut known = self.key.lock().await;
         if let Some((at, outcome)) = &*known
@@ -216,7 +217,7 @@ impl Provider {
         outcome
     }
 
-    /// The models that the provider lists: the cheapest request that tells whether the key is right.
+    /// The models that the provider lists: the cheapest request that checks the key.
     async fn list(&self, patience: Duration) -> Result<Value, Failure> {
         let mut request = self.http.get(format!("{}models", self.address.url)).timeout(patience);
         if let Some(key) = &self.address.key {
@@ -229,7 +230,7 @@ impl Provider {
                 ProviderKind::Gemini => request.header("x-goog-api-key", key),
             };
         }
-        // Without the URL, the text of the error cannot hold anything of the request.
+        // Without the URL, the error contains nothing of the request.
         let unreachable = |error: reqwest::Error| {
             let message = format!("{} cannot be reached: {}", self.shown(), error.without_url());
             Failure::new(FailureKind::Unreachable, self.redact(&message))
@@ -243,7 +244,7 @@ impl Provider {
         Ok(serde_json::from_str(&body).unwrap_or_default())
     }
 
-    /// The body of `response`, unless it is longer than a list of models can be.
+    /// The body of `response`, unless it exceeds the limit of a list of models.
     async fn read_bounded(
         &self,
         response: reqwest::Response,
@@ -266,8 +267,8 @@ impl Provider {
         Failure::new(FailureKind::TooLarge, message)
     }
 
-    /// Asks until there is an answer, the tries are used up, or the failure is one that time does not mend. Text is
-    /// handed to `writer` as it arrives.
+    /// Asks until there is an answer, no attempt is left, or the failure is permanent. Text goes to `writer` as it
+    /// arrives.
     pub(super) async fn ask(
         &self,
         question: Question<'_>,
@@ -300,7 +301,7 @@ impl Provider {
                 Err(failure) => failure,
             };
             if !failure.transient() {
-                // It answered, if only to refuse.
+                // A refusal is an answer: the provider is healthy.
                 admission.succeeded();
                 return Err(failure);
             }
@@ -328,7 +329,7 @@ impl Provider {
         let begun = Instant::now();
         let target = ServiceTarget {
             endpoint: Endpoint::from_owned(self.address.url.as_str()),
-            // A server of one's own ignores the key, but the protocol wants one.
+            // Other servers ignore the key, but the protocol requires one.
             auth: AuthData::from_single(self.address.key.as_ref().map_or("none", |key| key.expose())),
             model: ModelIden::new(adapter(self.kind), model),
         };
@@ -337,7 +338,7 @@ impl Provider {
         let mut turn = Turn::default();
         let mut size = AnswerSize::default();
         loop {
-            // Chunks that have arrived are read in one go; only whoever waits needs a timer, and has time to show them.
+            // Chunks that have arrived are read at once. Only a wait needs a timer, and leaves time to show them.
             let next = match poll!(stream.next()) {
                 Poll::Ready(next) => Ok(next),
                 Poll::Pending => {
@@ -363,7 +364,8 @@ impl Provider {
                     writer.write(&chunk.content).await;
                     turn.text.push_str(&chunk.content);
                 }
-                // The client library takes the end of Gemini's stream for the end of its answer, which always says why.
+                // A complete answer of Gemini has a stop reason. The client library also accepts a stream that just
+                // ends.
                 ChatStreamEvent::End(end)
                     if self.kind == ProviderKind::Gemini && end.captured_stop_reason.is_none() =>
                 {
@@ -378,25 +380,25 @@ impl Provider {
                     writer.end().await;
                     return Ok(turn);
                 }
-                // Thoughts are the model's own; they are neither kept nor shown.
+                // Reasoning is neither kept nor shown.
                 _ => {}
             }
         }
     }
 }
 
-/// How much of an answer has arrived.
+/// The size of an answer so far.
 #[derive(Default)]
 struct AnswerSize {
     text: usize,
-    /// Bytes of the arguments of each tool call, by its id: events repeat what was said before.
+    /// Bytes of the arguments of each tool call, by id. Each event repeats the arguments so far.
     arguments: BTreeMap<String, usize>,
 }
 
 impl AnswerSize {
     /// Counts `event` and returns the bytes so far.
     fn add(&mut self, event: &ChatStreamEvent) -> usize {
-        /// What an event costs besides its text: many empty ones are an endless answer, too.
+        /// Counted for each event, because many empty events are an endless answer, too.
         const OVERHEAD: usize = 16;
         self.text += OVERHEAD;
         match event {
@@ -431,7 +433,7 @@ const fn adapter(kind: ProviderKind) -> AdapterKind {
     }
 }
 
-/// True for servers on this machine, which no proxy reaches.
+/// True for servers on this machine, which a proxy cannot reach.
 fn local(url: &str) -> bool {
     let host =
         url.parse::<http::Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();

@@ -1,9 +1,10 @@
-//! What the roles ask a model for: types of their own, which give the JSON schema, and how they become the contract's.
+//! The answers that the roles ask a model for: their own types, which define the JSON schema, and their conversion to
+//! the contract.
 //!
-//! They differ from the contract where that makes a good answer easier to write: what can be counted (positions) or
-//! derived (the kind of a result) is not asked for, free JSON is a list of keys and values, the planner's choice is a
-//! union whose first property is its constant `mode`, and everything has a bound. Models that are held to a schema
-//! then rarely fail, and those that are not are told what was wrong.
+//! They differ from the contract where that makes a good answer easier to write. What can be counted (positions) or
+//! derived (the kind of a result) is not asked for. Free JSON is a list of keys and values. The planner's choice is a
+//! union whose first property is the constant `mode`. Everything has a bound. With an enforced schema, models then
+//! rarely fail; without one, they are told what was wrong.
 
 mod aggregator;
 mod executor;
@@ -21,21 +22,21 @@ pub(super) use executor::ExecutorReply;
 pub(super) use planner::PlannerReply;
 pub(super) use schema::{Bounds, Schema};
 
-/// Errors that a repair quotes at the most.
+/// Maximum of errors that a repair quotes.
 const QUOTED_ERRORS: usize = 8;
 
 /// A role's answer as a model writes it.
 pub(super) trait Reply: Sized {
-    /// What the role is told.
+    /// The input of the role.
     type Input: Sync;
-    /// What the role answers.
+    /// The output of the role.
     type Output;
 
     /// The schema of the answer.
     fn schema() -> &'static Schema;
 
-    /// Reads `object`, and turns it into what the contract wants. `shown`: its notes stand in the scratchpad already.
-    /// The errors are for the model.
+    /// Converts `object` to the contract. `shown`: its notes are in the scratchpad already. The errors are written
+    /// for the model.
     fn read(
         object: Map<String, Value>,
         input: &Self::Input,
@@ -56,7 +57,7 @@ fn contract_errors(invalid: &Invalid) -> Vec<String> {
     invalid.0.iter().take(QUOTED_ERRORS).map(ToString::to_string).collect()
 }
 
-/// The scratchpad entry of an answer: the notes of the model unless they were shown, and a line that says what came of it.
+/// The scratchpad entry of an answer: the notes of the model, unless they were shown, and a line with the outcome.
 fn scratchpad(notes: &str, shown: bool, outcome: &str) -> ScratchpadDraft {
     let markdown = if shown || notes.trim().is_empty() {
         format!("{outcome}\n")
@@ -67,7 +68,7 @@ fn scratchpad(notes: &str, shown: bool, outcome: &str) -> ScratchpadDraft {
     ScratchpadDraft { tail_preview, append_markdown: markdown }
 }
 
-/// The beginning of `text`, at most `max` bytes of it: a text that is too long is no reason to ask again.
+/// The beginning of `text`, at most `max` bytes. A text that is too long is not worth a repair.
 fn cut(text: &str, max: usize) -> String {
     text::truncate(text, max).into_owned()
 }

@@ -1,4 +1,4 @@
-//! The settings of the language models: what the command line and the environment say, checked.
+//! The settings of the language models, from the command line and the environment.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub struct LlmArgs {
         hide_default_value = true
     )]
     pub model_powerful: String,
-    /// The model that is asked when another one cannot be had.
+    /// The model to use when another one is unavailable.
     #[arg(
         long,
         env = "TREE_AGENT_MODEL_FALLBACK",
@@ -48,7 +48,7 @@ pub struct LlmArgs {
         hide_default_value = true
     )]
     pub model_fallback: String,
-    /// Further models that runs may name beside those above; provider:* offers every model of a provider.
+    /// Further models that runs may name; provider:* offers every model of a provider.
     #[arg(
         long,
         env = "TREE_AGENT_MODELS",
@@ -87,34 +87,34 @@ pub struct LlmArgs {
     /// Tokens of a prompt: one number, or planner=N,executor=N,aggregator=N.
     #[arg(long, env = "TREE_AGENT_MODEL_CONTEXT_TOKENS", value_name = "N", default_value = "24000")]
     pub model_context_tokens: String,
-    /// Tokens of an answer at the most.
+    /// Maximum of tokens in an answer.
     #[arg(long, env = "TREE_AGENT_MODEL_MAX_OUTPUT_TOKENS", value_name = "N", default_value = "8192")]
     pub model_max_output_tokens: String,
     /// Rounds of tool calls in one executor call; 0 offers no tools.
     #[arg(long, env = "TREE_AGENT_MODEL_TOOL_ROUNDS", value_name = "N", default_value = "8")]
     pub model_tool_rounds: String,
-    /// Requests to one provider at the same time.
+    /// Parallel requests to one provider.
     #[arg(long, env = "TREE_AGENT_MODEL_CONCURRENCY", value_name = "N", default_value = "8")]
     pub model_concurrency: String,
     /// Seconds of silence after which a request counts as stalled.
     #[arg(long, env = "TREE_AGENT_MODEL_STALL_SECONDS", value_name = "SECONDS", default_value = "90")]
     pub model_stall_seconds: String,
-    /// Times that a request is made before its failure counts.
+    /// Attempts before the failure of a request counts.
     #[arg(long, env = "TREE_AGENT_MODEL_TRIES", value_name = "N", default_value = "4")]
     pub model_tries: String,
-    /// Milliseconds before the second try; doubled for each further one, with jitter.
+    /// Milliseconds before the second attempt; doubled for each further one, with jitter.
     #[arg(long, env = "TREE_AGENT_MODEL_BACKOFF_MS", value_name = "MS", default_value = "500")]
     pub model_backoff_ms: String,
-    /// Failures in a row after which a provider is left alone for a while.
+    /// Failures in a row after which the circuit of a provider opens.
     #[arg(long, env = "TREE_AGENT_MODEL_CIRCUIT_FAILURES", value_name = "N", default_value = "5")]
     pub model_circuit_failures: String,
-    /// Seconds for which it is left alone.
+    /// Seconds for which the circuit stays open.
     #[arg(long, env = "TREE_AGENT_MODEL_CIRCUIT_SECONDS", value_name = "SECONDS", default_value = "30")]
     pub model_circuit_seconds: String,
 }
 
 impl Default for LlmArgs {
-    /// What the command line says when nothing is set.
+    /// The settings when nothing is set.
     fn default() -> Self {
         let unset = String::new;
         Self {
@@ -139,7 +139,7 @@ impl Default for LlmArgs {
     }
 }
 
-/// Where a provider's own service is.
+/// The address of a provider's own service.
 const fn own_url(kind: ProviderKind) -> &'static str {
     match kind {
         ProviderKind::OpenAi => "https://api.openai.com/v1/",
@@ -148,7 +148,7 @@ const fn own_url(kind: ProviderKind) -> &'static str {
     }
 }
 
-/// A profile, then what stands in for it: the next stronger, before the weaker.
+/// A profile, then its substitutes: stronger ones before weaker ones.
 const fn nearest(profile: Profile) -> [usize; 3] {
     match profile {
         Profile::Fast => [0, 1, 2],
@@ -157,7 +157,7 @@ const fn nearest(profile: Profile) -> [usize; 3] {
     }
 }
 
-/// Tokens that a prompt may have, by role.
+/// Maximum of tokens in a prompt, by role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextTokens {
     /// The planner's.
@@ -168,7 +168,7 @@ pub struct ContextTokens {
     pub aggregator: usize,
 }
 
-/// Limits and patience.
+/// Limits and timeouts.
 #[derive(Clone, Debug)]
 pub(super) struct Tuning {
     pub(super) context: ContextTokens,
@@ -182,22 +182,22 @@ pub(super) struct Tuning {
     pub(super) circuit_open: Duration,
 }
 
-/// Where a provider is reached, and with what key.
+/// The address and the key of a provider.
 #[derive(Clone, Debug)]
 pub(super) struct Address {
     /// Ends with `/`.
     pub(super) url: String,
     pub(super) key: Option<Secret>,
-    /// Not the provider's own service: neither its prices nor its guarantees hold.
+    /// Not the provider's own service, so neither its prices nor its guarantees apply.
     pub(super) compatible: bool,
 }
 
-/// The language models that may be used, checked. Holds the keys and never shows them.
+/// The checked settings of the language models. Contains the keys and never shows them.
 #[derive(Clone, Debug)]
 pub struct LlmConfig {
     profiles: [Option<ModelName>; 3],
     pub(super) fallback: Option<ModelName>,
-    /// What runs may name besides.
+    /// Further models that runs may name.
     offered: Vec<Offer>,
     pub(super) addresses: BTreeMap<ProviderKind, Address>,
     pub(super) tuning: Tuning,
@@ -307,7 +307,7 @@ impl LlmArgs {
         config.fallback = fallback;
         config.offered = offered;
         if config.profiles.iter().all(Option::is_none) && !self.model_base_url.trim().is_empty() {
-            // Only where the models are is known: whatever is served there first is meant.
+            // Only the address is set, so the first model of the server is meant.
             config.profiles[1] = Some(ModelName { provider: ProviderKind::OpenAi, model: String::new() });
         }
         config
@@ -339,22 +339,22 @@ impl LlmArgs {
 }
 
 impl LlmConfig {
-    /// True when a model is set, so that runs that name none use it.
+    /// True if a model is set; runs that name none then use it.
     pub fn is_set(&self) -> bool {
         self.profiles.iter().any(Option::is_some)
     }
 
-    /// The model of `profile`, or what stands in for it.
+    /// The model of `profile`, or its substitute.
     pub fn of_profile(&self, profile: Profile) -> Option<&ModelName> {
         nearest(profile).into_iter().find_map(|at| self.profiles[at].as_ref())
     }
 
-    /// The models that the profiles mean, without the fallback.
+    /// The models of the profiles, without the fallback.
     pub(super) fn of_profiles(&self) -> Vec<&ModelName> {
         self.profiles.iter().flatten().collect()
     }
 
-    /// Every model that is set, each once.
+    /// All models that are set, without duplicates.
     pub(super) fn named(&self) -> Vec<&ModelName> {
         let mut all: Vec<&ModelName> = Vec::new();
         for name in self.profiles.iter().flatten().chain(&self.fallback) {
@@ -365,7 +365,7 @@ impl LlmConfig {
         all
     }
 
-    /// The variable that should hold a key and does not. A server of one's own needs none.
+    /// The variable of a key that is missing. Servers other than the provider's own need none.
     fn missing_key(&self, kind: ProviderKind) -> Option<&'static str> {
         let address = &self.addresses[&kind];
         (address.key.is_none() && !address.compatible).then(|| kind.key_variable())
@@ -376,7 +376,7 @@ impl LlmConfig {
         self.offered.push(Offer::Model(model));
     }
 
-    /// Whether the operator lets runs name `model`: a profile or the fallback means it, or the list holds it.
+    /// Whether runs may name `model`: it is the model of a profile or the fallback, or the operator's list contains it.
     fn offers(&self, model: &ModelName) -> bool {
         self.named().contains(&model)
             || self.offered.iter().any(|offer| match offer {
@@ -385,9 +385,9 @@ impl LlmConfig {
             })
     }
 
-    /// What runs may name besides profiles: `provider:model` and `provider:*`, each once.
+    /// The models that runs may name, as `provider:model` and `provider:*`, without duplicates.
     pub(crate) fn offer_names(&self) -> Vec<String> {
-        // Nobody knows what the first model of a server is called.
+        // The name of a server's first model is not known.
         let named = self.named().into_iter().filter(|name| !name.model.is_empty());
         let mut all: Vec<String> = Vec::new();
         for name in named.map(ToString::to_string).chain(self.offered.iter().map(ToString::to_string)) {
@@ -398,7 +398,7 @@ impl LlmConfig {
         all
     }
 
-    /// The model that is asked when another one is unavailable.
+    /// The model to use when another one is unavailable.
     pub(crate) fn fallback_name(&self) -> Option<String> {
         self.fallback.as_ref().map(ToString::to_string)
     }
@@ -432,7 +432,7 @@ impl LlmConfig {
     }
 }
 
-/// A base URL that ends with `/`. Without a path the usual one of the protocol is meant.
+/// A base URL that ends with `/`. If it has no path, the protocol's usual one is added.
 fn base_url(text: &str, kind: ProviderKind) -> Result<String, String> {
     let wrong = || "is not a URL such as http://127.0.0.1:8080/v1".to_owned();
     let uri: http::Uri = text.parse().map_err(|_| wrong())?;
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn profiles_stand_in_for_each_other() {
+    fn an_unset_profile_falls_back_to_another() {
         let args = LlmArgs { model_balanced: "openai:b".into(), ..LlmArgs::default() };
         let config = check(&args, &[("OPENAI_API_KEY", "k")]).unwrap();
         for profile in [Profile::Fast, Profile::Balanced, Profile::Powerful] {

@@ -1,48 +1,48 @@
 //! Shows an answer in the node's scratchpad while it is generated.
 //!
-//! Answers are JSON, which nobody wants to watch. [`Readable`] follows the JSON as it arrives and lets through the
-//! texts that are meant for people; prose outside of JSON is let through as it is.
+//! Answers are JSON. [`ReadableText`] parses it as it arrives and extracts the texts that are meant for people. Text
+//! outside of the JSON is shown unchanged.
 
 use crate::io::RoleIo;
 
 /// Keys whose texts are shown while they arrive.
 const SHOWN: &[&str] = &["appendMarkdown", "documentMarkdown"];
 
-/// Bytes that are gathered from chunks that arrive together, at the most.
+/// Maximum of bytes that are collected from chunks that arrive together.
 const GATHERED_BYTES: usize = 16 * 1024;
 
-/// Writes the readable part of an answer to the scratchpad. What arrives together is handed on together: whoever waits
-/// for more must [`flush`](Self::flush) first.
+/// Writes the readable part of an answer to the scratchpad. Chunks that arrive together are written together: call
+/// [`flush`](Self::flush) before waiting for more.
 pub(super) struct ScratchpadWriter<'a> {
     io: &'a RoleIo,
-    readable: Readable,
-    /// Written, and not yet handed on.
+    readable: ReadableText,
+    /// Not yet flushed.
     text: String,
     wrote: bool,
-    /// Of this answer something was written.
+    /// Something of the current answer was written.
     writing: bool,
     silent: bool,
 }
 
 impl<'a> ScratchpadWriter<'a> {
     pub(super) fn new(io: &'a RoleIo) -> Self {
-        let (readable, text) = (Readable::default(), String::new());
+        let (readable, text) = (ReadableText::default(), String::new());
         Self { io, readable, text, wrote: false, writing: false, silent: false }
     }
 
-    /// From now on nothing is written: the answers that follow say again what is there already.
+    /// Writes nothing from now on, because the following answers repeat what was written.
     pub(super) fn silence(&mut self) {
         self.silent = true;
     }
 
-    /// True when anything was written.
+    /// True if anything was written.
     pub(super) const fn wrote(&self) -> bool {
         self.wrote
     }
 
-    /// An answer begins; one that broke off may stand before it.
+    /// Starts an answer. The one before it may be incomplete.
     pub(super) fn begin(&mut self) {
-        self.readable = Readable::default();
+        self.readable = ReadableText::default();
     }
 
     pub(super) async fn write(&mut self, chunk: &str) {
@@ -59,14 +59,14 @@ impl<'a> ScratchpadWriter<'a> {
         }
     }
 
-    /// Hands on what was written.
+    /// Sends what was written.
     pub(super) async fn flush(&mut self) {
         if !self.text.is_empty() {
             self.io.scratchpad(std::mem::take(&mut self.text)).await;
         }
     }
 
-    /// The answer has ended: what follows begins on a line of its own.
+    /// Ends the answer. The next text starts on its own line.
     pub(super) async fn end(&mut self) {
         if std::mem::take(&mut self.writing) {
             self.text.push_str("\n\n");
@@ -74,20 +74,20 @@ impl<'a> ScratchpadWriter<'a> {
         self.flush().await;
     }
 
-    /// A line of ours.
+    /// Writes a remark that is not part of the answer.
     pub(super) async fn remark(&mut self, text: &str) {
         self.text.push_str(&format!("*{text}*\n\n"));
         self.flush().await;
     }
 }
 
-/// Follows JSON text that arrives in pieces and gives out the texts of the keys that are shown.
+/// Parses JSON that arrives in pieces and extracts the texts of the [`SHOWN`] keys.
 #[derive(Default)]
-struct Readable {
+struct ReadableText {
     state: State,
-    /// The string that was read last: a key, if a colon follows.
+    /// The last string; if a colon follows, it is a key.
     last: String,
-    /// The value that follows belongs to a shown key.
+    /// The next value belongs to a shown key.
     shown: bool,
     /// JSON has begun.
     json: bool,
@@ -108,7 +108,7 @@ enum State {
     Unicode,
 }
 
-impl Readable {
+impl ReadableText {
     fn feed(&mut self, chunk: &str, out: &mut String) {
         for c in chunk.chars() {
             match self.state {
@@ -150,7 +150,7 @@ impl Readable {
 
     fn outside(&mut self, c: char, out: &mut String) {
         if !self.json {
-            // A fence or a brace begins the JSON; what stands before it is prose.
+            // A fence or a brace starts the JSON; the text before it is prose.
             self.ticks = if c == '`' { self.ticks + 1 } else { 0 };
             self.json = c == '{' || self.ticks == 3;
             if !self.json {
@@ -170,7 +170,7 @@ impl Readable {
     }
 
     fn put(&mut self, c: char, out: &mut String) {
-        /// No key that is shown is longer.
+        /// No shown key is longer.
         const LONGEST_KEY: usize = 32;
         if self.shown {
             out.push(c);
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     fn read(pieces: &[&str]) -> String {
-        let (mut readable, mut out) = (Readable::default(), String::new());
+        let (mut readable, mut out) = (ReadableText::default(), String::new());
         pieces.iter().for_each(|piece| readable.feed(piece, &mut out));
         out
     }
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(read(&[answer]), expected);
         let letters: Vec<String> = answer.chars().map(String::from).collect();
         let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
-        // A fence that is cut between its backticks shows one of them; nothing else changes.
+        // If a fence is split between its backticks, one of them is shown; nothing else changes.
         assert_eq!(read(&letters), expected);
     }
 

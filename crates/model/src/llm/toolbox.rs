@@ -1,4 +1,4 @@
-//! The tools of a call: offered by their schemas, run side by side, their output marked as material.
+//! The tools of a call: their definitions, their parallel execution, and their output, which is marked as material.
 
 use futures::future::join_all;
 use genai::chat::{Tool, ToolCall, ToolResponse};
@@ -10,14 +10,14 @@ use tree_agent_tools::prompt_text;
 use super::material::data;
 use crate::io::RoleIo;
 
-/// Calls that one answer may ask for; the others are refused, and it is said.
-const AT_ONCE: usize = 8;
-/// Bytes of arguments at the most: more than any tool takes, and few enough for an event.
-const ARGUMENTS: usize = 128 * 1024;
-/// Bytes of an answer that always have room.
-const LEAST_ANSWER: usize = 400;
-/// Bytes of a tool's name that are looked at.
-const NAME: usize = 64;
+/// Maximum of calls in one answer; further ones are refused with an error.
+const MAX_CALLS: usize = 8;
+/// Maximum of bytes of arguments: more than any tool needs, and few enough for an event.
+const MAX_ARGUMENT_BYTES: usize = 128 * 1024;
+/// An answer is never cut below this many bytes.
+const MIN_ANSWER_BYTES: usize = 400;
+/// Maximum of bytes of a tool's name.
+const MAX_NAME_BYTES: usize = 64;
 
 /// The tools that the run's context offers.
 pub(super) async fn offered(io: &RoleIo) -> Vec<Tool> {
@@ -31,7 +31,7 @@ pub(super) async fn offered(io: &RoleIo) -> Vec<Tool> {
         .collect()
 }
 
-/// One call and what came of it.
+/// A call and its result.
 pub(super) struct Outcome {
     call_id: String,
     name: String,
@@ -47,9 +47,9 @@ impl Outcome {
         ToolResponse::new(self.call_id.as_str(), marked).with_fn_name(self.name.as_str())
     }
 
-    /// As the executor's output lists it.
+    /// The call as an action of the executor's output.
     pub(super) fn action(&self) -> Action {
-        /// Bytes of arguments beyond which an action does not repeat them.
+        /// An action repeats arguments of at most this many bytes.
         const SHOWN: usize = 2_048;
         let short = serde_json::to_string(&self.args).is_ok_and(|text| text.len() <= SHOWN);
         Action {
@@ -69,20 +69,22 @@ impl Outcome {
     }
 }
 
-/// Runs the calls side by side, the answers in their order. A call that cannot be made is answered with an error that
+/// Runs the calls in parallel and returns the results in order. If a call cannot be made, its result is an error that
 /// the model can act on. An output has at most about a quarter of `budget` tokens.
 pub(super) async fn run(io: &RoleIo, calls: &[ToolCall], budget: usize) -> Vec<Outcome> {
-    join_all(calls.iter().enumerate().map(|(i, call)| one(io, call, i < AT_ONCE, budget))).await
+    join_all(calls.iter().enumerate().map(|(i, call)| one(io, call, i < MAX_CALLS, budget))).await
 }
 
 async fn one(io: &RoleIo, call: &ToolCall, allowed: bool, budget: usize) -> Outcome {
     let name = call.fn_name.trim();
-    let name = if name.is_empty() { "unnamed" } else { prefix(name, NAME) };
+    let name = if name.is_empty() { "unnamed" } else { prefix(name, MAX_NAME_BYTES) };
     let (args, answer) = match arguments(&call.fn_arguments) {
         Err(error) => (Map::new(), Err(error)),
         Ok(args) if !allowed => (
             args,
-            Err(format!("not called: at most {AT_ONCE} calls can be made at once; call it again if needed")),
+            Err(format!(
+                "not called: at most {MAX_CALLS} calls can be made at once; call it again if needed"
+            )),
         ),
         Ok(args) => {
             let answer = io.call_tool(name, args.clone(), "asked for by the model").await;
@@ -92,11 +94,11 @@ async fn one(io: &RoleIo, call: &ToolCall, allowed: bool, budget: usize) -> Outc
     let ok = answer.is_ok();
     let answer = answer.unwrap_or_else(|error| Value::String(format!("Error: {error}")));
     // About four bytes are a token.
-    let text = prompt_text(name, &args, &answer, budget.max(LEAST_ANSWER));
+    let text = prompt_text(name, &args, &answer, budget.max(MIN_ANSWER_BYTES));
     Outcome { call_id: call.call_id.clone(), text, name: name.to_owned(), args, ok }
 }
 
-/// Arguments as an object; models write none at all as null or as an empty text.
+/// Arguments as an object. Models write null or an empty text if there are none.
 fn arguments(value: &Value) -> Result<Map<String, Value>, String> {
     let args = match value {
         Value::Null => Map::new(),
@@ -108,7 +110,9 @@ fn arguments(value: &Value) -> Result<Map<String, Value>, String> {
         other => return Err(format!("the arguments must be a JSON object, not {}", kind(other))),
     };
     match serde_json::to_string(&args).map_or(usize::MAX, |text| text.len()) {
-        bytes if bytes > ARGUMENTS => Err(format!("the arguments are longer than {ARGUMENTS} bytes")),
+        bytes if bytes > MAX_ARGUMENT_BYTES => {
+            Err(format!("the arguments are longer than {MAX_ARGUMENT_BYTES} bytes"))
+        }
         _ => Ok(args),
     }
 }

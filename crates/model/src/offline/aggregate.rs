@@ -20,9 +20,9 @@ use super::{corpus, count, failed, heading, note, short};
 use crate::io::RoleIo;
 
 /// Maximum of findings in one synthesis, so that a person reads all of it.
-const MOST: usize = 40;
+const MAX_FINDINGS: usize = 40;
 /// Maximum of gaps that are named individually.
-const GAPS: usize = 50;
+const MAX_GAPS: usize = 50;
 /// Label of the document.
 const SYNTHESIS: &str = "synthesis";
 
@@ -69,11 +69,11 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
             known.extend(&r.terms);
             keep
         });
-        merged.truncate(MOST);
+        merged.truncate(MAX_FINDINGS);
     } else {
         // The best of each part.
         let mut room: BTreeMap<usize, usize> = BTreeMap::new();
-        let share = (MOST / input.children.len().max(1)).max(2);
+        let share = (MAX_FINDINGS / input.children.len().max(1)).max(2);
         merged.retain(|r| {
             let used = room.entry(finder[&key(r)]).or_default();
             *used += 1;
@@ -90,8 +90,8 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     if io.ran_out_of_tool_calls() {
         gaps.insert(0, "What some steps returned was not read: the run's tool calls are used up.".to_owned());
     }
-    if gaps.len() > GAPS {
-        let more = gaps.split_off(GAPS).len();
+    if gaps.len() > MAX_GAPS {
+        let more = gaps.split_off(MAX_GAPS).len();
         gaps.push(format!("And {}.", count(more, "further gap")));
     }
     let mut sections: Vec<(usize, Section<'_>)> = Vec::new();

@@ -21,7 +21,7 @@ use crate::io::RoleIo;
 const PER_DOCUMENT: usize = 8;
 const PER_SECTION: usize = 3;
 /// Passages of one node at the most.
-const MOST: usize = 16;
+const MAX_PASSAGES: usize = 16;
 /// Label of the document.
 const QUOTATIONS: &str = "quotations";
 
@@ -93,7 +93,7 @@ fn choose(ranked: Vec<Ranked>, terms: usize) -> Vec<Ranked> {
         *in_section += usize::from(room);
         room
     });
-    chosen.truncate(MOST);
+    chosen.truncate(MAX_PASSAGES);
     chosen
 }
 

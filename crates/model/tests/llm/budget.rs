@@ -35,5 +35,8 @@ async fn a_budget_that_is_nearly_used_up_is_told() {
     input.call.finish = Some(BudgetLeft { budget: "maxTokens".into(), limit: 1_000, left: 150 });
     Service::new(&served_by(&provider)).plan(&input).await.output();
     let said = provider.asked()[0].last();
-    assert!(said.contains("Little is left of what the run may use: 150 of 1000 (maxTokens)"), "{said}");
+    assert!(
+        said.contains("A budget of the run is nearly used up; what is left: 150 of 1000 (maxTokens)"),
+        "{said}"
+    );
 }
