@@ -50,7 +50,12 @@ async fn an_answer_is_read_up_to_a_limit() {
         Answer::Tools("", vec![("c1", "search_documents", format!("{{\"query\": \"{endless}\"}}"))]),
     ] {
         let provider = Provider::always(answer).await;
-        let args = LlmArgs { model_max_output_tokens: "128".into(), ..served_by(&provider) };
+        let args = LlmArgs {
+            model_max_output_tokens: "128".into(),
+            // The chunks are large, and a busy machine takes its time for them.
+            model_stall_seconds: "600".into(),
+            ..served_by(&provider)
+        };
         let outcome = Service::new(&args).execute(&execute_input("What is it?")).await;
         assert_eq!(outcome.error().kind, RoleErrorKind::InvalidOutput);
         assert!(outcome.error().message.contains("longer than"), "{}", outcome.error());
