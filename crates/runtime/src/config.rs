@@ -119,7 +119,7 @@ pub struct StorageConfig {
 }
 
 impl StorageArgs {
-    /// Checks the arguments; what is wrong is noted in `problems`.
+    /// Checks the arguments. Problems are added to `problems`.
     pub fn check(&self, problems: &mut Problems) -> StorageConfig {
         let remedy = "for example postgres://tree_agent@127.0.0.1:5432/tree_agent";
         let connections =
@@ -171,7 +171,7 @@ pub struct RoleUrls {
 }
 
 impl RolesArgs {
-    /// Checks the arguments; what is wrong is noted in `problems`. `connector` sends the role token.
+    /// Checks the arguments. Problems are added to `problems`. `connector` sends the role token.
     pub fn check(&self, connector: Connector, problems: &mut Problems) -> RoleUrls {
         let mut urls = |name, text: &str| {
             let urls = problems.urls(name, text);
@@ -185,8 +185,8 @@ impl RolesArgs {
     }
 }
 
-/// Secrets that services share: in a file, or in a variable. One is no flag, since command lines can be seen by
-/// everybody on a machine.
+/// Where secrets that services share come from: a file or a variable. There is no flag, because other users of a
+/// machine can see command lines.
 pub(crate) struct Secret<'a> {
     pub(crate) variable: &'static str,
     pub(crate) file_variable: &'static str,
@@ -194,7 +194,7 @@ pub(crate) struct Secret<'a> {
 }
 
 impl Secret<'_> {
-    /// The secrets of the file, else those of the variable. What is wrong with them is noted in `problems`.
+    /// The secrets from the file, else from the variable. Problems are added to `problems`.
     pub(crate) fn read(&self, problems: &mut Problems) -> Option<SharedSecrets> {
         let Some(path) = self.file.filter(|path| !path.as_os_str().is_empty()) else {
             let text = std::env::var(self.variable).ok().filter(|text| !text.trim().is_empty())?;

@@ -26,7 +26,7 @@ pub struct DriverArgs {
 }
 
 impl DriverArgs {
-    /// Checks the arguments; what is wrong is noted in `problems`. `owner` names this process in leases, and `connector` sends
+    /// Checks the arguments. Problems are added to `problems`. `owner` names this process in leases, and `connector` sends
     /// the role token.
     pub fn check(
         &self,

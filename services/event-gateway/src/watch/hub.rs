@@ -261,24 +261,24 @@ async fn begin(hub: &Hub, watches: &Watches) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether messages of a fan-out to which anybody may publish are ignored now: one of them spoke of events that the
-/// log does not have. Real ones come after the events are in the log, so somebody forged it, and must not make us read
-/// the log all the time. The check of heads finds meanwhile what is new.
+/// Ignores messages of an unauthenticated fan-out for a while after one of them announced events that are not in the
+/// log. Drivers publish after the append, so that message was forged, and forged messages must not make us read the
+/// log all the time. The check of heads finds new events meanwhile.
 #[derive(Default)]
 struct Suspicion(Option<Instant>);
 
 impl Suspicion {
-    fn rest(&mut self, time: Duration) {
+    fn ignore_for(&mut self, time: Duration) {
         self.0 = Some(Instant::now() + time);
     }
 
-    fn rests(&self) -> bool {
+    fn is_active(&self) -> bool {
         self.0.is_some_and(|until| Instant::now() < until)
     }
 }
 
-/// Takes what the messages hold; what they lack is read from the log. A message that does not fit the run is dropped.
-/// Of one that may be forged nothing is taken but that there is something new in the log.
+/// Takes the events from the messages and reads missing ones from the log. A message that does not fit the run is
+/// dropped. A message that may be forged only makes us read the log.
 async fn take(
     hub: &Hub,
     watches: &Watches,
@@ -307,13 +307,13 @@ async fn take(
         return;
     }
     let newest = frames.iter().map(|frame| frame.seq).max().unwrap_or_default();
-    if suspicion.rests() || (newest <= hub.head() && !missed) {
+    if suspicion.is_active() || (newest <= hub.head() && !missed) {
         return;
     }
     if catch_up(hub, watches).await && hub.head() < newest {
         tracing::debug!(run, newest, "a published message spoke of events that are not in the log");
         watches.stats.forged_messages.fetch_add(1, Ordering::Relaxed);
-        suspicion.rest(watches.config.head_check);
+        suspicion.ignore_for(watches.config.head_check);
     }
 }
 
