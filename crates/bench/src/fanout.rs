@@ -24,7 +24,7 @@ pub(crate) use grpc::{Connection, Messages};
 
 use crate::cluster::{Cluster, median, quantile, report};
 use broker::Publisher;
-use message::Maker;
+use message::MessageBuilder;
 
 /// Publications that may be in transit to the slowest client. The gateway's buffer behind Redis holds 128.
 const AHEAD: u64 = 96;
@@ -37,7 +37,7 @@ const SHARES: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
 
 /// State that the clients of a measurement share.
 #[derive(Default)]
-struct Board {
+struct SharedState {
     /// Events received, per client.
     heard: Vec<AtomicU64>,
     /// Delays are recorded while this is set.
@@ -46,7 +46,7 @@ struct Board {
     delays: Mutex<Vec<f64>>,
 }
 
-impl Board {
+impl SharedState {
     fn new(clients: usize) -> Arc<Self> {
         Arc::new(Self { heard: (0..clients).map(|_| AtomicU64::new(0)).collect(), ..Self::default() })
     }
@@ -71,7 +71,7 @@ pub(crate) async fn run(cluster: &Cluster, repeat: usize, quick: bool) -> anyhow
     let seconds = if quick { 1.0 } else { 3.0 };
     for clients in if quick { [20, 100] } else { [100, 1_000] } {
         let run = cluster.quiet_run().await?;
-        let maker = Maker::new(&run.run_id)?;
+        let maker = MessageBuilder::new(&run.run_id)?;
         let mut publisher = Publisher::connect().await?;
         let mut ours = Side::new(maker.topic.clone(), clients, run.head_seq);
         ours.signer = Some(signer()?);
@@ -127,7 +127,7 @@ pub(crate) async fn run(cluster: &Cluster, repeat: usize, quick: bool) -> anyhow
 /// One way from the publisher to its clients.
 struct Side {
     topic: String,
-    board: Arc<Board>,
+    board: Arc<SharedState>,
     /// The last published event.
     seq: u64,
     /// Gateways accept only what is signed with the cluster's key.
@@ -145,11 +145,11 @@ fn signer() -> anyhow::Result<Signer> {
 
 impl Side {
     fn new(topic: String, clients: usize, seq: u64) -> Self {
-        Self { topic, board: Board::new(clients), seq, signer: None }
+        Self { topic, board: SharedState::new(clients), seq, signer: None }
     }
 
     /// A publication of `count` events after `seq`.
-    fn publication(&self, maker: &Maker, seq: u64, count: u64) -> Bytes {
+    fn publication(&self, maker: &MessageBuilder, seq: u64, count: u64) -> Bytes {
         let batch = maker.batch(seq, count);
         self.signer.as_ref().map_or(batch.clone(), |signer| signer.sign(&self.topic, &batch))
     }
@@ -158,7 +158,7 @@ impl Side {
     async fn flood(
         &mut self,
         publisher: &mut Publisher,
-        maker: &Maker,
+        maker: &MessageBuilder,
         batch: u64,
         time: Duration,
     ) -> anyhow::Result<f64> {
@@ -183,7 +183,7 @@ impl Side {
     async fn steady(
         &mut self,
         publisher: &mut Publisher,
-        maker: &Maker,
+        maker: &MessageBuilder,
         rate: f64,
         seconds: f64,
     ) -> anyhow::Result<Vec<f64>> {
@@ -218,7 +218,7 @@ impl Handles {
 }
 
 /// Opens a stream per client and waits until each has caught up.
-async fn watchers(run_id: &str, head: u64, board: &Arc<Board>) -> anyhow::Result<Handles> {
+async fn watchers(run_id: &str, head: u64, board: &Arc<SharedState>) -> anyhow::Result<Handles> {
     let mut tasks = Vec::new();
     for client in 0..board.heard.len() {
         let connection = Connection::open().await?;
@@ -245,7 +245,7 @@ async fn watchers(run_id: &str, head: u64, board: &Arc<Board>) -> anyhow::Result
     Ok(Handles(tasks))
 }
 
-impl Board {
+impl SharedState {
     fn delays(&self) -> MutexGuard<'_, Vec<f64>> {
         self.delays.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -16,7 +16,7 @@ use crate::raw;
 const MODEL: &str = "scripted:fanout=60,depth=1,latency_ms=1000,result_bytes=100";
 
 /// The head of a run and the planner that drives it.
-struct Place {
+struct RunPosition {
     epoch: i64,
     head: i64,
     owner: Option<String>,
@@ -80,7 +80,7 @@ pub(crate) async fn run(cluster: &Cluster, quick: bool) -> anyhow::Result<()> {
 }
 
 /// Waits until every run is held and at work.
-async fn settled(database: &Client, runs: usize) -> anyhow::Result<BTreeMap<Uuid, Place>> {
+async fn settled(database: &Client, runs: usize) -> anyhow::Result<BTreeMap<Uuid, RunPosition>> {
     let patience = Instant::now() + Duration::from_secs(120);
     loop {
         let places = places(database).await?;
@@ -93,7 +93,7 @@ async fn settled(database: &Client, runs: usize) -> anyhow::Result<BTreeMap<Uuid
     }
 }
 
-async fn places(database: &Client) -> anyhow::Result<BTreeMap<Uuid, Place>> {
+async fn places(database: &Client) -> anyhow::Result<BTreeMap<Uuid, RunPosition>> {
     let rows = database
         .query(
             "SELECT id, epoch, head_seq, lease_owner FROM tree_agent_runs \
@@ -102,14 +102,14 @@ async fn places(database: &Client) -> anyhow::Result<BTreeMap<Uuid, Place>> {
         )
         .await?;
     let place = |row: &tokio_postgres::Row| {
-        (row.get(0), Place { epoch: row.get(1), head: row.get(2), owner: row.get(3) })
+        (row.get(0), RunPosition { epoch: row.get(1), head: row.get(2), owner: row.get(3) })
     };
     Ok(rows.iter().map(place).collect())
 }
 
 /// The planner that holds the most runs, and those runs.
-fn most_held(places: &BTreeMap<Uuid, Place>) -> anyhow::Result<(String, BTreeMap<Uuid, &Place>)> {
-    let mut by_owner: BTreeMap<&str, BTreeMap<Uuid, &Place>> = BTreeMap::new();
+fn most_held(places: &BTreeMap<Uuid, RunPosition>) -> anyhow::Result<(String, BTreeMap<Uuid, &RunPosition>)> {
+    let mut by_owner: BTreeMap<&str, BTreeMap<Uuid, &RunPosition>> = BTreeMap::new();
     for (run, place) in places {
         if let Some(owner) = &place.owner {
             by_owner.entry(owner).or_default().insert(*run, place);

@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use crate::event::UsageRecorded;
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
-use crate::rare::Rare;
 use crate::result::{ArtifactType, TreeAgentResult};
+use crate::sparse::Sparse;
 use crate::status::{NodeStatus, Outcome, Role, RunStatus, StepStatus};
 use crate::time::Timestamp;
 
@@ -102,10 +102,10 @@ pub struct GraphNode {
     pub artifacts: Vec<GraphArtifact>,
     /// Sums over its own role calls.
     #[serde(default)]
-    pub usage: Rare<Usage>,
+    pub usage: Sparse<Usage>,
     /// Sums over the role calls of the node and of everything below it. The root's are those of the run.
     #[serde(default)]
-    pub subtree_usage: Rare<Usage>,
+    pub subtree_usage: Sparse<Usage>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it first began to work.

@@ -16,7 +16,7 @@ use tree_agent_store::{Claim, PendingCommand, Store};
 use crate::commit::{CommitConfig, CommitStats, Committer};
 use crate::health::DriverHealth;
 use crate::roles::{Clock, Roles, SystemClock};
-use crate::task::{Ended, Message, Pulse, RunTask, Shared, TaskError};
+use crate::task::{Ended, Message, RunTask, Shared, TaskError, TaskProgress};
 
 /// How a driver behaves.
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ pub struct Driver {
 /// five minutes after the first time.
 const GIVE_UP: u32 = 5;
 /// The longest backoff of a run that could not be driven.
-const LONGEST_REST: Duration = Duration::from_secs(300);
+const MAX_BACKOFF: Duration = Duration::from_secs(300);
 
 /// Runs that a driver replays at the same time. It claims no others meanwhile. So the first of many runs that lost
 /// their driver continue while others are still replayed, appends do not queue behind a thousand reads, several
@@ -99,7 +99,7 @@ const STUCK: Duration = Duration::from_secs(10);
 struct Active {
     claim: Claim,
     orders: mpsc::Sender<Message>,
-    pulse: Pulse,
+    progress: TaskProgress,
     abort: tokio::task::AbortHandle,
 }
 
@@ -201,7 +201,7 @@ impl Driver {
             epoch: Instant::now(),
         };
         self.drive(&mut fleet, &stop).await;
-        self.hand_back(fleet).await;
+        self.release_all(fleet).await;
         self.stats.active.store(0, Ordering::Relaxed);
         helpers.shutdown().await;
         tracing::info!("driver stopped");
@@ -215,7 +215,7 @@ impl Driver {
             timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
         }
         loop {
-            self.health.came_round();
+            self.health.record_progress();
             self.stats.active.store(fleet.active.len() as u64, Ordering::Relaxed);
             let half_replayed = fleet.fresh.clone().acquire_many_owned(FRESH as u32 / 2);
             tokio::select! {
@@ -230,7 +230,7 @@ impl Driver {
                     }
                 }
                 _ = poll.tick() => {
-                    self.give_back(fleet).await;
+                    self.release_given_up(fleet).await;
                     self.claim(fleet).await;
                     self.fetch_commands(fleet).await;
                 }
@@ -248,7 +248,7 @@ impl Driver {
 
     /// Releases, in one call, the runs that could not be driven because the store was unavailable. If that fails too,
     /// their leases expire.
-    async fn give_back(&self, fleet: &mut Fleet) {
+    async fn release_given_up(&self, fleet: &mut Fleet) {
         let given_up = std::mem::take(&mut fleet.given_up);
         if !given_up.is_empty()
             && let Err(error) = self.store.release(&given_up).await
@@ -319,10 +319,10 @@ impl Driver {
     async fn renew(&self, fleet: &mut Fleet) {
         let mut held = Vec::with_capacity(fleet.active.len());
         for (run, active) in &fleet.active {
-            if active.pulse.age() < self.config.lease {
+            if active.progress.age() < self.config.lease {
                 held.push((*run, active.claim.epoch));
             } else {
-                tracing::error!(%run, age_ms = active.pulse.age().as_millis() as u64, "the run's task makes no progress (is the store slow?); its lease is not renewed");
+                tracing::error!(%run, age_ms = active.progress.age().as_millis() as u64, "the run's task makes no progress (is the store slow?); its lease is not renewed");
             }
             let _ = active.orders.try_send(Message::Tick);
         }
@@ -356,7 +356,7 @@ impl Driver {
         match outcome {
             Ok(Ok(Ended::Finished)) => {
                 fleet.broken.remove(&run);
-                self.health.unstrand(run);
+                self.health.clear_undrivable(run);
                 self.stats.finished.fetch_add(1, Ordering::Relaxed);
             }
             Ok(Ok(Ended::Lost)) => {
@@ -373,7 +373,7 @@ impl Driver {
             Ok(Err(error)) => {
                 let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
                 tracing::error!(%run, error = %error, source, "the run cannot be driven now");
-                self.rest(fleet, active.claim, format!("{error}: {source}")).await;
+                self.back_off(fleet, active.claim, format!("{error}: {source}")).await;
             }
             Err(error) if error.is_cancelled() => {
                 self.stats.lost.fetch_add(1, Ordering::Relaxed);
@@ -381,7 +381,7 @@ impl Driver {
             }
             Err(error) => {
                 tracing::error!(%run, error = %error, "the run's task panicked");
-                self.rest(fleet, active.claim, "its driver panicked".into()).await;
+                self.back_off(fleet, active.claim, "its driver panicked".into()).await;
             }
         }
     }
@@ -389,22 +389,22 @@ impl Driver {
     /// Keeps the lease of a run that cannot be driven, longer each time. Otherwise the next driver would repeat its
     /// role calls and fail in the same way. After [`GIVE_UP`] times the run is ended as failed. If it cannot even be
     /// ended, it keeps backing off and health reports it.
-    async fn rest(&self, fleet: &mut Fleet, claim: Claim, why: String) {
+    async fn back_off(&self, fleet: &mut Fleet, claim: Claim, why: String) {
         self.stats.broken.fetch_add(1, Ordering::Relaxed);
         let (times, reason) = fleet.broken.entry(claim.run_id).or_default();
         *times += 1;
         *reason = why;
-        let rest = self.config.lease.saturating_mul(1 << (*times).min(16)).min(LONGEST_REST);
+        let backoff = self.config.lease.saturating_mul(1 << (*times).min(16)).min(MAX_BACKOFF);
         if *times > GIVE_UP {
             tracing::error!(run = %claim.run_id, times, "the run can neither be driven nor be marked as failed");
-            self.health.strand(claim.run_id, Instant::now() + rest + self.config.lease * 4);
+            self.health.mark_undrivable(claim.run_id, Instant::now() + backoff + self.config.lease * 4);
         }
         // If this fails too, the lease expires by itself.
-        let _ = self.store.renew(&[(claim.run_id, claim.epoch)], rest).await;
+        let _ = self.store.renew(&[(claim.run_id, claim.epoch)], backoff).await;
     }
 
     /// Waits until every task has stopped, then releases the runs.
-    async fn hand_back(&self, mut fleet: Fleet) {
+    async fn release_all(&self, mut fleet: Fleet) {
         let mut held = std::mem::take(&mut fleet.given_up);
         held.extend(fleet.active.iter().map(|(run, active)| (*run, active.claim.epoch)));
         let finish = async { while fleet.tasks.join_next().await.is_some() {} };
@@ -438,7 +438,7 @@ impl Fleet {
     fn begin(&mut self, claim: Claim, commands: Vec<PendingCommand>) {
         let (sender, mailbox) = mpsc::channel(1_024);
         let (orders, ordered) = mpsc::channel(8);
-        let pulse = Pulse::new(self.epoch);
+        let progress = TaskProgress::new(self.epoch);
         let task = RunTask {
             shared: self.shared.clone(),
             claim,
@@ -447,7 +447,7 @@ impl Fleet {
             mailbox,
             orders: ordered,
             sender,
-            pulse: pulse.clone(),
+            progress: progress.clone(),
             stop: self.stop.clone(),
             abandon: self.broken.get(&claim.run_id).filter(|(times, _)| *times >= GIVE_UP).map(
                 |(times, why)| {
@@ -459,7 +459,7 @@ impl Fleet {
         };
         let abort = self.tasks.spawn(task.drive());
         self.by_task.insert(abort.id(), claim.run_id);
-        self.active.insert(claim.run_id, Active { claim, orders, pulse, abort });
+        self.active.insert(claim.run_id, Active { claim, orders, progress, abort });
     }
 
     /// Our own lease expired and we claimed the run again. The older task is fenced and makes no more calls.

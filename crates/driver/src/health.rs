@@ -19,7 +19,7 @@ pub struct DriverHealth {
     lanes: usize,
     lanes_alive: Arc<AtomicUsize>,
     /// Runs that could neither be driven nor ended, and until when that counts unless it happens again.
-    stranded: Mutex<BTreeMap<RunId, Instant>>,
+    undrivable: Mutex<BTreeMap<RunId, Instant>>,
 }
 
 impl DriverHealth {
@@ -30,7 +30,7 @@ impl DriverHealth {
             patience,
             lanes,
             lanes_alive: Arc::default(),
-            stranded: Mutex::default(),
+            undrivable: Mutex::default(),
         }
     }
 
@@ -56,27 +56,27 @@ impl DriverHealth {
     }
 
     /// An error that names the runs that could neither be driven nor be marked as failed.
-    pub fn stranded(&self) -> Result<(), String> {
-        self.stranded_at(Instant::now())
+    pub fn undrivable_runs(&self) -> Result<(), String> {
+        self.undrivable_runs_at(Instant::now())
     }
 
-    fn stranded_at(&self, now: Instant) -> Result<(), String> {
-        let mut stranded = self.stranded.lock().unwrap_or_else(PoisonError::into_inner);
-        stranded.retain(|_, until| *until > now);
-        match stranded.is_empty() {
+    fn undrivable_runs_at(&self, now: Instant) -> Result<(), String> {
+        let mut undrivable = self.undrivable.lock().unwrap_or_else(PoisonError::into_inner);
+        undrivable.retain(|_, until| *until > now);
+        match undrivable.is_empty() {
             true => Ok(()),
             false => {
-                let named: Vec<String> = stranded.keys().take(5).map(ToString::to_string).collect();
+                let named: Vec<String> = undrivable.keys().take(5).map(ToString::to_string).collect();
                 Err(format!(
                     "{} runs can neither be driven nor ended: {}; run `tree-agent verify` to see what is wrong",
-                    stranded.len(),
+                    undrivable.len(),
                     named.join(", ")
                 ))
             }
         }
     }
 
-    pub(crate) fn came_round(&self) {
+    pub(crate) fn record_progress(&self) {
         self.beat.store((self.born.elapsed().as_millis() as u64).max(1), Ordering::Relaxed);
     }
 
@@ -86,12 +86,12 @@ impl DriverHealth {
         LaneGuard(self.lanes_alive.clone())
     }
 
-    pub(crate) fn strand(&self, run: RunId, until: Instant) {
-        self.stranded.lock().unwrap_or_else(PoisonError::into_inner).insert(run, until);
+    pub(crate) fn mark_undrivable(&self, run: RunId, until: Instant) {
+        self.undrivable.lock().unwrap_or_else(PoisonError::into_inner).insert(run, until);
     }
 
-    pub(crate) fn unstrand(&self, run: RunId) {
-        self.stranded.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+    pub(crate) fn clear_undrivable(&self, run: RunId) {
+        self.undrivable.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
         let health = DriverHealth::new(2, Duration::from_secs(10));
         assert!(health.check().unwrap_err().contains("not begun"));
         let (first, second) = (health.lane(), health.lane());
-        health.came_round();
+        health.record_progress();
         assert_eq!(health.check(), Ok(()));
         let later = health.born.elapsed() + Duration::from_secs(11);
         assert!(health.check_at(later).unwrap_err().contains("has made no progress"));
@@ -125,13 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn a_stranded_run_is_named_until_it_is_not_found_any_more() {
+    fn an_undrivable_run_is_named_until_it_is_not_found_any_more() {
         let health = DriverHealth::new(1, Duration::from_secs(10));
         let run = RunId(uuid::Uuid::from_u128(9));
-        assert_eq!(health.stranded(), Ok(()));
+        assert_eq!(health.undrivable_runs(), Ok(()));
         let until = Instant::now() + Duration::from_secs(60);
-        health.strand(run, until);
-        assert!(health.stranded().unwrap_err().contains(&run.to_string()));
-        assert_eq!(health.stranded_at(until), Ok(()));
+        health.mark_undrivable(run, until);
+        assert!(health.undrivable_runs().unwrap_err().contains(&run.to_string()));
+        assert_eq!(health.undrivable_runs_at(until), Ok(()));
     }
 }

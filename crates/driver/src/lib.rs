@@ -18,4 +18,4 @@ pub use commit::{CommitConfig, CommitStats};
 pub use driver::{Driver, DriverConfig, DriverStats};
 pub use grpc_roles::GrpcRoles;
 pub use health::DriverHealth;
-pub use roles::{Clock, Heard, NotHeard, Roles, SystemClock, Updates};
+pub use roles::{Clock, ReceiverClosed, Roles, SystemClock, UpdateReceiver, Updates};

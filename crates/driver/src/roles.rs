@@ -29,32 +29,32 @@ pub struct Updates {
 /// The run is no longer driven here; its calls are about to be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nothing waits for the updates of this call any more")]
-pub struct NotHeard;
+pub struct ReceiverClosed;
 
 impl Updates {
     /// The updates of a call outside of a run, and their receiver, in which at most `room` wait.
-    pub fn apart(key: CallKey, room: usize) -> (Self, Heard) {
+    pub fn channel(key: CallKey, room: usize) -> (Self, UpdateReceiver) {
         let (mailbox, heard) = mpsc::channel(room);
-        (Self { key, mailbox }, Heard(heard))
+        (Self { key, mailbox }, UpdateReceiver(heard))
     }
 
     /// Passes one update on. Waits while the run's mailbox is full.
-    pub async fn send(&self, update: RoleUpdate) -> Result<(), NotHeard> {
-        self.mailbox.send(Message::Update(self.key, Box::new(update))).await.map_err(|_| NotHeard)
+    pub async fn send(&self, update: RoleUpdate) -> Result<(), ReceiverClosed> {
+        self.mailbox.send(Message::Update(self.key, Box::new(update))).await.map_err(|_| ReceiverClosed)
     }
 
     /// Passes on an answer besides the one that the call returns: a duplicate or a late answer. No role may do that,
     /// and no adapter here does. Simulations use it to check that such answers are counted and change nothing.
-    pub async fn answer_again(&self, answer: Result<CallOutput, RoleError>) -> Result<(), NotHeard> {
-        self.mailbox.send(Message::Ended(self.key, Box::new(answer))).await.map_err(|_| NotHeard)
+    pub async fn answer_again(&self, answer: Result<CallOutput, RoleError>) -> Result<(), ReceiverClosed> {
+        self.mailbox.send(Message::Ended(self.key, Box::new(answer))).await.map_err(|_| ReceiverClosed)
     }
 }
 
 /// Receives the updates of a call outside of a run.
 #[derive(Debug)]
-pub struct Heard(mpsc::Receiver<Message>);
+pub struct UpdateReceiver(mpsc::Receiver<Message>);
 
-impl Heard {
+impl UpdateReceiver {
     /// The next update; none once the call has dropped its [`Updates`].
     pub async fn next(&mut self) -> Option<RoleUpdate> {
         match self.0.recv().await? {

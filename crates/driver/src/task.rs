@@ -69,13 +69,13 @@ pub(crate) enum TaskError {
 
 /// A handle on a run's progress: when its task last went round its loop.
 #[derive(Clone)]
-pub(crate) struct Pulse(Arc<AtomicU64>, Instant);
+pub(crate) struct TaskProgress(Arc<AtomicU64>, Instant);
 
-impl Pulse {
+impl TaskProgress {
     pub(crate) fn new(epoch: Instant) -> Self {
-        let pulse = Self(Arc::default(), epoch);
-        pulse.beat();
-        pulse
+        let progress = Self(Arc::default(), epoch);
+        progress.beat();
+        progress
     }
 
     fn beat(&self) {
@@ -103,7 +103,7 @@ pub(crate) struct RunTask {
     /// cancellation.
     pub(crate) orders: mpsc::Receiver<Message>,
     pub(crate) sender: mpsc::Sender<Message>,
-    pub(crate) pulse: Pulse,
+    pub(crate) progress: TaskProgress,
     pub(crate) stop: CancellationToken,
     /// If set, the run is ended as failed for this reason instead of being driven again.
     pub(crate) abandon: Option<String>,
@@ -141,7 +141,7 @@ impl RunTask {
         };
         let mut handled = Vec::new();
         let now = self.now(&mut last);
-        self.obey(&mut run, commands, now, &mut decision, &mut handled);
+        self.apply_commands(&mut run, commands, now, &mut decision, &mut handled);
         if let Some(reason) = abandon {
             decision.merge(run.handle(Input::Abandon { reason }, now));
         }
@@ -165,7 +165,7 @@ impl RunTask {
             for call in run.take_due(self.now(&mut last), usize::MAX) {
                 calls.0.insert(call.key, self.start_call(call));
             }
-            self.pulse.beat();
+            self.progress.beat();
             let wake =
                 run.next_wakeup().map(|at| Duration::from_micros(at.0.saturating_sub(last.0).max(0) as u64));
             let first = tokio::select! {
@@ -208,7 +208,7 @@ impl RunTask {
                 Ok(output) => Input::Output(key, output),
                 Err(error) => Input::Failed(key, error),
             },
-            Message::Commands(commands) => return self.obey(run, commands, now, decision, handled),
+            Message::Commands(commands) => return self.apply_commands(run, commands, now, decision, handled),
             Message::Tick => Input::Tick,
         };
         decision.merge(run.handle(input, now));
@@ -216,7 +216,7 @@ impl RunTask {
 
     /// Carries out commands. They leave the inbox with the events that answer them. A command may arrive twice before
     /// that, but is carried out once.
-    fn obey(
+    fn apply_commands(
         &self,
         run: &mut Run,
         commands: Vec<PendingCommand>,
@@ -253,7 +253,7 @@ impl RunTask {
                     None => run = Some(Run::begin(event)?),
                 }
             }
-            self.pulse.beat();
+            self.progress.beat();
         }
     }
 

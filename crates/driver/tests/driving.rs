@@ -224,7 +224,7 @@ async fn a_run_that_cannot_be_driven_is_marked_as_failed_in_the_end() {
         error.contains("could not be driven 5 times") && error.contains("a row cannot be written"),
         "{error}"
     );
-    assert_eq!(driver.health.stranded(), Ok(()));
+    assert_eq!(driver.health.undrivable_runs(), Ok(()));
     assert_eq!(driver.health.check(), Ok(()));
     driver.stop().await;
 }
@@ -239,12 +239,12 @@ async fn a_run_that_cannot_even_be_ended_is_seen_in_the_health() {
     let driver =
         Running::start_with_lease("a", &store, &fanout, &TreeRoles::new(2, None), Duration::from_millis(30));
     let seen = async {
-        while driver.health.stranded().is_ok() {
+        while driver.health.undrivable_runs().is_ok() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(60), seen).await.expect("it is seen");
-    assert!(driver.health.stranded().unwrap_err().contains(&run.to_string()));
+    assert!(driver.health.undrivable_runs().unwrap_err().contains(&run.to_string()));
     assert_eq!(log(&*store, run).await.len(), 4, "nothing half-written");
     // Once the store is repaired, the run ends by itself.
     *unreliable.poison.lock().expect("no panic while locked") = None;

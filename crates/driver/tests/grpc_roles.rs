@@ -111,7 +111,7 @@ async fn ask(
     let server = tokio::spawn(server);
     let roles = GrpcRoles::new(&everywhere(url)).heartbeat(Duration::from_millis(300));
     let call = call(timeout_ms);
-    let (updates, mut received) = Updates::apart(call.key, 16);
+    let (updates, mut received) = Updates::channel(call.key, 16);
     let result = roles.call(call, updates).await;
     let mut seen = Vec::new();
     while let Some(update) = received.next().await {
@@ -194,6 +194,6 @@ async fn nobody_there_is_unreachable() {
     let roles = GrpcRoles::new(&everywhere(http::Uri::from_static("http://127.0.0.1:1")))
         .heartbeat(Duration::from_millis(300));
     let call = call(5_000);
-    let (updates, _received) = Updates::apart(call.key, 1);
+    let (updates, _received) = Updates::channel(call.key, 1);
     assert_eq!(kind(roles.call(call, updates).await), RoleErrorKind::Unreachable);
 }

@@ -7,7 +7,7 @@ use crate::budget::{Amounts, TOOL_CALLS};
 use crate::call::CallKind;
 use crate::graph::{ReplayError, grow_gently};
 use crate::held::CHANGES;
-use crate::run::{Control, Run, ShownArtifact};
+use crate::run::{ArtifactSummary, Control, Run};
 
 /// Milliseconds before the second attempt; doubled for each further one.
 const RETRY_BASE_MS: u64 = 200;
@@ -33,7 +33,7 @@ impl Run {
                 if let Some(parent) = parent {
                     let above = &mut self.control[parent];
                     control.born_version = above.plan_version;
-                    let below = above.offspring_mut();
+                    let below = above.planned_children_mut();
                     below.children.push(at);
                     if let Some(step) = &e.step_id {
                         match below.steps.iter_mut().find(|(id, _)| id == step) {
@@ -95,7 +95,7 @@ impl Run {
                 });
                 self.control[at].band = self.control[at].band.max(band);
             }
-            EventBody::ArtifactCreated(e) => self.control[at].shown.push(ShownArtifact {
+            EventBody::ArtifactCreated(e) => self.control[at].shown.push(ArtifactSummary {
                 id: e.artifact_id,
                 snippet: e.snippet.clone(),
                 hinted: false,
@@ -107,7 +107,7 @@ impl Run {
             }
             EventBody::ReplanRequested(e) => {
                 self.control[at].replans += 1;
-                self.control[at].offspring_mut().replan_reason = Some(e.reason.clone());
+                self.control[at].planned_children_mut().replan_reason = Some(e.reason.clone());
             }
             _ => {}
         }

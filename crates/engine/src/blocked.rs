@@ -15,7 +15,7 @@ use tree_agent_contract::text::prefix;
 use tree_agent_contract::{NodeStatus, Timestamp, limits};
 
 use crate::apply::backoff_ms;
-use crate::decide::Deciding;
+use crate::decide::Decider;
 use crate::run::Run;
 
 /// Milliseconds for which a run waits for a provider while no model call of it has succeeded.
@@ -108,7 +108,7 @@ impl Run {
     }
 }
 
-impl Deciding<'_> {
+impl Decider<'_> {
     /// Nothing was attempted, so this does not count as an attempt. The node says once for each kind of cause that it is
     /// blocked, and the call is made again until it can be made.
     pub(crate) fn on_unreachable(&mut self, at: usize, error: RoleError) {

@@ -23,7 +23,7 @@ use tree_agent_contract::role::{RoleError, RoleErrorKind};
 use tree_agent_contract::{Allowance, BudgetLeft, RunStatus, Timestamp};
 
 use crate::call::CallKind;
-use crate::decide::Deciding;
+use crate::decide::Decider;
 use crate::run::Run;
 
 /// Tokens, millionths of a dollar, tool calls.
@@ -54,7 +54,7 @@ impl Ledger {
 }
 
 /// What is free while due calls are chosen.
-pub(crate) struct Purse {
+pub(crate) struct FreeBudget {
     /// None if no budget has a limit; then nothing needs to be counted.
     free: Option<Amounts>,
     /// No call is in flight.
@@ -63,7 +63,7 @@ pub(crate) struct Purse {
     calls: u64,
 }
 
-impl Purse {
+impl FreeBudget {
     /// The allotment of a call of `kind` for the node at `at`, or none if it does not fit now.
     pub(crate) fn allot(&mut self, run: &Run, at: usize, kind: CallKind) -> Option<Amounts> {
         let Some(free) = self.free else { return Some([u64::MAX; 3]) };
@@ -129,10 +129,10 @@ impl Run {
     }
 
     /// What is neither used nor allotted to a call in flight, for the `due` calls that could be made now.
-    pub(crate) fn purse(&self, due: usize) -> Purse {
+    pub(crate) fn free_budget(&self, due: usize) -> FreeBudget {
         let (limits, calls) = (self.limits(), (due + self.in_flight.len()) as u64);
         if limits.iter().all(Option::is_none) {
-            return Purse { free: None, alone: false, calls };
+            return FreeBudget { free: None, alone: false, calls };
         }
         let mut taken = self.used();
         for (&at, flight) in &self.in_flight {
@@ -140,7 +140,7 @@ impl Run {
             (0..3).for_each(|m| taken[m] = taken[m].saturating_add(left[m]));
         }
         let free = std::array::from_fn(|m| limits[m].unwrap_or(u64::MAX).saturating_sub(taken[m]));
-        Purse { free: Some(free), alone: self.in_flight.is_empty(), calls }
+        FreeBudget { free: Some(free), alone: self.in_flight.is_empty(), calls }
     }
 
     /// An allotment in the form in which the role receives it.
@@ -212,7 +212,7 @@ impl Run {
     }
 }
 
-impl Deciding<'_> {
+impl Decider<'_> {
     /// Checks whether a budget is exhausted. Then no new work starts, and existing results are aggregated while
     /// something is left for that.
     pub(crate) fn check_budgets(&mut self) {

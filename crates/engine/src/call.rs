@@ -91,7 +91,7 @@ impl Run {
             CallKind::Plan => CallInput::Plan(Box::new(PlanInput {
                 call,
                 existing_plan_summary: self.plan_summary(at),
-                replan_reason: self.control[at].offspring().replan_reason.clone().unwrap_or_default(),
+                replan_reason: self.control[at].planned_children().replan_reason.clone().unwrap_or_default(),
                 prior_steps: self.prior_steps(at),
             })),
             CallKind::Execute => {
@@ -109,7 +109,8 @@ impl Run {
     fn call_context(&self, at: usize, attempt: u32) -> CallContext {
         let node = &self.graph.nodes()[at];
         let sibling_index = self.control[at].parent.map_or(0, |p| {
-            self.control[p].offspring().children.iter().position(|&c| c == at).unwrap_or_default() as u32
+            self.control[p].planned_children().children.iter().position(|&c| c == at).unwrap_or_default()
+                as u32
         });
         CallContext {
             run_id: self.graph.run_id(),
@@ -146,17 +147,17 @@ impl Run {
                 summary: summary.unwrap_or_default(),
             }
         };
-        self.control[at].offspring().steps.iter().map(step).collect()
+        self.control[at].planned_children().steps.iter().map(step).collect()
     }
 
     /// The results that an executor may use: those of siblings in earlier bands, and of its own children if it planned
     /// before.
     fn earlier_outcomes(&self, at: usize) -> Vec<ChildOutcome> {
-        let own = self.control[at].offspring().children.iter().copied();
+        let own = self.control[at].planned_children().children.iter().copied();
         let band = self.graph.nodes()[at].band_index;
         let siblings = self.control[at]
             .parent
-            .map(|p| self.control[p].offspring().children.as_slice())
+            .map(|p| self.control[p].planned_children().children.as_slice())
             .unwrap_or_default();
         let before = siblings.iter().copied().take_while(|&s| s < at).filter(|&s| {
             let sibling = &self.graph.nodes()[s];
@@ -171,7 +172,7 @@ impl Run {
 
     /// For each step of all plans, the child that carried it out last.
     pub(crate) fn latest_children(&self, at: usize) -> impl Iterator<Item = usize> {
-        self.control[at].offspring().steps.iter().map(|&(_, child)| child)
+        self.control[at].planned_children().steps.iter().map(|&(_, child)| child)
     }
 
     pub(crate) fn child_outcome(&self, at: usize) -> ChildOutcome {

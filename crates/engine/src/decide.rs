@@ -67,7 +67,7 @@ impl Decision {
 }
 
 /// A run that is deciding. Every event that it emits is applied at once, so that the next decision sees it.
-pub(crate) struct Deciding<'a> {
+pub(crate) struct Decider<'a> {
     pub(crate) run: &'a mut Run,
     pub(crate) now: Timestamp,
     pub(crate) decision: Decision,
@@ -77,7 +77,7 @@ impl Run {
     /// Handles one input and returns its events. `now` must not go backwards by much; it is only compared with
     /// deadlines. An input that no longer matters (the run has ended, the call is not in flight) gives nothing.
     pub fn handle(&mut self, input: Input, now: Timestamp) -> Decision {
-        let mut deciding = Deciding { run: self, now, decision: Decision::default() };
+        let mut deciding = Decider { run: self, now, decision: Decision::default() };
         if !deciding.run.is_final() {
             deciding.release();
         }
@@ -89,7 +89,7 @@ impl Run {
     }
 }
 
-impl Deciding<'_> {
+impl Decider<'_> {
     fn dispatch(&mut self, input: Input) {
         match input {
             Input::Claimed => self.begin(),

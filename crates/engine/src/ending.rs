@@ -4,9 +4,9 @@ use tree_agent_contract::event::*;
 use tree_agent_contract::{NodeStatus, Outcome, RunStatus, StepStatus};
 
 use crate::call::CallKind;
-use crate::decide::Deciding;
+use crate::decide::Decider;
 
-impl Deciding<'_> {
+impl Decider<'_> {
     pub(crate) fn fail_node(&mut self, at: usize, error: String, retryable: bool) {
         let error = self.run.explain_node(at, error);
         self.emit(at, NodeFailed { error, retryable });
@@ -91,7 +91,7 @@ impl Deciding<'_> {
                 Some(CallKind::Aggregate) => false,
                 Some(_) => at_work || !self.run.in_flight.contains_key(&at),
                 // It waits for a place in its band, not for children.
-                None => control.offspring().children.is_empty(),
+                None => control.planned_children().children.is_empty(),
             };
             if stop {
                 self.cancel_node(at);

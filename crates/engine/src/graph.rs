@@ -7,7 +7,9 @@ use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::graph::{
     GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphView, ToolActivity, Usage,
 };
-use tree_agent_contract::{NodeId, NodeStatus, Rare, Role, RunId, RunStatus, StepId, StepStatus, Timestamp};
+use tree_agent_contract::{
+    NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, StepId, StepStatus, Timestamp,
+};
 
 /// Why an event cannot follow the events before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,11 +47,11 @@ pub enum ReplayError {
 /// Hashes an id to its last eight bytes. Node ids are derived by SHA-1 within this project, so they need no mixing and
 /// nobody can choose them to collide.
 #[derive(Clone, Copy, Debug, Default)]
-struct LastBytes(u64);
+struct IdHasher(u64);
 
-type ByItself = BuildHasherDefault<LastBytes>;
+type BuildIdHasher = BuildHasherDefault<IdHasher>;
 
-impl Hasher for LastBytes {
+impl Hasher for IdHasher {
     fn write(&mut self, bytes: &[u8]) {
         if let Some(last) = bytes.last_chunk() {
             self.0 = u64::from_le_bytes(*last);
@@ -73,7 +75,7 @@ pub struct Graph {
     started_at: Option<Timestamp>,
     ended_at: Option<Timestamp>,
     nodes: Vec<GraphNode>,
-    index: HashMap<NodeId, usize, ByItself>,
+    index: HashMap<NodeId, usize, BuildIdHasher>,
 }
 
 impl Graph {
@@ -213,8 +215,8 @@ impl Graph {
                     plan: None,
                     result: None,
                     artifacts: Vec::new(),
-                    usage: Rare::default(),
-                    subtree_usage: Rare::default(),
+                    usage: Sparse::default(),
+                    subtree_usage: Sparse::default(),
                     created_at: event.timestamp,
                     started_at: None,
                     ended_at: None,

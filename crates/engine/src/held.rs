@@ -9,7 +9,7 @@ use tree_agent_contract::Timestamp;
 use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate};
 
 use crate::call::CallKey;
-use crate::decide::{Deciding, Input};
+use crate::decide::{Decider, Input};
 use crate::run::Run;
 
 /// Maximum of changes of one scratchpad within [`SECOND_MS`].
@@ -63,7 +63,7 @@ fn text_bytes(input: &Input) -> usize {
     }
 }
 
-impl Deciding<'_> {
+impl Decider<'_> {
     /// A call in flight sent an update. It is handled now, or after those that wait.
     pub(crate) fn heard(&mut self, key: CallKey, input: Input) {
         let Some(at) = self.run.in_flight_at(&key) else { return };

@@ -11,9 +11,9 @@ use tree_agent_contract::{
     TreeAgentResult,
 };
 
-use crate::decide::Deciding;
+use crate::decide::Decider;
 
-impl Deciding<'_> {
+impl Decider<'_> {
     /// Emits the artifacts, the result and the parent's hint of a node.
     pub(crate) fn return_result(&mut self, at: usize, artifacts: Vec<ArtifactDraft>, draft: ResultDraft) {
         let node = &self.run.graph.nodes()[at];
@@ -165,7 +165,8 @@ impl Deciding<'_> {
         let mut metrics = Map::new();
         let started = node.started_at.unwrap_or(node.created_at);
         metrics.insert("durationMs".into(), Value::from(self.now.millis_since(started)));
-        metrics.insert("children".into(), Value::from(self.run.control[at].offspring().children.len()));
+        metrics
+            .insert("children".into(), Value::from(self.run.control[at].planned_children().children.len()));
         metrics.insert("toolCalls".into(), Value::from(node.usage.get().tool_calls));
         let outcome = if partial { Outcome::Partial } else { Outcome::Success };
         let evidence = evidence.map(|e| prefix(&e, limits::TEXT_BYTES).to_owned());

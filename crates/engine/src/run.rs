@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use serde::Serialize;
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::{Rare, RunId, RunSpec, RunStatus, StepId, Timestamp};
+use tree_agent_contract::{RunId, RunSpec, RunStatus, Sparse, StepId, Timestamp};
 
 use crate::blocked::Waiting;
 use crate::budget::{Amounts, Ledger};
@@ -32,7 +32,7 @@ pub struct Run {
     pub(crate) waiting: Waiting,
 
     // The fields below are not in the log. They are lost with the driver and rebuilt by its successor.
-    pub(crate) in_flight: HashMap<usize, Flight>,
+    pub(crate) in_flight: HashMap<usize, CallInFlight>,
     /// Nodes that need a call which is not in flight.
     pub(crate) ready: BTreeSet<usize>,
     /// Nodes whose role service could not be reached: how often in a row, and when to retry.
@@ -50,7 +50,7 @@ pub struct Run {
 
 /// A call in flight.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Flight {
+pub(crate) struct CallInFlight {
     pub(crate) key: CallKey,
     /// What it may use.
     pub(crate) allotted: Amounts,
@@ -58,7 +58,7 @@ pub(crate) struct Flight {
     before: Amounts,
 }
 
-impl Flight {
+impl CallInFlight {
     /// What the call may still use.
     pub(crate) fn left(&self, spent: Amounts) -> Amounts {
         std::array::from_fn(|m| self.allotted[m].saturating_sub(spent[m].saturating_sub(self.before[m])))
@@ -70,7 +70,7 @@ impl Flight {
 pub(crate) struct Control {
     pub(crate) parent: Option<usize>,
     /// Data that only nodes with a plan have. It is boxed because most nodes have no plan and a driver holds many.
-    pub(crate) offspring: Option<Box<Offspring>>,
+    pub(crate) planned_children: Option<Box<PlannedChildren>>,
     /// Version of the parent's plan that this node came from.
     pub(crate) born_version: u32,
     /// Version of the node's own latest plan; 0 for none.
@@ -87,18 +87,18 @@ pub(crate) struct Control {
     /// A guard removed work, so the result will be partial.
     pub(crate) cut: bool,
     /// What parents and later siblings see of the node's artifacts, in addition to the graph.
-    pub(crate) shown: Vec<ShownArtifact>,
+    pub(crate) shown: Vec<ArtifactSummary>,
     /// What the role call that the node needs next has used so far.
     pub(crate) spent: Amounts,
     /// The node has a plan and has not ended, so it still needs an aggregator.
     pub(crate) owes: bool,
     /// The times of the last changes of its scratchpad, the latest last.
-    pub(crate) written: Rare<[Option<Timestamp>; CHANGES]>,
+    pub(crate) written: Sparse<[Option<Timestamp>; CHANGES]>,
 }
 
 /// The children and steps of a node's plans.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Offspring {
+pub(crate) struct PlannedChildren {
     /// The children of all plans, in order of creation.
     pub(crate) children: Vec<usize>,
     /// The latest child of each step of all plans, in order of creation.
@@ -106,11 +106,12 @@ pub(crate) struct Offspring {
     pub(crate) replan_reason: Option<String>,
 }
 
-static CHILDLESS: Offspring = Offspring { children: Vec::new(), steps: Vec::new(), replan_reason: None };
+static CHILDLESS: PlannedChildren =
+    PlannedChildren { children: Vec::new(), steps: Vec::new(), replan_reason: None };
 
 /// What roles learn about an artifact in addition to the graph.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct ShownArtifact {
+pub(crate) struct ArtifactSummary {
     pub(crate) id: tree_agent_contract::ArtifactId,
     pub(crate) snippet: Option<String>,
     /// Its node hinted the parent to read it.
@@ -118,12 +119,12 @@ pub(crate) struct ShownArtifact {
 }
 
 impl Control {
-    pub(crate) fn offspring(&self) -> &Offspring {
-        self.offspring.as_deref().unwrap_or(&CHILDLESS)
+    pub(crate) fn planned_children(&self) -> &PlannedChildren {
+        self.planned_children.as_deref().unwrap_or(&CHILDLESS)
     }
 
-    pub(crate) fn offspring_mut(&mut self) -> &mut Offspring {
-        self.offspring.get_or_insert_default()
+    pub(crate) fn planned_children_mut(&mut self) -> &mut PlannedChildren {
+        self.planned_children.get_or_insert_default()
     }
 
     /// Distinguishes the calls of a node for different plans or after different results.
@@ -244,14 +245,14 @@ impl Run {
         }
         let due: Vec<usize> =
             self.ready.iter().copied().filter(|&at| self.ready_at(at).is_none_or(|t| t <= now)).collect();
-        let mut purse = self.purse(due.len());
+        let mut free_budget = self.free_budget(due.len());
         let mut calls = Vec::new();
         for at in due {
             if calls.len() == limit {
                 return calls;
             }
             let Some(kind) = self.control[at].needs else { continue };
-            if let Some(allotted) = purse.allot(self, at, kind) {
+            if let Some(allotted) = free_budget.allot(self, at, kind) {
                 calls.push(self.begin_call(at, kind, allotted, now));
             }
         }
@@ -264,7 +265,7 @@ impl Run {
         let attempt = control.attempt.max(1);
         let key = CallKey { node_id: self.graph.nodes()[at].id, kind, round: control.round(), attempt };
         self.ready.remove(&at);
-        self.in_flight.insert(at, Flight { key, allotted, before: control.spent });
+        self.in_flight.insert(at, CallInFlight { key, allotted, before: control.spent });
         let left = self.deadlines().map_or(u64::MAX, |(_, last)| last.millis_since(now));
         let timeout_ms = self.spec.budgets.call_timeout_ms.min(left.max(1));
         RoleCall { key, input: self.call_input(at, kind, attempt, allotted, now), timeout_ms }

@@ -20,7 +20,7 @@ use tree_agent_contract::role::{AggregatorOutput, ExecutorOutput, PlanDraft, Pla
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{DocumentId, NodeId, NodeStatus, PlanId, StepId, StepStatus};
 
-use crate::decide::Deciding;
+use crate::decide::Decider;
 use crate::run::Run;
 use crate::start::scratchpad;
 
@@ -37,13 +37,17 @@ pub(crate) fn step_status(status: NodeStatus) -> StepStatus {
 impl Run {
     /// The child of an earlier plan that already completed `step`. Finished work is not repeated.
     pub(crate) fn reusable_child(&self, at: usize, step: &StepId) -> Option<usize> {
-        let child =
-            self.control[at].offspring().steps.iter().find(|(id, _)| id == step).map(|&(_, child)| child)?;
+        let child = self.control[at]
+            .planned_children()
+            .steps
+            .iter()
+            .find(|(id, _)| id == step)
+            .map(|&(_, child)| child)?;
         (self.graph.nodes()[child].status == NodeStatus::Completed).then_some(child)
     }
 }
 
-impl Deciding<'_> {
+impl Decider<'_> {
     /// Starts the first work of a node.
     pub(crate) fn start_node(&mut self, at: usize) {
         if self.run.exhausted.is_some() {
@@ -127,7 +131,7 @@ impl Deciding<'_> {
         plan.bands.truncate(budgets.max_bands_per_plan as usize);
         let mut children = budgets
             .max_children_per_node
-            .saturating_sub(self.run.control[at].offspring().children.len() as u32);
+            .saturating_sub(self.run.control[at].planned_children().children.len() as u32);
         let mut nodes = budgets.max_nodes.saturating_sub(self.run.planned_nodes);
         for band in &mut plan.bands {
             guard(band.steps.len() > budgets.max_steps_per_band as usize, "guard:maxStepsPerBand");

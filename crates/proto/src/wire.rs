@@ -3,7 +3,7 @@
 use serde_json::{Map, Number, Value};
 use tree_agent_contract::error::FieldError;
 use tree_agent_contract::ids::*;
-use tree_agent_contract::rare::Rare;
+use tree_agent_contract::sparse::Sparse;
 use tree_agent_contract::time::Timestamp;
 
 /// A contract type with a wire form.
@@ -111,7 +111,7 @@ impl<T: Wire> Wire for Box<T> {
     }
 }
 
-impl<T: Wire + Copy + Default + PartialEq> Wire for Rare<T> {
+impl<T: Wire + Copy + Default + PartialEq> Wire for Sparse<T> {
     type Pb = T::Pb;
     fn to_wire(&self) -> Self::Pb {
         self.get().to_wire()

@@ -22,7 +22,7 @@ use crate::world::World;
 
 /// A gateway that is available.
 #[derive(Clone)]
-pub(crate) struct Door {
+pub(crate) struct GatewayHandle {
     pub(crate) node: Arc<Node>,
     pub(crate) gateway: Arc<Gateway>,
     /// Cancelled when it drains.
@@ -31,14 +31,14 @@ pub(crate) struct Door {
 
 /// The available gateways, by position.
 #[derive(Clone, Default)]
-pub(crate) struct Doors(Arc<Mutex<Vec<Door>>>);
+pub(crate) struct GatewayHandles(Arc<Mutex<Vec<GatewayHandle>>>);
 
-impl Doors {
-    pub(crate) fn set(&self, doors: Vec<Door>) {
+impl GatewayHandles {
+    pub(crate) fn set(&self, doors: Vec<GatewayHandle>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = doors;
     }
 
-    fn pick(&self, world: &World) -> Option<Door> {
+    fn pick(&self, world: &World) -> Option<GatewayHandle> {
         world.dice.pick(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).cloned()
     }
 }
@@ -46,7 +46,7 @@ impl Doors {
 type Stream = BoxStream<'static, Result<Message, String>>;
 
 /// Watches until the run's last event has been seen, and once more after it.
-pub(crate) async fn watch(world: Arc<World>, doors: Doors, mut view: View) -> View {
+pub(crate) async fn watch(world: Arc<World>, doors: GatewayHandles, mut view: View) -> View {
     let mut after_end = 0;
     while after_end < 2 {
         after_end += u32::from(view.ended);
@@ -78,7 +78,7 @@ pub(crate) async fn watch(world: Arc<World>, doors: Doors, mut view: View) -> Vi
     view
 }
 
-async fn open(world: &Arc<World>, door: &Door, view: &View) -> Result<Stream, String> {
+async fn open(world: &Arc<World>, door: &GatewayHandle, view: &View) -> Result<Stream, String> {
     if world.flaw == Some(Flaw::TrustedFanout) {
         return trusting(world, door, view).await;
     }
@@ -99,7 +99,7 @@ async fn open(world: &Arc<World>, door: &Door, view: &View) -> Result<Stream, St
 }
 
 /// A gateway that trusts fan-out: it reads the log once, then passes on every message.
-async fn trusting(world: &Arc<World>, door: &Door, view: &View) -> Result<Stream, String> {
+async fn trusting(world: &Arc<World>, door: &GatewayHandle, view: &View) -> Result<Stream, String> {
     let fanout = SimFanout { node: door.node.clone() };
     let heard = fanout.subscribe(Topic::Run(view.run)).await.map_err(|error| error.to_string())?;
     let old = world.model().read(view.run, view.cursor, usize::MAX);
@@ -119,12 +119,12 @@ async fn trusting(world: &Arc<World>, door: &Door, view: &View) -> Result<Stream
     Ok(futures::stream::iter(first.into_iter().map(Ok)).chain(live.flatten()).boxed())
 }
 
-fn note_late(world: &World, door: &Door, view: &View) {
+fn note_late(world: &World, door: &GatewayHandle, view: &View) {
     let late = view.is_late(door.node.reaches_store_since(), &world.checks().log);
     late.into_iter().for_each(|text| world.violation(text));
 }
 
-async fn follow(world: &World, door: &Door, view: &mut View, mut stream: Stream) {
+async fn follow(world: &World, door: &GatewayHandle, view: &mut View, mut stream: Stream) {
     let lasts = match world.on(Fault::Disconnects) && world.dice.chance(60) {
         true => world.dice.millis(20..=3_000),
         false => Duration::from_secs(86_400),

@@ -16,7 +16,7 @@ use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{Command, NewRun, Projection};
 
 use crate::check::Counters;
-use crate::client::{Door, Doors};
+use crate::client::{GatewayHandle, GatewayHandles};
 use crate::fanout::SimFanout;
 use crate::flaw::Flaw;
 use crate::node::{Node, NodeClock};
@@ -35,7 +35,7 @@ pub(crate) struct Cluster {
     world: Arc<World>,
     drivers: Vec<DriverSlot>,
     gateways: Vec<GatewaySlot>,
-    pub(crate) doors: Doors,
+    pub(crate) doors: GatewayHandles,
     /// Runs that nobody drives although somebody could: their epoch, whether their driver is gone or frozen (otherwise
     /// its task hangs), and since when.
     orphans: BTreeMap<RunId, (u64, bool, Instant)>,
@@ -53,7 +53,7 @@ struct DriverSlot {
 
 struct GatewaySlot {
     lives: u32,
-    door: Door,
+    door: GatewayHandle,
     back_at: Option<Instant>,
 }
 
@@ -73,7 +73,7 @@ impl Cluster {
             world: world.clone(),
             drivers,
             gateways,
-            doors: Doors::default(),
+            doors: GatewayHandles::default(),
             orphans: BTreeMap::new(),
             fanout_was_down: false,
         };
@@ -315,5 +315,5 @@ fn start_gateway(world: &Arc<World>, place: usize, lives: u32) -> GatewaySlot {
         drain.clone(),
         node.gone.clone(),
     );
-    GatewaySlot { lives, door: Door { node, gateway, drain }, back_at: None }
+    GatewaySlot { lives, door: GatewayHandle { node, gateway, drain }, back_at: None }
 }

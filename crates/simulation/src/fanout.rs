@@ -158,7 +158,7 @@ impl Fanout for SimFanout {
         // The confirmation takes time too.
         tokio::time::sleep(world.dice.millis(0..=5)).await;
         self.node.pass().await;
-        Ok(Subscription::new(receiver, Leave { world: world.clone(), id }))
+        Ok(Subscription::new(receiver, UnsubscribeOnDrop { world: world.clone(), id }))
     }
 
     async fn ping(&self) -> Result<(), FanoutError> {
@@ -179,12 +179,12 @@ impl Fanout for SimFanout {
 }
 
 /// Unsubscribes when it is dropped.
-struct Leave {
+struct UnsubscribeOnDrop {
     world: Arc<World>,
     id: u64,
 }
 
-impl Drop for Leave {
+impl Drop for UnsubscribeOnDrop {
     fn drop(&mut self) {
         self.world.topics.lock().all.remove(&self.id);
     }

@@ -10,11 +10,11 @@
 mod check;
 mod client;
 mod cluster;
-mod dice;
 mod fanout;
 mod flaw;
 mod node;
 mod plan;
+mod rng;
 mod roles;
 mod simulate;
 mod store;

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::dice::Dice;
+use crate::rng::SeededRng;
 
 macro_rules! faults {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -111,7 +111,7 @@ pub struct Plan {
 impl Plan {
     /// The world of `seed`. One in sixteen has no faults, and one in sixteen has all of them.
     pub fn of(seed: u64) -> Self {
-        let dice = Dice::new(seed ^ 0x5eed_0f57_a710_0001);
+        let dice = SeededRng::new(seed ^ 0x5eed_0f57_a710_0001);
         let faults = match seed % 16 {
             0 => BTreeSet::new(),
             15 => Fault::ALL.iter().copied().collect(),

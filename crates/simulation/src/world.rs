@@ -8,10 +8,10 @@ use tokio::time::Instant;
 use tree_agent_contract::{NodeId, RunId, Timestamp};
 
 use crate::check::Checks;
-use crate::dice::Dice;
 use crate::fanout::Topics;
 use crate::flaw::Flaw;
 use crate::plan::{Fault, Plan};
+use crate::rng::SeededRng;
 use crate::store::Model;
 
 /// The time on the store's clock when a world begins.
@@ -24,19 +24,19 @@ pub(crate) const RECOVERY: Duration = Duration::from_secs(12);
 /// One world.
 pub(crate) struct World {
     pub(crate) plan: Plan,
-    pub(crate) dice: Dice,
+    pub(crate) dice: SeededRng,
     pub(crate) flaw: Option<Flaw>,
     pub(crate) topics: Topics,
     began: Instant,
     trace: Mutex<String>,
     model: Mutex<Model>,
     checks: Mutex<Checks>,
-    troubles: Mutex<Troubles>,
+    troubles: Mutex<FaultState>,
 }
 
 /// The state of the world as a whole.
 #[derive(Debug, Default)]
-struct Troubles {
+struct FaultState {
     healed: bool,
     store_down_until: Option<Instant>,
     fanout_down_until: Option<Instant>,
@@ -47,7 +47,7 @@ struct Troubles {
 impl World {
     pub(crate) fn new(plan: Plan, flaw: Option<Flaw>) -> Arc<Self> {
         Arc::new(Self {
-            dice: Dice::new(plan.seed),
+            dice: SeededRng::new(plan.seed),
             plan,
             flaw,
             topics: Topics::default(),
@@ -102,7 +102,7 @@ impl World {
         let until = troubles.store_down_until.map(|until| until.min(now));
         // Calls that were refused or lost at random may still be waiting to be repeated.
         let until = if self.plan.erratic_store() { Some(now) } else { until };
-        *troubles = Troubles { healed: true, store_down_until: until, ..Troubles::default() };
+        *troubles = FaultState { healed: true, store_down_until: until, ..FaultState::default() };
     }
 
     /// The time since which all callers can use the store again after it was last down; none while it is down or

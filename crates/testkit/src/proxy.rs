@@ -17,7 +17,7 @@ use tokio::sync::{oneshot, watch};
 
 /// What happens to every connection.
 #[derive(Clone, Debug, Default)]
-struct Weather {
+struct Conditions {
     /// Connections are reset, new ones too.
     cut: bool,
     /// Nothing passes. Connections stay open and new ones are accepted.
@@ -30,7 +30,7 @@ struct Weather {
 
 /// A fault that happens once, to the first connection that meets its condition.
 #[derive(Clone, Debug)]
-enum Trap {
+enum OneTimeFault {
     /// A request that contains `request` passes. The server's answer is discarded until it ends with `reply_end`; then
     /// the connection is reset.
     LoseReply { request: Vec<u8>, reply_end: Vec<u8> },
@@ -42,14 +42,14 @@ enum Trap {
 
 struct Shared {
     upstream: SocketAddr,
-    weather: watch::Sender<Weather>,
-    traps: std::sync::Mutex<Vec<Trap>>,
+    weather: watch::Sender<Conditions>,
+    traps: std::sync::Mutex<Vec<OneTimeFault>>,
     sprung: watch::Sender<usize>,
     open: watch::Sender<usize>,
 }
 
 impl Shared {
-    fn traps(&self) -> std::sync::MutexGuard<'_, Vec<Trap>> {
+    fn traps(&self) -> std::sync::MutexGuard<'_, Vec<OneTimeFault>> {
         self.traps.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
@@ -127,27 +127,27 @@ impl Proxy {
     pub fn heal(&self) {
         self.shared.traps().clear();
         self.shared.weather.send_modify(|weather| {
-            *weather = Weather { generation: weather.generation, ..Weather::default() };
+            *weather = Conditions { generation: weather.generation, ..Conditions::default() };
         });
     }
 
     /// Once: lets a request that contains `request` pass, discards the answer up to `reply_end`, and then resets the
     /// connection. The server has done what it was asked, but the client does not learn of it.
     pub fn lose_reply_to(&self, request: &[u8], reply_end: &[u8]) {
-        self.set(Trap::LoseReply { request: request.into(), reply_end: reply_end.into() });
+        self.set(OneTimeFault::LoseReply { request: request.into(), reply_end: reply_end.into() });
     }
 
     /// Once: a request that contains `request` gets stuck, and its connection with it, while all others work.
     pub fn freeze_on(&self, request: &[u8]) {
-        self.set(Trap::Freeze { request: request.into() });
+        self.set(OneTimeFault::Freeze { request: request.into() });
     }
 
     /// Once: resets the next connection over which the server sends `bytes` bytes.
     pub fn cut_after_reply_bytes(&self, bytes: usize) {
-        self.set(Trap::CutAfterReply { bytes });
+        self.set(OneTimeFault::CutAfterReply { bytes });
     }
 
-    fn set(&self, trap: Trap) {
+    fn set(&self, trap: OneTimeFault) {
         self.shared.traps().push(trap);
     }
 

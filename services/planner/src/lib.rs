@@ -80,13 +80,13 @@ pub async fn serve(
         let fanout = fanout.clone();
         async move { fanout.ping().await }
     });
-    let (driving, stranding) = (driver.health(), driver.health());
+    let (driving, undrivable) = (driver.health(), driver.health());
     let driver_health = retry::watch(readiness.clone(), "driver", every, || {
         let outcome = driving.check();
         async move { outcome }
     });
     let runs_health = retry::watch(readiness.clone(), "runs", every, || {
-        let outcome = stranding.stranded();
+        let outcome = undrivable.undrivable_runs();
         async move { outcome }
     });
     let health = async { tokio::join!(store_health, fanout_health, driver_health, runs_health) };

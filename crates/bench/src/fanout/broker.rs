@@ -8,8 +8,8 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::message::{Maker, delay_of_batch};
-use super::{Board, Handles};
+use super::message::{MessageBuilder, delay_of_batch};
+use super::{Handles, SharedState};
 
 async fn connect() -> anyhow::Result<TcpStream> {
     let url = std::env::var("TREE_AGENT_REDIS_URL").context("TREE_AGENT_REDIS_URL is not set")?;
@@ -53,7 +53,11 @@ impl Publisher {
 }
 
 /// Subscribes one client for each place of the board and waits until Redis has confirmed each.
-pub(super) async fn subscribers(topic: &str, maker: &Maker, board: &Arc<Board>) -> anyhow::Result<Handles> {
+pub(super) async fn subscribers(
+    topic: &str,
+    maker: &MessageBuilder,
+    board: &Arc<SharedState>,
+) -> anyhow::Result<Handles> {
     let (single, prefix) = (maker.single(), head(topic, maker.single()).len());
     let each = prefix + single + 2;
     let mut tasks = Vec::new();

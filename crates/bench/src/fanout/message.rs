@@ -16,13 +16,13 @@ pub(super) const EVENT: u8 = 0x0a;
 pub(super) const CAUGHT_UP: u8 = 0x12;
 
 /// Makes publications of one run.
-pub(super) struct Maker {
+pub(super) struct MessageBuilder {
     run_id: String,
     root: String,
     pub(super) topic: String,
 }
 
-impl Maker {
+impl MessageBuilder {
     pub(super) fn new(run_id: &str) -> anyhow::Result<Self> {
         let run: RunId = run_id.parse().map_err(|e| anyhow::anyhow!("{e}"))?;
         Ok(Self {

@@ -29,7 +29,7 @@ pub struct SimStore {
 
 /// What the network does to one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum CallFate {
     Works,
     /// Fails without effect.
     Refused,
@@ -72,13 +72,13 @@ impl SimStore {
             return Err(unavailable(what, "cut off"));
         }
         let fate = self.fate();
-        if fate == Fate::Refused {
+        if fate == CallFate::Refused {
             tokio::time::sleep(world.dice.millis(1..=40)).await;
             node.pass().await;
             return Err(unavailable(what, "refused"));
         }
         let (there, back) = (self.delay(), self.delay());
-        let late = if fate == Fate::Late { world.dice.millis(1..=9_000) } else { Duration::ZERO };
+        let late = if fate == CallFate::Late { world.dice.millis(1..=9_000) } else { Duration::ZERO };
         let (reply, received) = oneshot::channel();
         // A request in transit outlives its sender.
         let (at, sender) = (world.clone(), node.name.clone());
@@ -92,7 +92,7 @@ impl SimStore {
             let _ = reply.send(done);
         });
         match fate {
-            Fate::Late => {
+            CallFate::Late => {
                 tokio::time::sleep(there + world.dice.millis(1..=200)).await;
                 node.pass().await;
                 Err(unavailable(what, "gave up waiting"))
@@ -103,25 +103,25 @@ impl SimStore {
                 tokio::time::sleep(back).await;
                 node.pass().await;
                 match done {
-                    Ok(done) if fate == Fate::Works => done,
+                    Ok(done) if fate == CallFate::Works => done,
                     _ => Err(unavailable(what, "the reply was lost")),
                 }
             }
         }
     }
 
-    fn fate(&self) -> Fate {
+    fn fate(&self) -> CallFate {
         let world = &self.node.world;
         for (fault, fate) in [
-            (Fault::RefusedStore, Fate::Refused),
-            (Fault::LostReplies, Fate::ReplyLost),
-            (Fault::LateRequests, Fate::Late),
+            (Fault::RefusedStore, CallFate::Refused),
+            (Fault::LostReplies, CallFate::ReplyLost),
+            (Fault::LateRequests, CallFate::Late),
         ] {
             if world.on(fault) && world.dice.chance(8) {
                 return fate;
             }
         }
-        Fate::Works
+        CallFate::Works
     }
 
     fn delay(&self) -> Duration {

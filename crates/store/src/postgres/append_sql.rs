@@ -7,9 +7,9 @@ use std::sync::OnceLock;
 
 /// The branches of a statement, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shape(u8);
+pub(super) struct BranchSet(u8);
 
-impl Shape {
+impl BranchSet {
     pub(super) const RUN: u8 = 1;
     pub(super) const EVENTS: u8 = 1 << 1;
     pub(super) const NODES: u8 = 1 << 2;
@@ -44,9 +44,9 @@ struct Builder {
 }
 
 impl Builder {
-    fn build(mut self, shape: Shape) -> String {
-        self.moved(shape.has(Shape::RUN));
-        if shape.has(Shape::EVENTS) {
+    fn build(mut self, shape: BranchSet) -> String {
+        self.moved(shape.has(BranchSet::RUN));
+        if shape.has(BranchSet::EVENTS) {
             self.insert(
                 "events",
                 "tree_agent_events (run_id, seq, id, node_id, parent_node_id, event_type, payload, created_at)",
@@ -54,7 +54,7 @@ impl Builder {
                 "",
             );
         }
-        if shape.has(Shape::NODES) {
+        if shape.has(BranchSet::NODES) {
             // The purpose of a node never changes; its state does.
             self.insert(
                 "nodes",
@@ -68,7 +68,7 @@ impl Builder {
                  ended_at = EXCLUDED.ended_at, updated_at = EXCLUDED.updated_at",
             );
         }
-        if shape.has(Shape::PLANS) {
+        if shape.has(BranchSet::PLANS) {
             self.insert(
                 "plans",
                 "tree_agent_plans (run_id, id, node_id, version, plan_json, created_at)",
@@ -76,7 +76,7 @@ impl Builder {
                 " ON CONFLICT (run_id, id) DO UPDATE SET version = EXCLUDED.version, plan_json = EXCLUDED.plan_json",
             );
         }
-        if shape.has(Shape::ARTIFACTS) {
+        if shape.has(BranchSet::ARTIFACTS) {
             self.insert(
                 "artifacts",
                 "tree_agent_artifacts (run_id, id, node_id, artifact_type, document_id, json_payload, is_primary, label, created_at)",
@@ -86,13 +86,13 @@ impl Builder {
                  is_primary = EXCLUDED.is_primary, label = EXCLUDED.label",
             );
         }
-        if shape.has(Shape::CREATES) {
+        if shape.has(BranchSet::CREATES) {
             self.creates();
         }
-        if shape.has(Shape::APPENDS) {
+        if shape.has(BranchSet::APPENDS) {
             self.appends();
         }
-        if shape.has(Shape::COMMANDS) {
+        if shape.has(BranchSet::COMMANDS) {
             let rows = self.unnest(&["uuid", "int8"]);
             self.sql.push_str(&format!(
                 ", commands AS (UPDATE tree_agent_commands c SET handled_at = now() FROM {rows} AS i(run_id, id) \

@@ -9,7 +9,7 @@ use tree_agent_contract::ids::EventId;
 use tree_agent_contract::{DocumentId, RunId, Timestamp};
 use uuid::Uuid;
 
-use super::append_sql::Shape;
+use super::append_sql::BranchSet;
 use super::types::{JsonText, Time};
 use crate::batch::{DocumentWrites, last_of_each};
 use crate::error::StoreError;
@@ -141,32 +141,32 @@ impl<'a> Columns<'a> {
     }
 
     /// The branches that the statement needs.
-    pub(super) fn shape(&self) -> Shape {
-        let mut shape = Shape::default();
-        shape.add(Shape::RUN, self.runs.status.iter().any(Option::is_some));
-        shape.add(Shape::EVENTS, !self.events.run.is_empty());
-        shape.add(Shape::NODES, !self.nodes.run.is_empty());
-        shape.add(Shape::PLANS, !self.plans.run.is_empty());
-        shape.add(Shape::ARTIFACTS, !self.artifacts.run.is_empty());
-        shape.add(Shape::CREATES, !self.creates.writer.is_empty());
-        shape.add(Shape::APPENDS, !self.appends.writer.is_empty());
-        shape.add(Shape::COMMANDS, !self.commands.run.is_empty());
+    pub(super) fn shape(&self) -> BranchSet {
+        let mut shape = BranchSet::default();
+        shape.add(BranchSet::RUN, self.runs.status.iter().any(Option::is_some));
+        shape.add(BranchSet::EVENTS, !self.events.run.is_empty());
+        shape.add(BranchSet::NODES, !self.nodes.run.is_empty());
+        shape.add(BranchSet::PLANS, !self.plans.run.is_empty());
+        shape.add(BranchSet::ARTIFACTS, !self.artifacts.run.is_empty());
+        shape.add(BranchSet::CREATES, !self.creates.writer.is_empty());
+        shape.add(BranchSet::APPENDS, !self.appends.writer.is_empty());
+        shape.add(BranchSet::COMMANDS, !self.commands.run.is_empty());
         shape
     }
 
     /// The parameters of the statement of `shape`.
-    pub(super) fn params(&self, shape: Shape) -> Vec<&(dyn ToSql + Sync)> {
+    pub(super) fn params(&self, shape: BranchSet) -> Vec<&(dyn ToSql + Sync)> {
         let mut out = Vec::with_capacity(48);
         self.heads.push(&mut out);
         for (bit, branch) in [
-            (Shape::RUN, &self.runs as &dyn Branch),
-            (Shape::EVENTS, &self.events),
-            (Shape::NODES, &self.nodes),
-            (Shape::PLANS, &self.plans),
-            (Shape::ARTIFACTS, &self.artifacts),
-            (Shape::CREATES, &self.creates),
-            (Shape::APPENDS, &self.appends),
-            (Shape::COMMANDS, &self.commands),
+            (BranchSet::RUN, &self.runs as &dyn Branch),
+            (BranchSet::EVENTS, &self.events),
+            (BranchSet::NODES, &self.nodes),
+            (BranchSet::PLANS, &self.plans),
+            (BranchSet::ARTIFACTS, &self.artifacts),
+            (BranchSet::CREATES, &self.creates),
+            (BranchSet::APPENDS, &self.appends),
+            (BranchSet::COMMANDS, &self.commands),
         ] {
             if shape.has(bit) {
                 branch.push(&mut out);

@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::watch;
 
-use super::{Shared, Trap, Weather};
+use super::{Conditions, OneTimeFault, Shared};
 
 /// State shared by the two directions of a connection.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -102,14 +102,14 @@ fn spring(shared: &Shared, seen: &[u8]) -> Option<Fate> {
     let contains = |needle: &[u8]| seen.windows(needle.len()).any(|window| window == needle);
     let mut traps = shared.traps();
     let at = traps.iter().position(|trap| match trap {
-        Trap::LoseReply { request, .. } | Trap::Freeze { request } => contains(request),
-        Trap::CutAfterReply { .. } => false,
+        OneTimeFault::LoseReply { request, .. } | OneTimeFault::Freeze { request } => contains(request),
+        OneTimeFault::CutAfterReply { .. } => false,
     })?;
     let trap = traps.remove(at);
     drop(traps);
     Some(match trap {
-        Trap::LoseReply { reply_end, .. } => Fate::Losing(reply_end),
-        Trap::Freeze { .. } | Trap::CutAfterReply { .. } => {
+        OneTimeFault::LoseReply { reply_end, .. } => Fate::Losing(reply_end),
+        OneTimeFault::Freeze { .. } | OneTimeFault::CutAfterReply { .. } => {
             shared.sprung.send_modify(|n| *n += 1);
             Fate::Frozen
         }
@@ -157,7 +157,7 @@ async fn replies(
 fn too_much(shared: &Shared, n: usize) -> bool {
     let mut traps = shared.traps();
     let at = traps.iter_mut().position(|trap| match trap {
-        Trap::CutAfterReply { bytes } => {
+        OneTimeFault::CutAfterReply { bytes } => {
             *bytes = bytes.saturating_sub(n);
             *bytes == 0
         }
@@ -167,7 +167,7 @@ fn too_much(shared: &Shared, n: usize) -> bool {
 }
 
 /// Waits for as long as the current delay or hold says.
-async fn pass(weather: &mut watch::Receiver<Weather>) {
+async fn pass(weather: &mut watch::Receiver<Conditions>) {
     let delay = weather.borrow_and_update().delay;
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;

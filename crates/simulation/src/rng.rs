@@ -5,9 +5,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Seeded dice. The same sequence of throws gives the same numbers.
-pub(crate) struct Dice(Mutex<fastrand::Rng>);
+pub(crate) struct SeededRng(Mutex<fastrand::Rng>);
 
-impl Dice {
+impl SeededRng {
     pub(crate) fn new(seed: u64) -> Self {
         Self(Mutex::new(fastrand::Rng::with_seed(seed)))
     }
