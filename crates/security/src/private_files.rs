@@ -33,7 +33,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// permissions too.
 pub fn create(path: &Path) -> io::Result<File> {
     match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => options().create_new(true).open(path),
     }
 }

@@ -261,7 +261,7 @@ async fn a_stream_can_be_of_some_types_and_says_how_far_it_has_looked() {
             other => panic!("unexpected {other:?}"),
         }
     }
-    let first = *events.iter().filter(|seq| **seq <= run.head_seq).next_back().unwrap();
+    let first = *events.iter().rfind(|seq| **seq <= run.head_seq).unwrap();
     assert_eq!(events.last(), Some(&log.head));
     assert!(looked_at.contains(&(first + 500)) && looked_at.contains(&(first + 1_000)), "{looked_at:?}");
     // When the last event does not pass, the stream says that it has come to it.

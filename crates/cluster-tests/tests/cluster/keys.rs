@@ -96,6 +96,7 @@ async fn a_run_whose_model_cannot_be_used_is_refused_before_anything_is_written(
         let url = if service == "executor" { &refusing } else { &good };
         settings.push((service, "ANTHROPIC_BASE_URL", url.clone()));
         settings.push((service, "ANTHROPIC_API_KEY", KEY.to_owned()));
+        settings.push((service, "TREE_AGENT_MODELS", "anthropic:*,gemini:*,openai:*".to_owned()));
         // These variables may be set where the test runs.
         settings.push((service, "OPENAI_API_KEY", String::new()));
         settings.push((service, "GEMINI_API_KEY", String::new()));

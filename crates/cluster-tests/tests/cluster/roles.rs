@@ -82,12 +82,14 @@ async fn a_role_that_recovers_leaves_no_trace_in_the_result() {
     history.assert_partial();
     assert_eq!(completed(&history), 3);
     assert!(history.messages().contains(&"guard:aggregationFailed"));
-    // A setting that no role knows fails the run at once, with the reason.
-    let history = ended(&cluster, "scripted:colour=red", pb::Budgets::default()).await;
-    assert_eq!(history.ending().status, RunStatus::Failed);
-    let reason = history.ending().reason.as_deref().unwrap_or_default();
-    assert!(reason.contains("colour"), "{reason:?}");
-    assert_eq!(retries(&history), 0);
+    // A setting that no role knows is refused before anything is written.
+    let request = pb::CreateRunRequest {
+        objective: "why?".to_owned(),
+        model: "scripted:colour=red".to_owned(),
+        ..Default::default()
+    };
+    let refused = cluster.runs().create_run(request).await.expect_err("the setting is unknown");
+    assert!(refused.message().contains("colour"), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -58,9 +58,7 @@ impl Origins {
         match self {
             Self::Any => true,
             Self::These(list) => list.contains(origin),
-            Self::Loopback => {
-                parse(origin).is_some_and(|uri| uri.host().is_some_and(|host| is_loopback(host)))
-            }
+            Self::Loopback => parse(origin).is_some_and(|uri| uri.host().is_some_and(is_loopback)),
         }
     }
 

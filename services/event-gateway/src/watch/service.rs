@@ -45,8 +45,11 @@ pub(crate) struct Resume {
     /// What `messages` has handed out so far: a seq, bytes of a document, or a time of the list.
     pub(crate) position: Arc<AtomicU64>,
     /// The hint for a position and a reason, framed.
-    pub(crate) hint: Box<dyn Fn(u64, &str) -> Bytes + Send + Sync>,
+    pub(crate) hint: FrameHint,
 }
+
+/// Frames the hint for a position and a reason.
+pub(crate) type FrameHint = Box<dyn Fn(u64, &str) -> Bytes + Send + Sync>;
 
 /// Handles one call of `WatchRun`.
 pub(crate) async fn watch_run(
