@@ -16,7 +16,7 @@ pub struct ServerArgs {
     #[arg(long, env = "TREE_AGENT_HOSTS", value_name = "NAMES")]
     pub hosts: Option<String>,
     /// Web pages that may call from a browser, besides our own: loopback, * for any, or origins such as
-    /// https://example.org separated by commas [default: loopback]
+    /// `https://example.org` separated by commas [default: loopback]
     #[arg(long, env = "TREE_AGENT_ALLOWED_ORIGINS", value_name = "ORIGINS")]
     pub allowed_origins: Option<String>,
     /// Addresses or networks (10.0.0.0/8) of proxies, separated by commas: the limit of connections per address does not
