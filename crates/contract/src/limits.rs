@@ -30,6 +30,8 @@ pub const TAIL_PREVIEW_BYTES: usize = 512;
 pub const SNIPPET_BYTES: usize = 600;
 /// Bytes of one gRPC message in either direction, except an answer that holds a graph.
 pub const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
+/// Bytes of a request of the public API that carries no document.
+pub const REQUEST_BYTES: usize = 256 * 1024;
 /// Bytes of an answer that holds a graph: about 300,000 nodes. A node with little text takes 880 bytes.
 pub const GRAPH_BYTES: usize = 256 * 1024 * 1024;
 /// Rows of a page when the client names no size.

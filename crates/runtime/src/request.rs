@@ -2,6 +2,7 @@
 //! adds a span, a request id and one log line, and adds error details to errors of the gRPC library.
 
 use std::convert::Infallible;
+use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -15,11 +16,11 @@ use tonic::codegen::{Bytes, StdError};
 use tonic::{Code, Status};
 use tower::Service;
 use tracing::{Instrument, Span};
-use tree_agent_contract::FieldError;
 
-use crate::server::bodies::Bodies;
+use crate::server::bodies::{Bodies, Reservation};
 use crate::server::connection::{Activity, OpenRequest};
 use crate::server::hosts::HostError;
+use crate::server::public::{self, Place, PublicRequests, is_public};
 use crate::server::{Hosts, Origins};
 use crate::{errors, telemetry};
 
@@ -32,6 +33,9 @@ pub(crate) struct RequestPolicy {
     pub(crate) hosts: Hosts,
     pub(crate) origins: Origins,
     pub(crate) bodies: Bodies,
+    pub(crate) public: PublicRequests,
+    /// The maximum bytes of a message, by the path of the method.
+    pub(crate) message_bytes: fn(&str) -> usize,
 }
 
 /// Why a request is not admitted.
@@ -41,10 +45,42 @@ enum Refusal {
     Origin,
 }
 
+/// A request that may go on.
+struct Admitted {
+    body: Body,
+    /// The share of the budget of bodies, until the answer begins.
+    reservation: Option<Arc<Reservation>>,
+    /// The place among the public requests, until the answer ends.
+    place: Option<Place>,
+}
+
 impl RequestPolicy {
-    fn admit(&self, parts: &request::Parts) -> Result<(), Refusal> {
-        let host = self.hosts.check(parts).map_err(Refusal::Host)?;
-        if self.origins.check(&parts.headers, &host) { Ok(()) } else { Err(Refusal::Origin) }
+    /// Checks a request and limits its body. `Err` is the answer to a request that may not go on.
+    fn admit<B>(&self, parts: &request::Parts, body: B) -> Result<Admitted, Box<Response<Body>>>
+    where
+        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<StdError>,
+    {
+        let host = self.hosts.check(parts).map_err(|e| Box::new(Refusal::Host(e).answer(&parts.headers)))?;
+        if !self.origins.check(&parts.headers, &host) {
+            return Err(Box::new(Refusal::Origin.answer(&parts.headers)));
+        }
+        let path = parts.uri.path();
+        let place = is_public(path).then(|| self.public.enter());
+        if body.is_end_stream() {
+            return Ok(Admitted { body: Body::empty(), reservation: None, place });
+        }
+        if place.is_some() {
+            let body = Body::new(self.bodies.receive_public(&parts.headers, body));
+            return Ok(Admitted { body, reservation: None, place });
+        }
+        let message_bytes = (self.message_bytes)(path);
+        match self.bodies.receive(&parts.headers, message_bytes, body) {
+            Ok((body, reservation)) => {
+                Ok(Admitted { body: Body::new(body), reservation: Some(reservation), place })
+            }
+            Err(status) => Err(Box::new(status.into_http())),
+        }
     }
 }
 
@@ -112,34 +148,38 @@ where
         let (started, open) = (Instant::now(), self.activity.begin());
         let record = Record { method, started, span: span.clone(), code: None, _open: open };
         let (parts, body) = request.into_parts();
-        if let Err(refusal) = self.policy.admit(&parts) {
-            let response = refusal.answer(&parts.headers);
-            return Box::pin(async move {
-                let mut response = observe(response, record, Code::PermissionDenied);
-                response.headers_mut().insert(REQUEST_ID, id);
-                Ok(response)
-            });
-        }
-        let timeout = grpc_timeout(&parts.headers);
-        let (body, reservation) = if body.is_end_stream() {
-            (Body::empty(), None)
-        } else {
-            let (body, reservation) = self.policy.bodies.receive(body);
-            (Body::new(body), Some(reservation))
+        let Admitted { body, reservation, place } = match self.policy.admit(&parts, body) {
+            Ok(admitted) => admitted,
+            Err(mut refusal) => {
+                refusal.headers_mut().insert(REQUEST_ID, id);
+                return Box::pin(async { Ok(observe(*refusal, record, Code::PermissionDenied, None)) });
+            }
         };
+        let timeout = grpc_timeout(&parts.headers);
         let answer = span.in_scope(|| self.inner.call(Request::from_parts(parts, body)));
         Box::pin(async move {
+            let mut place = place;
             let answer = answer.instrument(span);
-            let Ok(mut response) = match timeout {
-                None => answer.await,
-                Some(timeout) => {
-                    tokio::time::timeout(timeout, answer).await.unwrap_or_else(|_| Ok(timed_out()))
+            let answer = async {
+                match timeout {
+                    None => answer.await,
+                    Some(timeout) => {
+                        tokio::time::timeout(timeout, answer).await.unwrap_or_else(|_| Ok(timed_out()))
+                    }
                 }
+            };
+            let Ok(mut response) = match &mut place {
+                None => answer.await,
+                Some(place) => tokio::select! {
+                    biased;
+                    answer = answer => answer,
+                    () = place => Ok(public::evicted().into_http()),
+                },
             };
             drop(reservation);
             response.headers_mut().insert(REQUEST_ID, id);
             let code = if response.status().is_server_error() { Code::Internal } else { Code::Ok };
-            Ok(observe(response, record, code))
+            Ok(observe(response, record, code, place))
         })
     }
 }
@@ -177,8 +217,13 @@ fn timed_out() -> Response<Body> {
 }
 
 /// Reads the outcome from the headers, or from the trailers when the body ends. `otherwise` is the outcome of a
-/// response that is not gRPC.
-fn observe(response: Response<Body>, mut record: Record, otherwise: Code) -> Response<Body> {
+/// response that is not gRPC. The body ends early if its `place` among the public requests goes to another.
+fn observe(
+    response: Response<Body>,
+    mut record: Record,
+    otherwise: Code,
+    place: Option<Place>,
+) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
     if let Some(status) = Status::from_header_map(&parts.headers) {
         record.code = Some(status.code());
@@ -189,7 +234,7 @@ fn observe(response: Response<Body>, mut record: Record, otherwise: Code) -> Res
     if body.is_end_stream() {
         return Response::from_parts(parts, body);
     }
-    Response::from_parts(parts, Body::new(Observed { body, record }))
+    Response::from_parts(parts, Body::new(Observed { body, record, place }))
 }
 
 /// Whether the content type is that of gRPC or gRPC-web.
@@ -206,17 +251,7 @@ fn add_error_info(headers: &mut HeaderMap, status: Status) {
         Code::Unimplemented if status.message().is_empty() => "this server has no such method",
         _ => status.message(),
     };
-    let explained = match message.strip_prefix("Error, decoded message length too large: ") {
-        // It is refused before it is decoded, so the field that is too long is unknown.
-        Some(sizes) => {
-            let message = format!(
-                "is too long ({sizes}); shorten its longest text, such as an objective or a document's body, or send it \
-                 in parts"
-            );
-            errors::field(status.code(), "MESSAGE_TOO_LARGE", &FieldError::new("request", message))
-        }
-        None => errors::status(status.code(), name(status.code()), message),
-    };
+    let explained = errors::status(status.code(), name(status.code()), message);
     // Fails only if the message is not a valid header value; then the error stays as it was.
     let _ = explained.add_header(headers);
 }
@@ -273,6 +308,7 @@ impl Drop for Record {
 struct Observed {
     body: Body,
     record: Record,
+    place: Option<Place>,
 }
 
 impl http_body::Body for Observed {
@@ -283,7 +319,16 @@ impl http_body::Body for Observed {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Status>>> {
-        let frame = {
+        let evicted = self.place.as_mut().is_some_and(|place| Pin::new(place).poll(cx).is_ready());
+        let frame = if evicted {
+            // The stream ends here: nothing of it is polled again.
+            self.body = Body::empty();
+            self.place = None;
+            let mut trailers = HeaderMap::new();
+            // Cannot fail: the message is a valid header value.
+            let _ = public::evicted().add_header(&mut trailers);
+            Some(Ok(Frame::trailers(trailers)))
+        } else {
             // Work that a stream does while it is polled belongs to its request.
             let span = telemetry::exporting().then(|| self.record.span.clone());
             let _in = span.as_ref().map(Span::enter);

@@ -1,14 +1,16 @@
 //! The server behind every port.
 //!
 //! `accept` accepts connections, `connection` serves one, [`crate::request`] checks (`hosts`, `origins`) and observes
-//! each request, and `bodies` limits request bodies.
+//! each request, `bodies` limits request bodies by their `framing`, and `public` limits health checks and reflection.
 
 mod accept;
 mod args;
 pub(crate) mod bodies;
 pub(crate) mod connection;
+mod framing;
 pub(crate) mod hosts;
 pub(crate) mod origins;
+pub(crate) mod public;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -30,6 +32,7 @@ use tower::Service;
 use self::accept::Slots;
 use self::bodies::Bodies;
 use self::connection::Port;
+use self::public::PublicRequests;
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use crate::request::{RequestPolicy, is_grpc};
@@ -75,9 +78,14 @@ impl Default for ServerConfig {
 }
 
 impl ServerConfig {
-    fn policy(&self) -> Arc<RequestPolicy> {
-        let bodies = Bodies::new(self.bodies);
-        Arc::new(RequestPolicy { hosts: self.hosts.clone(), origins: self.origins.clone(), bodies })
+    fn policy(&self, message_bytes: fn(&str) -> usize) -> Arc<RequestPolicy> {
+        Arc::new(RequestPolicy {
+            hosts: self.hosts.clone(),
+            origins: self.origins.clone(),
+            bodies: Bodies::new(self.bodies),
+            public: PublicRequests::default(),
+            message_bytes,
+        })
     }
 }
 
@@ -155,6 +163,12 @@ pub struct Server {
     readiness: Readiness,
     config: ServerConfig,
     metrics: Metrics,
+    message_bytes: fn(&str) -> usize,
+}
+
+/// The maximum for services that set none.
+fn default_message_bytes(_: &str) -> usize {
+    MESSAGE_BYTES
 }
 
 impl Server {
@@ -165,7 +179,16 @@ impl Server {
             metrics: Metrics::new(&readiness),
             readiness,
             config: ServerConfig::default(),
+            message_bytes: default_message_bytes,
         }
+    }
+
+    /// Sets the maximum bytes of a request's message by the path of its method (`/package.Service/Method`). Without it
+    /// [`MESSAGE_BYTES`] applies to all. A longer message is refused before memory is allocated for it.
+    #[must_use]
+    pub fn message_bytes(mut self, of: fn(&str) -> usize) -> Self {
+        self.message_bytes = of;
+        self
     }
 
     /// Adds a service. Wrap generated servers in [`limited!`](crate::limited).
@@ -226,7 +249,7 @@ impl Server {
         shutdown: CancellationToken,
         wrap: impl FnOnce(Routes) -> Routes,
     ) -> Result<(), ServeError> {
-        let Self { routes, readiness, config, mut metrics } = self;
+        let Self { routes, readiness, config, mut metrics, message_bytes } = self;
         let reflection = || {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(tree_agent_proto::DESCRIPTORS)
@@ -236,7 +259,7 @@ impl Server {
             .add_service(readiness.service())
             .add_service(reflection().build_v1()?)
             .add_service(reflection().build_v1alpha()?);
-        let (policy, limits) = (config.policy(), config.connections);
+        let (policy, limits) = (config.policy(message_bytes), config.connections);
         let slots = || Slots::new(limits.total, limits.per_address, limits.proxies.clone());
         let counted = slots();
         measure(&mut metrics, &counted, &policy.bodies);
@@ -320,7 +343,8 @@ pub async fn while_starting<T>(
     let stop = CancellationToken::new();
     let limits = config.connections.clone();
     let slots = Slots::new(limits.total, limits.per_address, limits.proxies.clone());
-    let port = Arc::new(Port::new(routes, config.policy(), limits, slots, stop.clone(), stop.clone()));
+    let policy = config.policy(default_message_bytes);
+    let port = Arc::new(Port::new(routes, policy, limits, slots, stop.clone(), stop.clone()));
     let connecting = async {
         let made = shutdown.run_until_cancelled(connecting).await;
         stop.cancel();

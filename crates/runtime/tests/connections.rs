@@ -3,16 +3,53 @@
 //! Where a test waits for a deadline it pauses the clock, which then moves on whenever everything waits. Until then
 //! time is real: what was sent must have arrived.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http::{Request, Response};
+use http_body_util::BodyExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
-use tree_agent_runtime::server::{BodyLimits, ConnectionLimits, ServeError, ServerConfig};
+use tonic::body::Body;
+use tonic::server::NamedService;
+use tonic::{Code, Status};
+use tower::Service;
+use tree_agent_runtime::server::{BodyLimits, ConnectionLimits, MESSAGE_BYTES, ServeError, ServerConfig};
 use tree_agent_runtime::{Readiness, Server, listen};
+
+/// A service that reads a message as tonic's services do and answers with its length, or with the error.
+#[derive(Clone)]
+struct Reader;
+
+impl NamedService for Reader {
+    const NAME: &'static str = "test.Reader";
+}
+
+impl Service<Request<Body>> for Reader {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(async move {
+            let status = match request.into_body().collect().await {
+                Ok(body) => Status::new(Code::Ok, body.to_bytes().len().to_string()),
+                Err(status) => status,
+            };
+            Ok(status.into_http())
+        })
+    }
+}
 
 struct Running {
     address: SocketAddr,
@@ -24,7 +61,11 @@ impl Running {
     async fn start(config: ServerConfig) -> Self {
         let listener = listen::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let (address, shutdown) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let server = Server::new(Readiness::new()).config(config).serve(listener, shutdown.clone());
+        let server = Server::new(Readiness::new())
+            .config(config)
+            .message_bytes(|path| if path.ends_with("/Small") { 100 } else { MESSAGE_BYTES })
+            .service(Reader)
+            .serve(listener, shutdown.clone());
         Self { address, shutdown, served: tokio::spawn(server) }
     }
 
@@ -69,10 +110,10 @@ const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n";
 /// The preface of HTTP/2 with empty settings.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// A call of the health service over HTTP/1.1: its head, and what is sent of a body of `length` bytes.
+/// A call over HTTP/1.1: its head, and what is sent of a body of `length` bytes.
 fn call(method: &str, length: usize, sent: &[u8]) -> Vec<u8> {
     let head = format!(
-        "POST /grpc.health.v1.Health/{method} HTTP/1.1\r\nhost: localhost\r\nte: trailers\r\n\
+        "POST /{method} HTTP/1.1\r\nhost: localhost\r\nte: trailers\r\n\
          content-type: application/grpc\r\ncontent-length: {length}\r\n\r\n"
     );
     [head.as_bytes(), sent].concat()
@@ -130,7 +171,7 @@ async fn an_idle_connection_is_closed_and_one_with_an_open_stream_is_not() {
     let server = Running::start(ServerConfig::default()).await;
     let mut used = server.send(GET).await;
     read_until(&mut used, "# EOF").await;
-    let mut watches = server.send(&call("Watch", 5, &[0; 5])).await;
+    let mut watches = server.send(&call("grpc.health.v1.Health/Watch", 5, &[0; 5])).await;
     // The chunk with the first status.
     read_until(&mut watches, "\x08\x01").await;
     tokio::time::pause();
@@ -180,8 +221,8 @@ async fn silent_connections_leave_their_places_to_others() {
 #[tokio::test]
 async fn a_body_that_does_not_arrive_ends_its_request() {
     let server = Running::start(ServerConfig::default()).await;
-    let mut slow = server.send(&call("Check", 100, &[0; 3])).await;
-    server.until("tree_agent_request_body_bytes 3.0\n").await;
+    let mut slow = server.send(&call("test.Reader/Read", 100, &prefix(95)[..3])).await;
+    server.until(&format!("tree_agent_request_body_bytes {BUFFER_BYTES}.0\n")).await;
     tokio::time::pause();
     let begin = Instant::now();
     let answer = read_until(&mut slow, "\r\n\r\n").await;
@@ -194,22 +235,71 @@ async fn a_body_that_does_not_arrive_ends_its_request() {
 #[tokio::test]
 async fn bodies_that_arrive_at_the_same_time_share_a_budget() {
     const MIB: usize = 1024 * 1024;
-    let bodies = BodyLimits { bytes: 2 * MIB, ..BodyLimits::default() };
+    let bodies = BodyLimits { bytes: 3 * MIB, ..BodyLimits::default() };
     let server = Running::start(ServerConfig { bodies, ..ServerConfig::default() }).await;
-    // Announces a message of 2 MiB, sends half of it, and stays.
-    let mut begun = vec![0; 5 + MIB];
-    begun[1..5].copy_from_slice(&(2 * MIB as u32).to_be_bytes());
-    let call = call("Check", 5 + 2 * MIB, &begun);
+    // Announces a message of 2 MiB, sends only that, and stays.
+    let call = call("test.Reader/Read", 5 + 2 * MIB, &prefix(2 * MIB));
     let held = server.send(&call).await;
-    server.until(&format!("tree_agent_request_body_bytes {}.0\n", begun.len())).await;
-    let mut second = server.connect().await;
-    // The server may answer and close before it has read all of this.
-    let _ = second.write_all(&call).await;
+    server.until(&format!("tree_agent_request_body_bytes {}.0\n", BUFFER_BYTES + 5 + 2 * MIB)).await;
+    let mut second = server.send(&call).await;
     let answer = read_until(&mut second, "\r\n\r\n").await;
     assert!(answer.contains("grpc-status: 8") && answer.contains("TREE_AGENT_BODY_MIB"), "{answer}");
     drop((held, second));
     // What a client that leaves held is free again.
     server.until("tree_agent_request_body_bytes 0.0\n").await;
     server.until("tree_agent_request_bodies_refused_total 1.0\n").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_longer_than_its_method_takes_is_refused_by_its_prefix() {
+    let server = Running::start(ServerConfig::default()).await;
+    for (method, limit) in [
+        ("test.Reader/Small", 100),
+        ("test.Reader/Read", MESSAGE_BYTES),
+        ("grpc.health.v1.Health/Check", 4_096),
+        ("grpc.health.v1.Health/Watch", 4_096),
+    ] {
+        let mut refused = server.send(&call(method, limit + 6, &prefix(limit + 1))).await;
+        let answer = read_until(&mut refused, "is%20too%20long").await;
+        assert!(answer.contains(&format!("the%20limit%20is%20{limit}")), "{method}: {answer}");
+    }
+    server.stop().await;
+}
+
+/// A body of 8 KiB counts from its first byte on: the buffer with which the gRPC library reads it.
+const BUFFER_BYTES: usize = 8 * 1024;
+
+/// The prefix of a gRPC message.
+fn prefix(bytes: usize) -> Vec<u8> {
+    [&[0][..], &(bytes as u32).to_be_bytes()].concat()
+}
+
+#[tokio::test]
+async fn a_probe_is_answered_however_many_strangers_hold_health_checks_open() {
+    let server = Running::start(ServerConfig::default()).await;
+    let stream = server.connect().await;
+    let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let mut open = Vec::new();
+    for _ in 0..1_500 {
+        let request = Request::post("http://localhost/grpc.health.v1.Health/Check")
+            .header("content-type", "application/grpc")
+            .body(())
+            .unwrap();
+        client = client.ready().await.unwrap();
+        let (answer, mut body) = client.send_request(request, false).unwrap();
+        body.send_data(prefix(1_000).into(), false).unwrap();
+        open.push((answer, body));
+    }
+    // The oldest have been answered to make room.
+    let (oldest, _) = open.remove(0);
+    let refused = oldest.await.unwrap();
+    assert_eq!(refused.headers()["grpc-status"], "8");
+    let mut probe = server.send(&call("grpc.health.v1.Health/Check", 5, &prefix(0))).await;
+    read_until(&mut probe, "\x08\x01").await;
+    // None of them counts for the calls of those who have a token.
+    server.until("tree_agent_request_body_bytes 0.0\n").await;
+    drop((open, client));
     server.stop().await;
 }

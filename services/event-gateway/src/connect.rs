@@ -3,6 +3,7 @@
 //! A call becomes a gRPC call to the same services, and its answer is translated back. The layer stands behind the guard, so
 //! that a body is read only for callers who may call. Streams are left to gRPC and gRPC-web.
 
+use std::fmt::Display;
 use std::task::{Context, Poll};
 
 use base64::Engine as _;
@@ -12,7 +13,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Either};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Version, header};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full};
 use prost::Message;
 use prost_reflect::{DynamicMessage, MethodDescriptor};
 use serde_json::{Value, json};
@@ -20,8 +21,6 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 use tonic_types::pb as rpc;
 use tower::Service;
-use tree_agent_contract::FieldError;
-use tree_agent_contract::limits::MESSAGE_BYTES;
 use tree_agent_runtime::errors;
 
 use crate::descriptors;
@@ -107,7 +106,9 @@ where
         Ok(method) => method,
         Err(status) => return Ok(error(&status)),
     };
-    let message = match read(body).await.and_then(|bytes| to_proto(codec, &method, bytes)) {
+    // The server has limited the body, with an error that says so.
+    let body = body.collect().await.map(|body| body.to_bytes());
+    let message = match body.and_then(|bytes| to_proto(codec, &method, bytes)) {
         Ok(message) => message,
         Err(status) => return Ok(error(&status)),
     };
@@ -139,25 +140,17 @@ fn method(parts: &Parts) -> Result<MethodDescriptor, Status> {
     Ok(method)
 }
 
-/// The whole body.
-async fn read(body: Body) -> Result<Bytes, Status> {
-    match Limited::new(body, MESSAGE_BYTES).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            let text = format!("is longer than {MESSAGE_BYTES} bytes; send the fields of this call only");
-            let error = FieldError::new("request", text);
-            Err(errors::field(Code::OutOfRange, "MESSAGE_TOO_LARGE", &error))
-        }
-        Err(error) => Err(malformed(format!("the request did not arrive whole: {error}"))),
-    }
-}
-
 fn malformed(text: String) -> Status {
     errors::status(Code::InvalidArgument, "MALFORMED_REQUEST", text)
 }
 
 fn to_proto(codec: Codec, method: &MethodDescriptor, bytes: Bytes) -> Result<Bytes, Status> {
+    let not = |form, error: &dyn Display| {
+        malformed(format!("the body is not the {form} of {}: {error}", method.input().name()))
+    };
     if codec == Codec::Proto {
+        // The gRPC library would call it an internal error.
+        DynamicMessage::decode(method.input(), &*bytes).map_err(|error| not("protobuf", &error))?;
         return Ok(bytes);
     }
     // A request without any field may be left out.
@@ -165,9 +158,7 @@ fn to_proto(codec: Codec, method: &MethodDescriptor, bytes: Bytes) -> Result<Byt
     let mut reader = serde_json::Deserializer::from_slice(json);
     let message = DynamicMessage::deserialize(method.input(), &mut reader)
         .and_then(|message| reader.end().map(|()| message))
-        .map_err(|error| {
-            malformed(format!("the body is not the JSON of {}: {error}", method.input().name()))
-        })?;
+        .map_err(|error| not("JSON", &error))?;
     Ok(message.encode_to_vec().into())
 }
 

@@ -124,6 +124,7 @@ pub async fn serve(
     Server::new(readiness)
         .measure(|metrics| gateway.measure(metrics))
         .config(config.server)
+        .message_bytes(message_bytes)
         .service(
             limited!(RunServiceServer::new(runs::Runs {
                 gateway: gateway.clone(),
@@ -138,4 +139,13 @@ pub async fn serve(
         .service(limited!(ServerServiceServer::new(info)))
         .serve_wrapped(listener, shutdown, |routes| web::router(routes, gateway, config.auth, &origins))
         .await
+}
+
+/// The maximum bytes of a request of a method. Only documents need megabytes. A smaller limit for the others keeps a
+/// client from sending lists that take many times their size once they are decoded.
+fn message_bytes(path: &str) -> usize {
+    match path {
+        "/treeagent.v1.DocumentService/CreateDocument" => limits::MESSAGE_BYTES,
+        _ => limits::REQUEST_BYTES,
+    }
 }

@@ -90,8 +90,38 @@ async fn errors_have_a_code_a_message_and_details() {
         let (got, error) = call(&gateway, method, body).await;
         assert_eq!((got, &error["code"]), (status, &json!(code)), "{method} {error}");
     }
-    let broken = post(&gateway, "RunService/GetRun", "application/json", "{").await;
-    assert_eq!(broken.status(), StatusCode::BAD_REQUEST);
+    for (content_type, body) in [("application/json", &b"{"[..]), ("application/proto", b"\x0a\xff")] {
+        let broken = post(&gateway, "RunService/GetRun", content_type, body).await;
+        assert_eq!(broken.status(), StatusCode::BAD_REQUEST, "{content_type}");
+        let error: Value = serde_json::from_slice(broken.body()).unwrap();
+        assert_eq!(error["code"], "invalid_argument", "{error}");
+        assert_eq!(error["details"][0]["debug"]["reason"], "MALFORMED_REQUEST", "{error}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn only_documents_take_megabytes() {
+    let gateway = Gateway::start(Config::default()).await;
+    let (status, project) = call(&gateway, "ProjectService/CreateProject", json!({ "name": "p" })).await;
+    assert_eq!(status, StatusCode::OK, "{project}");
+    let document =
+        json!({ "projectId": project["project"]["projectId"], "path": "a.md", "body": "é".repeat(1 << 19) });
+    let (status, created) = call(&gateway, "DocumentService/CreateDocument", document).await;
+    assert_eq!(status, StatusCode::OK, "{created}");
+    let statuses = json!({ "statuses": vec!["RUN_STATUS_QUEUED"; 20_000] }).to_string();
+    let packed = [&b"\x1a\x80\x89\x7a"[..], &[1; 2_000_000]].concat();
+    for (content_type, body) in [("application/json", statuses.into_bytes()), ("application/proto", packed)] {
+        let refused = post(&gateway, "RunService/ListRuns", content_type, body).await;
+        let error: Value = serde_json::from_slice(refused.body()).unwrap();
+        assert_eq!(
+            (refused.status(), &error["code"]),
+            (StatusCode::BAD_REQUEST, &json!("out_of_range")),
+            "{error}"
+        );
+        assert_eq!(error["details"][0]["debug"]["reason"], "MESSAGE_TOO_LARGE", "{error}");
+        assert!(error["message"].as_str().unwrap().contains("limit is 262144"), "{error}");
+    }
     gateway.stop().await;
 }
 

@@ -1,4 +1,7 @@
 //! Limits of request bodies: each has a deadline and a maximum size, and all together have a budget of bytes.
+//!
+//! What counts is the memory that a body leads to. A message of gRPC counts with its announced length, because the
+//! gRPC library allocates it as soon as its prefix has arrived.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,24 +10,29 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
+use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 use tonic::{Code, Status};
+use tree_agent_contract::FieldError;
 
-use super::MESSAGE_BYTES;
+use super::framing::{Framing, PREFIX};
+use super::{MESSAGE_BYTES, public};
 use crate::errors;
 
-/// Maximum bytes of one request body. A message of the maximum size fits in every encoding of gRPC-web. A longer
-/// message is refused earlier, by its length prefix, with an error that names the limit.
+/// Maximum bytes of one request body. A message of the maximum size fits in every encoding of gRPC-web.
 const BODY_BYTES: usize = 2 * MESSAGE_BYTES;
+/// What an open body counts before anything has arrived: the buffer with which the gRPC library reads it.
+const BUFFER_BYTES: usize = 8 * 1024;
 
 /// Limits of request bodies.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
     /// How long a body may take to arrive. Default 60 s.
     pub deadline: Duration,
-    /// Bytes of all bodies whose requests are still being received or processed. Default 128 MiB.
+    /// Bytes of all bodies whose requests are still being received or processed: those that have arrived, and those
+    /// that the prefixes of their messages announce. Default 128 MiB.
     pub bytes: usize,
 }
 
@@ -50,7 +58,7 @@ impl Bodies {
         Self(Arc::new(Shared { limits, held: AtomicUsize::new(0), refused: AtomicU64::new(0) }))
     }
 
-    /// Received bytes that may still be in memory.
+    /// Bytes that bodies may hold in memory.
     pub(crate) fn held(&self) -> usize {
         self.0.held.load(Ordering::Relaxed)
     }
@@ -60,16 +68,51 @@ impl Bodies {
         self.0.refused.load(Ordering::Relaxed)
     }
 
-    /// Wraps the body of a new request. Its bytes count until both the body and the reservation are dropped.
-    pub(crate) fn receive<B>(&self, body: B) -> (Received<B>, Arc<Reservation>) {
+    /// Wraps the body of a new request, whose messages have at most `message` bytes. It counts until both the body and
+    /// the reservation are dropped. An error if there is no room for it.
+    pub(crate) fn receive<B>(
+        &self,
+        headers: &HeaderMap,
+        message: usize,
+        body: B,
+    ) -> Result<(Received<B>, Arc<Reservation>), Status> {
         let reservation = Arc::new(Reservation { bodies: self.clone(), bytes: AtomicUsize::new(0) });
+        reservation.add(BUFFER_BYTES)?;
+        let received = self.limit(headers, message, body, Some(reservation.clone()));
+        Ok((received, reservation))
+    }
+
+    /// Wraps the body of a health check or of reflection. It does not count, because the number of these requests is
+    /// limited, see [`public`].
+    pub(crate) fn receive_public<B>(&self, headers: &HeaderMap, body: B) -> Received<B> {
+        self.limit(headers, public::MESSAGE_BYTES, body, None)
+    }
+
+    fn limit<B>(
+        &self,
+        headers: &HeaderMap,
+        message: usize,
+        body: B,
+        reservation: Option<Arc<Reservation>>,
+    ) -> Received<B> {
         let deadline = Instant::now() + self.0.limits.deadline;
-        (Received { body, reservation: reservation.clone(), deadline, timer: None }, reservation)
+        let (bodies, framing) = (self.clone(), Framing::of(headers));
+        Received { body, bodies, reservation, framing, message, received: 0, deadline, timer: None }
     }
 
     fn refuse(&self, code: Code, reason: &str, message: &str) -> Status {
         self.0.refused.fetch_add(1, Ordering::Relaxed);
         errors::status(code, reason, message)
+    }
+
+    /// Nothing is decoded at that point, so the field that is too long is unknown.
+    fn too_long(&self, bytes: usize, limit: usize) -> Status {
+        self.0.refused.fetch_add(1, Ordering::Relaxed);
+        let text = format!(
+            "is too long ({bytes} bytes have arrived or are announced, the limit is {limit}); shorten its longest \
+             text, such as an objective or a document's body, or send it in parts"
+        );
+        errors::field(Code::OutOfRange, "MESSAGE_TOO_LARGE", &FieldError::new("request", text))
     }
 }
 
@@ -83,11 +126,7 @@ pub(crate) struct Reservation {
 impl Reservation {
     fn add(&self, bytes: usize) -> Result<(), Status> {
         let shared = &self.bodies.0;
-        if self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > BODY_BYTES {
-            shared.held.fetch_add(bytes, Ordering::Relaxed);
-            let text = "the request is too long; send it in parts";
-            return Err(self.bodies.refuse(Code::ResourceExhausted, "BODY_TOO_LARGE", text));
-        }
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
         if shared.held.fetch_add(bytes, Ordering::Relaxed) + bytes > shared.limits.bytes {
             let text =
                 "this server is receiving too many bytes at the same time; try again (TREE_AGENT_BODY_MIB)";
@@ -106,10 +145,42 @@ impl Drop for Reservation {
 /// A body that is being received.
 pub(crate) struct Received<B> {
     body: B,
-    reservation: Arc<Reservation>,
+    bodies: Bodies,
+    reservation: Option<Arc<Reservation>>,
+    framing: Framing,
+    /// Maximum bytes of one message.
+    message: usize,
+    /// Bytes that have arrived.
+    received: usize,
     deadline: Instant,
     /// Created when the body is first awaited; most bodies arrive with their heads.
     timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl<B> Received<B> {
+    /// Counts a part that has arrived, and what it announces.
+    fn count(&mut self, part: &[u8]) -> Result<(), Status> {
+        let (bodies, reservation, limit) = (&self.bodies, &self.reservation, self.message);
+        let first = self.received == 0;
+        self.received += part.len();
+        if self.received > BODY_BYTES {
+            let text = "the request is too long; send it in parts";
+            return Err(bodies.refuse(Code::ResourceExhausted, "BODY_TOO_LARGE", text));
+        }
+        let add = |bytes| reservation.as_ref().map_or(Ok(()), |reservation| reservation.add(bytes));
+        match &mut self.framing {
+            Framing::Prefixed(prefixes) => prefixes.scan(part, |announced| {
+                if announced > limit + PREFIX {
+                    return Err(bodies.too_long(announced - PREFIX, limit));
+                }
+                add(announced)
+            }),
+            Framing::Plain if self.received > limit => Err(bodies.too_long(self.received, limit)),
+            Framing::Plain => add(part.len()),
+            // The announced length is unknown, so the maximum counts.
+            Framing::Base64 => add(part.len() + if first { limit } else { 0 }),
+        }
+    }
 }
 
 impl<B> Body for Received<B>
@@ -124,8 +195,8 @@ where
         let this = self.get_mut();
         match Pin::new(&mut this.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
-                let bytes = frame.data_ref().map_or(0, Buf::remaining);
-                Poll::Ready(Some(this.reservation.add(bytes).map(|()| frame)))
+                let counted = frame.data_ref().map_or(Ok(()), |part| this.count(part));
+                Poll::Ready(Some(counted.map(|()| frame)))
             }
             Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(Status::from_error(error.into())))),
             Poll::Ready(None) => Poll::Ready(None),
@@ -134,8 +205,7 @@ where
                 let timer = this.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
                 timer.as_mut().poll(cx).map(|()| {
                     let text = "the request did not arrive in time; send it again (TREE_AGENT_BODY_SECONDS)";
-                    let bodies = &this.reservation.bodies;
-                    Some(Err(bodies.refuse(Code::DeadlineExceeded, "BODY_DEADLINE", text)))
+                    Some(Err(this.bodies.refuse(Code::DeadlineExceeded, "BODY_DEADLINE", text)))
                 })
             }
         }
@@ -152,6 +222,7 @@ where
 
 #[cfg(test)]
 mod tests {
+    use http::header;
     use http_body_util::BodyExt;
     use tokio::sync::mpsc;
     use tokio_stream::StreamExt;
@@ -159,15 +230,21 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: BodyLimits = BodyLimits { deadline: Duration::from_secs(60), bytes: 1_000 };
+    const LIMITS: BodyLimits = BodyLimits { deadline: Duration::from_secs(60), bytes: 100_000 };
 
     type Parts = mpsc::UnboundedSender<Bytes>;
 
     /// A body to which parts can be sent, as it is received.
-    fn body(bodies: &Bodies) -> (Parts, impl Body<Data = Bytes, Error = Status> + Unpin, Arc<Reservation>) {
+    fn body(
+        bodies: &Bodies,
+        content_type: &'static str,
+    ) -> (Parts, impl Body<Data = Bytes, Error = Status> + Unpin, Arc<Reservation>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let frames = UnboundedReceiverStream::new(receiver).map(|bytes| Ok::<_, Status>(Frame::data(bytes)));
-        let (received, reservation) = bodies.receive(http_body_util::StreamBody::new(frames));
+        let headers =
+            HeaderMap::from_iter([(header::CONTENT_TYPE, http::HeaderValue::from_static(content_type))]);
+        let frames = http_body_util::StreamBody::new(frames);
+        let (received, reservation) = bodies.receive(&headers, MESSAGE_BYTES, frames).unwrap();
         (sender, received, reservation)
     }
 
@@ -175,28 +252,73 @@ mod tests {
         Bytes::from(vec![0; bytes])
     }
 
+    /// The prefix of a message.
+    fn prefix(bytes: usize) -> Bytes {
+        [&[0][..], &(bytes as u32).to_be_bytes()].concat().into()
+    }
+
     #[tokio::test(start_paused = true)]
     async fn all_bodies_share_one_budget_until_their_requests_are_answered() {
         let bodies = Bodies::new(LIMITS);
-        let (first, mut one, answered) = body(&bodies);
-        let (second, mut two, _) = body(&bodies);
-        first.send(part(900)).unwrap();
+        let (first, mut one, answered) = body(&bodies, "application/json");
+        let (second, mut two, _) = body(&bodies, "application/json");
+        first.send(part(80_000)).unwrap();
         one.frame().await.unwrap().unwrap();
-        second.send(part(200)).unwrap();
+        second.send(part(20_000)).unwrap();
         let error = two.frame().await.unwrap().unwrap_err();
         assert_eq!(error.code(), Code::ResourceExhausted);
         drop(two);
-        assert_eq!((bodies.held(), bodies.refused()), (900, 1));
+        assert_eq!((bodies.held(), bodies.refused()), (BUFFER_BYTES + 80_000, 1));
         drop(one);
-        assert_eq!(bodies.held(), 900, "the request is still at work with what it received");
+        assert_eq!(
+            bodies.held(),
+            BUFFER_BYTES + 80_000,
+            "the request is still at work with what it received"
+        );
         drop(answered);
+        assert_eq!(bodies.held(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_announced_message_counts_before_it_arrives() {
+        for content_type in ["application/grpc", "application/grpc-web+proto"] {
+            let bodies = Bodies::new(LIMITS);
+            let (first, mut one, _) = body(&bodies, content_type);
+            let (second, mut two, _) = body(&bodies, content_type);
+            first.send(prefix(80_000)).unwrap();
+            one.frame().await.unwrap().unwrap();
+            assert_eq!(bodies.held(), 2 * BUFFER_BYTES + PREFIX + 80_000);
+            second.send(prefix(80_000)).unwrap();
+            assert_eq!(two.frame().await.unwrap().unwrap_err().code(), Code::ResourceExhausted);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_in_base64_counts_as_if_it_had_the_maximum_size() {
+        let bodies = Bodies::new(BodyLimits { bytes: MESSAGE_BYTES + 100_000, ..LIMITS });
+        let (first, mut one, _) = body(&bodies, "application/grpc-web-text");
+        let (second, mut two, _) = body(&bodies, "application/grpc-web-text");
+        first.send(part(8)).unwrap();
+        one.frame().await.unwrap().unwrap();
+        second.send(part(8)).unwrap();
+        assert_eq!(two.frame().await.unwrap().unwrap_err().code(), Code::ResourceExhausted);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn open_bodies_count_before_anything_arrives() {
+        let bodies = Bodies::new(LIMITS);
+        let room = LIMITS.bytes / BUFFER_BYTES;
+        let open: Vec<_> = (0..room).map(|_| body(&bodies, "application/grpc")).collect();
+        let refused = bodies.receive(&HeaderMap::new(), MESSAGE_BYTES, http_body_util::Empty::<Bytes>::new());
+        assert_eq!(refused.err().map(|error| error.code()), Some(Code::ResourceExhausted));
+        drop(open);
         assert_eq!(bodies.held(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_has_a_deadline_however_it_drips() {
         let bodies = Bodies::new(LIMITS);
-        let (parts, mut received, _) = body(&bodies);
+        let (parts, mut received, _) = body(&bodies, "application/json");
         let begin = Instant::now();
         tokio::spawn(async move {
             while parts.send(part(1)).is_ok() {
@@ -212,11 +334,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_body_has_a_limit_of_its_own() {
+    async fn one_message_and_one_body_have_limits_of_their_own() {
         let bodies = Bodies::new(BodyLimits { bytes: usize::MAX >> 1, ..LIMITS });
-        let (parts, mut received, _) = body(&bodies);
-        parts.send(part(BODY_BYTES)).unwrap();
+        let (parts, mut received, _) = body(&bodies, "application/json");
+        parts.send(part(MESSAGE_BYTES)).unwrap();
         received.frame().await.unwrap().unwrap();
+        parts.send(part(1)).unwrap();
+        assert_eq!(received.frame().await.unwrap().unwrap_err().code(), Code::OutOfRange);
+
+        let (parts, mut received, _) = body(&bodies, "application/grpc");
+        parts.send(prefix(MESSAGE_BYTES + 1)).unwrap();
+        assert_eq!(received.frame().await.unwrap().unwrap_err().code(), Code::OutOfRange);
+
+        let (parts, mut received, _) = body(&bodies, "application/grpc");
+        for _ in 0..2 {
+            parts
+                .send([prefix(MESSAGE_BYTES - PREFIX), part(MESSAGE_BYTES - PREFIX)].concat().into())
+                .unwrap();
+            received.frame().await.unwrap().unwrap();
+        }
         parts.send(part(1)).unwrap();
         assert_eq!(received.frame().await.unwrap().unwrap_err().code(), Code::ResourceExhausted);
     }

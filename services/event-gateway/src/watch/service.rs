@@ -13,13 +13,11 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body::Frame;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use prost::Message;
 use tokio::time::Instant;
 use tonic::body::Body;
 use tonic::{Code, Status};
-use tree_agent_contract::FieldError;
-use tree_agent_contract::limits::MESSAGE_BYTES;
 use tree_agent_runtime::errors;
 
 use super::stall::{Line, Stalls};
@@ -104,15 +102,9 @@ async fn respond<R: Message + Default>(
 /// The one message of the request.
 async fn read<R: Message + Default>(body: axum::body::Body) -> Result<R, Status> {
     let malformed = |what: String| errors::status(Code::Internal, "MALFORMED_REQUEST", what);
-    let mut bytes = match Limited::new(body, MESSAGE_BYTES).collect().await {
-        Ok(collected) => collected.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => {
-            let text = format!("is longer than {MESSAGE_BYTES} bytes; send the fields of this call only");
-            let error = FieldError::new("request", text);
-            return Err(errors::field(Code::OutOfRange, "MESSAGE_TOO_LARGE", &error));
-        }
-        Err(error) => return Err(malformed(format!("the request did not arrive whole: {error}"))),
-    };
+    // The server has limited the body, with an error that says so.
+    let body = body.collect().await.map_err(|error| Status::from_error(error.into()))?;
+    let mut bytes = body.to_bytes();
     if bytes.len() < 5 {
         return Err(malformed("the request holds no message".into()));
     }
