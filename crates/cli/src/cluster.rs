@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 pub(crate) use tree_agent_contract::error::chain;
 use tree_agent_driver::DriverConfig;
-use tree_agent_event_gateway::AuthArgs;
+use tree_agent_event_gateway::{AuthArgs, Maxima, MaximaArgs};
 use tree_agent_fanout::{Fanout, InProcessFanout};
 use tree_agent_model::{LlmArgs, LlmConfig, RoleArgs, RoleConfig, Switch, ToolsArgs};
 use tree_agent_runtime::channel::{ConnectArgs, Connector};
@@ -33,7 +33,7 @@ const DRAIN: Duration = Duration::from_secs(3);
 
 /// Where an embedded cluster keeps its data, and the tools that its executor gets.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Embedded {
+pub(crate) struct EmbeddedArgs {
     /// Where the embedded store keeps its data [default: tree-agent in the user's data folder]
     #[arg(long, value_name = "DIR", env = "TREE_AGENT_DATA_DIR")]
     data_dir: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub(crate) struct Embedded {
     llm: LlmArgs,
 }
 
-impl Embedded {
+impl EmbeddedArgs {
     /// The configured language models. Problems with them are reported when they are used.
     pub(crate) fn models(&self) -> LlmConfig {
         self.llm.check(&mut Problems::default())
@@ -63,9 +63,11 @@ impl Embedded {
     }
 }
 
-/// Who may call the gateway of an embedded cluster and how, and how its own roles call it.
+/// Who may call the gateway of an embedded cluster, how, and for how much; and how its own roles call it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Access {
+    /// The most that a run may ask for; none for the usual limits.
+    pub(crate) maxima: Option<MaximaArgs>,
     pub(crate) auth: AuthArgs,
     pub(crate) server: ServerArgs,
     pub(crate) connector: Connector,
@@ -99,7 +101,7 @@ impl Cluster {
         data_dir: &Path,
         model: &str,
         scripted: Switch,
-        embedded: &Embedded,
+        embedded: &EmbeddedArgs,
         access: &Access,
         unfinished: Unfinished,
     ) -> Result<Self, CliError> {
@@ -115,6 +117,8 @@ impl Cluster {
             llm: embedded.llm.clone(),
         };
         let role = role.check(&mut problems);
+        let maxima =
+            access.maxima.as_ref().map_or_else(Maxima::default, |maxima| maxima.check(&mut problems));
         let auth = access.auth.check(&mut problems);
         let gateway_server = ServerConfig { drain: DRAIN, ..access.server.check(&mut problems) };
         if auth.is_some() && access.connector.credentials().is_none() {
@@ -164,8 +168,13 @@ impl Cluster {
             server: role_server(),
         };
         let aggregator_config = tree_agent_aggregator::Config { role, role_token, server: role_server() };
-        let gateway_config =
-            tree_agent_event_gateway::Config { server: gateway_server, roles, auth, ..Default::default() };
+        let gateway_config = tree_agent_event_gateway::Config {
+            server: gateway_server,
+            roles,
+            maxima,
+            auth,
+            ..Default::default()
+        };
 
         let shutdown = CancellationToken::new();
         let mut services = JoinSet::new();

@@ -115,10 +115,17 @@ impl Output {
         self.document(text)
     }
 
+    /// Prints the answer of a run on stdout, without control characters wherever it goes. It is put together from
+    /// documents, titles and the words of users and models, and people read it; the bytes of a document come from
+    /// [`document`](Self::document).
+    pub(crate) fn answer(&self, text: &str) -> Result<(), CliError> {
+        self.whole_document(&printable::many_lines(text))
+    }
+
     /// Prints a script or a diagram for another program on stdout.
     pub(crate) fn script(&self, text: &str) -> Result<(), CliError> {
         let mut out = io::stdout().lock();
-        out.write_all(text.trim_end().as_bytes())?;
+        out.write_all(printable::many_lines(text.trim_end()).as_bytes())?;
         Ok(out.write_all(b"\n")?)
     }
 

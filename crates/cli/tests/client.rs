@@ -363,12 +363,17 @@ async fn nothing_that_a_server_says_steers_the_terminal() {
         let text = stdout(&output) + &stderr(&output);
         assert_eq!(unsafe_characters(&text), [], "{args:?}: {text:?}");
     }
-    // A document is the user's: a pipe gets it as it is.
-    fake.0.lock().unwrap().body = format!("{HOSTILE}\r\nno line end");
+    // A document is the user's: a pipe gets it as it is. The answer of a run is not: its headings and quotes come from
+    // many hands.
+    fake.0.lock().unwrap().body = format!("# {HOSTILE}\r\n\nno line end");
     let output = tree_agent(&url, &["doc", &document_id().to_string()]).await;
-    assert_eq!(stdout(&output), format!("{HOSTILE}\r\nno line end"));
-    let output = tree_agent(&url, &["result", &run]).await;
-    assert_eq!((code(&output), stdout(&output)), (3, format!("{HOSTILE}\r\nno line end")));
+    assert_eq!(stdout(&output), format!("# {HOSTILE}\r\n\nno line end"));
+    for (args, expected) in [(&["result", &run][..], 3), (&["run", "why?"], 3)] {
+        let output = tree_agent(&url, args).await;
+        let text = stdout(&output);
+        assert_eq!((code(&output), unsafe_characters(&text)), (expected, vec![]), "{args:?}: {text:?}");
+        assert!(text.starts_with("# ") && text.ends_with("\n\nno line end"), "{args:?}: {text:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -427,6 +427,29 @@ fn a_log_is_verified_archived_and_brought_back() {
     assert_eq!(code(&run("", &["verify", "--all", "--data-dir", "/nowhere/at/all"])), 2);
 }
 
+#[test]
+fn dev_keeps_runs_within_the_maxima_of_its_operator() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start_with("127.0.0.1:0", data.path(), &["--max-nodes", "9", "--max-tokens", "1000"]);
+    let limits: Value =
+        serde_json::from_str(&stdout(&succeeded(run(&dev.server, &["status", "-o", "json"])))).unwrap();
+    assert_eq!(
+        (&limits["maxBudgets"]["maxNodes"], &limits["maxBudgets"]["maxTokens"]),
+        (&9.into(), &1000.into()),
+        "{limits}"
+    );
+    let refused = run(&dev.server, &["run", "why?", "--max-nodes", "10", "--detach"]);
+    assert_eq!(code(&refused), 2);
+    let said = stderr(&refused);
+    assert!(said.contains("max_nodes") && said.contains("TREE_AGENT_MAX_NODES"), "{said}");
+    assert_eq!(dev.terminate(), 0);
+    let wrong =
+        program("").env("TREE_AGENT_MAX_DEPTH", "65").args(["dev", "--data-dir"]).arg(data.path()).output();
+    let wrong = wrong.expect("the program starts");
+    assert_eq!(code(&wrong), 2);
+    assert!(stderr(&wrong).contains("TREE_AGENT_MAX_DEPTH"), "{}", stderr(&wrong));
+}
+
 #[tokio::test]
 async fn models_are_listed_and_the_scripted_one_can_be_switched_off() {
     let data = tempfile::tempdir().unwrap();

@@ -5,10 +5,13 @@ mod fake;
 #[path = "support/terminal.rs"]
 mod terminal;
 
+use std::sync::mpsc;
+
 use fake::{Call, Fake, Then, log, message, run_id};
 use pty_process::blocking::Command;
-use terminal::Terminal;
+use terminal::{PATIENCE, Terminal};
 use tree_agent_contract::RunStatus;
+use vt100::Screen;
 
 fn program(server: &str, args: &[&str]) -> Command {
     Command::new(env!("CARGO_BIN_EXE_tree-agent"))
@@ -51,18 +54,39 @@ async fn log_lines_do_not_tear_the_tree() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ctrl_c_restores_the_terminal() {
-    let (_fake, server) = Fake::serve(log(RunStatus::Completed, false), vec![under_way(), under_way()]).await;
+    let (_fake, server) = Fake::serve(log(RunStatus::Completed, false), vec![under_way()]).await;
     looking(move || {
-        for keys in ["\x03", "\x03\x03"] {
-            let terminal = Terminal::start(program(&server, &["watch", &run_id().to_string()]), 30, 120);
-            terminal.wait_for("the tree", |screen| {
-                screen.contents().contains("why?  executing") && screen.hide_cursor()
-            });
-            terminal.press(keys);
-            let (code, end) = terminal.end();
-            assert_eq!(code, Some(130), "{}", end.text);
-            assert!(!end.cursor_is_hidden, "{}", end.text);
-        }
+        let terminal = Terminal::start(program(&server, &["watch", &run_id().to_string()]), 30, 120);
+        terminal.wait_for("the tree", |screen| {
+            screen.contents().contains("why?  executing") && screen.hide_cursor()
+        });
+        terminal.press("\x03");
+        let (code, end) = terminal.end();
+        assert_eq!(code, Some(130), "{}", end.text);
+        assert!(!end.cursor_is_hidden, "{}", end.text);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_ctrl_c_ends_a_command_that_is_stuck_and_restores_the_terminal() {
+    let (fake, server) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
+    // The command waits for the name of a project, and does not look at the first Ctrl-C meanwhile.
+    let (called, stuck) = mpsc::channel();
+    fake.0.lock().unwrap().stuck_project = Some(called);
+    looking(move || {
+        let terminal = Terminal::start(program(&server, &["runs", "--watch", "--log", "info"]), 30, 120);
+        terminal.wait_for("the hidden cursor", Screen::hide_cursor);
+        stuck.recv_timeout(PATIENCE).expect("the command asks for the project");
+        terminal.press("\x03");
+        terminal.wait_for("the first Ctrl-C is seen", |screen| {
+            screen.contents().contains("draining") && screen.hide_cursor()
+        });
+        terminal.press("\x03");
+        let (code, end) = terminal.end();
+        assert_eq!(code, Some(130), "{}", end.text);
+        assert!(end.text.contains("ending at once"), "{}", end.text);
+        assert!(!end.cursor_is_hidden, "no destructor ran, so the signal's handler must have: {}", end.text);
     })
     .await;
 }

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use crate::text;
+
 /// One thing that is wrong with one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
@@ -74,6 +76,14 @@ impl Checks {
         self.require(text.len() <= max, field, || {
             format!("is {} bytes long; at most {max} are allowed", text.len())
         });
+    }
+
+    /// Adds an error unless `name` may be the name of something ([`text::check_name`]) and has at most `max` bytes.
+    pub fn name(&mut self, field: impl fmt::Display, name: &str, max: usize) {
+        if let Err(message) = text::check_name(name) {
+            self.0.push(FieldError::new(field.to_string(), message));
+        }
+        self.at_most(field, name, max);
     }
 
     /// Adds an error unless `value` lies in `range`.

@@ -72,10 +72,9 @@ impl RunSpec {
         checks.text("objective", &self.objective, limits::OBJECTIVE_BYTES);
         checks.at_most("model", &self.model, limits::LABEL_BYTES);
         checks.at_most("user_id", &self.user_id, limits::LABEL_BYTES);
-        checks.at_most("display_name", &self.display_name, limits::DISPLAY_NAME_BYTES);
-        checks.require(!self.display_name.contains(char::is_control), "display_name", || {
-            "must be one line without control characters".into()
-        });
+        if !self.display_name.is_empty() {
+            checks.name("display_name", &self.display_name, limits::DISPLAY_NAME_BYTES);
+        }
         label::check_all(&mut checks, &self.labels);
         for part in [self.context.validate(), self.budgets.validate()] {
             if let Err(Invalid(errors)) = part {

@@ -2,6 +2,8 @@
 //!
 //! Data is cut by bytes with [`prefix`] and [`suffix`], which never split a character. Text for people is cut with
 //! [`truncate`] and [`truncate_columns`], which end in an ellipsis and never split what a reader sees as one character.
+//!
+//! [`check_name`] is the one rule for names that people give to things, such as runs and projects.
 
 use std::borrow::Cow;
 
@@ -68,6 +70,67 @@ pub fn count(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
+/// Checks a name that people give to something: at least one visible character, and none that steers a terminal,
+/// reorders what is shown or cannot be seen. The error says what is wrong and what to do.
+///
+/// Three kinds of invisible characters are needed to write some words and emoji, so they are allowed where they have an
+/// effect: zero-width joiner and non-joiner between two visible characters that are not ASCII (as in Persian words and
+/// family emoji), and variation selectors after a visible character.
+///
+/// # Errors
+/// When `name` breaks the rule.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let mut before = None;
+    let mut chars = name.chars().peekable();
+    while let Some(c) = chars.next() {
+        let allowed = match c {
+            ZERO_WIDTH_NON_JOINER | ZERO_WIDTH_JOINER => {
+                let joins = |c: char| !c.is_ascii() && is_visible(c);
+                // An emoji may have a variation selector between itself and the joiner.
+                before.is_some_and(|c| joins(c) || is_variation_selector(c))
+                    && chars.peek().copied().is_some_and(joins)
+            }
+            c if is_variation_selector(c) => before.is_some_and(is_visible),
+            c => !c.is_control() && !is_invisible(c),
+        };
+        if !allowed {
+            return Err(format!(
+                "has the character U+{:04X}, which cannot be seen; leave out control, bidirectional and invisible \
+                 characters",
+                u32::from(c)
+            ));
+        }
+        before = Some(c);
+    }
+    if !name.chars().any(is_visible) {
+        return Err("must have at least one visible character".to_owned());
+    }
+    Ok(())
+}
+
+const ZERO_WIDTH_NON_JOINER: char = '\u{200c}';
+const ZERO_WIDTH_JOINER: char = '\u{200d}';
+
+fn is_visible(c: char) -> bool {
+    !c.is_control() && !c.is_whitespace() && !is_invisible(c)
+}
+
+const fn is_variation_selector(c: char) -> bool {
+    matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
+}
+
+/// True for characters that are not controls and yet have no appearance of their own: Unicode's
+/// `Default_Ignorable_Code_Point`, the line and paragraph separators, the marks of annotations, the format controls of
+/// hieroglyphs and the Braille pattern without dots.
+const fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}')
+}
+
 /// The last boundary between graphemes at or before `at`, which is a boundary between characters.
 fn grapheme_boundary(text: &str, at: usize) -> usize {
     let mut cursor = GraphemeCursor::new(at, text.len(), true);
@@ -115,6 +178,61 @@ mod tests {
         assert_eq!(truncate_columns("木の枝", 4), "木…");
         assert_eq!(truncate_columns("abc", 1), "…");
         assert_eq!(truncate_columns("abc", 0), "");
+    }
+
+    #[test]
+    fn names_are_what_readers_see() {
+        for good in [
+            "Why is the sky blue?",
+            "Größe 木の枝 نص עברית",
+            // Persian with a non-joiner, a family, a flag on fire, a keycap and a chosen form of an ideograph.
+            "می\u{200c}خواهم",
+            "👨\u{200d}👩\u{200d}👧",
+            "❤\u{fe0f}\u{200d}🔥",
+            "1\u{fe0f}\u{20e3}",
+            "葛\u{e0100}",
+            // Visible, though of the category Cf: the Arabic sign before a number.
+            "\u{600}12",
+        ] {
+            assert_eq!(check_name(good), Ok(()), "{good:?}");
+        }
+        for bad in [
+            "a\x1b[2J",
+            "a\nb",
+            "a\u{9b}31m",
+            "\u{7f}",
+            "a\u{202e}b",
+            "\u{2066}a",
+            "a\u{200e}",
+            "a\u{200b}b",
+            "\u{feff}a",
+            "a\u{ad}b",
+            "a\u{2060}b",
+            "a\u{61c}",
+            "a\u{2028}b",
+            "a\u{e0041}",
+            "a\u{3164}",
+            "a\u{2800}",
+            "a\u{34f}b",
+            // Joiners and selectors that join or select nothing.
+            "ad\u{200c}min",
+            "admin\u{200d}",
+            "\u{200d}木",
+            "木\u{200d}\u{200d}枝",
+            "木 \u{200c}枝",
+            "\u{fe0f}a",
+            "a \u{fe0f}",
+        ] {
+            let error = check_name(bad).unwrap_err();
+            assert!(error.contains("U+") && error.contains("leave out"), "{bad:?}: {error}");
+        }
+        for empty in ["", " ", "\u{a0}\u{3000}"] {
+            assert_eq!(
+                check_name(empty),
+                Err("must have at least one visible character".to_owned()),
+                "{empty:?}"
+            );
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod secret;
 mod settings;
 mod stream;
 mod tokens;
+mod tool_calls;
 mod toolbox;
 
 use std::collections::BTreeMap;

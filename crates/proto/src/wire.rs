@@ -202,8 +202,8 @@ macro_rules! wire_enum {
                 match <$pb>::try_from(pb) {
                     $(Ok(<$pb>::$v) => Ok(<$t>::$v),)*
                     _ => Err(tree_agent_contract::error::FieldError::new("", format!(
-                        "{pb} is no value of {}; expected one of {}",
-                        stringify!($pb).rsplit(' ').next().unwrap_or_default(),
+                        "{pb} is not a value of the enum {}; use one of {}",
+                        stringify!($pb).rsplit([' ', ':']).next().unwrap_or_default(),
                         [$(<$pb>::$v.as_str_name()),*].join(", "),
                     ))),
                 }
@@ -233,3 +233,20 @@ macro_rules! wire_message {
 }
 
 pub(crate) use {wire_enum, wire_message};
+
+#[cfg(test)]
+mod tests {
+    use tree_agent_contract::RunStatus;
+
+    use super::Wire;
+
+    #[test]
+    fn a_number_that_an_enum_lacks_is_refused_in_the_words_of_the_api() {
+        let error = RunStatus::from_wire(99).unwrap_err().message;
+        assert!(
+            error.starts_with("99 is not a value of the enum RunStatus; use one of RUN_STATUS_QUEUED, "),
+            "{error}"
+        );
+        assert!(!error.contains("pb"), "{error}");
+    }
+}

@@ -1,7 +1,7 @@
 //! The built-in tools over documents and projects.
 
 use serde_json::{Map, Value, json};
-use tree_agent_contract::text::count;
+use tree_agent_contract::text::{count, prefix};
 use tree_agent_contract::{Document, DocumentId, DocumentSummary, ProjectId, Scope, SearchResults, limits};
 
 use crate::args::{Args, Param, ParamKind};
@@ -239,7 +239,7 @@ async fn read_document(
     let max = args.integer("max_bytes").unwrap_or(OUTPUT_BYTES as u64) as usize;
     // At least one whole character, so that reading in pieces always ends.
     let first = body[offset..].chars().next().map_or(0, char::len_utf8);
-    let end = body.floor_char_boundary((offset + max).min(body.len())).max(offset + first);
+    let end = offset + prefix(&body[offset..], max).len().max(first);
     let name = if path.is_empty() { title } else { path };
     Ok(ToolOutput {
         summary: format!("{name}, {} of {} bytes", end - offset, body.len()),

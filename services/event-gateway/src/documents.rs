@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::stream::BoxStream;
 use tonic::{Request, Response, Status};
 use tree_agent_contract::error::Checks;
+use tree_agent_contract::text::prefix;
 use tree_agent_contract::{
     Document, DocumentId, DocumentKind, DocumentProps, DocumentSummary, ProjectId, RunContext, RunId, limits,
 };
@@ -201,7 +202,7 @@ fn default_title(path: &str, body: &str) -> String {
     });
     let file = path.rsplit('/').next().unwrap_or(path);
     let title = heading.filter(|h| !h.is_empty()).unwrap_or(file);
-    title[..title.floor_char_boundary(limits::TITLE_BYTES)].to_owned()
+    prefix(title, limits::TITLE_BYTES).to_owned()
 }
 
 pub(crate) fn summary(document: &Document) -> DocumentSummary {

@@ -53,7 +53,7 @@ impl ProjectService for Projects {
         let request = request.into_inner();
         let name = request.name.trim();
         let mut checks = Checks::default();
-        checks.text("name", name, limits::TITLE_BYTES);
+        checks.name("name", name, limits::TITLE_BYTES);
         checks.at_most("description", &request.description, limits::TEXT_BYTES);
         checks.at_most("request_id", &request.request_id, limits::REQUEST_ID_BYTES);
         checks.finish().map_err(|e| invalid(&e))?;

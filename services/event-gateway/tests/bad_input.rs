@@ -5,8 +5,10 @@ mod common;
 use common::{Gateway, Mode, field};
 use tonic::Code::{self, AlreadyExists, InvalidArgument, NotFound, OutOfRange, Unimplemented};
 use tonic::Status;
+use tree_agent_contract::Timestamp;
 use tree_agent_event_gateway::Config;
 use tree_agent_proto::v1::*;
+use tree_agent_store::{NewProject, Project};
 
 /// Looks like an id, belongs to nothing.
 const NOBODY: &str = "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b";
@@ -206,6 +208,9 @@ async fn projects() {
         (create(""), InvalidArgument, "name"),
         (create("  "), InvalidArgument, "name"),
         (create(&"n".repeat(1025)), InvalidArgument, "name"),
+        (create("a\x1b[2J"), InvalidArgument, "name"),
+        (create("a\u{202e}b"), InvalidArgument, "name"),
+        (create("\u{3164}"), InvalidArgument, "name"),
         (create("taken"), AlreadyExists, "name"),
         (
             CreateProjectRequest { description: "d".repeat(16 * 1024 + 1), ..create("n") },
@@ -216,6 +221,20 @@ async fn projects() {
     ] {
         is(projects.create_project(request).await.unwrap_err(), code, name);
     }
+    // What was stored before there was a rule can still be read and found.
+    let old = "old\x1b[2J\u{202e}name";
+    let project = Project {
+        id: uuid::Uuid::now_v7().into(),
+        name: old.into(),
+        description: String::new(),
+        document_count: 0,
+        created_at: Timestamp::from_millis(0),
+    };
+    let new = NewProject { project, user_id: String::new(), request_id: String::new() };
+    gateway.store.create_project(new).await.unwrap();
+    let key = Some(get_project_request::Key::Name(old.into()));
+    let found = projects.get_project(GetProjectRequest { key }).await.unwrap().into_inner().project.unwrap();
+    assert_eq!(found.name, old);
     let once = |name: &str| CreateProjectRequest { request_id: "once".into(), ..create(name) };
     projects.create_project(once("first")).await.unwrap();
     is(projects.create_project(once("second")).await.unwrap_err(), AlreadyExists, "request_id");

@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use serde::Serialize;
-use tree_agent_event_gateway::AuthArgs;
+use tree_agent_event_gateway::{AuthArgs, MaximaArgs};
 use tree_agent_model::Switch;
 use tree_agent_runtime::server::ServerArgs;
 use tree_agent_runtime::shutdown;
 
 use crate::Context;
 use crate::client::Client;
-use crate::cluster::{Access, Cluster, Embedded, Unfinished};
+use crate::cluster::{Access, Cluster, EmbeddedArgs, Unfinished};
 use crate::error::CliError;
 use crate::exit::Exit;
 
@@ -37,7 +37,9 @@ pub(crate) struct Dev {
     #[arg(long, value_name = "on|off", env = "TREE_AGENT_SCRIPTED", default_value = "on")]
     scripted: Switch,
     #[command(flatten)]
-    embedded: Embedded,
+    embedded: EmbeddedArgs,
+    #[command(flatten)]
+    maxima: MaximaArgs,
     #[command(flatten)]
     auth: AuthArgs,
     #[command(flatten)]
@@ -60,7 +62,12 @@ impl Dev {
         let interrupt = shutdown::signal()?;
         let data_dir = self.embedded.data_dir()?;
         let connector = context.connector.clone().allow_plaintext_token();
-        let access = Access { auth: self.auth.clone(), server: self.server.clone(), connector };
+        let access = Access {
+            maxima: Some(self.maxima.clone()),
+            auth: self.auth.clone(),
+            server: self.server.clone(),
+            connector,
+        };
         let mut cluster = Cluster::start(
             self.listen,
             &data_dir,

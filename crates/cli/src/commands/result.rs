@@ -96,7 +96,7 @@ impl RunResult {
 
     /// Prints the answer.
     pub(crate) fn print(&self, out: &Output) -> Result<(), CliError> {
-        out.whole_document(&self.answer())
+        out.answer(&self.answer())
     }
 }
 

@@ -25,7 +25,7 @@ use super::watch::Reconnect;
 use super::{estimate, models};
 use crate::client::watch::Wanted;
 use crate::client::{Client, request, summary};
-use crate::cluster::{Access, Cluster, Embedded, Unfinished};
+use crate::cluster::{Access, Cluster, EmbeddedArgs, Unfinished};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::key_value;
@@ -94,7 +94,7 @@ pub(crate) struct Run {
     )]
     scripted: Switch,
     #[command(flatten, next_help_heading = "Without a server")]
-    embedded: Embedded,
+    embedded: EmbeddedArgs,
 }
 
 const EXAMPLES: &str = "\

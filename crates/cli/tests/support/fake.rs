@@ -62,6 +62,8 @@ pub(crate) struct State {
     pub(crate) others: Vec<String>,
     /// The synthesis.
     pub(crate) body: String,
+    /// If set, `GetProject` never answers, and tells this channel that it was called.
+    pub(crate) stuck_project: Option<std::sync::mpsc::Sender<()>>,
 }
 
 #[derive(Clone)]
@@ -81,6 +83,7 @@ impl Fake {
             listed: Vec::new(),
             others: Vec::new(),
             body: BODY.into(),
+            stuck_project: None,
         };
         let fake = Fake(Arc::new(Mutex::new(state)));
         let address = fake.clone().listen(tonic::transport::Server::builder()).await;
@@ -497,6 +500,11 @@ impl ProjectService for Fake {
         &self,
         _: Request<pb::GetProjectRequest>,
     ) -> Result<Response<pb::GetProjectResponse>, Status> {
+        let stuck = self.0.lock().unwrap().stuck_project.clone();
+        if let Some(called) = stuck {
+            let _ = called.send(());
+            std::future::pending::<()>().await;
+        }
         Ok(Response::new(pb::GetProjectResponse { project: Some(project()) }))
     }
 

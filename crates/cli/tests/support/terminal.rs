@@ -10,7 +10,8 @@ use pty_process::blocking::{Command, Pty, open};
 use vt100::{Parser, Screen};
 
 /// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+#[allow(dead_code, reason = "each test binary uses a part")]
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Lines that are kept when they have scrolled away.
 const SCROLLBACK: usize = 2_000;
 

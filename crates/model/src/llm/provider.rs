@@ -1,6 +1,6 @@
 //! One provider: its requests, retries and answers.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -22,6 +22,7 @@ use super::failure::{Failure, FailureKind, classify, kind_of};
 use super::gate::{Gate, GateCounts};
 use super::settings::{Address, Tuning};
 use super::stream::ScratchpadWriter;
+use super::tool_calls::ToolCalls;
 
 /// Bytes of a refusal's body that an error quotes.
 const QUOTED: usize = 300;
@@ -278,7 +279,7 @@ impl Provider {
             .with_max_tokens(question.max_output_tokens)
             .with_capture_usage(true)
             .with_capture_content(true)
-            .with_capture_tool_calls(true);
+            .with_capture_tool_calls(!self.sends_pieces());
         if let Some(schema) = question.schema {
             options = options.with_response_format(JsonSpec::new("answer", schema));
         }
@@ -314,6 +315,11 @@ impl Provider {
         }
     }
 
+    /// True if tool calls arrive in pieces that name a call by its index. See [`ToolCalls`].
+    const fn sends_pieces(&self) -> bool {
+        matches!(self.kind, ProviderKind::OpenAi)
+    }
+
     fn cut_off(&self) -> Failure {
         Failure::new(FailureKind::Broken, format!("{} ended its answer in the middle", self.shown()))
     }
@@ -337,6 +343,7 @@ impl Provider {
         let mut stream = opened.map_err(|e| classify(&e, self))?.stream;
         let mut turn = Turn::default();
         let mut size = AnswerSize::default();
+        let mut pieces = ToolCalls::default();
         loop {
             // Chunks that have arrived are read at once. Only a wait needs a timer, and leaves time to show them.
             let next = match poll!(stream.next()) {
@@ -356,7 +363,7 @@ impl Provider {
                 }
                 Ok(Some(event)) => event.map_err(|e| classify(&e, self))?,
             };
-            if size.add(&event) > byte_limit {
+            if size.add(self.kind, &event) > byte_limit {
                 return Err(self.too_large(byte_limit));
             }
             match event {
@@ -371,10 +378,12 @@ impl Provider {
                 {
                     return Err(self.cut_off());
                 }
+                ChatStreamEvent::ToolCallChunk(chunk) if self.sends_pieces() => pieces.add(chunk.tool_call),
                 ChatStreamEvent::End(end) => {
                     turn.tokens = end.captured_usage.as_ref().and_then(tokens);
                     turn.stop = end.captured_stop_reason;
                     turn.content = end.captured_content.unwrap_or_default();
+                    turn.content.extend(MessageContent::from_tool_calls(pieces.finish()));
                     turn.tool_calls = turn.content.tool_calls().into_iter().cloned().collect();
                     turn.took = begun.elapsed();
                     writer.end().await;
@@ -390,30 +399,39 @@ impl Provider {
 /// The size of an answer so far.
 #[derive(Default)]
 struct AnswerSize {
-    text: usize,
-    /// Bytes of the arguments of each tool call, by id. Each event repeats the arguments so far.
-    arguments: BTreeMap<String, usize>,
+    bytes: usize,
+    /// The tool call of the last event and the bytes of its arguments.
+    last_call: (String, usize),
 }
 
 impl AnswerSize {
     /// Counts `event` and returns the bytes so far.
-    fn add(&mut self, event: &ChatStreamEvent) -> usize {
+    fn add(&mut self, kind: ProviderKind, event: &ChatStreamEvent) -> usize {
         /// Counted for each event, because many empty events are an endless answer, too.
         const OVERHEAD: usize = 16;
-        self.text += OVERHEAD;
+        self.bytes += OVERHEAD;
         match event {
             ChatStreamEvent::Chunk(chunk)
             | ChatStreamEvent::ReasoningChunk(chunk)
-            | ChatStreamEvent::ThoughtSignatureChunk(chunk) => self.text += chunk.content.len(),
+            | ChatStreamEvent::ThoughtSignatureChunk(chunk) => self.bytes += chunk.content.len(),
             ChatStreamEvent::ToolCallChunk(chunk) => {
                 let call = &chunk.tool_call;
-                let bytes = call.fn_arguments.as_str().map_or(0, str::len);
-                let arguments = self.arguments.entry(call.call_id.clone()).or_default();
-                *arguments = bytes.max(*arguments);
+                let arguments = match &call.fn_arguments {
+                    Value::String(text) => text.len(),
+                    other => other.to_string().len(),
+                };
+                let (last_id, last_arguments) = &self.last_call;
+                // Each event of Anthropic repeats the arguments so far.
+                if kind == ProviderKind::Anthropic && *last_id == call.call_id {
+                    self.bytes += arguments.saturating_sub(*last_arguments);
+                } else {
+                    self.bytes += call.call_id.len() + call.fn_name.len() + arguments;
+                }
+                self.last_call = (call.call_id.clone(), arguments);
             }
             _ => {}
         }
-        self.text + self.arguments.values().sum::<usize>()
+        self.bytes
     }
 }
 

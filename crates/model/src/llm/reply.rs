@@ -1,10 +1,10 @@
 //! The answers that the roles ask a model for: their own types, which define the JSON schema, and their conversion to
 //! the contract.
 //!
-//! They differ from the contract where that makes a good answer easier to write. What can be counted (positions) or
-//! derived (the kind of a result) is not asked for. Free JSON is a list of keys and values. The planner's choice is a
-//! union whose first property is the constant `mode`. Everything has a bound. With an enforced schema, models then
-//! rarely fail; without one, they are told what was wrong.
+//! They differ from the contract where that makes it easier for a model to answer well. The schema does not ask for
+//! what we can count (positions) or derive (the kind of a result). Free JSON is a list of keys and values. The
+//! planner's choice is a union whose first property is the constant `mode`. Every string and list has a maximum length.
+//! With an enforced schema, models then rarely fail; without one, the repair request lists their mistakes.
 
 mod aggregator;
 mod executor;
@@ -35,8 +35,8 @@ pub(super) trait Reply: Sized {
     /// The schema of the answer.
     fn schema() -> &'static Schema;
 
-    /// Converts `object` to the contract. `shown`: its notes are in the scratchpad already. The errors are written
-    /// for the model.
+    /// Converts `object` to the contract. `shown` is true if its notes are in the scratchpad already. The errors are
+    /// written for the model.
     fn read(
         object: Map<String, Value>,
         input: &Self::Input,
@@ -68,7 +68,7 @@ fn scratchpad(notes: &str, shown: bool, outcome: &str) -> ScratchpadDraft {
     ScratchpadDraft { tail_preview, append_markdown: markdown }
 }
 
-/// The beginning of `text`, at most `max` bytes. A text that is too long is not worth a repair.
+/// `text` in at most `max` bytes. We cut a text that is too long instead of asking the model to repair it.
 fn cut(text: &str, max: usize) -> String {
     text::truncate(text, max).into_owned()
 }

@@ -64,6 +64,17 @@ async fn an_answer_is_read_up_to_a_limit() {
 }
 
 #[tokio::test]
+async fn the_index_of_a_tool_call_allocates_nothing() {
+    let args = || serde_json::json!({"query": "tides"}).to_string();
+    let calls = Answer::ToolsAt(4_000_000_000, "search_documents", args());
+    let provider = Provider::new(vec![calls, text(&executed())]).await;
+    let outcome = Service::new(&served_by(&provider)).execute(&execute_input("When is high water?")).await;
+    outcome.output();
+    let called: Vec<&str> = outcome.requested.iter().map(|call| call.tool_name.as_str()).collect();
+    assert_eq!(called, ["search_documents"], "the call is made once");
+}
+
+#[tokio::test]
 async fn a_list_of_models_is_read_up_to_a_limit() {
     let provider = Provider::always(text(&direct())).await;
     provider.models(status(200, &" ".repeat(5 * 1024 * 1024)));

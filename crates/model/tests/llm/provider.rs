@@ -23,6 +23,8 @@ pub(crate) enum Answer {
     Text(String, &'static str),
     /// Streams a text and calls of tools: id, name, arguments.
     Tools(&'static str, Vec<(&'static str, &'static str, String)>),
+    /// Streams one call of a tool with this index: name, arguments.
+    ToolsAt(u64, &'static str, String),
     /// Refuses.
     Status(u16, Vec<(&'static str, String)>, String),
     /// Streams this much, then nothing for ever.
@@ -252,6 +254,12 @@ async fn chat(State(script): Shared, headers: HeaderMap, body: Bytes) -> Result<
             }
             finish = "tool_calls";
         }
+        Answer::ToolsAt(index, name, args) => {
+            let call =
+                json!({"index": index, "type": "function", "function": {"name": name, "arguments": args}});
+            events.push(delta(json!({"tool_calls": [call]})));
+            finish = "tool_calls";
+        }
         Answer::Stall(text) => {
             events.extend(pieces(text).iter().map(|piece| delta(json!({"content": piece}))));
             return Ok(sse(under_way, events, End::Hang));
@@ -312,6 +320,7 @@ async fn messages(State(script): Shared, headers: HeaderMap, body: Bytes) -> Res
             }
         }
         Answer::NoUsage(text) => events.extend(block(0, start, texts(&text))),
+        Answer::ToolsAt(..) => unreachable!("this protocol has no index of calls"),
         Answer::Tools(text, calls) => {
             events.extend(block(0, start, texts(text)));
             for (index, (id, name, args)) in calls.iter().enumerate() {

@@ -69,7 +69,7 @@ impl Hosts {
             || is_loopback_name(&host)
             || self.0.iter().any(|pattern| match pattern {
                 Pattern::Name(name) => host == *name,
-                Pattern::Below(suffix) => host.len() > suffix.len() && host.ends_with(suffix.as_str()),
+                Pattern::Below(suffix) => host.strip_suffix(suffix.as_str()).is_some_and(has_labels),
             })
     }
 
@@ -111,7 +111,12 @@ fn is_ip(host: &str) -> bool {
 
 /// Whether a name resolves to this machine everywhere (RFC 6761).
 pub(super) fn is_loopback_name(host: &str) -> bool {
-    host == "localhost" || host.ends_with(".localhost")
+    host == "localhost" || host.strip_suffix(".localhost").is_some_and(has_labels)
+}
+
+/// Whether no label of a name is empty.
+fn has_labels(name: &str) -> bool {
+    name.split('.').all(|label| !label.is_empty())
 }
 
 #[cfg(test)]
@@ -153,6 +158,12 @@ mod tests {
             "notlocalhost",
             "127.0.0.1.example.org",
             "svc.cluster.local",
+            ".localhost",
+            "a..localhost",
+            ".a.localhost",
+            "localhost..",
+            ".svc.cluster.local",
+            "a..svc.cluster.local",
             "127.1",
             "0x7f000001",
             "2130706433",

@@ -6,7 +6,7 @@
 mod postgres;
 mod redis;
 mod redis_cluster;
-mod watched;
+mod server_process;
 
 pub use postgres::PrivatePostgres;
 pub use redis::PrivateRedis;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::{Context, ensure};
 use tempfile::TempDir;
 
-use super::watched::{Account, Watched, find_in_path};
+use super::server_process::{Account, ServerProcess, find_in_path};
 use crate::ports::Port;
 use crate::tls::ServerCertificate;
 
@@ -22,7 +22,7 @@ pub struct PrivatePostgres {
     fsync: bool,
     account: Option<Account>,
     small_disk: Option<u64>,
-    server: Option<Watched>,
+    server: Option<ServerProcess>,
     databases: AtomicU32,
 }
 
@@ -151,7 +151,7 @@ impl PrivatePostgres {
             }
             _ => (self.bin.join("postgres"), args, self.account),
         };
-        let mut server = Watched::start(&program, &args, "INT", &log, folder, account)?;
+        let mut server = ServerProcess::start(&program, &args, "INT", &log, folder, account)?;
         let pg_isready = self.bin.join("pg_isready");
         let port = self.port.number().to_string();
         server.wait_until("Postgres", &log, || {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tempfile::TempDir;
 
-use super::watched::{Watched, find_in_path};
+use super::server_process::{ServerProcess, find_in_path};
 use crate::ports::Port;
 use crate::tls::ServerCertificate;
 
@@ -19,7 +19,7 @@ pub struct PrivateRedis {
     folder: TempDir,
     port: Port,
     tls: bool,
-    server: Option<Watched>,
+    server: Option<ServerProcess>,
 }
 
 impl PrivateRedis {
@@ -77,7 +77,7 @@ impl PrivateRedis {
             }
             false => args.extend(["--port", &port].map(str::to_owned)),
         }
-        let mut server = Watched::start(&self.program, &args, "TERM", &log, folder, None)?;
+        let mut server = ServerProcess::start(&self.program, &args, "TERM", &log, folder, None)?;
         let tls = self.tls;
         server.wait_until("Redis", &log, || match tls {
             true => TcpStream::connect(self.port.address()).is_ok(),

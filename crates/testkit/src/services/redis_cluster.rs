@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use tempfile::TempDir;
 
-use super::watched::{Watched, find_in_path};
+use super::server_process::{ServerProcess, find_in_path};
 use crate::ports::Port;
 use crate::tls::{Authority, ServerCertificate};
 
@@ -31,7 +31,7 @@ struct Node {
     bus: Port,
     /// Where it speaks TLS to clients, if it does. Tests give commands through the plain port.
     tls: Option<Port>,
-    server: Option<Watched>,
+    server: Option<ServerProcess>,
 }
 
 impl PrivateRedisCluster {
@@ -137,7 +137,7 @@ impl PrivateRedisCluster {
             args.extend(["--tls-ca-cert-file".to_owned(), authority]);
             args.extend(ServerCertificate::redis_settings(folder));
         }
-        let mut server = Watched::start(&self.program, &args, "KILL", &log, folder, None)?;
+        let mut server = ServerProcess::start(&self.program, &args, "KILL", &log, folder, None)?;
         server.wait_until("Redis", &log, || ask(&node.port, "PING").is_ok())?;
         node.server = Some(server);
         Ok(())

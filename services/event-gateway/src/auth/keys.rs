@@ -3,12 +3,17 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde_json::Value;
 
 /// Maximum of bytes of a JWKS. One key takes a few hundred.
 const FILE_BYTES: u64 = 1024 * 1024;
+
+/// The shortest RSA key that is safe (NIST SP 800-131A).
+const RSA_BITS: usize = 2048;
 
 /// Why a JWKS cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +34,19 @@ pub enum KeysError {
         /// What is wrong.
         reason: String,
     },
+    /// It has an RSA key that is too short to be safe.
+    #[error(
+        "{}: key {place} is an RSA key of {bits} bits, which can be broken; have the issuer make one of at least \
+         {RSA_BITS} bits, and remove this one", .path.display()
+    )]
+    ShortRsa {
+        /// The file.
+        path: PathBuf,
+        /// Which key of the list, from 1 on.
+        place: usize,
+        /// The length of its modulus.
+        bits: usize,
+    },
     /// Its keys are of other kinds.
     #[error("{} holds no key that can be used (EdDSA with Ed25519, ES256 or RS256): {reasons}", .path.display())]
     None {
@@ -42,6 +60,8 @@ pub enum KeysError {
 /// One public key. The algorithm is the key's, whatever a token says: a token cannot choose a weaker one.
 pub(crate) struct Key {
     id: Option<String>,
+    /// The length of its modulus, if it is an RSA key.
+    rsa_bits: Option<usize>,
     pub(crate) algorithm: Algorithm,
     pub(crate) key: DecodingKey,
 }
@@ -49,6 +69,8 @@ pub(crate) struct Key {
 /// The keys of one state of the file.
 pub(crate) struct Keys {
     keys: Vec<Key>,
+    /// True if the file has one key, those included that are not used.
+    is_single: bool,
     /// The bytes of the file, by which a change is noticed.
     pub(crate) text: Vec<u8>,
 }
@@ -82,7 +104,11 @@ impl Keys {
                 );
                 return Err(malformed(reason));
             }
-            match Key::of(jwk) {
+            let key = Key::of(jwk);
+            if let Ok(Key { rsa_bits: Some(bits @ ..RSA_BITS), .. }) = key {
+                return Err(KeysError::ShortRsa { path: path.to_owned(), place, bits });
+            }
+            match key {
                 Ok(key) if key.id.is_some() && keys.iter().any(|k| k.id == key.id) => {
                     return Err(malformed(format!("key {place} has the kid of another key")));
                 }
@@ -97,7 +123,7 @@ impl Keys {
         for reason in reasons {
             tracing::info!("{}: {reason}; it is passed over", path.display());
         }
-        Ok(Self { keys, text })
+        Ok(Self { keys, is_single: list.len() == 1, text })
     }
 
     /// How many there are.
@@ -105,12 +131,12 @@ impl Keys {
         self.keys.len()
     }
 
-    /// The key that a token names. One that names none means the only key.
+    /// The key that a token names. A token that names none means the only key of the file: an issuer with several
+    /// keys, of whatever kind, must name the one that it used (OpenID Connect Core 1.0, 10.1).
     pub(crate) fn find(&self, id: Option<&str>) -> Option<&Key> {
-        match (id, &self.keys[..]) {
-            (Some(id), keys) => keys.iter().find(|key| key.id.as_deref() == Some(id)),
-            (None, [only]) => Some(only),
-            (None, _) => None,
+        match id {
+            Some(id) => self.keys.iter().find(|key| key.id.as_deref() == Some(id)),
+            None => self.keys.first().filter(|_| self.is_single),
         }
     }
 }
@@ -142,8 +168,20 @@ impl Key {
         if algorithm == Algorithm::EdDSA && !key.try_get_as_bytes().is_ok_and(is_strong_ed25519) {
             return Err("is a weak Ed25519 key, for which anybody can make signatures (x)".to_owned());
         }
-        Ok(Self { id: jwk.common.key_id, algorithm, key })
+        let rsa_bits = match &jwk.algorithm {
+            AlgorithmParameters::RSA(rsa) => Some(bits(&rsa.n)?),
+            _ => None,
+        };
+        Ok(Self { id: jwk.common.key_id, rsa_bits, algorithm, key })
     }
+}
+
+/// The bits of a number in Base64url.
+fn bits(number: &str) -> Result<usize, String> {
+    let bytes = URL_SAFE_NO_PAD.decode(number).map_err(|error| format!("cannot be read: n: {error}"))?;
+    let significant = &bytes[bytes.iter().position(|&byte| byte != 0).unwrap_or(bytes.len())..];
+    let unused = significant.first().map_or(0, |byte| byte.leading_zeros() as usize);
+    Ok(significant.len() * 8 - unused)
 }
 
 /// The y coordinates of the points of small order on edwards25519, in both encodings that there are for two of them:

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, HeaderValue};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
@@ -163,6 +165,40 @@ fn a_token_without_a_kid_means_the_only_key() {
     publish(&world.folder.path().join("jwks.json"), &[&world.issuer, &Issuer::new("two", Algorithm::EdDSA)]);
     let two = Authenticator::load(config(&world.folder)).unwrap();
     invalid("kid")(two.verify(&nameless(&world.issuer)).unwrap_err());
+}
+
+#[test]
+fn a_token_without_a_kid_is_refused_when_there_are_several_keys_though_one_alone_is_usable() {
+    let world = World::new(Algorithm::EdDSA);
+    let mut encrypting = Issuer::new("two", Algorithm::RS256).public();
+    encrypting["use"] = json!("enc");
+    let secret = json!({ "kty": "oct", "k": "c2VjcmV0" });
+    let keys = json!({ "keys": [secret, encrypting, { "kty": "new" }, world.issuer.public()] });
+    std::fs::write(config(&world.folder).jwks, keys.to_string()).unwrap();
+    let four = Authenticator::load(config(&world.folder)).unwrap();
+    four.verify(&world.issuer.token("ann", MINUTE)).expect("it names its key");
+    let nameless = world.issuer.sign_as(&Header::new(Algorithm::EdDSA), &Issuer::claims("ann", MINUTE));
+    invalid("kid")(four.verify(&nameless).unwrap_err());
+}
+
+#[test]
+fn short_rsa_keys_are_refused_at_start() {
+    let key = |bits: usize| {
+        // An odd number of that many bits, with a leading zero byte as some issuers write it.
+        let mut n = vec![0; 1 + bits.div_ceil(8)];
+        n[1] = 1 << ((bits - 1) % 8);
+        *n.last_mut().unwrap() |= 1;
+        json!({ "kty": "RSA", "n": URL_SAFE_NO_PAD.encode(n), "e": "AQAB" })
+    };
+    for bits in [512, 1024, 2047] {
+        let good = Issuer::new("one", Algorithm::EdDSA).public();
+        let said = complaint(&json!({ "keys": [good, key(bits)] }).to_string());
+        let expected = format!("key 2 is an RSA key of {bits} bits");
+        assert!(said.contains(&expected) && said.contains("at least 2048 bits"), "{said}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(config(&folder).jwks, json!({ "keys": [key(2048)] }).to_string()).unwrap();
+    Authenticator::load(config(&folder)).unwrap();
 }
 
 #[tokio::test]

@@ -128,7 +128,7 @@ impl Authenticator {
         let keys = self.keys();
         let key = keys
             .find(header.kid.as_deref())
-            .ok_or(Refusal::Invalid("its kid is not that of a key of the gateway"))?;
+            .ok_or(Refusal::Invalid("its kid is missing, or is not that of a key of the gateway"))?;
         let mut validation = Validation::new(key.algorithm);
         validation.leeway = LEEWAY.as_secs();
         validation.validate_nbf = true;

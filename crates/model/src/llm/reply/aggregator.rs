@@ -79,7 +79,7 @@ impl Reply for AggregatorReply {
             reply.next.filter(|next| next.should_replan).map_or_else(AggregatorNext::default, |next| {
                 let reason = next.replan_reason.filter(|reason| !reason.trim().is_empty());
                 let reason = reason.unwrap_or_else(|| synthesis.gaps.join("; "));
-                // A wish for another plan that does not say what for would only spend the budget.
+                // Without a reason, another plan would only use up budget.
                 AggregatorNext {
                     should_replan: !reason.is_empty(),
                     replan_reason: (!reason.is_empty()).then(|| cut(&reason, limits::TEXT_BYTES)),

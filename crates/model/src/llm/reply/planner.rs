@@ -15,7 +15,7 @@ use tree_agent_contract::{StepId, limits};
 use super::schema::Schema;
 use super::{Reply, contract_errors, cut, line, read_as, scratchpad};
 
-// Doc comments of these types stand in the schema as descriptions: they are read by models.
+// Models read the doc comments of these types, which are the descriptions in the schema.
 
 /// Your decision.
 #[derive(Debug, JsonSchema)]
@@ -171,7 +171,8 @@ impl Reply for PlannerReply {
     }
 }
 
-/// The decision itself, wrapped or not, with its mode as it was meant: a plan without any step is work for one worker.
+/// The decision, with or without the object around it. A plan without steps becomes `execute`: one worker does the
+/// task.
 fn decision(mut object: Map<String, Value>) -> Result<Value, Vec<String>> {
     if let Some(Value::Object(inner)) = object.get_mut("decision") {
         object = std::mem::take(inner);
@@ -273,7 +274,7 @@ impl Notes {
     }
 }
 
-/// The bands in their order, their steps with ids that are unique and free. Remarks say what was changed.
+/// Sorts the bands and gives each step an id that no other step has. Also returns remarks that say what was changed.
 fn bands(mut bands: Vec<Band>, prior: &[PriorStep]) -> Result<(Vec<BandDraft>, Vec<String>), Vec<String>> {
     let mut remarks = Vec::new();
     in_order(&mut bands, |band| band.index, "plan.bands")?;
@@ -303,7 +304,7 @@ fn bands(mut bands: Vec<Band>, prior: &[PriorStep]) -> Result<(Vec<BandDraft>, V
             let title = line(&step.title, limits::TITLE_BYTES);
             let wanted = cut(step.id.trim(), limits::STEP_ID_BYTES - 8);
             let wanted = if wanted.is_empty() { format!("s{}", taken.len() + 1) } else { wanted };
-            // An id names one step, and a step of an earlier plan only when its title is the same.
+            // An id belongs to one step. A step of an earlier plan keeps its id only if its title is the same.
             let free = |id: &str| !taken.contains(id) && known.get(id).is_none_or(|t| *t == title);
             let id = std::iter::once(wanted.clone())
                 .chain((2..).map(|n| format!("{wanted}-{n}")))
@@ -330,7 +331,8 @@ fn bands(mut bands: Vec<Band>, prior: &[PriorStep]) -> Result<(Vec<BandDraft>, V
     Ok((drafts, remarks))
 }
 
-/// Sorts by the positions that the model gave. They may be left out, and may begin anywhere, but must be distinct.
+/// Sorts by the positions that the model gave. It may leave out all of them or start at any number, but they must be
+/// distinct.
 fn in_order<T>(items: &mut [T], index: impl Fn(&T) -> Option<u32>, at: &str) -> Result<(), Vec<String>> {
     let given: Vec<u32> = items.iter().filter_map(&index).collect();
     if given.is_empty() {

@@ -1,4 +1,4 @@
-//! What executor and aggregator return alike: artifacts, and a result that points to them.
+//! What both executors and aggregators return: artifacts, and a result that refers to them.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -110,7 +110,7 @@ enum HintKind {
     ReadJson,
 }
 
-/// Puts what models commonly write instead into the asked form, before the schema is looked at.
+/// Corrects common mistakes of models before the answer is checked against the schema.
 pub(super) fn tidy(object: &mut Map<String, Value>) {
     let Some(Value::Array(artifacts)) = object.get_mut("artifacts") else {
         object.entry("artifacts").or_insert_with(|| json!([]));
@@ -120,7 +120,7 @@ pub(super) fn tidy(object: &mut Map<String, Value>) {
         if let Some(payload) = artifact.get_mut("jsonPayload")
             && let Value::Object(map) = payload
         {
-            // A plain object is what the contract wants in the end.
+            // Many models write a plain object instead of the list of pairs that the schema asks for.
             let pairs: Vec<Value> = map
                 .iter()
                 .map(|(key, value)| {
@@ -133,8 +133,9 @@ pub(super) fn tidy(object: &mut Map<String, Value>) {
     }
 }
 
-/// The artifacts and the result. Where a document was wanted and none was written there is one of the `spare` text, so
-/// that there is something to read; labels are left as they are, for the contract to judge.
+/// Converts artifacts and result to the contract. If a document was expected and the model wrote none, `spare` makes
+/// one of the summary, so that there is something to read. Labels in references are not corrected; the contract checks
+/// them.
 pub(super) fn returned(
     artifacts: Vec<ArtifactReply>,
     result: ResultReply,
@@ -144,7 +145,7 @@ pub(super) fn returned(
     let mut drafts: Vec<ArtifactDraft> = Vec::with_capacity(artifacts.len() + 1);
     for artifact in artifacts {
         let mut draft = draft(artifact);
-        // Whoever names the label means the first that has it.
+        // A reference to a label means the first artifact with it, so later ones get another label.
         let taken = |label: &str| drafts.iter().any(|d| d.label == label);
         if let Some(free) = (2..).map(|n| format!("{}-{n}", draft.label)).find(|l| !taken(l))
             && taken(&draft.label)
@@ -214,7 +215,7 @@ fn draft(reply: ArtifactReply) -> ArtifactDraft {
         },
         ArtifactReply::Json(data) => {
             let value = |text: &str| match serde_json::from_str(text) {
-                // A text that happens to be JSON is meant as such; any other is a text.
+                // Numbers, truth values, lists and objects are read as JSON; anything else is text.
                 Ok(value @ (Value::Number(_) | Value::Bool(_) | Value::Array(_) | Value::Object(_))) => value,
                 _ => Value::String(text.to_owned()),
             };

@@ -12,8 +12,8 @@ const ERROR_BYTES: usize = 240;
 pub(in crate::llm) struct Schema {
     /// With every bound.
     bounded: Value,
-    /// Without bounds on lengths: providers that promise to keep to a schema refuse them, and an answer that is a
-    /// little long is no wrong answer.
+    /// Without bounds on lengths: providers that enforce schemas refuse such bounds, and a slightly long answer is
+    /// still usable.
     plain: Value,
     validator: Validator,
 }
@@ -25,7 +25,7 @@ pub(in crate::llm) struct Bounds {
     pub(in crate::llm) bands: u32,
     /// Steps of a band.
     pub(in crate::llm) steps: u32,
-    /// Steps that a band must have: a plan of one step is none, where a plan has one band.
+    /// Minimum of steps in a band. A plan with one band and one step would only repeat its node.
     pub(in crate::llm) least_steps: u32,
     /// Tokens of the answer.
     pub(in crate::llm) output_tokens: u32,
@@ -57,7 +57,7 @@ impl Schema {
         Self { bounded, plain, validator }
     }
 
-    /// What is wrong with `value`, at most `most` things.
+    /// The errors of `value`, at most `most` of them.
     pub(super) fn errors(&self, value: &Value, most: usize) -> Vec<String> {
         let error = |error: jsonschema::ValidationError<'_>| {
             let path = error.instance_path().to_string();
@@ -67,13 +67,13 @@ impl Schema {
         self.validator.iter_errors(value).take(most).map(error).collect()
     }
 
-    /// The schema for providers that hold their models to it.
+    /// The schema for providers that enforce it.
     pub(in crate::llm) fn plain(&self) -> Value {
         self.plain.clone()
     }
 
-    /// The schema for any other server, whose models may be weak: bounds on everything, since without them small
-    /// models write until their answer is cut, and nothing that may be left out.
+    /// The schema for any other server, whose models may be weak. Everything has a bound, because small models
+    /// otherwise write until their answer is cut. Optional properties are left out.
     pub(in crate::llm) fn bounded(&self, bounds: Bounds) -> Value {
         /// Servers that compile schemas to grammars refuse longer repetitions.
         const LONGEST_REPETITION: u64 = 1_900;
@@ -94,7 +94,7 @@ impl Schema {
                 // A token is about four characters, and the document is one part of the answer.
                 bound("documentMarkdown", "maxLength", u64::from(bounds.output_tokens) * 2);
             }
-            // The bounds on arrays of objects multiply; what is left of the answer bounds them as well.
+            // The limit on output tokens bounds these strings anyway.
             if object.get("maxLength").and_then(Value::as_u64).is_some_and(|n| n > LONGEST_REPETITION) {
                 object.remove("maxLength");
             }

@@ -54,6 +54,7 @@ pub(super) async fn generate(
                 );
             }
         }
+        Answer::ToolsAt(..) => unreachable!("this protocol has no index of calls"),
         Answer::Stall(text) => {
             parts.extend(texts(text));
             (finish, end) = (None, End::Hang);

@@ -28,14 +28,14 @@ impl Account {
 
 /// A running server and the shell that watches over it.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct ServerProcess {
     shell: Child,
     /// Closing it tells the shell to stop the server.
     pipe: Option<ChildStdin>,
     pub(super) pid: u32,
 }
 
-impl Watched {
+impl ServerProcess {
     /// Starts `program args…`; `signal` stops it. The folder `remove` is removed when this process is gone.
     pub(super) fn start(
         program: &Path,
@@ -103,7 +103,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.stop();
     }

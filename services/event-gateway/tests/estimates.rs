@@ -1,0 +1,103 @@
+//! Estimates: what one call can use comes from the role services, each of which knows its own calls.
+
+mod common;
+
+use common::Gateway;
+use tokio::net::TcpListener;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::{Request, Response, Status};
+use tree_agent_event_gateway::Config;
+use tree_agent_proto::internal::v1 as internal;
+use tree_agent_proto::internal::v1::model_service_server::{ModelService, ModelServiceServer};
+use tree_agent_proto::v1::{Budgets, CallCost, EstimateRunRequest, EstimateRunResponse, RoleCosts};
+use tree_agent_runtime::config::RoleUrls;
+
+/// A role service that says what one call uses.
+struct Role {
+    per_call: Option<RoleCosts>,
+}
+
+#[tonic::async_trait]
+impl ModelService for Role {
+    async fn check_model(
+        &self,
+        request: Request<internal::CheckModelRequest>,
+    ) -> Result<Response<internal::CheckModelResponse>, Status> {
+        assert_eq!(request.into_inner().model, "openai:some-model");
+        Ok(Response::new(internal::CheckModelResponse {
+            problem: None,
+            model: "openai:some-model".into(),
+            per_call: self.per_call,
+        }))
+    }
+
+    async fn list_models(
+        &self,
+        _: Request<internal::ListModelsRequest>,
+    ) -> Result<Response<internal::ListModelsResponse>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+}
+
+/// Costs of a role service that knows calls of each role at another price, beginning with `first`.
+fn costs(first: u64) -> RoleCosts {
+    let cost = |n| Some(CallCost { tokens: first + n, cost_micros: Some(10 * (first + n)) });
+    RoleCosts { plan: cost(1), execute: cost(2), aggregate: cost(3) }
+}
+
+async fn serve(per_call: Option<RoleCosts>) -> http::Uri {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tonic::transport::Server::builder().add_service(ModelServiceServer::new(Role { per_call }));
+    tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+    format!("http://{address}").parse().unwrap()
+}
+
+/// The estimate of a run, where the aggregator says `aggregator`.
+async fn estimate(aggregator: Option<RoleCosts>) -> EstimateRunResponse {
+    let roles = RoleUrls {
+        planners: vec![serve(Some(costs(100))).await],
+        executors: vec![serve(Some(costs(200))).await],
+        aggregators: vec![serve(aggregator).await],
+        ..RoleUrls::default()
+    };
+    let gateway = Gateway::start(Config { roles, ..Config::default() }).await;
+    let request = EstimateRunRequest {
+        model: "openai:some-model".into(),
+        budgets: Some(Budgets {
+            max_nodes: Some(4),
+            max_depth: Some(1),
+            max_replans_per_node: Some(0),
+            max_attempts: Some(2),
+            ..Budgets::default()
+        }),
+        ..EstimateRunRequest::default()
+    };
+    let answer = gateway.runs().estimate_run(request).await.unwrap().into_inner();
+    gateway.stop().await;
+    answer
+}
+
+#[tokio::test]
+async fn each_role_service_says_what_its_own_calls_use() {
+    let answer = estimate(Some(costs(300))).await;
+    assert_eq!(answer.model, "openai:some-model");
+    let (plan, execute, aggregate) = (costs(100).plan, costs(200).execute, costs(300).aggregate);
+    assert_eq!(answer.per_call, Some(RoleCosts { plan, execute, aggregate }));
+    let estimate = answer.estimate.unwrap();
+    assert_eq!((estimate.nodes, estimate.attempts), (4, 2));
+    let calls = (estimate.plan_calls, estimate.execute_calls, estimate.aggregate_calls);
+    assert_eq!(calls, (1, 4, 1), "only the root may plan");
+    let tokens = 2 * (101 + 4 * 202 + 303);
+    assert_eq!((estimate.tokens, estimate.cost_micros), (Some(tokens), Some(10 * tokens)));
+    assert_eq!(estimate.unlimited, ["maxToolCalls"]);
+}
+
+#[tokio::test]
+async fn what_one_role_service_does_not_know_is_not_estimated() {
+    let answer = estimate(None).await;
+    assert_eq!((answer.model.as_str(), answer.per_call), ("openai:some-model", None));
+    let estimate = answer.estimate.unwrap();
+    assert_eq!((estimate.tokens, estimate.cost_micros), (None, None));
+    assert_eq!(estimate.unlimited, ["maxTokens", "maxCostMicros", "maxToolCalls"]);
+}
