@@ -2,6 +2,7 @@
 //! invariants on the resulting log. `PROPTEST_CASES` is the number of worlds of each test (400 by default).
 
 mod examples;
+mod histories;
 mod world;
 
 use proptest::prelude::*;
