@@ -115,7 +115,7 @@ fn write(path: &Path, log: &[Event]) {
 }
 
 /// The shortest log of a few hundred worlds that shows what is wanted.
-fn shortest(name: &str, plan: &WorldPlan, wanted: fn(&[Event]) -> bool) -> Vec<Event> {
+fn shortest(name: &str, plan: &WorldPlan, wanted: Shows) -> Vec<Event> {
     let logs = (0..SEEDS).map(|seed| {
         let dice = (0..97).map(|i| (seed * 131 + i).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56);
         // Mostly multiples of nine, which make roles write and use nothing, so that logs stay short.
@@ -154,8 +154,11 @@ fn plans(log: &[Event]) -> usize {
     log.iter().filter(|e| matches!(e.body, EventBody::PlanCreated(_))).count()
 }
 
+/// What a log must show.
+type Shows = fn(&[Event]) -> bool;
+
 /// What is recorded: a name, a world, and what its log must show.
-fn cases() -> Vec<(&'static str, WorldPlan, fn(&[Event]) -> bool)> {
+fn cases() -> Vec<(&'static str, WorldPlan, Shows)> {
     let quiet = WorldPlan { fanout: 2, ..WorldPlan::quiet(1, 2) };
     let rough = WorldPlan { failures: 70, ..quiet.clone() };
     let with = |plan: &WorldPlan, change: fn(&mut Budgets)| {
