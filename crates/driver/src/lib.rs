@@ -6,16 +6,23 @@
 //!
 //! The order is always: persist, then publish, then act.
 
+mod claims;
 mod commit;
+mod config;
 mod driver;
+mod fleet;
 mod grpc_roles;
 mod health;
+mod leases;
 mod metrics;
+mod quarantine;
 mod roles;
 mod task;
+mod wakeups;
 
 pub use commit::{CommitConfig, CommitStats};
-pub use driver::{Driver, DriverConfig, DriverStats};
+pub use config::{DriverConfig, DriverStats};
+pub use driver::Driver;
 pub use grpc_roles::GrpcRoles;
 pub use health::DriverHealth;
 pub use roles::{Clock, ReceiverClosed, Roles, SystemClock, UpdateReceiver, Updates};

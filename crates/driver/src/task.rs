@@ -19,7 +19,7 @@ use tree_agent_store::{
 };
 
 use crate::commit::Committer;
-use crate::driver::DriverStats;
+use crate::config::DriverStats;
 use crate::roles::{Clock, Roles, Updates};
 
 /// Maximum of inputs that are handled before an append.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use redis::TlsCertificates;
-use tree_agent_contract::{NodeId, RunId};
+use tree_agent_contract::RunId;
 use tree_agent_security::{Roots, SharedSecrets, install_crypto_provider};
 
 pub use authentication::Signer;
@@ -31,8 +31,6 @@ pub use redis_cluster::RedisClusterFanout;
 pub enum Topic {
     /// Every event of the run, as protobuf `treeagent.v1.EventBatch`.
     Run(RunId),
-    /// Every event of the node, likewise.
-    Node(NodeId),
     /// Something for drivers to do: a new run or a command. The payload is empty.
     Wake,
 }
@@ -41,7 +39,6 @@ impl std::fmt::Display for Topic {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Topic::Run(id) => write!(f, "tree-agent:run:{id}"),
-            Topic::Node(id) => write!(f, "tree-agent:node:{id}"),
             Topic::Wake => f.write_str("tree-agent:wake"),
         }
     }
@@ -58,7 +55,6 @@ impl std::str::FromStr for Topic {
         let rest = name.strip_prefix("tree-agent:").ok_or_else(|| unknown(None))?;
         match rest.split_once(':') {
             Some(("run", id)) => id.parse().map(Topic::Run).map_err(|e| unknown(Some(e.into()))),
-            Some(("node", id)) => id.parse().map(Topic::Node).map_err(|e| unknown(Some(e.into()))),
             None if rest == "wake" => Ok(Topic::Wake),
             _ => Err(unknown(None)),
         }

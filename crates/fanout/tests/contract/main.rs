@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tree_agent_contract::{NodeId, RunId};
+use tree_agent_contract::RunId;
 use tree_agent_fanout::{ConnectOptions, Fanout, InProcessFanout, RedisFanout, Signal, Subscription, Topic};
 use tree_agent_security::SharedSecrets;
 use tree_agent_testkit::services::{PrivateRedis, PrivateRedisCluster};
 
 const RUN: Topic = Topic::Run(RunId(uuid::Uuid::from_u128(1)));
-const NODE: Topic = Topic::Node(NodeId(uuid::Uuid::from_u128(1)));
+const OTHER: Topic = Topic::Run(RunId(uuid::Uuid::from_u128(2)));
 
 macro_rules! contract {
     ($($name:ident),* $(,)?) => {
@@ -78,7 +78,7 @@ async fn every_listener_of_a_topic_hears_all_in_order(fanout: Arc<dyn Fanout>) {
 }
 
 async fn topics_are_apart(fanout: Arc<dyn Fanout>) {
-    let topics = [RUN, NODE, Topic::Wake];
+    let topics = [RUN, OTHER, Topic::Wake];
     let mut listeners = Vec::new();
     for topic in topics {
         assert_eq!(topic.to_string().parse::<Topic>().unwrap(), topic);
@@ -104,12 +104,12 @@ async fn what_is_published_after_subscribing_arrives(fanout: Arc<dyn Fanout>) {
 
 async fn a_listener_that_falls_behind_is_told(fanout: Arc<dyn Fanout>) {
     let mut slow = fanout.subscribe(RUN).await.unwrap();
-    let mut last = fanout.subscribe(NODE).await.unwrap();
+    let mut last = fanout.subscribe(OTHER).await.unwrap();
     for n in 0..10 {
         fanout.publish((0..100).map(|i| (RUN, message(n * 100 + i))).collect()).await.unwrap();
     }
     // Behind everything else on the same connection.
-    fanout.publish(vec![(NODE, Bytes::new())]).await.unwrap();
+    fanout.publish(vec![(OTHER, Bytes::new())]).await.unwrap();
     next(&mut last).await;
     assert_eq!(next(&mut slow).await, Signal::Missed);
     let mut heard = next(&mut slow).await;
@@ -123,11 +123,11 @@ async fn a_listener_that_falls_behind_is_told(fanout: Arc<dyn Fanout>) {
 }
 
 async fn leaving_and_joining_again_works(fanout: Arc<dyn Fanout>) {
-    let mut stays = fanout.subscribe(NODE).await.unwrap();
+    let mut stays = fanout.subscribe(OTHER).await.unwrap();
     for n in 0..50 {
         let mut listener = fanout.subscribe(RUN).await.unwrap();
-        let other = fanout.subscribe(NODE).await.unwrap();
-        fanout.publish(vec![(RUN, message(n)), (NODE, message(n))]).await.unwrap();
+        let other = fanout.subscribe(OTHER).await.unwrap();
+        fanout.publish(vec![(RUN, message(n)), (OTHER, message(n))]).await.unwrap();
         assert_eq!(next(&mut listener).await, Signal::Message(message(n)));
         drop(other);
         assert_eq!(next(&mut stays).await, Signal::Message(message(n)));
@@ -198,7 +198,7 @@ async fn redis_listeners_are_told_after_an_outage_and_hear_again() {
     let before = Instant::now();
     for _ in 0..20 {
         fanout.publish(vec![(RUN, message(2))]).await.unwrap_err();
-        assert!(fanout.subscribe(NODE).await.is_err());
+        assert!(fanout.subscribe(OTHER).await.is_err());
     }
     assert!(before.elapsed() < Duration::from_secs(2), "calls wait for a Redis that is away");
 
@@ -206,8 +206,8 @@ async fn redis_listeners_are_told_after_an_outage_and_hear_again() {
     assert_eq!(next(&mut listener).await, Signal::Missed);
     eventually("publishing again", async || fanout.publish(vec![(RUN, message(3))]).await).await;
     assert_eq!(next(&mut listener).await, Signal::Message(message(3)));
-    let mut late = eventually("subscribing again", async || fanout.subscribe(NODE).await).await;
-    fanout.publish(vec![(NODE, message(4))]).await.unwrap();
+    let mut late = eventually("subscribing again", async || fanout.subscribe(OTHER).await).await;
+    fanout.publish(vec![(OTHER, message(4))]).await.unwrap();
     assert_eq!(next(&mut late).await, Signal::Message(message(4)));
 }
 
@@ -241,9 +241,9 @@ async fn strangers_are_not_heard(url: &str) {
     assert!(ours.is_authenticated() && !open.is_authenticated());
     let mut listener = ours.subscribe(RUN).await.unwrap();
     let mut wakes = ours.subscribe(Topic::Wake).await.unwrap();
-    let mut spy = open.subscribe(NODE).await.unwrap();
+    let mut spy = open.subscribe(OTHER).await.unwrap();
     // What we said about another topic is taken along.
-    ours.publish(vec![(NODE, message(0))]).await.unwrap();
+    ours.publish(vec![(OTHER, message(0))]).await.unwrap();
     let Signal::Message(signed) = next(&mut spy).await else { panic!("a message was published") };
     for stranger in [&open, &other] {
         for forged in [message(1), Bytes::new(), signed.clone(), Bytes::from(vec![0; 32])] {

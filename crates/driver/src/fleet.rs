@@ -1,0 +1,177 @@
+//! The runs that a driver drives, each in its own task.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tree_agent_contract::{RunId, Timestamp};
+use tree_agent_store::{Claim, PendingCommand};
+
+use crate::config::DriverConfig;
+use crate::health::DriverHealth;
+use crate::quarantine::Quarantine;
+use crate::task::{Ended, Message, RunTask, Shared, TaskError, TaskProgress};
+
+/// Runs that a driver replays at the same time. It claims no others meanwhile. So the first of many runs that lost
+/// their driver continue while others are still replayed, appends do not queue behind a thousand reads, several
+/// drivers share the runs, and a driver that cannot read claims nothing.
+const FRESH: usize = 32;
+
+/// A run that is being driven.
+pub(crate) struct Active {
+    pub(crate) claim: Claim,
+    pub(crate) orders: mpsc::Sender<Message>,
+    pub(crate) progress: TaskProgress,
+    pub(crate) abort: tokio::task::AbortHandle,
+}
+
+/// How a task ended, or that it panicked or was aborted.
+type Outcome = Result<(Id, Result<Ended, TaskError>), JoinError>;
+
+/// The runs of a driver. Its methods are in the modules of what they do: claims, leases.
+pub(crate) struct Fleet {
+    pub(crate) config: DriverConfig,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) health: Arc<DriverHealth>,
+    /// Ordered, like every collection here that is iterated, so that the same events lead to the same calls.
+    pub(crate) active: BTreeMap<RunId, Active>,
+    by_task: HashMap<Id, RunId>,
+    pub(crate) quarantine: Quarantine,
+    /// Runs to be released in the next round.
+    pub(crate) to_release: Vec<(RunId, u64)>,
+    /// Permits for runs that are being replayed.
+    fresh: Arc<Semaphore>,
+    /// There may be more runs to claim than there was room for.
+    pub(crate) more: bool,
+    pub(crate) tasks: JoinSet<Result<Ended, TaskError>>,
+    stop: CancellationToken,
+    epoch: Instant,
+}
+
+impl Fleet {
+    pub(crate) fn new(
+        config: DriverConfig,
+        shared: Arc<Shared>,
+        health: Arc<DriverHealth>,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            config,
+            shared,
+            health,
+            active: BTreeMap::new(),
+            by_task: HashMap::new(),
+            quarantine: Quarantine::default(),
+            to_release: Vec::new(),
+            fresh: Arc::new(Semaphore::new(FRESH)),
+            more: false,
+            tasks: JoinSet::new(),
+            stop,
+            epoch: Instant::now(),
+        }
+    }
+
+    /// Runs that may be claimed now, and runs that may be claimed in all.
+    pub(crate) fn room(&self) -> (usize, usize) {
+        let free = self.config.max_runs.saturating_sub(self.active.len());
+        (free.min(self.fresh.available_permits()), free)
+    }
+
+    /// Waits until half of the runs that are being replayed have been.
+    pub(crate) fn half_replayed(&self) -> impl Future<Output = ()> + use<> {
+        let fresh = self.fresh.clone();
+        async move { drop(fresh.acquire_many(FRESH as u32 / 2).await) }
+    }
+
+    /// Starts to drive a run, with the commands that users have sent so far. A task that drove it in an older epoch is
+    /// dropped: it is fenced.
+    pub(crate) fn begin(&mut self, claim: Claim, commands: Vec<PendingCommand>) {
+        let (sender, mailbox) = mpsc::channel(1_024);
+        let (orders, ordered) = mpsc::channel(8);
+        let progress = TaskProgress::new(self.epoch);
+        let task = RunTask {
+            shared: self.shared.clone(),
+            claim,
+            commands,
+            fresh: self.fresh.clone().try_acquire_owned().ok(),
+            mailbox,
+            orders: ordered,
+            sender,
+            progress: progress.clone(),
+            stop: self.stop.clone(),
+            abandon: self.quarantine.verdict(claim.run_id),
+            logged: Timestamp::default(),
+            behind: 0,
+        };
+        let abort = self.tasks.spawn(task.drive());
+        self.by_task.insert(abort.id(), claim.run_id);
+        self.active.insert(claim.run_id, Active { claim, orders, progress, abort });
+    }
+
+    /// Stops driving a run that was claimed again because its lease had expired.
+    pub(crate) fn drop_older(&mut self, run: RunId) {
+        if let Some(old) = self.active.remove(&run) {
+            old.abort.abort();
+            self.by_task.remove(&old.abort.id());
+        }
+    }
+
+    /// Handles the end of a task.
+    pub(crate) async fn on_ended(&mut self, ended: Outcome) {
+        let (id, outcome) = match ended {
+            Ok((id, outcome)) => (id, Ok(outcome)),
+            Err(error) => (error.id(), Err(error)),
+        };
+        let Some(run) = self.by_task.remove(&id) else { return };
+        let Some(active) = self.active.remove(&run) else { return };
+        let stats = &self.shared.stats;
+        match outcome {
+            Ok(Ok(Ended::Finished)) => {
+                self.quarantine.forget(run);
+                self.health.clear_undrivable(run);
+                stats.finished.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(Ok(Ended::Lost)) => {
+                stats.lost.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(%run, epoch = active.claim.epoch, "another driver owns the run");
+            }
+            // Released in the next round, with others: a slow store must not delay the loop.
+            Ok(Ok(Ended::Stopped)) => self.to_release.push((run, active.claim.epoch)),
+            // Nothing is wrong with the run: the first driver that reaches the store continues it at once.
+            Ok(Err(TaskError::Store(error))) if error.is_transient() => {
+                self.to_release.push((run, active.claim.epoch));
+                tracing::warn!(%run, error = %error, "the run is released: the store cannot be reached");
+            }
+            Ok(Err(error)) => {
+                let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                tracing::error!(%run, error = %error, source, "the run cannot be driven now");
+                self.quarantine_run(active.claim, format!("{error}: {source}")).await;
+            }
+            Err(error) if error.is_cancelled() => {
+                stats.lost.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(%run, epoch = active.claim.epoch, "the lease was lost");
+            }
+            Err(error) => {
+                tracing::error!(%run, error = %error, "the run's task panicked");
+                self.quarantine_run(active.claim, "its driver panicked".into()).await;
+            }
+        }
+    }
+
+    /// Keeps the lease of a run that cannot be driven. Otherwise the next driver would repeat its role calls and fail in
+    /// the same way.
+    async fn quarantine_run(&mut self, claim: Claim, reason: String) {
+        self.shared.stats.broken.fetch_add(1, Ordering::Relaxed);
+        let (time, undrivable) = self.quarantine.add(claim.run_id, reason, self.config.lease);
+        if undrivable {
+            tracing::error!(run = %claim.run_id, "the run can neither be driven nor be marked as failed");
+            self.health.mark_undrivable(claim.run_id, Instant::now() + time + self.config.lease * 4);
+        }
+        // If this fails too, the lease expires by itself.
+        let _ = self.shared.store.renew(&[(claim.run_id, claim.epoch)], time).await;
+    }
+}
