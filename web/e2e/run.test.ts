@@ -140,7 +140,7 @@ describe('time', () => {
     for (const seq of [5, 10, Math.floor(head / 3), Math.floor(head / 2), head - 3]) {
       await page.getByLabel('Event of the run').fill(String(seq));
       await until(() => shownSeq(page), (s) => s === seq, 'the slider moves');
-      await page.getByText(/^loading the past/).waitFor({ state: 'detached' });
+      await page.getByRole('heading', { name: 'Loading the past' }).waitFor({ state: 'detached' });
       expect(await treeOf(page)).toEqual(statuses(await graphAt(done, seq)));
       const [shown, served] = await whole(page, done, seq);
       expect(shown).toEqual(served);
