@@ -26,6 +26,37 @@ use crate::ids::{DocumentId, NodeId, RunId};
 use crate::limits;
 use crate::status::named_enum;
 
+named_enum! {
+    /// Which role is called.
+    CallKind {
+        /// The planner.
+        Plan = "plan",
+        /// The executor.
+        Execute = "execute",
+        /// The aggregator.
+        Aggregate = "aggregate",
+    }
+}
+
+impl CallKind {
+    /// True if the call puts together what is there. Every other call is new work, which stops when a budget is used
+    /// up, while something is kept for those that finish.
+    pub const fn finishes(self) -> bool {
+        match self {
+            Self::Aggregate => true,
+            Self::Plan | Self::Execute => false,
+        }
+    }
+
+    /// True if nodes may follow from the answer.
+    pub const fn creates_nodes(self) -> bool {
+        match self {
+            Self::Plan => true,
+            Self::Execute | Self::Aggregate => false,
+        }
+    }
+}
+
 /// What every role call contains about its node and run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

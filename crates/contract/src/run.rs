@@ -15,8 +15,10 @@ use crate::{label, limits};
 
 named_enum! {
     /// How a run grows its tree.
+    #[derive(Default)]
     Strategy {
         /// Recursive: execute or plan, bands, aggregate, replan within budget.
+        #[default]
         Tree = "tree",
         /// Iterative: plan document, executor branches, roll-ups.
         Homework = "homework",

@@ -1,137 +1,123 @@
-//! Deciding: one input in, the events that follow from it out.
+//! Deciding: the events that follow from an input, up to the point where it matters how the tree grows. That is left to
+//! the strategies: what they have to do is collected as [`Next`].
+
+mod ending;
+mod result;
 
 use tree_agent_contract::document::DocumentOp;
 use tree_agent_contract::event::*;
-use tree_agent_contract::limits;
-use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate};
+use tree_agent_contract::role::{CallKind, RoleError, RoleErrorKind, RoleUpdate};
 use tree_agent_contract::text::{prefix, suffix};
-use tree_agent_contract::{DocumentId, NodeStatus, Role, RunStatus, Timestamp};
+use tree_agent_contract::{DocumentId, NodeId, NodeStatus, Role, Timestamp, limits};
 
-use crate::budget::TOOL_CALLS;
-use crate::call::{CallKey, CallKind, CallOutput};
-use crate::run::Run;
-
-/// Milliseconds that a run that is out of budget waits for an unreachable aggregator.
-const GRACE_MS: u64 = 10_000;
-
-/// What can happen to a run.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Input {
-    /// A driver has claimed the run: begin or continue.
-    Claimed,
-    /// A role call in flight sent an update.
-    Update(CallKey, RoleUpdate),
-    /// A role call ended with an output. The engine validates it: a role that breaks its contract has failed.
-    Output(CallKey, CallOutput),
-    /// A role call ended with an error.
-    Failed(CallKey, RoleError),
-    /// The user cancels the run.
-    Cancel {
-        /// Shown in the run's last event.
-        reason: String,
-    },
-    /// The run cannot be driven. Ends it as failed.
-    Abandon {
-        /// Shown in the run's last event.
-        reason: String,
-    },
-    /// Time has passed. Checks the wall clock and handles updates that had to wait.
-    Tick,
-}
-
-/// The result of an input, to be written in one append and in this order.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Decision {
-    /// The events, already applied.
-    pub events: Vec<Event>,
-    /// The document writes that belong to them.
-    pub documents: Vec<DocumentOp>,
-}
-
-impl Decision {
-    /// True if there is nothing to write.
-    pub fn is_empty(&self) -> bool {
-        self.events.is_empty()
-    }
-
-    /// Adds the decision of another input.
-    pub fn merge(&mut self, other: Decision) {
-        // The decision of the first input of an append is moved, not copied.
-        if self.events.is_empty() && self.documents.is_empty() {
-            *self = other;
-            return;
-        }
-        self.events.extend(other.events);
-        self.documents.extend(other.documents);
-    }
-}
+use crate::amounts::TOOL_CALLS;
+use crate::call::{CallKey, CallOutput, at_work};
+use crate::in_flight::InFlight;
+use crate::input::{Decision, Input};
+use crate::state::State;
+use crate::{briefing, pacing, waiting};
 
 /// A run that is deciding. Every event that it emits is applied at once, so that the next decision sees it.
 pub(crate) struct Decider<'a> {
-    pub(crate) run: &'a mut Run,
+    pub(crate) state: &'a mut State,
+    pub(crate) in_flight: &'a mut InFlight,
     pub(crate) now: Timestamp,
     pub(crate) decision: Decision,
+    /// What strategies have been asked to do since the last of them did something, in this order.
+    asked: Vec<Next>,
+    /// What they have to do after that, the next one last.
+    next: Vec<Next>,
 }
 
-impl Run {
-    /// Handles one input and returns its events. `now` must not go backwards by much; it is only compared with
-    /// deadlines. An input that no longer matters (the run has ended, the call is not in flight) gives nothing.
-    pub fn handle(&mut self, input: Input, now: Timestamp) -> Decision {
-        let mut deciding = Decider { run: self, now, decision: Decision::default() };
-        if !deciding.run.is_final() {
-            deciding.release();
-        }
-        if !deciding.run.is_final() {
-            deciding.dispatch(input);
-            deciding.check_budgets();
-        }
-        deciding.decision
+/// What a strategy has to do about the node at `at`.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// The node begins its first work.
+    Begin { at: usize },
+    /// A role has answered.
+    Answered { at: usize, output: Box<CallOutput> },
+    /// A role has failed for good.
+    Failed { at: usize, failure: Failure },
+    /// The node must not begin or continue new work, because the run is out of budget.
+    WindDown { at: usize },
+    /// The node has ended.
+    Ended { at: usize },
+}
+
+/// The failure of a role call that is not made again.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// The call.
+    pub(crate) kind: CallKind,
+    /// Why it failed.
+    pub(crate) error: RoleError,
+    /// The provider of its model has never answered in this run.
+    pub(crate) gave_up: bool,
+}
+
+impl Failure {
+    /// As users read it.
+    pub(crate) fn text(&self) -> String {
+        let text = match self.gave_up {
+            true => format!("no language model has answered in this run: {}", self.error.message),
+            false => self.error.to_string(),
+        };
+        prefix(&text, limits::TEXT_BYTES).to_owned()
     }
 }
 
-impl Decider<'_> {
-    fn dispatch(&mut self, input: Input) {
-        match input {
-            Input::Claimed => self.begin(),
-            Input::Update(key, _) | Input::Output(key, _) | Input::Failed(key, _) => self.heard(key, input),
-            Input::Cancel { reason } => self.end_all(RunStatus::Cancelled, reason),
-            Input::Abandon { reason } => self.end_all(RunStatus::Failed, reason),
-            Input::Tick => {}
-        }
+impl<'a> Decider<'a> {
+    pub(crate) fn new(state: &'a mut State, in_flight: &'a mut InFlight, now: Timestamp) -> Self {
+        Self { state, in_flight, now, decision: Decision::default(), asked: Vec::new(), next: Vec::new() }
     }
 
     /// Emits an event about the node at `at`.
     pub(crate) fn emit(&mut self, at: usize, body: impl Into<EventBody>) {
-        let node = &self.run.graph.nodes()[at];
+        let node = self.state.node(at);
         let (node_id, parent_node_id) = (node.id, node.parent_id);
         self.push(node_id, parent_node_id, body.into());
     }
 
-    pub(crate) fn push(
-        &mut self,
-        node_id: tree_agent_contract::NodeId,
-        parent_node_id: Option<tree_agent_contract::NodeId>,
-        body: EventBody,
-    ) {
+    /// Emits an event about a node that may be new.
+    pub(crate) fn push(&mut self, node_id: NodeId, parent_node_id: Option<NodeId>, body: EventBody) {
         let event = Event {
-            run_id: self.run.graph.run_id(),
-            seq: self.run.graph.seq() + 1,
+            run_id: self.state.graph().run_id(),
+            seq: self.state.graph().seq() + 1,
             node_id,
             parent_node_id,
             timestamp: self.now,
             body,
         };
-        self.run
+        self.state
             .apply(&event)
             .unwrap_or_else(|e| unreachable!("the engine emits only events that apply: {e}"));
+        self.in_flight.follow(self.state, &event);
         self.decision.events.push(event);
     }
 
+    /// Asks a strategy to do something once what is being done now is complete.
+    pub(crate) fn ask(&mut self, next: Next) {
+        self.asked.push(next);
+    }
+
+    /// What a strategy has to do next. What follows from a thing comes before what was asked earlier, as if one had
+    /// called the other. It is a list so that no plan can overflow the stack.
+    pub(crate) fn take_next(&mut self) -> Option<Next> {
+        self.next.extend(self.asked.drain(..).rev());
+        self.next.pop()
+    }
+
+    /// The node at `at` shows a status. The role call that it needs stays the same.
     pub(crate) fn status(&mut self, at: usize, status: NodeStatus, message: Option<String>) {
         self.status_of_attempt(at, status, message, None);
     }
 
-    pub(crate) fn status_of_attempt(
+    /// The node at `at` needs a role call.
+    pub(crate) fn need(&mut self, at: usize, kind: CallKind, message: Option<String>) {
+        self.status(at, at_work(kind), message);
+    }
+
+    fn status_of_attempt(
         &mut self,
         at: usize,
         status: NodeStatus,
@@ -141,36 +127,82 @@ impl Decider<'_> {
         let role = match status {
             NodeStatus::Planning | NodeStatus::Delegating => Role::Planner,
             NodeStatus::Executing | NodeStatus::Aggregating => Role::Executor,
-            _ => self.run.graph.nodes()[at].role,
+            _ => self.state.node(at).role,
         };
         self.emit(at, NodeStatusChanged { status, role, message, progress: None, attempt });
     }
 
-    fn begin(&mut self) {
-        if self.run.graph.status() == RunStatus::Queued {
-            self.emit(0, RunStatusChanged { status: RunStatus::Running, reason: None, partial: false });
-            self.start_node(0);
+    /// A call sent an update or ended. It is handled now, or after those that wait.
+    pub(crate) fn heard(&mut self, key: CallKey, input: Input) {
+        let Some(at) = self.in_flight.expect(self.state, &key) else { return };
+        if !matches!(input, Input::Failed(..)) {
+            self.unblock(at);
         }
+        if !pacing::must_wait(self.state, self.in_flight, at, &input, self.now) {
+            return self.take(at, input);
+        }
+        if pacing::is_flooded(self.in_flight, at) {
+            self.give_up(at);
+            let message = "said more within a second than can be shown; a role must gather what it writes";
+            return self.on_failure(at, key, RoleError::new(RoleErrorKind::InvalidOutput, message));
+        }
+        pacing::hold(self.in_flight, at, input);
+    }
+
+    /// Handles the next update that has waited long enough for the node at `at`. False if there is none.
+    pub(crate) fn release(&mut self, at: usize) -> bool {
+        let Some(input) = pacing::release(self.state, self.in_flight, at, self.now) else { return false };
+        // The call may have been given up since.
+        if input.call().is_some_and(|key| self.in_flight.expect(self.state, &key).is_some()) {
+            self.take(at, input);
+        }
+        true
+    }
+
+    fn take(&mut self, at: usize, input: Input) {
+        match input {
+            Input::Update(key, update) => self.on_update(at, key, update),
+            Input::Output(key, output) => self.on_output(at, key, output),
+            Input::Failed(key, error) => self.on_failure(at, key, error),
+            Input::Claimed | Input::Cancel { .. } | Input::Abandon { .. } | Input::Tick => {}
+        }
+        // Updates of a call after its end, such as a duplicated answer, must not delay those of the next call.
+        if self.in_flight.call(at).is_none() {
+            self.in_flight.take_held(at);
+        }
+    }
+
+    /// The call of the node at `at` is given up. What it used and wrote so far stays.
+    pub(crate) fn give_up(&mut self, at: usize) {
+        for input in self.in_flight.take_held(at) {
+            let Input::Update(key, update) = input else { break };
+            let may = match &update {
+                RoleUpdate::Scratchpad(_) => pacing::may_change(self.state, at, self.now),
+                // A tool call beyond the allowance would end the call in another way.
+                RoleUpdate::ToolCallRequested(_) => !self.tools_spent(at),
+                _ => true,
+            };
+            if may && self.in_flight.position(self.state, &key).is_some() {
+                self.on_update(at, key, update);
+            }
+        }
+        self.in_flight.end(at);
     }
 
     /// A role that could not be reached has answered, so the node shows its work again.
-    pub(crate) fn unblock(&mut self, at: usize) {
-        self.run.unreachable.remove(&at);
-        if self.run.graph.nodes()[at].status == NodeStatus::Blocked {
-            let control = &self.run.control[at];
-            let (needs, attempt) = (control.needs, control.attempt);
-            if let Some(kind) = needs {
-                self.status_of_attempt(at, at_work(kind), None, (attempt > 1).then_some(attempt));
-            }
+    fn unblock(&mut self, at: usize) {
+        self.in_flight.reached(at);
+        if self.state.node(at).status == NodeStatus::Blocked {
+            self.show_at_work(at);
         }
     }
 
-    pub(crate) fn on_update(&mut self, at: usize, key: CallKey, update: RoleUpdate) {
-        self.show_retry_at_work(at, key.kind);
+    fn on_update(&mut self, at: usize, key: CallKey, update: RoleUpdate) {
+        self.show_retry_at_work(at);
         match update {
             RoleUpdate::Scratchpad(delta) => {
                 // Pieces of one call follow each other without a break. Another call begins a new line.
-                let begins = self.run.writing.insert(at, key) != Some(key);
+                let begins = self.in_flight.writes(at, key);
                 self.write_scratchpad(at, delta.append_markdown, begins);
             }
             RoleUpdate::ToolCallRequested(_) if self.tools_spent(at) => {
@@ -178,11 +210,11 @@ impl Decider<'_> {
                 self.on_failure(at, key, RoleError::new(RoleErrorKind::InvalidOutput, message));
             }
             RoleUpdate::ToolCallRequested(mut call) => {
-                call.call_id = tool_call_id(&key, &call.call_id);
+                call.call_id = key.tool_call_id(&call.call_id);
                 self.emit(at, call);
             }
             RoleUpdate::ToolCallResult(mut result) => {
-                result.call_id = tool_call_id(&key, &result.call_id);
+                result.call_id = key.tool_call_id(&result.call_id);
                 self.emit(at, result);
             }
             RoleUpdate::Usage(usage) => self.emit(at, usage),
@@ -191,74 +223,80 @@ impl Decider<'_> {
     }
 
     /// True if the call in flight has made every tool call that it may make.
-    pub(crate) fn tools_spent(&self, at: usize) -> bool {
-        let flight = self.run.in_flight.get(&at);
-        flight.is_some_and(|flight| flight.left(self.run.control[at].spent)[TOOL_CALLS] == 0)
+    fn tools_spent(&self, at: usize) -> bool {
+        let call = self.in_flight.call(at);
+        call.is_some_and(|call| call.left(self.state.control(at).spent)[TOOL_CALLS] == 0)
     }
 
     /// A retried call is shown as `waiting` until its role sends something.
-    fn show_retry_at_work(&mut self, at: usize, kind: CallKind) {
-        if self.run.graph.nodes()[at].status == NodeStatus::Waiting {
-            let attempt = self.run.control[at].attempt;
+    fn show_retry_at_work(&mut self, at: usize) {
+        if self.state.node(at).status == NodeStatus::Waiting {
+            self.show_at_work(at);
+        }
+    }
+
+    fn show_at_work(&mut self, at: usize) {
+        let control = self.state.control(at);
+        if let (Some(kind), attempt) = (control.needs, control.attempt) {
             self.status_of_attempt(at, at_work(kind), None, (attempt > 1).then_some(attempt));
         }
     }
 
-    pub(crate) fn on_output(&mut self, at: usize, key: CallKey, output: CallOutput) {
-        let valid = match &output {
-            _ if output.kind() != key.kind => {
-                Err(format!("a {:?} answer to a {:?} call", output.kind(), key.kind))
-            }
-            CallOutput::Plan(out) => out.validate(&self.run.prior_steps(at)).map_err(|e| e.to_string()),
-            CallOutput::Execute(out) => out.validate().map_err(|e| e.to_string()),
-            CallOutput::Aggregate(out) => out.validate().map_err(|e| e.to_string()),
+    fn on_output(&mut self, at: usize, key: CallKey, output: CallOutput) {
+        let valid = match output.kind() {
+            kind if kind != key.kind => Err(format!("a {:?} answer to a {:?} call", kind, key.kind)),
+            _ => output.validate(&briefing::prior_steps(self.state, at)),
         };
         if let Err(message) = valid {
             return self.on_failure(at, key, RoleError::new(RoleErrorKind::InvalidOutput, message));
         }
-        self.show_retry_at_work(at, key.kind);
-        self.run.in_flight.remove(&at);
-        match output {
-            CallOutput::Plan(out) => self.on_planned(at, out),
-            CallOutput::Execute(out) => self.on_executed(at, out),
-            CallOutput::Aggregate(out) => self.on_aggregated(at, out),
-        }
+        self.show_retry_at_work(at);
+        self.in_flight.end(at);
+        self.ask(Next::Answered { at, output: Box::new(output) });
     }
 
-    pub(crate) fn on_failure(&mut self, at: usize, key: CallKey, error: RoleError) {
-        self.run.in_flight.remove(&at);
-        if self.run.exhausted.is_some() && key.kind != CallKind::Aggregate {
-            return self.cancel_node(at);
+    fn on_failure(&mut self, at: usize, key: CallKey, error: RoleError) {
+        self.in_flight.end(at);
+        if self.state.exhausted().is_some() && !key.kind.finishes() {
+            return self.ask(Next::WindDown { at });
         }
-        let is_provider = error.kind == RoleErrorKind::ProviderUnreachable;
-        let gives_up = is_provider && self.run.gives_up_on_provider(self.now);
-        if (is_provider || error.kind == RoleErrorKind::Unreachable) && !gives_up {
-            let out_of_budget = self.run.exhausted_at.is_some_and(|t| self.now.millis_since(t) >= GRACE_MS);
-            if out_of_budget {
-                self.run.unreachable.remove(&at);
-                return self.settle_without_aggregator(at, &error);
+        let behaviour = self.state.behaviour();
+        let is_provider = waiting::is_provider(&error);
+        let gave_up = is_provider
+            && self.state.waiting().gives_up_on_provider(self.now, behaviour.provider_patience_ms);
+        if (is_provider || error.kind == RoleErrorKind::Unreachable) && !gave_up {
+            let since = self.state.exhausted_at().map_or(0, |t| self.now.millis_since(t));
+            if since >= behaviour.grace_ms && self.state.exhausted().is_some() {
+                self.in_flight.reached(at);
+                return self.ask(Next::Failed { at, failure: Failure { kind: key.kind, error, gave_up } });
             }
             return self.on_unreachable(at, error);
         }
-        self.run.unreachable.remove(&at);
-        let attempts = self.run.spec.budgets.max_attempts;
-        if error.retryable() && key.attempt < attempts && !gives_up {
+        self.in_flight.reached(at);
+        let attempts = self.state.budgets().max_attempts;
+        if error.retryable() && key.attempt < attempts && !gave_up {
             let next = key.attempt + 1;
             let message =
                 prefix(&format!("retry:{next}/{attempts} after {error}"), limits::TEXT_BYTES).to_owned();
             return self.status_of_attempt(at, NodeStatus::Waiting, Some(message), Some(next));
         }
-        if key.kind == CallKind::Aggregate {
-            return self.settle_without_aggregator(at, &error);
+        self.ask(Next::Failed { at, failure: Failure { kind: key.kind, error, gave_up } });
+    }
+
+    /// Nothing was attempted, so this does not count as an attempt. The node says once for each kind of cause that it
+    /// is blocked, and the call is made again until it can be made.
+    fn on_unreachable(&mut self, at: usize, error: RoleError) {
+        let behaviour = self.state.behaviour();
+        let tries = self.in_flight.tries(at);
+        let delay = behaviour.retry.delay_ms(tries, at).min(behaviour.unreachable_max_ms);
+        let is_provider = waiting::is_provider(&error);
+        let is_blocked = self.state.node(at).status == NodeStatus::Blocked;
+        if !is_blocked || is_provider && !self.state.waiting().names(at, is_provider) {
+            let attempt = self.state.control(at).attempt;
+            let message = Some(waiting::message(&error));
+            self.status_of_attempt(at, NodeStatus::Blocked, message, (attempt > 1).then_some(attempt));
         }
-        if self.keep_children(at, "replanFailed") {
-            return;
-        }
-        let text = match gives_up {
-            true => format!("no language model has answered in this run: {}", error.message),
-            false => error.to_string(),
-        };
-        self.fail_node(at, prefix(&text, limits::TEXT_BYTES).to_owned(), error.retryable());
+        self.in_flight.wait_for_role(at, tries, self.now.plus_millis(delay));
     }
 
     /// Appends a note of whole lines to the node's scratchpad.
@@ -276,7 +314,7 @@ impl Decider<'_> {
         if text.is_empty() {
             return;
         }
-        let node = &self.run.graph.nodes()[at];
+        let node = self.state.node(at);
         let id = node.scratchpad_doc_id.unwrap_or_else(|| DocumentId::scratchpad(node.id));
         let before = node.scratchpad_tail.as_deref().unwrap_or_default();
         if begins && !before.is_empty() && !before.ends_with('\n') {
@@ -291,25 +329,3 @@ impl Decider<'_> {
         self.decision.documents.push(DocumentOp::Append { id, text, at: self.now });
     }
 }
-
-/// The status of a node during a role call.
-pub(crate) fn at_work(kind: CallKind) -> NodeStatus {
-    match kind {
-        CallKind::Plan => NodeStatus::Planning,
-        CallKind::Execute => NodeStatus::Executing,
-        CallKind::Aggregate => NodeStatus::Aggregating,
-    }
-}
-
-/// A role's id of a tool call is unique within its role call. In the log it must be unique within the node.
-fn tool_call_id(key: &CallKey, id: &str) -> String {
-    let phase = match key.kind {
-        CallKind::Plan => "plan",
-        CallKind::Execute => "execute",
-        CallKind::Aggregate => "aggregate",
-    };
-    format!("{phase}.{}.{}.{id}", key.round, key.attempt)
-}
-
-#[cfg(test)]
-mod tests;

@@ -8,7 +8,7 @@ use tree_agent_contract::graph::{
     GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphView, ToolActivity, Usage,
 };
 use tree_agent_contract::{
-    NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, StepId, StepStatus, Timestamp,
+    NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, StepId, StepStatus, Strategy, Timestamp,
 };
 
 /// Why an event cannot follow the events before it.
@@ -33,6 +33,16 @@ pub enum ReplayError {
         seq: u64,
         /// The node or step.
         what: String,
+    },
+    /// The event begins a node in a way that this program does not know.
+    #[error("event {seq} of run {run} begins a node with strategy {name}, which this version cannot drive")]
+    Strategy {
+        /// The run.
+        run: RunId,
+        /// The event.
+        seq: u64,
+        /// The strategy.
+        name: Strategy,
     },
     /// The event belongs to another run.
     #[error("an event of run {found} was applied to run {run}")]

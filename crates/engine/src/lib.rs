@@ -11,23 +11,30 @@
 //! inputs give the same events, byte for byte. No I/O, no async, no clock: CI checks that tokio is not among the
 //! dependencies.
 
-mod apply;
+mod amounts;
 mod audit;
-mod blocked;
-mod budget;
+mod bands;
+mod behaviour;
+mod briefing;
+mod budgets;
 mod call;
+mod calls;
 mod decide;
-mod ending;
 mod graph;
-mod held;
-mod result;
+mod in_flight;
+mod input;
+mod pacing;
+mod retry;
 mod run;
 mod start;
-mod tree;
+mod state;
+mod strategy;
+mod waiting;
 
 pub use audit::{Audit, Violation};
-pub use call::{CallInput, CallKey, CallKind, CallOutput, RoleCall};
-pub use decide::{Decision, Input};
+pub use call::{CallInput, CallKey, CallOutput, RoleCall};
 pub use graph::{Graph, ReplayError};
+pub use input::{Decision, Input};
 pub use run::Run;
 pub use start::start;
+pub use tree_agent_contract::role::CallKind;

@@ -4,7 +4,7 @@ use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, Document
 use tree_agent_contract::event::*;
 use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, RunStatus, Timestamp};
 
-use crate::decide::Decision;
+use crate::input::Decision;
 
 /// What is written when a run is created: its first events and the root's scratchpad. The spec must be valid.
 pub fn start(run_id: RunId, spec: RunSpec, now: Timestamp) -> Decision {

@@ -1,7 +1,10 @@
-use tree_agent_contract::role::{PlannerMode, PlannerOutput, ScratchpadDelta, ScratchpadDraft};
-use tree_agent_contract::{RunId, RunSpec};
+use tree_agent_contract::document::DocumentOp;
+use tree_agent_contract::event::UsageRecorded;
+use tree_agent_contract::role::*;
+use tree_agent_contract::{NodeStatus, RunId, RunSpec};
 
 use super::*;
+use crate::call::CallOutput;
 use crate::start::start;
 
 /// The text that `decision` adds to documents.
@@ -128,5 +131,5 @@ fn a_role_that_floods_its_scratchpad_fails_instead_of_filling_the_memory() {
         assert!(sent < 8_000_000, "it is still listened to");
     }
     assert_eq!(run.graph().nodes()[0].status, NodeStatus::Waiting, "it is called again");
-    assert!(run.held.is_empty(), "nothing of it is kept");
+    assert!(run.in_flight.holding().next().is_none(), "nothing of it is kept");
 }

@@ -11,16 +11,16 @@ use tree_agent_contract::{
     TreeAgentResult,
 };
 
-use crate::decide::Decider;
+use super::{Decider, Next};
 
 impl Decider<'_> {
     /// Emits the artifacts, the result and the parent's hint of a node.
     pub(crate) fn return_result(&mut self, at: usize, artifacts: Vec<ArtifactDraft>, draft: ResultDraft) {
-        let node = &self.run.graph.nodes()[at];
+        let node = self.state.node(at);
         let (node_id, parent, depth) = (node.id, node.parent_id, node.depth);
         let (scratchpad_doc_id, scratchpad_tail) = (node.scratchpad_doc_id, node.scratchpad_tail.clone());
-        let run_id = self.run.graph.run_id();
-        let round = self.run.control[at].replans;
+        let run_id = self.state.graph().run_id();
+        let number = self.state.control(at).results;
         let primary = draft
             .primary_artifact_label
             .clone()
@@ -31,7 +31,7 @@ impl Decider<'_> {
             kind: draft.kind,
             summary: draft.summary,
             success_assessment: draft.success_assessment,
-            primary_artifact_id: primary.as_ref().map(|label| ArtifactId::of(node_id, round, label)),
+            primary_artifact_id: primary.as_ref().map(|label| ArtifactId::of(node_id, number, label)),
             artifact_ids: Vec::with_capacity(artifacts.len()),
             document_ids: Vec::new(),
             json_payload: None,
@@ -40,7 +40,7 @@ impl Decider<'_> {
         };
         let mut hinted = (Vec::new(), Vec::new());
         for artifact in artifacts {
-            let id = ArtifactId::of(node_id, round, &artifact.label);
+            let id = ArtifactId::of(node_id, number, &artifact.label);
             let snippet = artifact
                 .document_markdown
                 .as_deref()
@@ -109,8 +109,8 @@ impl Decider<'_> {
 
     /// The aggregator is not available. The node still returns the results of its children, labelled as partial, so
     /// that they are not lost.
-    pub(crate) fn settle_without_aggregator(&mut self, at: usize, error: &RoleError) {
-        let children: Vec<usize> = self.run.latest_children(at).collect();
+    pub(crate) fn return_children(&mut self, at: usize, error: &RoleError) {
+        let children: Vec<usize> = self.state.latest_children(at).collect();
         let mut result = TreeAgentResult {
             kind: ResultKind::Json,
             summary: String::new(),
@@ -122,13 +122,13 @@ impl Decider<'_> {
             artifact_ids: Vec::new(),
             document_ids: Vec::new(),
             json_payload: None,
-            scratchpad_doc_id: self.run.graph.nodes()[at].scratchpad_doc_id,
-            scratchpad_tail: self.run.graph.nodes()[at].scratchpad_tail.clone(),
+            scratchpad_doc_id: self.state.node(at).scratchpad_doc_id,
+            scratchpad_tail: self.state.node(at).scratchpad_tail.clone(),
         };
         let mut summary =
             format!("The results could not be aggregated ({error}); they are returned as they are.");
         for child in children {
-            let node = &self.run.graph.nodes()[child];
+            let node = self.state.node(child);
             if let (NodeStatus::Completed, Some(of_child)) = (node.status, &node.result) {
                 summary.push_str(&format!("\n- {}: {}", node.title, of_child.summary));
                 result.artifact_ids.extend(&of_child.artifact_ids);
@@ -143,34 +143,32 @@ impl Decider<'_> {
         let (artifact_ids, document_ids) = (result.artifact_ids.clone(), result.document_ids.clone());
         self.status(at, NodeStatus::Aggregating, Some("guard:aggregationFailed".into()));
         self.emit(at, NodeResult { result });
-        if let Some(parent_node_id) = self.run.graph.nodes()[at].parent_id {
+        if let Some(parent_node_id) = self.state.node(at).parent_id {
             let hint_type =
                 if document_ids.is_empty() { HintType::ReadJson } else { HintType::ReadDocuments };
             self.emit(at, ParentHint { parent_node_id, hint_type, artifact_ids, document_ids });
         }
-        self.complete_node(at, Some(format!("aggregation failed: {error}")));
+        self.complete(at, Some(format!("aggregation failed: {error}")));
     }
 
     /// Ends a node that has returned its result.
-    pub(crate) fn complete_node(&mut self, at: usize, evidence: Option<String>) {
-        let node = &self.run.graph.nodes()[at];
-        let nodes = self.run.graph.nodes();
+    pub(crate) fn complete(&mut self, at: usize, evidence: Option<String>) {
+        let node = self.state.node(at);
         // A step that the latest plan dropped was given up on purpose, so it is not missing.
         let steps = node.plan.iter().flat_map(|p| &p.bands).flat_map(|b| &b.steps);
         let missing = steps.into_iter().any(|step| {
-            let child = step.node_id.and_then(|id| self.run.graph.position(id)).map(|c| &nodes[c]);
+            let child = step.node_id.and_then(|id| self.state.position(id)).map(|c| self.state.node(c));
             child.is_none_or(|c| c.status != NodeStatus::Completed || c.outcome == Some(Outcome::Partial))
         });
-        let partial = missing || self.run.control[at].cut;
+        let partial = missing || self.state.control(at).cut;
         let mut metrics = Map::new();
         let started = node.started_at.unwrap_or(node.created_at);
         metrics.insert("durationMs".into(), Value::from(self.now.millis_since(started)));
-        metrics
-            .insert("children".into(), Value::from(self.run.control[at].planned_children().children.len()));
+        metrics.insert("children".into(), Value::from(self.state.control(at).bands().children.len()));
         metrics.insert("toolCalls".into(), Value::from(node.usage.get().tool_calls));
         let outcome = if partial { Outcome::Partial } else { Outcome::Success };
         let evidence = evidence.map(|e| prefix(&e, limits::TEXT_BYTES).to_owned());
         self.emit(at, NodeCompleted { outcome, evidence, metrics: Some(metrics) });
-        self.ended(at);
+        self.ask(Next::Ended { at });
     }
 }

@@ -1,0 +1,116 @@
+//! What roles are told about their node, its surroundings and its run, assembled from the state alone.
+
+use tree_agent_contract::role::*;
+use tree_agent_contract::{NodeStatus, Outcome, StepId, StepStatus, Timestamp};
+
+use crate::amounts::Amounts;
+use crate::budgets;
+use crate::state::State;
+
+/// What every call for the node at `at` is told.
+pub(crate) fn context(
+    state: &State,
+    at: usize,
+    kind: CallKind,
+    attempt: u32,
+    allotted: Amounts,
+    now: Timestamp,
+) -> CallContext {
+    let (node, spec) = (state.node(at), state.spec());
+    let sibling_index = state.control(at).parent.map_or(0, |p| {
+        state.control(p).bands().children.iter().position(|&c| c == at).unwrap_or_default() as u32
+    });
+    CallContext {
+        run_id: state.graph().run_id(),
+        node_id: node.id,
+        attempt,
+        objective: spec.objective.clone(),
+        title: node.title.clone(),
+        reason: node.reason.clone(),
+        success_criteria: node.success_criteria.clone(),
+        depth: node.depth,
+        budgets: spec.budgets.clone(),
+        context: spec.context.clone(),
+        model: spec.model.clone(),
+        scratchpad_tail: node.scratchpad_tail.clone().unwrap_or_default(),
+        sibling_index,
+        allowance: budgets::allowance(state, allotted),
+        finish: budgets::finish(state, kind, now),
+    }
+}
+
+/// The summary of the latest plan of the node at `at`.
+pub(crate) fn plan_summary(state: &State, at: usize) -> String {
+    state.node(at).plan.as_ref().map(|p| p.summary.clone()).unwrap_or_default()
+}
+
+/// The status of a step whose node has `status`.
+pub(crate) fn step_status(status: NodeStatus) -> StepStatus {
+    match status {
+        NodeStatus::Completed => StepStatus::Completed,
+        NodeStatus::Failed => StepStatus::Failed,
+        NodeStatus::Cancelled => StepStatus::Cancelled,
+        _ => StepStatus::Running,
+    }
+}
+
+/// Every step of every plan of the node at `at`, with its outcome.
+pub(crate) fn prior_steps(state: &State, at: usize) -> Vec<PriorStep> {
+    let step = |(id, child): &(StepId, usize)| {
+        let node = state.node(*child);
+        let summary = node.result.as_ref().map(|r| r.summary.clone()).or_else(|| node.error.clone());
+        PriorStep {
+            id: id.clone(),
+            title: node.title.clone(),
+            status: step_status(node.status),
+            summary: summary.unwrap_or_default(),
+        }
+    };
+    state.control(at).bands().steps.iter().map(step).collect()
+}
+
+/// The results that an executor may use: those of siblings in earlier bands, and of its own children if it planned
+/// before.
+pub(crate) fn earlier_outcomes(state: &State, at: usize) -> Vec<ChildOutcome> {
+    let own = state.control(at).bands().children.iter().copied();
+    let band = state.node(at).band_index;
+    let parent = state.control(at).parent;
+    let siblings = parent.map(|p| state.control(p).bands().children.as_slice()).unwrap_or_default();
+    let before = siblings.iter().copied().take_while(|&s| s < at).filter(|&s| {
+        state.node(s).band_index < band || state.control(s).born_version < state.control(at).born_version
+    });
+    before.chain(own).filter(|&s| state.node(s).status.is_final()).map(|s| child_outcome(state, s)).collect()
+}
+
+/// The outcomes of the children of the node at `at`, in the order of its plans.
+pub(crate) fn child_outcomes(state: &State, at: usize) -> Vec<ChildOutcome> {
+    state.latest_children(at).map(|child| child_outcome(state, child)).collect()
+}
+
+fn child_outcome(state: &State, at: usize) -> ChildOutcome {
+    let node = state.node(at);
+    let artifacts = node.artifacts.iter().map(|a| {
+        let shown = state.control(at).shown.iter().find(|s| s.id == a.artifact_id);
+        ArtifactRef {
+            label: a.label.clone(),
+            title: a.title.clone(),
+            document_id: a.document_id,
+            is_primary: a.is_primary,
+            snippet: shown.and_then(|s| s.snippet.clone()),
+            hinted: shown.is_some_and(|s| s.hinted),
+        }
+    });
+    ChildOutcome {
+        node_id: node.id,
+        step_id: node.step_id.clone().unwrap_or_else(|| StepId::new("")),
+        title: node.title.clone(),
+        status: node.status,
+        partial: node.outcome == Some(Outcome::Partial),
+        result: node.result.as_deref().cloned(),
+        error: match node.status {
+            NodeStatus::Cancelled => node.message.clone(),
+            _ => node.error.clone(),
+        },
+        artifacts: artifacts.collect(),
+    }
+}

@@ -1,0 +1,196 @@
+//! The volatile half of a run: what is not in the log. It is lost with the driver and rebuilt by its successor.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use tree_agent_contract::Timestamp;
+use tree_agent_contract::event::{Event, EventBody};
+
+use crate::amounts::Amounts;
+use crate::call::CallKey;
+use crate::input::Input;
+use crate::state::State;
+
+/// What a driver knows beyond the log.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InFlight {
+    calls: HashMap<usize, CallInFlight>,
+    /// Nodes that need a call which is not in flight.
+    ready: BTreeSet<usize>,
+    /// Nodes whose role service could not be reached: how often in a row, and when to retry.
+    unreachable: HashMap<usize, (u32, Timestamp)>,
+    /// The call that last wrote to a node's scratchpad while it was at work.
+    writing: HashMap<usize, CallKey>,
+    /// Updates of calls in flight that could not be handled yet, by node, in order.
+    held: BTreeMap<usize, VecDeque<Input>>,
+    /// The wall clock ran out, and leaf work in flight was stopped.
+    overtime: bool,
+    /// Answers that were ignored because their call was not in flight.
+    stale: u64,
+    /// When the due calls were last taken. Calls that were ready then and were not made did not fit the budgets.
+    asked_at: Option<Timestamp>,
+}
+
+/// A call in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallInFlight {
+    pub(crate) key: CallKey,
+    /// What it may use.
+    pub(crate) allotted: Amounts,
+    /// Use of this attempt in the log before the call was made, by a previous driver that made it before.
+    pub(crate) before: Amounts,
+}
+
+impl CallInFlight {
+    /// What the call may still use.
+    pub(crate) fn left(&self, spent: Amounts) -> Amounts {
+        std::array::from_fn(|m| self.allotted[m].saturating_sub(spent[m].saturating_sub(self.before[m])))
+    }
+}
+
+impl InFlight {
+    /// Follows an event that was applied to `state`.
+    pub(crate) fn follow(&mut self, state: &State, event: &Event) {
+        if !matches!(
+            event.body,
+            EventBody::NodeStatusChanged(_) | EventBody::NodeCompleted(_) | EventBody::NodeFailed(_)
+        ) {
+            return;
+        }
+        let Some(at) = state.position(event.node_id) else { return };
+        if state.node(at).status.is_final() {
+            self.forget(at);
+        } else if state.control(at).needs.is_none() {
+            self.ready.remove(&at);
+        } else if !self.calls.contains_key(&at) {
+            self.ready.insert(at);
+        }
+    }
+
+    /// The node at `at` has ended.
+    fn forget(&mut self, at: usize) {
+        self.ready.remove(&at);
+        self.calls.remove(&at);
+        self.held.remove(&at);
+        self.unreachable.remove(&at);
+        self.writing.remove(&at);
+    }
+
+    /// The call in flight for the node at `at`.
+    pub(crate) fn call(&self, at: usize) -> Option<&CallInFlight> {
+        self.calls.get(&at)
+    }
+
+    /// Every call in flight, with its node.
+    pub(crate) fn calls(&self) -> impl ExactSizeIterator<Item = (usize, &CallInFlight)> {
+        self.calls.iter().map(|(&at, call)| (at, call))
+    }
+
+    /// The index of the node of call `key`, if that call is in flight.
+    pub(crate) fn position(&self, state: &State, key: &CallKey) -> Option<usize> {
+        state.position(key.node_id).filter(|at| self.calls.get(at).is_some_and(|call| call.key == *key))
+    }
+
+    /// As [`position`](Self::position). Otherwise counts a stale answer.
+    pub(crate) fn expect(&mut self, state: &State, key: &CallKey) -> Option<usize> {
+        let at = self.position(state, key);
+        self.stale += u64::from(at.is_none());
+        at
+    }
+
+    /// A call is made for the node at `at`.
+    pub(crate) fn begin(&mut self, at: usize, call: CallInFlight) {
+        self.ready.remove(&at);
+        self.calls.insert(at, call);
+    }
+
+    /// The call for the node at `at` has ended.
+    pub(crate) fn end(&mut self, at: usize) {
+        self.calls.remove(&at);
+    }
+
+    /// Nodes that need a call which is not in flight.
+    pub(crate) fn ready(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        self.ready.iter().copied()
+    }
+
+    /// When the role of the node at `at` may be called again, if it could not be reached.
+    pub(crate) fn unreachable_until(&self, at: usize) -> Option<Timestamp> {
+        self.unreachable.get(&at).map(|&(_, until)| until)
+    }
+
+    /// The role of the node at `at` could not be reached again. Returns how often that was in a row.
+    pub(crate) fn tries(&self, at: usize) -> u32 {
+        self.unreachable.get(&at).map_or(1, |&(tries, _)| tries + 1)
+    }
+
+    /// The role of the node at `at` is called again at `until`.
+    pub(crate) fn wait_for_role(&mut self, at: usize, tries: u32, until: Timestamp) {
+        self.unreachable.insert(at, (tries, until));
+        self.ready.insert(at);
+    }
+
+    /// The role of the node at `at` was reached.
+    pub(crate) fn reached(&mut self, at: usize) {
+        self.unreachable.remove(&at);
+    }
+
+    /// Call `key` writes to the scratchpad of the node at `at`. True if another call wrote before.
+    pub(crate) fn writes(&mut self, at: usize, key: CallKey) -> bool {
+        self.writing.insert(at, key) != Some(key)
+    }
+
+    /// The updates that wait for the node at `at`.
+    pub(crate) fn held(&self, at: usize) -> Option<&VecDeque<Input>> {
+        self.held.get(&at)
+    }
+
+    /// As [`held`](Self::held), to add to them.
+    pub(crate) fn held_mut(&mut self, at: usize) -> &mut VecDeque<Input> {
+        self.held.entry(at).or_default()
+    }
+
+    /// Nodes for which updates wait.
+    pub(crate) fn holding(&self) -> impl Iterator<Item = usize> + '_ {
+        self.held.keys().copied()
+    }
+
+    /// Removes the first update that waits for the node at `at`.
+    pub(crate) fn pop_held(&mut self, at: usize) -> Option<Input> {
+        let waiting = self.held.get_mut(&at)?;
+        let input = waiting.pop_front();
+        if waiting.is_empty() {
+            self.held.remove(&at);
+        }
+        input
+    }
+
+    /// Removes every update that waits for the node at `at`.
+    pub(crate) fn take_held(&mut self, at: usize) -> VecDeque<Input> {
+        self.held.remove(&at).unwrap_or_default()
+    }
+
+    /// True if the wall clock ran out, and leaf work in flight was stopped.
+    pub(crate) fn overtime(&self) -> bool {
+        self.overtime
+    }
+
+    /// Leaf work in flight is stopped.
+    pub(crate) fn stop_leaves(&mut self) {
+        self.overtime = true;
+    }
+
+    /// Answers that were ignored, since this was last called.
+    pub(crate) fn take_stale(&mut self) -> u64 {
+        std::mem::take(&mut self.stale)
+    }
+
+    /// When the due calls were last taken.
+    pub(crate) fn asked_at(&self) -> Option<Timestamp> {
+        self.asked_at
+    }
+
+    /// The due calls were taken.
+    pub(crate) fn asked(&mut self, now: Timestamp) {
+        self.asked_at = Some(now);
+    }
+}

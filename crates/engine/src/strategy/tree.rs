@@ -1,0 +1,163 @@
+//! The `tree` strategy: execute or plan; bands one after the other, steps of a band side by side; aggregate; replan.
+//!
+//! | status | input | next status |
+//! | --- | --- | --- |
+//! | (created) | a free place in its band | `planning`; `executing` at the depth limit |
+//! | `planning` | planner: execute | `executing` (`leaf_decision:direct`) |
+//! | `planning` | planner: plan | `delegating`, then `waiting` for the first band |
+//! | `executing` | executor: result | `completed` |
+//! | `waiting` | last step of a band ended | next band, or `aggregating` |
+//! | `aggregating` | aggregator: result | `completed` |
+//! | `aggregating` | aggregator: replan, within budget | `planning` |
+//! | any of these | failure, attempts left | `waiting` with the next attempt number |
+//! | any of these | failure, no attempts left | `failed` (an aggregator's: `completed`, partial) |
+//! | any of these | cancelled, or out of budget | `cancelled` |
+
+use serde::Serialize;
+use tree_agent_contract::event::*;
+use tree_agent_contract::role::*;
+use tree_agent_contract::text::prefix;
+use tree_agent_contract::{NodeId, NodeStatus, Strategy, limits};
+
+use super::bands;
+use super::rules::Rules;
+use crate::briefing;
+use crate::call::{CallInput, CallOutput};
+use crate::decide::{Decider, Failure};
+use crate::state::State;
+
+/// What the strategy keeps about a node beyond its bands: nothing.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Tree;
+
+impl Tree {
+    /// Its name in the log.
+    pub(super) const NAME: Strategy = Strategy::Tree;
+}
+
+impl Rules for Tree {
+    fn begin(&self, d: &mut Decider<'_>, at: usize) {
+        if d.state.node(at).depth >= d.state.budgets().max_depth {
+            d.need(at, CallKind::Execute, Some("guard:maxDepth".into()));
+        } else {
+            d.need(at, CallKind::Plan, None);
+        }
+    }
+
+    fn answered(&self, d: &mut Decider<'_>, at: usize, output: CallOutput) {
+        match output {
+            CallOutput::Plan(out) => planned(d, at, out),
+            CallOutput::Execute(out) => executed(d, at, out),
+            CallOutput::Aggregate(out) => aggregated(d, at, out),
+        }
+    }
+
+    fn child_ended(&self, d: &mut Decider<'_>, at: usize) {
+        if bands::advance(d, at) {
+            bands_done(d, at);
+        }
+    }
+
+    fn failed(&self, d: &mut Decider<'_>, at: usize, failure: Failure) {
+        if failure.kind.finishes() {
+            return d.return_children(at, &failure.error);
+        }
+        if !bands::keep_children(d, at, "replanFailed") {
+            d.fail(at, failure.text(), failure.error.retryable());
+        }
+    }
+
+    fn wind_down(&self, d: &mut Decider<'_>, at: usize) {
+        wind_down(d, at);
+    }
+
+    fn brief(&self, state: &State, at: usize, kind: CallKind, call: CallContext) -> CallInput {
+        match kind {
+            CallKind::Plan => CallInput::Plan(Box::new(PlanInput {
+                call,
+                existing_plan_summary: briefing::plan_summary(state, at),
+                replan_reason: state.control(at).bands().replan_reason.clone().unwrap_or_default(),
+                prior_steps: briefing::prior_steps(state, at),
+            })),
+            CallKind::Execute => CallInput::Execute(Box::new(ExecuteInput {
+                call,
+                earlier: briefing::earlier_outcomes(state, at),
+            })),
+            CallKind::Aggregate => CallInput::Aggregate(Box::new(AggregateInput {
+                call,
+                plan_summary: briefing::plan_summary(state, at),
+                children: briefing::child_outcomes(state, at),
+                exhausted_budget: state.exhausted().map(str::to_owned),
+            })),
+        }
+    }
+}
+
+fn planned(d: &mut Decider<'_>, at: usize, out: PlannerOutput) {
+    d.append_scratchpad(at, &out.scratchpad.append_markdown);
+    if d.state.exhausted().is_some() {
+        return wind_down(d, at);
+    }
+    let (PlannerMode::Plan, Some(plan)) = (out.mode, out.plan) else {
+        return d.need(at, CallKind::Execute, Some("leaf_decision:direct".into()));
+    };
+    match bands::plan(d, at, plan, out.mode_reason) {
+        bands::Planned::Empty(guard) => d.need(at, CallKind::Execute, Some(guard.into())),
+        bands::Planned::Open => {}
+        bands::Planned::Done => bands_done(d, at),
+    }
+}
+
+fn executed(d: &mut Decider<'_>, at: usize, out: ExecutorOutput) {
+    d.append_scratchpad(at, &out.scratchpad.append_markdown);
+    let evidence = out.result.success_assessment.as_ref().and_then(|a| a.notes.clone());
+    d.return_result(at, out.artifacts, out.result);
+    d.complete(at, evidence);
+}
+
+fn aggregated(d: &mut Decider<'_>, at: usize, out: AggregatorOutput) {
+    d.append_scratchpad(at, &out.scratchpad.append_markdown);
+    let child_ids: Vec<NodeId> = d.state.latest_children(at).map(|c| d.state.node(c).id).collect();
+    d.emit(
+        at,
+        NodeAggregated {
+            child_ids: child_ids.clone(),
+            summary: out.synthesis.summary,
+            success_assessment: out.result.success_assessment.clone(),
+        },
+    );
+    if out.next.should_replan {
+        let exhausted = d.state.exhausted().is_some();
+        if !exhausted && d.state.control(at).bands().replans < d.state.budgets().max_replans_per_node {
+            let reason = out.next.replan_reason.unwrap_or_default();
+            d.emit(at, ReplanRequested { reason, based_on_child_ids: child_ids });
+            return d.need(at, CallKind::Plan, None);
+        }
+        let guard = if exhausted { "guard:budget" } else { "guard:maxReplansPerNode" };
+        d.status(at, NodeStatus::Aggregating, Some(guard.into()));
+    }
+    let evidence = out.result.success_assessment.as_ref().and_then(|a| a.notes.clone());
+    d.return_result(at, out.artifacts, out.result);
+    d.complete(at, evidence);
+}
+
+/// Every band has ended: aggregates the results, or fails if there are none.
+fn bands_done(d: &mut Decider<'_>, at: usize) {
+    if d.state.has_completed_children(at) {
+        return d.need(at, CallKind::Aggregate, None);
+    }
+    if d.state.exhausted().is_some() {
+        return wind_down(d, at);
+    }
+    let steps = d.state.latest_children(at).count();
+    let errors = d.state.latest_children(at).find_map(|c| d.state.node(c).error.as_deref());
+    let error = format!("none of its {steps} steps completed; the first error: {}", errors.unwrap_or("unknown"));
+    d.fail(at, prefix(&error, limits::TEXT_BYTES).to_owned(), false);
+}
+
+/// Ends the node because the run is out of budget, or puts together what its children completed.
+fn wind_down(d: &mut Decider<'_>, at: usize) {
+    if !bands::keep_children(d, at, "budget") {
+        d.cancel(at);
+    }
+}

@@ -1,0 +1,82 @@
+//! The files of the engine import downwards only, in the order of the picture in ARCHITECTURE.md.
+
+use std::path::Path;
+
+/// Every file, the lowest first. Each imports only files above it in this list.
+const ORDER: &[&str] = &[
+    "amounts",
+    "retry",
+    "behaviour",
+    "bands",
+    "call",
+    "input",
+    "waiting",
+    "graph",
+    "start",
+    "state",
+    "in_flight",
+    "budgets",
+    "pacing",
+    "calls",
+    "briefing",
+    "decide",
+    "decide/ending",
+    "decide/result",
+    "strategy/rules",
+    "strategy/bands",
+    "strategy/tree",
+    "strategy",
+    "run",
+    "audit",
+    "lib",
+];
+
+/// The files that `text`, which belongs to `file`, names in its paths.
+fn imports<'a>(file: &'a str, text: &'a str) -> impl Iterator<Item = String> + 'a {
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let folder = file.split_once('/').map_or("", |(folder, _)| folder);
+    code.flat_map(move |line| {
+        let named = |start: &str, within: &str| -> Vec<String> {
+            let paths = line.match_indices(start).map(|(at, _)| &line[at + start.len()..]);
+            let name =
+                paths.map(|p| p.split(|c: char| !c.is_ascii_lowercase() && c != '_').next().unwrap_or(""));
+            name.map(|name| match (within, name) {
+                ("", name) => name.to_owned(),
+                (folder, "") => folder.to_owned(),
+                (folder, name) => format!("{folder}/{name}"),
+            })
+            .collect()
+        };
+        let mut found = named("crate::", "");
+        if !folder.is_empty() {
+            found.extend(named("super::", folder));
+        }
+        found
+    })
+}
+
+#[test]
+fn every_file_imports_only_files_below_it() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let place = |file: &str| ORDER.iter().position(|f| *f == file);
+    let mut checked = 0;
+    let folders = [src.clone(), src.join("decide"), src.join("strategy")];
+    for path in folders.iter().flat_map(|f| std::fs::read_dir(f).expect("sources")) {
+        let path = path.expect("readable").path();
+        if path.extension().is_none_or(|e| e != "rs") {
+            continue;
+        }
+        let name = path.strip_prefix(&src).expect("below src").with_extension("");
+        let name = name.to_str().expect("a name").replace('\\', "/");
+        let own = place(&name).unwrap_or_else(|| panic!("{name} has no place in the order"));
+        let text = std::fs::read_to_string(&path).expect("readable");
+        let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for import in imports(&name, text) {
+            if let Some(other) = place(&import) {
+                assert!(other < own, "{name} imports {import}, which is not below it");
+            }
+        }
+        checked += 1;
+    }
+    assert_eq!(checked, ORDER.len(), "the order names a file that does not exist");
+}
