@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
 use crate::result::{ArtifactType, HintType, SuccessAssessment, TreeAgentResult};
-use crate::run::RunSpec;
+use crate::role::CallKind;
+use crate::run::{RunSpec, Strategy};
 use crate::status::{NodeStatus, Outcome, Role, RunStatus, StepStatus};
 use crate::time::Timestamp;
 
@@ -142,6 +143,9 @@ payloads! {
         root_node_id: NodeId,
         /// Version of the event contract that the log was begun with.
         schema_version: u32,
+        /// Version of the engine's behaviour that the run keeps for life. Logs without it are of version 1.
+        #[serde(default = "first", skip_serializing_if = "is_first")]
+        behaviour_version: u32,
     }
     /// Payload of `tree.run_status`. Its node is the root.
     RunStatusChanged {
@@ -178,6 +182,9 @@ payloads! {
         /// How the parent will judge it.
         #[serde(default)]
         success_criteria: Vec<String>,
+        /// How the tree grows below it, if that differs from its parent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        strategy: Option<Strategy>,
     }
     /// Payload of `tree.node_status`.
     NodeStatusChanged {
@@ -194,6 +201,10 @@ payloads! {
         /// The attempt number of the role call that this status is about, if it is not the first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attempt: Option<u32>,
+        /// The role call that the node needs from here on: a new one, even if it is of the same role as the last. In old
+        /// logs the status alone says it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<CallKind>,
     }
     /// Payload of `tree.node_completed`.
     NodeCompleted {
@@ -475,6 +486,45 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 const fn yes() -> bool {
     true
+}
+
+const fn first() -> u32 {
+    1
+}
+
+const fn is_first(version: &u32) -> bool {
+    *version == 1
+}
+
+impl RunCreated {
+    /// The first event of a log of this schema version, with behaviour version 1.
+    pub fn new(spec: RunSpec, root_node_id: NodeId) -> Self {
+        Self { spec, root_node_id, schema_version: SCHEMA_VERSION, behaviour_version: 1 }
+    }
+}
+
+impl NodeCreated {
+    /// A root called `title`.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self {
+            parent_node_id: None,
+            title: title.into(),
+            depth: 0,
+            band_index: None,
+            step_index: None,
+            step_id: None,
+            reason: String::new(),
+            success_criteria: Vec::new(),
+            strategy: None,
+        }
+    }
+}
+
+impl NodeStatusChanged {
+    /// A status about which there is nothing else to say.
+    pub const fn new(status: NodeStatus, role: Role) -> Self {
+        Self { status, role, message: None, progress: None, attempt: None, call: None }
+    }
 }
 
 /// Why a stored text is not an event.

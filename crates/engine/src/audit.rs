@@ -258,16 +258,7 @@ mod tests {
         then(&mut log, completed());
         then(&mut log, result());
         then(&mut log, RunStatusChanged { status: RunStatus::Completed, reason: None, partial: false });
-        then(
-            &mut log,
-            NodeStatusChanged {
-                status: NodeStatus::Executing,
-                role: Role::Executor,
-                message: None,
-                progress: None,
-                attempt: None,
-            },
-        );
+        then(&mut log, NodeStatusChanged::new(NodeStatus::Executing, Role::Executor));
         assert_eq!(
             found(&log),
             [

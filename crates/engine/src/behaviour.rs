@@ -33,8 +33,11 @@ static VERSIONS: [Behaviour; 1] = [Behaviour {
 }];
 
 impl Behaviour {
-    /// The behaviour of version 1.
-    pub(crate) fn first() -> &'static Self {
-        &VERSIONS[0]
+    /// The version with which new runs begin.
+    pub(crate) const LATEST: u32 = VERSIONS.len() as u32;
+
+    /// The behaviour of a version. None if this program does not know it.
+    pub(crate) fn of(version: u32) -> Option<&'static Self> {
+        VERSIONS.get(usize::try_from(version).ok()?.checked_sub(1)?)
     }
 }

@@ -107,14 +107,17 @@ impl<'a> Decider<'a> {
         self.next.pop()
     }
 
-    /// The node at `at` shows a status. The role call that it needs stays the same.
+    /// The node at `at` shows a status and needs no other role call than before: the same while it is at work, none
+    /// while it delegates or waits.
     pub(crate) fn status(&mut self, at: usize, status: NodeStatus, message: Option<String>) {
         self.status_of_attempt(at, status, message, None);
     }
 
-    /// The node at `at` needs a role call.
+    /// The node at `at` needs a new role call.
     pub(crate) fn need(&mut self, at: usize, kind: CallKind, message: Option<String>) {
-        self.status(at, at_work(kind), message);
+        let status = at_work(kind);
+        let shown = NodeStatusChanged::new(status, self.role(at, status));
+        self.emit(at, NodeStatusChanged { message, call: Some(kind), ..shown });
     }
 
     fn status_of_attempt(
@@ -124,12 +127,17 @@ impl<'a> Decider<'a> {
         message: Option<String>,
         attempt: Option<u32>,
     ) {
-        let role = match status {
+        let shown = NodeStatusChanged::new(status, self.role(at, status));
+        self.emit(at, NodeStatusChanged { message, attempt, ..shown });
+    }
+
+    /// The role that the node at `at` shows with a status.
+    fn role(&self, at: usize, status: NodeStatus) -> Role {
+        match status {
             NodeStatus::Planning | NodeStatus::Delegating => Role::Planner,
             NodeStatus::Executing | NodeStatus::Aggregating => Role::Executor,
             _ => self.state.node(at).role,
-        };
-        self.emit(at, NodeStatusChanged { status, role, message, progress: None, attempt });
+        }
     }
 
     /// A call sent an update or ended. It is handled now, or after those that wait.

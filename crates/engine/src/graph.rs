@@ -34,6 +34,18 @@ pub enum ReplayError {
         /// The node or step.
         what: String,
     },
+    /// The log was begun by a newer program.
+    #[error(
+        "run {run} was begun with schema version {schema} and behaviour version {behaviour}; update this program"
+    )]
+    Version {
+        /// The run.
+        run: RunId,
+        /// Version of the event contract.
+        schema: u32,
+        /// Version of the engine's behaviour.
+        behaviour: u32,
+    },
     /// The event begins a node in a way that this program does not know.
     #[error("event {seq} of run {run} begins a node with strategy {name}, which this version cannot drive")]
     Strategy {

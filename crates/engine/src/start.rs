@@ -4,6 +4,7 @@ use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, Document
 use tree_agent_contract::event::*;
 use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, RunStatus, Timestamp};
 
+use crate::behaviour::Behaviour;
 use crate::input::Decision;
 
 /// What is written when a run is created: its first events and the root's scratchpad. The spec must be valid.
@@ -12,19 +13,9 @@ pub fn start(run_id: RunId, spec: RunSpec, now: Timestamp) -> Decision {
     let title = spec.title();
     let scratchpad = scratchpad(run_id, root, None, 0, &title, now);
     let bodies: [EventBody; 4] = [
-        RunCreated { spec, root_node_id: root, schema_version: SCHEMA_VERSION }.into(),
+        RunCreated { behaviour_version: Behaviour::LATEST, ..RunCreated::new(spec, root) }.into(),
         RunStatusChanged { status: RunStatus::Queued, reason: None, partial: false }.into(),
-        NodeCreated {
-            parent_node_id: None,
-            title,
-            depth: 0,
-            band_index: None,
-            step_index: None,
-            step_id: None,
-            reason: "The user's objective".into(),
-            success_criteria: Vec::new(),
-        }
-        .into(),
+        NodeCreated { reason: "The user's objective".into(), ..NodeCreated::new(title) }.into(),
         ScratchpadLinked { scratchpad_doc_id: DocumentId::scratchpad(root) }.into(),
     ];
     let events = (1..).zip(bodies).map(|(seq, body)| Event {

@@ -2,7 +2,7 @@
 //! only way to change it.
 
 use serde::Serialize;
-use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged};
+use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged, SCHEMA_VERSION};
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::role::CallKind;
 use tree_agent_contract::{
@@ -12,7 +12,7 @@ use tree_agent_contract::{
 use crate::amounts::{Amounts, Ledger, TOOL_CALLS};
 use crate::bands::{Bands, NO_BANDS};
 use crate::behaviour::Behaviour;
-use crate::call::meant_by;
+use crate::call::{at_work, meant_by};
 use crate::graph::{Graph, ReplayError, grow_gently};
 use crate::waiting::Waiting;
 
@@ -121,13 +121,17 @@ impl State {
         let EventBody::RunCreated(created) = &first.body else {
             return Err(ReplayError::Unknown { run: first.run_id, seq: first.seq, what: "the run".into() });
         };
+        let (schema, version) = (created.schema_version, created.behaviour_version);
+        let behaviour = Behaviour::of(version)
+            .filter(|_| (1..=SCHEMA_VERSION).contains(&schema))
+            .ok_or(ReplayError::Version { run: first.run_id, schema, behaviour: version })?;
         let mut graph = Graph::new(first.run_id);
         graph.apply(first)?;
         Ok(Self {
             graph,
             control: Vec::new(),
             spec: created.spec.clone(),
-            behaviour: Behaviour::first(),
+            behaviour,
             started_at: None,
             planned_nodes: 1,
             exhausted: None,
@@ -239,7 +243,8 @@ impl State {
                 let parent = event.parent_node_id.and_then(|p| self.graph.position(p));
                 let at = self.control.len();
                 let above = parent.map_or(self.spec.strategy, |p| self.control[p].strategy);
-                let mut control = Control { parent, strategy: above, ..Control::default() };
+                let strategy = e.strategy.unwrap_or(above);
+                let mut control = Control { parent, strategy, ..Control::default() };
                 if let Some(parent) = parent {
                     let bands = self.control[parent].bands.get_or_insert_default();
                     control.born_version = bands.plan_version;
@@ -323,20 +328,23 @@ impl State {
         self.waiting.status_changed(at, e, now);
         let before = self.control[at].needs;
         let needs = match e.status {
+            _ if e.call.is_some() => e.call,
+            status if before.is_some_and(|kind| at_work(kind) == status) => before,
             NodeStatus::Waiting if e.attempt.is_some() => before,
             NodeStatus::Blocked => before,
             status => meant_by(status),
         };
+        let is_new = e.call.is_some() || needs != before;
         let attempt = if needs.is_some() { e.attempt.unwrap_or(1) } else { 0 };
-        if (needs, attempt) != (before, self.control[at].attempt) || e.status == NodeStatus::Blocked {
-            self.call_ended(at, needs != before);
+        if is_new || attempt != self.control[at].attempt || e.status == NodeStatus::Blocked {
+            self.call_ended(at, is_new);
         }
         let control = &mut self.control[at];
         if let Some(guard) = e.message.as_deref().and_then(|m| m.strip_prefix("guard:")) {
             // A node at the depth limit does its own work. Every other guard loses work.
             control.cut |= guard != "maxDepth";
         }
-        control.calls += u32::from(needs.is_some() && needs != before);
+        control.calls += u32::from(needs.is_some() && is_new);
         control.needs = needs;
         control.attempt = attempt;
         control.retry_at = match (e.status, e.attempt) {

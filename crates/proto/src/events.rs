@@ -11,9 +11,9 @@ use crate::wire::{Wire, missing, wire_message, within};
 wire_message! {
     RunStatusChanged => RunStatusChanged { status, reason, partial }
     NodeCreated => NodeCreated {
-        parent_node_id, title, depth, band_index, step_index, step_id, reason, success_criteria,
+        parent_node_id, title, depth, band_index, step_index, step_id, reason, success_criteria, strategy,
     }
-    NodeStatusChanged => NodeStatusChanged { status, role, message, progress, attempt }
+    NodeStatusChanged => NodeStatusChanged { status, role, message, progress, attempt, call }
     NodeCompleted => NodeCompleted { outcome, evidence, metrics }
     NodeFailed => NodeFailed { error, retryable }
     PlanCreated => PlanCreated { plan_id, version, summary, mode_reason }
@@ -59,6 +59,7 @@ impl Wire for RunCreated {
             labels: self.spec.labels.clone(),
             root_node_id: self.root_node_id.to_wire(),
             schema_version: self.schema_version,
+            behaviour_version: self.behaviour_version,
         }
     }
 
@@ -71,6 +72,8 @@ impl Wire for RunCreated {
             },
             root_node_id: Wire::from_wire(pb.root_node_id).map_err(|e| within("root_node_id", e))?,
             schema_version: pb.schema_version,
+            // Programs that know no versions send none.
+            behaviour_version: pb.behaviour_version.max(1),
         })
     }
 }
@@ -155,10 +158,10 @@ mod tests {
         let id = "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b";
         let at = "2026-01-27T10:00:00.000001Z";
         let samples = serde_json::json!({
-            "tree.run_created": {"objective":"o","strategy":"tree","context":{"scope":"project","projectIds":[id]},"budgets":{"maxDepth":2,"maxTokens":5},"model":"offline","userId":"u","rootNodeId":id,"schemaVersion":1},
+            "tree.run_created": {"objective":"o","strategy":"tree","context":{"scope":"project","projectIds":[id]},"budgets":{"maxDepth":2,"maxTokens":5},"model":"offline","userId":"u","rootNodeId":id,"schemaVersion":1,"behaviourVersion":2},
             "tree.run_status": {"status":"failed","reason":"r","partial":true},
-            "tree.node_created": {"parentNodeId":id,"title":"t","depth":1,"bandIndex":0,"stepIndex":2,"stepId":"s","reason":"r","successCriteria":["c"]},
-            "tree.node_status": {"status":"blocked","role":"planner","message":"m","progress":0.5,"attempt":2},
+            "tree.node_created": {"parentNodeId":id,"title":"t","depth":1,"bandIndex":0,"stepIndex":2,"stepId":"s","reason":"r","successCriteria":["c"],"strategy":"search"},
+            "tree.node_status": {"status":"blocked","role":"planner","message":"m","progress":0.5,"attempt":2,"call":"aggregate"},
             "tree.node_completed": {"outcome":"partial","evidence":"e","metrics":{"durationMs":7,"ratio":0.5,"list":[null,true,"x"]}},
             "tree.node_failed": {"error":"e","retryable":true},
             "tree.plan_created": {"planId":id,"version":2,"summary":"s","modeReason":"m"},

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tree_agent_contract::error::FieldError;
+use tree_agent_contract::role::CallKind;
 use tree_agent_contract::*;
 
 use crate::v1 as pb;
@@ -18,6 +19,7 @@ wire_enum! {
     ArtifactType => pb::ArtifactType { Document, Json, Summary, Other }
     HintType => pb::HintType { ReadDocuments, ReadJson }
     Strategy => pb::Strategy { Tree, Homework, Search }
+    CallKind => pb::CallKind { Plan, Execute, Aggregate }
     DocumentKind => pb::DocumentKind { Source, Scratchpad, Artifact }
 }
 

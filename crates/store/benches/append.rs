@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use deadpool_postgres::tokio_postgres::types::ToSql;
 use deadpool_postgres::tokio_postgres::{self, NoTls};
-use tree_agent_contract::event::{NodeStatusChanged, RunCreated, SCHEMA_VERSION};
+use tree_agent_contract::event::{NodeStatusChanged, RunCreated};
 use tree_agent_contract::ids::{EventId, StepId};
 use tree_agent_contract::{Event, EventBody, NodeId, NodeStatus, Role, RunId, RunSpec, Timestamp};
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
@@ -65,11 +65,9 @@ fn event(run: RunId, seq: u64) -> Event {
     let root = NodeId::root(run);
     let node = NodeId::child(root, 1, &StepId::new((seq % 7).to_string()));
     let body = NodeStatusChanged {
-        status: NodeStatus::Executing,
-        role: Role::Executor,
         message: Some("leaf_decision:direct".into()),
         progress: Some(0.5),
-        ..serde_json::from_str(r#"{"status":"executing","role":"executor"}"#).expect("a status payload")
+        ..NodeStatusChanged::new(NodeStatus::Executing, Role::Executor)
     };
     Event {
         run_id: run,
@@ -127,11 +125,7 @@ async fn append(url: &str, writers: u64, with_nodes: bool) -> anyhow::Result<f64
         for n in 0..RUNS {
             let run_id = RunId(Uuid::from_u128(u128::from(writer * RUNS + n + 1) << 64));
             let spec = RunSpec::new("bench");
-            let created = RunCreated {
-                spec: spec.clone(),
-                root_node_id: NodeId::root(run_id),
-                schema_version: SCHEMA_VERSION,
-            };
+            let created = RunCreated::new(spec.clone(), NodeId::root(run_id));
             let first = Event { body: created.into(), ..event(run_id, 1) };
             store
                 .create_run(NewRun {

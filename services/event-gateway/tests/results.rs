@@ -15,17 +15,7 @@ use tree_agent_store::{NodeRow, Projection};
 use uuid::Uuid;
 
 fn created(title: &str, depth: u32) -> EventBody {
-    NodeCreated {
-        parent_node_id: None,
-        title: title.into(),
-        depth,
-        band_index: Some(0),
-        step_index: Some(0),
-        step_id: None,
-        reason: String::new(),
-        success_criteria: Vec::new(),
-    }
-    .into()
+    NodeCreated { depth, band_index: Some(0), step_index: Some(0), ..NodeCreated::new(title) }.into()
 }
 
 fn row(id: NodeId, parent: NodeId, depth: u32) -> NodeRow {

@@ -43,13 +43,10 @@ impl Log {
             parent,
             NodeCreated {
                 parent_node_id: parent,
-                title: title.into(),
                 depth,
                 band_index: place.map(|p| p.0),
                 step_index: place.map(|p| p.1),
-                step_id: None,
-                reason: String::new(),
-                success_criteria: Vec::new(),
+                ..NodeCreated::new(title)
             },
         );
         id
@@ -57,7 +54,7 @@ impl Log {
 
     fn status(&mut self, node: NodeId, status: NodeStatus, role: Role, message: Option<&str>) {
         let message = message.map(String::from);
-        self.push(node, None, NodeStatusChanged { status, role, message, progress: None, attempt: None });
+        self.push(node, None, NodeStatusChanged { message, ..NodeStatusChanged::new(status, role) });
     }
 
     fn complete(&mut self, node: NodeId) {

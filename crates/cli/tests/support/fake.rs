@@ -11,7 +11,7 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
 use tree_agent_contract::event::{
     ArtifactCreated, Event, EventBody, NodeCompleted, NodeCreated, NodeResult, NodeStatusChanged, RunCreated,
-    RunStatusChanged, SCHEMA_VERSION,
+    RunStatusChanged,
 };
 use tree_agent_contract::*;
 use tree_agent_engine::Graph;
@@ -163,25 +163,12 @@ pub(crate) fn log(status: RunStatus, partial: bool) -> Vec<Event> {
     let root = NodeId::root(run_id());
     let artifact = ArtifactId::of(root, 0, "synthesis");
     let bodies: Vec<EventBody> = vec![
-        RunCreated { spec: RunSpec::new("why?"), root_node_id: root, schema_version: SCHEMA_VERSION }.into(),
-        NodeCreated {
-            parent_node_id: None,
-            title: "why?".into(),
-            depth: 0,
-            band_index: None,
-            step_index: None,
-            step_id: None,
-            reason: String::new(),
-            success_criteria: Vec::new(),
-        }
-        .into(),
+        RunCreated::new(RunSpec::new("why?"), root).into(),
+        NodeCreated::new("why?").into(),
         RunStatusChanged { status: RunStatus::Running, reason: None, partial: false }.into(),
         NodeStatusChanged {
-            status: NodeStatus::Executing,
-            role: Role::Executor,
             message: Some("leaf_decision:direct".into()),
-            progress: None,
-            attempt: None,
+            ..NodeStatusChanged::new(NodeStatus::Executing, Role::Executor)
         }
         .into(),
         ArtifactCreated {

@@ -1,7 +1,7 @@
 use tree_agent_contract::document::DocumentOp;
-use tree_agent_contract::event::UsageRecorded;
+use tree_agent_contract::event::*;
 use tree_agent_contract::role::*;
-use tree_agent_contract::{NodeStatus, RunId, RunSpec};
+use tree_agent_contract::{NodeStatus, Role, RunId, RunSpec, Strategy};
 
 use super::*;
 use crate::call::CallOutput;
@@ -132,4 +132,62 @@ fn a_role_that_floods_its_scratchpad_fails_instead_of_filling_the_memory() {
     }
     assert_eq!(run.graph().nodes()[0].status, NodeStatus::Waiting, "it is called again");
     assert!(run.in_flight.holding().next().is_none(), "nothing of it is kept");
+}
+
+/// The first events of a run, the first one changed.
+fn begun(change: impl FnOnce(&mut RunCreated)) -> Result<Run, ReplayError> {
+    let run_id = RunId(uuid::Uuid::from_u128(1));
+    let mut events = start(run_id, RunSpec::new("o"), Timestamp(1)).events;
+    let EventBody::RunCreated(created) = &mut events[0].body else { panic!("a log begins with its run") };
+    change(created);
+    Run::replay(run_id, &events)
+}
+
+#[test]
+fn a_log_of_a_newer_program_is_refused_instead_of_misread() {
+    assert!(begun(|_| {}).is_ok());
+    assert!(begun(|created| created.behaviour_version = 1).is_ok());
+    for change in [
+        (|created| created.schema_version += 1) as fn(&mut RunCreated),
+        |created| created.schema_version = 0,
+        |created| created.behaviour_version = 99,
+        |created| created.behaviour_version = 0,
+    ] {
+        let error = begun(change).unwrap_err();
+        assert!(matches!(error, ReplayError::Version { .. }), "{error}");
+    }
+    let error = begun(|created| created.spec.strategy = Strategy::Homework).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "event 3 of run 00000000-0000-0000-0000-000000000001 begins a node with strategy homework, which this \
+         version cannot drive"
+    );
+}
+
+#[test]
+fn the_log_says_which_call_a_node_needs() {
+    let run_id = RunId(uuid::Uuid::from_u128(1));
+    let mut run = Run::replay(run_id, &start(run_id, RunSpec::new("o"), Timestamp(1)).events).unwrap();
+    run.handle(Input::Claimed, Timestamp(2));
+    let mut says = |status, call, attempt| {
+        let body = NodeStatusChanged { call, attempt, ..NodeStatusChanged::new(status, Role::Planner) };
+        let (node_id, seq) = (run.graph().nodes()[0].id, run.graph().seq() + 1);
+        let event =
+            Event { run_id, seq, node_id, parent_node_id: None, timestamp: Timestamp(3), body: body.into() };
+        run.apply(&event).unwrap();
+        let due = run.clone().take_due(Timestamp(1_000_000_000), 1);
+        due.first().map(|call| (call.key.kind, call.key.round, call.key.attempt))
+    };
+    use CallKind::{Aggregate, Execute, Plan};
+    // As in old logs: the status means a call.
+    assert_eq!(says(NodeStatus::Executing, None, None), Some((Execute, 1, 1)));
+    // A retry, and a role at work again, are the same call.
+    assert_eq!(says(NodeStatus::Waiting, None, Some(2)), Some((Execute, 1, 2)));
+    assert_eq!(says(NodeStatus::Executing, None, Some(2)), Some((Execute, 1, 2)));
+    assert_eq!(says(NodeStatus::Blocked, None, Some(2)), Some((Execute, 1, 2)));
+    // A call that is named is a new one, whatever the status is.
+    assert_eq!(says(NodeStatus::Executing, Some(Execute), None), Some((Execute, 2, 1)));
+    assert_eq!(says(NodeStatus::Executing, Some(Aggregate), None), Some((Aggregate, 3, 1)));
+    assert_eq!(says(NodeStatus::Waiting, None, None), None);
+    assert_eq!(says(NodeStatus::Planning, None, None), Some((Plan, 4, 1)));
 }

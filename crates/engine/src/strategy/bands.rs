@@ -127,6 +127,7 @@ fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
             step_id: Some(step.step_id.clone()),
             reason: step.reason,
             success_criteria: step.success_criteria,
+            strategy: None,
         };
         d.push(child, Some(parent), created.into());
         d.emit(at, NodeDelegated { child_node_id: child, step_id: step.step_id });

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tree_agent_contract::event::{GuidanceAdded, NodeCreated, RunCreated, SCHEMA_VERSION};
+use tree_agent_contract::event::{GuidanceAdded, NodeCreated, RunCreated};
 use tree_agent_contract::graph::Usage;
 use tree_agent_contract::{Event, EventBody, NodeId, NodeStatus, Role, RunId, RunSpec, RunStatus, Timestamp};
 use tree_agent_store::{Claim, Created, NewRun, NodeRow, Projection, RunAppend, RunRow, Store};
@@ -31,17 +31,8 @@ pub fn new_run(n: u128) -> NewRun {
     let root = NodeId::root(run_id);
     let spec = RunSpec::new(format!("Objective {n}"));
     let at = T0.plus_millis(n as u64 * 1_000);
-    let created = RunCreated { spec: spec.clone(), root_node_id: root, schema_version: SCHEMA_VERSION };
-    let node = NodeCreated {
-        parent_node_id: None,
-        title: spec.title(),
-        depth: 0,
-        band_index: None,
-        step_index: None,
-        step_id: None,
-        reason: String::new(),
-        success_criteria: vec!["true".into()],
-    };
+    let created = RunCreated::new(spec.clone(), root);
+    let node = NodeCreated { success_criteria: vec!["true".into()], ..NodeCreated::new(spec.title()) };
     NewRun {
         run_id,
         spec,

@@ -146,7 +146,8 @@ mod tests {
 
     fn status() -> NodeStatusChanged {
         let (status, role) = (NodeStatus::Executing, Role::Executor);
-        NodeStatusChanged { status, role, message: Some("m".repeat(300)), progress: Some(0.5), attempt: None }
+        let (message, progress) = (Some("m".repeat(300)), Some(0.5));
+        NodeStatusChanged { message, progress, ..NodeStatusChanged::new(status, role) }
     }
 
     fn linked() -> ScratchpadLinked {

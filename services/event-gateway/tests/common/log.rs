@@ -14,7 +14,7 @@ use tree_agent_store::{AppendOutcome, Projection, RunAppend, RunRow, Store};
 
 fn executing(message: &str) -> EventBody {
     let (status, role, message) = (NodeStatus::Executing, Role::Executor, Some(message.to_owned()));
-    NodeStatusChanged { status, role, message, progress: None, attempt: None }.into()
+    NodeStatusChanged { message, ..NodeStatusChanged::new(status, role) }.into()
 }
 
 pub struct Log {
