@@ -1,4 +1,8 @@
+import { create } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
+import { EventSchema, OpaqueSchema } from '../src/gen/treeagent/v1/events_pb';
+import { describe as describeEvent, EVENT_TYPES, eventJson, eventType } from '../src/lib/events';
+import { ReplayError } from '../src/lib/projection/apply';
 import { History } from '../src/lib/projection/history';
 import { NO_USAGE, plus } from '../src/lib/projection/model';
 import { Projection } from '../src/lib/projection/projection';
@@ -83,5 +87,34 @@ describe.each(all)('the log "$name"', ({ events, graphs }) => {
     expect(() => graph.applyEvent({ ...events[5]!, runId: 'other' })).toThrow(/run other/);
     expect(() => graph.applyEvent({ ...events[5]!, nodeId: 'none', body: { case: 'scratchpadLinked', value: { scratchpadDocId: 'd' } as never } })).toThrow(/no earlier event/);
     expect(graph.snapshot()).toStrictEqual(before);
+  });
+});
+
+describe('events of a newer version', () => {
+  const { events } = all[0]!;
+  const runId = events[0]!.runId;
+  const at = 6;
+
+  it.each([
+    ['with a payload that the server did not know', { case: 'opaque' as const, value: create(OpaqueSchema, { payloadJson: '{"x":1}' }) }],
+    ['in a field that is unknown here', { case: undefined }],
+  ])('%s are kept and change nothing', (_, body) => {
+    const newer = create(EventSchema, { runId, seq: BigInt(at), nodeId: 'elsewhere', type: 'tree.from_the_future', body });
+    expect(eventType(newer)).toBe('tree.from_the_future');
+    expect(describeEvent(newer)).toBe(body.case === 'opaque' ? '{"x":1}' : '');
+    expect(JSON.parse(eventJson(newer))).toMatchObject({ type: 'tree.from_the_future' });
+    const graph = new Projection(runId);
+    graph.applyEvents(events.slice(0, at - 1));
+    const before = graph.snapshot();
+    graph.applyEvent(newer);
+    expect(graph.snapshot()).toStrictEqual({ ...before, seq: at });
+    expect(EVENT_TYPES).not.toContain('tree.opaque');
+    // It may have created what later events are about.
+    const later = create(EventSchema, { runId, seq: BigInt(at + 1), nodeId: 'elsewhere', body: { case: 'nodeFailed', value: { error: 'e' } } });
+    graph.applyEvent(later);
+    expect(graph.snapshot()).toStrictEqual({ ...before, seq: at + 1 });
+    const strict = new Projection(runId);
+    strict.applyEvents(events.slice(0, at));
+    expect(() => strict.applyEvent(later)).toThrow(ReplayError);
   });
 });

@@ -10,7 +10,8 @@ use fake::{Call, Fake, Then, document_id, log, message, run_id};
 use serde_json::Value;
 use tonic::Status;
 use tree_agent_contract::RunStatus;
-use tree_agent_contract::event::EventBody;
+use tree_agent_contract::event::{EventBody, Opaque};
+use tree_agent_proto::v1::watch_run_response::Message;
 use tree_agent_testkit::ports::Port;
 
 /// Runs the program to its end.
@@ -472,4 +473,30 @@ async fn changes_of_the_list_are_lines_in_a_pipe() {
     .unwrap();
     assert_eq!((&lines[0]["change"], &lines[1]["change"]), (&"added".into(), &"changed".into()));
     assert_eq!(lines[0]["run"]["runId"], run_id().to_string());
+}
+
+/// A newer server sends what this program does not know, in both forms: with its payload, and as a field that is unknown.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_a_newer_version_are_printed_and_passed_over() {
+    let mut events = log(RunStatus::Completed, false);
+    let payload = serde_json::json!({"words": "\u{1b}[31mred"});
+    events[3].body = Opaque::new("tree.from_the_future", payload.as_object().unwrap().clone()).into();
+    let mut messages: Vec<_> = events.iter().map(message).collect();
+    if let Message::Event(event) = &mut messages[3] {
+        event.body = None;
+    }
+    let calls = vec![Call { send: messages, then: Then::Close }];
+    let (_, url) = Fake::serve(events, calls).await;
+    let run = run_id().to_string();
+    let output = tree_agent(&url, &["watch", &run, "-o", "jsonl"]).await;
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let seqs: Vec<u64> = lines(&output).iter().map(|e| e["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=8).collect::<Vec<_>>());
+    assert_eq!(lines(&output)[3]["type"], "tree.from_the_future");
+    let output = tree_agent(&url, &["watch", &run]).await;
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let output = tree_agent(&url, &["events", &run, "-o", "jsonl"]).await;
+    assert_eq!(lines(&output)[3]["payload"]["words"], payload["words"]);
+    let text = stdout(&tree_agent(&url, &["events", &run]).await);
+    assert!(text.contains("tree.from_the_future") && !text.contains('\u{1b}'), "{text}");
 }

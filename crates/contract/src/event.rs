@@ -3,7 +3,8 @@
 //! An [`Event`] is an envelope (who, where, when) and a typed [`EventBody`]. Its JSON form is
 //! `{"runId","seq","nodeId","parentNodeId","timestamp","type","payload"}`, the payload's keys being those of the
 //! event contract, `nodeId` among them. Unknown payload keys are ignored, and absent optional ones default, so
-//! that old logs always replay.
+//! that old logs always replay. An event of an unknown type is kept as [`Opaque`], so that old programs can read what
+//! newer ones write.
 
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
@@ -15,6 +16,10 @@ use crate::role::CallKind;
 use crate::run::{RunSpec, Strategy};
 use crate::status::{NodeStatus, Outcome, Role, RunStatus, StepStatus};
 use crate::time::Timestamp;
+
+mod opaque;
+
+pub use opaque::Opaque;
 
 /// One event of a run's log.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,22 +43,40 @@ macro_rules! events {
         /// What happened.
         #[derive(Clone, Debug, PartialEq, Serialize)]
         #[serde(untagged)]
-        pub enum EventBody { $($(#[$doc])* $variant($variant),)* }
+        pub enum EventBody {
+            $($(#[$doc])* $variant($variant),)*
+            /// An event of a type that this version does not know.
+            Opaque(Opaque),
+        }
+
+        /// The place of each type in [`EventBody::TYPES`].
+        enum Place { $($variant,)* }
 
         impl EventBody {
             /// The name of every event type.
             pub const TYPES: &'static [&'static str] = &[$($name,)*];
 
             /// The event type, such as `tree.node_created`.
-            pub const fn event_type(&self) -> &'static str {
-                match self { $(EventBody::$variant(_) => $name,)* }
+            pub fn event_type(&self) -> &str {
+                match self {
+                    $(EventBody::$variant(_) => $name,)*
+                    EventBody::Opaque(event) => &event.event_type,
+                }
+            }
+
+            /// True if a program of version 0.2 knows the type.
+            pub fn is_of_first_types(&self) -> bool {
+                match self {
+                    $(EventBody::$variant(_) => (Place::$variant as usize) < FIRST_TYPES,)*
+                    EventBody::Opaque(_) => false,
+                }
             }
 
             /// Reads the payload of an event of type `event_type`.
             pub fn from_json(event_type: &str, payload: &[u8]) -> Result<Self, EventError> {
                 match event_type {
                     $($name => serde_json::from_slice(payload).map(EventBody::$variant),)*
-                    other => return Err(EventError::UnknownType(other.to_owned())),
+                    other => serde_json::from_slice(payload).map(|payload| Opaque::new(other, payload).into()),
                 }
                 .map_err(|source| EventError::Payload { event_type: event_type.to_owned(), source })
             }
@@ -481,6 +504,10 @@ payloads! {
     }
 }
 
+/// How many of [`EventBody::TYPES`] version 0.2 knows. All later types follow these. On the wire they carry their name,
+/// so that a client that does not know their field can still name them.
+const FIRST_TYPES: usize = 28;
+
 /// The version of the event contract that new logs begin with.
 pub const SCHEMA_VERSION: u32 = 1;
 
@@ -530,9 +557,6 @@ impl NodeStatusChanged {
 /// Why a stored text is not an event.
 #[derive(Debug, thiserror::Error)]
 pub enum EventError {
-    /// The type is not one of [`EventBody::TYPES`].
-    #[error("unknown event type {0:?}; this log was written by a newer version")]
-    UnknownType(String),
     /// The payload does not have the shape of its type.
     #[error("the payload of {event_type} is malformed")]
     Payload {

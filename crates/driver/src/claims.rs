@@ -18,7 +18,7 @@ impl Fleet {
         if room == 0 {
             return;
         }
-        let claims = match self.shared.store.claim(&self.config.owner, self.config.lease, room).await {
+        let mut claims = match self.shared.store.claim(&self.config.owner, self.config.lease, room).await {
             Ok(claims) => claims,
             Err(error) => {
                 self.more = false;
@@ -26,11 +26,12 @@ impl Fleet {
             }
         };
         self.more = claims.len() == room && room < free;
+        self.shared.stats.claimed.fetch_add(claims.len() as u64, Ordering::Relaxed);
+        self.newer.rest(&*self.shared.store, self.config.lease, &mut claims).await;
         if claims.is_empty() {
             return;
         }
         let takeovers = claims.iter().filter(|claim| claim.epoch > 1).count();
-        self.shared.stats.claimed.fetch_add(claims.len() as u64, Ordering::Relaxed);
         self.shared.stats.takeovers.fetch_add(takeovers as u64, Ordering::Relaxed);
         claims.iter().for_each(|claim| self.drop_older(claim.run_id));
         // Commands that users sent before anybody drove the run come first: a cancelled run makes no calls.

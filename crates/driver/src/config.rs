@@ -50,6 +50,8 @@ pub struct DriverStats {
     pub finished: AtomicU64,
     /// Runs that another driver took over.
     pub lost: AtomicU64,
+    /// Runs released because only a newer version can drive them.
+    pub newer: AtomicU64,
     /// Runs dropped because their log could not be read, written or replayed.
     pub broken: AtomicU64,
     /// Updates and answers of role calls that nothing waited for any more.

@@ -13,6 +13,7 @@ use tree_agent_store::{Claim, PendingCommand};
 
 use crate::config::DriverConfig;
 use crate::health::DriverHealth;
+use crate::newer::NewerRuns;
 use crate::quarantine::Quarantine;
 use crate::task::{Ended, Message, RunTask, Shared, TaskError, TaskProgress};
 
@@ -41,6 +42,7 @@ pub(crate) struct Fleet {
     pub(crate) active: BTreeMap<RunId, Active>,
     by_task: HashMap<Id, RunId>,
     pub(crate) quarantine: Quarantine,
+    pub(crate) newer: NewerRuns,
     /// Runs to be released in the next round.
     pub(crate) to_release: Vec<(RunId, u64)>,
     /// Permits for runs that are being replayed.
@@ -66,6 +68,7 @@ impl Fleet {
             active: BTreeMap::new(),
             by_task: HashMap::new(),
             quarantine: Quarantine::default(),
+            newer: NewerRuns::default(),
             to_release: Vec::new(),
             fresh: Arc::new(Semaphore::new(FRESH)),
             more: false,
@@ -145,6 +148,11 @@ impl Fleet {
             Ok(Err(TaskError::Store(error))) if error.is_transient() => {
                 self.to_release.push((run, active.claim.epoch));
                 tracing::warn!(%run, error = %error, "the run is released: the store cannot be reached");
+            }
+            Ok(Err(error @ TaskError::Newer { .. })) => {
+                stats.newer.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(%run, "the run is left to a newer planner: {error}");
+                self.newer.leave(&*self.shared.store, active.claim).await;
             }
             Ok(Err(error)) => {
                 let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();

@@ -15,6 +15,7 @@ mod grpc_roles;
 mod health;
 mod leases;
 mod metrics;
+mod newer;
 mod quarantine;
 mod roles;
 mod task;

@@ -39,6 +39,11 @@ impl Driver {
             of!(stats.broken),
         );
         metrics.counter(
+            "tree_agent_driver_newer_runs",
+            "Runs released because their logs hold events of types that this version does not know",
+            of!(stats.newer),
+        );
+        metrics.counter(
             "tree_agent_driver_stale_answers",
             "Updates and answers of role calls that were refused because nothing waited for them",
             of!(stats.stale_answers),

@@ -10,8 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::Timestamp;
 use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate};
+use tree_agent_contract::{EventBody, Timestamp};
 use tree_agent_engine::{CallKey, CallOutput, Decision, Input, ReplayError, RoleCall, Run};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{
@@ -65,6 +65,9 @@ pub(crate) enum TaskError {
     Store(#[from] Arc<StoreError>),
     #[error("the log does not replay")]
     Replay(#[from] ReplayError),
+    /// A newer version wrote the log. Nothing is wrong with the run.
+    #[error("event {seq} is of the type {event_type}, which this version does not know")]
+    Newer { seq: u64, event_type: String },
 }
 
 /// A handle on a run's progress: when its task last went round its loop.
@@ -247,6 +250,9 @@ impl RunTask {
                 return Ok(None);
             }
             for event in &page {
+                if let EventBody::Opaque(newer) = &event.body {
+                    return Err(TaskError::Newer { seq: event.seq, event_type: newer.event_type.clone() });
+                }
                 self.logged = self.logged.max(event.timestamp);
                 match &mut run {
                     Some(run) => run.apply(event)?,

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use support::*;
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::event::{EventBody, UsageRecorded};
+use tree_agent_contract::event::{Event, EventBody, Opaque, UsageRecorded};
 use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate};
-use tree_agent_contract::{NodeStatus, RunId, RunStatus};
+use tree_agent_contract::{NodeId, NodeStatus, RunId, RunStatus};
 use tree_agent_driver::{Driver, DriverConfig, Roles, Updates};
 use tree_agent_engine::{CallKind, CallOutput, RoleCall};
 use tree_agent_fanout::InProcessFanout;
@@ -334,4 +334,69 @@ async fn a_run_cancelled_before_it_was_claimed_makes_no_call() {
 async fn cancel(store: &dyn Store, fanout: &dyn Fanout, run: RunId) {
     store.send_command(run, Command::Cancel { reason: "enough".into() }).await.expect("accepted");
     fanout.publish(vec![(Topic::Wake, Default::default())]).await.expect("in process");
+}
+
+/// Appends an event of a type that only a newer version knows, as a newer driver would.
+async fn from_the_future(store: &dyn Store, run: RunId) {
+    let claim = store.claim("newer", Duration::from_secs(60), 1).await.expect("claimable")[0];
+    assert_eq!(claim.run_id, run);
+    let events = vec![Event {
+        run_id: run,
+        seq: claim.head_seq + 1,
+        node_id: NodeId::root(run),
+        parent_node_id: None,
+        timestamp: now(),
+        body: Opaque::new("tree.from_the_future", Default::default()).into(),
+    }];
+    let append = RunAppend {
+        run_id: run,
+        epoch: claim.epoch,
+        expected_head: claim.head_seq,
+        events,
+        projection: Default::default(),
+        documents: Vec::new(),
+        handled_commands: Vec::new(),
+    };
+    assert_eq!(store.append([append].into()).await.expect("appended"), [AppendOutcome::Appended]);
+    store.release(&[(run, claim.epoch)]).await.expect("released");
+}
+
+#[tokio::test]
+async fn a_run_of_a_newer_version_is_left_to_a_newer_driver() {
+    let (store, fanout) = world().await;
+    let roles = TreeRoles::new(2, None);
+    let newer = create_run(&*store, 1).await;
+    from_the_future(&*store, newer).await;
+    let head = store.run(newer).await.expect("there").head_seq;
+    let mut config = DriverConfig::new("old");
+    config.lease = Duration::from_millis(200);
+    config.poll = Duration::from_millis(10);
+    let driver = Driver::new(store.clone(), fanout.clone(), roles.clone(), config);
+    let (stats, health) = (driver.stats(), driver.health());
+    let stop = CancellationToken::new();
+    let old = tokio::spawn(driver.run(stop.clone()));
+    // Many claims later, the other runs are still driven and nothing has become of this one.
+    let patience = tokio::time::Instant::now() + Duration::from_secs(60);
+    while stats.claimed.load(Ordering::Relaxed) < 5 {
+        assert!(tokio::time::Instant::now() < patience, "the run is not offered again");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let other = create_run(&*store, 1).await;
+    assert_eq!(ended(&*store, other).await.status, RunStatus::Completed);
+    assert_eq!(stats.newer.load(Ordering::Relaxed), 1, "its log is read once");
+    assert_eq!(stats.broken.load(Ordering::Relaxed), 0, "that is no failure");
+    assert_eq!(health.undrivable_runs(), Ok(()), "nor is the run ill");
+    let summary = store.run(newer).await.expect("there");
+    assert_eq!((summary.head_seq, summary.status), (head, RunStatus::Queued));
+    // A newer driver gets it, although the older one goes on asking.
+    let claim = loop {
+        if let Some(claim) = store.claim("newer", Duration::from_secs(60), 1).await.expect("asked").pop() {
+            break claim;
+        }
+        assert!(tokio::time::Instant::now() < patience, "nobody else gets the run");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    };
+    assert_eq!((claim.run_id, claim.head_seq), (newer, head));
+    stop.cancel();
+    old.await.expect("a driver ends cleanly");
 }

@@ -92,6 +92,8 @@ impl Hasher for IdHasher {
 pub struct Graph {
     run_id: RunId,
     seq: u64,
+    /// An event of an unknown type may have changed anything.
+    unsure: bool,
     status: RunStatus,
     partial: bool,
     started_at: Option<Timestamp>,
@@ -106,6 +108,7 @@ impl Graph {
         Self {
             run_id,
             seq: 0,
+            unsure: false,
             status: RunStatus::Queued,
             partial: false,
             started_at: None,
@@ -121,6 +124,8 @@ impl Graph {
         Self {
             run_id: snapshot.run_id,
             seq: snapshot.seq,
+            // Whoever made the snapshot may not have known every event.
+            unsure: true,
             status: snapshot.status,
             partial: snapshot.partial,
             started_at: None,
@@ -187,6 +192,9 @@ impl Graph {
     }
 
     /// Applies the next event. If it returns an error, nothing has changed.
+    ///
+    /// An event of an unknown type changes nothing. Events after it that are about unknown things do not either: it may have
+    /// created them.
     pub fn apply(&mut self, event: &Event) -> Result<(), ReplayError> {
         if event.run_id != self.run_id {
             return Err(ReplayError::OtherRun { run: self.run_id, found: event.run_id });
@@ -194,7 +202,10 @@ impl Graph {
         if event.seq != self.seq + 1 {
             return Err(ReplayError::Gap { run: self.run_id, head: self.seq, found: event.seq });
         }
-        self.apply_body(event)?;
+        match self.apply_body(event) {
+            Err(ReplayError::Unknown { .. }) if self.unsure => {}
+            applied => applied?,
+        }
         self.seq = event.seq;
         Ok(())
     }
@@ -243,6 +254,10 @@ impl Graph {
                     started_at: None,
                     ended_at: None,
                 });
+                return Ok(());
+            }
+            EventBody::Opaque(_) => {
+                self.unsure = true;
                 return Ok(());
             }
             EventBody::BudgetExhausted(_) | EventBody::RunForked(_) => return Ok(()),
@@ -346,6 +361,7 @@ impl Graph {
             | EventBody::NodeCreated(_)
             | EventBody::BudgetExhausted(_)
             | EventBody::RunForked(_)
+            | EventBody::Opaque(_)
             | EventBody::ParentHint(_)
             | EventBody::NodeAggregated(_)
             | EventBody::ReplanRequested(_)

@@ -7,6 +7,8 @@ use tree_agent_contract::RunId;
 use tree_agent_engine::ReplayError;
 use tree_agent_store::StoreError;
 
+use crate::verify::UnknownType;
+
 /// Why an operation on a log failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MaintenanceError {
@@ -16,6 +18,17 @@ pub enum MaintenanceError {
     /// No run can have written this log.
     #[error("the log does not replay; `tree-agent verify` says where")]
     Replay(#[from] ReplayError),
+    /// A newer version wrote the log. What follows from it is unknown.
+    #[error(
+        "event {} of run {run} is of the type {}, which this version does not know; use the version that wrote it",
+        event.seq, event.event_type
+    )]
+    Newer {
+        /// The run.
+        run: RunId,
+        /// The first such event.
+        event: UnknownType,
+    },
     /// The run row and the log disagree about where the log ends.
     #[error(
         "run {run} names event {head_seq} as its last, but its log ends at event {last_seq}; restore it from a backup \

@@ -10,7 +10,7 @@ mod verify;
 pub use error::MaintenanceError;
 pub use fold::Fold;
 pub use rebuild::{Rebuilt, rebuild};
-pub use verify::{Finding, Report, Subject, verify};
+pub use verify::{Finding, Report, Subject, UnknownType, verify};
 
 /// Events of one page while a log is read.
 const PAGE: usize = 5_000;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tree_agent_contract::RunId;
 use tree_agent_store::Store;
 
-use crate::verify::differences;
+use crate::verify::{UnknownType, differences};
 use crate::{Fold, MaintenanceError, PAGE};
 
 /// Attempts for a run that is being driven.
@@ -26,8 +26,9 @@ pub struct Rebuilt {
 /// again.
 ///
 /// # Errors
-/// [`MaintenanceError::Moving`] if the log grew at every attempt; [`MaintenanceError::Replay`] and
-/// [`MaintenanceError::Head`] for a log from which nothing can be derived. Then nothing has changed.
+/// [`MaintenanceError::Moving`] if the log grew at every attempt; [`MaintenanceError::Replay`],
+/// [`MaintenanceError::Head`] and [`MaintenanceError::Newer`] for a log from which nothing can be derived. Then nothing has
+/// changed.
 pub async fn rebuild(store: &dyn Store, run: RunId) -> Result<Rebuilt, MaintenanceError> {
     let mut fold: Option<Fold> = None;
     for attempt in 0..TRIES {
@@ -46,6 +47,9 @@ pub async fn rebuild(store: &dyn Store, run: RunId) -> Result<Rebuilt, Maintenan
             let page = if want == 0 { Vec::new() } else { store.read(run, after, want).await? };
             if page.is_empty() {
                 break;
+            }
+            if let Some(event) = page.iter().find_map(UnknownType::of) {
+                return Err(MaintenanceError::Newer { run, event });
             }
             Fold::extend(&mut fold, &page)?;
         }

@@ -22,6 +22,9 @@ pub struct Report {
     pub head_seq: u64,
     /// True if the run is archived. Then there is nothing to check.
     pub archived: bool,
+    /// The first event of a type that this version does not know. From there on the log is only checked for its numbers
+    /// and its writers, and rows are not compared: only the version that wrote it can say more.
+    pub unknown: Option<UnknownType>,
     /// What is wrong, faults of the log first; empty if nothing is.
     pub findings: Vec<Finding>,
     /// Number of further findings that were not kept.
@@ -37,6 +40,25 @@ impl Report {
     /// True if [`rebuild`](crate::rebuild) can repair everything that is wrong.
     pub fn can_be_rebuilt(&self) -> bool {
         self.findings.iter().all(|finding| matches!(finding.subject, Subject::Row { .. }))
+    }
+}
+
+/// An event of a type that this version does not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownType {
+    /// The event.
+    pub seq: u64,
+    /// Its type.
+    pub event_type: String,
+}
+
+impl UnknownType {
+    /// What `event` is, if this version does not know its type.
+    pub(crate) fn of(event: &Event) -> Option<Self> {
+        match &event.body {
+            EventBody::Opaque(body) => Some(Self { seq: event.seq, event_type: body.event_type.clone() }),
+            _ => None,
+        }
     }
 }
 
@@ -86,13 +108,22 @@ impl fmt::Display for Finding {
 /// - Nodes, plans, artifacts and the run's own row match the log.
 /// - The documents that the log names exist.
 ///
+/// Some of them are left out from the first event on whose type is [unknown](Report::unknown).
+///
 /// # Errors
 /// Only if the store cannot be read or the run does not exist. What is wrong with the run is in the report.
 pub async fn verify(store: &dyn Store, run: RunId) -> Result<Report, MaintenanceError> {
     let stored = store.stored(run).await?;
     if stored.archived {
         let head_seq = stored.head_seq;
-        return Ok(Report { run_id: run, head_seq, archived: true, findings: Vec::new(), more: 0 });
+        return Ok(Report {
+            run_id: run,
+            head_seq,
+            archived: true,
+            unknown: None,
+            findings: Vec::new(),
+            more: 0,
+        });
     }
     let mut check = Check::new(run, &stored);
     loop {
@@ -121,6 +152,7 @@ struct Check {
     epoch: u64,
     /// None once the log cannot be replayed any further.
     replay: Option<Replay>,
+    unknown: Option<UnknownType>,
     documents: BTreeSet<DocumentId>,
     findings: Vec<Finding>,
 }
@@ -138,6 +170,7 @@ impl Check {
             seq: 0,
             epoch: 0,
             replay: Some(Replay { fold: None, audit: Audit::new() }),
+            unknown: None,
             documents: BTreeSet::new(),
             findings: Vec::new(),
         };
@@ -202,6 +235,12 @@ impl Check {
         match &event.body {
             EventBody::ScratchpadLinked(e) => drop(self.documents.insert(e.scratchpad_doc_id)),
             EventBody::ArtifactCreated(e) => self.documents.extend(e.document_id),
+            EventBody::Opaque(_) => {
+                self.unknown = self.unknown.take().or_else(|| UnknownType::of(event));
+                if let Some(replay) = self.replay.take() {
+                    self.audited(replay.audit);
+                }
+            }
             _ => {}
         }
         let Some(replay) = &mut self.replay else { return };
@@ -233,7 +272,14 @@ impl Check {
         }
         let more = self.findings.len().saturating_sub(FINDINGS);
         self.findings.truncate(FINDINGS);
-        Report { run_id: self.run, head_seq: self.seq, archived: false, findings: self.findings, more }
+        Report {
+            run_id: self.run,
+            head_seq: self.seq,
+            archived: false,
+            unknown: self.unknown,
+            findings: self.findings,
+            more,
+        }
     }
 }
 

@@ -86,20 +86,26 @@ macro_rules! bodies {
             fn to_wire(&self) -> pb::Event {
                 let body = match &self.body {
                     $(EventBody::$variant(body) => pb::event::Body::$wire(body.to_wire()),)*
+                    EventBody::Opaque(_) => pb::event::Body::Opaque(pb::Opaque { payload_json: self.payload_json() }),
                 };
+                let named = !self.body.is_of_first_types();
                 pb::Event {
                     run_id: self.run_id.to_wire(),
                     seq: self.seq,
                     node_id: self.node_id.to_wire(),
                     parent_node_id: self.parent_node_id.to_wire(),
                     timestamp: Some(self.timestamp.to_wire()),
+                    r#type: if named { self.body.event_type().to_owned() } else { String::new() },
                     body: Some(body),
                 }
             }
 
             fn from_wire(pb: pb::Event) -> Result<Self, FieldError> {
-                let body = match pb.body.ok_or_else(|| FieldError::new("body", "is of a type that this version does not know; update this program"))? {
-                    $(pb::event::Body::$wire(body) => Wire::from_wire(body).map(EventBody::$variant),)*
+                let body = match pb.body {
+                    $(Some(pb::event::Body::$wire(body)) => Wire::from_wire(body).map(EventBody::$variant),)*
+                    Some(pb::event::Body::Opaque(body)) => from_opaque(&pb.r#type, &body.payload_json),
+                    // The body is a field that this version does not know.
+                    None => Ok(Opaque::new(type_name(&pb.r#type), Default::default()).into()),
                 };
                 Ok(Event {
                     run_id: Wire::from_wire(pb.run_id).map_err(|e| within("run_id", e))?,
@@ -112,6 +118,16 @@ macro_rules! bodies {
             }
         }
     };
+}
+
+/// A payload that the server did not know. This program may be newer than the server and know it.
+fn from_opaque(event_type: &str, payload_json: &str) -> Result<EventBody, FieldError> {
+    EventBody::from_json(type_name(event_type), payload_json.as_bytes())
+        .map_err(|error| FieldError::new("payload_json", error.to_string()))
+}
+
+fn type_name(named: &str) -> &str {
+    if named.is_empty() { "tree.unknown" } else { named }
 }
 
 bodies! {
@@ -202,6 +218,80 @@ mod tests {
             let back = Event::from_wire(pb::Event::decode(&bytes[..]).unwrap()).unwrap();
             assert_eq!(back, event, "{event_type}");
         }
+    }
+
+    /// An event as a version writes it that has one more type than this one.
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct NewerEvent {
+        #[prost(string, tag = "1")]
+        run_id: String,
+        #[prost(uint64, tag = "2")]
+        seq: u64,
+        #[prost(string, tag = "3")]
+        node_id: String,
+        #[prost(message, optional, tag = "5")]
+        timestamp: Option<prost_types::Timestamp>,
+        #[prost(string, tag = "6")]
+        r#type: String,
+        #[prost(message, optional, tag = "77")]
+        from_the_future: Option<pb::GuidanceAdded>,
+    }
+
+    fn opaque(event_type: &str, payload: serde_json::Value) -> Event {
+        let id = "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b";
+        Event {
+            run_id: id.parse().unwrap(),
+            seq: 3,
+            node_id: id.parse().unwrap(),
+            parent_node_id: None,
+            timestamp: Timestamp(7),
+            body: Opaque::new(event_type, payload.as_object().unwrap().clone()).into(),
+        }
+    }
+
+    #[test]
+    fn an_event_whose_field_is_unknown_is_kept_by_its_name() {
+        let expected = opaque("tree.from_the_future", serde_json::json!({}));
+        let newer = NewerEvent {
+            run_id: expected.run_id.to_string(),
+            seq: 3,
+            node_id: expected.node_id.to_string(),
+            timestamp: Some(expected.timestamp.to_wire()),
+            r#type: "tree.from_the_future".into(),
+            from_the_future: Some(pb::GuidanceAdded { text: "t".into(), author: String::new() }),
+        };
+        let read = |newer: NewerEvent| {
+            Event::from_wire(pb::Event::decode(&newer.encode_to_vec()[..]).unwrap()).unwrap()
+        };
+        assert_eq!(read(newer.clone()), expected);
+        let nameless = read(NewerEvent { r#type: String::new(), ..newer });
+        assert_eq!(nameless.body.event_type(), "tree.unknown");
+    }
+
+    #[test]
+    fn an_event_that_the_server_does_not_know_arrives_with_its_payload() {
+        let event = opaque("tree.from_the_future", serde_json::json!({"a": [1, null], "n": u64::MAX}));
+        let wire = event.to_wire();
+        assert_eq!(wire.r#type, "tree.from_the_future");
+        assert_eq!(Event::from_wire(pb::Event::decode(&wire.encode_to_vec()[..]).unwrap()).unwrap(), event);
+    }
+
+    #[test]
+    fn a_client_that_is_newer_than_the_server_reads_what_the_server_does_not_know() {
+        let event = opaque("tree.guidance_added", serde_json::json!({"text": "t", "author": "a"}));
+        let read = Event::from_wire(event.to_wire()).unwrap();
+        assert_eq!(read.body, GuidanceAdded { text: "t".into(), author: "a".into() }.into());
+        let broken = opaque("tree.guidance_added", serde_json::json!({"text": 7}));
+        assert_eq!(Event::from_wire(broken.to_wire()).unwrap_err().field, "body.payload_json");
+    }
+
+    #[test]
+    fn the_first_types_cost_no_name_on_the_wire() {
+        let event = Event {
+            body: GuidanceAdded { text: "t".into(), author: "a".into() }.into(),
+            ..opaque("x", serde_json::json!({}))
+        };
+        assert_eq!(event.to_wire().r#type, "");
     }
 
     #[test]

@@ -16,8 +16,9 @@ pub(crate) fn pool() -> &'static DescriptorPool {
 pub(crate) fn event_fields() -> impl Iterator<Item = (String, u32)> {
     let event = pool().get_message_by_name("treeagent.v1.Event").expect("the event is part of the API");
     let body = event.oneofs().find(|oneof| oneof.name() == "body").expect("an event has a body");
-    let fields: Vec<_> =
-        body.fields().map(|field| (format!("tree.{}", field.name()), field.number())).collect();
+    // `opaque` is for every type that has no field.
+    let fields = body.fields().filter(|field| field.name() != "opaque");
+    let fields: Vec<_> = fields.map(|field| (format!("tree.{}", field.name()), field.number())).collect();
     fields.into_iter()
 }
 

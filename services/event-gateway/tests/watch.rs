@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use common::{Gateway, Log, Mode, SOON};
 use tonic::Streaming;
+use tree_agent_contract::NodeId;
+use tree_agent_contract::event::{Event, Opaque};
 use tree_agent_event_gateway::{Config, WatchConfig};
 use tree_agent_fanout::Topic;
+use tree_agent_proto::Wire;
 use tree_agent_proto::v1::watch_run_response::Message;
-use tree_agent_proto::v1::{WatchRunRequest, WatchRunResponse};
+use tree_agent_proto::v1::{GetGraphRequest, ListEventsRequest, WatchRunRequest, WatchRunResponse};
 
 fn config() -> Config {
     let watch = WatchConfig { head_check: Duration::from_millis(100), ..WatchConfig::default() };
@@ -361,5 +364,46 @@ async fn a_stream_whose_client_takes_nothing_is_given_up_and_resumed() {
     log.finish().await;
     let seen = read(&mut waiting).await;
     assert_eq!((seen.events.len(), seen.hint), (2, None));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn events_of_a_newer_version_reach_every_reader() {
+    let gateway = Gateway::with(Mode::Faithful, config()).await;
+    let run = gateway.create_run("future").await;
+    let mut log = gateway.drive(&run).await;
+    let mut live = watch(&gateway, from(&run.run_id, log.head)).await;
+    assert!(matches!(next(&mut live).await, Some(Message::CaughtUp(_))));
+    log.append(1, 10).await;
+    let future = log.head + 1;
+    let payload = serde_json::json!({"x": [1, null]});
+    let body = Opaque::new("tree.from_the_future", payload.as_object().unwrap().clone());
+    // About a node that nobody here has heard of.
+    let unknown = NodeId(uuid::Uuid::from_u128(77));
+    log.record(vec![(unknown, None, body.clone().into())], Default::default(), vec![]).await;
+    log.append(1, 10).await;
+    log.finish().await;
+    let all: Vec<u64> = (1..=log.head).collect();
+    assert_eq!(read(&mut live).await.events, all[4..]);
+    let mut replayed = watch(&gateway, from(&run.run_id, 0)).await;
+    let mut bodies = Vec::new();
+    while let Some(message) = next(&mut replayed).await {
+        if let Message::Event(event) = message {
+            bodies.push(Event::from_wire(event).unwrap());
+        }
+    }
+    assert_eq!(bodies.iter().map(|event| event.seq).collect::<Vec<_>>(), all);
+    assert_eq!(bodies[future as usize - 1].body, body.into());
+    let types = vec!["tree.run_status".to_owned()];
+    let mut filtered = watch(&gateway, WatchRunRequest { types, ..from(&run.run_id, 0) }).await;
+    assert_eq!(read(&mut filtered).await.events, [2, log.head]);
+    let request =
+        ListEventsRequest { run_id: run.run_id.clone(), after_seq: future - 1, ..Default::default() };
+    let page = gateway.runs().list_events(request).await.unwrap().into_inner();
+    assert_eq!(page.events[0].r#type, "tree.from_the_future");
+    assert_eq!(page.events.iter().map(|e| e.seq).collect::<Vec<_>>(), all[future as usize - 1..]);
+    let request = GetGraphRequest { run_id: run.run_id.clone(), ..Default::default() };
+    let graph = gateway.runs().get_graph(request).await.unwrap().into_inner().graph.unwrap();
+    assert_eq!((graph.seq, graph.nodes.len()), (log.head, 1));
     gateway.stop().await;
 }

@@ -11,11 +11,14 @@ export function typeOf(field: string): string {
 }
 
 export function eventType(event: Event): string {
+  // An event of a newer version is named by its server; its body is opaque, or a field that is unknown here.
+  if (event.type !== '') return event.type;
   return event.body.case === undefined ? 'tree.unknown' : typeOf(event.body.case);
 }
 
 export const EVENT_TYPES: string[] = EventSchema.oneofs
   .flatMap((o) => o.fields)
+  .filter((f) => f.localName !== 'opaque')
   .map((f) => typeOf(f.localName))
   .sort();
 
@@ -70,6 +73,8 @@ export function describe({ body }: Event): string {
       return clip(body.value.summary, 140);
     case 'leafPicked':
       return clip(body.value.reason, 140);
+    case 'opaque':
+      return clip(body.value.payloadJson, 140);
     default:
       return '';
   }

@@ -50,6 +50,7 @@ impl MessageBuilder {
             seq,
             node_id: self.root.clone(),
             parent_node_id: None,
+            r#type: String::new(),
             timestamp: Some(prost_types::Timestamp {
                 seconds: now.as_secs() as i64,
                 nanos: now.subsec_nanos() as i32,

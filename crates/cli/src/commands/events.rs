@@ -107,7 +107,7 @@ pub(super) fn log_line(event: &Event, palette: Palette) -> String {
         event.seq,
         palette.paint(Paint::Dim, &event.timestamp.to_string()),
         palette.paint(Paint::Dim, &node[..8]),
-        event.body.event_type(),
+        one_line(event.body.event_type()),
         one_line(&event.payload_json()),
     )
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use tree_agent_maintenance::{Report, verify};
+use tree_agent_maintenance::{Report, UnknownType, verify};
 
 use super::store::{RunArgs, StoreArgs, failed};
 use crate::Context;
@@ -45,16 +45,23 @@ impl Verify {
 }
 
 fn print(context: &Context, list: Option<&mut List<'_>>, report: &Report) -> Result<(), CliError> {
-    let Report { run_id, head_seq, archived, findings, more } = report;
+    let Report { run_id, head_seq, archived, unknown, findings, more } = report;
     if let Some(list) = list {
         let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
         return list.item(&json!({
             "runId": run_id, "seq": head_seq, "sound": report.is_sound(), "archived": archived,
             "findings": findings, "more": more, "canBeRebuilt": report.can_be_rebuilt(),
+            "unknownType": unknown.as_ref().map(|event| json!({"seq": event.seq, "type": event.event_type})),
         }));
     }
     if *archived {
         return context.out.line(format!("run {run_id}: archived, nothing to check here"));
+    }
+    if let Some(UnknownType { seq, event_type }) = unknown {
+        context.out.note(format!(
+            "event {seq} of run {run_id} is of the type {event_type}, which this version does not know: from there on only \
+             numbers and writers were checked"
+        ));
     }
     if report.is_sound() {
         return context.out.line(format!("run {run_id}: sound, {}", count(*head_seq as usize, "event")));

@@ -46,8 +46,34 @@ fn run_created_flattens_its_spec_and_reads_back() {
 }
 
 #[test]
-fn an_unknown_type_is_said() {
+fn an_event_of_an_unknown_type_is_kept_with_its_payload() {
+    let json = serde_json::json!({
+        "runId": "00000000-0000-0000-0000-000000000001", "seq": 7, "nodeId": "00000000-0000-0000-0000-000000000002",
+        "parentNodeId": null, "timestamp": "2026-01-27T10:00:00.000000Z", "type": "tree.from_the_future",
+        "payload": {"nodeId": "00000000-0000-0000-0000-000000000002", "list": [1, {"deep": null}], "big": u64::MAX},
+    });
+    let event: Event = serde_json::from_value(json.clone()).unwrap();
     assert!(
-        matches!(EventBody::from_json("tree.nope", b"{}"), Err(EventError::UnknownType(t)) if t == "tree.nope")
+        matches!(&event.body, EventBody::Opaque(e) if e.event_type == "tree.from_the_future" && e.payload.len() == 2)
     );
+    assert_eq!(event.body.event_type(), "tree.from_the_future");
+    assert_eq!(serde_json::to_value(&event).unwrap(), json);
+    assert_eq!(serde_json::from_str::<Value>(&event.payload_json()).unwrap(), json["payload"]);
+}
+
+#[test]
+fn the_payload_of_an_unknown_type_is_still_an_object() {
+    for payload in ["[]", "7", "", "{"] {
+        let error = EventBody::from_json("tree.from_the_future", payload.as_bytes()).unwrap_err();
+        assert!(
+            matches!(error, EventError::Payload { event_type, .. } if event_type == "tree.from_the_future")
+        );
+    }
+}
+
+/// The order is part of the wire contract: a type that is added between these would lose its name.
+#[test]
+fn the_first_types_stay_the_first() {
+    assert_eq!(EventBody::TYPES[0], "tree.run_created");
+    assert_eq!(EventBody::TYPES[FIRST_TYPES - 1], "tree.tool_call_result");
 }

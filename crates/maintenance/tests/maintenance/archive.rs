@@ -365,3 +365,18 @@ pub async fn an_ended_month_goes_as_a_whole_and_comes_back(f: Fixture) {
     assert_eq!(f.store.tidy().await.unwrap(), ["tree_agent_events_2026_03"]);
     assert!(restore(&*f.store, now, folder.path()).await.unwrap());
 }
+
+pub async fn events_of_a_newer_version_come_back_byte_for_byte(f: Fixture) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = f.write("retries").await;
+    crate::verify::from_the_future(&f, run).await;
+    let (_, events, documents) = everything(&f, run).await;
+    remove(&f, run, folder.path()).await;
+    let other = if f.is_postgres() { Fixture::postgres().await } else { Fixture::embedded().await };
+    for store in [&f, &other] {
+        assert!(restore(&*store.store, run, folder.path()).await.unwrap());
+        let (stored, brought, written) = everything(store, run).await;
+        assert_eq!((brought, written), (events.clone(), documents.clone()));
+        assert!(stored.rows.len() > 1, "what this version can derive is there");
+    }
+}

@@ -32,6 +32,7 @@ contract! {
     verify::a_hole_in_the_log_is_told,
     verify::an_event_of_another_writer_is_told,
     verify::an_event_that_breaks_an_invariant_is_told,
+    verify::what_a_newer_version_wrote_is_checked_as_far_as_it_can_be,
     verify::a_missing_document_is_told,
     verify::an_unknown_run_is_an_error,
     archive::runs_come_back_as_they_were,
@@ -40,6 +41,7 @@ contract! {
     archive::a_pruned_run_comes_back_only_from_its_own_archive,
     archive::an_archive_brings_documents_of_its_own_run_alone,
     archive::an_archive_is_of_the_run_that_it_is_named_for_and_has_nothing_after_its_end,
+    archive::events_of_a_newer_version_come_back_byte_for_byte,
     archive::every_step_can_be_repeated,
     archive::labels_and_times_survive_archive_and_restore,
     archive::a_deleted_run_is_pruned_with_its_row_and_restored_hidden,
@@ -47,5 +49,6 @@ contract! {
     archive::an_ended_month_goes_as_a_whole_and_comes_back,
     rebuild::everything_derived_is_mended,
     rebuild::a_broken_log_is_left_alone,
+    rebuild::a_log_of_a_newer_version_is_left_alone,
     rebuild::a_run_that_is_driven_is_rebuilt_beside_it,
 }

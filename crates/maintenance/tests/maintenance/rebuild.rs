@@ -60,3 +60,14 @@ pub async fn a_run_that_is_driven_is_rebuilt_beside_it(f: Fixture) {
     done.expect("the rebuilds came through").unwrap();
     assert_eq!(f.findings(id).await, Vec::<String>::new());
 }
+
+pub async fn a_log_of_a_newer_version_is_left_alone(f: Fixture) {
+    let run = f.write("retries").await;
+    crate::verify::from_the_future(&f, run).await;
+    f.damage(run, "UPDATE tree_agent_nodes SET title = 'of the future'").await;
+    let before = f.store.stored(run).await.unwrap();
+    let error = rebuild(&*f.store, run).await.unwrap_err();
+    assert!(matches!(&error, MaintenanceError::Newer { event, .. } if event.seq == 8), "{error:?}");
+    assert!(error.to_string().contains("tree.from_the_future"), "{error}");
+    assert_eq!(f.store.stored(run).await.unwrap(), before);
+}

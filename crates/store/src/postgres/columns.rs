@@ -56,8 +56,8 @@ columns! {
         usage: Option<JsonText>, started: Option<Time>, ended: Option<Time>,
     }
 
-    Events {
-        run: Uuid, seq: i64, id: Uuid, node: Uuid, parent: Option<Uuid>, event_type: &'static str, payload: JsonText,
+    Events<'a> {
+        run: Uuid, seq: i64, id: Uuid, node: Uuid, parent: Option<Uuid>, event_type: &'a str, payload: JsonText,
         at: Time,
     }
 
@@ -89,7 +89,7 @@ columns! {
 pub(super) struct Columns<'a> {
     heads: Heads,
     runs: RunRows<'a>,
-    events: Events,
+    events: Events<'a>,
     nodes: Nodes<'a>,
     plans: Plans,
     artifacts: Artifacts<'a>,
@@ -183,7 +183,7 @@ impl<'a> Columns<'a> {
         self.heads.at.push(Time(last.1));
     }
 
-    fn event(&mut self, event: &Event, epoch: u64) {
+    fn event(&mut self, event: &'a Event, epoch: u64) {
         let columns = &mut self.events;
         columns.run.push(event.run_id.0);
         columns.seq.push(event.seq as i64);

@@ -1,6 +1,6 @@
 //! Append, fence, repeat, read.
 
-use tree_agent_contract::event::ReplanRequested;
+use tree_agent_contract::event::{Opaque, ReplanRequested};
 use tree_agent_contract::graph::Usage;
 use tree_agent_contract::{ArtifactId, ArtifactType, NodeStatus, PlanId, RunStatus, Timestamp};
 use tree_agent_store::{AppendOutcome, ArtifactRow, PlanRow, Projection, RunAppend, RunRow, StoreError};
@@ -249,4 +249,20 @@ pub async fn nul_characters_do_not_stop_a_log(f: Fixture) {
     let stored = f.store.read(run, 2, 1).await.unwrap();
     assert_eq!(stored, [saying(run, 3, "a\u{FFFD}b \\u0000 \u{1F600}")]);
     assert_eq!(f.rows("SELECT body FROM onto_documents").await, ["body\u{FFFD}"]);
+}
+
+pub async fn an_event_of_an_unknown_type_is_kept(f: Fixture) {
+    let claim = f.claimed(1, "a").await;
+    let payload = serde_json::json!({"list": [1, {"deep": null}], "big": u64::MAX, "text": "ü"});
+    let body = Opaque::new("tree.from_the_future", payload.as_object().unwrap().clone());
+    let mut first = append(claim.run_id, claim.epoch, 2, 3);
+    first.events[1] = event(claim.run_id, 4, T0, body);
+    let written = first.events.clone();
+    assert_eq!(f.store.append([first.clone()].into()).await.unwrap(), [AppendOutcome::Appended]);
+    assert_eq!(f.store.read(claim.run_id, 2, 10).await.unwrap(), written);
+    assert_eq!(f.store.append([first].into()).await.unwrap(), [AppendOutcome::Appended], "it is its own");
+    let stored = f.store.stored_events(claim.run_id, 3, 1).await.unwrap().remove(0);
+    assert_eq!(stored.event_type, "tree.from_the_future");
+    let stored: serde_json::Value = serde_json::from_str(&stored.payload).unwrap();
+    assert_eq!((&stored["big"], &stored["list"]), (&payload["big"], &payload["list"]));
 }

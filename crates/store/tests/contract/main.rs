@@ -41,6 +41,7 @@ contract! {
     log::of_two_writers_one_wins_each_seq,
     log::reading_pages_by_seq,
     log::heads_names_the_runs_that_exist,
+    log::an_event_of_an_unknown_type_is_kept,
     log::projection_rows_are_inserted_then_replaced,
     log::nul_characters_do_not_stop_a_log,
     leases::claims_are_exclusive_and_oldest_first,

@@ -121,7 +121,7 @@ pub(crate) fn batch(mut message: Bytes, run: &str) -> Result<Vec<Frame>, Unfit> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tree_agent_contract::event::{RunStatusChanged, ScratchpadUpdated};
+    use tree_agent_contract::event::{Opaque, RunStatusChanged, ScratchpadUpdated};
     use tree_agent_contract::{NodeId, RunId, Timestamp};
 
     fn run() -> String {
@@ -160,6 +160,30 @@ mod tests {
             assert_eq!(frame.bytes, own.bytes);
         }
         assert!(!frames[0].last && frames[2].last && frames[1].grown == Some(pad));
+    }
+
+    #[test]
+    fn events_of_unknown_types_pass_unread() {
+        // As a newer planner publishes them: with a name, and a payload in a field that is unknown here.
+        let known = event(1, RunStatus::Running);
+        let mut newer =
+            pb::Event { seq: 2, r#type: "tree.from_the_future".into(), body: None, ..known.to_wire() }
+                .encode_to_vec();
+        prost::encoding::bytes::encode(77, &Bytes::from_static(b"\x0a\x01t"), &mut newer);
+        let mut published = pb::EventBatch { events: vec![known.to_wire()] }.encode_to_vec();
+        prost::encoding::bytes::encode(1, &Bytes::from(newer.clone()), &mut published);
+        let frames = batch(published.into(), &run()).unwrap();
+        assert_eq!(
+            frames.iter().map(|frame| (frame.seq, frame.last)).collect::<Vec<_>>(),
+            [(1, false), (2, false)]
+        );
+        assert!(frames[1].bytes.ends_with(&newer), "byte for byte");
+        // As this gateway sends what it read from the log.
+        let body = Opaque::new("tree.from_the_future", Default::default());
+        let own =
+            pb::WatchRunResponse::decode(&Frame::of(&with_body(3, body.clone().into())).bytes[5..]).unwrap();
+        let Some(pb::watch_run_response::Message::Event(own)) = own.message else { panic!("an event") };
+        assert_eq!(Event::from_wire(own).unwrap().body, body.into());
     }
 
     #[test]

@@ -10,6 +10,13 @@ export class ReplayError extends Error {
   override name = 'ReplayError';
 }
 
+/** An event about something that no earlier event created. */
+export class UnknownError extends ReplayError {
+  constructor(event: Event, what: string) {
+    super(`event ${event.seq} is about ${what}, which no earlier event created`);
+  }
+}
+
 export function createdNode(event: Event, e: NodeCreated): GraphNode {
   return tidy<GraphNode>({
     id: event.nodeId,
@@ -77,7 +84,7 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
       const plan = planOf(node, event);
       const e = body.value;
       const band = plan.bands[e.bandIndex];
-      if (band === undefined) throw unknown(event, `band ${e.bandIndex}`);
+      if (band === undefined) throw new UnknownError(event, `band ${e.bandIndex}`);
       const step: PlanStep = {
         stepId: e.stepId,
         title: e.title,
@@ -134,12 +141,8 @@ export function usageOf(event: Event): Usage | undefined {
   }
 }
 
-function unknown(event: Event, what: string): ReplayError {
-  return new ReplayError(`event ${event.seq} is about ${what}, which no earlier event created`);
-}
-
 function planOf(node: GraphNode, event: Event): Plan {
-  if (node.plan === undefined) throw unknown(event, `a plan of node ${node.id}`);
+  if (node.plan === undefined) throw new UnknownError(event, `a plan of node ${node.id}`);
   return node.plan;
 }
 
@@ -151,5 +154,5 @@ function withStep(node: GraphNode, event: Event, stepId: string, change: Partial
     const steps = band.steps.with(s, { ...band.steps[s]!, ...change });
     return { ...node, plan: { ...plan, bands: plan.bands.with(b, { ...band, steps }) } };
   }
-  throw unknown(event, `step ${stepId}`);
+  throw new UnknownError(event, `step ${stepId}`);
 }

@@ -1,7 +1,7 @@
 // The graph of one run, folded from its events: the TypeScript counterpart of `crates/engine/src/graph.rs`.
 
 import type { Event } from '../../gen/treeagent/v1/events_pb';
-import { applyToNode, createdNode, ReplayError, usageOf } from './apply';
+import { applyToNode, createdNode, ReplayError, UnknownError, usageOf } from './apply';
 import { ACTIVE_STATUSES, NO_USAGE, NODE_STATUSES, plus, statusIndex } from './model';
 import type { GraphNode, GraphSnapshot, NodeStatus, RunStatus, Usage } from './model';
 import { Shape } from './shape';
@@ -27,6 +27,8 @@ export class Projection {
   #seq = 0;
   #status: RunStatus = 'queued';
   #partial = false;
+  /** An event of an unknown type may have changed anything, also one that the maker of a snapshot did not know. */
+  #unsure = false;
   #counts = new Int32Array(NODE_STATUSES.length);
   #maxDepth = 0;
 
@@ -41,6 +43,7 @@ export class Projection {
     made.#seq = snapshot.seq;
     made.#status = snapshot.status;
     made.#partial = snapshot.partial;
+    made.#unsure = true;
     return made;
   }
 
@@ -51,6 +54,7 @@ export class Projection {
     copy.#seq = this.#seq;
     copy.#status = this.#status;
     copy.#partial = this.#partial;
+    copy.#unsure = this.#unsure;
     copy.#counts = this.#counts.slice();
     copy.#maxDepth = this.#maxDepth;
     return copy;
@@ -61,7 +65,12 @@ export class Projection {
     if (event.runId !== this.runId) throw new ReplayError(`an event of run ${event.runId} was applied to run ${this.runId}`);
     const seq = Number(event.seq);
     if (seq !== this.#seq + 1) throw new ReplayError(`event ${seq} follows event ${this.#seq}; the log must be contiguous`);
-    this.#applyBody(event);
+    try {
+      this.#applyBody(event);
+    } catch (error) {
+      // What it is about may have been created by an event that is unknown here.
+      if (!this.#unsure || !(error instanceof UnknownError)) throw error;
+    }
     this.#seq = seq;
   }
 
@@ -75,6 +84,10 @@ export class Projection {
       case 'budgetExhausted':
       case 'runForked':
         return;
+      case 'opaque':
+      case undefined:
+        this.#unsure = true;
+        return;
       case 'runStatus':
         this.#status = runStatus(event.body.value.status);
         this.#partial ||= event.body.value.partial;
@@ -84,7 +97,7 @@ export class Projection {
         return;
       default: {
         const at = this.position(event.nodeId);
-        if (at < 0) throw new ReplayError(`event ${event.seq} is about node ${event.nodeId}, which no earlier event created`);
+        if (at < 0) throw new UnknownError(event, `node ${event.nodeId}`);
         const before = this.#nodes[at]!;
         const after = applyToNode(before, event);
         if (after !== before) this.#replace(at, before, after);
