@@ -17,6 +17,7 @@ use tonic::{Code, Status};
 use tower::Service;
 use tracing::{Instrument, Span};
 
+use crate::server::answers::{Answer, Answers};
 use crate::server::bodies::{Bodies, Reservation};
 use crate::server::connection::{Activity, OpenRequest};
 use crate::server::hosts::HostError;
@@ -33,6 +34,7 @@ pub(crate) struct RequestPolicy {
     pub(crate) hosts: Hosts,
     pub(crate) origins: Origins,
     pub(crate) bodies: Bodies,
+    pub(crate) answers: Answers,
     pub(crate) public: PublicRequests,
     /// The maximum bytes of a message, by the path of the method.
     pub(crate) message_bytes: fn(&str) -> usize,
@@ -152,10 +154,14 @@ where
             Ok(admitted) => admitted,
             Err(mut refusal) => {
                 refusal.headers_mut().insert(REQUEST_ID, id);
-                return Box::pin(async { Ok(observe(*refusal, record, Code::PermissionDenied, None)) });
+                let answers = self.policy.answers.clone();
+                return Box::pin(async move {
+                    Ok(observe(*refusal, record, Code::PermissionDenied, None, &answers).await)
+                });
             }
         };
         let timeout = grpc_timeout(&parts.headers);
+        let answers = self.policy.answers.clone();
         let answer = span.in_scope(|| self.inner.call(Request::from_parts(parts, body)));
         Box::pin(async move {
             let mut place = place;
@@ -179,7 +185,7 @@ where
             drop(reservation);
             response.headers_mut().insert(REQUEST_ID, id);
             let code = if response.status().is_server_error() { Code::Internal } else { Code::Ok };
-            Ok(observe(response, record, code, place))
+            Ok(observe(response, record, code, place, &answers).await)
         })
     }
 }
@@ -218,11 +224,12 @@ fn timed_out() -> Response<Body> {
 
 /// Reads the outcome from the headers, or from the trailers when the body ends. `otherwise` is the outcome of a
 /// response that is not gRPC. The body ends early if its `place` among the public requests goes to another.
-fn observe(
+async fn observe(
     response: Response<Body>,
     mut record: Record,
     otherwise: Code,
     place: Option<Place>,
+    answers: &Answers,
 ) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
     if let Some(status) = Status::from_header_map(&parts.headers) {
@@ -234,7 +241,8 @@ fn observe(
     if body.is_end_stream() {
         return Response::from_parts(parts, body);
     }
-    Response::from_parts(parts, Body::new(Observed { body, record, place }))
+    let body = answers.send(body).instrument(record.span.clone()).await;
+    Response::from_parts(parts, Body::new(Observed { body: Some(body), record, place }))
 }
 
 /// Whether the content type is that of gRPC or gRPC-web.
@@ -306,7 +314,8 @@ impl Drop for Record {
 }
 
 struct Observed {
-    body: Body,
+    /// None once its place went to another.
+    body: Option<Answer>,
     record: Record,
     place: Option<Place>,
 }
@@ -322,7 +331,7 @@ impl http_body::Body for Observed {
         let evicted = self.place.as_mut().is_some_and(|place| Pin::new(place).poll(cx).is_ready());
         let frame = if evicted {
             // The stream ends here: nothing of it is polled again.
-            self.body = Body::empty();
+            self.body = None;
             self.place = None;
             let mut trailers = HeaderMap::new();
             // Cannot fail: the message is a valid header value.
@@ -332,7 +341,10 @@ impl http_body::Body for Observed {
             // Work that a stream does while it is polled belongs to its request.
             let span = telemetry::exporting().then(|| self.record.span.clone());
             let _in = span.as_ref().map(Span::enter);
-            ready!(Pin::new(&mut self.body).poll_frame(cx))
+            match &mut self.body {
+                Some(body) => ready!(Pin::new(body).poll_frame(cx)),
+                None => None,
+            }
         };
         match &frame {
             Some(Ok(frame)) => {
@@ -347,11 +359,11 @@ impl http_body::Body for Observed {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(http_body::Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.as_ref().map(http_body::Body::size_hint).unwrap_or_default()
     }
 }
 

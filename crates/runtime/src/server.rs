@@ -1,9 +1,11 @@
 //! The server behind every port.
 //!
 //! `accept` accepts connections, `connection` serves one, [`crate::request`] checks (`hosts`, `origins`) and observes
-//! each request, `bodies` limits request bodies by their `framing`, and `public` limits health checks and reflection.
+//! each request, `bodies` limits request bodies by their `framing`, `answers` limits what clients do not read, and
+//! `public` limits health checks and reflection.
 
 mod accept;
+pub(crate) mod answers;
 mod args;
 pub(crate) mod bodies;
 pub(crate) mod connection;
@@ -30,6 +32,7 @@ use tonic::service::Routes;
 use tower::Service;
 
 use self::accept::Slots;
+use self::answers::Answers;
 use self::bodies::Bodies;
 use self::connection::Port;
 use self::public::PublicRequests;
@@ -62,6 +65,8 @@ pub struct ServerConfig {
     pub connections: ConnectionLimits,
     /// Limits of request bodies.
     pub bodies: BodyLimits,
+    /// Bytes of all answers that their clients have not read yet. Default 256 MiB.
+    pub answer_bytes: usize,
 }
 
 impl Default for ServerConfig {
@@ -73,6 +78,7 @@ impl Default for ServerConfig {
             origins: Origins::default(),
             connections: ConnectionLimits::default(),
             bodies: BodyLimits::default(),
+            answer_bytes: answers::BUDGET_BYTES,
         }
     }
 }
@@ -83,6 +89,7 @@ impl ServerConfig {
             hosts: self.hosts.clone(),
             origins: self.origins.clone(),
             bodies: Bodies::new(self.bodies),
+            answers: Answers::new(self.answer_bytes),
             public: PublicRequests::default(),
             message_bytes,
         })
@@ -262,7 +269,7 @@ impl Server {
         let (policy, limits) = (config.policy(message_bytes), config.connections);
         let slots = || Slots::new(limits.total, limits.per_address, limits.proxies.clone());
         let counted = slots();
-        measure(&mut metrics, &counted, &policy.bodies);
+        measure(&mut metrics, &counted, &policy.bodies, &policy.answers);
         let metrics = Arc::new(metrics).router();
         let (routes, apart) = match config.metrics {
             None => (Routes::from(metrics.merge(wrap(routes).into_axum_router())), None),
@@ -307,7 +314,7 @@ impl Server {
 }
 
 /// Adds the metrics of a port.
-fn measure(metrics: &mut Metrics, slots: &Slots, bodies: &Bodies) {
+fn measure(metrics: &mut Metrics, slots: &Slots, bodies: &Bodies, answers: &Answers) {
     let (open, refused) = (slots.clone(), slots.clone());
     metrics
         .gauge("tree_agent_connections", "Connections of clients that are open", move || open.open() as f64);
@@ -324,6 +331,17 @@ fn measure(metrics: &mut Metrics, slots: &Slots, bodies: &Bodies) {
         "tree_agent_request_bodies_refused",
         "Request bodies refused because they were too long, too slow or too many",
         move || refused.refused() as f64,
+    );
+    let (held, dropped) = (answers.clone(), answers.clone());
+    metrics.gauge(
+        "tree_agent_answer_bytes",
+        "Bytes of answers that their clients have not read yet",
+        move || held.held() as f64,
+    );
+    metrics.counter(
+        "tree_agent_answers_dropped",
+        "Answers dropped because their clients did not read them while others waited",
+        move || dropped.dropped() as f64,
     );
 }
 

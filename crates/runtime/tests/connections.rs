@@ -9,8 +9,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Full};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -23,7 +24,8 @@ use tower::Service;
 use tree_agent_runtime::server::{BodyLimits, ConnectionLimits, MESSAGE_BYTES, ServeError, ServerConfig};
 use tree_agent_runtime::{Readiness, Server, listen};
 
-/// A service that reads a message as tonic's services do and answers with its length, or with the error.
+/// A service that reads a message as tonic's services do and answers with its length, or with the error. `Large` answers
+/// with [`LARGE`] bytes.
 #[derive(Clone)]
 struct Reader;
 
@@ -41,6 +43,10 @@ impl Service<Request<Body>> for Reader {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        if request.uri().path().ends_with("/Large") {
+            let body = Full::new(Bytes::from(vec![7; LARGE]));
+            return Box::pin(async { Ok(Response::new(Body::new(body))) });
+        }
         Box::pin(async move {
             let status = match request.into_body().collect().await {
                 Ok(body) => Status::new(Code::Ok, body.to_bytes().len().to_string()),
@@ -50,6 +56,8 @@ impl Service<Request<Body>> for Reader {
         })
     }
 }
+
+const LARGE: usize = 1024 * 1024;
 
 struct Running {
     address: SocketAddr,
@@ -264,6 +272,48 @@ async fn a_message_longer_than_its_method_takes_is_refused_by_its_prefix() {
         let answer = read_until(&mut refused, "is%20too%20long").await;
         assert!(answer.contains(&format!("the%20limit%20is%20{limit}")), "{method}: {answer}");
     }
+    server.stop().await;
+}
+
+/// Asks for a large answer on a connection of HTTP/2, and reads nothing of it.
+async fn ask(
+    client: &mut h2::client::SendRequest<Bytes>,
+) -> (h2::client::ResponseFuture, h2::SendStream<Bytes>) {
+    let request = Request::post("http://localhost/test.Reader/Large").body(()).unwrap();
+    let ready = client.clone().ready().await.unwrap();
+    *client = ready;
+    client.send_request(request, true).unwrap()
+}
+
+#[tokio::test]
+async fn answers_that_nobody_reads_share_a_budget() {
+    let server = Running::start(ServerConfig { answer_bytes: 16 * LARGE, ..ServerConfig::default() }).await;
+    let mut builder = h2::client::Builder::new();
+    let (mut client, connection) =
+        builder.initial_window_size(0).handshake(server.connect().await).await.unwrap();
+    tokio::spawn(connection);
+    let mut unread = Vec::new();
+    for _ in 0..40 {
+        unread.push(ask(&mut client).await);
+    }
+    // Every time there are 17, the five oldest are dropped.
+    server.until("tree_agent_answers_dropped_total 25.0\n").await;
+    // Who reads is served meanwhile, however often.
+    let (mut reader, connection) = h2::client::handshake(server.connect().await).await.unwrap();
+    tokio::spawn(connection);
+    for _ in 0..20 {
+        let (answer, _) = ask(&mut reader).await;
+        let mut body = answer.await.unwrap().into_body();
+        let mut read = 0;
+        while let Some(part) = body.data().await {
+            let part = part.unwrap();
+            read += part.len();
+            body.flow_control().release_capacity(part.len()).unwrap();
+        }
+        assert_eq!(read, LARGE);
+    }
+    drop((unread, client));
+    server.until("tree_agent_answer_bytes 0.0\n").await;
     server.stop().await;
 }
 

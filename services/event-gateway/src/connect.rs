@@ -27,6 +27,8 @@ use crate::descriptors;
 
 const JSON: &str = "application/json";
 const PROTO: &str = "application/proto";
+/// The package whose methods can be called.
+const PACKAGE: &str = "treeagent.v1";
 /// Bytes before each message of gRPC.
 const PREFIX: usize = 5;
 
@@ -121,7 +123,10 @@ fn method(parts: &Parts) -> Result<MethodDescriptor, Status> {
     let unimplemented = |text: String| errors::status(Code::Unimplemented, "UNIMPLEMENTED", text);
     let path = parts.uri.path();
     let found = path.strip_prefix('/').and_then(|path| path.split_once('/')).and_then(|(service, method)| {
-        descriptors::pool().get_service_by_name(service)?.methods().find(|found| found.name() == method)
+        let service = descriptors::pool().get_service_by_name(service)?;
+        // The pool has the services that only the cluster calls, too.
+        let is_public = service.parent_file().package_name() == PACKAGE;
+        is_public.then(|| service.methods().find(|found| found.name() == method)).flatten()
     });
     let method = found.ok_or_else(|| unimplemented(format!("there is no method {path}")))?;
     if method.is_server_streaming() || method.is_client_streaming() {
@@ -248,6 +253,10 @@ fn error(status: &Status) -> Response<Body> {
     let mut response = Response::new(Body::new(Full::new(Bytes::from(error.to_string()))));
     *response.status_mut() = http;
     *response.headers_mut() = status.metadata().clone().into_headers();
+    // They were those of an answer without a body.
+    for name in [header::CONTENT_LENGTH, header::TRAILER] {
+        response.headers_mut().remove(name);
+    }
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
     response
 }

@@ -19,7 +19,16 @@ async fn post(
     content_type: &str,
     body: impl Into<Bytes>,
 ) -> Response<Bytes> {
-    let request = Request::post(format!("http://{}/treeagent.v1.{method}", gateway.address))
+    post_to(gateway, &format!("treeagent.v1.{method}"), content_type, body).await
+}
+
+async fn post_to(
+    gateway: &Gateway,
+    path: &str,
+    content_type: &str,
+    body: impl Into<Bytes>,
+) -> Response<Bytes> {
+    let request = Request::post(format!("http://{}/{path}", gateway.address))
         .header(header::CONTENT_TYPE, content_type)
         .body(Full::new(body.into()))
         .unwrap();
@@ -96,6 +105,25 @@ async fn errors_have_a_code_a_message_and_details() {
         let error: Value = serde_json::from_slice(broken.body()).unwrap();
         assert_eq!(error["code"], "invalid_argument", "{error}");
         assert_eq!(error["details"][0]["debug"]["reason"], "MALFORMED_REQUEST", "{error}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn services_of_the_cluster_are_not_offered() {
+    let gateway = Gateway::start(Config::default()).await;
+    for path in [
+        "treeagent.internal.v1.ModelService/CheckModel",
+        "treeagent.internal.v1.PlannerService/Plan",
+        "treeagent.v1.NoService/Call",
+    ] {
+        let refused = post_to(&gateway, path, "application/json", "{}").await;
+        let error: Value = serde_json::from_slice(refused.body()).unwrap();
+        assert_eq!(
+            (refused.status(), &error["code"]),
+            (StatusCode::NOT_IMPLEMENTED, &json!("unimplemented"))
+        );
+        assert!(error["message"].as_str().unwrap().contains(path), "{error}");
     }
     gateway.stop().await;
 }

@@ -51,6 +51,9 @@ pub struct ServerArgs {
     /// MiB of all request bodies that are being received; further ones are refused [default: 128]
     #[arg(long, env = "TREE_AGENT_BODY_MIB", value_name = "MIB")]
     pub body_mib: Option<String>,
+    /// MiB of all answers that clients have not read; beyond it those read least recently are dropped [default: 256]
+    #[arg(long, env = "TREE_AGENT_ANSWER_MIB", value_name = "MIB")]
+    pub answer_mib: Option<String>,
 }
 
 impl ServerArgs {
@@ -62,6 +65,8 @@ impl ServerArgs {
             origins: self.origins(problems).unwrap_or(default.origins),
             connections: self.connections(default.connections, problems),
             bodies: self.bodies(default.bodies, problems),
+            // A budget below two messages of the size limit could never send one beside another.
+            answer_bytes: mib("TREE_AGENT_ANSWER_MIB", &self.answer_mib, default.answer_bytes, problems),
             ..default
         }
     }
@@ -120,9 +125,7 @@ impl ServerArgs {
         let deadline =
             seconds("TREE_AGENT_BODY_SECONDS", &self.body_seconds, default.deadline, 3_600, problems);
         // A budget below two messages of the size limit could never receive one beside another.
-        let bytes = set(self.body_mib.as_ref())
-            .map(|text| problems.number("TREE_AGENT_BODY_MIB", text, 16..=1_048_576) * MIB);
-        let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(default.bytes);
+        let bytes = mib("TREE_AGENT_BODY_MIB", &self.body_mib, default.bytes, problems);
         BodyLimits { deadline, bytes }
     }
 }
@@ -142,6 +145,12 @@ fn seconds(
     set(text.as_ref()).map_or(default, |text| problems.seconds(name, text, 1..=most))
 }
 
+/// A budget in bytes, from a number of MiB.
+fn mib(name: &'static str, text: &Option<String>, default: usize, problems: &mut Problems) -> usize {
+    let bytes = set(text.as_ref()).map(|text| problems.number(name, text, 16..=1_048_576) * MIB);
+    bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(default)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +168,7 @@ mod tests {
             max_connections: Some("50".into()),
             idle_seconds: Some("7".into()),
             body_mib: Some("16".into()),
+            answer_mib: Some("32".into()),
             ..ServerArgs::default()
         };
         let config = args.check(&mut problems);
@@ -167,7 +177,7 @@ mod tests {
         assert_eq!(config.origins, Origins::Any);
         assert!(config.connections.proxies.contain("10.1.2.3".parse().unwrap()));
         assert_eq!((config.connections.total, config.connections.idle), (50, Duration::from_secs(7)));
-        assert_eq!(config.bodies.bytes, 16 * 1024 * 1024);
+        assert_eq!((config.bodies.bytes, config.answer_bytes), (16 * 1024 * 1024, 32 * 1024 * 1024));
     }
 
     #[test]
@@ -187,6 +197,7 @@ mod tests {
             keepalive_timeout_seconds: bad(),
             body_seconds: bad(),
             body_mib: Some("1".into()),
+            answer_mib: Some("1".into()),
         };
         args.check(&mut problems);
         let text = problems.finish().unwrap_err().to_string();
@@ -203,6 +214,7 @@ mod tests {
             "KEEPALIVE_TIMEOUT_SECONDS",
             "BODY_SECONDS",
             "BODY_MIB",
+            "ANSWER_MIB",
         ];
         for name in names {
             assert!(text.contains(&format!("TREE_AGENT_{name}: ")), "{name} is missing in {text}");

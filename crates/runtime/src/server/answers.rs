@@ -1,0 +1,314 @@
+//! A budget for answers that their clients have not read yet.
+//!
+//! HTTP/2 asks a body for its next part when the client has room for it. A client that gives no room would keep whole
+//! answers in memory, as many as it may have streams. Every answer is therefore encoded at once and counts until it is
+//! handed out, in parts of [`PART_BYTES`]. If all of them together exceed the budget, those that have gone without
+//! progress for the longest are dropped. A client that reads is thus served however many others do not.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use http_body::{Body as _, Frame, SizeHint};
+use tonic::body::Body;
+use tonic::codegen::Bytes;
+use tonic::{Code, Status};
+
+use crate::errors;
+
+/// Maximum bytes that are handed out at once. HTTP/2 sends them in one frame, and keeps no more of a slow stream.
+const PART_BYTES: usize = 16 * 1024;
+
+/// The default budget in bytes.
+pub(super) const BUDGET_BYTES: usize = 256 * 1024 * 1024;
+
+/// The answers of a port that are being sent. Clones count together.
+#[derive(Clone, Debug)]
+pub(crate) struct Answers(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    budget: usize,
+    /// Bytes of all parts that wait.
+    held: AtomicUsize,
+    /// A clock that ticks whenever an answer makes progress.
+    ticks: AtomicU64,
+    dropped: AtomicU64,
+    waiting: Mutex<BTreeMap<u64, Arc<Waiting>>>,
+}
+
+/// The part of one answer that has been encoded and not handed out.
+#[derive(Debug)]
+struct Waiting {
+    /// None once it was dropped.
+    bytes: Mutex<Option<Bytes>>,
+    /// When it last made progress.
+    tick: AtomicU64,
+}
+
+impl Answers {
+    pub(crate) fn new(budget: usize) -> Self {
+        let (held, ticks, dropped) = Default::default();
+        Self(Arc::new(Shared { budget, held, ticks, dropped, waiting: Mutex::default() }))
+    }
+
+    /// Bytes of answers that wait for their clients.
+    pub(crate) fn held(&self) -> usize {
+        self.0.held.load(Ordering::Relaxed)
+    }
+
+    /// Number of answers dropped because their clients did not read them.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.0.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Wraps the body of an answer. Encodes its first message now, so that what it was made of can be freed.
+    pub(crate) async fn send(&self, mut body: Body) -> Answer {
+        let first = std::future::poll_fn(|cx| match Pin::new(&mut body).poll_frame(cx) {
+            Poll::Ready(frame) => Poll::Ready(Some(frame)),
+            Poll::Pending => Poll::Ready(None),
+        });
+        let first = first.await;
+        let mut answer = Answer { body, answers: self.clone(), first: None, waiting: None, ended: false };
+        match first {
+            None => {}
+            Some(None) => answer.ended = true,
+            Some(Some(Ok(frame))) => match frame.into_data() {
+                Ok(bytes) => answer.wait(bytes),
+                Err(frame) => answer.first = Some(Ok(frame)),
+            },
+            Some(Some(Err(error))) => answer.first = Some(Err(error)),
+        }
+        answer
+    }
+
+    fn tick(&self) -> u64 {
+        self.0.ticks.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn add(&self, bytes: Bytes) -> (u64, Arc<Waiting>) {
+        let (id, length) = (self.tick(), bytes.len());
+        let waiting = Arc::new(Waiting { bytes: Mutex::new(Some(bytes)), tick: AtomicU64::new(id) });
+        let mut all = locked(&self.0.waiting);
+        all.insert(id, waiting.clone());
+        if self.0.held.fetch_add(length, Ordering::Relaxed) + length > self.0.budget {
+            self.make_room(&all, id);
+        }
+        (id, waiting)
+    }
+
+    /// Drops the answers that have gone without progress for the longest, all but `newest`, until a quarter of the
+    /// budget is free.
+    fn make_room(&self, all: &BTreeMap<u64, Arc<Waiting>>, newest: u64) {
+        let mut oldest: Vec<_> = all.iter().filter(|(id, _)| **id != newest).map(|(_, w)| w).collect();
+        oldest.sort_by_key(|waiting| waiting.tick.load(Ordering::Relaxed));
+        for waiting in oldest {
+            if self.held() <= self.0.budget / 4 * 3 {
+                break;
+            }
+            if let Some(bytes) = locked(&waiting.bytes).take() {
+                self.0.held.fetch_sub(bytes.len(), Ordering::Relaxed);
+                self.0.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn remove(&self, id: u64) {
+        if let Some(waiting) = locked(&self.0.waiting).remove(&id)
+            && let Some(bytes) = locked(&waiting.bytes).take()
+        {
+            self.0.held.fetch_sub(bytes.len(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// The body of an answer that is being sent.
+pub(crate) struct Answer {
+    body: Body,
+    answers: Answers,
+    /// What the body said first, if it was no data.
+    first: Option<Result<Frame<Bytes>, Status>>,
+    waiting: Option<(u64, Arc<Waiting>)>,
+    /// The body has ended.
+    ended: bool,
+}
+
+impl Answer {
+    fn wait(&mut self, bytes: Bytes) {
+        self.waiting = Some(self.answers.add(bytes));
+    }
+
+    /// The next part of what waits.
+    fn take(&mut self) -> Option<Result<Frame<Bytes>, Status>> {
+        let (id, waiting) = self.waiting.as_ref()?;
+        let mut bytes = locked(&waiting.bytes);
+        let part = bytes.as_mut().map(|bytes| bytes.split_to(bytes.len().min(PART_BYTES)));
+        let is_last = bytes.as_ref().is_none_or(Bytes::is_empty);
+        drop(bytes);
+        waiting.tick.store(self.answers.tick(), Ordering::Relaxed);
+        if let Some(part) = &part {
+            self.answers.0.held.fetch_sub(part.len(), Ordering::Relaxed);
+        }
+        if is_last {
+            self.answers.remove(*id);
+            self.waiting = None;
+        }
+        match part {
+            Some(part) => Some(Ok(Frame::data(part))),
+            None => {
+                self.ended = true;
+                let text = "the answer was not read for too long while others waited; ask again \
+                            (TREE_AGENT_ANSWER_MIB)";
+                Some(Err(errors::status(Code::ResourceExhausted, "ANSWER_BUDGET", text)))
+            }
+        }
+    }
+
+    /// Bytes that wait.
+    fn left(&self) -> u64 {
+        let waiting = self.waiting.as_ref();
+        waiting.map_or(0, |(_, waiting)| locked(&waiting.bytes).as_ref().map_or(0, Bytes::len) as u64)
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if let Some((id, _)) = self.waiting.take() {
+            self.answers.remove(id);
+        }
+    }
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let Some(part) = self.take() {
+            return Poll::Ready(Some(part));
+        }
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(first));
+        }
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+            Some(Ok(frame)) => frame,
+            end => return Poll::Ready(end),
+        };
+        // Most parts of a stream are small and go straight on.
+        if frame.data_ref().is_none_or(|bytes| bytes.len() <= PART_BYTES) {
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        if let Ok(bytes) = frame.into_data() {
+            self.wait(bytes);
+        }
+        Poll::Ready(self.take())
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.waiting.is_none() && self.first.is_none() && (self.ended || self.body.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (left, rest) =
+            (self.left(), if self.ended { SizeHint::with_exact(0) } else { self.body.size_hint() });
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower() + left);
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper + left);
+        }
+        hint
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt, Full, StreamBody};
+
+    use super::*;
+
+    fn whole(bytes: usize) -> Body {
+        Body::new(Full::new(Bytes::from(vec![7; bytes])))
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_handed_out_in_parts_and_counts_until_then() {
+        let answers = Answers::new(100_000);
+        let mut answer = answers.send(whole(40_000)).await;
+        assert_eq!((answers.held(), answer.size_hint().exact()), (40_000, Some(40_000)));
+        let part = answer.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!((part.len(), answers.held()), (PART_BYTES, 40_000 - PART_BYTES));
+        assert_eq!(answer.size_hint().exact(), Some(40_000 - PART_BYTES as u64));
+        let rest = answer.collect().await.unwrap().to_bytes();
+        assert_eq!((rest.len(), answers.held(), answers.dropped()), (40_000 - PART_BYTES, 0, 0));
+        drop(answers.send(whole(40_000)).await);
+        assert_eq!(answers.held(), 0, "an answer whose client left");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_read_makes_room_for_what_is() {
+        let answers = Answers::new(1_000_000);
+        let unread: Vec<Answer> =
+            futures::future::join_all((0..9).map(|_| answers.send(whole(100_000)))).await;
+        let mut slow = answers.send(whole(100_000)).await;
+        slow.frame().await.unwrap().unwrap();
+        // Everybody after that is served, and so is the slow one, because it makes progress.
+        for _ in 0..100 {
+            let body = answers.send(whole(100_000)).await.collect().await.unwrap();
+            assert_eq!(body.to_bytes().len(), 100_000);
+            assert!(answers.held() <= 1_000_000);
+        }
+        assert_eq!(slow.collect().await.unwrap().to_bytes().len(), 100_000 - PART_BYTES);
+        let mut errors = 0;
+        for answer in unread {
+            errors += u64::from(answer.collect().await.is_err_and(|e| e.code() == Code::ResourceExhausted));
+        }
+        assert_eq!(errors, answers.dropped());
+        assert!((2..=4).contains(&errors), "{errors} were dropped");
+        assert_eq!(answers.held(), 0);
+    }
+
+    #[tokio::test]
+    async fn one_answer_may_exceed_the_budget_alone() {
+        let answers = Answers::new(1_000);
+        let body = answers.send(whole(50_000)).await.collect().await.unwrap();
+        assert_eq!((body.to_bytes().len(), answers.dropped()), (50_000, 0));
+    }
+
+    #[tokio::test]
+    async fn streams_trailers_and_errors_pass() {
+        let answers = Answers::new(1_000_000);
+        let trailers = http::HeaderMap::from_iter([(
+            http::HeaderName::from_static("grpc-status"),
+            http::HeaderValue::from_static("0"),
+        )]);
+        let frames = [
+            Ok(Frame::data(Bytes::from_static(b"a"))),
+            Ok(Frame::data(Bytes::from(vec![b'b'; 50_000]))),
+            Ok(Frame::trailers(trailers.clone())),
+        ];
+        let body = Body::new(StreamBody::new(futures::stream::iter(frames.map(|f: Result<_, Status>| f))));
+        let body = answers.send(body).await.collect().await.unwrap();
+        assert_eq!(body.trailers(), Some(&trailers));
+        assert_eq!(body.to_bytes().len(), 50_001);
+        let only =
+            StreamBody::new(futures::stream::iter([Ok::<_, Status>(Frame::trailers(trailers.clone()))]));
+        assert_eq!(answers.send(Body::new(only)).await.collect().await.unwrap().trailers(), Some(&trailers));
+        let failed = StreamBody::new(futures::stream::iter([Err::<Frame<Bytes>, _>(Status::aborted("no"))]));
+        let error = answers.send(Body::new(failed)).await.collect().await.unwrap_err();
+        assert_eq!(error.code(), Code::Aborted);
+        assert!(answers.send(Body::empty()).await.is_end_stream());
+        assert_eq!(answers.held(), 0);
+    }
+}
