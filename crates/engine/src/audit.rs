@@ -1,10 +1,12 @@
-//! The invariants of every log, whatever plans, failures and crashes it records. The audit reads a log event by event
-//! and reports violations.
+//! The invariants of every log, whatever strategies, failures and crashes it records. The audit reads a log event by
+//! event and reports violations.
 
-use std::collections::{BTreeMap, HashMap};
+mod bands;
+
+use std::collections::HashMap;
 
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::{NodeId, NodeStatus, RunStatus, StepId, StepStatus};
+use tree_agent_contract::{NodeId, NodeStatus, RunStatus};
 
 /// Something that must not occur in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +22,9 @@ pub struct Violation {
 /// - Nothing follows the end of a run.
 /// - A node's result comes before its completion, and nothing of the node follows its end.
 /// - Children end, with their hint, before their parent ends and before it aggregates.
+///
+/// Of nodes with a plan also:
+///
 /// - A band opens when the earlier ones have ended.
 /// - A step's outcome is recorded once.
 ///
@@ -39,7 +44,7 @@ struct Seen {
     has_result: bool,
     has_hint: bool,
     children: Vec<NodeId>,
-    steps: BTreeMap<StepId, (u32, StepStatus)>,
+    bands: bands::Bands,
 }
 
 impl Seen {
@@ -80,30 +85,10 @@ impl Audit {
                 }
             }
             EventBody::NodeCreated(e) => self.created(event, e.parent_node_id, e.band_index),
-            EventBody::PlanCreated(_) => self.with(event, |seen| seen.steps.clear()),
-            EventBody::StepCreated(e) => {
-                let (step, band) = (e.step_id.clone(), e.band_index);
-                let mut twice = false;
-                self.with(event, |seen| {
-                    twice = seen.steps.insert(step, (band, StepStatus::Pending)).is_some();
-                });
-                if twice {
-                    self.note(event, format!("creates step {} again", e.step_id));
-                }
-            }
-            EventBody::StepStatusChanged(e) => {
-                let mut before = None;
-                self.with(event, |seen| {
-                    if let Some((_, status)) = seen.steps.get_mut(&e.step_id) {
-                        before = Some(std::mem::replace(status, e.status));
-                    }
-                });
-                if let Some(before) = before.filter(|s| s.is_final()) {
-                    let (step, status) = (&e.step_id, e.status);
-                    self.note(
-                        event,
-                        format!("makes step {step} {status}, whose outcome {before} was recorded"),
-                    );
+            EventBody::PlanCreated(_) | EventBody::StepCreated(_) | EventBody::StepStatusChanged(_) => {
+                let seen = self.nodes.get_mut(&event.node_id);
+                if let Some(message) = seen.and_then(|seen| seen.bands.event(&event.body)) {
+                    self.note(event, message);
                 }
             }
             EventBody::NodeStatusChanged(e) => {
@@ -156,12 +141,10 @@ impl Audit {
     }
 
     fn created(&mut self, event: &Event, parent: Option<NodeId>, band: Option<u32>) {
-        if let (Some(above), Some(band)) = (parent.and_then(|p| self.nodes.get(&p)), band) {
-            let open = above.steps.iter().find(|(_, (b, status))| *b < band && !status.is_final());
-            if let Some((step, (earlier, status))) = open {
-                let message = format!("opens band {band} while step {step} of band {earlier} is {status}");
-                self.note(event, message);
-            }
+        if let (Some(above), Some(band)) = (parent.and_then(|p| self.nodes.get(&p)), band)
+            && let Some(message) = above.bands.opens(band)
+        {
+            self.note(event, message);
         }
         if let Some(above) = parent.and_then(|p| self.nodes.get_mut(&p)) {
             above.children.push(event.node_id);

@@ -16,13 +16,6 @@ pub struct CallKey {
     pub attempt: u32,
 }
 
-impl CallKey {
-    /// A role's id of a tool call is unique within its role call. In the log it must be unique within the node.
-    pub(crate) fn tool_call_id(&self, id: &str) -> String {
-        format!("{}.{}.{}.{id}", self.kind, self.round, self.attempt)
-    }
-}
-
 /// A role call to be made now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoleCall {

@@ -36,7 +36,8 @@ pub(crate) fn begin_due(state: &State, in_flight: &mut InFlight, now: Timestamp,
         let Some(allotted) = free.allot(state, at, kind) else { continue };
         let (node_id, attempt) = (state.node(at).id, control.attempt.max(1));
         let key = CallKey { node_id, kind, round: control.round(), attempt };
-        in_flight.begin(at, CallInFlight { key, allotted, before: control.spent });
+        let (before, tool_calls_before) = (control.spent, control.tool_calls);
+        in_flight.begin(at, CallInFlight { key, allotted, before, tool_calls_before });
         let left = budgets::deadlines(state).map_or(u64::MAX, |(_, last)| last.millis_since(now));
         let timeout_ms = state.budgets().call_timeout_ms.min(left.max(1));
         calls.push(Begun { at, key, allotted, timeout_ms });

@@ -218,16 +218,21 @@ impl<'a> Decider<'a> {
                 self.on_failure(at, key, RoleError::new(RoleErrorKind::InvalidOutput, message));
             }
             RoleUpdate::ToolCallRequested(mut call) => {
-                call.call_id = key.tool_call_id(&call.call_id);
+                call.call_id = self.tool_call_id(at, &call.call_id);
                 self.emit(at, call);
             }
             RoleUpdate::ToolCallResult(mut result) => {
-                result.call_id = key.tool_call_id(&result.call_id);
+                result.call_id = self.tool_call_id(at, &result.call_id);
                 self.emit(at, result);
             }
             RoleUpdate::Usage(usage) => self.emit(at, usage),
             RoleUpdate::Heartbeat => {}
         }
+    }
+
+    /// The id in the log of a tool call of the call in flight.
+    fn tool_call_id(&self, at: usize, id: &str) -> String {
+        self.in_flight.call(at).map_or_else(|| id.to_owned(), |call| call.tool_call_id(id))
     }
 
     /// True if the call in flight has made every tool call that it may make.

@@ -38,12 +38,24 @@ pub(crate) struct CallInFlight {
     pub(crate) allotted: Amounts,
     /// Use of this attempt in the log before the call was made, by a previous driver that made it before.
     pub(crate) before: Amounts,
+    /// Tool calls of this attempt in the log before the call was made.
+    pub(crate) tool_calls_before: u32,
 }
 
 impl CallInFlight {
     /// What the call may still use.
     pub(crate) fn left(&self, spent: Amounts) -> Amounts {
         std::array::from_fn(|m| self.allotted[m].saturating_sub(spent[m].saturating_sub(self.before[m])))
+    }
+
+    /// A role's id of a tool call is unique within its role call. In the log it must be unique within the node, also if
+    /// the same call was made before and broke off after it had called tools.
+    pub(crate) fn tool_call_id(&self, id: &str) -> String {
+        let CallKey { kind, round, attempt, .. } = self.key;
+        match self.tool_calls_before {
+            0 => format!("{kind}.{round}.{attempt}.{id}"),
+            made => format!("{kind}.{round}.{attempt}+{made}.{id}"),
+        }
     }
 }
 

@@ -11,6 +11,9 @@
 //! inputs give the same events, byte for byte. No I/O, no async, no clock: CI checks that tokio is not among the
 //! dependencies.
 
+#[cfg(test)]
+extern crate self as tree_agent_engine;
+
 mod amounts;
 mod audit;
 mod bands;
@@ -30,6 +33,10 @@ mod start;
 mod state;
 mod strategy;
 mod waiting;
+#[cfg(test)]
+#[expect(dead_code, reason = "the tests of a strategy need a part of it")]
+#[path = "../tests/world/mod.rs"]
+mod world;
 
 pub use audit::{Audit, Violation};
 pub use call::{CallInput, CallKey, CallOutput, RoleCall};

@@ -70,6 +70,8 @@ pub(crate) struct Control {
     pub(crate) shown: Vec<ArtifactSummary>,
     /// What the role call that the node needs next has used so far.
     pub(crate) spent: Amounts,
+    /// Tool calls of the attempt that the node needs next, or is at, that are in the log.
+    pub(crate) tool_calls: u32,
     /// The node has a plan and has not ended, so it still needs an aggregator.
     owes: bool,
     /// The times of the last changes of its scratchpad, the latest last.
@@ -245,6 +247,8 @@ impl State {
                 let above = parent.map_or(self.spec.strategy, |p| self.control[p].strategy);
                 let strategy = e.strategy.unwrap_or(above);
                 let mut control = Control { parent, strategy, ..Control::default() };
+                // A node that carries out a step was counted with its plan.
+                self.planned_nodes += u32::from(parent.is_some() && e.step_id.is_none());
                 if let Some(parent) = parent {
                     let bands = self.control[parent].bands.get_or_insert_default();
                     control.born_version = bands.plan_version;
@@ -292,7 +296,10 @@ impl State {
                 written[CHANGES - 1] = Some(event.timestamp);
                 self.control[at].written.set(written);
             }
-            EventBody::ToolCallRequested(_) => self.control[at].spent[TOOL_CALLS] += 1,
+            EventBody::ToolCallRequested(_) => {
+                self.control[at].spent[TOOL_CALLS] += 1;
+                self.control[at].tool_calls += 1;
+            }
             EventBody::StepCreated(e) => {
                 let reused = self.reusable_child(at, &e.step_id).is_some();
                 self.planned_nodes += u32::from(!reused);
@@ -336,8 +343,12 @@ impl State {
         };
         let is_new = e.call.is_some() || needs != before;
         let attempt = if needs.is_some() { e.attempt.unwrap_or(1) } else { 0 };
-        if is_new || attempt != self.control[at].attempt || e.status == NodeStatus::Blocked {
+        let is_new_attempt = is_new || attempt != self.control[at].attempt;
+        if is_new_attempt || e.status == NodeStatus::Blocked {
             self.call_ended(at, is_new);
+        }
+        if is_new_attempt {
+            self.control[at].tool_calls = 0;
         }
         let control = &mut self.control[at];
         if let Some(guard) = e.message.as_deref().and_then(|m| m.strip_prefix("guard:")) {

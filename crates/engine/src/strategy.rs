@@ -52,6 +52,8 @@ macro_rules! strategies {
 
 strategies! {
     Tree = tree;
+    #[cfg(test)]
+    Relay = relay;
 }
 
 /// The logged state of the strategies: one value for each node, by index.

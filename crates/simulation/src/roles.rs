@@ -26,7 +26,7 @@ impl Roles for SimRoles {
     async fn call(&self, call: RoleCall, updates: Updates) -> Result<CallOutput, RoleError> {
         let (node, world) = (&self.node, &self.node.world);
         node.point("call").await;
-        let context = context(&call.input);
+        let context = call.input.context();
         let key = call.key;
         let name = format!("{} {:?}", node_name(key.node_id), key.kind);
         world.note(
@@ -132,7 +132,7 @@ impl SimRoles {
             return Err(RoleError::new(kind, format!("failure {number}")));
         }
         let doubled = world.on(Fault::DoubledAnswers);
-        let before = world.checks().calls.answer(context(&call.input).run_id, &call.key);
+        let before = world.checks().calls.answer(call.input.context().run_id, &call.key);
         if let Some(before) = before.filter(|_| doubled) {
             return Ok(before);
         }
@@ -149,7 +149,7 @@ impl SimRoles {
         if garbage && let CallOutput::Plan(plan) = &mut output {
             plan.scratchpad.append_markdown.clear();
         } else if doubled {
-            world.checks().calls.answered(context(&call.input).run_id, call.key, output.clone());
+            world.checks().calls.answered(call.input.context().run_id, call.key, output.clone());
         }
         Ok(output)
     }
@@ -199,15 +199,6 @@ impl SimRoles {
             },
             scratchpad,
         }
-    }
-}
-
-/// What a call reports about its node.
-fn context(input: &CallInput) -> &CallContext {
-    match input {
-        CallInput::Plan(input) => &input.call,
-        CallInput::Execute(input) => &input.call,
-        CallInput::Aggregate(input) => &input.call,
     }
 }
 

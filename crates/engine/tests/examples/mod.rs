@@ -128,11 +128,7 @@ impl Hand {
 }
 
 fn context(call: &RoleCall) -> &CallContext {
-    match &call.input {
-        CallInput::Plan(input) => &input.call,
-        CallInput::Execute(input) => &input.call,
-        CallInput::Aggregate(input) => &input.call,
-    }
+    call.input.context()
 }
 
 /// One level below the root, so that steps are executed without a planner.

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tree_agent_contract::event::EventBody;
 use tree_agent_contract::graph::{GraphStep, Usage};
-use tree_agent_contract::role::CallContext;
 use tree_agent_contract::*;
-use tree_agent_engine::{CallInput, CallKey, CallKind, RoleCall, Run};
+use tree_agent_engine::{CallKey, CallKind, RoleCall, Run};
 
 use super::World;
 
@@ -36,22 +35,14 @@ fn told(allowance: &Allowance) -> [Option<u64>; 3] {
     [allowance.tokens, allowance.cost_micros, allowance.tool_calls]
 }
 
-fn context(call: &RoleCall) -> &CallContext {
-    match &call.input {
-        CallInput::Plan(input) => &input.call,
-        CallInput::Execute(input) => &input.call,
-        CallInput::Aggregate(input) => &input.call,
-    }
-}
-
 impl Meters {
     /// A call is made. It must fit.
     pub(super) fn begin(&mut self, run: &Run, call: &RoleCall, now: Timestamp) {
-        let context = context(call);
+        let context = call.input.context();
         let budgets = &run.spec().budgets;
         let exhausted = run.exhausted_budget();
         assert!(
-            exhausted.is_none() || call.key.kind == CallKind::Aggregate,
+            exhausted.is_none() || call.key.kind.finishes(),
             "new work after {exhausted:?} was used up: {:?}",
             call.key
         );
@@ -62,7 +53,7 @@ impl Meters {
                 continue;
             };
             let may = allowance[m].expect("a limit gives an allowance");
-            let without_tools = m == 2 && call.key.kind == CallKind::Aggregate;
+            let without_tools = m == 2 && call.key.kind.finishes();
             assert!(used[m] < limit || without_tools, "a call after budget {m} was used up: {:?}", call.key);
             let needed = self.largest.get(&call.key.kind).map_or(0, |largest| largest[m]);
             assert!(
@@ -95,7 +86,7 @@ impl Meters {
             .filter_map(|((name, limit), used)| Some((name, limit?, used)))
             .collect();
         all.push(("maxWallClockMs", budgets.max_wall_clock_ms, now.millis_since(started)));
-        if call.key.kind == CallKind::Plan {
+        if call.key.kind.creates_nodes() {
             let nodes = run.graph().nodes();
             // A step that names completed work creates no node.
             let done = |parent, step: &GraphStep| {
@@ -113,7 +104,7 @@ impl Meters {
             all.push(("maxNodes", budgets.max_nodes.into(), planned));
         }
         let near = |&&(_, limit, used): &&(&str, u64, u64)| used as f64 >= 0.8 * limit as f64;
-        match &context(call).finish {
+        match &call.input.context().finish {
             Some(finish) => {
                 // Steps that a later plan dropped were counted as nodes, so this may count fewer nodes.
                 let found =

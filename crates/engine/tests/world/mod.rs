@@ -30,6 +30,7 @@ pub(crate) struct WorldPlan {
     pub(crate) gone: Option<CallKind>,
     /// Roles keep to their allowance. Otherwise they use any amount.
     pub(crate) obedient: bool,
+    pub(crate) strategy: Strategy,
 }
 
 impl WorldPlan {
@@ -44,6 +45,7 @@ impl WorldPlan {
             fanout,
             gone: None,
             obedient: true,
+            strategy: Strategy::Tree,
         }
     }
 }
@@ -87,19 +89,22 @@ pub(crate) fn plans() -> impl Generator<Value = WorldPlan> {
         1u8..6,
         prop_oneof![
             9 => Just(None),
-            1 => prop::sample::select(vec![CallKind::Plan, CallKind::Execute, CallKind::Aggregate]).prop_map(Some)
+            1 => prop::sample::select(CallKind::ALL).prop_map(Some)
         ],
         any::<bool>(),
     )
-        .prop_map(|(budgets, dice, failures, crash_every, cancel_after, fanout, gone, obedient)| WorldPlan {
-            budgets,
-            dice,
-            failures,
-            crash_every,
-            cancel_after,
-            fanout,
-            gone,
-            obedient,
+        .prop_map(|(budgets, dice, failures, crash_every, cancel_after, fanout, gone, obedient)| {
+            WorldPlan {
+                budgets,
+                dice,
+                failures,
+                crash_every,
+                cancel_after,
+                fanout,
+                gone,
+                obedient,
+                strategy: Strategy::Tree,
+            }
         })
 }
 
@@ -140,6 +145,7 @@ impl World {
         let run_id = RunId(uuid::Uuid::from_u128(42));
         let mut spec = RunSpec::new("find out");
         spec.budgets = plan.budgets.clone();
+        spec.strategy = plan.strategy;
         let now = Timestamp::from_millis(1_000_000);
         let log = start(run_id, spec, now).events;
         let run = Run::replay(run_id, &log).expect("a fresh log replays");

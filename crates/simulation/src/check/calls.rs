@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tree_agent_contract::event::EventBody;
 use tree_agent_contract::{NodeStatus, RunId};
-use tree_agent_engine::{CallKey, CallKind, CallOutput};
+use tree_agent_engine::{CallKey, CallOutput};
 use tree_agent_store::Claim;
 
 use super::log::Logs;
@@ -64,10 +64,10 @@ impl Calls {
                 continue;
             }
             match &event.body {
+                EventBody::NodeStatusChanged(e) if e.call.is_some() => at_work = e.call,
                 EventBody::NodeStatusChanged(e) => match e.status {
-                    NodeStatus::Planning => at_work = Some(CallKind::Plan),
-                    NodeStatus::Executing => at_work = Some(CallKind::Execute),
-                    NodeStatus::Aggregating => at_work = Some(CallKind::Aggregate),
+                    // The call that was named goes on.
+                    NodeStatus::Planning | NodeStatus::Executing | NodeStatus::Aggregating => {}
                     // A retry shows as waiting, an unreachable role as blocked: the call is still due.
                     NodeStatus::Waiting if e.attempt.is_some() => {}
                     NodeStatus::Blocked => unreachable += 1,
