@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::health::DriverHealth;
+use crate::publish::publisher;
 use bytes::Bytes;
 use futures::FutureExt;
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -256,24 +257,6 @@ impl Lane {
         let _ = self.publish.try_send(messages);
         for (done, outcome) in answers {
             let _ = done.send(Ok(outcome));
-        }
-    }
-}
-
-/// Publishes in the order of commits. Everything that has gathered is published in one round trip.
-async fn publisher(fanout: Arc<dyn Fanout>, mut queue: mpsc::Receiver<Vec<(Topic, Bytes)>>) {
-    let mut healthy = true;
-    while let Some(mut messages) = queue.recv().await {
-        while let Ok(more) = queue.try_recv() {
-            messages.extend(more);
-        }
-        match fanout.publish(messages).await {
-            Ok(()) => healthy = true,
-            Err(error) => {
-                if std::mem::replace(&mut healthy, false) {
-                    tracing::warn!(error = %error, "cannot publish hints; watchers are up to a second behind");
-                }
-            }
         }
     }
 }

@@ -16,6 +16,7 @@ mod health;
 mod leases;
 mod metrics;
 mod newer;
+mod publish;
 mod quarantine;
 mod roles;
 mod task;

@@ -38,13 +38,17 @@ pub trait EventLog: Send + Sync {
     /// [`AppendOutcome::Appended`] without writing twice. Shared, so that a caller keeps what it may have to repeat.
     async fn append(&self, appends: Arc<[RunAppend]>) -> Result<Vec<AppendOutcome>, StoreError>;
 
-    /// Events with `seq > after_seq`, in order, at most `limit`. Empty at or beyond the head and for unknown runs.
+    /// Events with `seq > after_seq`, in order, at most `limit`, and fewer if their payloads would be more than
+    /// [`READ_BYTES`]. Empty at or beyond the head and for unknown runs, and only there.
     /// [`StoreError::Archived`] where there are events that were moved to an archive.
     async fn read(&self, run: RunId, after_seq: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
 
     /// The head seq of each run that exists, in no particular order.
     async fn heads(&self, runs: &[RunId]) -> Result<Vec<(RunId, u64)>, StoreError>;
 }
+
+/// Bytes of payloads, as JSON text, that one read of a log returns. A larger event is returned alone.
+pub const READ_BYTES: usize = 4 * 1024 * 1024;
 
 /// One run's part of an append.
 #[derive(Clone, Debug)]

@@ -9,7 +9,6 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 use tree_agent_contract::error::Checks;
 use tree_agent_contract::{DocumentId, DocumentKind, FieldError, NodeId, ProjectId, RunId, Timestamp};
-use tree_agent_engine::Graph;
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::Metrics;
@@ -18,6 +17,7 @@ use tree_agent_store::{Store, StoreError};
 
 use crate::documents::{summary, summary_to_wire};
 use crate::errors;
+use crate::graphs::{Graphs, Snapshot};
 use crate::runs::check_types;
 use crate::watch::service::{Messages, Watched};
 use crate::watch::{
@@ -26,15 +26,13 @@ use crate::watch::{
 };
 use crate::{pages, run_lists};
 
-/// Events read from the log at a time when it is replayed.
-const PAGE: usize = 1_000;
-
 /// The state behind all three services: what [`serve`](crate::serve) puts on the wire. Callers in the same process watch runs
 /// through it without a socket.
 pub struct Gateway {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) fanout: Arc<dyn Fanout>,
     watches: Arc<Watches>,
+    graphs: Graphs,
     board: Arc<Board>,
     /// Streams on the wire whose clients may take nothing any more.
     pub(crate) stalls: Arc<Stalls>,
@@ -55,7 +53,8 @@ impl Gateway {
         let board = Board::new(store.clone(), fanout.clone(), config.clone(), done.clone());
         let watches = Watches::new(store.clone(), fanout.clone(), config.clone(), done);
         let stalls = Arc::new(Stalls::new(config.stall));
-        Arc::new(Self { store, fanout, watches, board, stalls, config, drain })
+        let graphs = Graphs::new(store.clone());
+        Arc::new(Self { store, fanout, watches, graphs, board, stalls, config, drain })
     }
 
     /// Adds what it counts.
@@ -84,9 +83,10 @@ impl Gateway {
         let head = summary.head_seq;
         let filter = self.event_filter(run, &request).await?;
         let start = if request.snapshot {
-            let graph = self.graph(run, head).await?;
-            let (after_seq, ended) = (graph.seq(), summary.status.is_final());
-            Start { run, after_seq, head, ended, snapshot: Some(graph.snapshot().to_wire()), filter }
+            let snapshot = self.graphs.at(run, None, head).await?;
+            // It may hold more than the run had when its row was read, its end included.
+            let ended = summary.status.is_final() || snapshot.graph.status().is_final();
+            Start { run, after_seq: snapshot.graph.seq(), head, ended, snapshot: Some(snapshot), filter }
         } else {
             if request.after_seq > head {
                 return Err(errors::beyond_head("after_seq", request.after_seq, head));
@@ -171,28 +171,12 @@ impl Gateway {
     }
 
     /// The tree after event `at_seq`, or at the head. `OUT_OF_RANGE` beyond it.
-    pub(crate) async fn graph_at(&self, run: RunId, at_seq: Option<u64>) -> Result<Graph, Status> {
+    pub(crate) async fn graph_at(&self, run: RunId, at_seq: Option<u64>) -> Result<Arc<Snapshot>, Status> {
         let head = self.store.run(run).await.map_err(|e| errors::store(&e))?.head_seq;
         match at_seq {
             Some(at_seq) if at_seq > head => Err(errors::beyond_head("at_seq", at_seq, head)),
-            at_seq => self.graph(run, at_seq.unwrap_or(head)).await,
+            at_seq => self.graphs.at(run, at_seq, head).await,
         }
-    }
-
-    /// The tree after event `at_seq`, replayed from the log.
-    async fn graph(&self, run: RunId, at_seq: u64) -> Result<Graph, Status> {
-        let mut graph = Graph::new(run);
-        let mut seq = 0;
-        while seq < at_seq {
-            let limit = PAGE.min((at_seq - seq) as usize);
-            let events = self.store.read(run, seq, limit).await.map_err(|e| errors::store(&e))?;
-            let Some(last) = events.last() else { break };
-            seq = last.seq;
-            for event in &events {
-                graph.apply(event).map_err(|error| errors::replay(&error))?;
-            }
-        }
-        Ok(graph)
     }
 
     /// Tells others that there is something new. A hint: when it fails, they find out by themselves a little later.

@@ -10,6 +10,7 @@ mod descriptors;
 mod documents;
 mod errors;
 mod gateway;
+mod graphs;
 mod maxima;
 mod models;
 mod pages;

@@ -20,7 +20,8 @@ pub(crate) async fn node(
 ) -> Result<pb::GetNodeResponse, Status> {
     let run = id(RunId::parse_field("run_id", &request.run_id))?;
     let node = id(NodeId::parse_field("node_id", &request.node_id))?;
-    let graph = gateway.graph_at(run, request.at_seq).await?;
+    let snapshot = gateway.graph_at(run, request.at_seq).await?;
+    let graph = &snapshot.graph;
     let found = graph.node(node).ok_or_else(|| errors::no_node(run, node))?;
     let children = graph.nodes().iter().filter(|child| child.parent_id == Some(node));
     Ok(pb::GetNodeResponse {
@@ -68,9 +69,15 @@ async fn root_result(
     let (mut end, mut completed) = (run.head_seq, None);
     while end > 0 {
         let begin = end.saturating_sub(PAGE);
-        let events = store.read(run.run_id, begin, (end - begin) as usize).await;
-        let events = events.map_err(|e| errors::store(&e))?;
-        for event in events.into_iter().rev().filter(|event| event.node_id == run.root_node_id) {
+        let (mut of_root, mut seq) = (Vec::new(), begin);
+        while seq < end {
+            let events = store.read(run.run_id, seq, (end - seq) as usize).await;
+            let events = events.map_err(|e| errors::store(&e))?;
+            let Some(last) = events.last() else { break };
+            seq = last.seq;
+            of_root.extend(events.into_iter().filter(|event| event.node_id == run.root_node_id));
+        }
+        for event in of_root.into_iter().rev() {
             match event.body {
                 EventBody::NodeResult(NodeResult { result }) => return Ok(Some((result, completed))),
                 EventBody::NodeCompleted(body) => completed = Some(body),

@@ -13,7 +13,7 @@ use super::connection::{map_error, now};
 use super::{documents, projection};
 use crate::batch::{self, DocumentWrites};
 use crate::error::StoreError;
-use crate::ports::{AppendOutcome, EventLog, RunAppend};
+use crate::ports::{AppendOutcome, EventLog, READ_BYTES, RunAppend};
 use crate::text::clean_json;
 
 #[async_trait]
@@ -37,8 +37,11 @@ impl EventLog for EmbeddedStore {
                 )
                 .map_err(map_error)?;
             let mut rows = statement.query(params![run.0, after, limit]).map_err(map_error)?;
-            let mut events = Vec::new();
+            let (mut events, mut page) = (Vec::new(), ReadPage::default());
             while let Some(row) = rows.next().map_err(map_error)? {
+                if !page.takes(row.get_ref(5).and_then(|payload| Ok(payload.as_str()?.len())).map_err(map_error)?) {
+                    break;
+                }
                 events.push(event(run, row)?);
             }
             if events.is_empty() {
@@ -62,6 +65,19 @@ impl EventLog for EmbeddedStore {
             Ok(heads)
         })
         .await
+    }
+}
+
+/// The bytes of a page of the log so far.
+#[derive(Default)]
+pub(super) struct ReadPage(usize);
+
+impl ReadPage {
+    /// True if an event with `bytes` of payload belongs to the page.
+    pub(super) fn takes(&mut self, bytes: usize) -> bool {
+        let first = self.0 == 0;
+        self.0 += bytes;
+        first || self.0 <= READ_BYTES
     }
 }
 

@@ -6,7 +6,7 @@ use tree_agent_contract::ids::EventId;
 use tree_agent_contract::{DocumentId, NodeId, RunId, Timestamp};
 use uuid::Uuid;
 
-use super::append::execute;
+use super::append::{ReadPage, execute};
 use super::connection::map_error;
 use super::{EmbeddedStore, projection as rows};
 use crate::batch::context_metrics;
@@ -63,8 +63,13 @@ impl Operations for EmbeddedStore {
                      FROM tree_agent_events WHERE run_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
                 )
                 .map_err(map_error)?;
-            let events = statement.query_map(params![run.0, after, limit], stored_event);
-            events.and_then(Iterator::collect).map_err(map_error)
+            let events =
+                statement.query_map(params![run.0, after, limit], stored_event).map_err(map_error)?;
+            let mut page = ReadPage::default();
+            let fits = |event: &rusqlite::Result<StoredEvent>| {
+                event.as_ref().map_or(true, |event| page.takes(event.payload.len()))
+            };
+            events.take_while(fits).collect::<Result<_, _>>().map_err(map_error)
         })
         .await
     }

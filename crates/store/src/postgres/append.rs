@@ -1,6 +1,6 @@
 //! The log on Postgres.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use tree_agent_contract::ids::EventId;
@@ -13,7 +13,7 @@ use super::connection::Connection;
 use super::types::{Json, Time};
 use crate::batch;
 use crate::error::StoreError;
-use crate::ports::{AppendOutcome, EventLog, RunAppend};
+use crate::ports::{AppendOutcome, EventLog, READ_BYTES, RunAppend};
 
 #[async_trait]
 impl EventLog for PostgresStore {
@@ -39,8 +39,7 @@ impl EventLog for PostgresStore {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = connection
             .query(
-                "SELECT seq, node_id, parent_node_id, created_at, event_type, payload FROM tree_agent_events \
-                 WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+                page_sql("seq, node_id, parent_node_id, created_at, event_type, payload", &READ),
                 &[&run.0, &after, &limit],
             )
             .await?;
@@ -73,6 +72,22 @@ impl EventLog for PostgresStore {
             connection.query("SELECT id, head_seq FROM tree_agent_runs WHERE id = ANY ($1)", &[&ids]).await?;
         Ok(rows.iter().map(|row| (RunId(row.get(0)), row.get::<_, i64>(1) as u64)).collect())
     }
+}
+
+static READ: OnceLock<String> = OnceLock::new();
+
+/// A page of the log that is bounded in rows and in bytes. A payload that is not compressed is measured without being
+/// read, so that pages of small events cost nothing more.
+pub(super) fn page_sql(columns: &str, sql: &'static OnceLock<String>) -> &'static str {
+    sql.get_or_init(|| {
+        format!(
+            "SELECT {columns} FROM (SELECT *, sum(size) OVER (ORDER BY seq) AS whole FROM (\
+                 SELECT *, CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload) \
+                 ELSE octet_length(payload::text) END AS size \
+                 FROM tree_agent_events WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3) e) e \
+             WHERE whole <= {READ_BYTES} OR whole = size ORDER BY seq"
+        )
+    })
 }
 
 /// An archived run has no events here, which must not be taken for the end of its log.

@@ -1,5 +1,7 @@
 //! Operations for operators, on Postgres.
 
+use std::sync::OnceLock;
+
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row as PostgresRow;
 use tree_agent_contract::ids::EventId;
@@ -7,6 +9,7 @@ use tree_agent_contract::{DocumentId, NodeId, RunId};
 use uuid::Uuid;
 
 use super::PostgresStore;
+use super::append::page_sql;
 use super::columns::{Columns, json};
 use super::connection::Connection;
 use super::types::{Json, Time};
@@ -61,8 +64,7 @@ impl Operations for PostgresStore {
         let after = i64::try_from(after_seq).unwrap_or(i64::MAX);
         let rows = connection
             .query(
-                "SELECT seq, id, node_id, parent_node_id, created_at, event_type, payload FROM tree_agent_events \
-                 WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+                page_sql("seq, id, node_id, parent_node_id, created_at, event_type, payload", &READ),
                 &[&run.0, &after, &i64::try_from(limit).unwrap_or(i64::MAX)],
             )
             .await?;
@@ -81,6 +83,8 @@ impl Operations for PostgresStore {
         connection.end(replaced).await
     }
 }
+
+static READ: OnceLock<String> = OnceLock::new();
 
 fn stored_event(run: RunId, row: &PostgresRow) -> Result<StoredEvent, StoreError> {
     let seq = row.get::<_, i64>(0) as u64;

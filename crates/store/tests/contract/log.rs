@@ -3,7 +3,9 @@
 use tree_agent_contract::event::{Opaque, ReplanRequested};
 use tree_agent_contract::graph::Usage;
 use tree_agent_contract::{ArtifactId, ArtifactType, NodeStatus, PlanId, RunStatus, Timestamp};
-use tree_agent_store::{AppendOutcome, ArtifactRow, PlanRow, Projection, RunAppend, RunRow, StoreError};
+use tree_agent_store::{
+    AppendOutcome, ArtifactRow, PlanRow, Projection, READ_BYTES, RunAppend, RunRow, StoreError, StoredEvent,
+};
 
 use crate::fixture::{Fixture, T0, append, event, new_run, node_row, run_id, run_row, saying};
 
@@ -265,4 +267,36 @@ pub async fn an_event_of_an_unknown_type_is_kept(f: Fixture) {
     assert_eq!(stored.event_type, "tree.from_the_future");
     let stored: serde_json::Value = serde_json::from_str(&stored.payload).unwrap();
     assert_eq!((&stored["big"], &stored["list"]), (&payload["big"], &payload["list"]));
+}
+
+pub async fn a_page_is_bounded_in_bytes(f: Fixture) {
+    let claim = f.claimed(1, "a").await;
+    let run = claim.run_id;
+    // Databases compress such text: what counts is what is read.
+    let sizes = [1_000_000, 1_000_000, 1_000_000, 1_000_000, 1_000_000, READ_BYTES + 1, 10, 10];
+    let mut write = append(run, claim.epoch, 2, sizes.len() as u64);
+    for (event, size) in write.events.iter_mut().zip(sizes) {
+        *event = saying(run, event.seq, &"x".repeat(size));
+    }
+    let written = write.events.clone();
+    assert_eq!(f.store.append([write].into()).await.unwrap(), [AppendOutcome::Appended]);
+    let payloads = |events: &[StoredEvent]| events.iter().map(|event| event.payload.len()).sum::<usize>();
+    let (mut read, mut pages, mut after) = (Vec::new(), Vec::new(), 2);
+    loop {
+        let page = f.store.read(run, after, 100).await.unwrap();
+        let stored = f.store.stored_events(run, after, 100).await.unwrap();
+        assert_eq!(
+            page.iter().map(|e| e.seq).collect::<Vec<_>>(),
+            stored.iter().map(|e| e.seq).collect::<Vec<_>>()
+        );
+        let Some(last) = page.last() else { break };
+        // At the edge: it is within the bound, and would not be with the next event.
+        assert!(page.len() == 1 || payloads(&stored) <= READ_BYTES);
+        if let Some(next) = f.store.stored_events(run, last.seq, 1).await.unwrap().first() {
+            assert!(payloads(&stored) + next.payload.len() > READ_BYTES);
+        }
+        (after, pages) = (last.seq, [pages, vec![page.len()]].concat());
+        read.extend(page);
+    }
+    assert_eq!((read, pages), (written, vec![4, 1, 1, 2]));
 }

@@ -40,6 +40,7 @@ contract! {
     log::one_fenced_run_does_not_hold_up_the_others,
     log::of_two_writers_one_wins_each_seq,
     log::reading_pages_by_seq,
+    log::a_page_is_bounded_in_bytes,
     log::heads_names_the_runs_that_exist,
     log::an_event_of_an_unknown_type_is_kept,
     log::projection_rows_are_inserted_then_replaced,

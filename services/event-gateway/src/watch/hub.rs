@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tree_agent_contract::RunId;
 use tree_agent_fanout::{Fanout, Signal, Subscription, Topic};
-use tree_agent_store::StoreError;
+use tree_agent_store::{READ_BYTES, StoreError};
 
 use super::frame::{self, Frame};
 use super::head::{Head, Reader};
@@ -323,9 +323,12 @@ async fn catch_up(hub: &Hub, watches: &Watches) -> bool {
     loop {
         match watches.store.read(hub.run, hub.head(), PAGE).await {
             Ok(events) => {
-                let more = events.len() == PAGE;
+                let frames: Vec<Frame> = events.iter().map(Frame::of).collect();
+                // A page that the store has cut because of its bytes is large, also in this form.
+                let bytes: usize = frames.iter().map(|frame| frame.bytes.len()).sum();
+                let more = frames.len() == PAGE || bytes >= READ_BYTES / 8;
                 // A page that does not move on would be read for ever.
-                if !hub.resume(events.iter().map(Frame::of).collect()) || !more {
+                if !hub.resume(frames) || !more {
                     return true;
                 }
             }

@@ -13,7 +13,7 @@
 mod board;
 mod document;
 mod filter;
-mod frame;
+pub(crate) mod frame;
 mod head;
 mod hub;
 mod list;

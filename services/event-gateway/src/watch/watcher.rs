@@ -20,6 +20,7 @@ use super::service::{Resume, Watched};
 use super::stats::Stream;
 use super::{Feed, WatchConfig};
 use crate::errors;
+use crate::graphs::Snapshot;
 
 /// Events read from the log at a time.
 const PAGE: usize = 128;
@@ -38,7 +39,7 @@ pub(crate) struct Start {
     /// True when nothing follows `after_seq`, now or ever.
     pub(crate) ended: bool,
     /// Sent before everything else.
-    pub(crate) snapshot: Option<pb::Graph>,
+    pub(crate) snapshot: Option<Arc<Snapshot>>,
     /// Which events are sent.
     pub(crate) filter: EventFilter,
 }
@@ -52,7 +53,7 @@ pub(crate) struct Watcher {
     /// The cursor, for whoever ends the stream without asking.
     position: Arc<AtomicU64>,
     head: u64,
-    snapshot: Option<pb::Graph>,
+    snapshot: Option<Arc<Snapshot>>,
     filter: EventFilter,
     /// Events in a row that were not sent.
     skipped: u64,
@@ -118,7 +119,7 @@ impl Watcher {
 
     async fn step(&mut self) -> Option<Result<Bytes, Status>> {
         if let Some(snapshot) = self.snapshot.take() {
-            return Some(Ok(frame::encode(Message::Snapshot(snapshot))));
+            return Some(Ok(snapshot.frame()));
         }
         loop {
             if !self.caught_up && self.cursor >= self.head {
