@@ -3,7 +3,7 @@
 
 mod bands;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::{NodeId, NodeStatus, RunStatus};
@@ -23,6 +23,8 @@ pub struct Violation {
 /// - A node's result comes before its completion, and nothing of the node follows its end.
 /// - Children end, with their hint, before their parent ends and before it aggregates.
 ///
+/// - A tool call has its result before its node ends or makes another call (since behaviour version 2).
+///
 /// Of nodes with a plan also:
 ///
 /// - A band opens when the earlier ones have ended.
@@ -33,6 +35,8 @@ pub struct Violation {
 pub struct Audit {
     nodes: HashMap<NodeId, Seen>,
     run_status: Option<RunStatus>,
+    /// Logs of this behaviour version close every tool call.
+    closes_tools: bool,
     violations: Vec<Violation>,
 }
 
@@ -43,6 +47,8 @@ struct Seen {
     status: Option<NodeStatus>,
     has_result: bool,
     has_hint: bool,
+    /// Tool calls without a result.
+    open_tools: BTreeSet<String>,
     children: Vec<NodeId>,
     bands: bands::Bands,
 }
@@ -76,7 +82,9 @@ impl Audit {
             self.note(event, "stands after the end of the run");
         }
         self.check_envelope(event);
+        self.check_tools(event);
         match &event.body {
+            EventBody::RunCreated(e) => self.closes_tools = e.behaviour_version >= 2,
             EventBody::RunStatusChanged(e) => {
                 self.run_status = Some(e.status);
                 let open = self.nodes.values().filter(|n| !n.ended()).count();
@@ -140,6 +148,28 @@ impl Audit {
         }
     }
 
+    /// No tool call is open when its node ends or goes on to another call or attempt.
+    fn check_tools(&mut self, event: &Event) {
+        let goes_on = match &event.body {
+            EventBody::NodeStatusChanged(e) => {
+                e.call.is_some()
+                    || e.attempt.is_some() && e.status == NodeStatus::Waiting
+                    || e.status.is_final()
+            }
+            EventBody::NodeCompleted(_) | EventBody::NodeFailed(_) => true,
+            _ => false,
+        };
+        let Some(seen) = self.nodes.get_mut(&event.node_id) else { return };
+        match &event.body {
+            EventBody::ToolCallRequested(e) => drop(seen.open_tools.insert(e.call_id.clone())),
+            EventBody::ToolCallResult(e) => drop(seen.open_tools.remove(&e.call_id)),
+            _ => {}
+        }
+        if let Some(open) = seen.open_tools.first().cloned().filter(|_| goes_on && self.closes_tools) {
+            self.note(event, format!("leaves tool call {open} without a result"));
+        }
+    }
+
     fn created(&mut self, event: &Event, parent: Option<NodeId>, band: Option<u32>) {
         if let (Some(above), Some(band)) = (parent.and_then(|p| self.nodes.get(&p)), band)
             && let Some(message) = above.bands.opens(band)
@@ -185,7 +215,9 @@ impl Audit {
 
 #[cfg(test)]
 mod tests {
-    use tree_agent_contract::event::{NodeCompleted, NodeResult, NodeStatusChanged, RunStatusChanged};
+    use tree_agent_contract::event::{
+        NodeCompleted, NodeFailed, NodeResult, NodeStatusChanged, RunStatusChanged,
+    };
     use tree_agent_contract::{Outcome, ResultKind, Role, RunId, RunSpec, Timestamp, TreeAgentResult};
 
     use super::*;
@@ -232,6 +264,43 @@ mod tests {
         then(&mut log, result());
         then(&mut log, completed());
         then(&mut log, RunStatusChanged { status: RunStatus::Completed, reason: None, partial: false });
+        assert_eq!(found(&log), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_tool_call_has_a_result_before_its_node_goes_on() {
+        let asked = || tree_agent_contract::event::ToolCallRequested {
+            call_id: "t".into(),
+            tool_name: "look".into(),
+            args: None,
+            purpose: None,
+            phase: None,
+            started_at: None,
+        };
+        let failed = || NodeFailed { error: "e".into(), retryable: false };
+        let mut log = log();
+        then(&mut log, asked());
+        let before = log.clone();
+        then(&mut log, failed());
+        assert_eq!(found(&log), ["6: tree.node_failed leaves tool call t without a result"]);
+        // Logs of version 1 were written without this rule.
+        let EventBody::RunCreated(created) = &mut log[0].body else { panic!("a log begins with its run") };
+        created.behaviour_version = 1;
+        assert_eq!(found(&log), Vec::<String>::new());
+        let mut log = before;
+        then(
+            &mut log,
+            tree_agent_contract::event::ToolCallResult {
+                call_id: "t".into(),
+                tool_name: "look".into(),
+                ok: false,
+                summary: None,
+                error: Some("abandoned".into()),
+                phase: None,
+                completed_at: None,
+            },
+        );
+        then(&mut log, failed());
         assert_eq!(found(&log), Vec::<String>::new());
     }
 

@@ -8,7 +8,7 @@ use crate::amounts::Amounts;
 use crate::retry::RetryPolicy;
 
 /// The behaviour of runs that were begun with one version.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Behaviour {
     /// When a failed call is made again.
     pub(crate) retry: RetryPolicy,
@@ -23,14 +23,16 @@ pub(crate) struct Behaviour {
     pub(crate) unseen: Amounts,
 }
 
-/// Version 1 first.
-static VERSIONS: [Behaviour; 1] = [Behaviour {
+const FIRST: Behaviour = Behaviour {
     retry: RetryPolicy { base_ms: 200, max_ms: 30_000 },
     unreachable_max_ms: 5_000,
     provider_patience_ms: 50_000,
     grace_ms: 10_000,
     unseen: [16_384, 50_000, 8],
-}];
+};
+
+/// Version 1 first. Since version 2, every tool call in a log has a result before its node goes on.
+static VERSIONS: [Behaviour; 2] = [FIRST, FIRST];
 
 impl Behaviour {
     /// The version with which new runs begin.

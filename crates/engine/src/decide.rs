@@ -14,7 +14,7 @@ use crate::amounts::TOOL_CALLS;
 use crate::call::{CallKey, CallOutput, at_work};
 use crate::in_flight::InFlight;
 use crate::input::{Decision, Input};
-use crate::state::State;
+use crate::state::{OpenTool, State};
 use crate::{briefing, pacing, waiting};
 
 /// A run that is deciding. Every event that it emits is applied at once, so that the next decision sees it.
@@ -182,8 +182,19 @@ impl<'a> Decider<'a> {
 
     /// The call of the node at `at` is given up. What it used and wrote so far stays.
     pub(crate) fn give_up(&mut self, at: usize) {
+        self.flush(at);
+        self.end_call(at);
+    }
+
+    /// Handles the updates that wait for the node at `at`, as far as they may be handled now. Returns the output of its
+    /// call, if that has finished.
+    fn flush(&mut self, at: usize) -> Option<(CallKey, CallOutput)> {
         for input in self.in_flight.take_held(at) {
-            let Input::Update(key, update) = input else { break };
+            let (key, update) = match input {
+                Input::Update(key, update) => (key, update),
+                Input::Output(key, output) => return Some((key, output)),
+                _ => return None,
+            };
             let may = match &update {
                 RoleUpdate::Scratchpad(_) => pacing::may_change(self.state, at, self.now),
                 // A tool call beyond the allowance would end the call in another way.
@@ -194,7 +205,42 @@ impl<'a> Decider<'a> {
                 self.on_update(at, key, update);
             }
         }
+        None
+    }
+
+    /// The call that the node at `at` needs is not waited for any more, because `budget` is used up. If it has finished
+    /// and only its end had to wait, that is used.
+    pub(crate) fn refuse(&mut self, at: usize, budget: &str) {
+        let Some(kind) = self.state.control(at).needs else { return };
+        if let Some((key, output)) = self.flush(at) {
+            return self.on_output(at, key, output);
+        }
+        let error = RoleError::new(RoleErrorKind::Rejected, format!("the budget {budget} is used up"));
+        self.ask(Next::Failed { at, failure: Failure { kind, error, gave_up: false } });
+    }
+
+    /// The call of the node at `at` has ended. Tool calls that it left open get no other result.
+    fn end_call(&mut self, at: usize) {
         self.in_flight.end(at);
+        self.close_tools(at);
+    }
+
+    /// Ends the tool calls of the node at `at` that have no result: nobody waits for one any more.
+    pub(crate) fn close_tools(&mut self, at: usize) {
+        for OpenTool { call_id, tool_name, phase } in self.state.control(at).open_tools.clone() {
+            self.emit(
+                at,
+                ToolCallResult {
+                    call_id,
+                    tool_name,
+                    ok: false,
+                    summary: None,
+                    error: Some("abandoned".into()),
+                    phase,
+                    completed_at: None,
+                },
+            );
+        }
     }
 
     /// A role that could not be reached has answered, so the node shows its work again.
@@ -214,6 +260,8 @@ impl<'a> Decider<'a> {
                 self.write_scratchpad(at, delta.append_markdown, begins);
             }
             RoleUpdate::ToolCallRequested(_) if self.tools_spent(at) => {
+                // What waits behind it was used before the call ended.
+                self.give_up(at);
                 let message = "asked for more tool calls than it may make; a role must keep to its allowance";
                 self.on_failure(at, key, RoleError::new(RoleErrorKind::InvalidOutput, message));
             }
@@ -264,12 +312,12 @@ impl<'a> Decider<'a> {
             return self.on_failure(at, key, RoleError::new(RoleErrorKind::InvalidOutput, message));
         }
         self.show_retry_at_work(at);
-        self.in_flight.end(at);
+        self.end_call(at);
         self.ask(Next::Answered { at, output: Box::new(output) });
     }
 
     fn on_failure(&mut self, at: usize, key: CallKey, error: RoleError) {
-        self.in_flight.end(at);
+        self.end_call(at);
         if self.state.exhausted().is_some() && !key.kind.finishes() {
             return self.ask(Next::WindDown { at });
         }
@@ -314,6 +362,10 @@ impl<'a> Decider<'a> {
 
     /// Appends a note of whole lines to the node's scratchpad.
     pub(crate) fn append_scratchpad(&mut self, at: usize, markdown: &str) {
+        if !pacing::may_change(self.state, at, self.now) {
+            // The run ends before the note may be written. The result is used without it.
+            return;
+        }
         let mut text = markdown.to_owned();
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');

@@ -83,6 +83,11 @@ pub(crate) fn release(state: &State, in_flight: &mut InFlight, at: usize, now: T
     }
 }
 
+/// True if the call of the node at `at` has finished and only its end has to wait.
+pub(crate) fn has_finished(in_flight: &InFlight, at: usize) -> bool {
+    in_flight.held(at).is_some_and(|waiting| waiting.iter().any(|input| matches!(input, Input::Output(..))))
+}
+
 /// When a waiting update may next be handled.
 pub(crate) fn next(state: &State, in_flight: &InFlight) -> Option<Timestamp> {
     let times = in_flight.holding().filter_map(|at| {

@@ -135,7 +135,13 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) {
             d.emit(0, RunStatusChanged { status: RunStatus::Running, reason: None, partial: false });
             d.ask(Next::Begin { at: 0 });
         }
-        Input::Claimed | Input::Tick => {}
+        // The calls of the previous driver are lost, and so are the tool calls that they made.
+        Input::Claimed => (0..d.state.nodes().len()).for_each(|at| {
+            if d.in_flight.call(at).is_none() {
+                d.close_tools(at);
+            }
+        }),
+        Input::Tick => {}
         Input::Update(key, _) | Input::Output(key, _) | Input::Failed(key, _) => d.heard(key, input),
         Input::Cancel { reason } => d.end_all(RunStatus::Cancelled, reason),
         Input::Abandon { reason } => d.end_all(RunStatus::Failed, reason),

@@ -72,6 +72,8 @@ pub(crate) struct Control {
     pub(crate) spent: Amounts,
     /// Tool calls of the attempt that the node needs next, or is at, that are in the log.
     pub(crate) tool_calls: u32,
+    /// Tool calls without a result.
+    pub(crate) open_tools: Vec<OpenTool>,
     /// The node has a plan and has not ended, so it still needs an aggregator.
     owes: bool,
     /// The times of the last changes of its scratchpad, the latest last.
@@ -85,6 +87,14 @@ pub(crate) struct ArtifactSummary {
     pub(crate) snippet: Option<String>,
     /// Its node hinted the parent to read it.
     pub(crate) hinted: bool,
+}
+
+/// A tool call without a result.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct OpenTool {
+    pub(crate) call_id: String,
+    pub(crate) tool_name: String,
+    pub(crate) phase: Option<String>,
 }
 
 impl Control {
@@ -296,9 +306,18 @@ impl State {
                 written[CHANGES - 1] = Some(event.timestamp);
                 self.control[at].written.set(written);
             }
-            EventBody::ToolCallRequested(_) => {
-                self.control[at].spent[TOOL_CALLS] += 1;
-                self.control[at].tool_calls += 1;
+            EventBody::ToolCallRequested(e) => {
+                let control = &mut self.control[at];
+                control.spent[TOOL_CALLS] += 1;
+                control.tool_calls += 1;
+                control.open_tools.push(OpenTool {
+                    call_id: e.call_id.clone(),
+                    tool_name: e.tool_name.clone(),
+                    phase: e.phase.clone(),
+                });
+            }
+            EventBody::ToolCallResult(e) => {
+                self.control[at].open_tools.retain(|open| open.call_id != e.call_id);
             }
             EventBody::StepCreated(e) => {
                 let reused = self.reusable_child(at, &e.step_id).is_some();

@@ -18,6 +18,7 @@ use crate::budgets;
 use crate::call::CallInput;
 use crate::decide::{Decider, Next};
 use crate::graph::{ReplayError, grow_gently};
+use crate::pacing;
 use crate::state::State;
 use rules::Rules;
 
@@ -110,8 +111,14 @@ impl<'a> Turn<'a> {
             match next {
                 Next::Begin { at } => self.begin(at),
                 Next::Answered { at, output } => self.strategies.of(at).answered(d, at, *output),
-                Next::Failed { at, failure } => self.strategies.of(at).failed(d, at, failure),
-                Next::WindDown { at } => self.strategies.of(at).wind_down(d, at),
+                Next::Failed { at, failure } => {
+                    d.give_up(at);
+                    self.strategies.of(at).failed(d, at, failure);
+                }
+                Next::WindDown { at } => {
+                    d.give_up(at);
+                    self.strategies.of(at).wind_down(d, at);
+                }
                 Next::Ended { at } => self.ended(at),
             }
         }
@@ -216,7 +223,11 @@ impl<'a> Turn<'a> {
             let control = state.control(at);
             let stop = match control.needs {
                 Some(kind) if kind.finishes() => false,
-                Some(_) => at_work || self.decider.in_flight.call(at).is_none(),
+                // What has finished is worth the second until it may be written.
+                Some(_) => {
+                    let in_flight = &self.decider.in_flight;
+                    in_flight.call(at).is_none() || at_work && !pacing::has_finished(in_flight, at)
+                }
                 // It waits for a place, not for children.
                 None => control.bands().children.is_empty(),
             };

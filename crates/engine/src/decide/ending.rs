@@ -1,10 +1,9 @@
 //! How nodes and runs end: failed, cancelled, out of budget.
 
 use tree_agent_contract::event::*;
-use tree_agent_contract::role::{RoleError, RoleErrorKind};
 use tree_agent_contract::{NodeStatus, Outcome, RunStatus, StepStatus};
 
-use super::{Decider, Failure, Next};
+use super::{Decider, Next};
 
 impl Decider<'_> {
     /// Ends the node at `at` with an error.
@@ -25,13 +24,6 @@ impl Decider<'_> {
     pub(crate) fn cancel_unbegun(&mut self, at: usize) {
         let message = self.state.exhausted().map(|b| format!("budget:{b}"));
         self.status(at, NodeStatus::Cancelled, message);
-    }
-
-    /// The call that the node at `at` needs is not made any more, because `budget` is used up.
-    pub(crate) fn refuse(&mut self, at: usize, budget: &str) {
-        let Some(kind) = self.state.control(at).needs else { return };
-        let error = RoleError::new(RoleErrorKind::Rejected, format!("the budget {budget} is used up"));
-        self.ask(Next::Failed { at, failure: Failure { kind, error, gave_up: false } });
     }
 
     /// The root has ended, so the run ends.

@@ -63,6 +63,14 @@ impl Hand {
         self.feed(Input::Update(call.key, RoleUpdate::Usage(usage)));
     }
 
+    /// Four pieces of text at once, of which the last has to wait.
+    fn floods(&mut self, call: &RoleCall) {
+        for n in 0..4 {
+            let delta = ScratchpadDelta { append_markdown: format!("piece {n}\n") };
+            self.feed(Input::Update(call.key, RoleUpdate::Scratchpad(delta)));
+        }
+    }
+
     fn plans(&mut self, call: &RoleCall, steps: u32, parallelizable: bool) {
         let steps = (0..steps).map(|step_index| StepDraft {
             id: StepId::new(format!("s{step_index}")),
@@ -241,6 +249,42 @@ fn calls_side_by_side_share_what_is_left_and_the_rest_waits() {
 }
 
 #[test]
+fn tool_calls_of_a_lost_driver_are_closed_before_the_next_attempt() {
+    let mut hand = Hand::new(Budgets::default());
+    let tool = |id: &str| ToolCallRequested {
+        call_id: id.into(),
+        tool_name: "look".into(),
+        args: None,
+        purpose: None,
+        phase: Some("plan".into()),
+        started_at: None,
+    };
+    let plan = hand.only();
+    hand.feed(Input::Update(plan.key, RoleUpdate::ToolCallRequested(tool("t0"))));
+    // The driver dies. Its successor replays the log and makes the same call again.
+    hand.run = Run::replay(hand.run.graph().run_id(), &hand.log).expect("its log replays");
+    hand.feed(Input::Claimed);
+    let last = |hand: &Hand| match &hand.log.last().expect("a log").body {
+        EventBody::ToolCallResult(result) => (result.call_id.clone(), result.ok, result.error.clone()),
+        other => panic!("{} stands where a result belongs", other.event_type()),
+    };
+    assert_eq!(last(&hand), ("plan.0.1.t0".into(), false, Some("abandoned".into())));
+    let shown = hand.run.graph().nodes()[0].last_tool.as_ref().expect("a tool call");
+    assert_eq!(shown.ok, Some(false), "it is not shown as running");
+    let events = hand.log.len();
+    hand.feed(Input::Claimed);
+    assert_eq!(hand.log.len(), events, "closed once");
+    // The same id of the role is another one in the log. An attempt that fails closes what it left open, too.
+    let again = hand.only();
+    assert_eq!(again.key, plan.key);
+    hand.feed(Input::Update(again.key, RoleUpdate::ToolCallRequested(tool("t0"))));
+    hand.feed(Input::Failed(again.key, RoleError::new(RoleErrorKind::Internal, "broke off")));
+    let retry = hand.log.pop().expect("a log");
+    assert!(matches!(&retry.body, EventBody::NodeStatusChanged(s) if s.attempt == Some(2)));
+    assert_eq!(last(&hand), ("plan.0.1+1.t0".into(), false, Some("abandoned".into())));
+}
+
+#[test]
 fn an_open_circuit_is_said_and_the_run_goes_on_when_it_closes() {
     let mut hand = Hand::new(Budgets::default());
     let plan = hand.only();
@@ -290,4 +334,83 @@ fn after_the_wall_clock_aggregators_get_a_bounded_time() {
     hand.later(20_000);
     assert_eq!((hand.ending().status, hand.ending().partial), (RunStatus::Completed, true));
     assert!(hand.run.graph().nodes()[0].result.is_some(), "what was finished is returned");
+}
+
+#[test]
+fn what_has_finished_before_the_wall_clock_trips_is_used() {
+    let mut hand = Hand::new(Budgets { max_wall_clock_ms: 100_000, ..flat() });
+    let plan = hand.only();
+    hand.plans(&plan, 1, true);
+    let execute = hand.only();
+    hand.later(99_500);
+    hand.floods(&execute);
+    hand.executes(&execute);
+    assert!(hand.run.is_in_flight(&execute.key), "its end waits behind its text");
+    hand.later(500);
+    assert_eq!(hand.exhausted().len(), 1);
+    hand.later(500);
+    let aggregate = hand.only();
+    let CallInput::Aggregate(input) = &aggregate.input else { panic!("{:?}", aggregate.key) };
+    assert_eq!(input.children[0].status, NodeStatus::Completed, "the paid answer is used");
+    hand.aggregates(&aggregate);
+    assert_eq!(hand.ending().status, RunStatus::Completed);
+}
+
+#[test]
+fn usage_that_waits_behind_text_is_counted_when_its_call_is_settled() {
+    let mut hand = Hand::new(Budgets { max_wall_clock_ms: 100_000, ..flat() });
+    let plan = hand.only();
+    hand.plans(&plan, 1, true);
+    let execute = hand.only();
+    hand.executes(&execute);
+    let aggregate = hand.only();
+    hand.later(119_500);
+    hand.floods(&aggregate);
+    hand.uses(&aggregate, 1_000);
+    assert_eq!(hand.run.graph().usage().tokens(), 0, "it waits");
+    hand.later(500);
+    assert_eq!((hand.ending().status, hand.ending().partial), (RunStatus::Completed, true));
+    assert_eq!(hand.run.graph().usage().tokens(), 1_000, "what was paid is in the log");
+}
+
+#[test]
+fn an_aggregator_that_has_finished_is_not_settled_without_its_answer() {
+    let mut hand = Hand::new(Budgets { max_wall_clock_ms: 100_000, ..flat() });
+    let plan = hand.only();
+    hand.plans(&plan, 1, true);
+    let execute = hand.only();
+    hand.executes(&execute);
+    let aggregate = hand.only();
+    hand.later(119_500);
+    hand.floods(&aggregate);
+    hand.aggregates(&aggregate);
+    hand.later(500);
+    let result = hand.run.graph().nodes()[0].result.as_ref().expect("a result");
+    assert_eq!(result.summary, "found it", "the paid answer, not the results as they are");
+}
+
+#[test]
+fn winding_down_many_pending_steps_on_many_levels_takes_little_stack() {
+    let work = || {
+        let mut hand = Hand::new(Budgets {
+            max_depth: 24,
+            max_steps_per_band: 256,
+            max_children_per_node: 16_384,
+            max_nodes: 100_000,
+            max_wall_clock_ms: 100_000,
+            ..Budgets::default()
+        });
+        for _ in 0..24 {
+            let plan = hand.only();
+            hand.plans(&plan, 256, false);
+        }
+        hand.later(100_000);
+        assert_eq!(hand.ending().status, RunStatus::Failed, "nothing was finished");
+        let nodes = hand.run.graph().nodes();
+        assert_eq!(nodes.len(), 1 + 24 * 256);
+        assert!(nodes.iter().all(|n| n.status == NodeStatus::Cancelled));
+    };
+    // A quarter of what a thread has by default.
+    let thread = std::thread::Builder::new().stack_size(512 * 1024).spawn(work);
+    thread.expect("a thread").join().expect("it does not overflow its stack");
 }
