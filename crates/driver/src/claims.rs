@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use tree_agent_contract::RunId;
-use tree_agent_store::PendingCommand;
+use tree_agent_store::{Claim, PendingCommand};
 
 use crate::fleet::Fleet;
 use crate::task::Message;
@@ -18,22 +18,42 @@ impl Fleet {
         if room == 0 {
             return;
         }
-        let mut claims = match self.shared.store.claim(&self.config.owner, self.config.lease, room).await {
+        if self.lease.term().is_none() && !self.begin_term().await {
+            self.more = false;
+            return;
+        }
+        // The new term may have filled the room.
+        let (room, free) = self.room();
+        let Some(term) = self.lease.term().filter(|_| room > 0) else { return };
+        let mut claims = match self.shared.store.claim(&self.config.owner, term, room).await {
             Ok(claims) => claims,
             Err(error) => {
+                // It may have taken runs all the same.
+                self.lease.doubt();
                 self.more = false;
                 return tracing::warn!(error = %error, "cannot claim runs now");
             }
         };
         self.more = claims.len() == room && room < free;
         self.shared.stats.claimed.fetch_add(claims.len() as u64, Ordering::Relaxed);
-        self.newer.rest(&*self.shared.store, self.config.lease, &mut claims).await;
+        let newer = self.newer.rest(self.config.lease, &mut claims);
+        if !newer.is_empty() {
+            self.to_quarantine.extend(newer);
+            self.settle().await;
+        }
         if claims.is_empty() {
             return;
         }
         let takeovers = claims.iter().filter(|claim| claim.epoch > 1).count();
         self.shared.stats.takeovers.fetch_add(takeovers as u64, Ordering::Relaxed);
-        claims.iter().for_each(|claim| self.drop_older(claim.run_id));
+        self.take_up(claims).await;
+    }
+
+    /// Starts to drive runs that this driver owns.
+    pub(crate) async fn take_up(&mut self, claims: Vec<Claim>) {
+        if claims.is_empty() {
+            return;
+        }
         // Commands that users sent before anybody drove the run come first: a cancelled run makes no calls.
         let runs: Vec<RunId> = claims.iter().map(|claim| claim.run_id).collect();
         match self.shared.store.commands(&runs).await {
@@ -44,6 +64,7 @@ impl Fleet {
                 }
             }
             Err(error) => {
+                claims.iter().for_each(|claim| self.drop_task(claim.run_id));
                 self.to_release.extend(claims.iter().map(|claim| (claim.run_id, claim.epoch)));
                 tracing::warn!(error = %error, runs = claims.len(), "runs are released: their commands cannot be read");
             }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::health::DriverHealth;
+use crate::progress::TaskProgress;
 use crate::publish::publisher;
 use bytes::Bytes;
 use futures::FutureExt;
@@ -24,11 +25,14 @@ pub struct CommitConfig {
     pub lanes: usize,
     /// Events of one append after which further runs wait for the next append. Default 2,000.
     pub max_events: usize,
+    /// The longest pause before an append is repeated. A driver lowers it to a quarter of its lease, so that a task
+    /// that waits for it is not taken for a wedged one. Default 2 s.
+    pub longest_pause: Duration,
 }
 
 impl Default for CommitConfig {
     fn default() -> Self {
-        Self { lanes: 2, max_events: 2_000 }
+        Self { lanes: 2, max_events: 2_000, longest_pause: Duration::from_secs(2) }
     }
 }
 
@@ -64,8 +68,13 @@ struct Pending {
     append: RunAppend,
     /// The encoded events, published once they are written.
     message: Bytes,
+    /// Progress of the run's task. An attempt that the store answers with an error is some.
+    progress: TaskProgress,
     done: Done,
 }
+
+/// What answers one run once its append is settled.
+type Waiting = (Bytes, TaskProgress, Done);
 
 /// Passes appends to the lanes. Clones share the lanes.
 #[derive(Clone)]
@@ -107,11 +116,12 @@ impl Committer {
         &self,
         append: RunAppend,
         message: Bytes,
+        progress: TaskProgress,
     ) -> Result<AppendOutcome, Arc<StoreError>> {
         let stopped =
             || Arc::new(StoreError::Unavailable { message: "the driver is stopping".into(), source: None });
         let (done, outcome) = oneshot::channel();
-        self.queue.send(Pending { append, message, done }).await.map_err(|_| stopped())?;
+        self.queue.send(Pending { append, message, progress, done }).await.map_err(|_| stopped())?;
         outcome.await.map_err(|_| stopped())?
     }
 }
@@ -158,22 +168,22 @@ impl Lane {
         let mut waiting = Vec::with_capacity(batch.len());
         for pending in batch {
             appends.push(pending.append);
-            waiting.push((pending.message, pending.done));
+            waiting.push((pending.message, pending.progress, pending.done));
         }
         let appends: Arc<[RunAppend]> = appends.into();
-        match self.append_until_known(&appends).await {
+        match self.append_until_known(&appends, &waiting).await {
             Ok(outcomes) => self.settle(&appends, waiting, outcomes).await,
             Err(error) if error.is_transient() && !error.is_locked() => {
                 let error = Arc::new(error);
-                for (_, done) in waiting {
+                for (_, _, done) in waiting {
                     let _ = done.send(Err(error.clone()));
                 }
             }
             // One run's part cannot be written. Write the parts one by one, so that the others are not affected.
             Err(error) => {
                 let alone = appends.len() == 1;
-                for (append, (message, done)) in appends.iter().zip(waiting) {
-                    let pending = Pending { append: append.clone(), message, done };
+                for (append, (message, progress, done)) in appends.iter().zip(waiting) {
+                    let pending = Pending { append: append.clone(), message, progress, done };
                     match &error {
                         error if alone && error.is_locked() => drop(self.locked.send(pending)),
                         _ => self.write_one(pending).await,
@@ -184,12 +194,15 @@ impl Lane {
     }
 
     async fn write_one(&self, pending: Pending) {
-        let Pending { append, message, done } = pending;
+        let Pending { append, message, progress, done } = pending;
         let one: Arc<[RunAppend]> = [append].into();
-        match self.append_until_known(&one).await {
-            Ok(outcomes) => self.settle(&one, vec![(message, done)], outcomes).await,
+        let waiting = [(message, progress, done)];
+        let known = self.append_until_known(&one, &waiting).await;
+        let [(message, progress, done)] = waiting;
+        match known {
+            Ok(outcomes) => self.settle(&one, vec![(message, progress, done)], outcomes).await,
             Err(error) if error.is_locked() => {
-                let _ = self.locked.send(Pending { append: one[0].clone(), message, done });
+                let _ = self.locked.send(Pending { append: one[0].clone(), message, progress, done });
             }
             Err(error) => drop(done.send(Err(Arc::new(error)))),
         }
@@ -210,14 +223,21 @@ impl Lane {
     }
 
     /// Repeats the append, unchanged, for as long as its outcome is unknown.
-    async fn append_until_known(&self, appends: &Arc<[RunAppend]>) -> Result<Vec<AppendOutcome>, StoreError> {
-        let mut wait = Duration::from_millis(20);
+    async fn append_until_known(
+        &self,
+        appends: &Arc<[RunAppend]>,
+        waiting: &[Waiting],
+    ) -> Result<Vec<AppendOutcome>, StoreError> {
+        let mut wait = Duration::from_millis(20).min(self.config.longest_pause);
         loop {
             // If a row cannot even be encoded, that must end its own run, not the lane that every run needs.
             let began = Instant::now();
             let append = AssertUnwindSafe(EventLog::append(&*self.store, appends.clone())).catch_unwind();
             let outcome = append.await;
             self.stats.append_seconds.observe(began.elapsed().as_secs_f64());
+            if matches!(outcome, Ok(Err(_))) {
+                waiting.iter().for_each(|(_, progress, _)| progress.beat());
+            }
             let error = match outcome {
                 Ok(Err(error)) if error.is_transient() && !error.is_locked() => error,
                 Ok(known) => return known,
@@ -232,16 +252,16 @@ impl Lane {
                 () = self.stop.cancelled() => return Err(error),
                 () = tokio::time::sleep(wait + wait.mul_f64(fastrand::f64() / 2.0)) => {}
             }
-            wait = (wait * 2).min(Duration::from_secs(2));
+            wait = (wait * 2).min(self.config.longest_pause);
         }
     }
 
     /// The append is persisted: publish its events, then answer.
-    async fn settle(&self, appends: &[RunAppend], waiting: Vec<(Bytes, Done)>, outcomes: Vec<AppendOutcome>) {
+    async fn settle(&self, appends: &[RunAppend], waiting: Vec<Waiting>, outcomes: Vec<AppendOutcome>) {
         self.stats.appends.fetch_add(1, Ordering::Relaxed);
         let mut messages = Vec::with_capacity(appends.len());
         let mut answers = Vec::with_capacity(appends.len());
-        for ((append, (message, done)), outcome) in appends.iter().zip(waiting).zip(outcomes) {
+        for ((append, (message, _, done)), outcome) in appends.iter().zip(waiting).zip(outcomes) {
             match outcome {
                 AppendOutcome::Appended => {
                     self.stats.events.fetch_add(append.events.len() as u64, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The loop of a driver: it decides when to claim, renew and release.
+//! The loop of a driver: it decides when to claim, check and release.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -81,10 +81,12 @@ impl Driver {
     /// and fan-out may go down and come back meanwhile.
     pub async fn run(self, stop: CancellationToken) {
         let mut helpers = JoinSet::new();
+        let mut commit = self.config.commit;
+        commit.longest_pause = commit.longest_pause.min(self.config.lease / 4);
         let committer = Committer::start(
             self.store.clone(),
             self.fanout.clone(),
-            self.config.commit,
+            commit,
             self.commits.clone(),
             stop.clone(),
             &self.health,
@@ -99,6 +101,8 @@ impl Driver {
             stats: self.stats.clone(),
         });
         let mut fleet = Fleet::new(self.config.clone(), shared, self.health.clone(), stop.clone());
+        let (lease, owner) = (fleet.lease.clone(), self.config.owner.clone());
+        helpers.spawn(lease.keep(self.store.clone(), owner, self.config.lease));
         self.drive(&mut fleet, &stop).await;
         fleet.release_all(self.fanout).await;
         self.stats.active.store(0, Ordering::Relaxed);
@@ -109,8 +113,9 @@ impl Driver {
     async fn drive(&self, fleet: &mut Fleet, stop: &CancellationToken) {
         let mut wake_ups = WakeUps::new(self.fanout.clone());
         let mut poll = tokio::time::interval(self.config.poll);
-        let mut renew = tokio::time::interval(self.config.lease / 3);
-        for timer in [&mut poll, &mut renew] {
+        let mut check = tokio::time::interval(self.config.lease / 3);
+        let lease = fleet.lease.clone();
+        for timer in [&mut poll, &mut check] {
             timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
         }
         loop {
@@ -120,7 +125,11 @@ impl Driver {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                _ = renew.tick() => fleet.renew().await,
+                () = lease.lapsed() => drop(fleet.begin_term().await),
+                _ = check.tick() => {
+                    fleet.check_progress();
+                    fleet.settle().await;
+                }
                 Some(ended) = fleet.tasks.join_next_with_id() => {
                     fleet.on_ended(ended).await;
                     // There is room again, and a run may be waiting for it.
@@ -129,7 +138,7 @@ impl Driver {
                     }
                 }
                 _ = poll.tick() => {
-                    fleet.release().await;
+                    fleet.settle().await;
                     fleet.claim().await;
                     fleet.fetch_commands().await;
                 }

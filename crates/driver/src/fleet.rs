@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{Id, JoinError, JoinSet};
@@ -14,8 +15,10 @@ use tree_agent_store::{Claim, PendingCommand};
 use crate::config::DriverConfig;
 use crate::health::DriverHealth;
 use crate::newer::NewerRuns;
+use crate::progress::TaskProgress;
 use crate::quarantine::Quarantine;
-use crate::task::{Ended, Message, RunTask, Shared, TaskError, TaskProgress};
+use crate::renewal::Lease;
+use crate::task::{Ended, Message, RunTask, Shared, TaskError};
 
 /// Runs that a driver replays at the same time. It claims no others meanwhile. So the first of many runs that lost
 /// their driver continue while others are still replayed, appends do not queue behind a thousand reads, several
@@ -43,8 +46,11 @@ pub(crate) struct Fleet {
     by_task: HashMap<Id, RunId>,
     pub(crate) quarantine: Quarantine,
     pub(crate) newer: NewerRuns,
-    /// Runs to be released in the next round.
+    pub(crate) lease: Arc<Lease>,
+    /// Runs that are not driven any more, until the store knows that they are released.
     pub(crate) to_release: Vec<(RunId, u64)>,
+    /// Runs that go into quarantine, and for how long, until the store knows it.
+    pub(crate) to_quarantine: Vec<(RunId, u64, Duration)>,
     /// Permits for runs that are being replayed.
     fresh: Arc<Semaphore>,
     /// There may be more runs to claim than there was room for.
@@ -69,7 +75,9 @@ impl Fleet {
             by_task: HashMap::new(),
             quarantine: Quarantine::default(),
             newer: NewerRuns::default(),
+            lease: Arc::default(),
             to_release: Vec::new(),
+            to_quarantine: Vec::new(),
             fresh: Arc::new(Semaphore::new(FRESH)),
             more: false,
             tasks: JoinSet::new(),
@@ -93,6 +101,7 @@ impl Fleet {
     /// Starts to drive a run, with the commands that users have sent so far. A task that drove it in an older epoch is
     /// dropped: it is fenced.
     pub(crate) fn begin(&mut self, claim: Claim, commands: Vec<PendingCommand>) {
+        self.drop_task(claim.run_id);
         let (sender, mailbox) = mpsc::channel(1_024);
         let (orders, ordered) = mpsc::channel(8);
         let progress = TaskProgress::new(self.epoch);
@@ -115,8 +124,8 @@ impl Fleet {
         self.active.insert(claim.run_id, Active { claim, orders, progress, abort });
     }
 
-    /// Stops driving a run that was claimed again because its lease had expired.
-    pub(crate) fn drop_older(&mut self, run: RunId) {
+    /// Stops driving a run.
+    pub(crate) fn drop_task(&mut self, run: RunId) {
         if let Some(old) = self.active.remove(&run) {
             old.abort.abort();
             self.by_task.remove(&old.abort.id());
@@ -142,7 +151,7 @@ impl Fleet {
                 stats.lost.fetch_add(1, Ordering::Relaxed);
                 tracing::info!(%run, epoch = active.claim.epoch, "another driver owns the run");
             }
-            // Released in the next round, with others: a slow store must not delay the loop.
+            // Released in the next round, with others.
             Ok(Ok(Ended::Stopped)) => self.to_release.push((run, active.claim.epoch)),
             // Nothing is wrong with the run: the first driver that reaches the store continues it at once.
             Ok(Err(TaskError::Store(error))) if error.is_transient() => {
@@ -152,7 +161,9 @@ impl Fleet {
             Ok(Err(error @ TaskError::Newer { .. })) => {
                 stats.newer.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(%run, "the run is left to a newer planner: {error}");
-                self.newer.leave(&*self.shared.store, active.claim).await;
+                self.newer.met(run);
+                self.to_release.push((run, active.claim.epoch));
+                self.settle().await;
             }
             Ok(Err(error)) => {
                 let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
@@ -170,16 +181,16 @@ impl Fleet {
         }
     }
 
-    /// Keeps the lease of a run that cannot be driven. Otherwise the next driver would repeat its role calls and fail in
+    /// Puts a run that cannot be driven in quarantine. Otherwise the next driver would repeat its role calls and fail in
     /// the same way.
     async fn quarantine_run(&mut self, claim: Claim, reason: String) {
         self.shared.stats.broken.fetch_add(1, Ordering::Relaxed);
-        let (time, undrivable) = self.quarantine.add(claim.run_id, reason, self.config.lease);
+        let (wait, undrivable) = self.quarantine.add(claim.run_id, reason, self.config.lease);
         if undrivable {
             tracing::error!(run = %claim.run_id, "the run can neither be driven nor be marked as failed");
-            self.health.mark_undrivable(claim.run_id, Instant::now() + time + self.config.lease * 4);
+            self.health.mark_undrivable(claim.run_id, Instant::now() + wait + self.config.lease * 4);
         }
-        // If this fails too, the lease expires by itself.
-        let _ = self.shared.store.renew(&[(claim.run_id, claim.epoch)], time).await;
+        self.to_quarantine.push((claim.run_id, claim.epoch, wait));
+        self.settle().await;
     }
 }

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use prost::Message as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate};
 use tree_agent_contract::{EventBody, Timestamp};
@@ -20,6 +19,7 @@ use tree_agent_store::{
 
 use crate::commit::Committer;
 use crate::config::DriverStats;
+use crate::progress::TaskProgress;
 use crate::roles::{Clock, Roles, Updates};
 
 /// Maximum of inputs that are handled before an append.
@@ -68,28 +68,6 @@ pub(crate) enum TaskError {
     /// A newer version wrote the log. Nothing is wrong with the run.
     #[error("event {seq} is of the type {event_type}, which this version does not know")]
     Newer { seq: u64, event_type: String },
-}
-
-/// A handle on a run's progress: when its task last went round its loop.
-#[derive(Clone)]
-pub(crate) struct TaskProgress(Arc<AtomicU64>, Instant);
-
-impl TaskProgress {
-    pub(crate) fn new(epoch: Instant) -> Self {
-        let progress = Self(Arc::default(), epoch);
-        progress.beat();
-        progress
-    }
-
-    fn beat(&self) {
-        self.0.store(self.1.elapsed().as_millis() as u64, Ordering::Relaxed);
-    }
-
-    /// Time since the task last went round its loop.
-    pub(crate) fn age(&self) -> Duration {
-        let last = Duration::from_millis(self.0.load(Ordering::Relaxed));
-        self.1.elapsed().saturating_sub(last)
-    }
 }
 
 /// The task of one claimed run.
@@ -280,7 +258,7 @@ impl RunTask {
             documents: decision.documents,
             handled_commands: handled,
         };
-        Ok(self.shared.committer.append(append, message.into()).await?)
+        Ok(self.shared.committer.append(append, message.into(), self.progress.clone()).await?)
     }
 
     /// Makes a role call in its own task, which reports to the mailbox.

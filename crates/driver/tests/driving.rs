@@ -1,5 +1,6 @@
 //! The driver on a real store: whatever dies or is lost, runs end and nothing is done twice.
 
+#[allow(dead_code, reason = "other tests use the rest")]
 mod support;
 
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use tree_agent_fanout::InProcessFanout;
 use tree_agent_fanout::{Fanout, Signal, Topic};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::embedded::EmbeddedStore;
-use tree_agent_store::{AppendOutcome, Command, RunAppend, Store};
+use tree_agent_store::{AppendOutcome, Claim, Command, RunAppend, Store};
 
 async fn world() -> (Arc<dyn Store>, Arc<dyn Fanout>) {
     let store = EmbeddedStore::open_in_memory().await.expect("a store in memory");
@@ -95,7 +96,7 @@ async fn a_stopping_driver_gives_its_runs_back_at_once() {
     roles.wait_for_held(1).await;
     first.stop().await;
     // No lease has to expire first.
-    let claims = store.claim("c", Duration::from_secs(60), 10).await.expect("claimable");
+    let claims = claim(&*store, "c").await;
     assert_eq!(claims.len(), 1);
     assert_eq!((claims[0].run_id, claims[0].epoch), (run, 2));
 }
@@ -336,9 +337,15 @@ async fn cancel(store: &dyn Store, fanout: &dyn Fanout, run: RunId) {
     fanout.publish(vec![(Topic::Wake, Default::default())]).await.expect("in process");
 }
 
+/// Claims a run in another term of `owner`.
+async fn claim(store: &dyn Store, owner: &str) -> Vec<Claim> {
+    let term = store.begin_term(owner, Duration::from_secs(60)).await.expect("begun").number;
+    store.claim(owner, term, 1).await.expect("asked")
+}
+
 /// Appends an event of a type that only a newer version knows, as a newer driver would.
 async fn from_the_future(store: &dyn Store, run: RunId) {
-    let claim = store.claim("newer", Duration::from_secs(60), 1).await.expect("claimable")[0];
+    let claim = claim(store, "newer").await[0];
     assert_eq!(claim.run_id, run);
     let events = vec![Event {
         run_id: run,
@@ -390,7 +397,7 @@ async fn a_run_of_a_newer_version_is_left_to_a_newer_driver() {
     assert_eq!((summary.head_seq, summary.status), (head, RunStatus::Queued));
     // A newer driver gets it, although the older one goes on asking.
     let claim = loop {
-        if let Some(claim) = store.claim("newer", Duration::from_secs(60), 1).await.expect("asked").pop() {
+        if let Some(claim) = claim(&*store, "newer").await.pop() {
             break claim;
         }
         assert!(tokio::time::Instant::now() < patience, "nobody else gets the run");

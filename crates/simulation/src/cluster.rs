@@ -238,7 +238,8 @@ impl Cluster {
             let hung = holder.is_some_and(|d| d.node.hangs_since(*id).is_some());
             let others = self.drivers.iter().filter(|d| !d.stop.is_cancelled() && d.node.is_healthy());
             let able = others.filter(|d| Some(&d.node.name) != run.owner.as_ref()).count() > 0;
-            if run.row.status.is_final() || !(stuck || hung) || !able || world.store_is_down() {
+            let waits = run.owner.is_none() && run.not_before > world.now();
+            if run.row.status.is_final() || waits || !(stuck || hung) || !able || world.store_is_down() {
                 self.orphans.remove(id);
                 continue;
             }

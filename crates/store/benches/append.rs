@@ -138,7 +138,8 @@ async fn append(url: &str, writers: u64, with_nodes: bool) -> anyhow::Result<f64
                 })
                 .await?;
         }
-        let claims = store.claim("bench", Duration::from_secs(600), RUNS as usize).await?;
+        let term = store.begin_term("bench", Duration::from_secs(600)).await?.number;
+        let claims = store.claim("bench", term, RUNS as usize).await?;
         held.push(claims.iter().map(|c| (c.run_id, c.epoch)).collect::<Vec<_>>());
     }
     let start = Instant::now();

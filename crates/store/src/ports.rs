@@ -2,7 +2,6 @@
 //! `embedded`, and one contract suite (`tests/contract`) holds both to the promises written here.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentSummary, SearchResults};
@@ -14,10 +13,12 @@ use tree_agent_contract::{
 };
 
 mod archives;
+mod leases;
 mod operations;
 mod run_lists;
 
 pub use archives::{Archives, Partition, RunRecord, StoredDocument};
+pub use leases::{Claim, Leases, Term};
 pub use operations::{Operations, Stored, StoredEvent, WholeProjection};
 pub use run_lists::{IdPart, ListedRun, RunFilter, RunLists, RunQuery};
 
@@ -55,7 +56,7 @@ pub const READ_BYTES: usize = 4 * 1024 * 1024;
 pub struct RunAppend {
     /// The run.
     pub run_id: RunId,
-    /// The epoch of the lease that the writer holds.
+    /// The epoch of the writer's claim.
     pub epoch: u64,
     /// The seq of the last event that the writer knows; `events` begin at the next.
     pub expected_head: u64,
@@ -179,31 +180,6 @@ pub enum AppendOutcome {
     Appended,
     /// The run row has another epoch or head: another driver owns the run. Nothing was written; stop driving.
     Fenced,
-}
-
-/// Who may write to a run. All times are the store's clock, never the caller's.
-#[async_trait]
-pub trait Leases: Send + Sync {
-    /// Takes up to `limit` runs that are not final and that nobody holds (never claimed, released or expired),
-    /// oldest first. Each gets `epoch + 1` and a lease of `ttl`. Concurrent callers never get the same run.
-    async fn claim(&self, owner: &str, ttl: Duration, limit: usize) -> Result<Vec<Claim>, StoreError>;
-
-    /// Extends the lease of each `(run, epoch)` to `ttl` from now and returns those that were still held.
-    async fn renew(&self, held: &[(RunId, u64)], ttl: Duration) -> Result<Vec<RunId>, StoreError>;
-
-    /// Gives the runs back, so that others can claim them at once. Unknown or lost ones are ignored.
-    async fn release(&self, held: &[(RunId, u64)]) -> Result<(), StoreError>;
-}
-
-/// A run that was claimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claim {
-    /// The run.
-    pub run_id: RunId,
-    /// The epoch of the new lease.
-    pub epoch: u64,
-    /// The head of the log at the moment of the claim.
-    pub head_seq: u64,
 }
 
 /// Runs as their users see them, and the inbox through which they are steered.

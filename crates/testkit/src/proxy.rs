@@ -1,7 +1,8 @@
 //! A TCP proxy on loopback for tests of network faults: it cuts, holds and delays connections, and loses replies.
 //!
 //! It runs on its own thread, so that a test that blocks does not delay it. Faults can be switched while connections
-//! are open. [`Proxy::cut`], [`Proxy::hold`], [`Proxy::delay`] and [`Proxy::heal`] affect every connection. The
+//! are open. [`Proxy::cut`], [`Proxy::hold`], [`Proxy::delay`],
+//! [`Proxy::delay_answers`] and [`Proxy::heal`] affect every connection. The
 //! one-shot traps [`Proxy::lose_reply_to`], [`Proxy::freeze_on`] and [`Proxy::cut_after_reply_bytes`] affect the first
 //! connection that triggers them.
 
@@ -24,6 +25,8 @@ struct Conditions {
     hold: bool,
     /// What either side sends arrives this much later.
     delay: Duration,
+    /// What the server sends arrives this much later. What comes behind it does not wait longer.
+    answers: Duration,
     /// Connections of an earlier generation are reset.
     generation: u64,
 }
@@ -122,7 +125,14 @@ impl Proxy {
         self.shared.weather.send_modify(|weather| weather.delay = delay);
     }
 
-    /// Ends [`cut`](Self::cut), [`hold`](Self::hold), [`delay`](Self::delay) and all traps. Connections that a trap
+    /// Every answer arrives `delay` later, and requests arrive at once. Answers do not queue: one that is sent a moment
+    /// after another arrives a moment after it.
+    pub fn delay_answers(&self, delay: Duration) {
+        self.shared.weather.send_modify(|weather| weather.answers = delay);
+    }
+
+    /// Ends [`cut`](Self::cut), [`hold`](Self::hold), [`delay`](Self::delay),
+    /// [`delay_answers`](Self::delay_answers) and all traps. Connections that a trap
     /// froze are reset.
     pub fn heal(&self) {
         self.shared.traps().clear();

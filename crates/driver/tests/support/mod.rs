@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::role::*;
 use tree_agent_contract::*;
-use tree_agent_driver::{Driver, DriverConfig, DriverHealth, Roles, Updates};
+use tree_agent_driver::{Driver, DriverConfig, DriverHealth, DriverStats, Roles, Updates};
 use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, Graph, RoleCall, Run, start};
 use tree_agent_fanout::Fanout;
 use tree_agent_store::*;
@@ -166,6 +166,7 @@ pub(crate) async fn ended(store: &dyn Store, run: RunId) -> RunSummary {
 pub(crate) struct Running {
     stop: CancellationToken,
     pub(crate) health: Arc<DriverHealth>,
+    pub(crate) stats: Arc<DriverStats>,
     task: JoinHandle<()>,
 }
 
@@ -191,7 +192,8 @@ impl Running {
         config.poll = Duration::from_millis(50);
         let driver = Driver::new(store.clone(), fanout.clone(), roles.clone(), config);
         let stop = CancellationToken::new();
-        Self { stop: stop.clone(), health: driver.health(), task: tokio::spawn(driver.run(stop)) }
+        let (health, stats) = (driver.health(), driver.stats());
+        Self { stop: stop.clone(), health, stats, task: tokio::spawn(driver.run(stop)) }
     }
 
     /// Ends it as SIGTERM does.
@@ -283,17 +285,25 @@ impl EventLog for Unreliable {
 
 #[async_trait]
 impl Leases for Unreliable {
-    async fn claim(&self, owner: &str, ttl: Duration, limit: usize) -> Result<Vec<Claim>, StoreError> {
+    async fn begin_term(&self, driver: &str, ttl: Duration) -> Result<Term, StoreError> {
         self.check()?;
-        self.inner.claim(owner, ttl, limit).await
+        self.inner.begin_term(driver, ttl).await
     }
-    async fn renew(&self, held: &[(RunId, u64)], ttl: Duration) -> Result<Vec<RunId>, StoreError> {
+    async fn claim(&self, driver: &str, term: u64, limit: usize) -> Result<Vec<Claim>, StoreError> {
         self.check()?;
-        self.inner.renew(held, ttl).await
+        self.inner.claim(driver, term, limit).await
     }
-    async fn release(&self, held: &[(RunId, u64)]) -> Result<(), StoreError> {
+    async fn renew(&self, driver: &str, term: u64, ttl: Duration) -> Result<bool, StoreError> {
+        self.check()?;
+        self.inner.renew(driver, term, ttl).await
+    }
+    async fn release(&self, held: &[(RunId, u64)]) -> Result<Vec<RunId>, StoreError> {
         self.check()?;
         self.inner.release(held).await
+    }
+    async fn quarantine(&self, run: RunId, epoch: u64, wait: Duration) -> Result<(), StoreError> {
+        self.check()?;
+        self.inner.quarantine(run, epoch, wait).await
     }
 }
 

@@ -12,7 +12,11 @@ use crate::world::run_name;
 
 /// Every log, as far as it is written.
 #[derive(Default)]
-pub(crate) struct Logs(BTreeMap<RunId, Log>);
+pub(crate) struct Logs {
+    runs: BTreeMap<RunId, Log>,
+    /// The end of each driver's lease by the store's clock.
+    leases: BTreeMap<String, Timestamp>,
+}
 
 pub(crate) struct Log {
     /// Each event with the epoch that it was written in.
@@ -26,8 +30,8 @@ pub(crate) struct Log {
     noted: usize,
     /// The epoch of the last claim.
     epoch: u64,
-    /// The end of the lease by the store's clock; none if nobody holds it.
-    held_until: Option<Timestamp>,
+    /// The driver that owns it.
+    owner: Option<String>,
 }
 
 /// The part of a role's answer that identifies it.
@@ -41,11 +45,11 @@ fn answer(event: &Event) -> Option<String> {
 
 impl Logs {
     pub(crate) fn of(&self, run: RunId) -> Option<&Log> {
-        self.0.get(&run)
+        self.runs.get(&run)
     }
 
     fn entry(&mut self, run: RunId) -> &mut Log {
-        self.0.entry(run).or_insert_with(|| Log {
+        self.runs.entry(run).or_insert_with(|| Log {
             events: Vec::new(),
             written: Vec::new(),
             answers: BTreeSet::new(),
@@ -53,7 +57,7 @@ impl Logs {
             audit: Audit::new(),
             noted: 0,
             epoch: 0,
-            held_until: None,
+            owner: None,
         })
     }
 
@@ -91,13 +95,14 @@ impl Logs {
         found
     }
 
-    /// A claim was granted at `now` until `until`: a later epoch, and not before the last lease had ended.
-    pub(crate) fn claimed(&mut self, claim: &Claim, now: Timestamp, until: Timestamp) -> Option<String> {
+    /// A claim was granted to `driver` at `now`: a later epoch, and not before the lease of the last owner had ended.
+    pub(crate) fn claimed(&mut self, claim: &Claim, driver: &str, now: Timestamp) -> Option<String> {
+        let owner = self.entry(claim.run_id).owner.replace(driver.to_owned());
+        let early = owner.is_some_and(|owner| self.leases.get(&owner).is_some_and(|end| now < *end));
         let log = self.entry(claim.run_id);
-        let early = log.held_until.is_some_and(|end| now < end);
         let again = claim.epoch <= log.epoch;
         let (before, head) = (log.epoch, log.events.len() as u64);
-        (log.epoch, log.held_until) = (claim.epoch.max(log.epoch), Some(until));
+        log.epoch = claim.epoch.max(log.epoch);
         let name = run_name(claim.run_id);
         match () {
             () if again => Some(format!("{name}: claimed with epoch {} after epoch {before}", claim.epoch)),
@@ -109,14 +114,14 @@ impl Logs {
         }
     }
 
-    pub(crate) fn renewed(&mut self, run: RunId, until: Timestamp) {
-        self.entry(run).held_until = Some(until);
+    pub(crate) fn renewed(&mut self, driver: &str, until: Timestamp) {
+        self.leases.insert(driver.to_owned(), until);
     }
 
     pub(crate) fn released(&mut self, run: RunId, epoch: u64) {
         let log = self.entry(run);
         if log.epoch == epoch {
-            log.held_until = None;
+            log.owner = None;
         }
     }
 }

@@ -14,7 +14,7 @@ use tree_agent_contract::{
 };
 use tree_agent_store::{
     AppendOutcome, ArtifactRow, Claim, Command, Created, NewRun, NodeRow, PendingCommand, PlanRow,
-    Projection, RunAppend, RunRow, StoreError,
+    Projection, RunAppend, RunRow, StoreError, Term,
 };
 
 use crate::flaw::Flaw;
@@ -30,6 +30,8 @@ pub struct Model {
     pub lost: BTreeMap<DocumentId, u64>,
     /// Unanswered commands in order, with their run.
     pub commands: BTreeMap<i64, (RunId, Command)>,
+    /// The drivers.
+    pub drivers: BTreeMap<String, StoredDriver>,
     last_command: i64,
     flaw: Option<Flaw>,
     appends: u64,
@@ -52,8 +54,8 @@ pub struct StoredRun {
     pub epoch: u64,
     /// The driver that claimed it last; none after it was released.
     pub owner: Option<String>,
-    /// The end of the lease, by the store's clock.
-    pub lease_until: Option<Timestamp>,
+    /// Nobody claims it before this moment.
+    pub not_before: Timestamp,
     /// True when its user deleted it.
     pub deleted: bool,
     /// The log: each event with the epoch that it was written in.
@@ -66,6 +68,19 @@ pub struct StoredRun {
     pub plans: BTreeMap<PlanId, PlanRow>,
     /// Its artifacts.
     pub artifacts: BTreeMap<ArtifactId, ArtifactRow>,
+}
+
+/// The lease of one driver.
+#[derive(Clone, Debug)]
+pub struct StoredDriver {
+    /// Its current term.
+    pub term: u64,
+    /// Since when the lease has been held without a break.
+    pub held_since: Timestamp,
+    /// When it was last renewed.
+    pub renewed_at: Timestamp,
+    /// When it ends.
+    pub lease_until: Timestamp,
 }
 
 impl StoredRun {
@@ -212,52 +227,92 @@ impl Model {
         run.log.iter().skip(after).take(limit).map(|(_, event)| event.clone()).collect()
     }
 
+    /// [`Leases::begin_term`](tree_agent_store::Leases::begin_term) at `now`.
+    pub fn begin_term(&mut self, driver: &str, now: Timestamp, ttl: Duration) -> Term {
+        let row = self.drivers.entry(driver.to_owned()).or_insert(StoredDriver {
+            term: 0,
+            held_since: now,
+            renewed_at: now,
+            lease_until: now,
+        });
+        row.term += 1;
+        row.renew(now, ttl);
+        let owned = self
+            .runs
+            .iter()
+            .filter(|(_, run)| !run.row.status.is_final() && run.owner.as_deref() == Some(driver));
+        let claim = |(run_id, run): (&RunId, &StoredRun)| Claim {
+            run_id: *run_id,
+            epoch: run.epoch,
+            head_seq: run.head(),
+        };
+        Term { number: row.term, owned: owned.map(claim).collect() }
+    }
+
     /// [`Leases::claim`](tree_agent_store::Leases::claim) at `now`.
-    pub fn claim(&mut self, owner: &str, now: Timestamp, ttl: Duration, limit: usize) -> Vec<Claim> {
+    pub fn claim(&mut self, driver: &str, term: u64, now: Timestamp, limit: usize) -> Vec<Claim> {
         let (same_epoch, eternal) = (self.has(Flaw::SameEpoch), self.has(Flaw::EternalLease));
-        let mut free: Vec<(Timestamp, RunId)> = self
+        let Some(me) = self.drivers.get(driver).filter(|me| me.term == term && me.lease_until >= now) else {
+            return Vec::new();
+        };
+        let since = me.held_since;
+        let is_gone = |owner: &str| {
+            owner != driver
+                && !eternal
+                && self.drivers.get(owner).is_none_or(|other| other.is_gone(now, since))
+        };
+        let mut free: Vec<(bool, Timestamp, RunId)> = self
             .runs
             .iter()
             .filter(|(_, run)| !run.row.status.is_final())
-            .filter(|(_, run)| run.lease_until.is_none_or(|until| until < now && !eternal))
-            .map(|(id, run)| (run.created_at, *id))
+            .filter(|(_, run)| match &run.owner {
+                Some(owner) => is_gone(owner),
+                None => run.not_before <= now,
+            })
+            .map(|(id, run)| (run.owner.is_none(), run.created_at, *id))
             .collect();
         free.sort_unstable();
         free.truncate(limit);
-        free.into_iter()
-            .filter_map(|(_, run_id)| {
+        let mut claims: Vec<_> = free
+            .into_iter()
+            .filter_map(|(_, created_at, run_id)| {
                 let run = self.runs.get_mut(&run_id)?;
                 run.epoch += u64::from(!same_epoch || run.epoch == 0);
-                run.owner = Some(owner.to_owned());
-                run.lease_until = Some(end(now, ttl));
-                Some(Claim { run_id, epoch: run.epoch, head_seq: run.head() })
+                (run.owner, run.not_before) = (Some(driver.to_owned()), Timestamp::default());
+                Some((created_at, Claim { run_id, epoch: run.epoch, head_seq: run.head() }))
             })
-            .collect()
+            .collect();
+        claims.sort_unstable_by_key(|(created_at, claim)| (*created_at, claim.run_id));
+        claims.into_iter().map(|(_, claim)| claim).collect()
     }
 
     /// [`Leases::renew`](tree_agent_store::Leases::renew) at `now`.
-    pub fn renew(&mut self, held: &[(RunId, u64)], now: Timestamp, ttl: Duration) -> Vec<RunId> {
-        let mut kept = Vec::new();
-        for (id, epoch) in held {
-            if let Some(run) = self.runs.get_mut(id)
-                && run.epoch == *epoch
-                && run.owner.is_some()
-            {
-                run.lease_until = Some(end(now, ttl));
-                kept.push(*id);
-            }
-        }
-        kept
+    pub fn renew(&mut self, driver: &str, term: u64, now: Timestamp, ttl: Duration) -> bool {
+        let Some(row) = self.drivers.get_mut(driver).filter(|row| row.term == term) else { return false };
+        let held = row.lease_until >= now;
+        row.renew(now, ttl);
+        held
     }
 
     /// [`Leases::release`](tree_agent_store::Leases::release).
     pub fn release(&mut self, held: &[(RunId, u64)]) {
         for (id, epoch) in held {
-            if let Some(run) = self.runs.get_mut(id)
-                && run.epoch == *epoch
-            {
-                (run.owner, run.lease_until) = (None, None);
-            }
+            self.disown(*id, *epoch, None);
+        }
+    }
+
+    /// [`Leases::quarantine`](tree_agent_store::Leases::quarantine) at `now`.
+    pub fn quarantine(&mut self, run: RunId, epoch: u64, now: Timestamp, wait: Duration) {
+        self.disown(run, epoch, Some(end(now, wait)));
+    }
+
+    fn disown(&mut self, run: RunId, epoch: u64, not_before: Option<Timestamp>) {
+        if let Some(run) = self.runs.get_mut(&run)
+            && run.epoch == epoch
+            && run.owner.is_some()
+        {
+            run.owner = None;
+            run.not_before = not_before.unwrap_or(run.not_before);
         }
     }
 
@@ -295,7 +350,7 @@ impl Model {
             updated_at: first.timestamp,
             epoch: 0,
             owner: None,
-            lease_until: None,
+            not_before: Timestamp::default(),
             deleted: false,
             log: Vec::new(),
             row: RunRow {
@@ -375,6 +430,21 @@ impl Model {
                 command: command.clone(),
             })
             .collect()
+    }
+}
+
+impl StoredDriver {
+    fn renew(&mut self, now: Timestamp, ttl: Duration) {
+        if self.lease_until < now {
+            self.held_since = now;
+        }
+        (self.renewed_at, self.lease_until) = (now, end(now, ttl));
+    }
+
+    /// True if one who has held a lease since `since` may take its runs.
+    fn is_gone(&self, now: Timestamp, since: Timestamp) -> bool {
+        let third = (self.lease_until.micros() - self.renewed_at.micros()) / 3;
+        self.lease_until < now && since < self.lease_until.max(Timestamp(now.micros() - third))
     }
 }
 

@@ -57,16 +57,31 @@ impl EventLog for SimStore {
 
 #[async_trait]
 impl Leases for SimStore {
-    async fn claim(&self, owner: &str, ttl: Duration, limit: usize) -> Result<Vec<Claim>, StoreError> {
-        let (world, store, owner) = (self.node.world.clone(), self.clone(), owner.to_owned());
+    async fn begin_term(&self, driver: &str, ttl: Duration) -> Result<Term, StoreError> {
+        let (world, store, driver) = (self.node.world.clone(), self.clone(), driver.to_owned());
+        let term = self
+            .call("begin term", &[], move |model, now| {
+                let term = model.begin_term(&driver, store.lease_clock(now), ttl);
+                world.checks().log.renewed(&driver, now.plus_millis(ttl.as_millis() as u64));
+                let (number, owned) = (term.number, term.owned.len());
+                world.note(&driver, format_args!("begins term {number} with {owned} run(s)"));
+                Ok(term)
+            })
+            .await?;
+        let mut checks = self.node.world.checks();
+        term.owned.iter().for_each(|claim| checks.calls.claimed(&self.node.name, claim));
+        Ok(term)
+    }
+
+    async fn claim(&self, driver: &str, term: u64, limit: usize) -> Result<Vec<Claim>, StoreError> {
+        let (world, store, driver) = (self.node.world.clone(), self.clone(), driver.to_owned());
         let claims = self
             .call("claim", &[], move |model, now| {
-                let claims = model.claim(&owner, store.lease_clock(now), ttl, limit);
+                let claims = model.claim(&driver, term, store.lease_clock(now), limit);
                 for claim in &claims {
                     let (name, epoch) = (run_name(claim.run_id), claim.epoch);
-                    world.note(&owner, format_args!("claims {name} epoch {epoch} head {}", claim.head_seq));
-                    let problem =
-                        world.checks().log.claimed(claim, now, now.plus_millis(ttl.as_millis() as u64));
+                    world.note(&driver, format_args!("claims {name} epoch {epoch} head {}", claim.head_seq));
+                    let problem = world.checks().log.claimed(claim, &driver, now);
                     problem.into_iter().for_each(|problem| world.violation(problem));
                 }
                 Ok(claims)
@@ -78,24 +93,19 @@ impl Leases for SimStore {
         Ok(claims)
     }
 
-    async fn renew(&self, held: &[(RunId, u64)], ttl: Duration) -> Result<Vec<RunId>, StoreError> {
-        let (world, store, held) = (self.node.world.clone(), self.clone(), held.to_vec());
+    async fn renew(&self, driver: &str, term: u64, ttl: Duration) -> Result<bool, StoreError> {
+        let (world, store, driver) = (self.node.world.clone(), self.clone(), driver.to_owned());
         self.call("renew", &[], move |model, now| {
-            let kept = model.renew(&held, store.lease_clock(now), ttl);
-            let until = now.plus_millis(ttl.as_millis() as u64);
-            kept.iter().for_each(|run| world.checks().log.renewed(*run, until));
-            if ttl > world.plan.lease {
-                world.note(
-                    &store.node.name,
-                    format_args!("rests {} run(s) {} ms", kept.len(), ttl.as_millis()),
-                );
+            let held = model.renew(&driver, term, store.lease_clock(now), ttl);
+            if model.drivers.get(&driver).is_some_and(|row| row.term == term) {
+                world.checks().log.renewed(&driver, now.plus_millis(ttl.as_millis() as u64));
             }
-            Ok(kept)
+            Ok(held)
         })
         .await
     }
 
-    async fn release(&self, held: &[(RunId, u64)]) -> Result<(), StoreError> {
+    async fn release(&self, held: &[(RunId, u64)]) -> Result<Vec<RunId>, StoreError> {
         let (world, who, held) = (self.node.world.clone(), self.node.name.clone(), held.to_vec());
         self.call("release", &[], move |model, _| {
             for (run, epoch) in &held {
@@ -103,6 +113,18 @@ impl Leases for SimStore {
                 world.checks().log.released(*run, *epoch);
             }
             model.release(&held);
+            Ok(Vec::new())
+        })
+        .await
+    }
+
+    async fn quarantine(&self, run: RunId, epoch: u64, wait: Duration) -> Result<(), StoreError> {
+        let (world, who) = (self.node.world.clone(), self.node.name.clone());
+        self.call("quarantine", &[], move |model, now| {
+            let (name, ms) = (run_name(run), wait.as_millis());
+            world.note(&who, format_args!("puts {name} epoch {epoch} in quarantine for {ms} ms"));
+            world.checks().log.released(run, epoch);
+            model.quarantine(run, epoch, now, wait);
             Ok(())
         })
         .await

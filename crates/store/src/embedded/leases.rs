@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::params;
+use rusqlite::{OptionalExtension, Transaction, params};
 use tree_agent_contract::RunId;
 
 use super::EmbeddedStore;
@@ -11,7 +11,7 @@ use super::append::execute;
 use super::connection::{map_error, now};
 use crate::LIVE;
 use crate::error::StoreError;
-use crate::ports::{Claim, Leases};
+use crate::ports::{Claim, Leases, Term};
 
 impl EmbeddedStore {
     /// Sets the runs aside that have not ended yet, and returns how many these are: until the store is opened again, no
@@ -36,36 +36,85 @@ impl EmbeddedStore {
     }
 }
 
+/// An hour in microseconds. No claim of a driver is on its way for that long.
+const HOUR: i64 = 3_600_000_000;
+/// Stands for the end of a lease that is the driver's.
+const INFINITY: i64 = i64::MAX;
+
 #[async_trait]
 impl Leases for EmbeddedStore {
-    async fn claim(&self, owner: &str, ttl: Duration, limit: usize) -> Result<Vec<Claim>, StoreError> {
-        let owner = owner.to_owned();
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    async fn begin_term(&self, driver: &str, ttl: Duration) -> Result<Term, StoreError> {
+        let driver = driver.to_owned();
         self.write(move |tx| {
             let now = now().micros();
-            let mut statement = tx
-                .prepare_cached(&format!(
-                    "SELECT id, epoch, head_seq FROM tree_agent_runs \
-                     WHERE {LIVE} AND (lease_expires_at IS NULL OR lease_expires_at < ?1) \
-                     AND id NOT IN (SELECT id FROM temp.runs_set_aside) \
-                     ORDER BY created_at, id LIMIT ?2"
-                ))
-                .map_err(map_error)?;
-            let rows = statement
-                .query_map([now, limit], |row| {
-                    Ok(Claim {
-                        run_id: RunId(row.get(0)?),
-                        epoch: row.get::<_, i64>(1)? as u64 + 1,
-                        head_seq: row.get::<_, i64>(2)? as u64,
-                    })
+            execute(
+                tx,
+                &format!(
+                    "DELETE FROM tree_agent_drivers WHERE lease_expires_at < ?1 AND NOT EXISTS (SELECT 1 \
+                     FROM tree_agent_runs WHERE {LIVE} AND lease_expires_at = {INFINITY} \
+                     AND lease_owner = tree_agent_drivers.id)"
+                ),
+                params![now - HOUR],
+            )?;
+            execute(
+                tx,
+                "INSERT INTO tree_agent_drivers (id, term, held_since, renewed_at, lease_expires_at) \
+                 VALUES (?1, 1, ?2, ?2, ?3) ON CONFLICT (id) DO UPDATE SET term = term + 1, renewed_at = ?2, \
+                 held_since = CASE WHEN lease_expires_at < ?2 THEN ?2 ELSE held_since END, lease_expires_at = ?3",
+                params![driver, now, end(now, ttl)],
+            )?;
+            let number = tx
+                .query_row("SELECT term FROM tree_agent_drivers WHERE id = ?1", [&driver], |row| {
+                    row.get::<_, i64>(0)
                 })
                 .map_err(map_error)?;
-            let claims: Vec<Claim> = rows.collect::<Result<_, _>>().map_err(map_error)?;
-            for claim in &claims {
+            let owned = runs(
+                tx,
+                &format!(
+                    "SELECT id, epoch, head_seq FROM tree_agent_runs \
+                     WHERE {LIVE} AND lease_expires_at = {INFINITY} AND lease_owner = ?1 ORDER BY created_at, id"
+                ),
+                params![driver],
+            )?;
+            Ok(Term { number: number as u64, owned })
+        })
+        .await
+    }
+
+    async fn claim(&self, driver: &str, term: u64, limit: usize) -> Result<Vec<Claim>, StoreError> {
+        let driver = driver.to_owned();
+        self.write(move |tx| {
+            let now = now().micros();
+            let held_since = tx
+                .query_row(
+                    "SELECT held_since FROM tree_agent_drivers \
+                     WHERE id = ?1 AND term = ?2 AND lease_expires_at >= ?3",
+                    params![driver, term as i64, now],
+                    |row| row.get::<_, i64>(0),
+                )
+                .optional()
+                .map_err(map_error)?;
+            let Some(held_since) = held_since else { return Ok(Vec::new()) };
+            let mut claims = orphaned(tx, &driver, held_since, now, limit)?;
+            let left = i64::try_from(limit - claims.len()).unwrap_or(i64::MAX);
+            claims.extend(runs(
+                tx,
+                &format!(
+                    "SELECT id, epoch, head_seq FROM tree_agent_runs \
+                     WHERE {LIVE} AND (lease_expires_at IS NULL OR lease_expires_at < {INFINITY}) \
+                     AND not_before <= ?1 AND (lease_expires_at IS NULL OR lease_expires_at < ?1) \
+                     AND id NOT IN (SELECT id FROM temp.runs_set_aside) \
+                     ORDER BY not_before, created_at, id LIMIT ?2"
+                ),
+                params![now, left],
+            )?);
+            for claim in &mut claims {
+                claim.epoch += 1;
                 execute(
                     tx,
-                    "UPDATE tree_agent_runs SET epoch = ?2, lease_owner = ?3, lease_expires_at = ?4 WHERE id = ?1",
-                    params![claim.run_id.0, claim.epoch as i64, owner, end(now, ttl)],
+                    "UPDATE tree_agent_runs SET epoch = ?2, lease_owner = ?3, lease_expires_at = ?4, not_before = 0 \
+                     WHERE id = ?1",
+                    params![claim.run_id.0, claim.epoch as i64, driver, INFINITY],
                 )?;
             }
             Ok(claims)
@@ -73,43 +122,105 @@ impl Leases for EmbeddedStore {
         .await
     }
 
-    async fn renew(&self, held: &[(RunId, u64)], ttl: Duration) -> Result<Vec<RunId>, StoreError> {
-        let held = held.to_vec();
+    async fn renew(&self, driver: &str, term: u64, ttl: Duration) -> Result<bool, StoreError> {
+        let driver = driver.to_owned();
         self.write(move |tx| {
-            let until = end(now().micros(), ttl);
-            let mut renewed = Vec::with_capacity(held.len());
-            for (run, epoch) in held {
-                // An expired lease that nobody took is still held; a released one is not.
-                let changed = execute(
-                    tx,
-                    "UPDATE tree_agent_runs SET lease_expires_at = ?3 \
-                     WHERE id = ?1 AND epoch = ?2 AND lease_owner IS NOT NULL",
-                    params![run.0, epoch as i64, until],
-                )?;
-                renewed.extend((changed == 1).then_some(run));
-            }
-            Ok(renewed)
+            let now = now().micros();
+            let held = tx
+                .query_row(
+                    "SELECT lease_expires_at >= ?3 FROM tree_agent_drivers WHERE id = ?1 AND term = ?2",
+                    params![driver, term as i64, now],
+                    |row| row.get::<_, bool>(0),
+                )
+                .optional()
+                .map_err(map_error)?;
+            execute(
+                tx,
+                "UPDATE tree_agent_drivers SET renewed_at = ?3, lease_expires_at = ?4, \
+                 held_since = CASE WHEN lease_expires_at < ?3 THEN ?3 ELSE held_since END \
+                 WHERE id = ?1 AND term = ?2",
+                params![driver, term as i64, now, end(now, ttl)],
+            )?;
+            Ok(held.unwrap_or_default())
         })
         .await
     }
 
-    async fn release(&self, held: &[(RunId, u64)]) -> Result<(), StoreError> {
+    async fn release(&self, held: &[(RunId, u64)]) -> Result<Vec<RunId>, StoreError> {
         let held = held.to_vec();
         self.write(move |tx| {
-            held.iter().try_for_each(|(run, epoch)| {
+            for (run, epoch) in held {
                 execute(
                     tx,
                     "UPDATE tree_agent_runs SET lease_owner = NULL, lease_expires_at = NULL \
-                     WHERE id = ?1 AND epoch = ?2",
-                    params![run.0, *epoch as i64],
-                )
-                .map(drop)
-            })
+                     WHERE id = ?1 AND epoch = ?2 AND lease_owner IS NOT NULL",
+                    params![run.0, epoch as i64],
+                )?;
+            }
+            // Nobody else can hold a row locked.
+            Ok(Vec::new())
+        })
+        .await
+    }
+
+    async fn quarantine(&self, run: RunId, epoch: u64, wait: Duration) -> Result<(), StoreError> {
+        self.write(move |tx| {
+            execute(
+                tx,
+                "UPDATE tree_agent_runs SET lease_owner = NULL, lease_expires_at = ?3, not_before = ?3 \
+                 WHERE id = ?1 AND epoch = ?2 AND lease_owner IS NOT NULL",
+                params![run.0, epoch as i64, end(now().micros(), wait)],
+            )
+            .map(drop)
         })
         .await
     }
 }
 
+/// Runs of other drivers whose leases have ended, still in their old epochs.
+fn orphaned(
+    tx: &Transaction<'_>,
+    driver: &str,
+    held_since: i64,
+    now: i64,
+    limit: usize,
+) -> Result<Vec<Claim>, StoreError> {
+    let mut statement = tx
+        .prepare_cached(
+            "SELECT id FROM tree_agent_drivers WHERE lease_expires_at < ?2 AND id <> ?1 \
+             AND ?3 < max(lease_expires_at, ?2 - (lease_expires_at - renewed_at) / 3) ORDER BY id",
+        )
+        .map_err(map_error)?;
+    let gone = statement.query_map(params![driver, now, held_since], |row| row.get::<_, String>(0));
+    let gone: Vec<String> = gone.and_then(Iterator::collect).map_err(map_error)?;
+    let mut claims = Vec::new();
+    for owner in gone {
+        let left = i64::try_from(limit - claims.len()).unwrap_or(i64::MAX);
+        claims.extend(runs(
+            tx,
+            &format!(
+                "SELECT id, epoch, head_seq FROM tree_agent_runs \
+                 WHERE {LIVE} AND lease_expires_at = {INFINITY} AND lease_owner = ?1 \
+                 AND id NOT IN (SELECT id FROM temp.runs_set_aside) ORDER BY created_at, id LIMIT ?2"
+            ),
+            params![owner, left],
+        )?);
+    }
+    Ok(claims)
+}
+
+fn runs(tx: &Transaction<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<Vec<Claim>, StoreError> {
+    let mut statement = tx.prepare_cached(sql).map_err(map_error)?;
+    let rows = statement.query_map(params, |row| {
+        Ok(Claim {
+            run_id: RunId(row.get(0)?),
+            epoch: row.get::<_, i64>(1)? as u64,
+            head_seq: row.get::<_, i64>(2)? as u64,
+        })
+    });
+    rows.and_then(Iterator::collect).map_err(map_error)
+}
+
 fn end(now: i64, ttl: Duration) -> i64 {
-    now.saturating_add(i64::try_from(ttl.as_micros()).unwrap_or(i64::MAX))
+    now.saturating_add(i64::try_from(ttl.as_micros()).unwrap_or(i64::MAX)).min(INFINITY - 1)
 }

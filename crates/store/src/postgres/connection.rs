@@ -1,6 +1,7 @@
 //! The connection pool, the time limit of calls, and the meaning of Postgres errors.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::tokio_postgres::error::{DbError, SqlState};
@@ -19,7 +20,7 @@ pub struct PoolConfig {
     pub max_connections: usize,
     /// How long to wait for a connection, new or free. Default 5 s.
     pub connect_timeout: Duration,
-    /// How long one call may take before its connection is given up, and the server ends it too. Default 30 s.
+    /// How long one call may take before its connection is closed, and the server ends it too. Default 30 s.
     pub request_timeout: Duration,
     /// How long to wait for a row that another client holds locked. Default 1 s.
     pub lock_timeout: Duration,
@@ -67,6 +68,8 @@ pub(super) fn parse(
 pub(super) struct Connections {
     pool: Pool,
     request_timeout: Duration,
+    /// The connection of renewals, which wait for no other call.
+    renewals: Arc<Pipelined>,
 }
 
 impl Connections {
@@ -81,6 +84,12 @@ impl Connections {
         // What the URL says comes last, and counts.
         let theirs = postgres.get_options().unwrap_or_default();
         postgres.options(format!("{} {theirs}", limits.join(" ")));
+        let renewals = Pipelined {
+            config: postgres.clone(),
+            tls: tls.clone(),
+            limits: config,
+            open: tokio::sync::Mutex::default(),
+        };
         let manager =
             Manager::from_config(postgres, tls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
         let pool = Pool::builder(manager)
@@ -93,7 +102,17 @@ impl Connections {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|e| StoreError::broken("the Postgres pool cannot be made", e))?;
-        Ok(Self { pool, request_timeout: config.request_timeout })
+        Ok(Self { pool, request_timeout: config.request_timeout, renewals: Arc::new(renewals) })
+    }
+
+    /// The rows of the one statement that has a connection of its own. Calls are sent at once, also while earlier ones
+    /// are not answered yet.
+    pub(super) async fn query_beside(
+        &self,
+        sql: &'static str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        self.renewals.query(sql, params).await
     }
 
     /// Connections and those who wait for one, by what they do.
@@ -121,6 +140,49 @@ impl Connections {
     }
 }
 
+/// A connection for one statement. Calls do not wait for the answers of earlier ones.
+struct Pipelined {
+    config: tokio_postgres::Config,
+    tls: MakeRustlsConnect,
+    limits: PoolConfig,
+    open: tokio::sync::Mutex<Option<Arc<(tokio_postgres::Client, Statement)>>>,
+}
+
+impl Pipelined {
+    async fn query(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
+        let open = self.open(sql).await?;
+        let answer = with_timeout(self.limits.request_timeout, open.0.query(&open.1, params)).await;
+        answer.map_err(|failure| match failure {
+            Failure::Postgres(error) => map_error(error),
+            Failure::TimedOut => no_answer(self.limits.request_timeout),
+        })
+    }
+
+    /// The connection, opened if there is none that works.
+    async fn open(&self, sql: &'static str) -> Result<Arc<(tokio_postgres::Client, Statement)>, StoreError> {
+        let mut open = self.open.lock().await;
+        if let Some(open) = open.as_ref().filter(|open| !open.0.is_closed()) {
+            return Ok(open.clone());
+        }
+        let connect = async {
+            let (client, connection) = self.config.connect(self.tls.clone()).await?;
+            // Ends with the connection. Its error is that of the calls.
+            tokio::spawn(connection);
+            let statement = client.prepare(sql).await?;
+            Ok((client, statement))
+        };
+        match with_timeout(self.limits.request_timeout, connect).await {
+            Ok(opened) => Ok(open.insert(Arc::new(opened)).clone()),
+            Err(Failure::Postgres(error)) => Err(map_error(error)),
+            Err(Failure::TimedOut) => Err(no_answer(self.limits.request_timeout)),
+        }
+    }
+}
+
+fn no_answer(limit: Duration) -> StoreError {
+    StoreError::unavailable("Postgres did not answer in time", format!("no answer within {limit:?}"))
+}
+
 /// A connection on loan. A call that takes too long closes it.
 pub(super) struct Connection {
     object: Option<Object>,
@@ -133,16 +195,14 @@ impl Drop for Connection {
     /// A call that was dropped in the middle of a transaction must not leave it to the next borrower.
     fn drop(&mut self) {
         if self.in_transaction {
-            self.give_up();
+            self.discard();
         }
     }
 }
 
 impl Connection {
     fn object(&self) -> Result<&Object, StoreError> {
-        self.object
-            .as_ref()
-            .ok_or_else(|| StoreError::unavailable("the connection was given up", "timed out"))
+        self.object.as_ref().ok_or_else(|| StoreError::unavailable("the connection was closed", "timed out"))
     }
 
     /// The statement for `sql`, prepared once per connection.
@@ -206,8 +266,8 @@ impl Connection {
         self.settle(result)
     }
 
-    /// Closes the connection instead of giving it back: nobody knows what it is still doing.
-    fn give_up(&mut self) {
+    /// Closes the connection instead of returning it to the pool: nobody knows what it is still doing.
+    fn discard(&mut self) {
         if let Some(object) = self.object.take() {
             drop(Object::take(object));
         }
@@ -217,11 +277,8 @@ impl Connection {
         result.map_err(|failure| match failure {
             Failure::Postgres(error) => map_error(error),
             Failure::TimedOut => {
-                self.give_up();
-                StoreError::unavailable(
-                    "Postgres did not answer in time",
-                    format!("no answer within {:?}", self.request_timeout),
-                )
+                self.discard();
+                no_answer(self.request_timeout)
             }
         })
     }

@@ -1,105 +1,155 @@
 //! Leases on Postgres. They use the clock of the database.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use deadpool_postgres::tokio_postgres::Row;
 use tree_agent_contract::RunId;
 use uuid::Uuid;
 
+use super::connection::Connection;
 use super::{PostgresStore, micros};
 use crate::LIVE;
 use crate::error::StoreError;
-use crate::ports::{Claim, Leases};
+use crate::ports::{Claim, Leases, Term};
 
-/// How often a renewal retries rows that were locked, most likely by an append of the same driver.
-const LOCKED_ROUNDS: u32 = 5;
-const LOCKED_PAUSE: Duration = Duration::from_millis(10);
+/// The condition for runs that no driver owns by its lease, word for word that of the index `tree_agent_runs_unowned`.
+const UNOWNED: &str = "(lease_expires_at IS NULL OR lease_expires_at < 'infinity')";
+
+/// Claims runs. What is locked is what is taken: rows that another claim has locked are skipped, and a driver whose lease
+/// is looked at cannot renew it or begin another term meanwhile. A claim that finds nothing locks and writes nothing.
+static CLAIM: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "WITH me AS MATERIALIZED (SELECT id, held_since FROM tree_agent_drivers \
+             WHERE id = $1 AND term = $2 AND lease_expires_at >= now()), \
+         gone AS MATERIALIZED (SELECT d.id FROM tree_agent_drivers d, me \
+             WHERE d.lease_expires_at < now() AND d.id <> me.id AND me.held_since < \
+                 greatest(d.lease_expires_at, now() - (d.lease_expires_at - d.renewed_at) / 3) \
+             AND EXISTS (SELECT FROM tree_agent_runs \
+                 WHERE {LIVE} AND lease_expires_at = 'infinity' AND lease_owner = d.id) \
+             FOR SHARE OF d SKIP LOCKED), \
+         orphaned AS MATERIALIZED (SELECT r.id FROM gone g CROSS JOIN LATERAL (SELECT id FROM tree_agent_runs \
+                 WHERE {LIVE} AND lease_expires_at = 'infinity' AND lease_owner = g.id \
+                 ORDER BY created_at, id LIMIT $3 FOR UPDATE SKIP LOCKED) r LIMIT $3), \
+         unowned AS MATERIALIZED (SELECT id FROM tree_agent_runs \
+             WHERE {LIVE} AND {UNOWNED} AND not_before <= now() \
+             AND (lease_expires_at IS NULL OR lease_expires_at < now()) AND EXISTS (SELECT FROM me) \
+             ORDER BY not_before, created_at, id LIMIT $3 FOR UPDATE SKIP LOCKED), \
+         free AS MATERIALIZED (SELECT id FROM orphaned UNION ALL SELECT id FROM unowned LIMIT $3), \
+         owner AS MATERIALIZED (SELECT id FROM tree_agent_drivers \
+             WHERE id = $1 AND term = $2 AND EXISTS (SELECT FROM free) FOR SHARE), \
+         claimed AS (UPDATE tree_agent_runs r SET epoch = r.epoch + 1, lease_owner = owner.id, \
+                 lease_expires_at = 'infinity', not_before = '-infinity' \
+             FROM free, owner WHERE r.id = free.id RETURNING r.id, r.epoch, r.head_seq, r.created_at) \
+         SELECT id, epoch, head_seq FROM claimed ORDER BY created_at, id"
+    )
+});
+
+const RENEW: &str = "UPDATE tree_agent_drivers d SET renewed_at = now(), \
+         lease_expires_at = now() + $3 * interval '1 microsecond', \
+         held_since = CASE WHEN before.lease_expires_at < now() THEN now() ELSE d.held_since END \
+     FROM (SELECT id, lease_expires_at FROM tree_agent_drivers WHERE id = $1 AND term = $2 FOR UPDATE) before \
+     WHERE d.id = before.id RETURNING before.lease_expires_at >= now()";
 
 #[async_trait]
 impl Leases for PostgresStore {
-    async fn claim(&self, owner: &str, ttl: Duration, limit: usize) -> Result<Vec<Claim>, StoreError> {
+    async fn begin_term(&self, driver: &str, ttl: Duration) -> Result<Term, StoreError> {
+        let mut connection = self.connection().await?;
+        connection.begin().await?;
+        let term = begin_term(&mut connection, driver, ttl).await;
+        connection.end(term).await
+    }
+
+    async fn claim(&self, driver: &str, term: u64, limit: usize) -> Result<Vec<Claim>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut connection = self.connection().await?;
+        let rows = connection.query(&CLAIM, &[&driver, &(term as i64), &limit]).await?;
+        Ok(rows.iter().map(claim).collect())
+    }
+
+    async fn renew(&self, driver: &str, term: u64, ttl: Duration) -> Result<bool, StoreError> {
+        let params: [&(dyn deadpool_postgres::tokio_postgres::types::ToSql + Sync); 3] =
+            [&driver, &(term as i64), &(micros(ttl) as f64)];
+        let rows = self.connections.query_beside(RENEW, &params).await?;
+        Ok(rows.first().is_some_and(|row| row.get(0)))
+    }
+
+    async fn release(&self, held: &[(RunId, u64)]) -> Result<Vec<RunId>, StoreError> {
+        let (ids, epochs): (Vec<Uuid>, Vec<i64>) =
+            held.iter().map(|(run, epoch)| (run.0, *epoch as i64)).unzip();
         let mut connection = self.connection().await?;
         let rows = connection
             .query(
-                &format!(
-                    "WITH free AS (SELECT id FROM tree_agent_runs \
-                         WHERE {LIVE} AND (lease_expires_at IS NULL OR lease_expires_at < now()) \
-                         ORDER BY created_at, id LIMIT $3 FOR UPDATE SKIP LOCKED), \
-                     claimed AS (UPDATE tree_agent_runs r SET epoch = r.epoch + 1, lease_owner = $1, \
-                         lease_expires_at = now() + $2 * interval '1 microsecond' \
-                         FROM free WHERE r.id = free.id RETURNING r.id, r.epoch, r.head_seq, r.created_at) \
-                     SELECT id, epoch, head_seq FROM claimed ORDER BY created_at, id"
-                ),
-                &[&owner, &(micros(ttl) as f64), &limit],
-            )
-            .await?;
-        Ok(rows
-            .iter()
-            .map(|row| Claim {
-                run_id: RunId(row.get(0)),
-                epoch: row.get::<_, i64>(1) as u64,
-                head_seq: row.get::<_, i64>(2) as u64,
-            })
-            .collect())
-    }
-
-    async fn renew(&self, held: &[(RunId, u64)], ttl: Duration) -> Result<Vec<RunId>, StoreError> {
-        let mut connection = self.connection().await?;
-        let mut kept = Vec::with_capacity(held.len());
-        let mut left = held.to_vec();
-        for round in 0..LOCKED_ROUNDS {
-            if round > 0 {
-                tokio::time::sleep(LOCKED_PAUSE).await;
-            }
-            let (ids, epochs) = arrays(&left);
-            // An expired lease that nobody took is still held; a released one is not. Locked rows are skipped, so that
-            // a client that locks one row does not block the renewal of all other leases.
-            let rows = connection
-                .query(
-                    "WITH held AS (SELECT r.id FROM tree_agent_runs r \
-                         JOIN unnest($1::uuid[], $2::int8[]) AS h(id, epoch) ON r.id = h.id AND r.epoch = h.epoch \
-                         WHERE r.lease_owner IS NOT NULL ORDER BY r.id FOR UPDATE OF r SKIP LOCKED), \
-                     renewed AS (UPDATE tree_agent_runs r \
-                         SET lease_expires_at = now() + $3 * interval '1 microsecond' \
-                         FROM held WHERE r.id = held.id RETURNING r.id) \
-                     SELECT r.id, n.id IS NOT NULL FROM tree_agent_runs r \
-                     JOIN unnest($1::uuid[], $2::int8[]) AS h(id, epoch) ON r.id = h.id AND r.epoch = h.epoch \
-                     LEFT JOIN renewed n ON n.id = r.id WHERE r.lease_owner IS NOT NULL",
-                    &[&ids, &epochs, &(micros(ttl) as f64)],
-                )
-                .await?;
-            let done: Vec<Uuid> = rows.iter().filter(|row| row.get(1)).map(|row| row.get(0)).collect();
-            kept.extend(done.iter().copied().map(RunId));
-            let locked: Vec<Uuid> =
-                rows.iter().filter(|row| !row.get::<_, bool>(1)).map(|row| row.get(0)).collect();
-            left.retain(|(run, _)| locked.contains(&run.0));
-            if left.is_empty() {
-                return Ok(kept);
-            }
-        }
-        // Treat them as still ours. The next append or the next renewal shows whether they are.
-        kept.extend(left.into_iter().map(|(run, _)| run));
-        Ok(kept)
-    }
-
-    async fn release(&self, held: &[(RunId, u64)]) -> Result<(), StoreError> {
-        let (ids, epochs) = arrays(held);
-        let mut connection = self.connection().await?;
-        connection
-            .query(
                 "WITH held AS (SELECT r.id FROM tree_agent_runs r \
                      JOIN unnest($1::uuid[], $2::int8[]) AS h(id, epoch) ON r.id = h.id AND r.epoch = h.epoch \
-                     ORDER BY r.id FOR UPDATE OF r) \
-                 UPDATE tree_agent_runs r SET lease_owner = NULL, lease_expires_at = NULL \
-                 FROM held WHERE r.id = held.id",
+                     WHERE r.lease_owner IS NOT NULL ORDER BY r.id FOR UPDATE OF r SKIP LOCKED), \
+                 released AS (UPDATE tree_agent_runs r SET lease_owner = NULL, lease_expires_at = NULL \
+                     FROM held WHERE r.id = held.id RETURNING r.id) \
+                 SELECT r.id FROM tree_agent_runs r \
+                 JOIN unnest($1::uuid[], $2::int8[]) AS h(id, epoch) ON r.id = h.id AND r.epoch = h.epoch \
+                 WHERE r.lease_owner IS NOT NULL AND r.id <> ALL (ARRAY(SELECT id FROM released))",
                 &[&ids, &epochs],
             )
             .await?;
-        Ok(())
+        Ok(rows.iter().map(|row| RunId(row.get(0))).collect())
+    }
+
+    async fn quarantine(&self, run: RunId, epoch: u64, wait: Duration) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        connection
+            .query(
+                "UPDATE tree_agent_runs SET lease_owner = NULL, \
+                     lease_expires_at = now() + $3 * interval '1 microsecond', \
+                     not_before = now() + $3 * interval '1 microsecond' \
+                 WHERE id = $1 AND epoch = $2 AND lease_owner IS NOT NULL",
+                &[&run.0, &(epoch as i64), &(micros(wait) as f64)],
+            )
+            .await
+            .map(drop)
     }
 }
 
-fn arrays(held: &[(RunId, u64)]) -> (Vec<Uuid>, Vec<i64>) {
-    held.iter().map(|(run, epoch)| (run.0, *epoch as i64)).unzip()
+async fn begin_term(connection: &mut Connection, driver: &str, ttl: Duration) -> Result<Term, StoreError> {
+    // Rows of drivers that have been gone for so long that none of their claims can still be on its way.
+    connection
+        .query(
+            &format!(
+                "DELETE FROM tree_agent_drivers d WHERE lease_expires_at < now() - interval '1 hour' \
+                 AND NOT EXISTS (SELECT FROM tree_agent_runs \
+                     WHERE {LIVE} AND lease_expires_at = 'infinity' AND lease_owner = d.id)"
+            ),
+            &[],
+        )
+        .await?;
+    let begun = connection
+        .query(
+            "INSERT INTO tree_agent_drivers AS d (id, term, held_since, renewed_at, lease_expires_at) \
+             VALUES ($1, 1, now(), now(), now() + $2 * interval '1 microsecond') ON CONFLICT (id) DO UPDATE \
+             SET term = d.term + 1, renewed_at = now(), lease_expires_at = excluded.lease_expires_at, \
+                 held_since = CASE WHEN d.lease_expires_at < now() THEN now() ELSE d.held_since END \
+             RETURNING term",
+            &[&driver, &(micros(ttl) as f64)],
+        )
+        .await?;
+    // The row is locked now, so no claim of an older term can take anything after this look.
+    let owned = connection
+        .query(
+            &format!(
+                "SELECT id, epoch, head_seq FROM tree_agent_runs \
+                 WHERE {LIVE} AND lease_expires_at = 'infinity' AND lease_owner = $1 ORDER BY created_at, id"
+            ),
+            &[&driver],
+        )
+        .await?;
+    let number = begun.first().map_or(0, |row| row.get::<_, i64>(0)) as u64;
+    Ok(Term { number, owned: owned.iter().map(claim).collect() })
+}
+
+fn claim(row: &Row) -> Claim {
+    Claim {
+        run_id: RunId(row.get(0)),
+        epoch: row.get::<_, i64>(1) as u64,
+        head_seq: row.get::<_, i64>(2) as u64,
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tree_agent_contract::RunStatus;
 use tree_agent_store::{AppendOutcome, Claim};
 
-use crate::fixture::{Fixture, append, eventually, new_run, run_id, run_row};
+use crate::fixture::{Fixture, append, claim, eventually, new_run, run_id, run_row};
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(30);
@@ -15,17 +15,21 @@ pub async fn claims_are_exclusive_and_oldest_first(f: Fixture) {
     for n in (1..=40).rev() {
         f.store.create_run(new_run(n)).await.unwrap();
     }
-    let first = f.store.claim("a", LONG, 2).await.unwrap();
-    let claim = |n| Claim { run_id: run_id(n), epoch: 1, head_seq: 2 };
-    assert_eq!(first, [claim(1), claim(2)]);
-    assert_eq!(f.store.claim("a", LONG, 0).await.unwrap(), []);
+    let term = f.store.begin_term("a", LONG).await.unwrap();
+    assert_eq!((term.number, term.owned), (1, vec![]));
+    let first = f.store.claim("a", 1, 2).await.unwrap();
+    let expected = |n| Claim { run_id: run_id(n), epoch: 1, head_seq: 2 };
+    assert_eq!(first, [expected(1), expected(2)]);
+    assert_eq!(f.store.claim("a", 1, 0).await.unwrap(), []);
     let mut claimers = Vec::new();
     for i in 0..6 {
         let store = f.store.clone();
         claimers.push(tokio::spawn(async move {
+            let name = format!("c{i}");
+            let term = store.begin_term(&name, LONG).await.unwrap().number;
             let mut mine = Vec::new();
             loop {
-                let claims = store.claim(&format!("c{i}"), LONG, 3).await.unwrap();
+                let claims = store.claim(&name, term, 3).await.unwrap();
                 if claims.is_empty() {
                     return mine;
                 }
@@ -40,53 +44,122 @@ pub async fn claims_are_exclusive_and_oldest_first(f: Fixture) {
     let runs: HashSet<_> = all.iter().map(|c| c.run_id).collect();
     assert_eq!(runs.len(), all.len(), "a run was claimed twice");
     // A claimer skips rows that another one has locked, so it may end early. The last one gets the rest.
-    let rest = f.store.claim("last", LONG, 100).await.unwrap();
+    let rest = claim(&*f.store, "last", LONG, 100).await;
     assert_eq!(all.len() + rest.len(), 38);
     assert!(all.iter().chain(&rest).all(|c| c.epoch == 1));
 }
 
 pub async fn an_expired_lease_can_be_claimed_and_fences_its_holder(f: Fixture) {
     f.store.create_run(new_run(1)).await.unwrap();
-    let old = f.store.claim("a", SHORT, 1).await.unwrap()[0];
+    let old = claim(&*f.store, "a", SHORT, 1).await[0];
     assert_eq!(
         f.store.append([append(old.run_id, old.epoch, 2, 2)].into()).await.unwrap(),
         [AppendOutcome::Appended]
     );
-    let new = eventually("the lease's end", async || f.store.claim("b", LONG, 1).await.unwrap().pop()).await;
+    let new = eventually("the lease's end", async || claim(&*f.store, "b", LONG, 1).await.pop()).await;
     assert_eq!(new, Claim { run_id: old.run_id, epoch: old.epoch + 1, head_seq: 4 });
     assert_eq!(
         f.store.append([append(old.run_id, old.epoch, 4, 1)].into()).await.unwrap(),
         [AppendOutcome::Fenced]
     );
-    assert_eq!(f.store.renew(&[(old.run_id, old.epoch)], LONG).await.unwrap(), []);
-    f.store.release(&[(old.run_id, old.epoch)]).await.unwrap();
-    assert_eq!(f.store.claim("c", LONG, 1).await.unwrap(), [], "a lost lease was released");
+    assert_eq!(f.store.begin_term("a", LONG).await.unwrap().owned, []);
+    assert_eq!(f.store.release(&[(old.run_id, old.epoch)]).await.unwrap(), []);
+    f.store.quarantine(old.run_id, old.epoch, LONG).await.unwrap();
+    assert_eq!(claim(&*f.store, "c", LONG, 1).await, [], "a lost run was released");
     assert_eq!(
         f.store.append([append(old.run_id, new.epoch, 4, 1)].into()).await.unwrap(),
         [AppendOutcome::Appended]
     );
 }
 
-pub async fn renewing_keeps_and_releasing_gives_back(f: Fixture) {
-    f.store.create_run(new_run(1)).await.unwrap();
-    f.store.create_run(new_run(2)).await.unwrap();
-    let claims = f.store.claim("a", SHORT, 2).await.unwrap();
-    let held: Vec<_> = claims.iter().map(|c| (c.run_id, c.epoch)).collect();
-    let mut renewed = f.store.renew(&[held[0], held[1], (run_id(9), 1)], LONG).await.unwrap();
-    renewed.sort_unstable();
-    assert_eq!(renewed, [run_id(1), run_id(2)]);
-    // A lease of the same length that began later expires. By then the first ones would have expired without renewal.
-    f.store.create_run(new_run(3)).await.unwrap();
-    assert_eq!(f.store.claim("a", SHORT, 3).await.unwrap().len(), 1);
-    let expired = eventually("the expiry", async || f.store.claim("b", LONG, 3).await.unwrap().pop()).await;
-    assert_eq!(expired.run_id, run_id(3));
-    assert_eq!(f.store.claim("b", LONG, 3).await.unwrap(), []);
-    f.store.release(&[held[0], (run_id(9), 1)]).await.unwrap();
-    assert_eq!(f.store.renew(&held[..1], LONG).await.unwrap(), [], "a released lease was renewed");
-    let again = f.store.claim("b", LONG, 2).await.unwrap();
+pub async fn a_renewal_keeps_every_run_of_its_driver(f: Fixture) {
+    for n in 1..=3 {
+        f.store.create_run(new_run(n)).await.unwrap();
+    }
+    let (a, c) =
+        (f.store.begin_term("a", LONG).await.unwrap(), f.store.begin_term("c", SHORT).await.unwrap());
+    assert_eq!(f.store.claim("a", a.number, 2).await.unwrap().len(), 2);
+    assert_eq!(f.store.claim("c", c.number, 1).await.unwrap().len(), 1);
+    assert!(f.store.renew("a", a.number, LONG).await.unwrap());
+    // The lease of the other one ends. All of the first one's are kept.
+    let taken = eventually("the end", async || claim(&*f.store, "b", LONG, 3).await.pop()).await;
+    assert_eq!((taken.run_id, taken.epoch), (run_id(3), 2));
+    assert_eq!(claim(&*f.store, "b", LONG, 3).await, []);
+    assert!(!f.store.renew("unknown", 1, LONG).await.unwrap());
+}
+
+pub async fn a_released_run_is_free_at_once(f: Fixture) {
+    let held = f.claimed(1, "a").await;
+    assert_eq!(f.store.release(&[(held.run_id, held.epoch + 1), (run_id(9), 1)]).await.unwrap(), []);
+    assert_eq!(claim(&*f.store, "b", LONG, 2).await, [], "released under another epoch");
+    assert_eq!(f.store.release(&[(held.run_id, held.epoch)]).await.unwrap(), []);
+    assert_eq!(f.store.release(&[(held.run_id, held.epoch)]).await.unwrap(), []);
+    let again = claim(&*f.store, "b", LONG, 2).await;
     assert_eq!(again, [Claim { run_id: run_id(1), epoch: 2, head_seq: 2 }]);
-    assert_eq!(f.store.renew(&[], LONG).await.unwrap(), []);
-    f.store.release(&[]).await.unwrap();
+    assert_eq!(f.store.release(&[]).await.unwrap(), []);
+}
+
+pub async fn a_term_names_what_is_owned_and_older_claims_take_nothing(f: Fixture) {
+    for n in 1..=3 {
+        f.store.create_run(new_run(n)).await.unwrap();
+    }
+    let first = f.store.begin_term("a", LONG).await.unwrap().number;
+    let claims = f.store.claim("a", first, 2).await.unwrap();
+    let second = f.store.begin_term("a", LONG).await.unwrap();
+    assert_eq!((second.number, &second.owned), (first + 1, &claims));
+    // A request of the first term that was on its way for long.
+    assert_eq!(f.store.claim("a", first, 10).await.unwrap(), []);
+    assert!(!f.store.renew("a", first, LONG).await.unwrap());
+    assert!(f.store.renew("a", second.number, LONG).await.unwrap());
+    assert_eq!(f.store.claim("a", second.number, 10).await.unwrap().len(), 1);
+    // It never takes its own.
+    assert_eq!(f.store.claim("a", second.number, 10).await.unwrap(), []);
+}
+
+pub async fn a_lease_that_had_ended_claims_nothing_and_is_told(f: Fixture) {
+    f.store.create_run(new_run(1)).await.unwrap();
+    let term = f.store.begin_term("a", SHORT).await.unwrap().number;
+    let claims = f.store.claim("a", term, 1).await.unwrap();
+    f.store.create_run(new_run(2)).await.unwrap();
+    tokio::time::sleep(SHORT * 2).await;
+    assert_eq!(f.store.claim("a", term, 1).await.unwrap(), []);
+    assert!(!f.store.renew("a", term, LONG).await.unwrap());
+    assert!(f.store.renew("a", term, LONG).await.unwrap(), "it is held again");
+    // Nobody took the first run.
+    let owned = f.store.begin_term("a", LONG).await.unwrap().owned;
+    assert_eq!(owned, claims);
+}
+
+/// After a moment at which nobody could renew, whoever is back first leaves the others time to renew.
+pub async fn after_an_outage_nobody_is_robbed(f: Fixture) {
+    let lease = Duration::from_secs(3);
+    f.store.create_run(new_run(1)).await.unwrap();
+    let (a, b) =
+        (f.store.begin_term("a", lease).await.unwrap(), f.store.begin_term("b", lease).await.unwrap());
+    let claims = f.store.claim("a", a.number, 1).await.unwrap();
+    tokio::time::sleep(lease + Duration::from_millis(50)).await;
+    assert!(!f.store.renew("b", b.number, lease).await.unwrap());
+    assert_eq!(f.store.claim("b", b.number, 1).await.unwrap(), []);
+    assert!(!f.store.renew("a", a.number, lease).await.unwrap());
+    assert_eq!(f.store.begin_term("a", lease).await.unwrap().owned, claims);
+    // Whoever does not come back is not waited for.
+    let taken = async || {
+        f.store.renew("b", b.number, lease).await.unwrap();
+        f.store.claim("b", b.number, 1).await.unwrap().pop()
+    };
+    assert_eq!(eventually("the end", taken).await.epoch, 2);
+}
+
+pub async fn a_run_in_quarantine_waits(f: Fixture) {
+    let long = f.claimed(1, "a").await;
+    let short = f.claimed(2, "a").await;
+    f.store.quarantine(long.run_id, long.epoch, LONG).await.unwrap();
+    f.store.quarantine(short.run_id, short.epoch, SHORT).await.unwrap();
+    let back = eventually("the end", async || claim(&*f.store, "b", LONG, 3).await.pop()).await;
+    assert_eq!((back.run_id, back.epoch), (short.run_id, 2));
+    assert_eq!(claim(&*f.store, "b", LONG, 3).await, []);
+    // It is not owned any more.
+    assert_eq!(f.store.begin_term("a", LONG).await.unwrap().owned, []);
 }
 
 pub async fn final_runs_are_not_claimed(f: Fixture) {
@@ -103,6 +176,6 @@ pub async fn final_runs_are_not_claimed(f: Fixture) {
         f.store.append([end].into()).await.unwrap();
     }
     f.store.release(&(1..=5).map(|n| (run_id(n), 1)).collect::<Vec<_>>()).await.unwrap();
-    let claims = f.store.claim("b", LONG, 10).await.unwrap();
+    let claims = claim(&*f.store, "b", LONG, 10).await;
     assert_eq!(claims.iter().map(|c| c.run_id).collect::<Vec<_>>(), [run_id(4), run_id(5)]);
 }

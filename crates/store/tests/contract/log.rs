@@ -60,7 +60,7 @@ pub async fn a_repeat_from_an_older_epoch_or_with_other_events_is_fenced(f: Fixt
     let run = claim.run_id;
     let old = append(run, claim.epoch, 2, 2);
     f.store.release(&[(run, claim.epoch)]).await.unwrap();
-    let next = f.store.claim("b", std::time::Duration::from_secs(60), 1).await.unwrap()[0];
+    let next = crate::fixture::claim(&*f.store, "b", std::time::Duration::from_secs(60), 1).await[0];
     assert_eq!(next.epoch, claim.epoch + 1);
     let new = append(run, next.epoch, 2, 2);
     assert_eq!(f.store.append([new.clone()].into()).await.unwrap(), [AppendOutcome::Appended]);
@@ -119,7 +119,7 @@ pub async fn of_two_writers_one_wins_each_seq(f: Fixture) {
     let claim = f.claimed(1, "a").await;
     let run = claim.run_id;
     f.store.release(&[(run, claim.epoch)]).await.unwrap();
-    let next = f.store.claim("b", std::time::Duration::from_secs(60), 1).await.unwrap()[0];
+    let next = crate::fixture::claim(&*f.store, "b", std::time::Duration::from_secs(60), 1).await[0];
     let write = |epoch: u64| {
         let store = f.store.clone();
         async move {

@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, unreachable_pub)]
 
+mod claims;
 mod documents;
 mod fixture;
 mod leases;
@@ -47,7 +48,12 @@ contract! {
     log::nul_characters_do_not_stop_a_log,
     leases::claims_are_exclusive_and_oldest_first,
     leases::an_expired_lease_can_be_claimed_and_fences_its_holder,
-    leases::renewing_keeps_and_releasing_gives_back,
+    leases::a_renewal_keeps_every_run_of_its_driver,
+    leases::a_released_run_is_free_at_once,
+    leases::a_term_names_what_is_owned_and_older_claims_take_nothing,
+    leases::a_lease_that_had_ended_claims_nothing_and_is_told,
+    leases::after_an_outage_nobody_is_robbed,
+    leases::a_run_in_quarantine_waits,
     leases::final_runs_are_not_claimed,
     runs::creating_writes_the_run_with_its_events,
     runs::a_request_id_makes_creation_idempotent,

@@ -15,10 +15,16 @@ pub const T0: Timestamp = Timestamp(1_763_776_000_123_457);
 pub async fn claimed(store: &dyn Store, n: u128, owner: &str) -> Claim {
     let run = new_run(n);
     assert_eq!(store.create_run(run.clone()).await.unwrap(), Created::New(run.run_id));
-    let claims = store.claim(owner, Duration::from_secs(60), 10).await.unwrap();
+    let claims = claim(store, owner, Duration::from_secs(60), 10).await;
     assert_eq!(claims.len(), 1, "{claims:?}");
     assert_eq!(claims[0].run_id, run.run_id);
     claims[0]
+}
+
+/// Claims runs in another term of `owner`.
+pub async fn claim(store: &dyn Store, owner: &str, ttl: Duration, limit: usize) -> Vec<Claim> {
+    let term = store.begin_term(owner, ttl).await.unwrap().number;
+    store.claim(owner, term, limit).await.unwrap()
 }
 
 pub fn run_id(n: u128) -> RunId {

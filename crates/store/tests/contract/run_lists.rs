@@ -29,7 +29,7 @@ async fn found(f: &Fixture, filter: RunFilter) -> Vec<u128> {
 
 /// Ends run `n`, which must be free.
 async fn end(f: &Fixture, n: u128) {
-    let claims = f.store.claim("a", std::time::Duration::from_secs(60), 100).await.unwrap();
+    let claims = crate::fixture::claim(&*f.store, "a", std::time::Duration::from_secs(60), 100).await;
     let claim = claims.iter().find(|claim| claim.run_id == run_id(n)).expect("the run is free");
     let mut end = append(claim.run_id, claim.epoch, claim.head_seq, 1);
     end.projection.run = Some(RunRow { ended_at: Some(T0), ..run_row(RunStatus::Completed) });

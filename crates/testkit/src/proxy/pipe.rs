@@ -116,10 +116,29 @@ fn spring(shared: &Shared, seen: &[u8]) -> Option<Fate> {
     })
 }
 
+/// Parts of an answer, and when each is due.
+type Due = (tokio::time::Instant, Vec<u8>);
+
+/// Writes answers when they are due.
+async fn deliver(mut answers: tokio::sync::mpsc::UnboundedReceiver<Due>, mut to: OwnedWriteHalf) {
+    while let Some((at, bytes)) = answers.recv().await {
+        tokio::time::sleep_until(at).await;
+        if to.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+    let _ = to.shutdown().await;
+}
+
 /// From server to client. Ends with the server.
-async fn replies(
+async fn replies(from: OwnedReadHalf, to: OwnedWriteHalf, shared: &Shared, fate: &watch::Sender<Fate>) {
+    let (sender, answers) = tokio::sync::mpsc::unbounded_channel();
+    tokio::join!(read_replies(from, sender, shared, fate), deliver(answers, to));
+}
+
+async fn read_replies(
     mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
+    to: tokio::sync::mpsc::UnboundedSender<Due>,
     shared: &Shared,
     fate: &watch::Sender<Fate>,
 ) {
@@ -146,11 +165,11 @@ async fn replies(
             fate.send_replace(Fate::Doomed);
             continue;
         }
-        if to.write_all(&buffer[..n]).await.is_err() {
+        let due = tokio::time::Instant::now() + weather.borrow().answers;
+        if to.send((due, buffer[..n].to_vec())).is_err() {
             break;
         }
     }
-    let _ = to.shutdown().await;
 }
 
 /// Counts `n` bytes of a reply for the trap that waits for them. True if they trigger it.

@@ -113,3 +113,22 @@ fn a_reply_is_cut_after_so_many_bytes() {
     assert!(ask(&mut stream, "three").is_err());
     assert_eq!(ask(&mut connect(&proxy), "four").unwrap(), "four");
 }
+
+#[test]
+fn delayed_answers_do_not_queue() {
+    let proxy = echo();
+    let mut stream = connect(&proxy);
+    assert_eq!(ask(&mut stream, "one").unwrap(), "one");
+    let delay = Duration::from_millis(400);
+    proxy.delay_answers(delay);
+    let began = std::time::Instant::now();
+    for _ in 0..10 {
+        stream.write_all(b"two\n").unwrap();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for _ in 0..10 {
+        assert_eq!(listen(&mut stream).unwrap(), "two");
+    }
+    assert!(began.elapsed() >= delay, "not delayed");
+    assert!(began.elapsed() < delay * 5, "each answer waited for the one before: {:?}", began.elapsed());
+}

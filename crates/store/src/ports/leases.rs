@@ -1,0 +1,60 @@
+//! Who may write to a run.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tree_agent_contract::RunId;
+
+use crate::error::StoreError;
+
+/// Who may write to a run. A driver has one lease for all of its runs. All times are the store's clock, never the
+/// caller's.
+///
+/// A driver begins a term, claims runs within it, and renews its lease. It begins another term when it cannot know which
+/// runs it owns: when a claim failed, because it may have taken runs, and when its lease had ended, because others may
+/// have taken some.
+#[async_trait]
+pub trait Leases: Send + Sync {
+    /// Begins a term of the driver: its lease lasts `ttl` from now. Claims of its earlier terms that are still on their
+    /// way take nothing from here on.
+    async fn begin_term(&self, driver: &str, ttl: Duration) -> Result<Term, StoreError>;
+
+    /// Takes up to `limit` runs that are not final: runs of drivers whose leases have ended, then runs that nobody owns
+    /// and that are not in quarantine, oldest first. Each gets `epoch + 1`. Concurrent callers never get the same run.
+    /// Takes nothing if the driver is in another term or its lease has ended.
+    ///
+    /// After a moment at which nobody could renew, every driver has a third of its lease to do so: a driver whose own
+    /// lease has had a break since another's ended waits for that long.
+    async fn claim(&self, driver: &str, term: u64, limit: usize) -> Result<Vec<Claim>, StoreError>;
+
+    /// Extends the driver's lease to `ttl` from now. False if it had ended or the driver is in another term: then the
+    /// driver must begin a new one. Answered beside all other calls, however many of these wait.
+    async fn renew(&self, driver: &str, term: u64, ttl: Duration) -> Result<bool, StoreError>;
+
+    /// Releases runs, so that others can claim them at once. Unknown and lost ones are ignored. Returns those that could
+    /// not be released now, because another client of the database holds their rows locked.
+    async fn release(&self, held: &[(RunId, u64)]) -> Result<Vec<RunId>, StoreError>;
+
+    /// Releases a run, but nobody can claim it before `wait` has passed. An unknown or lost one is ignored.
+    async fn quarantine(&self, run: RunId, epoch: u64, wait: Duration) -> Result<(), StoreError>;
+}
+
+/// A term of a driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// Its number, from 1.
+    pub number: u64,
+    /// The runs that the driver owned when the term began.
+    pub owned: Vec<Claim>,
+}
+
+/// A run that was claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The run.
+    pub run_id: RunId,
+    /// The epoch of the claim.
+    pub epoch: u64,
+    /// The head of the log at the moment of the claim.
+    pub head_seq: u64,
+}

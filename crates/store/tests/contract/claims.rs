@@ -1,0 +1,119 @@
+//! Claims on Postgres beside planners of before, and what a claim and a renewal cost with many runs.
+
+use std::time::{Duration, Instant};
+
+use deadpool_postgres::tokio_postgres::{Client, NoTls, connect};
+use tree_agent_store::postgres::{PoolConfig, PostgresStore};
+use tree_agent_store::{AppendOutcome, EventLog, Leases, Runs};
+
+use crate::fixture::{append, claim, new_run, run_id, server};
+
+const LONG: Duration = Duration::from_secs(60);
+
+async fn store() -> (PostgresStore, Client) {
+    let url = tokio::task::spawn_blocking(|| server().create_database()).await.unwrap().unwrap();
+    PostgresStore::migrate(&url).await.unwrap();
+    let (client, connection) = connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    (PostgresStore::connect(&url, PoolConfig::default()).await.unwrap(), client)
+}
+
+/// How planners of schema version 7 claim.
+const FORMER_CLAIM: &str = "UPDATE tree_agent_runs SET epoch = epoch + 1, lease_owner = 'former', \
+     lease_expires_at = now() + interval '60 s' WHERE id IN (SELECT id FROM tree_agent_runs \
+     WHERE status IN ('queued', 'running', 'paused') AND (lease_expires_at IS NULL OR lease_expires_at < now()) \
+     FOR UPDATE SKIP LOCKED)";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn planners_of_before_and_of_now_respect_each_other() {
+    let (store, sql) = store().await;
+    for n in 1..=2 {
+        store.create_run(new_run(n)).await.unwrap();
+    }
+    assert_eq!(sql.execute(FORMER_CLAIM, &[]).await.unwrap(), 2);
+    assert_eq!(claim(&store, "now", LONG, 10).await, [], "a run of another planner was taken");
+    // The lease of one ends. Its planner is gone.
+    let end = "UPDATE tree_agent_runs SET lease_expires_at = now() - interval '1 ms' WHERE id = $1";
+    assert_eq!(sql.execute(end, &[&run_id(1).0]).await.unwrap(), 1);
+    let taken = claim(&store, "now", LONG, 10).await;
+    assert_eq!((taken.len(), taken[0].run_id, taken[0].epoch), (1, run_id(1), 2));
+    assert_eq!(store.append([append(run_id(1), 1, 2, 1)].into()).await.unwrap(), [AppendOutcome::Fenced]);
+    // The former planner takes nothing that is owned or in quarantine.
+    assert_eq!(sql.execute(FORMER_CLAIM, &[]).await.unwrap(), 0);
+    store.quarantine(run_id(1), 2, LONG).await.unwrap();
+    assert_eq!(sql.execute(FORMER_CLAIM, &[]).await.unwrap(), 0);
+    // What is released is free for both.
+    assert_eq!(claim(&store, "now", LONG, 10).await, []);
+    assert_eq!(sql.execute(end, &[&run_id(2).0]).await.unwrap(), 1);
+    let taken = claim(&store, "now", LONG, 10).await;
+    assert_eq!(store.release(&[(taken[0].run_id, taken[0].epoch)]).await.unwrap(), []);
+    assert_eq!(sql.execute(FORMER_CLAIM, &[]).await.unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locked_row_is_not_waited_for() {
+    let (store, mut sql) = store().await;
+    for n in 1..=2 {
+        store.create_run(new_run(n)).await.unwrap();
+    }
+    let claims = claim(&store, "a", LONG, 10).await;
+    let held: Vec<_> = claims.iter().map(|claim| (claim.run_id, claim.epoch)).collect();
+    let forgotten = sql.transaction().await.unwrap();
+    let lock = "SELECT FROM tree_agent_runs WHERE id = $1 FOR UPDATE";
+    forgotten.query(lock, &[&run_id(1).0]).await.unwrap();
+    assert_eq!(store.release(&held).await.unwrap(), [run_id(1)]);
+    let taken = claim(&store, "b", LONG, 10).await;
+    assert_eq!((taken.len(), taken[0].run_id), (1, run_id(2)));
+    forgotten.rollback().await.unwrap();
+    assert_eq!(store.release(&held).await.unwrap(), []);
+}
+
+/// The median time of a claim that finds nothing and of a renewal, and the pages that such a claim reads.
+async fn costs(store: &PostgresStore, sql: &Client) -> (Duration, Duration, i64) {
+    let term = store.begin_term("idle", LONG).await.unwrap().number;
+    let (mut claims, mut renewals) = (Vec::new(), Vec::new());
+    let reads = "SELECT (sum(idx_blks_read + idx_blks_hit) + sum(heap_blks_read + heap_blks_hit))::int8 \
+                 FROM pg_statio_user_tables WHERE relname IN ('tree_agent_runs', 'tree_agent_drivers')";
+    let flush = "SELECT pg_stat_force_next_flush()";
+    sql.query(flush, &[]).await.unwrap();
+    let before: i64 = sql.query_one(reads, &[]).await.unwrap().get(0);
+    for _ in 0..51 {
+        let began = Instant::now();
+        assert_eq!(store.claim("idle", term, 32).await.unwrap(), []);
+        claims.push(began.elapsed());
+        let began = Instant::now();
+        assert!(store.renew("idle", term, LONG).await.unwrap());
+        renewals.push(began.elapsed());
+    }
+    // The connections of the store report what they read when they have been idle for a second.
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    assert_eq!(store.claim("idle", term, 32).await.unwrap(), []);
+    assert!(store.renew("idle", term, LONG).await.unwrap());
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let after: i64 = sql.query_one(reads, &[]).await.unwrap().get(0);
+    claims.sort_unstable();
+    renewals.sort_unstable();
+    (claims[25], renewals[25], (after - before) / 52)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_and_renewals_cost_the_same_however_many_runs_there_are() {
+    let (store, sql) = store().await;
+    store.begin_term("busy", Duration::from_secs(3_600)).await.unwrap();
+    let mut seen = Vec::new();
+    for (from, to) in [(1, 1_000), (1_001, 100_000)] {
+        let fill = format!(
+            "INSERT INTO tree_agent_runs (id, objective, spec, strategy, scope, root_node_id, status, created_at, \
+                 updated_at, epoch, lease_owner, lease_expires_at) \
+             SELECT gen_random_uuid(), 'o', '{{}}', 'tree', 'global', gen_random_uuid(), 'running', now(), now(), 1, \
+                 'busy', 'infinity' FROM generate_series({from}, {to})"
+        );
+        sql.batch_execute(&fill).await.unwrap();
+        sql.batch_execute("VACUUM ANALYZE tree_agent_runs").await.unwrap();
+        let (claim, renewal, pages) = costs(&store, &sql).await;
+        eprintln!("{to} live runs: a claim {claim:?}, a renewal {renewal:?}, {pages} pages read for both");
+        seen.push(pages);
+    }
+    // Pages, not times: the machine may be busy. An index may be two levels deeper.
+    assert!(seen[1] <= seen[0] + 6, "pages read for a claim and a renewal: {seen:?}");
+}
