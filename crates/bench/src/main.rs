@@ -13,6 +13,7 @@ mod raw;
 mod resume;
 mod takeover;
 mod throughput;
+mod waiting;
 
 use clap::Parser;
 
@@ -37,12 +38,15 @@ enum Bench {
     Idle,
     /// `kill -9` of one of two planners with 1,000 live runs. Runs only if named, because it needs `REPLICAS=2`.
     Takeover,
+    /// 600 runs that wait for slow models, and a small run beside a very wide one. Runs only if named, because it
+    /// takes minutes and its figures are for `REPLICAS=2`.
+    Waiting,
 }
 
 /// Benchmarks of a running cluster.
 #[derive(Parser)]
 struct Args {
-    /// Benchmarks to run, one after the other; by default all but takeover.
+    /// Benchmarks to run, one after the other; by default all but takeover and waiting.
     benches: Vec<Bench>,
     /// Repetitions; the median is reported.
     #[arg(long, default_value_t = 5)]
@@ -57,7 +61,8 @@ async fn main() -> anyhow::Result<()> {
     let Args { benches, repeat, quick } = Args::parse();
     let repeat = if quick { 1 } else { repeat.max(1) };
     let cluster = cluster::Cluster::from_env().await?;
-    let wanted = |bench| benches.contains(&bench) || (benches.is_empty() && bench != Bench::Takeover);
+    let named_only = [Bench::Takeover, Bench::Waiting];
+    let wanted = |bench| benches.contains(&bench) || (benches.is_empty() && !named_only.contains(&bench));
     // First, because memory that other benchmarks have used and freed would not be counted.
     if wanted(Bench::Idle) {
         idle::run(&cluster, quick).await?;
@@ -77,6 +82,9 @@ async fn main() -> anyhow::Result<()> {
     if wanted(Bench::Growth) {
         let grown = growth::run(&cluster, repeat).await?;
         resume::run(&cluster, &grown, repeat).await?;
+    }
+    if wanted(Bench::Waiting) {
+        waiting::run(&cluster, quick).await?;
     }
     if wanted(Bench::Takeover) {
         takeover::run(&cluster, quick).await?;

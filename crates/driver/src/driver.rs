@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +15,7 @@ use crate::config::{DriverConfig, DriverStats};
 use crate::fleet::Fleet;
 use crate::health::DriverHealth;
 use crate::roles::{Clock, Roles, SystemClock};
+use crate::scheduler::Scheduler;
 use crate::task::Shared;
 use crate::wakeups::WakeUps;
 
@@ -32,6 +32,7 @@ pub struct Driver {
     stats: Arc<DriverStats>,
     commits: Arc<CommitStats>,
     health: Arc<DriverHealth>,
+    pub(crate) scheduler: Arc<Scheduler>,
 }
 
 impl Driver {
@@ -43,6 +44,7 @@ impl Driver {
         config: DriverConfig,
     ) -> Self {
         let health = Arc::new(DriverHealth::new(config.commit.lanes.max(1), (config.lease * 4).max(STUCK)));
+        let scheduler = Scheduler::new(config.max_calls);
         Self {
             store,
             fanout,
@@ -52,6 +54,7 @@ impl Driver {
             stats: Arc::default(),
             commits: Arc::default(),
             health,
+            scheduler,
         }
     }
 
@@ -97,7 +100,7 @@ impl Driver {
             roles: self.roles.clone(),
             clock: self.clock.clone(),
             committer,
-            calls: Arc::new(Semaphore::new(self.config.max_calls)),
+            scheduler: self.scheduler.clone(),
             stats: self.stats.clone(),
         });
         let mut fleet = Fleet::new(self.config.clone(), shared, self.health.clone(), stop.clone());

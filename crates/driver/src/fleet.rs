@@ -116,6 +116,7 @@ impl Fleet {
             progress: progress.clone(),
             stop: self.stop.clone(),
             abandon: self.quarantine.verdict(claim.run_id),
+            created: Timestamp::default(),
             logged: Timestamp::default(),
             behind: 0,
         };

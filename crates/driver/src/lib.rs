@@ -21,6 +21,7 @@ mod publish;
 mod quarantine;
 mod renewal;
 mod roles;
+mod scheduler;
 mod task;
 mod wakeups;
 

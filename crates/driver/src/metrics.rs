@@ -25,6 +25,12 @@ impl Driver {
             }};
         }
         metrics.gauge("tree_agent_driver_runs", "Runs that this driver owns now", of!(stats.active));
+        let scheduler = self.scheduler.clone();
+        metrics.gauge(
+            "tree_agent_driver_waiting_calls",
+            "Role calls that are due and wait for a permit of this driver",
+            move || scheduler.waiting() as f64,
+        );
         metrics.counter("tree_agent_driver_claims", "Runs claimed", of!(stats.claimed));
         metrics.counter(
             "tree_agent_driver_takeovers",

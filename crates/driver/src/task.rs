@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use prost::Message as _;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate};
@@ -21,6 +21,7 @@ use crate::commit::Committer;
 use crate::config::DriverStats;
 use crate::progress::TaskProgress;
 use crate::roles::{Clock, Roles, Updates};
+use crate::scheduler::{Permit, Scheduler, Share};
 
 /// Maximum of inputs that are handled before an append.
 const INPUTS_PER_APPEND: usize = 256;
@@ -43,8 +44,8 @@ pub(crate) struct Shared {
     pub(crate) roles: Arc<dyn Roles>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) committer: Committer,
-    /// Limits the role calls of this driver.
-    pub(crate) calls: Arc<Semaphore>,
+    /// Limits the role calls of this driver and shares them among its runs.
+    pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) stats: Arc<DriverStats>,
 }
 
@@ -88,6 +89,8 @@ pub(crate) struct RunTask {
     pub(crate) stop: CancellationToken,
     /// If set, the run is ended as failed for this reason instead of being driven again.
     pub(crate) abandon: Option<String>,
+    /// Time of the run's first event, which decides its age.
+    pub(crate) created: Timestamp,
     /// Time of the last event that was replayed.
     pub(crate) logged: Timestamp,
     /// Microseconds by which the clock is behind the log.
@@ -110,6 +113,7 @@ impl RunTask {
         let Some(mut run) = self.replay().await? else { return Ok(Ended::Lost) };
         self.fresh = None;
         let mut calls = Calls::default();
+        let share = self.shared.scheduler.join(self.claim.run_id, self.created);
         let mut last = Timestamp::default();
         // The previous driver's clock may have been ahead. Time continues from the end of the log; otherwise retries
         // and deadlines would wait until this clock catches up.
@@ -143,21 +147,19 @@ impl RunTask {
                 }
                 wanted
             });
-            for call in run.take_due(self.now(&mut last), usize::MAX) {
-                calls.0.insert(call.key, self.start_call(call));
-            }
+            self.begin_calls(&mut run, &share, &mut calls, self.now(&mut last));
             self.progress.beat();
             let wake =
                 run.next_wakeup().map(|at| Duration::from_micros(at.0.saturating_sub(last.0).max(0) as u64));
-            let first = tokio::select! {
+            let mut next = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Ok(Ended::Stopped),
-                order = self.orders.recv() => order.unwrap_or(Message::Tick),
-                message = self.mailbox.recv() => message.unwrap_or(Message::Tick),
-                () = tokio::time::sleep(wake.unwrap_or(Duration::from_secs(3600))) => Message::Tick,
+                order = self.orders.recv() => Some(order.unwrap_or(Message::Tick)),
+                message = self.mailbox.recv() => Some(message.unwrap_or(Message::Tick)),
+                () = share.granted() => None,
+                () = tokio::time::sleep(wake.unwrap_or(Duration::from_secs(3600))) => Some(Message::Tick),
             };
             decision = Decision::default();
-            let mut next = Some(first);
             let mut inputs = 0;
             while let Some(message) = next {
                 let now = self.now(&mut last);
@@ -234,7 +236,10 @@ impl RunTask {
                 self.logged = self.logged.max(event.timestamp);
                 match &mut run {
                     Some(run) => run.apply(event)?,
-                    None => run = Some(Run::begin(event)?),
+                    None => {
+                        self.created = event.timestamp;
+                        run = Some(Run::begin(event)?);
+                    }
                 }
             }
             self.progress.beat();
@@ -261,13 +266,32 @@ impl RunTask {
         Ok(self.shared.committer.append(append, message.into(), self.progress.clone()).await?)
     }
 
+    /// Begins as many due calls as there are permits for. The others wait in the engine, where they need no memory.
+    fn begin_calls(&self, run: &mut Run, share: &Share, calls: &mut Calls, now: Timestamp) {
+        share.ask(run.due(now));
+        loop {
+            let permits = share.take();
+            let (granted, due) = (permits.len(), run.take_due(now, permits.len()));
+            if due.len() < granted {
+                // A budget has no room for the others until a call ends.
+                share.ask(0);
+            }
+            if granted == 0 {
+                return;
+            }
+            for (call, permit) in due.into_iter().zip(permits) {
+                calls.0.insert(call.key, self.start_call(call, permit));
+            }
+        }
+    }
+
     /// Makes a role call in its own task, which reports to the mailbox.
-    fn start_call(&self, call: RoleCall) -> AbortHandle {
+    fn start_call(&self, call: RoleCall, permit: Permit) -> AbortHandle {
         let (shared, sender, key) = (self.shared.clone(), self.sender.clone(), call.key);
         tokio::spawn(async move {
-            let Ok(_permit) = shared.calls.clone().acquire_owned().await else { return };
             let result = shared.roles.call(call, Updates { key, mailbox: sender.clone() }).await;
             let _ = sender.send(Message::Ended(key, Box::new(result))).await;
+            drop(permit);
         })
         .abort_handle()
     }

@@ -1,5 +1,6 @@
 //! The driver on a real store: whatever dies or is lost, runs end and nothing is done twice.
 
+mod scheduling;
 #[allow(dead_code, reason = "other tests use the rest")]
 mod support;
 

@@ -158,8 +158,8 @@ pub(crate) fn deadlines(state: &State) -> Option<(Timestamp, Timestamp)> {
 }
 
 /// True if a call is due that would be new work and is not in flight.
-pub(crate) fn wants_work(state: &State, in_flight: &InFlight) -> bool {
-    in_flight.ready().any(|at| state.control(at).needs.is_some_and(|kind| !kind.finishes()))
+pub(crate) fn wants_work(in_flight: &InFlight) -> bool {
+    in_flight.ready().nodes().any(|(_, kind)| !kind.finishes())
 }
 
 /// A node whose results must be put together without a call, with the budget that forbids it. What is left never grows,
@@ -176,8 +176,8 @@ pub(crate) fn unaffordable(
         let at = (0..state.nodes().len()).rev().find(|at| finishing(at).is_some())?;
         return Some((at, "maxWallClockMs"));
     }
-    in_flight.ready().rev().find_map(|at| {
-        let keep = keep(state, at, finishing(&at)?);
+    in_flight.ready().nodes().rev().filter(|(_, kind)| kind.finishes()).find_map(|(at, kind)| {
+        let keep = keep(state, at, kind);
         let over = |m: usize| limits[m].is_some_and(|limit| used[m].saturating_add(keep[m]) >= limit);
         (0..TOOL_CALLS).find(|&m| over(m)).map(|m| (at, NAMES[m]))
     })
@@ -206,5 +206,5 @@ pub(crate) fn tripped(state: &State, in_flight: &InFlight, now: Timestamp) -> Op
         })
     };
     // What is kept for aggregation matters only if new work needs it.
-    over([0; 3]).or_else(|| over(kept).filter(|_| wants_work(state, in_flight)))
+    over([0; 3]).or_else(|| over(kept).filter(|_| wants_work(in_flight)))
 }

@@ -23,17 +23,20 @@ pub(crate) fn begin_due(state: &State, in_flight: &mut InFlight, now: Timestamp,
     if state.graph().status() != RunStatus::Running {
         return Vec::new();
     }
-    let due: Vec<usize> =
-        in_flight.ready().filter(|&at| ready_at(state, in_flight, at).is_none_or(|t| t <= now)).collect();
-    let mut free = budgets::free(state, in_flight, due.len());
+    in_flight.ready_mut().move_on(now);
+    let mut free = budgets::free(state, in_flight, in_flight.ready().due(now));
     let mut calls = Vec::new();
-    for at in due {
-        if calls.len() == limit {
-            return calls;
-        }
+    let mut last = None;
+    while calls.len() < limit
+        && let Some((kind, at)) = in_flight.ready().next_due(last)
+    {
+        last = Some((kind, at));
+        let Some(allotted) = free.allot(state, at, kind) else {
+            // Nor does any other call of this kind fit: they leave at least as much free.
+            last = Some((kind, usize::MAX));
+            continue;
+        };
         let control = state.control(at);
-        let Some(kind) = control.needs else { continue };
-        let Some(allotted) = free.allot(state, at, kind) else { continue };
         let (node_id, attempt) = (state.node(at).id, control.attempt.max(1));
         let key = CallKey { node_id, kind, round: control.round(), attempt };
         let (before, tool_calls_before) = (control.spent, control.tool_calls);
@@ -42,8 +45,15 @@ pub(crate) fn begin_due(state: &State, in_flight: &mut InFlight, now: Timestamp,
         let timeout_ms = state.budgets().call_timeout_ms.min(left.max(1));
         calls.push(Begun { at, key, allotted, timeout_ms });
     }
-    in_flight.asked(now);
     calls
+}
+
+/// How many calls are due. A budget may have no room for some of them.
+pub(crate) fn due(state: &State, in_flight: &InFlight, now: Timestamp) -> usize {
+    match state.graph().status() {
+        RunStatus::Running => in_flight.ready().due(now),
+        _ => 0,
+    }
 }
 
 /// When a call may be due, a deadline passes or a waiting update may be handled; none if the run has ended.
@@ -51,13 +61,7 @@ pub(crate) fn next_wakeup(state: &State, in_flight: &InFlight) -> Option<Timesta
     if state.is_final() {
         return None;
     }
-    let times = in_flight.ready().filter_map(|at| ready_at(state, in_flight, at));
-    let retries = times.filter(|t| in_flight.asked_at().is_none_or(|asked| *t > asked)).min();
+    let retries = in_flight.ready().next_time();
     let deadline = budgets::deadlines(state).map(|(end, last)| if in_flight.overtime() { last } else { end });
     retries.into_iter().chain(deadline).chain(pacing::next(state, in_flight)).min()
-}
-
-/// When the call that the node at `at` needs may be made; none for at once.
-fn ready_at(state: &State, in_flight: &InFlight, at: usize) -> Option<Timestamp> {
-    state.control(at).retry_at.max(in_flight.unreachable_until(at))
 }

@@ -357,7 +357,7 @@ impl<'a> Decider<'a> {
             let message = Some(waiting::message(&error));
             self.status_of_attempt(at, NodeStatus::Blocked, message, (attempt > 1).then_some(attempt));
         }
-        self.in_flight.wait_for_role(at, tries, self.now.plus_millis(delay));
+        self.in_flight.wait_for_role(self.state, at, tries, self.now.plus_millis(delay));
     }
 
     /// Appends a note of whole lines to the node's scratchpad.

@@ -1,6 +1,6 @@
 //! The volatile half of a run: what is not in the log. It is lost with the driver and rebuilt by its successor.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use tree_agent_contract::Timestamp;
 use tree_agent_contract::event::{Event, EventBody};
@@ -8,6 +8,7 @@ use tree_agent_contract::event::{Event, EventBody};
 use crate::amounts::Amounts;
 use crate::call::CallKey;
 use crate::input::Input;
+use crate::ready::Ready;
 use crate::state::State;
 
 /// What a driver knows beyond the log.
@@ -15,7 +16,7 @@ use crate::state::State;
 pub(crate) struct InFlight {
     calls: HashMap<usize, CallInFlight>,
     /// Nodes that need a call which is not in flight.
-    ready: BTreeSet<usize>,
+    ready: Ready,
     /// Nodes whose role service could not be reached: how often in a row, and when to retry.
     unreachable: HashMap<usize, (u32, Timestamp)>,
     /// The call that last wrote to a node's scratchpad while it was at work.
@@ -26,8 +27,6 @@ pub(crate) struct InFlight {
     overtime: bool,
     /// Answers that were ignored because their call was not in flight.
     stale: u64,
-    /// When the due calls were last taken. Calls that were ready then and were not made did not fit the budgets.
-    asked_at: Option<Timestamp>,
 }
 
 /// A call in flight.
@@ -71,16 +70,25 @@ impl InFlight {
         let Some(at) = state.position(event.node_id) else { return };
         if state.node(at).status.is_final() {
             self.forget(at);
-        } else if state.control(at).needs.is_none() {
-            self.ready.remove(&at);
-        } else if !self.calls.contains_key(&at) {
-            self.ready.insert(at);
+        } else {
+            self.line_up(state, at);
+        }
+    }
+
+    /// The node at `at` waits for its call to be made, if it needs one that is not in flight.
+    fn line_up(&mut self, state: &State, at: usize) {
+        match state.control(at).needs {
+            Some(kind) if !self.calls.contains_key(&at) => {
+                let unreachable_until = self.unreachable.get(&at).map(|&(_, until)| until);
+                self.ready.insert(at, kind, state.control(at).retry_at.max(unreachable_until));
+            }
+            _ => self.ready.remove(at),
         }
     }
 
     /// The node at `at` has ended.
     fn forget(&mut self, at: usize) {
-        self.ready.remove(&at);
+        self.ready.remove(at);
         self.calls.remove(&at);
         self.held.remove(&at);
         self.unreachable.remove(&at);
@@ -111,7 +119,7 @@ impl InFlight {
 
     /// A call is made for the node at `at`.
     pub(crate) fn begin(&mut self, at: usize, call: CallInFlight) {
-        self.ready.remove(&at);
+        self.ready.remove(at);
         self.calls.insert(at, call);
     }
 
@@ -121,13 +129,13 @@ impl InFlight {
     }
 
     /// Nodes that need a call which is not in flight.
-    pub(crate) fn ready(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
-        self.ready.iter().copied()
+    pub(crate) fn ready(&self) -> &Ready {
+        &self.ready
     }
 
-    /// When the role of the node at `at` may be called again, if it could not be reached.
-    pub(crate) fn unreachable_until(&self, at: usize) -> Option<Timestamp> {
-        self.unreachable.get(&at).map(|&(_, until)| until)
+    /// As [`ready`](Self::ready), to move on with the time.
+    pub(crate) fn ready_mut(&mut self) -> &mut Ready {
+        &mut self.ready
     }
 
     /// The role of the node at `at` could not be reached again. Returns how often that was in a row.
@@ -136,9 +144,9 @@ impl InFlight {
     }
 
     /// The role of the node at `at` is called again at `until`.
-    pub(crate) fn wait_for_role(&mut self, at: usize, tries: u32, until: Timestamp) {
+    pub(crate) fn wait_for_role(&mut self, state: &State, at: usize, tries: u32, until: Timestamp) {
         self.unreachable.insert(at, (tries, until));
-        self.ready.insert(at);
+        self.line_up(state, at);
     }
 
     /// The role of the node at `at` was reached.
@@ -194,15 +202,5 @@ impl InFlight {
     /// Answers that were ignored, since this was last called.
     pub(crate) fn take_stale(&mut self) -> u64 {
         std::mem::take(&mut self.stale)
-    }
-
-    /// When the due calls were last taken.
-    pub(crate) fn asked_at(&self) -> Option<Timestamp> {
-        self.asked_at
-    }
-
-    /// The due calls were taken.
-    pub(crate) fn asked(&mut self, now: Timestamp) {
-        self.asked_at = Some(now);
     }
 }

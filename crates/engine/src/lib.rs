@@ -27,6 +27,7 @@ mod graph;
 mod in_flight;
 mod input;
 mod pacing;
+mod ready;
 mod retry;
 mod run;
 mod start;

@@ -109,8 +109,8 @@ impl Run {
         turn.decider.decision
     }
 
-    /// The role calls to make now, at most `limit`. They count as in flight from here on. A paused or ended run has
-    /// none.
+    /// The role calls to make now, at most `limit`: what finishes something comes first. They count as in flight from
+    /// here on. A paused or ended run has none.
     pub fn take_due(&mut self, now: Timestamp, limit: usize) -> Vec<RoleCall> {
         let begun = calls::begin_due(&self.state, &mut self.in_flight, now, limit);
         let calls = begun.into_iter().map(|calls::Begun { at, key, allotted, timeout_ms }| {
@@ -119,6 +119,11 @@ impl Run {
             RoleCall { key, input, timeout_ms }
         });
         calls.collect()
+    }
+
+    /// How many calls are due. A budget may have no room for some of them.
+    pub fn due(&self, now: Timestamp) -> usize {
+        calls::due(&self.state, &self.in_flight, now)
     }
 
     /// When [`Run::take_due`] or [`Input::Tick`] may next have something to do if nothing else happens; none if the run

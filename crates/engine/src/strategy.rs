@@ -193,7 +193,7 @@ impl<'a> Turn<'a> {
         } else if budgets::is_late(state, now) && !in_flight.overtime() {
             // An earlier budget did not stop leaf work in flight; the wall clock does.
             self.stop_starting(true);
-        } else if budgets::wants_work(state, in_flight) {
+        } else if budgets::wants_work(in_flight) {
             // It was in flight when the budget was exhausted, and then its driver died.
             self.stop_starting(false);
         }

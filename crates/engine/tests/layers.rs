@@ -14,6 +14,7 @@ const ORDER: &[&str] = &[
     "graph",
     "start",
     "state",
+    "ready",
     "in_flight",
     "budgets",
     "pacing",
