@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Checks, Invalid};
 
+/// Maximum of children of one node.
+const MAX_CHILDREN: u32 = 16_384;
+
 /// Limits of one run. An event reports every limit that is reached. The run then returns what it has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -14,7 +17,8 @@ pub struct Budgets {
     pub max_bands_per_plan: u32,
     /// Steps of one band; further ones are cut off. Default 4.
     pub max_steps_per_band: u32,
-    /// Children of one node over all its plans. Default 12.
+    /// Children of one node over all its plans. Default: as many as all its plans may have steps
+    /// ([`Budgets::steps_of_all_plans`]), which is 24 for the other defaults.
     pub max_children_per_node: u32,
     /// Times that one node may plan again. Default 1.
     pub max_replans_per_node: u32,
@@ -72,7 +76,7 @@ impl Default for Budgets {
             max_depth: 4,
             max_bands_per_plan: 3,
             max_steps_per_band: 4,
-            max_children_per_node: 12,
+            max_children_per_node: 24,
             max_replans_per_node: 1,
             max_parallel_steps: 4,
             max_nodes: 1_000,
@@ -87,6 +91,14 @@ impl Default for Budgets {
 }
 
 impl Budgets {
+    /// The steps that all plans of one node may have together: bands × steps × (1 + replans). A smaller limit of
+    /// children would leave nothing for another plan after a full one.
+    pub fn steps_of_all_plans(&self) -> u32 {
+        let plans = self.max_replans_per_node.saturating_add(1);
+        let steps = self.max_bands_per_plan.saturating_mul(self.max_steps_per_band).saturating_mul(plans);
+        steps.clamp(1, MAX_CHILDREN)
+    }
+
     /// Milliseconds after the wall clock has run out for which aggregators are still waited for: as long as one call
     /// may take, but no longer than a fifth of the limit (10 s at least).
     pub fn grace_ms(&self) -> u64 {
@@ -99,7 +111,7 @@ impl Budgets {
         c.range("budgets.max_depth", self.max_depth.into(), 0..=64);
         c.range("budgets.max_bands_per_plan", self.max_bands_per_plan.into(), 1..=64);
         c.range("budgets.max_steps_per_band", self.max_steps_per_band.into(), 1..=256);
-        c.range("budgets.max_children_per_node", self.max_children_per_node.into(), 1..=16_384);
+        c.range("budgets.max_children_per_node", self.max_children_per_node.into(), 1..=MAX_CHILDREN.into());
         c.range("budgets.max_replans_per_node", self.max_replans_per_node.into(), 0..=16);
         c.range("budgets.max_parallel_steps", self.max_parallel_steps.into(), 1..=256);
         c.range("budgets.max_nodes", self.max_nodes.into(), 1..=1_000_000);

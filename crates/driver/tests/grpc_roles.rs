@@ -82,6 +82,7 @@ fn call(timeout_ms: u64) -> RoleCall {
         call: context,
         existing_plan_summary: String::new(),
         replan_reason: String::new(),
+        earlier_result: None,
         prior_steps: vec![],
     };
     RoleCall {

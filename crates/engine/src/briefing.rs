@@ -89,7 +89,11 @@ pub(crate) fn child_outcomes(state: &State, at: usize) -> Vec<ChildOutcome> {
 
 fn child_outcome(state: &State, at: usize) -> ChildOutcome {
     let node = state.node(at);
-    let artifacts = node.artifacts.iter().map(|a| {
+    // A later result replaces the artifacts of an earlier one.
+    let result = node.result.as_deref();
+    let current =
+        node.artifacts.iter().filter(|a| result.is_none_or(|r| r.artifact_ids.contains(&a.artifact_id)));
+    let artifacts = current.map(|a| {
         let shown = state.control(at).shown.iter().find(|s| s.id == a.artifact_id);
         ArtifactRef {
             label: a.label.clone(),

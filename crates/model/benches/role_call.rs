@@ -49,6 +49,7 @@ async fn main() {
         call: call.clone(),
         existing_plan_summary: String::new(),
         replan_reason: String::new(),
+        earlier_result: None,
         prior_steps: Vec::new(),
     };
     let steps: Vec<Value> = (0..4)

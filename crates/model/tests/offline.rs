@@ -173,6 +173,7 @@ impl Runner {
                 call: call.clone(),
                 existing_plan_summary: String::new(),
                 replan_reason: String::new(),
+                earlier_result: None,
                 prior_steps: vec![],
             };
             let (output, mut calls) = self.call("plan", async |io| Offline.plan(&input, io).await).await;

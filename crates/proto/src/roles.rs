@@ -27,7 +27,7 @@ wire_message! {
     ArtifactRef => ArtifactRef { label, title, document_id, is_primary, snippet, hinted }
     ChildOutcome => ChildOutcome { node_id, step_id, title, status, partial, result, error, artifacts }
 
-    PlanInput => PlanRequest { call [required], existing_plan_summary, replan_reason, prior_steps }
+    PlanInput => PlanRequest { call [required], existing_plan_summary, replan_reason, prior_steps, earlier_result }
     PriorStep => PriorStep { id, title, status, summary }
     PlannerOutput => PlannerOutput { mode, mode_reason, leaf_decision, plan, scratchpad [required] }
     LeafDecision => LeafDecision { can_execute_directly, complexity, blockers }

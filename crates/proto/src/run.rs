@@ -73,7 +73,9 @@ macro_rules! budgets {
             /// Absent fields take their defaults; ranges are checked by [`Budgets::validate`].
             fn from_wire(pb: pb::Budgets) -> Result<Self, FieldError> {
                 let default = Budgets::default();
-                Ok(Self { $($f: pb.$f.unwrap_or(default.$f),)* $($o: pb.$o,)* })
+                let children = pb.max_children_per_node;
+                let budgets = Self { $($f: pb.$f.unwrap_or(default.$f),)* $($o: pb.$o,)* };
+                Ok(Self { max_children_per_node: children.unwrap_or(budgets.steps_of_all_plans()), ..budgets })
             }
         }
     };
@@ -156,5 +158,26 @@ impl Wire for RunSummary {
             started_at: Wire::from_wire(pb.started_at).map_err(|e| within("started_at", e))?,
             ended_at: Wire::from_wire(pb.ended_at).map_err(|e| within("ended_at", e))?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_follow_from_the_other_limits_unless_they_are_set() {
+        let asked = pb::Budgets { max_steps_per_band: Some(10), ..Default::default() };
+        assert_eq!(Budgets::from_wire(asked).unwrap().max_children_per_node, 3 * 10 * 2);
+        assert_eq!(Budgets::from_wire(pb::Budgets::default()).unwrap(), Budgets::default());
+        let asked = pb::Budgets { max_children_per_node: Some(5), ..asked };
+        assert_eq!(Budgets::from_wire(asked).unwrap().max_children_per_node, 5);
+        let most = pb::Budgets {
+            max_bands_per_plan: Some(64),
+            max_steps_per_band: Some(256),
+            max_replans_per_node: Some(16),
+            ..Default::default()
+        };
+        Budgets::from_wire(most).unwrap().validate().unwrap();
     }
 }

@@ -23,7 +23,7 @@ export interface BudgetField {
 export const BUDGET_FIELDS: BudgetField[] = [
   { key: 'maxDepth', label: 'Depth', hint: '4', least: 0, most: 64 },
   { key: 'maxNodes', label: 'Nodes', hint: '1000', least: 1, most: 1_000_000 },
-  { key: 'maxChildrenPerNode', label: 'Children per node', hint: '12', least: 1, most: 16_384 },
+  { key: 'maxChildrenPerNode', label: 'Children per node', hint: '24', least: 1, most: 16_384 },
   { key: 'maxParallelSteps', label: 'Parallel steps', hint: '4', least: 1, most: 256 },
   { key: 'maxReplansPerNode', label: 'Replans per node', hint: '1', least: 0, most: 16 },
   { key: 'minutes', label: 'Minutes', hint: '30', least: 1, most: 43_200 },

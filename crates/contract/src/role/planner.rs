@@ -8,6 +8,7 @@ use super::{CallContext, ScratchpadDraft};
 use crate::error::{Checks, Invalid};
 use crate::ids::StepId;
 use crate::limits;
+use crate::result::TreeAgentResult;
 use crate::status::{StepStatus, named_enum};
 
 named_enum! {
@@ -129,6 +130,9 @@ pub struct PlanInput {
     pub replan_reason: String,
     /// The steps of the node's earlier plans.
     pub prior_steps: Vec<PriorStep>,
+    /// What the aggregator made of them. It is returned if another plan leads nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier_result: Option<TreeAgentResult>,
 }
 
 impl PlannerOutput {

@@ -16,6 +16,43 @@ use super::{Decider, Next};
 impl Decider<'_> {
     /// Emits the artifacts, the result and the parent's hint of a node.
     pub(crate) fn return_result(&mut self, at: usize, artifacts: Vec<ArtifactDraft>, draft: ResultDraft) {
+        let hint_type = draft.parent_hint.hint_type;
+        let (artifact_ids, document_ids) = self.keep_result(at, artifacts, draft);
+        self.hint(at, hint_type, artifact_ids, document_ids);
+    }
+
+    /// Ends a node with the result that it has in the log, as partial because of `guard`.
+    pub(crate) fn return_kept(&mut self, at: usize, guard: &str) {
+        let Some(result) = self.state.node(at).result.as_deref() else { return };
+        let (artifact_ids, document_ids) = (result.artifact_ids.clone(), result.document_ids.clone());
+        let evidence = result.success_assessment.as_ref().and_then(|a| a.notes.clone());
+        let hint_type = if document_ids.is_empty() { HintType::ReadJson } else { HintType::ReadDocuments };
+        self.give_up(at);
+        self.status(at, NodeStatus::Aggregating, Some(guard.to_owned()));
+        self.hint(at, hint_type, artifact_ids, document_ids);
+        self.complete(at, evidence);
+    }
+
+    /// Tells the parent what to read.
+    fn hint(
+        &mut self,
+        at: usize,
+        hint_type: HintType,
+        artifact_ids: Vec<ArtifactId>,
+        document_ids: Vec<DocumentId>,
+    ) {
+        if let Some(parent_node_id) = self.state.node(at).parent_id {
+            self.emit(at, ParentHint { parent_node_id, hint_type, artifact_ids, document_ids });
+        }
+    }
+
+    /// Emits the artifacts and the result of a node, which may go on. Returns what its parent should read.
+    pub(crate) fn keep_result(
+        &mut self,
+        at: usize,
+        artifacts: Vec<ArtifactDraft>,
+        draft: ResultDraft,
+    ) -> (Vec<ArtifactId>, Vec<DocumentId>) {
         let node = self.state.node(at);
         let (node_id, parent, depth) = (node.id, node.parent_id, node.depth);
         let (scratchpad_doc_id, scratchpad_tail) = (node.scratchpad_doc_id, node.scratchpad_tail.clone());
@@ -94,17 +131,7 @@ impl Decider<'_> {
             );
         }
         self.emit(at, NodeResult { result });
-        if let Some(parent_node_id) = parent {
-            self.emit(
-                at,
-                ParentHint {
-                    parent_node_id,
-                    hint_type: draft.parent_hint.hint_type,
-                    artifact_ids: hinted.0,
-                    document_ids: hinted.1,
-                },
-            );
-        }
+        hinted
     }
 
     /// The aggregator is not available. The node still returns the results of its children, labelled as partial, so
@@ -143,11 +170,8 @@ impl Decider<'_> {
         let (artifact_ids, document_ids) = (result.artifact_ids.clone(), result.document_ids.clone());
         self.status(at, NodeStatus::Aggregating, Some("guard:aggregationFailed".into()));
         self.emit(at, NodeResult { result });
-        if let Some(parent_node_id) = self.state.node(at).parent_id {
-            let hint_type =
-                if document_ids.is_empty() { HintType::ReadJson } else { HintType::ReadDocuments };
-            self.emit(at, ParentHint { parent_node_id, hint_type, artifact_ids, document_ids });
-        }
+        let hint_type = if document_ids.is_empty() { HintType::ReadJson } else { HintType::ReadDocuments };
+        self.hint(at, hint_type, artifact_ids, document_ids);
         self.complete(at, Some(format!("aggregation failed: {error}")));
     }
 

@@ -26,9 +26,15 @@ use crate::call::{CallInput, CallOutput};
 use crate::decide::{Decider, Failure};
 use crate::state::State;
 
-/// What the strategy keeps about a node beyond its bands: nothing.
+/// What the strategy keeps about a node beyond its bands.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Tree;
+pub(super) struct Tree {
+    /// Version of the latest plan.
+    version: u32,
+    /// The plan whose results the node's latest synthesis puts together. It was paid for, so it is returned if another
+    /// plan leads nowhere.
+    synthesis_of: Option<u32>,
+}
 
 impl Tree {
     /// Its name in the log.
@@ -36,6 +42,14 @@ impl Tree {
 }
 
 impl Rules for Tree {
+    fn follow(&mut self, event: &Event) {
+        match &event.body {
+            EventBody::PlanCreated(e) => self.version = e.version,
+            EventBody::NodeResult(_) => self.synthesis_of = Some(self.version),
+            _ => {}
+        }
+    }
+
     fn begin(&self, d: &mut Decider<'_>, at: usize) {
         if d.state.node(at).depth >= d.state.budgets().max_depth {
             d.need(at, CallKind::Execute, Some("guard:maxDepth".into()));
@@ -46,7 +60,7 @@ impl Rules for Tree {
 
     fn answered(&self, d: &mut Decider<'_>, at: usize, output: CallOutput) {
         match output {
-            CallOutput::Plan(out) => planned(d, at, out),
+            CallOutput::Plan(out) => self.planned(d, at, out),
             CallOutput::Execute(out) => executed(d, at, out),
             CallOutput::Aggregate(out) => aggregated(d, at, out),
         }
@@ -54,7 +68,7 @@ impl Rules for Tree {
 
     fn child_ended(&self, d: &mut Decider<'_>, at: usize) {
         if bands::advance(d, at) {
-            bands_done(d, at);
+            self.bands_done(d, at);
         }
     }
 
@@ -62,13 +76,15 @@ impl Rules for Tree {
         if failure.kind.finishes() {
             return d.return_children(at, &failure.error);
         }
-        if !bands::keep_children(d, at, "replanFailed") {
+        if !self.keep_work(d, at, "replanFailed") {
             d.fail(at, failure.text(), failure.error.retryable());
         }
     }
 
     fn wind_down(&self, d: &mut Decider<'_>, at: usize) {
-        wind_down(d, at);
+        if !self.keep_work(d, at, "budget") {
+            d.cancel(at);
+        }
     }
 
     fn brief(&self, state: &State, at: usize, kind: CallKind, call: CallContext) -> CallInput {
@@ -78,6 +94,7 @@ impl Rules for Tree {
                 existing_plan_summary: briefing::plan_summary(state, at),
                 replan_reason: state.control(at).bands().replan_reason.clone().unwrap_or_default(),
                 prior_steps: briefing::prior_steps(state, at),
+                earlier_result: state.node(at).result.as_deref().cloned(),
             })),
             CallKind::Execute => CallInput::Execute(Box::new(ExecuteInput {
                 call,
@@ -93,18 +110,60 @@ impl Rules for Tree {
     }
 }
 
-fn planned(d: &mut Decider<'_>, at: usize, out: PlannerOutput) {
-    d.append_scratchpad(at, &out.scratchpad.append_markdown);
-    if d.state.exhausted().is_some() {
-        return wind_down(d, at);
+impl Tree {
+    fn planned(&self, d: &mut Decider<'_>, at: usize, out: PlannerOutput) {
+        d.append_scratchpad(at, &out.scratchpad.append_markdown);
+        if d.state.exhausted().is_some() {
+            return self.wind_down(d, at);
+        }
+        let (PlannerMode::Plan, Some(plan)) = (out.mode, out.plan) else {
+            return d.need(at, CallKind::Execute, Some("leaf_decision:direct".into()));
+        };
+        match bands::plan(d, at, plan, out.mode_reason) {
+            bands::Planned::Open => {}
+            bands::Planned::Done => self.bands_done(d, at),
+            bands::Planned::Empty(guard) => {
+                let name = guard.strip_prefix("guard:").unwrap_or(guard);
+                if !self.keep_work(d, at, name) {
+                    d.need(at, CallKind::Execute, Some(guard.into()));
+                }
+            }
+        }
     }
-    let (PlannerMode::Plan, Some(plan)) = (out.mode, out.plan) else {
-        return d.need(at, CallKind::Execute, Some("leaf_decision:direct".into()));
-    };
-    match bands::plan(d, at, plan, out.mode_reason) {
-        bands::Planned::Empty(guard) => d.need(at, CallKind::Execute, Some(guard.into())),
-        bands::Planned::Open => {}
-        bands::Planned::Done => bands_done(d, at),
+
+    /// Every band has ended: aggregates the results, or fails if there are none.
+    fn bands_done(&self, d: &mut Decider<'_>, at: usize) {
+        if self.has_led_nowhere(d, at) {
+            return d.return_kept(at, "guard:replanFailed");
+        }
+        if d.state.has_completed_children(at) {
+            return d.need(at, CallKind::Aggregate, None);
+        }
+        if d.state.exhausted().is_some() {
+            return self.wind_down(d, at);
+        }
+        let steps = d.state.latest_children(at).count();
+        let error = d.state.latest_children(at).find_map(|c| d.state.node(c).error.as_deref());
+        let first = error.unwrap_or("unknown");
+        let error = format!("none of its {steps} steps completed; the first error: {first}");
+        d.fail(at, prefix(&error, limits::TEXT_BYTES).to_owned(), false);
+    }
+
+    /// True if the node has a synthesis and nothing was completed since.
+    fn has_led_nowhere(&self, d: &Decider<'_>, at: usize) -> bool {
+        let Some(version) = self.synthesis_of else { return false };
+        let since = |&c: &usize| d.state.control(c).born_version > version;
+        !d.state.latest_children(at).filter(since).any(|c| d.state.node(c).status == NodeStatus::Completed)
+    }
+
+    /// A node that cannot go on returns its synthesis, or puts together what its children completed, as partial, so
+    /// that it is not lost. False if there is nothing to keep.
+    fn keep_work(&self, d: &mut Decider<'_>, at: usize, guard: &str) -> bool {
+        if self.has_led_nowhere(d, at) {
+            d.return_kept(at, &format!("guard:{guard}"));
+            return true;
+        }
+        bands::keep_children(d, at, guard)
     }
 }
 
@@ -130,6 +189,8 @@ fn aggregated(d: &mut Decider<'_>, at: usize, out: AggregatorOutput) {
         let exhausted = d.state.exhausted().is_some();
         if !exhausted && d.state.control(at).bands().replans < d.state.budgets().max_replans_per_node {
             let reason = out.next.replan_reason.unwrap_or_default();
+            // It was paid for, so it is in the log before anything else may go wrong.
+            d.keep_result(at, out.artifacts, out.result);
             d.emit(at, ReplanRequested { reason, based_on_child_ids: child_ids });
             return d.need(at, CallKind::Plan, None);
         }
@@ -139,25 +200,4 @@ fn aggregated(d: &mut Decider<'_>, at: usize, out: AggregatorOutput) {
     let evidence = out.result.success_assessment.as_ref().and_then(|a| a.notes.clone());
     d.return_result(at, out.artifacts, out.result);
     d.complete(at, evidence);
-}
-
-/// Every band has ended: aggregates the results, or fails if there are none.
-fn bands_done(d: &mut Decider<'_>, at: usize) {
-    if d.state.has_completed_children(at) {
-        return d.need(at, CallKind::Aggregate, None);
-    }
-    if d.state.exhausted().is_some() {
-        return wind_down(d, at);
-    }
-    let steps = d.state.latest_children(at).count();
-    let errors = d.state.latest_children(at).find_map(|c| d.state.node(c).error.as_deref());
-    let error = format!("none of its {steps} steps completed; the first error: {}", errors.unwrap_or("unknown"));
-    d.fail(at, prefix(&error, limits::TEXT_BYTES).to_owned(), false);
-}
-
-/// Ends the node because the run is out of budget, or puts together what its children completed.
-fn wind_down(d: &mut Decider<'_>, at: usize) {
-    if !bands::keep_children(d, at, "budget") {
-        d.cancel(at);
-    }
 }

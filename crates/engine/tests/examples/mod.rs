@@ -111,6 +111,19 @@ impl Hand {
         self.feed(Input::Output(call.key, CallOutput::Aggregate(output)));
     }
 
+    /// The aggregator asks for another plan.
+    fn replans(&mut self, call: &RoleCall) {
+        let executed = executor_output("all");
+        let output = AggregatorOutput {
+            synthesis: Synthesis { summary: "together".into(), key_findings: vec![], gaps: vec![] },
+            artifacts: executed.artifacts,
+            result: ResultDraft { summary: "the paid synthesis".into(), ..executed.result },
+            next: AggregatorNext { should_replan: true, replan_reason: Some("more is needed".into()) },
+            scratchpad: notes(),
+        };
+        self.feed(Input::Output(call.key, CallOutput::Aggregate(output)));
+    }
+
     fn exhausted(&self) -> Vec<&BudgetExhausted> {
         let budgets = self.log.iter().filter_map(|e| match &e.body {
             EventBody::BudgetExhausted(budget) => Some(budget),
@@ -413,4 +426,98 @@ fn winding_down_many_pending_steps_on_many_levels_takes_little_stack() {
     // A quarter of what a thread has by default.
     let thread = std::thread::Builder::new().stack_size(512 * 1024).spawn(work);
     thread.expect("a thread").join().expect("it does not overflow its stack");
+}
+
+/// A run whose root has a synthesis and plans again.
+fn planning_again() -> (Hand, RoleCall) {
+    let mut hand = Hand::new(Budgets { max_attempts: 1, ..flat() });
+    let plan = hand.only();
+    hand.plans(&plan, 2, true);
+    for execute in hand.due() {
+        hand.executes(&execute);
+    }
+    let aggregate = hand.only();
+    hand.replans(&aggregate);
+    let again = hand.only();
+    assert_eq!((again.key.kind, again.key.round), (CallKind::Plan, 2));
+    (hand, again)
+}
+
+fn returns_the_synthesis(hand: &mut Hand) {
+    assert_eq!(hand.due(), [], "nothing is paid for again");
+    assert_eq!((hand.ending().status, hand.ending().partial), (RunStatus::Completed, true));
+    let result = hand.run.graph().nodes()[0].result.as_ref().expect("a result");
+    assert_eq!((result.summary.as_str(), result.document_ids.len()), ("the paid synthesis", 1));
+}
+
+#[test]
+fn a_synthesis_is_in_the_log_before_another_plan_and_its_planner_sees_it() {
+    let (hand, again) = planning_again();
+    let CallInput::Plan(input) = &again.input else { panic!("{:?}", again.key) };
+    let shown = input.earlier_result.as_ref().expect("the planner sees it");
+    assert_eq!(shown.summary, "the paid synthesis");
+    let types: Vec<_> = hand.log.iter().map(|e| e.body.event_type()).collect();
+    let place = |name| types.iter().rposition(|t| *t == name);
+    assert!(place("tree.node_result") < place("tree.replan_requested"), "{types:?}");
+}
+
+#[test]
+fn a_synthesis_is_returned_if_another_plan_leads_nowhere() {
+    // The planner fails for good.
+    let (mut hand, again) = planning_again();
+    hand.feed(Input::Failed(again.key, RoleError::new(RoleErrorKind::Rejected, "no")));
+    returns_the_synthesis(&mut hand);
+    // No step of the new plan completes.
+    let (mut hand, again) = planning_again();
+    let step = StepDraft {
+        id: StepId::new("new"),
+        title: "a new step".into(),
+        reason: "needed".into(),
+        success_criteria: vec![],
+        step_index: 0,
+    };
+    let band = BandDraft { index: 0, goal: "more".into(), parallelizable: true, steps: vec![step] };
+    let plan = PlanDraft { summary: "another".into(), bands: vec![band] };
+    hand.answers_plan(&again, PlannerMode::Plan, Some(plan));
+    let execute = hand.only();
+    hand.feed(Input::Failed(execute.key, RoleError::new(RoleErrorKind::Rejected, "no")));
+    returns_the_synthesis(&mut hand);
+    // The time is up.
+    let (mut hand, _) = planning_again();
+    hand.later(1_800_000);
+    returns_the_synthesis(&mut hand);
+}
+
+#[test]
+fn a_full_plan_can_be_replanned_with_default_budgets() {
+    let mut hand = Hand::new(Budgets { max_depth: 1, ..Budgets::default() });
+    for round in 0..2 {
+        let plan = hand.only();
+        let step = |band: u32, step_index: u32| StepDraft {
+            id: StepId::new(format!("r{round}b{band}s{step_index}")),
+            title: format!("step {band}.{step_index} of {round}"),
+            reason: "needed".into(),
+            success_criteria: vec![],
+            step_index,
+        };
+        let band = |index: u32| BandDraft {
+            index,
+            goal: "all".into(),
+            parallelizable: true,
+            steps: (0..4).map(|s| step(index, s)).collect(),
+        };
+        let plan_draft = PlanDraft { summary: "full".into(), bands: (0..3).map(band).collect() };
+        hand.answers_plan(&plan, PlannerMode::Plan, Some(plan_draft));
+        for _ in 0..12 {
+            let execute = hand.run.take_due(hand.now, 1).remove(0);
+            hand.executes(&execute);
+        }
+        let aggregate = hand.only();
+        match round {
+            0 => hand.replans(&aggregate),
+            _ => hand.aggregates(&aggregate),
+        }
+    }
+    assert_eq!((hand.ending().status, hand.ending().partial), (RunStatus::Completed, false));
+    assert_eq!(hand.run.graph().nodes().len(), 25);
 }

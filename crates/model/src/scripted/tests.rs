@@ -39,6 +39,7 @@ fn plan_input(depth: u32) -> PlanInput {
         call: call("root", depth, 1),
         existing_plan_summary: String::new(),
         replan_reason: String::new(),
+        earlier_result: None,
         prior_steps: vec![],
     }
 }

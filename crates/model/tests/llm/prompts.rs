@@ -91,6 +91,7 @@ async fn the_planner_sees_what_it_should() {
             status: StepStatus::Completed,
             summary: "It is safe.".into(),
         }],
+        earlier_result: children()[0].result.clone(),
     };
     Service::new(&served_by(&provider)).plan(&input).await.output();
     insta::assert_snapshot!("planner", sent(&provider));

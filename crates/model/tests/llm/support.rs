@@ -196,6 +196,7 @@ pub(crate) fn plan_input(title: &str) -> PlanInput {
         call: call(title),
         existing_plan_summary: String::new(),
         replan_reason: String::new(),
+        earlier_result: None,
         prior_steps: Vec::new(),
     }
 }

@@ -46,7 +46,7 @@ pub(super) struct BudgetArgs {
     /// Steps of one band [default: 4]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_steps_per_band: Option<u32>,
-    /// Children of one node over all its plans [default: 12]
+    /// Children of one node over all its plans [default: bands × steps × (1 + replans)]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_children_per_node: Option<u32>,
     /// Times that one node may plan again [default: 1]
@@ -83,11 +83,11 @@ impl BudgetArgs {
     pub(super) fn budgets(&self) -> Budgets {
         let default = Budgets::default();
         let ms = |time: Option<Duration>| time.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
-        Budgets {
+        let budgets = Budgets {
             max_depth: self.max_depth.unwrap_or(default.max_depth),
             max_bands_per_plan: self.max_bands_per_plan.unwrap_or(default.max_bands_per_plan),
             max_steps_per_band: self.max_steps_per_band.unwrap_or(default.max_steps_per_band),
-            max_children_per_node: self.max_children_per_node.unwrap_or(default.max_children_per_node),
+            max_children_per_node: default.max_children_per_node,
             max_replans_per_node: self.max_replans_per_node.unwrap_or(default.max_replans_per_node),
             max_parallel_steps: self.max_parallel_steps.unwrap_or(default.max_parallel_steps),
             max_nodes: self.max_nodes.unwrap_or(default.max_nodes),
@@ -101,7 +101,9 @@ impl BudgetArgs {
             max_tokens: self.max_tokens,
             max_cost_micros: self.max_cost.or(self.max_cost_micros),
             max_tool_calls: self.max_tool_calls,
-        }
+        };
+        let children = self.max_children_per_node.unwrap_or(budgets.steps_of_all_plans());
+        Budgets { max_children_per_node: children, ..budgets }
     }
 }
 
@@ -128,5 +130,13 @@ mod tests {
         assert_eq!(given.max_cost_micros, Some(500_000));
         assert_eq!(budgets(&["--max-wall-clock-ms", "7"]).max_wall_clock_ms, 7);
         assert_eq!(budgets(&[]), Budgets::default());
+    }
+
+    #[test]
+    fn children_follow_from_the_other_limits_unless_they_are_set() {
+        let wide = ["--max-bands-per-plan", "2", "--max-steps-per-band", "10", "--max-replans-per-node", "2"];
+        assert_eq!(budgets(&wide).max_children_per_node, 60);
+        let set = [&wide[..], &["--max-children-per-node", "7"]].concat();
+        assert_eq!(budgets(&set).max_children_per_node, 7);
     }
 }

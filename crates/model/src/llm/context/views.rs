@@ -58,6 +58,7 @@ struct PlannerView {
     leaf_children: bool,
     scratchpad: String,
     existing_plan: String,
+    earlier_result: String,
     steps: Vec<Step>,
     replan_reason: String,
     left_out: Vec<String>,
@@ -91,6 +92,10 @@ pub(in crate::llm) fn planner(
         leaf_children: input.call.depth + 1 >= budgets.max_depth,
         scratchpad: trimmer.scratchpad(&input.call.scratchpad_tail),
         existing_plan: trimmer.summary(&input.existing_plan_summary),
+        earlier_result: input
+            .earlier_result
+            .as_ref()
+            .map_or_else(String::new, |r| trimmer.summary(&r.summary)),
         replan_reason: trimmer.own(&input.replan_reason),
         left_out: Vec::new(),
     };
