@@ -9,6 +9,7 @@ mod growth;
 mod idle;
 mod latency;
 mod memory;
+mod ownership;
 mod raw;
 mod resume;
 mod takeover;
@@ -36,6 +37,8 @@ enum Bench {
     Fanout,
     /// Memory of the gateway for each idle subscriber.
     Idle,
+    /// Claims and renewals while others drive 100,000 runs.
+    Ownership,
     /// `kill -9` of one of two planners with 1,000 live runs. Runs only if named, because it needs `REPLICAS=2`.
     Takeover,
     /// 600 runs that wait for slow models, and a small run beside a very wide one. Runs only if named, because it
@@ -82,6 +85,9 @@ async fn main() -> anyhow::Result<()> {
     if wanted(Bench::Growth) {
         let grown = growth::run(&cluster, repeat).await?;
         resume::run(&cluster, &grown, repeat).await?;
+    }
+    if wanted(Bench::Ownership) {
+        ownership::run(&cluster, quick).await?;
     }
     if wanted(Bench::Waiting) {
         waiting::run(&cluster, quick).await?;

@@ -13,8 +13,6 @@ use crate::cluster::{Cluster, report};
 
 /// Role calls in flight of one planner, by default.
 const PERMITS: u64 = 2_048;
-/// Runs that are created at the same time.
-const PARALLEL: usize = 16;
 /// A tree of fan-out 4 and depth 3: 21 plans, 64 leaves, and 85 nodes that are aggregated.
 const CALLS: u64 = 170;
 
