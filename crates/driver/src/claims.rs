@@ -60,7 +60,8 @@ impl Fleet {
             Ok(commands) => {
                 let mut by_run = by_run(commands);
                 for claim in claims {
-                    self.begin(claim, by_run.remove(&claim.run_id).unwrap_or_default());
+                    let abandon = self.verdict(&claim).await;
+                    self.begin(claim, by_run.remove(&claim.run_id).unwrap_or_default(), abandon);
                 }
             }
             Err(error) => {

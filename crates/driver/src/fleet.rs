@@ -13,10 +13,10 @@ use tree_agent_contract::{RunId, Timestamp};
 use tree_agent_store::{Claim, PendingCommand};
 
 use crate::config::DriverConfig;
+use crate::failure::Failure;
 use crate::health::DriverHealth;
 use crate::newer::NewerRuns;
 use crate::progress::TaskProgress;
-use crate::quarantine::Quarantine;
 use crate::renewal::Lease;
 use crate::task::{Ended, Message, RunTask, Shared, TaskError};
 
@@ -44,13 +44,14 @@ pub(crate) struct Fleet {
     /// Ordered, like every collection here that is iterated, so that the same events lead to the same calls.
     pub(crate) active: BTreeMap<RunId, Active>,
     by_task: HashMap<Id, RunId>,
-    pub(crate) quarantine: Quarantine,
     pub(crate) newer: NewerRuns,
     pub(crate) lease: Arc<Lease>,
     /// Runs that are not driven any more, until the store knows that they are released.
     pub(crate) to_release: Vec<(RunId, u64)>,
     /// Runs that go into quarantine, and for how long, until the store knows it.
     pub(crate) to_quarantine: Vec<(RunId, u64, Duration)>,
+    /// Runs that could not be driven, until the store has counted it.
+    pub(crate) to_fail: Vec<Failure>,
     /// Permits for runs that are being replayed.
     fresh: Arc<Semaphore>,
     /// There may be more runs to claim than there was room for.
@@ -73,11 +74,11 @@ impl Fleet {
             health,
             active: BTreeMap::new(),
             by_task: HashMap::new(),
-            quarantine: Quarantine::default(),
             newer: NewerRuns::default(),
             lease: Arc::default(),
             to_release: Vec::new(),
             to_quarantine: Vec::new(),
+            to_fail: Vec::new(),
             fresh: Arc::new(Semaphore::new(FRESH)),
             more: false,
             tasks: JoinSet::new(),
@@ -98,9 +99,9 @@ impl Fleet {
         async move { drop(fresh.acquire_many(FRESH as u32 / 2).await) }
     }
 
-    /// Starts to drive a run, with the commands that users have sent so far. A task that drove it in an older epoch is
+    /// Starts to drive a run, with the commands that users have sent so far, or to end it as failed. A task that drove it in an older epoch is
     /// dropped: it is fenced.
-    pub(crate) fn begin(&mut self, claim: Claim, commands: Vec<PendingCommand>) {
+    pub(crate) fn begin(&mut self, claim: Claim, commands: Vec<PendingCommand>, abandon: Option<String>) {
         self.drop_task(claim.run_id);
         let (sender, mailbox) = mpsc::channel(1_024);
         let (orders, ordered) = mpsc::channel(8);
@@ -115,7 +116,7 @@ impl Fleet {
             sender,
             progress: progress.clone(),
             stop: self.stop.clone(),
-            abandon: self.quarantine.verdict(claim.run_id),
+            abandon,
             created: Timestamp::default(),
             logged: Timestamp::default(),
             behind: 0,
@@ -144,7 +145,6 @@ impl Fleet {
         let stats = &self.shared.stats;
         match outcome {
             Ok(Ok(Ended::Finished)) => {
-                self.quarantine.forget(run);
                 self.health.clear_undrivable(run);
                 stats.finished.fetch_add(1, Ordering::Relaxed);
             }
@@ -169,7 +169,9 @@ impl Fleet {
             Ok(Err(error)) => {
                 let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
                 tracing::error!(%run, error = %error, source, "the run cannot be driven now");
-                self.quarantine_run(active.claim, format!("{error}: {source}")).await;
+                let hopeless = error.is_hopeless();
+                self.fail(Failure { claim: active.claim, reason: format!("{error}: {source}"), hopeless })
+                    .await;
             }
             Err(error) if error.is_cancelled() => {
                 stats.lost.fetch_add(1, Ordering::Relaxed);
@@ -177,21 +179,9 @@ impl Fleet {
             }
             Err(error) => {
                 tracing::error!(%run, error = %error, "the run's task panicked");
-                self.quarantine_run(active.claim, "its driver panicked".into()).await;
+                let reason = "its driver panicked".into();
+                self.fail(Failure { claim: active.claim, reason, hopeless: false }).await;
             }
         }
-    }
-
-    /// Puts a run that cannot be driven in quarantine. Otherwise the next driver would repeat its role calls and fail in
-    /// the same way.
-    async fn quarantine_run(&mut self, claim: Claim, reason: String) {
-        self.shared.stats.broken.fetch_add(1, Ordering::Relaxed);
-        let (wait, undrivable) = self.quarantine.add(claim.run_id, reason, self.config.lease);
-        if undrivable {
-            tracing::error!(run = %claim.run_id, "the run can neither be driven nor be marked as failed");
-            self.health.mark_undrivable(claim.run_id, Instant::now() + wait + self.config.lease * 4);
-        }
-        self.to_quarantine.push((claim.run_id, claim.epoch, wait));
-        self.settle().await;
     }
 }

@@ -72,12 +72,14 @@ impl Fleet {
     /// Runs that are owned until the store knows otherwise, but not driven any more.
     fn leaving(&self) -> impl Iterator<Item = (RunId, u64)> + '_ {
         let quarantined = self.to_quarantine.iter().map(|(run, epoch, _)| (*run, *epoch));
-        self.to_release.iter().copied().chain(quarantined)
+        let failed = self.to_fail.iter().map(|failure| (failure.claim.run_id, failure.claim.epoch));
+        self.to_release.iter().copied().chain(quarantined).chain(failed)
     }
 
     /// Tells the store which runs are released or in quarantine. What fails is repeated in the next round, because a run
     /// that stays owned is driven by nobody.
     pub(crate) async fn settle(&mut self) {
+        self.count_failures().await;
         if !self.to_release.is_empty() {
             match self.shared.store.release(&self.to_release).await {
                 Ok(locked) => self.to_release.retain(|(run, _)| locked.contains(run)),

@@ -10,6 +10,7 @@ mod claims;
 mod commit;
 mod config;
 mod driver;
+mod failure;
 mod fleet;
 mod grpc_roles;
 mod health;

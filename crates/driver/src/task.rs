@@ -64,11 +64,20 @@ pub(crate) enum Ended {
 pub(crate) enum TaskError {
     #[error("the log cannot be read or written")]
     Store(#[from] Arc<StoreError>),
+    #[error("the log ends at event {seq}, but its head is {head}; run `tree-agent verify`")]
+    Truncated { seq: u64, head: u64 },
     #[error("the log does not replay")]
     Replay(#[from] ReplayError),
     /// A newer version wrote the log. Nothing is wrong with the run.
     #[error("event {seq} is of the type {event_type}, which this version does not know")]
     Newer { seq: u64, event_type: String },
+}
+
+impl TaskError {
+    /// True if the log cannot be replayed, so that not even the end of the run can be decided.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        matches!(self, Self::Truncated { .. } | Self::Replay(_))
+    }
 }
 
 /// The task of one claimed run.
@@ -226,7 +235,10 @@ impl RunTask {
             let page = EventLog::read(&*self.shared.store, self.claim.run_id, after, REPLAY_PAGE)
                 .await
                 .map_err(Arc::new)?;
-            if page.is_empty() || page.last().is_some_and(|e| e.seq > self.claim.head_seq) {
+            if page.is_empty() {
+                return Err(TaskError::Truncated { seq: after, head: self.claim.head_seq });
+            }
+            if page.last().is_some_and(|e| e.seq > self.claim.head_seq) {
                 return Ok(None);
             }
             for event in &page {

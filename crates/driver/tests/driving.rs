@@ -254,6 +254,57 @@ async fn a_run_that_cannot_even_be_ended_is_seen_in_the_health() {
     driver.stop().await;
 }
 
+/// However many planners there are, and however often they are restarted.
+#[tokio::test]
+async fn the_chances_of_a_run_are_counted_over_all_drivers() {
+    let (inner, fanout) = world().await;
+    let unreliable = Unreliable::new(inner);
+    let store: Arc<dyn Store> = unreliable.clone();
+    let run = create_run(&*store, 1).await;
+    *unreliable.poison.lock().expect("no panic while locked") = Some(run);
+    unreliable.heals_for_endings.store(true, Ordering::SeqCst);
+    let roles = TreeRoles::new(2, None);
+    let lease = Duration::from_millis(30);
+    let mut failed = 0;
+    while !store.run(run).await.expect("there").status.is_final() {
+        let driver = Running::start_with_lease(&format!("d{failed}"), &store, &fanout, &roles, lease);
+        while driver.stats.broken.load(Ordering::SeqCst) == 0
+            && !store.run(run).await.expect("there").status.is_final()
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        failed += driver.stats.broken.load(Ordering::SeqCst);
+        driver.stop().await;
+    }
+    assert_eq!(failed, 5, "failures before the run was ended");
+    let error = store.run(run).await.expect("there").error.expect("a reason");
+    assert!(error.contains("could not be driven 5 times"), "{error}");
+}
+
+#[tokio::test]
+async fn a_truncated_log_is_seen_in_the_health() {
+    let (inner, fanout) = world().await;
+    let unreliable = Unreliable::new(inner);
+    let store: Arc<dyn Store> = unreliable.clone();
+    let run = create_run(&*store, 1).await;
+    *unreliable.truncated.lock().expect("no panic while locked") = Some(run);
+    let driver = Running::start("a", &store, &fanout, &TreeRoles::new(2, None));
+    let seen = async {
+        while driver.health.undrivable_runs().is_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), seen).await.expect("it is seen");
+    assert!(driver.health.undrivable_runs().unwrap_err().contains(&run.to_string()));
+    assert_eq!(driver.stats.lost.load(Ordering::SeqCst), 0, "it was not taken for a lost run");
+    assert!(store.last_failure(run).await.expect("there").contains("the log ends at event 1"));
+    // It is in quarantine, and other runs are driven.
+    assert_eq!(claim(&*store, "b").await, []);
+    let other = create_run(&*store, 1).await;
+    assert_eq!(ended(&*store, other).await.status, RunStatus::Completed);
+    driver.stop().await;
+}
+
 #[tokio::test]
 async fn cancel_ends_a_run_from_any_state() {
     for held in [CallKind::Plan, CallKind::Execute, CallKind::Aggregate] {

@@ -37,6 +37,28 @@ fn check_events(run: RunId, head: u64, events: &[Event]) -> Result<(), StoreErro
     Ok(())
 }
 
+/// The last of the events that records the outcome of a role call; 0 for none.
+pub(crate) fn last_progress(events: &[Event]) -> u64 {
+    use EventBody::{
+        LeafPicked, NodeAggregated, NodeCompleted, NodeFailed, NodeResult, PlanCreated, ReplanRequested,
+        RollupUpdated,
+    };
+    let progress = events.iter().rfind(|event| {
+        matches!(
+            event.body,
+            LeafPicked(_)
+                | NodeAggregated(_)
+                | NodeCompleted(_)
+                | NodeFailed(_)
+                | NodeResult(_)
+                | PlanCreated(_)
+                | ReplanRequested(_)
+                | RollupUpdated(_)
+        )
+    });
+    progress.map_or(0, |event| event.seq)
+}
+
 /// A run that is about to be created: the fields of its row that come from its events, and its first append.
 pub(crate) struct FirstAppend {
     pub(crate) root: NodeId,

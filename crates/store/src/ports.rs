@@ -18,7 +18,8 @@ mod operations;
 mod run_lists;
 
 pub use archives::{Archives, Partition, RunRecord, StoredDocument};
-pub use leases::{Claim, Leases, Term};
+pub(crate) use leases::quarantine_time;
+pub use leases::{Claim, Failed, Leases, QUARANTINE_MAX, Term};
 pub use operations::{Operations, Stored, StoredEvent, WholeProjection};
 pub use run_lists::{IdPart, ListedRun, RunFilter, RunLists, RunQuery};
 

@@ -16,6 +16,7 @@ const POSTGRES: &[(&str, &str)] = &[
     ("V6__run_lists", include_str!("../../../migrations/postgres/V6__run_lists.sql")),
     ("V7__project_requests", include_str!("../../../migrations/postgres/V7__project_requests.sql")),
     ("V8__driver_leases", include_str!("../../../migrations/postgres/V8__driver_leases.sql")),
+    ("V9__failures", include_str!("../../../migrations/postgres/V9__failures.sql")),
 ];
 
 const EMBEDDED: &[(&str, &str)] = &[
@@ -26,6 +27,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("V5__run_lists", include_str!("../../../migrations/embedded/V5__run_lists.sql")),
     ("V6__project_requests", include_str!("../../../migrations/embedded/V6__project_requests.sql")),
     ("V7__driver_leases", include_str!("../../../migrations/embedded/V7__driver_leases.sql")),
+    ("V8__failures", include_str!("../../../migrations/embedded/V8__failures.sql")),
 ];
 
 /// Which set of migrations.

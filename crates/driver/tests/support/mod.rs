@@ -229,6 +229,8 @@ pub(crate) struct Unreliable {
     pub(crate) down: AtomicBool,
     /// Appends that hold this run are refused as a whole, as by a constraint.
     pub(crate) poison: Mutex<Option<RunId>>,
+    /// The log of this run has lost all but its first event.
+    pub(crate) truncated: Mutex<Option<RunId>>,
     /// The poisoned run may be ended.
     pub(crate) heals_for_endings: AtomicBool,
 }
@@ -240,6 +242,7 @@ impl Unreliable {
             lose_replies: AtomicU32::new(0),
             down: AtomicBool::new(false),
             poison: Mutex::new(None),
+            truncated: Mutex::new(None),
             heals_for_endings: AtomicBool::new(false),
         })
     }
@@ -275,7 +278,11 @@ impl EventLog for Unreliable {
     }
     async fn read(&self, run: RunId, after_seq: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
         self.check()?;
-        self.inner.read(run, after_seq, limit).await
+        let truncated = *self.truncated.lock().expect("no panic while locked") == Some(run);
+        if truncated && after_seq > 0 {
+            return Ok(Vec::new());
+        }
+        self.inner.read(run, after_seq, if truncated { 1 } else { limit }).await
     }
     async fn heads(&self, runs: &[RunId]) -> Result<Vec<(RunId, u64)>, StoreError> {
         self.check()?;
@@ -300,6 +307,20 @@ impl Leases for Unreliable {
     async fn release(&self, held: &[(RunId, u64)]) -> Result<Vec<RunId>, StoreError> {
         self.check()?;
         self.inner.release(held).await
+    }
+    async fn fail(
+        &self,
+        run: RunId,
+        epoch: u64,
+        reason: &str,
+        lease: Duration,
+    ) -> Result<Option<Failed>, StoreError> {
+        self.check()?;
+        self.inner.fail(run, epoch, reason, lease).await
+    }
+    async fn last_failure(&self, run: RunId) -> Result<String, StoreError> {
+        self.check()?;
+        self.inner.last_failure(run).await
     }
     async fn quarantine(&self, run: RunId, epoch: u64, wait: Duration) -> Result<(), StoreError> {
         self.check()?;

@@ -13,8 +13,8 @@ use tree_agent_contract::{
     Timestamp,
 };
 use tree_agent_store::{
-    AppendOutcome, ArtifactRow, Claim, Command, Created, NewRun, NodeRow, PendingCommand, PlanRow,
-    Projection, RunAppend, RunRow, StoreError, Term,
+    AppendOutcome, ArtifactRow, Claim, Command, Created, Failed, NewRun, NodeRow, PendingCommand, PlanRow,
+    Projection, QUARANTINE_MAX, RunAppend, RunRow, StoreError, Term,
 };
 
 use crate::flaw::Flaw;
@@ -56,6 +56,14 @@ pub struct StoredRun {
     pub owner: Option<String>,
     /// Nobody claims it before this moment.
     pub not_before: Timestamp,
+    /// The last event that records the outcome of a call.
+    pub progress: u64,
+    /// `progress` at the last failure or expiry.
+    pub failed_at: u64,
+    /// How often it could not be driven since its last progress, and why.
+    pub failures: (u32, String),
+    /// How often the lease of its driver ended since its last progress.
+    pub expiries: u32,
     /// True when its user deleted it.
     pub deleted: bool,
     /// The log: each event with the epoch that it was written in.
@@ -175,6 +183,7 @@ impl Model {
         }
         let lost_rows = self.has(Flaw::LostRows) && self.appends.is_multiple_of(5);
         let Some(run) = self.runs.get_mut(&append.run_id) else { return AppendOutcome::Fenced };
+        run.progress = append.events.iter().rfind(|event| outcome(event)).map_or(run.progress, |e| e.seq);
         run.updated_at = append.events.last().map_or(run.updated_at, |event| event.timestamp);
         run.log.extend(append.events.into_iter().map(|event| (append.epoch, event)));
         if !lost_rows {
@@ -245,6 +254,7 @@ impl Model {
             run_id: *run_id,
             epoch: run.epoch,
             head_seq: run.head(),
+            failures: run.failures.0,
         };
         Term { number: row.term, owned: owned.map(claim).collect() }
     }
@@ -277,9 +287,22 @@ impl Model {
             .into_iter()
             .filter_map(|(_, created_at, run_id)| {
                 let run = self.runs.get_mut(&run_id)?;
+                if run.progress > run.failed_at {
+                    (run.failures.0, run.expiries) = (0, 0);
+                }
+                if let Some(owner) = &run.owner {
+                    (run.expiries, run.failed_at) = (run.expiries + 1, run.progress);
+                    let lease = self.drivers.get(owner).map_or(0, |d| d.lease_until.0 - d.renewed_at.0);
+                    if let Some(times) = run.expiries.checked_sub(2) {
+                        let wait = Duration::from_micros(lease.unsigned_abs()) * (1 << times.min(16));
+                        (run.owner, run.not_before) = (None, end(now, wait.min(QUARANTINE_MAX)));
+                        return None;
+                    }
+                }
                 run.epoch += u64::from(!same_epoch || run.epoch == 0);
                 (run.owner, run.not_before) = (Some(driver.to_owned()), Timestamp::default());
-                Some((created_at, Claim { run_id, epoch: run.epoch, head_seq: run.head() }))
+                let (epoch, head_seq, failures) = (run.epoch, run.head(), run.failures.0);
+                Some((created_at, Claim { run_id, epoch, head_seq, failures }))
             })
             .collect();
         claims.sort_unstable_by_key(|(created_at, claim)| (*created_at, claim.run_id));
@@ -299,6 +322,27 @@ impl Model {
         for (id, epoch) in held {
             self.disown(*id, *epoch, None);
         }
+    }
+
+    /// [`Leases::fail`](tree_agent_store::Leases::fail) at `now`.
+    pub fn fail(
+        &mut self,
+        id: RunId,
+        epoch: u64,
+        reason: &str,
+        now: Timestamp,
+        lease: Duration,
+    ) -> Option<Failed> {
+        let run = self.runs.get_mut(&id).filter(|run| run.epoch == epoch && run.owner.is_some())?;
+        if run.progress > run.failed_at {
+            (run.failures.0, run.expiries) = (0, 0);
+        }
+        run.failed_at = run.progress;
+        run.failures = (run.failures.0 + 1, reason.to_owned());
+        let times = run.failures.0;
+        let wait = lease.saturating_mul(1 << times.min(16)).min(QUARANTINE_MAX);
+        self.disown(id, epoch, Some(end(now, wait)));
+        Some(Failed { times, wait })
     }
 
     /// [`Leases::quarantine`](tree_agent_store::Leases::quarantine) at `now`.
@@ -351,6 +395,10 @@ impl Model {
             epoch: 0,
             owner: None,
             not_before: Timestamp::default(),
+            progress: 0,
+            failed_at: 0,
+            failures: (0, String::new()),
+            expiries: 0,
             deleted: false,
             log: Vec::new(),
             row: RunRow {
@@ -446,6 +494,13 @@ impl StoredDriver {
         let third = (self.lease_until.micros() - self.renewed_at.micros()) / 3;
         self.lease_until < now && since < self.lease_until.max(Timestamp(now.micros() - third))
     }
+}
+
+/// True if the event records the outcome of a role call.
+fn outcome(event: &Event) -> bool {
+    use EventBody::{NodeAggregated, NodeCompleted, NodeFailed, NodeResult, PlanCreated, ReplanRequested};
+    let tree = matches!(event.body, PlanCreated(_) | NodeResult(_) | NodeCompleted(_) | NodeFailed(_));
+    tree || matches!(event.body, NodeAggregated(_) | ReplanRequested(_))
 }
 
 fn end(now: Timestamp, ttl: Duration) -> Timestamp {

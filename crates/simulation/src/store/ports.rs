@@ -78,6 +78,8 @@ impl Leases for SimStore {
         let claims = self
             .call("claim", &[], move |model, now| {
                 let claims = model.claim(&driver, term, store.lease_clock(now), limit);
+                let unowned = model.runs.iter().filter(|(_, run)| run.owner.is_none());
+                unowned.for_each(|(id, run)| world.checks().log.released(*id, run.epoch));
                 for claim in &claims {
                     let (name, epoch) = (run_name(claim.run_id), claim.epoch);
                     world.note(&driver, format_args!("claims {name} epoch {epoch} head {}", claim.head_seq));
@@ -116,6 +118,26 @@ impl Leases for SimStore {
             Ok(Vec::new())
         })
         .await
+    }
+
+    async fn fail(
+        &self,
+        run: RunId,
+        epoch: u64,
+        reason: &str,
+        lease: Duration,
+    ) -> Result<Option<Failed>, StoreError> {
+        let (world, who, reason) = (self.node.world.clone(), self.node.name.clone(), reason.to_owned());
+        self.call("fail", &[], move |model, now| {
+            world.note(&who, format_args!("cannot drive {} epoch {epoch}: {reason}", run_name(run)));
+            world.checks().log.released(run, epoch);
+            Ok(model.fail(run, epoch, &reason, now, lease))
+        })
+        .await
+    }
+
+    async fn last_failure(&self, run: RunId) -> Result<String, StoreError> {
+        self.call("last failure", &[], move |model, _| Ok(model.stored(run)?.failures.1.clone())).await
     }
 
     async fn quarantine(&self, run: RunId, epoch: u64, wait: Duration) -> Result<(), StoreError> {

@@ -30,6 +30,8 @@ contract! {
     leases::a_lease_that_had_ended_claims_nothing_and_is_told,
     leases::after_an_outage_nobody_is_robbed,
     leases::a_run_in_quarantine_waits,
+    leases::failures_are_counted_for_all_drivers_until_there_is_progress,
+    leases::a_run_whose_drivers_vanish_without_progress_waits,
     leases::final_runs_are_not_claimed,
     runs::creating_writes_the_run_with_its_events,
     runs::a_request_id_makes_creation_idempotent,

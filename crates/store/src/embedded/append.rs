@@ -111,8 +111,16 @@ pub(super) fn write(tx: &Transaction<'_>, append: &RunAppend) -> Result<AppendOu
     let last = append.events.last().map(|e| (e.seq as i64, e.timestamp.micros())).unwrap_or_default();
     let moved = execute(
         tx,
-        "UPDATE tree_agent_runs SET head_seq = ?4, updated_at = ?5 WHERE id = ?1 AND epoch = ?2 AND head_seq = ?3",
-        params![run.0, epoch as i64, append.expected_head as i64, last.0, last.1],
+        "UPDATE tree_agent_runs SET head_seq = ?4, updated_at = ?5, progress_seq = max(progress_seq, ?6) \
+         WHERE id = ?1 AND epoch = ?2 AND head_seq = ?3",
+        params![
+            run.0,
+            epoch as i64,
+            append.expected_head as i64,
+            last.0,
+            last.1,
+            batch::last_progress(&append.events) as i64
+        ],
     )?;
     if moved == 0 {
         let written = was_written(tx, append)?;

@@ -11,7 +11,7 @@ use super::append::execute;
 use super::connection::{map_error, now};
 use crate::LIVE;
 use crate::error::StoreError;
-use crate::ports::{Claim, Leases, Term};
+use crate::ports::{Claim, Failed, Leases, Term, quarantine_time};
 
 impl EmbeddedStore {
     /// Sets the runs aside that have not ended yet, and returns how many these are: until the store is opened again, no
@@ -40,6 +40,9 @@ impl EmbeddedStore {
 const HOUR: i64 = 3_600_000_000;
 /// Stands for the end of a lease that is the driver's.
 const INFINITY: i64 = i64::MAX;
+
+/// Failures since the last progress.
+const FAILURES: &str = "CASE WHEN progress_seq > failed_seq THEN 0 ELSE failures END";
 
 #[async_trait]
 impl Leases for EmbeddedStore {
@@ -71,7 +74,7 @@ impl Leases for EmbeddedStore {
             let owned = runs(
                 tx,
                 &format!(
-                    "SELECT id, epoch, head_seq FROM tree_agent_runs \
+                    "SELECT id, epoch, head_seq, {FAILURES} FROM tree_agent_runs \
                      WHERE {LIVE} AND lease_expires_at = {INFINITY} AND lease_owner = ?1 ORDER BY created_at, id"
                 ),
                 params![driver],
@@ -100,7 +103,7 @@ impl Leases for EmbeddedStore {
             claims.extend(runs(
                 tx,
                 &format!(
-                    "SELECT id, epoch, head_seq FROM tree_agent_runs \
+                    "SELECT id, epoch, head_seq, {FAILURES} FROM tree_agent_runs \
                      WHERE {LIVE} AND (lease_expires_at IS NULL OR lease_expires_at < {INFINITY}) \
                      AND not_before <= ?1 AND (lease_expires_at IS NULL OR lease_expires_at < ?1) \
                      AND id NOT IN (SELECT id FROM temp.runs_set_aside) \
@@ -163,6 +166,47 @@ impl Leases for EmbeddedStore {
         .await
     }
 
+    async fn fail(
+        &self,
+        run: RunId,
+        epoch: u64,
+        reason: &str,
+        lease: Duration,
+    ) -> Result<Option<Failed>, StoreError> {
+        let reason = reason.to_owned();
+        self.write(move |tx| {
+            let times = tx
+                .query_row(
+                    "SELECT CASE WHEN progress_seq > failed_seq THEN 1 ELSE failures + 1 END \
+                     FROM tree_agent_runs WHERE id = ?1 AND epoch = ?2 AND lease_owner IS NOT NULL",
+                    params![run.0, epoch as i64],
+                    |row| row.get::<_, u32>(0),
+                )
+                .optional()
+                .map_err(map_error)?;
+            let Some(times) = times else { return Ok(None) };
+            let wait = quarantine_time(lease, times);
+            execute(
+                tx,
+                "UPDATE tree_agent_runs SET lease_owner = NULL, lease_expires_at = ?2, not_before = ?2, \
+                 failures = ?3, failure = ?4, failed_seq = progress_seq, \
+                 expiries = CASE WHEN progress_seq > failed_seq THEN 0 ELSE expiries END WHERE id = ?1",
+                params![run.0, end(now().micros(), wait), times, reason],
+            )?;
+            Ok(Some(Failed { times, wait }))
+        })
+        .await
+    }
+
+    async fn last_failure(&self, run: RunId) -> Result<String, StoreError> {
+        self.query(move |db| {
+            let sql = "SELECT COALESCE(failure, '') FROM tree_agent_runs WHERE id = ?1";
+            let reason = db.query_row(sql, [run.0], |row| row.get(0)).optional().map_err(map_error)?;
+            Ok(reason.unwrap_or_default())
+        })
+        .await
+    }
+
     async fn quarantine(&self, run: RunId, epoch: u64, wait: Duration) -> Result<(), StoreError> {
         self.write(move |tx| {
             execute(
@@ -187,24 +231,48 @@ fn orphaned(
 ) -> Result<Vec<Claim>, StoreError> {
     let mut statement = tx
         .prepare_cached(
-            "SELECT id FROM tree_agent_drivers WHERE lease_expires_at < ?2 AND id <> ?1 \
+            "SELECT id, lease_expires_at - renewed_at FROM tree_agent_drivers WHERE lease_expires_at < ?2 AND id <> ?1 \
              AND ?3 < max(lease_expires_at, ?2 - (lease_expires_at - renewed_at) / 3) ORDER BY id",
         )
         .map_err(map_error)?;
-    let gone = statement.query_map(params![driver, now, held_since], |row| row.get::<_, String>(0));
-    let gone: Vec<String> = gone.and_then(Iterator::collect).map_err(map_error)?;
+    let gone = statement.query_map(params![driver, now, held_since], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
+    });
+    let gone: Vec<(String, i64)> = gone.and_then(Iterator::collect).map_err(map_error)?;
     let mut claims = Vec::new();
-    for owner in gone {
+    for (owner, lease) in gone {
         let left = i64::try_from(limit - claims.len()).unwrap_or(i64::MAX);
-        claims.extend(runs(
+        let orphans = runs(
             tx,
             &format!(
-                "SELECT id, epoch, head_seq FROM tree_agent_runs \
+                "SELECT id, epoch, head_seq, {FAILURES} FROM tree_agent_runs \
                  WHERE {LIVE} AND lease_expires_at = {INFINITY} AND lease_owner = ?1 \
                  AND id NOT IN (SELECT id FROM temp.runs_set_aside) ORDER BY created_at, id LIMIT ?2"
             ),
             params![owner, left],
-        )?);
+        )?;
+        for claim in orphans {
+            let id = claim.run_id.0;
+            execute(
+                tx,
+                "UPDATE tree_agent_runs SET failed_seq = progress_seq, \
+                 failures = CASE WHEN progress_seq > failed_seq THEN 0 ELSE failures END, \
+                 expiries = CASE WHEN progress_seq > failed_seq THEN 1 ELSE expiries + 1 END WHERE id = ?1",
+                params![id],
+            )?;
+            let sql = "SELECT expiries FROM tree_agent_runs WHERE id = ?1";
+            let expiries = tx.query_row(sql, [id], |row| row.get::<_, u32>(0)).map_err(map_error)?;
+            if expiries == 1 {
+                claims.push(claim);
+                continue;
+            }
+            let until = end(now, quarantine_time(Duration::from_micros(lease.unsigned_abs()), expiries - 2));
+            execute(
+                tx,
+                "UPDATE tree_agent_runs SET lease_owner = NULL, lease_expires_at = ?2, not_before = ?2 WHERE id = ?1",
+                params![id, until],
+            )?;
+        }
     }
     Ok(claims)
 }
@@ -216,6 +284,7 @@ fn runs(tx: &Transaction<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Res
             run_id: RunId(row.get(0)?),
             epoch: row.get::<_, i64>(1)? as u64,
             head_seq: row.get::<_, i64>(2)? as u64,
+            failures: row.get(3)?,
         })
     });
     rows.and_then(Iterator::collect).map_err(map_error)

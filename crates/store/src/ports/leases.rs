@@ -23,6 +23,9 @@ pub trait Leases: Send + Sync {
     /// and that are not in quarantine, oldest first. Each gets `epoch + 1`. Concurrent callers never get the same run.
     /// Takes nothing if the driver is in another term or its lease has ended.
     ///
+    /// The run of a driver whose lease ended twice or more without progress of the run is not taken, but put in
+    /// quarantine: it may have killed its drivers.
+    ///
     /// After a moment at which nobody could renew, every driver has a third of its lease to do so: a driver whose own
     /// lease has had a break since another's ended waits for that long.
     async fn claim(&self, driver: &str, term: u64, limit: usize) -> Result<Vec<Claim>, StoreError>;
@@ -34,6 +37,20 @@ pub trait Leases: Send + Sync {
     /// Releases runs, so that others can claim them at once. Unknown and lost ones are ignored. Returns those that could
     /// not be released now, because another client of the database holds their rows locked.
     async fn release(&self, held: &[(RunId, u64)]) -> Result<Vec<RunId>, StoreError>;
+
+    /// Counts that a run could not be driven, and puts it in quarantine: for `lease` times two for the first time since
+    /// its last progress, then twice as long each time, at most [`QUARANTINE_MAX`]. Progress is an event that records the
+    /// outcome of a role call. None, and nothing changes, for an unknown or lost run.
+    async fn fail(
+        &self,
+        run: RunId,
+        epoch: u64,
+        reason: &str,
+        lease: Duration,
+    ) -> Result<Option<Failed>, StoreError>;
+
+    /// Why the run could not be driven the last time; empty if that never happened.
+    async fn last_failure(&self, run: RunId) -> Result<String, StoreError>;
 
     /// Releases a run, but nobody can claim it before `wait` has passed. An unknown or lost one is ignored.
     async fn quarantine(&self, run: RunId, epoch: u64, wait: Duration) -> Result<(), StoreError>;
@@ -57,4 +74,23 @@ pub struct Claim {
     pub epoch: u64,
     /// The head of the log at the moment of the claim.
     pub head_seq: u64,
+    /// How often it could not be driven since its last progress.
+    pub failures: u32,
+}
+
+/// A run that could not be driven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// How often in a row, without progress in between.
+    pub times: u32,
+    /// How long it is in quarantine.
+    pub wait: Duration,
+}
+
+/// The longest quarantine.
+pub const QUARANTINE_MAX: Duration = Duration::from_secs(300);
+
+/// A quarantine of `first` that is doubled `times` times.
+pub(crate) fn quarantine_time(first: Duration, times: u32) -> Duration {
+    first.saturating_mul(1 << times.min(16)).min(QUARANTINE_MAX)
 }

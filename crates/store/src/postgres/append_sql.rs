@@ -106,11 +106,11 @@ impl Builder {
     /// The fence: moves the heads of the runs whose epoch and head are still what the writer believes. The rest of the
     /// statement is limited to these runs.
     fn moved(&mut self, run_rows: bool) {
-        let mut types = vec!["uuid", "int8", "int8", "int8", "timestamptz"];
-        let (mut names, mut set) = ("id, epoch, expected, head, at", "");
+        let mut types = vec!["uuid", "int8", "int8", "int8", "timestamptz", "int8"];
+        let (mut names, mut set) = ("id, epoch, expected, head, at, progress", "");
         if run_rows {
             types.extend(["text", "bool", "text", "int8", "jsonb", "timestamptz", "timestamptz"]);
-            names = "id, epoch, expected, head, at, status, partial, error, node_count, usage, started_at, ended_at";
+            names = "id, epoch, expected, head, at, progress, status, partial, error, node_count, usage, started_at, ended_at";
             set = ", status = COALESCE(i.status, r.status), partial = COALESCE(i.partial, r.partial), \
                    error = CASE WHEN i.status IS NULL THEN r.error ELSE i.error END, \
                    node_count = COALESCE(i.node_count, r.node_count), usage = COALESCE(i.usage, r.usage), \
@@ -120,7 +120,8 @@ impl Builder {
         }
         let rows = self.unnest(&types);
         self.sql.push_str(&format!(
-            "WITH moved AS (UPDATE tree_agent_runs r SET head_seq = i.head, updated_at = i.at{set} \
+            "WITH moved AS (UPDATE tree_agent_runs r SET head_seq = i.head, updated_at = i.at, \
+             progress_seq = greatest(r.progress_seq, i.progress){set} \
              FROM {rows} AS i({names}) \
              WHERE r.id = i.id AND r.epoch = i.epoch AND r.head_seq = i.expected RETURNING r.id)"
         ));

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::append_sql::BranchSet;
 use super::types::{JsonText, Time};
-use crate::batch::{DocumentWrites, last_of_each};
+use crate::batch::{DocumentWrites, last_of_each, last_progress};
 use crate::error::StoreError;
 use crate::ports::{Projection, RunAppend, RunRow};
 use crate::text::{clean, clean_json, json_text};
@@ -49,7 +49,7 @@ macro_rules! columns {
 }
 
 columns! {
-    Heads { id: Uuid, epoch: i64, expected: i64, head: i64, at: Time, }
+    Heads { id: Uuid, epoch: i64, expected: i64, head: i64, at: Time, progress: i64, }
 
     RunRows<'a> {
         status: Option<&'static str>, partial: Option<bool>, error: Option<Cow<'a, str>>, node_count: Option<i64>,
@@ -114,6 +114,7 @@ impl<'a> Columns<'a> {
             let run = append.run_id;
             let last = append.events.last().map(|e| (e.seq, e.timestamp)).unwrap_or_default();
             columns.head(run, append.epoch, append.expected_head, last);
+            columns.heads.progress.push(last_progress(&append.events) as i64);
             for event in &append.events {
                 columns.event(event, append.epoch);
             }
@@ -136,6 +137,7 @@ impl<'a> Columns<'a> {
     ) -> Result<Self, StoreError> {
         let mut columns = Self::default();
         columns.head(run, epoch as u64, head.0, head);
+        columns.heads.progress.push(0);
         columns.projection(run, projection)?;
         Ok(columns)
     }

@@ -12,7 +12,8 @@ use super::connection::Connection;
 use super::{PostgresStore, micros};
 use crate::LIVE;
 use crate::error::StoreError;
-use crate::ports::{Claim, Leases, Term};
+use crate::ports::{Claim, Failed, Leases, QUARANTINE_MAX, Term, quarantine_time};
+use crate::text::clean;
 
 /// The condition for runs that no driver owns by its lease, word for word that of the index `tree_agent_runs_unowned`.
 const UNOWNED: &str = "(lease_expires_at IS NULL OR lease_expires_at < 'infinity')";
@@ -23,26 +24,40 @@ static CLAIM: LazyLock<String> = LazyLock::new(|| {
     format!(
         "WITH me AS MATERIALIZED (SELECT id, held_since FROM tree_agent_drivers \
              WHERE id = $1 AND term = $2 AND lease_expires_at >= now()), \
-         gone AS MATERIALIZED (SELECT d.id FROM tree_agent_drivers d, me \
+         gone AS MATERIALIZED (SELECT d.id, d.lease_expires_at - d.renewed_at AS lease \
+             FROM tree_agent_drivers d, me \
              WHERE d.lease_expires_at < now() AND d.id <> me.id AND me.held_since < \
                  greatest(d.lease_expires_at, now() - (d.lease_expires_at - d.renewed_at) / 3) \
              AND EXISTS (SELECT FROM tree_agent_runs \
                  WHERE {LIVE} AND lease_expires_at = 'infinity' AND lease_owner = d.id) \
              FOR SHARE OF d SKIP LOCKED), \
-         orphaned AS MATERIALIZED (SELECT r.id FROM gone g CROSS JOIN LATERAL (SELECT id FROM tree_agent_runs \
+         orphaned AS MATERIALIZED (SELECT r.id, r.expiries, \
+                 least(interval '{max} s', g.lease * power(2, least(r.expiries - 2, 16))) AS wait \
+             FROM gone g CROSS JOIN LATERAL (SELECT id, \
+                 CASE WHEN progress_seq > failed_seq THEN 1 ELSE expiries + 1 END AS expiries FROM tree_agent_runs \
                  WHERE {LIVE} AND lease_expires_at = 'infinity' AND lease_owner = g.id \
                  ORDER BY created_at, id LIMIT $3 FOR UPDATE SKIP LOCKED) r LIMIT $3), \
          unowned AS MATERIALIZED (SELECT id FROM tree_agent_runs \
              WHERE {LIVE} AND {UNOWNED} AND not_before <= now() \
              AND (lease_expires_at IS NULL OR lease_expires_at < now()) AND EXISTS (SELECT FROM me) \
              ORDER BY not_before, created_at, id LIMIT $3 FOR UPDATE SKIP LOCKED), \
-         free AS MATERIALIZED (SELECT id FROM orphaned UNION ALL SELECT id FROM unowned LIMIT $3), \
+         late AS (UPDATE tree_agent_runs r SET lease_owner = NULL, lease_expires_at = now() + o.wait, \
+                 not_before = now() + o.wait, expiries = o.expiries, failed_seq = r.progress_seq, \
+                 failures = CASE WHEN r.progress_seq > r.failed_seq THEN 0 ELSE r.failures END \
+             FROM orphaned o WHERE r.id = o.id AND o.expiries > 1), \
+         free AS MATERIALIZED (SELECT id, expiries FROM orphaned WHERE expiries = 1 \
+             UNION ALL SELECT id, NULL FROM unowned LIMIT $3), \
          owner AS MATERIALIZED (SELECT id FROM tree_agent_drivers \
              WHERE id = $1 AND term = $2 AND EXISTS (SELECT FROM free) FOR SHARE), \
          claimed AS (UPDATE tree_agent_runs r SET epoch = r.epoch + 1, lease_owner = owner.id, \
-                 lease_expires_at = 'infinity', not_before = '-infinity' \
-             FROM free, owner WHERE r.id = free.id RETURNING r.id, r.epoch, r.head_seq, r.created_at) \
-         SELECT id, epoch, head_seq FROM claimed ORDER BY created_at, id"
+                 lease_expires_at = 'infinity', not_before = '-infinity', \
+                 expiries = COALESCE(free.expiries, r.expiries), \
+                 failures = CASE WHEN r.progress_seq > r.failed_seq THEN 0 ELSE r.failures END, \
+                 failed_seq = CASE WHEN free.expiries IS NULL THEN r.failed_seq ELSE r.progress_seq END \
+             FROM free, owner WHERE r.id = free.id \
+             RETURNING r.id, r.epoch, r.head_seq, r.failures, r.created_at) \
+         SELECT id, epoch, head_seq, failures FROM claimed ORDER BY created_at, id",
+        max = QUARANTINE_MAX.as_secs(),
     )
 });
 
@@ -95,6 +110,45 @@ impl Leases for PostgresStore {
         Ok(rows.iter().map(|row| RunId(row.get(0))).collect())
     }
 
+    async fn fail(
+        &self,
+        run: RunId,
+        epoch: u64,
+        reason: &str,
+        lease: Duration,
+    ) -> Result<Option<Failed>, StoreError> {
+        let mut connection = self.connection().await?;
+        let row = connection
+            .query_opt(
+                "WITH failed AS (SELECT id, CASE WHEN progress_seq > failed_seq THEN 1 ELSE failures + 1 END AS times \
+                     FROM tree_agent_runs WHERE id = $1 AND epoch = $2 AND lease_owner IS NOT NULL FOR UPDATE), \
+                 waits AS (SELECT id, times, now() + \
+                     least($5, $4 * power(2, least(times, 16))) * interval '1 microsecond' AS until FROM failed) \
+                 UPDATE tree_agent_runs r SET lease_owner = NULL, lease_expires_at = w.until, not_before = w.until, \
+                     failures = w.times, failure = $3, failed_seq = r.progress_seq, \
+                     expiries = CASE WHEN r.progress_seq > r.failed_seq THEN 0 ELSE r.expiries END \
+                 FROM waits w WHERE r.id = w.id RETURNING w.times",
+                &[
+                    &run.0,
+                    &(epoch as i64),
+                    &clean(reason),
+                    &(micros(lease) as f64),
+                    &(micros(QUARANTINE_MAX) as f64),
+                ],
+            )
+            .await?;
+        Ok(row.map(|row| {
+            let times = row.get::<_, i32>(0) as u32;
+            Failed { times, wait: quarantine_time(lease, times) }
+        }))
+    }
+
+    async fn last_failure(&self, run: RunId) -> Result<String, StoreError> {
+        let sql = "SELECT COALESCE(failure, '') FROM tree_agent_runs WHERE id = $1";
+        let row = self.connection().await?.query_opt(sql, &[&run.0]).await?;
+        Ok(row.map(|row| row.get(0)).unwrap_or_default())
+    }
+
     async fn quarantine(&self, run: RunId, epoch: u64, wait: Duration) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
         connection
@@ -136,7 +190,8 @@ async fn begin_term(connection: &mut Connection, driver: &str, ttl: Duration) ->
     let owned = connection
         .query(
             &format!(
-                "SELECT id, epoch, head_seq FROM tree_agent_runs \
+                "SELECT id, epoch, head_seq, CASE WHEN progress_seq > failed_seq THEN 0 ELSE failures END \
+                 FROM tree_agent_runs \
                  WHERE {LIVE} AND lease_expires_at = 'infinity' AND lease_owner = $1 ORDER BY created_at, id"
             ),
             &[&driver],
@@ -151,5 +206,6 @@ fn claim(row: &Row) -> Claim {
         run_id: RunId(row.get(0)),
         epoch: row.get::<_, i64>(1) as u64,
         head_seq: row.get::<_, i64>(2) as u64,
+        failures: row.get::<_, i32>(3) as u32,
     }
 }

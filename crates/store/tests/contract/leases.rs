@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use tree_agent_contract::RunStatus;
-use tree_agent_store::{AppendOutcome, Claim};
+use tree_agent_contract::event::NodeFailed;
+use tree_agent_contract::{RunId, RunStatus};
+use tree_agent_store::{AppendOutcome, Claim, Failed, QUARANTINE_MAX, RunAppend};
 
 use crate::fixture::{Fixture, append, claim, eventually, new_run, run_id, run_row};
 
@@ -18,7 +19,7 @@ pub async fn claims_are_exclusive_and_oldest_first(f: Fixture) {
     let term = f.store.begin_term("a", LONG).await.unwrap();
     assert_eq!((term.number, term.owned), (1, vec![]));
     let first = f.store.claim("a", 1, 2).await.unwrap();
-    let expected = |n| Claim { run_id: run_id(n), epoch: 1, head_seq: 2 };
+    let expected = |n| Claim { run_id: run_id(n), epoch: 1, head_seq: 2, failures: 0 };
     assert_eq!(first, [expected(1), expected(2)]);
     assert_eq!(f.store.claim("a", 1, 0).await.unwrap(), []);
     let mut claimers = Vec::new();
@@ -57,7 +58,7 @@ pub async fn an_expired_lease_can_be_claimed_and_fences_its_holder(f: Fixture) {
         [AppendOutcome::Appended]
     );
     let new = eventually("the lease's end", async || claim(&*f.store, "b", LONG, 1).await.pop()).await;
-    assert_eq!(new, Claim { run_id: old.run_id, epoch: old.epoch + 1, head_seq: 4 });
+    assert_eq!(new, Claim { run_id: old.run_id, epoch: old.epoch + 1, head_seq: 4, failures: 0 });
     assert_eq!(
         f.store.append([append(old.run_id, old.epoch, 4, 1)].into()).await.unwrap(),
         [AppendOutcome::Fenced]
@@ -95,7 +96,7 @@ pub async fn a_released_run_is_free_at_once(f: Fixture) {
     assert_eq!(f.store.release(&[(held.run_id, held.epoch)]).await.unwrap(), []);
     assert_eq!(f.store.release(&[(held.run_id, held.epoch)]).await.unwrap(), []);
     let again = claim(&*f.store, "b", LONG, 2).await;
-    assert_eq!(again, [Claim { run_id: run_id(1), epoch: 2, head_seq: 2 }]);
+    assert_eq!(again, [Claim { run_id: run_id(1), epoch: 2, head_seq: 2, failures: 0 }]);
     assert_eq!(f.store.release(&[]).await.unwrap(), []);
 }
 
@@ -178,4 +179,58 @@ pub async fn final_runs_are_not_claimed(f: Fixture) {
     f.store.release(&(1..=5).map(|n| (run_id(n), 1)).collect::<Vec<_>>()).await.unwrap();
     let claims = claim(&*f.store, "b", LONG, 10).await;
     assert_eq!(claims.iter().map(|c| c.run_id).collect::<Vec<_>>(), [run_id(4), run_id(5)]);
+}
+
+/// An append of one event that records the outcome of a call.
+fn outcome(run: RunId, epoch: u64, head: u64) -> RunAppend {
+    let mut append = append(run, epoch, head, 1);
+    append.events[0].body = NodeFailed { error: "e".into(), retryable: false }.into();
+    append
+}
+
+pub async fn failures_are_counted_for_all_drivers_until_there_is_progress(f: Fixture) {
+    let lease = Duration::from_millis(1);
+    let mut held = f.claimed(1, "a").await;
+    let run = held.run_id;
+    assert_eq!(f.store.last_failure(run).await.unwrap(), "");
+    for times in 1..=4 {
+        let reason = format!("reason {times}");
+        let failed = f.store.fail(run, held.epoch, &reason, lease).await.unwrap();
+        assert_eq!(failed, Some(Failed { times, wait: lease * (1 << times) }));
+        assert_eq!(f.store.fail(run, held.epoch, "again", lease).await.unwrap(), None, "it is not owned");
+        assert_eq!(f.store.last_failure(run).await.unwrap(), reason);
+        let driver = format!("d{times}");
+        held = eventually("the wait", async || claim(&*f.store, &driver, LONG, 1).await.pop()).await;
+        assert_eq!(held.failures, times);
+        // Events that record no outcome are no progress.
+        f.store.append([append(run, held.epoch, held.head_seq, 1)].into()).await.unwrap();
+        held.head_seq += 1;
+    }
+    f.store.append([outcome(run, held.epoch, held.head_seq)].into()).await.unwrap();
+    f.store.release(&[(run, held.epoch)]).await.unwrap();
+    let held = claim(&*f.store, "b", LONG, 1).await[0];
+    assert_eq!(held.failures, 0);
+    let failed = f.store.fail(run, held.epoch, "late", QUARANTINE_MAX).await.unwrap();
+    assert_eq!(failed, Some(Failed { times: 1, wait: QUARANTINE_MAX }));
+    assert_eq!(claim(&*f.store, "c", LONG, 1).await, []);
+}
+
+pub async fn a_run_whose_drivers_vanish_without_progress_waits(f: Fixture) {
+    f.store.create_run(new_run(1)).await.unwrap();
+    let lease = Duration::from_millis(300);
+    let first = claim(&*f.store, "a", lease, 1).await[0];
+    let second = eventually("the end", async || claim(&*f.store, "b", lease, 1).await.pop()).await;
+    assert_eq!((second.run_id, second.epoch), (first.run_id, 2), "the first time costs nothing");
+    // Its second driver vanishes as well. The run is not taken at once: it is in quarantine for a lease.
+    let began = tokio::time::Instant::now();
+    let third = eventually("the end", async || claim(&*f.store, "c", LONG, 1).await.pop()).await;
+    assert!(began.elapsed() >= lease + lease / 2, "claimed after {:?}", began.elapsed());
+    assert_eq!((third.epoch, third.failures), (3, 0));
+    // With progress it is taken at once again.
+    let third_driver = f.store.begin_term("c", lease).await.unwrap();
+    assert_eq!(third_driver.owned.len(), 1);
+    f.store.append([outcome(third.run_id, 3, 2)].into()).await.unwrap();
+    let began = tokio::time::Instant::now();
+    eventually("the end", async || claim(&*f.store, "d", LONG, 1).await.pop()).await;
+    assert!(began.elapsed() < lease * 3, "claimed only after {:?}", began.elapsed());
 }
