@@ -228,6 +228,9 @@ payloads! {
         /// logs the status alone says it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<CallKind>,
+        /// Why, in words that stay on the node after it has moved on: a decision, a guard, the reason of a retry.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
     }
     /// Payload of `tree.node_completed`.
     NodeCompleted {
@@ -550,7 +553,7 @@ impl NodeCreated {
 impl NodeStatusChanged {
     /// A status about which there is nothing else to say.
     pub const fn new(status: NodeStatus, role: Role) -> Self {
-        Self { status, role, message: None, progress: None, attempt: None, call: None }
+        Self { status, role, message: None, progress: None, attempt: None, call: None, why: None }
     }
 }
 

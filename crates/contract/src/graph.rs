@@ -73,6 +73,10 @@ pub struct GraphNode {
     /// The message of the last status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What was decided about it and why: the last [`NODE_DECISIONS`](crate::limits::NODE_DECISIONS) decisions, guards
+    /// and retries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<String>,
     /// From 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,

@@ -28,6 +28,8 @@ pub const JSON_BYTES: usize = 256 * 1024;
 pub const TAIL_PREVIEW_BYTES: usize = 512;
 /// Bytes of a document's beginning that its event carries.
 pub const SNIPPET_BYTES: usize = 600;
+/// Decisions about a node that its graph keeps, the latest ones.
+pub const NODE_DECISIONS: usize = 16;
 /// Bytes of one gRPC message in either direction, except an answer that holds a graph.
 pub const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 /// Bytes of a request of the public API that carries no document.

@@ -115,9 +115,27 @@ impl<'a> Decider<'a> {
 
     /// The node at `at` needs a new role call.
     pub(crate) fn need(&mut self, at: usize, kind: CallKind, message: Option<String>) {
+        self.need_because(at, kind, message, None);
+    }
+
+    /// As [`need`](Self::need), with the reason of whoever decided it.
+    pub(crate) fn need_because(
+        &mut self,
+        at: usize,
+        kind: CallKind,
+        message: Option<String>,
+        why: Option<String>,
+    ) {
         let status = at_work(kind);
+        let why = why.or_else(|| lasting(message.as_deref()));
         let shown = NodeStatusChanged::new(status, self.role(at, status));
-        self.emit(at, NodeStatusChanged { message, call: Some(kind), ..shown });
+        self.emit(at, NodeStatusChanged { message, call: Some(kind), why, ..shown });
+    }
+
+    /// The node at `at` shows that it follows a decision.
+    pub(crate) fn status_because(&mut self, at: usize, status: NodeStatus, why: String) {
+        let shown = NodeStatusChanged::new(status, self.role(at, status));
+        self.emit(at, NodeStatusChanged { why: Some(why), ..shown });
     }
 
     fn status_of_attempt(
@@ -127,8 +145,9 @@ impl<'a> Decider<'a> {
         message: Option<String>,
         attempt: Option<u32>,
     ) {
+        let why = lasting(message.as_deref());
         let shown = NodeStatusChanged::new(status, self.role(at, status));
-        self.emit(at, NodeStatusChanged { message, attempt, ..shown });
+        self.emit(at, NodeStatusChanged { message, attempt, why, ..shown });
     }
 
     /// The role that the node at `at` shows with a status.
@@ -393,4 +412,10 @@ impl<'a> Decider<'a> {
         self.emit(at, ScratchpadUpdated { scratchpad_doc_id: id, tail_preview, updated_at: self.now });
         self.decision.documents.push(DocumentOp::Append { id, text, at: self.now });
     }
+}
+
+/// A message that stays on its node: a guard, the reason of a retry, the budget that ended it.
+fn lasting(message: Option<&str>) -> Option<String> {
+    let lasts = |m: &&str| ["guard:", "retry:", "budget:"].iter().any(|start| m.starts_with(start));
+    message.filter(lasts).map(str::to_owned)
 }

@@ -8,7 +8,7 @@ use tree_agent_contract::graph::{
     GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphView, ToolActivity, Usage,
 };
 use tree_agent_contract::{
-    NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, StepId, StepStatus, Strategy, Timestamp,
+    NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, StepId, StepStatus, Strategy, Timestamp, limits,
 };
 
 /// Why an event cannot follow the events before it.
@@ -239,6 +239,7 @@ impl Graph {
                     step_index: e.step_index,
                     step_id: e.step_id.clone(),
                     message: None,
+                    decisions: Vec::new(),
                     progress: None,
                     outcome: None,
                     error: None,
@@ -271,6 +272,12 @@ impl Graph {
                 node.status = e.status;
                 node.role = e.role;
                 node.message = e.message.clone();
+                if let Some(why) = &e.why {
+                    if node.decisions.len() == limits::NODE_DECISIONS {
+                        node.decisions.remove(0);
+                    }
+                    node.decisions.push(why.clone());
+                }
                 node.progress = e.progress;
                 if e.status.is_final() {
                     node.ended_at = Some(event.timestamp);

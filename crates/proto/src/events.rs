@@ -13,7 +13,7 @@ wire_message! {
     NodeCreated => NodeCreated {
         parent_node_id, title, depth, band_index, step_index, step_id, reason, success_criteria, strategy,
     }
-    NodeStatusChanged => NodeStatusChanged { status, role, message, progress, attempt, call }
+    NodeStatusChanged => NodeStatusChanged { status, role, message, progress, attempt, call, why }
     NodeCompleted => NodeCompleted { outcome, evidence, metrics }
     NodeFailed => NodeFailed { error, retryable }
     PlanCreated => PlanCreated { plan_id, version, summary, mode_reason }
@@ -177,7 +177,7 @@ mod tests {
             "tree.run_created": {"objective":"o","strategy":"tree","context":{"scope":"project","projectIds":[id]},"budgets":{"maxDepth":2,"maxTokens":5},"model":"offline","userId":"u","rootNodeId":id,"schemaVersion":1,"behaviourVersion":2},
             "tree.run_status": {"status":"failed","reason":"r","partial":true},
             "tree.node_created": {"parentNodeId":id,"title":"t","depth":1,"bandIndex":0,"stepIndex":2,"stepId":"s","reason":"r","successCriteria":["c"],"strategy":"search"},
-            "tree.node_status": {"status":"blocked","role":"planner","message":"m","progress":0.5,"attempt":2,"call":"aggregate"},
+            "tree.node_status": {"status":"blocked","role":"planner","message":"m","progress":0.5,"attempt":2,"call":"aggregate","why":"w"},
             "tree.node_completed": {"outcome":"partial","evidence":"e","metrics":{"durationMs":7,"ratio":0.5,"list":[null,true,"x"]}},
             "tree.node_failed": {"error":"e","retryable":true},
             "tree.plan_created": {"planId":id,"version":2,"summary":"s","modeReason":"m"},

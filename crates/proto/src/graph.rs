@@ -9,7 +9,7 @@ wire_message! {
     GraphSnapshot => Graph { run_id, seq, status, partial, nodes }
     GraphNode => GraphNode {
         id, parent_id, title, reason, success_criteria, status, role, depth, band_index, step_index, step_id,
-        message, progress, outcome, error, scratchpad_doc_id, scratchpad_tail, last_tool, plan, result, artifacts,
+        message, decisions, progress, outcome, error, scratchpad_doc_id, scratchpad_tail, last_tool, plan, result, artifacts,
         usage [required], subtree_usage [required], created_at [required], started_at, ended_at,
     }
     ToolActivity => ToolActivity { call_id, tool_name, ok }

@@ -21,7 +21,13 @@ pub(super) enum Planned {
 }
 
 /// Writes the plan of the node at `at`, cut to the run's limits, and opens its first band.
-pub(super) fn plan(d: &mut Decider<'_>, at: usize, mut plan: PlanDraft, mode_reason: String) -> Planned {
+pub(super) fn plan(
+    d: &mut Decider<'_>,
+    at: usize,
+    mut plan: PlanDraft,
+    mode_reason: String,
+    why: String,
+) -> Planned {
     let guards = clamp(d, at, &mut plan);
     if plan.bands.is_empty() {
         return Planned::Empty(guards.into_iter().next_back().unwrap_or("guard:maxNodes"));
@@ -59,7 +65,7 @@ pub(super) fn plan(d: &mut Decider<'_>, at: usize, mut plan: PlanDraft, mode_rea
     for guard in guards {
         d.status(at, NodeStatus::Delegating, Some(guard.into()));
     }
-    d.status(at, NodeStatus::Delegating, None);
+    d.status_because(at, NodeStatus::Delegating, why);
     open(d, at, 0);
     if advance_from(d, at, 0) { Planned::Done } else { Planned::Open }
 }

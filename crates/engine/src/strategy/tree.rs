@@ -116,10 +116,12 @@ impl Tree {
         if d.state.exhausted().is_some() {
             return self.wind_down(d, at);
         }
+        let why = reasons(&out);
         let (PlannerMode::Plan, Some(plan)) = (out.mode, out.plan) else {
-            return d.need(at, CallKind::Execute, Some("leaf_decision:direct".into()));
+            let message = Some("leaf_decision:direct".into());
+            return d.need_because(at, CallKind::Execute, message, Some(why));
         };
-        match bands::plan(d, at, plan, out.mode_reason) {
+        match bands::plan(d, at, plan, out.mode_reason, why) {
             bands::Planned::Open => {}
             bands::Planned::Done => self.bands_done(d, at),
             bands::Planned::Empty(guard) => {
@@ -200,4 +202,16 @@ fn aggregated(d: &mut Decider<'_>, at: usize, out: AggregatorOutput) {
     let evidence = out.result.success_assessment.as_ref().and_then(|a| a.notes.clone());
     d.return_result(at, out.artifacts, out.result);
     d.complete(at, evidence);
+}
+
+/// What the planner decided and why, for people.
+fn reasons(out: &PlannerOutput) -> String {
+    let mut text = format!("{}: {}", out.mode, out.mode_reason);
+    if let Some(leaf) = &out.leaf_decision {
+        text.push_str(&format!("; complexity: {}", leaf.complexity));
+        if !leaf.blockers.is_empty() {
+            text.push_str(&format!("; blockers: {}", leaf.blockers.join(", ")));
+        }
+    }
+    prefix(&text, limits::TEXT_BYTES).to_owned()
 }

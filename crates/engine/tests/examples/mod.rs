@@ -521,3 +521,32 @@ fn a_full_plan_can_be_replanned_with_default_budgets() {
     assert_eq!((hand.ending().status, hand.ending().partial), (RunStatus::Completed, false));
     assert_eq!(hand.run.graph().nodes().len(), 25);
 }
+
+#[test]
+fn reasons_stay_on_a_node_after_it_has_moved_on() {
+    let mut hand = Hand::new(Budgets::default());
+    let plan = hand.only();
+    hand.feed(Input::Failed(plan.key, RoleError::new(RoleErrorKind::Internal, "a hiccup")));
+    hand.later(1_000);
+    let plan = hand.only();
+    let output = PlannerOutput {
+        mode: PlannerMode::Execute,
+        mode_reason: "one short look".into(),
+        leaf_decision: Some(LeafDecision {
+            can_execute_directly: true,
+            complexity: Complexity::Low,
+            blockers: vec!["no map".into()],
+        }),
+        plan: None,
+        scratchpad: notes(),
+    };
+    hand.feed(Input::Output(plan.key, CallOutput::Plan(output)));
+    let execute = hand.only();
+    hand.executes(&execute);
+    let root = &hand.run.graph().nodes()[0];
+    assert_eq!((root.status, root.message.as_deref()), (NodeStatus::Completed, None));
+    assert_eq!(
+        root.decisions,
+        ["retry:2/3 after internal: a hiccup", "execute: one short look; complexity: low; blockers: no map"]
+    );
+}

@@ -15,7 +15,7 @@ use tree_agent_engine::{Graph, Run};
 use crate::world::{World, WorldPlan};
 
 /// The behaviour version that new logs begin with.
-const CURRENT: &str = "v1";
+const CURRENT: &str = "v2";
 /// Worlds of which the one with the shortest log is recorded.
 const SEEDS: u64 = 300;
 

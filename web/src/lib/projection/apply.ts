@@ -37,6 +37,9 @@ export function createdNode(event: Event, e: NodeCreated): GraphNode {
   });
 }
 
+/** Decisions that a node keeps, as in `crates/contract/src/limits.rs`. */
+const DECISIONS = 16;
+
 const FINAL = new Set(['completed', 'failed', 'cancelled']);
 
 /** The node after the event; the same object when the event changes nothing that the graph shows. */
@@ -52,6 +55,7 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
         status,
         role: role(body.value.role),
         message: body.value.message,
+        decisions: body.value.why === undefined ? node.decisions : [...(node.decisions ?? []), body.value.why].slice(-DECISIONS),
         progress: body.value.progress,
         endedAt: FINAL.has(status) ? at : node.endedAt,
         startedAt: starts ? at : node.startedAt,

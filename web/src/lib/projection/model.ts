@@ -126,6 +126,8 @@ export interface GraphNode {
   readonly stepIndex?: number;
   readonly stepId?: string;
   readonly message?: string;
+  /** What was decided about it and why, the latest last. */
+  readonly decisions?: string[];
   readonly progress?: number;
   readonly outcome?: Outcome;
   readonly error?: string;

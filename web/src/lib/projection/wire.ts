@@ -130,6 +130,7 @@ function node(n: PbGraphNode): GraphNode {
     stepIndex: n.stepIndex,
     stepId: n.stepId,
     message: n.message,
+    decisions: n.decisions.length > 0 ? n.decisions : undefined,
     progress: n.progress,
     outcome: n.outcome === undefined ? undefined : outcome(n.outcome),
     error: n.error,
