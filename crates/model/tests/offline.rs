@@ -450,6 +450,57 @@ async fn code_indented_text_and_html_are_quoted() {
     }
 }
 
+/// No text is too long to be quoted, however it is written.
+#[tokio::test]
+async fn a_text_without_sentence_ends_is_quoted() {
+    let items: String = (0..300).map(|i| format!("item{i},")).collect();
+    let prose = "we keep the boiler warm and the pumps dry, and then we go on ";
+    for (path, body) in [
+        ("list.txt", format!("# A\nname,{items}frobnicator,oil\n")),
+        (
+            "fence.md",
+            format!("# A\n\n```\n{}frobnicator needs oil{}\n```\n", "a=1;".repeat(300), " b".repeat(600)),
+        ),
+        ("short.txt", format!("{}the frobnicator needs oil {}", prose.repeat(20), prose.repeat(20))),
+        ("long.txt", format!("{}the frobnicator needs oil {}", prose.repeat(8_000), prose.repeat(8_000))),
+    ] {
+        let runner = Runner::new("What does the frobnicator need?", 1);
+        runner.documents.add_source(runner.context.project_ids[0], path, &body);
+        let done = runner.run().await;
+        let quoted =
+            done.document.lines().any(|line| line.starts_with("- “") && line.contains("frobnicator"));
+        assert!(quoted, "{path}: {}", done.document);
+        assert!(!done.document.contains("Nothing was found"), "{path}: {}", done.document);
+        for passage in done.payload["passages"].as_array().unwrap() {
+            let at = passage["position"].as_u64().unwrap() as usize;
+            assert!(body[at..].starts_with(passage["text"].as_str().unwrap()), "{path}: {passage}");
+        }
+    }
+}
+
+/// A word that stands where no passage is taken from, such as front matter, is not called missing.
+#[tokio::test]
+async fn a_word_that_only_search_finds_is_not_called_missing() {
+    let runner = Runner::new("What does the frobnicator need?", 1);
+    let project = runner.context.project_ids[0];
+    let body = "---\ntags: frobnicator\n---\n\n# A\n\nThe boiler is warm.";
+    for i in 0..5 {
+        runner.documents.add_source(project, &format!("part/{i}.md"), body);
+    }
+    let done = runner.run().await;
+    let said = "Nothing was found. 5 documents mention “frobnicator”, but no passage of it was quoted: part/0.md, \
+                part/1.md, part/2.md and 2 more.";
+    assert!(done.document.contains(said), "{}", done.document);
+    assert!(!done.document.contains("No document mentions"), "{}", done.document);
+
+    // Beside a word that is quoted and one that is nowhere.
+    let runner = Runner { objective: "Does a boiler need a frobnicator or a zeppelin?".into(), ..runner };
+    let done = runner.run().await;
+    let gaps = done.document.split("## Gaps").nth(1).unwrap();
+    assert!(gaps.contains("5 documents mention “frobnicator”"), "{gaps}");
+    assert!(gaps.contains("No document mentions “zeppelin”."), "{gaps}");
+}
+
 #[tokio::test]
 async fn without_tool_calls_left_what_was_read_is_the_answer_and_it_is_said() {
     let leaf = |runner: &Runner| ExecuteInput { call: context(runner, "storm"), earlier: vec![] };

@@ -33,6 +33,7 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     let by_parts = asked != Parts::One;
     let (terms, absent) = words_of(input, &brief);
     let mut gaps: Vec<String> = document::unmentioned(&absent).into_iter().collect();
+    gaps.extend(Notes::of(&input.call).unquoted);
     let mut all: Vec<Ranked> = Vec::new();
     // The child that found a passage first. The passage appears under its heading.
     let mut finder: BTreeMap<(String, String), usize> = BTreeMap::new();

@@ -7,10 +7,10 @@ use tree_agent_contract::DocumentId;
 use tree_agent_contract::role::{CallContext, RoleError};
 use tree_agent_tools::{LIST_DOCUMENTS, READ_DOCUMENT, SEARCH_DOCUMENTS, ToolError};
 
-use super::failed;
 use super::markdown::pieces;
 use super::rank::Passage;
-use super::words::Term;
+use super::words::{Term, listed};
+use super::{count, failed, short};
 use crate::io::RoleIo;
 
 /// A context with at most so many documents, and at most [`SMALL_BYTES`] of text, is read whole.
@@ -23,6 +23,8 @@ const CANDIDATES: usize = 40;
 const SEARCHED_TERMS: usize = 16;
 /// The same in a run whose tool calls are limited.
 const SEARCHED_TERMS_LIMITED: usize = 6;
+/// Documents that are named when a term was found by search only.
+const NAMED: usize = 3;
 
 /// What was read of the context.
 pub(super) struct Corpus {
@@ -78,28 +80,58 @@ pub(super) async fn gather(io: &RoleIo, call: &CallContext, terms: &[Term]) -> R
     Ok(Corpus { docs: read_all(io, entries).await?, is_empty })
 }
 
-/// Which of `candidates` no document of the whole context mentions, read or not: a full-text search counts the documents
-/// that match. What cannot be counted any more is not said to be absent.
-pub(super) async fn absent(
+/// What a search over the whole context says of terms that no passage holds.
+#[derive(Debug, Default)]
+pub(super) struct Missing {
+    /// Those that no document mentions, as indices of terms.
+    pub(super) absent: BTreeSet<usize>,
+    /// For each of the others, one sentence that names the documents that mention it.
+    pub(super) unquoted: Vec<String>,
+}
+
+/// Looks for each of `candidates` in all documents of the context, read or not: a full-text search counts the documents
+/// that match. Nothing is said of a term that cannot be counted any more.
+pub(super) async fn missing(
     io: &RoleIo,
     terms: &[Term],
     candidates: impl IntoIterator<Item = usize>,
-) -> Result<BTreeSet<usize>, RoleError> {
-    let mut absent = BTreeSet::new();
+) -> Result<Missing, RoleError> {
+    let mut missing = Missing::default();
     for i in candidates {
         let word = terms[i].shown.as_str();
-        let args = Map::from_iter([("query".to_owned(), json!(word)), ("limit".to_owned(), json!(1))]);
-        match io
-            .call_tool(SEARCH_DOCUMENTS, args, &format!("to count the documents that mention {word}"))
-            .await
-        {
-            Ok(found) if found["total"].as_u64() == Some(0) => drop(absent.insert(i)),
-            Ok(_) => {}
+        let args =
+            Map::from_iter([("query".to_owned(), json!(word)), ("limit".to_owned(), json!(CANDIDATES))]);
+        let purpose = format!("to count the documents that mention {word}");
+        match io.call_tool(SEARCH_DOCUMENTS, args, &purpose).await {
+            Ok(found) => match found["total"].as_u64() {
+                Some(0) => drop(missing.absent.insert(i)),
+                Some(total) => missing.unquoted.push(unquoted(&terms[i], total, entries(&found["hits"]))),
+                None => {}
+            },
             Err(ToolError::Budget(_)) => break,
             Err(error) => return Err(failed(error)),
         }
     }
-    Ok(absent)
+    Ok(missing)
+}
+
+/// Says that `total` documents mention a term of which no passage was quoted, and names the first of `found` by path.
+fn unquoted(term: &Term, total: u64, mut found: Vec<Entry>) -> String {
+    found.sort();
+    let mut named: Vec<String> = found.iter().take(NAMED).map(|entry| short(&entry.path, 200)).collect();
+    match total.saturating_sub(named.len() as u64) {
+        0 => {}
+        more => named.push(format!("{more} more")),
+    }
+    // A search for a compound looks for its parts.
+    let mention = match (term.stems.len(), total) {
+        (1, 1) => "mentions",
+        (1, _) => "mention",
+        (_, 1) => "has the words of",
+        _ => "have the words of",
+    };
+    let documents = count(usize::try_from(total).unwrap_or(usize::MAX), "document");
+    format!("{documents} {mention} “{}”, but no passage of it was quoted: {}.", term.shown, listed(&named))
 }
 
 /// The documents at `paths`, which may stand in several projects each. One that is gone is left out.

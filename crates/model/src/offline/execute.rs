@@ -31,12 +31,15 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
     let brief = Brief::of(call);
     let notes = Notes::of(call);
     let mut terms = brief.terms();
-    let (ranked, read, absent) = if let Some((a, b)) = &brief.compares {
-        (rank(compared(input, a, b), &terms), 0, Vec::new())
+    let mut missing = Missing::default();
+    let (ranked, read) = if let Some((a, b)) = &brief.compares {
+        (rank(compared(input, a, b), &terms), 0)
     } else {
-        if brief.reads.is_empty() && notes.telling.is_empty() && !notes.absent.is_empty() {
-            // Its planner has looked: there is nothing to be found.
-            return Ok(answer(heading(call), &brief, &terms, &notes.absent, Vec::new(), 0, false));
+        let looked = !notes.absent.is_empty() || !notes.unquoted.is_empty();
+        if brief.reads.is_empty() && notes.telling.is_empty() && looked {
+            // Its planner has looked: there is nothing to be quoted.
+            let missing = Missing { absent: notes.absent, unquoted: notes.unquoted };
+            return Ok(answer(heading(call), &brief, &terms, &missing, Vec::new(), 0, false));
         }
         // The planner of this very node leaves what it found in the scratchpad.
         let paths = if brief.reads.is_empty() { &notes.reads } else { &brief.reads };
@@ -47,19 +50,34 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         let passages = docs.iter().flat_map(corpus::Doc::passages).collect();
         if brief.reads.is_empty() && !notes.telling.is_empty() {
             terms = notes.telling;
-            (rank(passages, &terms), docs.len(), notes.absent)
+            missing = Missing { absent: notes.absent, unquoted: notes.unquoted };
+            (rank(passages, &terms), docs.len())
         } else {
             let counts = Counts::new(passages, &terms);
             // What is missing here may stand in a document that was not read.
-            let absent = corpus::absent(io, &terms, counts.absent()).await?;
-            let absent = absent.into_iter().map(|i| terms[i].shown.clone()).collect();
+            let found = corpus::missing(io, &terms, counts.absent()).await?;
+            missing.absent = found.absent.into_iter().map(|i| terms[i].shown.clone()).collect();
+            missing.unquoted = found.unquoted;
             let telling = if paths.is_empty() { counts.telling() } else { (0..terms.len()).collect() };
-            (counts.ranked(&telling), docs.len(), absent)
+            (counts.ranked(&telling), docs.len())
         }
     };
     let chosen = choose(ranked, terms.len());
+    if !chosen.is_empty() && !brief.reads.is_empty() {
+        // Other steps read the documents that mention the rest.
+        missing.unquoted.clear();
+    }
     let unread = io.ran_out_of_tool_calls();
-    Ok(answer(heading(call), &brief, &terms, &absent, chosen, read, unread))
+    Ok(answer(heading(call), &brief, &terms, &missing, chosen, read, unread))
+}
+
+/// Terms of which there is no passage.
+#[derive(Default)]
+struct Missing {
+    /// Those that no document of the context mentions.
+    absent: Vec<String>,
+    /// What is to be said of the others.
+    unquoted: Vec<String>,
 }
 
 /// What the steps before found that mentions both things.
@@ -101,11 +119,15 @@ fn answer(
     title: String,
     brief: &Brief,
     terms: &[Term],
-    absent: &[String],
+    missing: &Missing,
     chosen: Vec<Ranked>,
     read: usize,
     unread: bool,
 ) -> ExecutorOutput {
+    let absent = missing.absent.as_slice();
+    // What is known of the words without a passage.
+    let unfound: Vec<String> =
+        document::unmentioned(absent).into_iter().chain(missing.unquoted.iter().cloned()).collect();
     let looked = match &brief.compares {
         Some(_) => "what earlier steps quoted".to_owned(),
         None if read == 0 => "nothing further: the planner had looked".to_owned(),
@@ -124,7 +146,7 @@ fn answer(
     let mut gaps: Vec<String> = Vec::new();
     let summary = match chosen.first() {
         Some(first) => {
-            gaps.extend(document::unmentioned(absent));
+            gaps.extend(unfound);
             format!(
                 "{} from {}. Most relevant: “{}” ({})",
                 count(chosen.len(), "passage"),
@@ -143,11 +165,11 @@ fn answer(
                 None if words.is_empty() => {
                     "Nothing was found: the task holds no word to look for.".to_owned()
                 }
-                None if let Some(unmentioned) = document::unmentioned(absent) => {
-                    format!("Nothing was found. {unmentioned}")
-                }
+                None if !unfound.is_empty() => format!("Nothing was found. {}", unfound.join(" ")),
+                None if unread => format!("Nothing was found about {words} in what could be read."),
                 None if read == 0 => "Nothing was found: there is no document to read.".to_owned(),
-                None => format!("Nothing was found: no passage of {looked} mentions {words}."),
+                // Only search can say that no document mentions them.
+                None => format!("Nothing was found about {words} in {looked}."),
             };
             gaps.push(nothing.clone());
             nothing

@@ -1,5 +1,6 @@
 //! Documents as passages: short verbatim pieces of Markdown, code and HTML, each under the headings that it stands under.
 
+mod cut;
 mod html;
 
 use std::ops::Range;
@@ -11,7 +12,7 @@ use super::short;
 
 /// Sentences are joined until a passage is this long, in bytes: enough to be understood alone.
 const PASSAGE_BYTES: usize = 320;
-/// A sentence without an end (a generated table, a minified file) is left out beyond this.
+/// A longer sentence (a generated table, a minified file, notes without full stops) is cut between words.
 const SENTENCE_BYTES: usize = 2_000;
 /// Bytes of a heading in a citation.
 const HEADING_BYTES: usize = 160;
@@ -174,11 +175,16 @@ impl Walk<'_> {
         // Both are in order, so one look at each is enough.
         let mut whole = whole.into_iter().peekable();
         let mut from = block.start;
-        for (at, bound) in flat.split_sentence_bound_indices() {
+        let bounds = cut::stretches(&flat).into_iter().flat_map(|(place, stretch)| {
+            let bounds = stretch.split_sentence_bound_indices();
+            bounds.map(move |(at, bound)| (place + at, bound, at + bound.len() == stretch.len()))
+        });
+        for (at, bound, ends_stretch) in bounds {
             let to = block.start + at + bound.len();
             while whole.next_if(|w| w.end < to).is_some() {}
             let inside = whole.peek().is_some_and(|w| w.start < to && to < w.end);
-            if to < block.end && (inside || !ends_sentence(bound, &flat[at + bound.len()..])) {
+            let goes_on = inside || ends_stretch || !ends_sentence(bound, &flat[at + bound.len()..]);
+            if to < block.end && goes_on {
                 continue;
             }
             let sentence = &self.body[from..to];
@@ -196,11 +202,23 @@ impl Walk<'_> {
         }
     }
 
+    /// Adds the text at `range`, in several pieces if it is one overlong sentence.
     fn push(&mut self, range: Range<usize>, heading: &str) {
+        let text = &self.body[range.clone()];
+        if text.trim().len() <= SENTENCE_BYTES {
+            return self.add(range, heading);
+        }
+        for window in cut::windows(text, PASSAGE_BYTES) {
+            self.add(range.start + window.start..range.start + window.end, heading);
+        }
+    }
+
+    /// Adds the text at `range` as one piece, unless it has no word.
+    fn add(&mut self, range: Range<usize>, heading: &str) {
         let text = &self.body[range.clone()];
         let start = range.start + (text.len() - text.trim_start().len());
         let end = start + text.trim().len();
-        if (1..=SENTENCE_BYTES).contains(&(end - start)) && text.chars().any(char::is_alphanumeric) {
+        if text.chars().any(char::is_alphanumeric) {
             self.pieces.push(Piece { range: start..end, heading: heading.to_owned() });
         }
     }
@@ -292,6 +310,53 @@ mod tests {
         assert!(
             found.iter().all(|p| p.range.len() <= PASSAGE_BYTES && body[p.range.clone()].ends_with("take."))
         );
+    }
+
+    /// A passage must be found for every word, however the text is written.
+    #[test]
+    fn a_sentence_without_an_end_is_cut_between_words() {
+        let items: String = (0..300).map(|i| format!("item{i},")).collect();
+        let prose = "we keep the frobnicator near the boiler and oil it. then we go on. ".repeat(60);
+        for (path, body, word) in [
+            ("list.txt", format!("# A\nname,{items}frobnicator,oil\n"), "frobnicator,oil"),
+            (
+                "fence.md",
+                format!("```\n{}frobnicator{}\n```\n", "x = [1, 2];".repeat(120), " y".repeat(600)),
+                "frobnicator",
+            ),
+            ("low.md", format!("{prose}last comes the sprocket"), "last comes the sprocket"),
+            ("row.md", format!("| a |\n|---|\n| {}sprocket |\n", "word ".repeat(500)), "sprocket"),
+            ("page.html", format!("<p>{}<b>sprocket</b></p>", "word ".repeat(500)), "sprocket"),
+            ("lines.csv", format!("{}sprocket,1\n", "bolt,2\n".repeat(900)), "sprocket,1"),
+        ] {
+            let found = pieces(path, &body);
+            assert!(found.iter().all(|p| p.range.len() <= PASSAGE_BYTES), "{path}: {found:?}");
+            assert!(found.iter().any(|p| body[p.range.clone()].contains(word)), "{path}: {found:?}");
+        }
+    }
+
+    /// Quadratic work takes a minute for some of these, linear work a fraction of a second.
+    #[test]
+    fn every_text_is_read_in_linear_time() {
+        let fill = |part: &str| part.repeat(100_000 / part.len());
+        for (name, body) in [
+            ("words", fill("word ")),
+            ("one word", fill("x")),
+            ("spaces after a full stop", format!("A.{}1", fill(" "))),
+            ("brackets after a full stop", format!("A. {}", fill(") 1 "))),
+            ("marks after a full stop", format!("A. {}", fill(" \u{345}"))),
+            ("full stops", fill(". ")),
+            ("open tags", fill("<a ")),
+            ("stars", fill("*a **b ")),
+            ("code", format!("```\n{}", fill("a,"))),
+            ("headings", fill("# a\n\nb\n\n")),
+        ] {
+            for path in ["a.md", "a.html"] {
+                let began = std::time::Instant::now();
+                pieces(path, &body);
+                assert!(began.elapsed().as_secs() < 10, "{name} in {path}: {:?}", began.elapsed());
+            }
+        }
     }
 
     #[test]

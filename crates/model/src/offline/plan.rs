@@ -57,7 +57,8 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
     }
     let read = corpus.docs.len();
     let (found, mut subject) = weigh(corpus.docs.iter().flat_map(corpus::Doc::passages).collect(), terms);
-    subject.absent = corpus::absent(io, &subject.terms, std::mem::take(&mut subject.absent)).await?;
+    subject.missing =
+        corpus::missing(io, &subject.terms, std::mem::take(&mut subject.missing.absent)).await?;
     let asked = subject.telling.len();
     let alone = match found.as_slice() {
         [_] => true,
@@ -71,8 +72,11 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
     let what = subject.what();
     let notes = subject.notes();
     match found.as_slice() {
-        [] if read == 0 => Ok(execute(&format!("Search finds no document about {what}."), &[], &notes)),
-        [] => Ok(execute(&format!("None of {} mentions {what}.", count(read, "document")), &[], &notes)),
+        [] if subject.missing.absent.len() == subject.terms.len() => {
+            Ok(execute(&format!("No document mentions {what}."), &[], &notes))
+        }
+        // Only search can say that something is absent.
+        [] => Ok(execute(&format!("No passage about {what} was found."), &[], &notes)),
         [first, ..] if alone => {
             Ok(execute(&format!("What there is about {what} stands in {}.", first.path), &found[..1], &notes))
         }
@@ -109,8 +113,8 @@ struct Subject {
     terms: Vec<Term>,
     /// Those that tell where the answer stands, the heaviest first.
     telling: Vec<usize>,
-    /// Those that no document of the context mentions.
-    absent: BTreeSet<usize>,
+    /// Those that no passage holds.
+    missing: corpus::Missing,
 }
 
 impl Subject {
@@ -141,8 +145,11 @@ impl Subject {
             let telling: BTreeSet<usize> = self.telling.iter().copied().collect();
             notes.push_str(&format!("- {}\n", step::quotes(&self.shown(&telling))));
         }
-        if !self.absent.is_empty() {
-            notes.push_str(&format!("- {}\n", step::lacks(&self.shown(&self.absent))));
+        if !self.missing.absent.is_empty() {
+            notes.push_str(&format!("- {}\n", step::lacks(&self.shown(&self.missing.absent))));
+        }
+        for sentence in &self.missing.unquoted {
+            notes.push_str(&format!("- {}\n", step::unquoted(sentence)));
         }
         notes
     }
@@ -153,7 +160,8 @@ fn weigh(passages: Vec<Passage>, terms: Vec<Term>) -> (Vec<Found>, Subject) {
     let counts = Counts::new(passages, &terms);
     let telling = counts.telling();
     let by_weight = counts.by_weight().into_iter().filter(|i| telling.contains(i)).collect();
-    let subject = Subject { absent: counts.absent(), terms, telling: by_weight };
+    let missing = corpus::Missing { absent: counts.absent(), ..corpus::Missing::default() };
+    let subject = Subject { missing, terms, telling: by_weight };
     let mut by_path: BTreeMap<String, Found> = BTreeMap::new();
     for ranked in counts.ranked(&telling) {
         let path = ranked.passage.path;

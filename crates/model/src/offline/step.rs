@@ -10,6 +10,7 @@ const PART_BYTES: usize = 2_000;
 
 const QUOTES: &str = "Quotes passages about ";
 const LACKS: &str = "No document mentions ";
+const UNQUOTED: &str = "By search: ";
 
 /// Criterion: a document was read.
 pub(super) fn reads(path: &str) -> String {
@@ -24,6 +25,11 @@ pub(super) fn quotes(terms: &[&str]) -> String {
 /// Note: these terms occur nowhere.
 pub(super) fn lacks(terms: &[&str]) -> String {
     format!("{LACKS}{}", terms.join(", "))
+}
+
+/// Note: a sentence about a term that only search finds.
+pub(super) fn unquoted(sentence: &str) -> String {
+    format!("{UNQUOTED}{sentence}")
 }
 
 /// Criterion: a part of the objective is answered.
@@ -90,10 +96,12 @@ pub(super) struct Notes {
     pub(super) telling: Vec<Term>,
     /// The terms that occur in no document.
     pub(super) absent: Vec<String>,
+    /// What is known of terms that only search finds, in sentences.
+    pub(super) unquoted: Vec<String>,
 }
 
 impl Notes {
-    /// Reads what [`reads`], [`quotes`] and [`lacks`] wrote.
+    /// Reads what [`reads`], [`quotes`], [`lacks`] and [`unquoted`] wrote.
     pub(super) fn of(call: &CallContext) -> Self {
         let mut notes = Self::default();
         for line in call.scratchpad_tail.lines() {
@@ -102,6 +110,8 @@ impl Notes {
                 notes.telling = key_terms(words);
             } else if let Some(words) = item.strip_prefix(LACKS) {
                 notes.absent = words.split(", ").map(str::to_owned).collect();
+            } else if let Some(sentence) = item.strip_prefix(UNQUOTED) {
+                notes.unquoted.push(sentence.to_owned());
             } else {
                 notes.reads.extend(read_path(line));
             }
