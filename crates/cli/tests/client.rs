@@ -161,6 +161,7 @@ async fn an_estimate_asks_the_server_and_nothing_is_begun() {
         (&*asked[0].model, budgets.max_depth, budgets.max_wall_clock_ms),
         ("fast", Some(1), Some(600_000))
     );
+    assert_eq!((budgets.max_nodes, budgets.call_timeout_ms), (None, None), "the server fills them in");
     assert!(fake.0.lock().unwrap().created.is_empty(), "nothing was begun");
 }
 

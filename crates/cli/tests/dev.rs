@@ -442,6 +442,14 @@ fn dev_keeps_runs_within_the_maxima_of_its_operator() {
     assert_eq!(code(&refused), 2);
     let said = stderr(&refused);
     assert!(said.contains("max_nodes") && said.contains("TREE_AGENT_MAX_NODES"), "{said}");
+    // What is not asked for is filled in by the server, within its maxima.
+    let estimate = stdout(&succeeded(run(&dev.server, &["run", "why?", "--estimate", "-o", "json"])));
+    let estimate: Value = serde_json::from_str(&estimate).unwrap();
+    assert_eq!(estimate["nodes"], 9, "{estimate}");
+    let id = stdout(&succeeded(run(&dev.server, &["run", "why?", "--max-depth", "1", "--detach"])));
+    let events = lines(&succeeded(run(&dev.server, &["events", id.trim(), "-o", "jsonl"])));
+    let budgets = &events[0]["payload"]["budgets"];
+    assert_eq!((&budgets["maxNodes"], &budgets["maxDepth"]), (&9.into(), &1.into()), "{}", events[0]);
     assert_eq!(dev.terminate(), 0);
     let wrong =
         program("").env("TREE_AGENT_MAX_DEPTH", "65").args(["dev", "--data-dir"]).arg(data.path()).output();

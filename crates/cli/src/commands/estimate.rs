@@ -24,14 +24,18 @@ pub(super) struct RunEstimate {
     per_call: Option<RoleCosts>,
 }
 
-/// The estimate of the server that would run `spec`.
-pub(super) async fn of_server(context: &Context, spec: &RunSpec) -> Result<RunEstimate, CliError> {
+/// The estimate of the server that would run `spec` with these budgets, of which it fills in what is absent.
+pub(super) async fn of_server(
+    context: &Context,
+    spec: &RunSpec,
+    budgets: pb::Budgets,
+) -> Result<RunEstimate, CliError> {
     let client = context.connect().await?;
     let message = pb::EstimateRunRequest {
         objective: spec.objective.clone(),
         strategy: spec.strategy.to_wire(),
         context: Some(spec.context.to_wire()),
-        budgets: Some(spec.budgets.to_wire()),
+        budgets: Some(budgets),
         model: spec.model.clone(),
     };
     let answer = client

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::{RunContext, RunId, RunSpec, RunSummary, Scope, Strategy};
+use tree_agent_contract::{Budgets, RunContext, RunId, RunSpec, RunSummary, Scope, Strategy};
 use tree_agent_event_gateway::STRATEGIES;
 use tree_agent_model::Switch;
 use tree_agent_proto::Wire;
@@ -115,7 +115,7 @@ impl Run {
         }
         // Everything that can be wrong here is found before anything is written anywhere.
         let spec = RunSpec {
-            budgets: self.budgets.budgets(),
+            budgets: Budgets::from_wire(self.budgets.given())?,
             model: self.model.clone(),
             display_name: self.name.clone(),
             labels: self.label.iter().cloned().collect(),
@@ -150,7 +150,7 @@ impl Run {
         let estimate = if self.local {
             estimate::of_this_process(spec, &self.embedded.models())
         } else {
-            estimate::of_server(context, spec).await?
+            estimate::of_server(context, spec, self.budgets.given()).await?
         };
         estimate::print(context, &estimate)?;
         Ok(Exit::Success)
@@ -215,7 +215,7 @@ impl Run {
     ) -> Result<Outcome, CliError> {
         let created = async {
             spec.context = self.context(context, client).await?;
-            create(client, &spec).await
+            create(client, &spec, self.budgets.given()).await
         };
         let run = tokio::select! {
             created = created => created?,
@@ -275,12 +275,12 @@ enum Outcome {
 }
 
 /// Creates the run. Every attempt carries the same request id, so that a repeated one makes no second run.
-async fn create(client: &Client, spec: &RunSpec) -> Result<RunSummary, CliError> {
+async fn create(client: &Client, spec: &RunSpec, budgets: pb::Budgets) -> Result<RunSummary, CliError> {
     let message = pb::CreateRunRequest {
         objective: spec.objective.clone(),
         strategy: spec.strategy.to_wire(),
         context: Some(spec.context.to_wire()),
-        budgets: Some(spec.budgets.to_wire()),
+        budgets: Some(budgets),
         model: spec.model.clone(),
         request_id: Uuid::new_v4().to_string(),
         display_name: spec.display_name.clone(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use tree_agent_contract::Budgets;
+use tree_agent_proto::v1 as pb;
 
 use crate::value::duration;
 
@@ -79,37 +79,32 @@ pub(super) struct BudgetArgs {
 }
 
 impl BudgetArgs {
-    /// The budgets, with the defaults for those that were not given.
-    pub(super) fn budgets(&self) -> Budgets {
-        let default = Budgets::default();
+    /// The budgets that were given. The server fills in the rest: its defaults, or its maxima where those are lower.
+    pub(super) fn given(&self) -> pb::Budgets {
         let ms = |time: Option<Duration>| time.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
-        let budgets = Budgets {
-            max_depth: self.max_depth.unwrap_or(default.max_depth),
-            max_bands_per_plan: self.max_bands_per_plan.unwrap_or(default.max_bands_per_plan),
-            max_steps_per_band: self.max_steps_per_band.unwrap_or(default.max_steps_per_band),
-            max_children_per_node: default.max_children_per_node,
-            max_replans_per_node: self.max_replans_per_node.unwrap_or(default.max_replans_per_node),
-            max_parallel_steps: self.max_parallel_steps.unwrap_or(default.max_parallel_steps),
-            max_nodes: self.max_nodes.unwrap_or(default.max_nodes),
-            max_wall_clock_ms: ms(self.max_time)
-                .or(self.max_wall_clock_ms)
-                .unwrap_or(default.max_wall_clock_ms),
-            max_attempts: self.max_attempts.unwrap_or(default.max_attempts),
-            call_timeout_ms: ms(self.call_timeout)
-                .or(self.call_timeout_ms)
-                .unwrap_or(default.call_timeout_ms),
+        pb::Budgets {
+            max_depth: self.max_depth,
+            max_bands_per_plan: self.max_bands_per_plan,
+            max_steps_per_band: self.max_steps_per_band,
+            max_children_per_node: self.max_children_per_node,
+            max_replans_per_node: self.max_replans_per_node,
+            max_parallel_steps: self.max_parallel_steps,
+            max_nodes: self.max_nodes,
+            max_wall_clock_ms: ms(self.max_time).or(self.max_wall_clock_ms),
+            max_attempts: self.max_attempts,
+            call_timeout_ms: ms(self.call_timeout).or(self.call_timeout_ms),
             max_tokens: self.max_tokens,
             max_cost_micros: self.max_cost.or(self.max_cost_micros),
             max_tool_calls: self.max_tool_calls,
-        };
-        let children = self.max_children_per_node.unwrap_or(budgets.steps_of_all_plans());
-        Budgets { max_children_per_node: children, ..budgets }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use tree_agent_contract::Budgets;
+    use tree_agent_proto::Wire;
 
     use super::*;
 
@@ -119,21 +114,27 @@ mod tests {
         budgets: BudgetArgs,
     }
 
-    fn budgets(flags: &[&str]) -> Budgets {
-        Program::parse_from([&["x"], flags].concat()).budgets.budgets()
+    fn given(flags: &[&str]) -> pb::Budgets {
+        Program::parse_from([&["x"], flags].concat()).budgets.given()
     }
 
     #[test]
     fn times_are_as_people_write_them() {
-        let given = budgets(&["--max-time", "1h30m", "--call-timeout", "90s", "--max-cost", "$0.5"]);
-        assert_eq!((given.max_wall_clock_ms, given.call_timeout_ms), (5_400_000, 90_000));
-        assert_eq!(given.max_cost_micros, Some(500_000));
-        assert_eq!(budgets(&["--max-wall-clock-ms", "7"]).max_wall_clock_ms, 7);
-        assert_eq!(budgets(&[]), Budgets::default());
+        let times = given(&["--max-time", "1h30m", "--call-timeout", "90s", "--max-cost", "$0.5"]);
+        assert_eq!((times.max_wall_clock_ms, times.call_timeout_ms), (Some(5_400_000), Some(90_000)));
+        assert_eq!(times.max_cost_micros, Some(500_000));
+        assert_eq!(given(&["--max-wall-clock-ms", "7"]).max_wall_clock_ms, Some(7));
+    }
+
+    #[test]
+    fn what_is_not_given_is_left_to_the_server() {
+        assert_eq!(given(&[]), pb::Budgets::default());
+        assert_eq!(given(&["--max-nodes", "3"]), pb::Budgets { max_nodes: Some(3), ..Default::default() });
     }
 
     #[test]
     fn children_follow_from_the_other_limits_unless_they_are_set() {
+        let budgets = |flags: &[&str]| Budgets::from_wire(given(flags)).unwrap();
         let wide = ["--max-bands-per-plan", "2", "--max-steps-per-band", "10", "--max-replans-per-node", "2"];
         assert_eq!(budgets(&wide).max_children_per_node, 60);
         let set = [&wide[..], &["--max-children-per-node", "7"]].concat();
