@@ -17,6 +17,7 @@ mod text;
 pub use cells::Row;
 pub use error::StoreError;
 pub use ports::*;
+pub use text::clean as storable;
 
 /// The condition for rows of runs that have not ended, word for word that of the index `tree_agent_runs_live`. A
 /// database uses a partial index only if the query contains its condition. Without the index, listing live runs reads

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use crate::error::StoreError;
 
-/// `text` without NUL characters, which Postgres cannot hold.
-pub(crate) fn clean(text: &str) -> Cow<'_, str> {
+/// `text` as every store keeps it: without NUL characters, which Postgres cannot hold. U+FFFD stands for each.
+pub fn clean(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{FFFD}")) } else { Cow::Borrowed(text) }
 }
 

@@ -12,7 +12,7 @@ use tree_agent_contract::{
 use tree_agent_proto::v1::document_service_server::DocumentService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::{invalid, invalid_field};
-use tree_agent_store::{DocumentQuery, SearchQuery, StoreError};
+use tree_agent_store::{DocumentQuery, SearchQuery, StoreError, storable};
 
 use crate::auth::Caller;
 use crate::errors;
@@ -146,13 +146,15 @@ impl DocumentService for Documents {
             }
             _ => return Err(invalid_field("run_id", "must be empty when project_id is given")),
         };
+        // The answer says what is stored, and the limits hold for it.
+        let (title, body) = (storable(&request.title), storable(&request.body));
         let mut checks = Checks::default();
         check_path(&mut checks, &request.path);
-        checks.at_most("title", &request.title, limits::TITLE_BYTES);
-        checks.at_most("body", &request.body, limits::DOCUMENT_BYTES);
+        checks.at_most("title", &title, limits::TITLE_BYTES);
+        checks.at_most("body", &body, limits::DOCUMENT_BYTES);
         checks.finish().map_err(|e| invalid(&e))?;
-        let title = match request.title.trim() {
-            "" => default_title(&request.path, &request.body),
+        let title = match title.trim() {
+            "" => default_title(&request.path, &body),
             title => title.to_owned(),
         };
         let now = now();
@@ -166,7 +168,7 @@ impl DocumentService for Documents {
             run_id,
             path: request.path,
             title,
-            body: request.body,
+            body: body.into_owned(),
             props: DocumentProps::default(),
             created_at: now,
             updated_at: now,

@@ -9,7 +9,7 @@ use tree_agent_proto::v1::get_project_request::Key;
 use tree_agent_proto::v1::project_service_server::ProjectService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::{invalid, invalid_field};
-use tree_agent_store::{NewProject, Project, StoreError};
+use tree_agent_store::{NewProject, Project, StoreError, storable};
 use uuid::Uuid;
 
 use crate::auth::Caller;
@@ -60,7 +60,8 @@ impl ProjectService for Projects {
         let project = Project {
             id: ProjectId::from(Uuid::now_v7()),
             name: name.to_owned(),
-            description: request.description,
+            // A repeated request is compared with what was stored.
+            description: storable(&request.description).into_owned(),
             document_count: 0,
             created_at: now(),
         };

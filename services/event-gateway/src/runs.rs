@@ -17,7 +17,7 @@ use tree_agent_proto::v1::run_service_server::RunService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::invalid;
 use tree_agent_runtime::telemetry;
-use tree_agent_store::{Command, Created, NewRun, Projection, StoreError};
+use tree_agent_store::{Command, Created, NewRun, Projection, StoreError, storable};
 use uuid::Uuid;
 
 use crate::auth::Caller;
@@ -286,7 +286,8 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
     let asked = request.budgets.unwrap_or_default();
     let budgets = taken(&mut checks, from_wire("budgets", asked));
     let mut spec = RunSpec {
-        objective: request.objective,
+        // What is told at once and what is read from the log later are the same.
+        objective: storable(&request.objective).into_owned(),
         strategy,
         context: context.unwrap_or_default(),
         budgets: budgets.unwrap_or_default(),

@@ -211,6 +211,41 @@ async fn projects_are_written_once_per_request_id_found_by_name_and_listed() {
     gateway.stop().await;
 }
 
+/// Stores keep no NUL character. What is answered is what was stored, so that a repeated request is recognised.
+#[tokio::test]
+async fn text_with_nul_is_answered_as_it_is_stored() {
+    let gateway = Gateway::start(Config::default()).await;
+    let mut projects = gateway.projects();
+    let request =
+        CreateProjectRequest { name: "n".into(), description: "a\0b".into(), request_id: "p".into() };
+    let first = projects.create_project(request.clone()).await.unwrap().into_inner().project.unwrap();
+    assert_eq!(first.description, "a\u{fffd}b");
+    let again = projects.create_project(request).await.unwrap().into_inner().project.unwrap();
+    assert_eq!(again, first);
+
+    let mut documents = gateway.documents();
+    let request = CreateDocumentRequest {
+        project_id: first.project_id,
+        path: "a.md".into(),
+        title: "a\0b".into(),
+        body: "c\0d".into(),
+        ..Default::default()
+    };
+    let written = documents.create_document(request).await.unwrap().into_inner().document.unwrap();
+    let get = GetDocumentRequest { document_id: written.document_id.clone() };
+    let read = documents.get_document(get).await.unwrap().into_inner().document.unwrap();
+    assert_eq!((read.body.as_str(), read.body.len() as u64), ("c\u{fffd}d", written.bytes));
+    assert_eq!(read.summary.unwrap().title, written.title);
+
+    let mut runs = gateway.runs();
+    let request = CreateRunRequest { objective: "a\0b".into(), request_id: "r".into(), ..Default::default() };
+    let first = runs.create_run(request.clone()).await.unwrap().into_inner().run.unwrap();
+    assert_eq!(first.objective, "a\u{fffd}b");
+    let again = runs.create_run(request).await.unwrap().into_inner().run.unwrap();
+    assert_eq!(again.run_id, first.run_id);
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn a_run_keeps_long_answers_beside_the_documents_of_its_nodes() {
     let gateway = Gateway::start(Config::default()).await;
