@@ -86,18 +86,28 @@ impl Hosts {
         };
         let named = parts.uri.authority().cloned();
         for authority in [&named, &header].into_iter().flatten() {
-            // No client needs user information, and it makes a host easy to misread.
-            if authority.as_str().contains('@') {
-                return Err(HostError::Malformed);
-            }
-            if !self.accepts(authority.host()) {
-                return Err(HostError::Unknown(authority.host().to_owned()));
+            let (host, _) = host_and_port(authority).ok_or(HostError::Malformed)?;
+            if !self.accepts(host) {
+                return Err(HostError::Unknown(host.to_owned()));
             }
         }
         match (named, header) {
             (Some(named), Some(header)) if named != header => Err(HostError::Malformed),
             (Some(host), _) | (None, Some(host)) => Ok(host),
             (None, None) => Err(HostError::Malformed),
+        }
+    }
+}
+
+/// The host and the port of `authority`, if it is nothing but these. No client needs user information, and it makes a host
+/// easy to misread. For `[::1].example.org`, [`Authority::host`] is `[::1]`, so what follows the host is checked as well.
+pub(super) fn host_and_port(authority: &Authority) -> Option<(&str, Option<u16>)> {
+    let host = authority.host();
+    match authority.as_str().strip_prefix(host)? {
+        "" => Some((host, None)),
+        rest => {
+            let port = rest.strip_prefix(':').filter(|port| port.bytes().all(|b| b.is_ascii_digit()))?;
+            Some((host, Some(port.parse().ok()?)))
         }
     }
 }
@@ -194,6 +204,18 @@ mod tests {
         assert_eq!(check(&hosts, "http://localhost/", &["evil.example"]), unknown("evil.example"));
         for headers in [&[][..], &["localhost", "localhost"], &["a b"], &[""], &["x@localhost"]] {
             assert_eq!(check(&hosts, "/", headers), Err(HostError::Malformed), "{headers:?}");
+        }
+        for host in [
+            "[::1].evil.example",
+            "[::1].evil.example:80",
+            "[::1]evil.example",
+            "localhost@localhost",
+            "localhost:80@evil.example",
+            "localhost:99999",
+            "localhost:",
+            "localhost:+80",
+        ] {
+            assert_eq!(check(&hosts, "/", &[host]), Err(HostError::Malformed), "{host}");
         }
         assert_eq!(check(&hosts, "http://localhost/", &["127.0.0.1"]), Err(HostError::Malformed));
     }

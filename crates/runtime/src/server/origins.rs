@@ -7,10 +7,10 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
-use http::uri::{Authority, Uri};
+use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, header};
 
-use super::hosts::is_loopback_name;
+use super::hosts::{host_and_port, is_loopback_name};
 
 /// Which web pages, besides our own, may call from a browser.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,17 +39,31 @@ impl FromStr for Origins {
 
 fn configured(text: &str) -> Result<HeaderValue, String> {
     match HeaderValue::from_str(text) {
-        Ok(value) if parse(&value).is_some() => Ok(value),
+        Ok(value) if Origin::parse(&value).is_some() => Ok(value),
         _ => Err(format!("{text:?} is not an origin such as https://example.org")),
     }
 }
 
-/// Parses an origin; `None` for `null` and for anything else that is not an origin.
-fn parse(origin: &HeaderValue) -> Option<Uri> {
-    let text = origin.to_str().ok()?;
-    let uri: Uri = text.parse().ok()?;
-    let bare = uri.scheme().is_some() && uri.path() == "/" && uri.query().is_none() && !text.ends_with('/');
-    (bare && uri.authority().is_some_and(|a| !a.as_str().contains('@'))).then_some(uri)
+/// The parts of an origin that decide.
+struct Origin {
+    is_https: bool,
+    authority: Authority,
+}
+
+impl Origin {
+    /// Parses `http://HOST[:PORT]` and the same with `https`. `None` for `null` and anything else: a path, a query, a
+    /// fragment or user information would make the host easy to misread.
+    fn parse(origin: &HeaderValue) -> Option<Self> {
+        let (scheme, authority) = origin.to_str().ok()?.split_once("://")?;
+        let is_https = match scheme {
+            "http" => false,
+            "https" => true,
+            _ => return None,
+        };
+        let authority: Authority = authority.parse().ok()?;
+        host_and_port(&authority)?;
+        Some(Self { is_https, authority })
+    }
 }
 
 impl Origins {
@@ -58,7 +72,7 @@ impl Origins {
         match self {
             Self::Any => true,
             Self::These(list) => list.contains(origin),
-            Self::Loopback => parse(origin).is_some_and(|uri| uri.host().is_some_and(is_loopback)),
+            Self::Loopback => Origin::parse(origin).is_some_and(|o| is_loopback(o.authority.host())),
         }
     }
 
@@ -72,11 +86,10 @@ impl Origins {
 /// Whether `origin` is the server's own. Host and port decide: behind a proxy that terminates TLS the server does not
 /// know the scheme.
 fn is_own(origin: &HeaderValue, host: &Authority) -> bool {
-    let Some(uri) = parse(origin) else { return false };
-    let default = if uri.scheme_str() == Some("https") { 443 } else { 80 };
-    let port = |port: Option<u16>| port.unwrap_or(default);
-    uri.host().is_some_and(|name| name.eq_ignore_ascii_case(host.host()))
-        && port(uri.port_u16()) == port(host.port_u16())
+    let Some(Origin { is_https, authority }) = Origin::parse(origin) else { return false };
+    let default = if is_https { 443 } else { 80 };
+    let port = |authority: &Authority| authority.port_u16().unwrap_or(default);
+    authority.host().eq_ignore_ascii_case(host.host()) && port(&authority) == port(host)
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -104,6 +117,21 @@ mod tests {
             "http://localhost.example.org",
             "http://127.0.0.1.example.org",
             "http://localhost@example.org",
+            "http://example.org@localhost",
+            "http://127.0.0.1#.example.org",
+            "http://127.0.0.1?.example.org",
+            "http://127.0.0.1/.example.org",
+            "http://127.0.0.1\\.example.org",
+            "http://[::1].example.org",
+            "http://[::1].example.org:80",
+            "http://localhost:80:80",
+            "http://localhost:99999",
+            "http://localhost/",
+            "javascript://127.0.0.1",
+            "moz-extension://localhost",
+            "file://localhost",
+            "//localhost",
+            "localhost",
             "null",
             "",
         ] {
@@ -120,7 +148,9 @@ mod tests {
             HeaderValue::from_static("http://c:1"),
         ]);
         assert_eq!("https://a.b, http://c:1".parse(), Ok(two));
-        for bad in ["a.b", "https://a/", "https://a/x", "https://x@a", ""] {
+        for bad in
+            ["a.b", "https://a/", "https://a/x", "https://a?x", "https://a#x", "https://x@a", "ftp://a", ""]
+        {
             assert!(bad.parse::<Origins>().is_err(), "{bad}");
         }
     }
