@@ -88,21 +88,26 @@ impl<'a> Settings<'a> {
     }
 }
 
+/// The values of `sslmode` and what they mean here.
+const MODES: [(&str, Mode); 6] = [
+    // Encryption that may be left out protects against nobody who can change the traffic.
+    ("disable", Mode::Off),
+    ("allow", Mode::Off),
+    ("prefer", Mode::Off),
+    ("require", Mode::VerifyFull),
+    ("verify-ca", Mode::VerifyCa),
+    ("verify-full", Mode::VerifyFull),
+];
+
 impl Mode {
     fn of(text: &str) -> Result<Self, StoreError> {
-        Ok(match text {
-            // Encryption that may be left out protects against nobody who can change the traffic.
-            "disable" | "allow" | "prefer" => Self::Off,
-            "verify-ca" => Self::VerifyCa,
-            "require" | "verify-full" => Self::VerifyFull,
-            _ => {
-                return Err(StoreError::Broken {
-                    message: format!(
-                        "sslmode in the Postgres URL is {text:?}; expected disable, prefer, require, verify-ca or verify-full"
-                    ),
-                    source: None,
-                });
-            }
+        let known = MODES.iter().find(|(name, _)| *name == text);
+        known.map(|(_, mode)| *mode).ok_or_else(|| StoreError::Broken {
+            message: format!(
+                "sslmode in the Postgres URL is {text:?}; expected one of {}",
+                MODES.map(|(name, _)| name).join(", ")
+            ),
+            source: None,
         })
     }
 
@@ -196,6 +201,7 @@ mod tests {
         for (url, wanted) in [
             ("postgres://h/db", SslMode::Disable),
             ("postgres://h/db?sslmode=disable", SslMode::Disable),
+            ("postgres://h/db?sslmode=allow", SslMode::Disable),
             ("postgres://h/db?sslmode=prefer", SslMode::Disable),
             ("postgres://h/db?sslmode=require", SslMode::Require),
             ("postgres://h/db?sslmode=verify-ca", SslMode::Require),
@@ -206,7 +212,10 @@ mod tests {
             assert_eq!(parse(url).unwrap().0.get_ssl_mode(), wanted, "{url}");
         }
         for (url, reason) in [
-            ("postgres://h/db?sslmode=verify", "expected disable, prefer, require, verify-ca or verify-full"),
+            (
+                "postgres://h/db?sslmode=verify",
+                "expected one of disable, allow, prefer, require, verify-ca, verify-full",
+            ),
             ("postgres://h/db?sslmode=require&sslrootcert=/does/not/exist", "sslrootcert"),
         ] {
             let error = parse(url).err().unwrap().to_string();

@@ -28,7 +28,7 @@ async fn postgres_is_verified_as_the_url_asks() {
         let text = refusal(&format!("{url}?sslmode={mode}")).await;
         assert!(text.contains("UnknownIssuer"), "{mode}: {text}");
     }
-    for plain in ["", "?sslmode=disable", "?sslmode=prefer"] {
+    for plain in ["", "?sslmode=disable", "?sslmode=allow", "?sslmode=prefer"] {
         let text = refusal(&format!("{url}{plain}")).await;
         assert!(text.contains("no encryption"), "{plain}: {text}");
     }
