@@ -67,10 +67,19 @@ pub(crate) enum TaskError {
     #[error("the log ends at event {seq}, but its head is {head}; run `tree-agent verify`")]
     Truncated { seq: u64, head: u64 },
     #[error("the log does not replay")]
-    Replay(#[from] ReplayError),
+    Replay(#[source] ReplayError),
     /// A newer version wrote the log. Nothing is wrong with the run.
-    #[error("event {seq} is of the type {event_type}, which this version does not know")]
-    Newer { seq: u64, event_type: String },
+    #[error("{what}")]
+    Newer { what: String },
+}
+
+impl From<ReplayError> for TaskError {
+    fn from(error: ReplayError) -> Self {
+        match error.is_newer() {
+            true => Self::Newer { what: error.to_string() },
+            false => Self::Replay(error),
+        }
+    }
 }
 
 impl TaskError {
@@ -243,7 +252,9 @@ impl RunTask {
             }
             for event in &page {
                 if let EventBody::Opaque(newer) = &event.body {
-                    return Err(TaskError::Newer { seq: event.seq, event_type: newer.event_type.clone() });
+                    let (seq, kind) = (event.seq, &newer.event_type);
+                    let what = format!("event {seq} is of the type {kind}, which this version does not know");
+                    return Err(TaskError::Newer { what });
                 }
                 self.logged = self.logged.max(event.timestamp);
                 match &mut run {

@@ -421,6 +421,30 @@ async fn from_the_future(store: &dyn Store, run: RunId) {
 }
 
 #[tokio::test]
+async fn a_run_of_a_newer_behaviour_version_counts_as_no_failure() {
+    let (store, fanout) = world().await;
+    let newer = create_run_of_version(&*store, 1, Some(99)).await;
+    let mut config = DriverConfig::new("old");
+    config.poll = Duration::from_millis(10);
+    let driver = Driver::new(store.clone(), fanout.clone(), TreeRoles::new(2, None), config);
+    let (stats, health) = (driver.stats(), driver.health());
+    let stop = CancellationToken::new();
+    let old = tokio::spawn(driver.run(stop.clone()));
+    let patience = tokio::time::Instant::now() + Duration::from_secs(60);
+    while stats.newer.load(Ordering::Relaxed) == 0 {
+        assert!(tokio::time::Instant::now() < patience, "the run is not met");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let other = create_run(&*store, 1).await;
+    assert_eq!(ended(&*store, other).await.status, RunStatus::Completed);
+    assert_eq!(stats.broken.load(Ordering::Relaxed), 0, "that is no failure");
+    assert_eq!(health.undrivable_runs(), Ok(()), "nor is the run ill");
+    assert_eq!(store.run(newer).await.expect("there").status, RunStatus::Queued);
+    stop.cancel();
+    old.await.expect("a driver ends cleanly");
+}
+
+#[tokio::test]
 async fn a_run_of_a_newer_version_is_left_to_a_newer_driver() {
     let (store, fanout) = world().await;
     let roles = TreeRoles::new(2, None);

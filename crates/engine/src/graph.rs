@@ -66,6 +66,13 @@ pub enum ReplayError {
     },
 }
 
+impl ReplayError {
+    /// True if a newer program wrote the log and can go on with it. Nothing is wrong with the run.
+    pub fn is_newer(&self) -> bool {
+        matches!(self, Self::Version { .. } | Self::Strategy { .. })
+    }
+}
+
 /// Hashes an id to its last eight bytes. Node ids are derived by SHA-1 within this project, so they need no mixing and
 /// nobody can choose them to collide.
 #[derive(Clone, Copy, Debug, Default)]

@@ -129,10 +129,18 @@ pub(crate) fn now() -> Timestamp {
 
 /// Writes a run as the gateway does.
 pub(crate) async fn create_run(store: &dyn Store, depth: u32) -> RunId {
+    create_run_of_version(store, depth, None).await
+}
+
+/// As [`create_run`], begun with a behaviour version of its own.
+pub(crate) async fn create_run_of_version(store: &dyn Store, depth: u32, version: Option<u32>) -> RunId {
     let run_id = RunId(uuid::Uuid::now_v7());
     let mut spec = RunSpec::new("find out");
     spec.budgets.max_depth = depth;
-    let decision = start(run_id, spec.clone(), now());
+    let mut decision = start(run_id, spec.clone(), now());
+    if let (EventBody::RunCreated(created), Some(version)) = (&mut decision.events[0].body, version) {
+        created.behaviour_version = version;
+    }
     let mut graph = Graph::new(run_id);
     decision.events.iter().for_each(|e| graph.apply(e).expect("a fresh log applies"));
     let projection = Projection::of(&decision.events, &graph);
