@@ -355,7 +355,11 @@ impl Provider {
             };
             let event = match next {
                 Err(_) => {
-                    let message = format!("{} sent nothing for {} s", self.shown(), self.stall.as_secs_f64());
+                    let message = format!(
+                        "{} sent nothing of an answer for {} s",
+                        self.shown(),
+                        self.stall.as_secs_f64()
+                    );
                     return Err(Failure::new(FailureKind::Stalled, message));
                 }
                 Ok(None) => {

@@ -151,7 +151,7 @@ async fn a_stream_that_stalls_or_breaks_is_asked_again() {
     let args = LlmArgs { model_tries: "1".into(), ..served_by(&provider) };
     let outcome = Service::new(&args).plan(&plan_input("Compare the parts")).await;
     assert_eq!(outcome.error().kind, RoleErrorKind::Timeout);
-    assert!(outcome.error().message.contains("sent nothing for 1 s"), "{}", outcome.error());
+    assert!(outcome.error().message.contains("sent nothing of an answer for 1 s"), "{}", outcome.error());
 }
 
 #[tokio::test]

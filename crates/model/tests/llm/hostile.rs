@@ -63,6 +63,22 @@ async fn an_answer_is_read_up_to_a_limit() {
     }
 }
 
+/// Events that carry nothing count as silence: comments, and pieces of tool calls that belong to no call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endless_answer_without_content_ends_like_silence() {
+    for event in [
+        ": still there\n\n",
+        "data: {\"id\": \"c\", \"choices\": [{\"index\": 0, \"delta\": {\"tool_calls\": [{\"index\": -1}]}}]}\n\n",
+        "data: {\"id\": \"c\", \"choices\": []}\n\n",
+    ] {
+        let provider = Provider::always(Answer::Forever(event)).await;
+        let args = LlmArgs { model_tries: "1".into(), ..served_by(&provider) };
+        let outcome = Service::new(&args).plan(&plan_input("What is it?")).await;
+        assert_eq!(outcome.error().kind, RoleErrorKind::Timeout, "{event}: {}", outcome.error());
+        assert!(outcome.error().message.contains("sent nothing of an answer for 1 s"), "{}", outcome.error());
+    }
+}
+
 #[tokio::test]
 async fn the_index_of_a_tool_call_allocates_nothing() {
     let args = || serde_json::json!({"query": "tides"}).to_string();

@@ -29,6 +29,8 @@ pub(crate) enum Answer {
     Status(u16, Vec<(&'static str, String)>, String),
     /// Streams this much, then nothing for ever.
     Stall(&'static str),
+    /// Streams this event for ever, as fast as it is read.
+    Forever(&'static str),
     /// Streams this much, then breaks off.
     Break(&'static str),
     /// Streams a text and says nothing of tokens.
@@ -264,6 +266,11 @@ async fn chat(State(script): Shared, headers: HeaderMap, body: Bytes) -> Result<
             events.extend(pieces(text).iter().map(|piece| delta(json!({"content": piece}))));
             return Ok(sse(under_way, events, End::Hang));
         }
+        Answer::Forever(event) => {
+            let body =
+                Body::from_stream(stream::repeat_with(move || Ok::<_, Infallible>(Bytes::from(event))));
+            return Ok(([("content-type", "text/event-stream")], body).into_response());
+        }
         Answer::Break(text) => {
             events.extend(pieces(text).iter().map(|piece| delta(json!({"content": piece}))));
             end = End::Break;
@@ -321,6 +328,7 @@ async fn messages(State(script): Shared, headers: HeaderMap, body: Bytes) -> Res
         }
         Answer::NoUsage(text) => events.extend(block(0, start, texts(&text))),
         Answer::ToolsAt(..) => unreachable!("this protocol has no index of calls"),
+        Answer::Forever(_) => unreachable!("no test asks for it"),
         Answer::Tools(text, calls) => {
             events.extend(block(0, start, texts(text)));
             for (index, (id, name, args)) in calls.iter().enumerate() {

@@ -55,6 +55,7 @@ pub(super) async fn generate(
             }
         }
         Answer::ToolsAt(..) => unreachable!("this protocol has no index of calls"),
+        Answer::Forever(_) => unreachable!("no test asks for it"),
         Answer::Stall(text) => {
             parts.extend(texts(text));
             (finish, end) = (None, End::Hang);
