@@ -102,6 +102,7 @@ impl Driver {
             committer,
             scheduler: self.scheduler.clone(),
             stats: self.stats.clone(),
+            part_events: self.config.commit.max_events,
         });
         let mut fleet = Fleet::new(self.config.clone(), shared, self.health.clone(), stop.clone());
         let (lease, owner) = (fleet.lease.clone(), self.config.owner.clone());

@@ -17,6 +17,7 @@ mod health;
 mod leases;
 mod metrics;
 mod newer;
+mod parts;
 mod progress;
 mod publish;
 mod quarantine;

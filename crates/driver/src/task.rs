@@ -14,11 +14,12 @@ use tree_agent_contract::{EventBody, Timestamp};
 use tree_agent_engine::{CallKey, CallOutput, Decision, Input, ReplayError, RoleCall, Run};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{
-    AppendOutcome, Claim, Command, EventLog, PendingCommand, Projection, RunAppend, Store, StoreError,
+    AppendOutcome, Claim, Command, EventLog, PendingCommand, RunAppend, Store, StoreError,
 };
 
 use crate::commit::Committer;
 use crate::config::DriverStats;
+use crate::parts::{Part, parts};
 use crate::progress::TaskProgress;
 use crate::roles::{Clock, Roles, Updates};
 use crate::scheduler::{Permit, Scheduler, Share};
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     /// Limits the role calls of this driver and shares them among its runs.
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) stats: Arc<DriverStats>,
+    /// Events of one run's append after which further ones wait for the next, where that is possible.
+    pub(crate) part_events: usize,
 }
 
 /// Why a task ended.
@@ -269,24 +272,37 @@ impl RunTask {
         }
     }
 
+    /// Writes a decision. Commands leave the inbox with its last part: a successor that finds a part carries them out.
     async fn commit(
         &self,
         run: &Run,
         decision: Decision,
-        handled: Vec<i64>,
+        mut handled: Vec<i64>,
     ) -> Result<AppendOutcome, TaskError> {
-        let projection = project(run, &decision);
-        let message = pb::EventBatch { events: decision.events.to_wire() }.encode_to_vec();
-        let append = RunAppend {
-            run_id: self.claim.run_id,
-            epoch: self.claim.epoch,
-            expected_head: decision.events[0].seq - 1,
-            events: decision.events,
-            projection,
-            documents: decision.documents,
-            handled_commands: handled,
-        };
-        Ok(self.shared.committer.append(append, message.into(), self.progress.clone()).await?)
+        let wire = decision.events.to_wire();
+        let sizes: Vec<usize> = wire.iter().map(prost::Message::encoded_len).collect();
+        let mut wire = wire.into_iter();
+        let mut parts = parts(decision, &sizes, run.graph(), self.shared.part_events).into_iter().peekable();
+        while let Some(Part { decision, projection }) = parts.next() {
+            let events = wire.by_ref().take(decision.events.len()).collect();
+            let message = pb::EventBatch { events }.encode_to_vec();
+            let is_last = parts.peek().is_none();
+            let append = RunAppend {
+                run_id: self.claim.run_id,
+                epoch: self.claim.epoch,
+                expected_head: decision.events[0].seq - 1,
+                events: decision.events,
+                projection,
+                documents: decision.documents,
+                handled_commands: if is_last { std::mem::take(&mut handled) } else { Vec::new() },
+            };
+            let outcome = self.shared.committer.append(append, message.into(), self.progress.clone()).await?;
+            if outcome == AppendOutcome::Fenced {
+                return Ok(outcome);
+            }
+            self.progress.beat();
+        }
+        Ok(AppendOutcome::Appended)
     }
 
     /// Begins as many due calls as there are permits for. The others wait in the engine, where they need no memory.
@@ -318,11 +334,6 @@ impl RunTask {
         })
         .abort_handle()
     }
-}
-
-/// The rows that the decision touches.
-fn project(run: &Run, decision: &Decision) -> Projection {
-    Projection::of(&decision.events, run.graph())
 }
 
 /// The failure of a call that took longer than `after`.

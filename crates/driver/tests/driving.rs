@@ -327,6 +327,52 @@ async fn cancel_ends_a_run_from_any_state() {
     }
 }
 
+#[tokio::test]
+async fn the_end_of_many_nodes_is_written_in_parts_and_its_command_leaves_with_the_last() {
+    let (inner, fanout) = world().await;
+    let unreliable = Unreliable::new(inner.clone());
+    let store: Arc<dyn Store> = unreliable.clone();
+    let roles = TreeRoles::new(3, Some(CallKind::Execute));
+    let run = create_run(&*store, 2).await;
+    let start = |name: &str| {
+        let mut config = DriverConfig::new(name);
+        (config.lease, config.poll) = (Duration::from_millis(600), Duration::from_millis(20));
+        config.commit.max_events = 8;
+        tokio::spawn(
+            Driver::new(store.clone(), fanout.clone(), roles.clone(), config).run(Default::default()),
+        )
+    };
+    let first = start("a");
+    roles.wait_for_held(9).await;
+    unreliable.down_after_part.store(true, Ordering::SeqCst);
+    cancel(&*inner, &*fanout, run).await;
+    tokio::time::timeout(Duration::from_secs(30), async {
+        while !unreliable.down.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("a part is written");
+    // The driver dies between two parts.
+    first.abort();
+    let _ = first.await;
+    assert_eq!(inner.commands(&[run]).await.expect("readable").len(), 1, "the command is pending");
+    assert_eq!(inner.run(run).await.expect("there").status, RunStatus::Running);
+    unreliable.down_after_part.store(false, Ordering::SeqCst);
+    unreliable.down.store(false, Ordering::SeqCst);
+    let second = start("b");
+    assert_eq!(ended(&*inner, run).await.status, RunStatus::Cancelled);
+    second.abort();
+    assert!(inner.commands(&[run]).await.expect("readable").is_empty(), "the command left the inbox");
+    let largest = unreliable.largest_end.load(Ordering::SeqCst);
+    assert!(largest <= 8, "{largest} events were one append");
+    let cancelled = log(&*inner, run).await;
+    let cancelled = cancelled
+        .iter()
+        .filter(|e| matches!(&e.body, EventBody::NodeStatusChanged(s) if s.status == NodeStatus::Cancelled));
+    assert_eq!(cancelled.count(), 13, "each node is cancelled once");
+}
+
 /// Sends updates without end, faster than they can be written.
 struct Flood;
 

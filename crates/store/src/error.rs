@@ -45,6 +45,11 @@ pub enum StoreError {
 #[error("{0}")]
 pub(crate) struct LockHeld(pub(crate) String);
 
+/// The cause of [`StoreError::Unavailable`] if the database ended a statement because it took too long.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct TookTooLong(pub(crate) String);
+
 impl StoreError {
     /// `what` with `id` does not exist.
     pub fn not_found(what: &'static str, id: impl ToString) -> Self {
@@ -110,8 +115,12 @@ impl StoreError {
         matches!(self, Self::Unavailable { source: Some(source), .. } if source.is::<LockHeld>())
     }
 
-    /// True if the same call may work later.
-    pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable { .. })
+    /// True if the same call may work later. A statement that took too long is as large later as it is now.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unavailable { source: Some(source), .. } => !source.is::<TookTooLong>(),
+            Self::Unavailable { source: None, .. } => true,
+            _ => false,
+        }
     }
 }

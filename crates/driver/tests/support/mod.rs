@@ -237,6 +237,10 @@ pub(crate) struct Unreliable {
     pub(crate) down: AtomicBool,
     /// Appends that hold this run are refused as a whole, as by a constraint.
     pub(crate) poison: Mutex<Option<RunId>>,
+    /// The most events of one run in an append that ends nodes.
+    pub(crate) largest_end: AtomicU32,
+    /// Nothing can be reached once a part of the end of a run is written.
+    pub(crate) down_after_part: AtomicBool,
     /// The log of this run has lost all but its first event.
     pub(crate) truncated: Mutex<Option<RunId>>,
     /// The poisoned run may be ended.
@@ -250,6 +254,8 @@ impl Unreliable {
             lose_replies: AtomicU32::new(0),
             down: AtomicBool::new(false),
             poison: Mutex::new(None),
+            largest_end: AtomicU32::new(0),
+            down_after_part: AtomicBool::new(false),
             truncated: Mutex::new(None),
             heals_for_endings: AtomicBool::new(false),
         })
@@ -275,7 +281,16 @@ impl EventLog for Unreliable {
         if appends.iter().any(|a| Some(a.run_id) == poison && !ends(a)) {
             return Err(StoreError::Broken { message: "a row cannot be written".into(), source: None });
         }
+        let cancels = |e: &Event| matches!(&e.body, EventBody::NodeStatusChanged(s) if s.status == NodeStatus::Cancelled);
+        let ended = |e: &Event| matches!(&e.body, EventBody::RunStatusChanged(s) if s.status.is_final());
+        let ending: Vec<_> = appends.iter().filter(|a| a.events.iter().any(cancels)).collect();
+        let largest = ending.iter().map(|a| a.events.len()).max().unwrap_or_default();
+        self.largest_end.fetch_max(largest as u32, Ordering::SeqCst);
+        let part = ending.iter().any(|a| !a.events.iter().any(ended));
         let outcome = self.inner.append(appends).await?;
+        if part && self.down_after_part.load(Ordering::SeqCst) {
+            self.down.store(true, Ordering::SeqCst);
+        }
         let lost =
             self.lose_replies.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok();
         if lost {

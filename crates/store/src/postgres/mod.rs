@@ -39,7 +39,12 @@ impl PostgresStore {
     /// for a schema of another version, with what to do.
     pub async fn connect(url: &str, config: PoolConfig) -> Result<Self, StoreError> {
         let store = Self { connections: Connections::new(url, config)? };
-        let mut connection = store.connection().await?;
+        // At the start, wrong credentials are a wrong setting. Later they are being changed.
+        let connection = store.connection().await;
+        let mut connection = connection.map_err(|error| match connection::is_refused(&error) {
+            true => StoreError::broken("Postgres refused the credentials", error),
+            false => error,
+        })?;
         migrate::check(&mut connection).await?;
         Ok(store)
     }

@@ -117,3 +117,49 @@ async fn claims_and_renewals_cost_the_same_however_many_runs_there_are() {
     // Pages, not times: the machine may be busy. An index may be two levels deeper.
     assert!(seen[1] <= seen[0] + 6, "pages read for a claim and a renewal: {seen:?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_postgres_refuses_for_a_while_can_be_repeated_and_what_it_never_takes_cannot() {
+    let (store, sql) = store().await;
+    store.create_run(new_run(1)).await.unwrap();
+    let claim = claim(&store, "a", LONG, 1).await[0];
+    let part = |n| [append(claim.run_id, claim.epoch, 2, n)].into();
+    // As after a failover, for the connections that exist.
+    let limit = async |setting: &str| {
+        let name: String = sql.query_one("SELECT current_database()", &[]).await.unwrap().get(0);
+        sql.batch_execute(&format!("ALTER DATABASE {name} {setting}")).await.unwrap();
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                   WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        sql.query(end, &[]).await.unwrap();
+    };
+    let refused = async |n| loop {
+        let error = store.append(part(n)).await.unwrap_err();
+        // A connection that was ended is none of this.
+        if !error.to_string().contains("connection") {
+            return error;
+        }
+    };
+    limit("SET default_transaction_read_only = on").await;
+    let error = refused(1).await;
+    assert!(error.is_transient(), "{error:?}");
+    let _ = sql.batch_execute("SET default_transaction_read_only = off").await;
+    limit("RESET default_transaction_read_only").await;
+    let slow = "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); END $$; \
+                CREATE TRIGGER slow BEFORE INSERT ON tree_agent_events FOR EACH ROW EXECUTE FUNCTION slow()";
+    sql.batch_execute(slow).await.unwrap();
+    let url = sql_url(&sql).await;
+    let quick = PoolConfig { request_timeout: Duration::from_millis(400), ..PoolConfig::default() };
+    let quick = PostgresStore::connect(&url, quick).await.unwrap();
+    let error = quick.append(part(1)).await.unwrap_err();
+    assert!(error.to_string().contains("took too long") && !error.is_transient(), "{error:?}");
+}
+
+async fn sql_url(sql: &Client) -> String {
+    let row = sql.query_one("SELECT current_database(), current_user::text", &[]).await.unwrap();
+    let (database, user): (String, String) = (row.get(0), row.get(1));
+    let address = server().url();
+    let (before, behind) = address.split_once('@').unwrap();
+    let host = behind.split('/').next().unwrap();
+    let scheme = before.split("//").next().unwrap();
+    format!("{scheme}//{user}@{host}/{database}")
+}
