@@ -18,6 +18,10 @@ use crate::text::clean;
 
 /// Events of one insert.
 const CHUNK: usize = 2_000;
+/// Events that one step of tidying deletes at the most.
+const STEP: i64 = 10_000;
+/// The condition for runs of a partition.
+const WITHIN: &str = "($1::uuid IS NULL OR r.id >= $1) AND ($2::uuid IS NULL OR r.id < $2)";
 
 #[async_trait]
 impl Archives for PostgresStore {
@@ -90,6 +94,16 @@ impl Archives for PostgresStore {
             let tidied = tidy(&mut connection, &partition).await;
             if connection.end(tidied).await? {
                 dropped.push(partition.name);
+                continue;
+            }
+            let mut after = None;
+            loop {
+                connection.begin().await?;
+                let step = tidy_step(&mut connection, &partition, after).await;
+                after = connection.end(step).await?;
+                if after.is_none() {
+                    break;
+                }
             }
         }
         Ok(dropped)
@@ -329,12 +343,10 @@ async fn insert_document(
     Ok(!inserted.is_empty())
 }
 
-/// Drops the partition if its month has ended and all of its runs are archived. Otherwise deletes the events of the
-/// archived runs. True if it was dropped.
+/// Drops the partition if its month has ended and all of its runs are archived. True if it was dropped.
 async fn tidy(connection: &mut Connection, partition: &Partition) -> Result<bool, StoreError> {
     let name = &partition.name;
     let (from, to) = (partition.from.map(|run| run.0), partition.to.map(|run| run.0));
-    const WITHIN: &str = "($1::uuid IS NULL OR r.id >= $1) AND ($2::uuid IS NULL OR r.id < $2)";
     if !partition.is_default {
         let open = format!(
             "SELECT ($2::uuid > tree_agent_first_run_id(date_trunc('month', now(), 'UTC'))) \
@@ -353,11 +365,27 @@ async fn tidy(connection: &mut Connection, partition: &Partition) -> Result<bool
             }
         }
     }
-    // The rows of the runs are locked, so that none is restored meanwhile.
-    let sql = format!(
-        "WITH gone AS (SELECT r.id FROM tree_agent_runs r WHERE r.archived_at IS NOT NULL AND {WITHIN} ORDER BY r.id FOR UPDATE) \
-         DELETE FROM {name} e USING gone WHERE e.run_id = gone.id"
-    );
-    connection.query(&sql, &[&from, &to]).await?;
     Ok(false)
+}
+
+/// Deletes events of one archived run from the partition, from the run `after` on, at most [`STEP`]. Returns the run; none
+/// when no archived run has events there. The run's row is locked for this step alone, so that it is not restored
+/// meanwhile. A restoration in between removes what is left.
+async fn tidy_step(
+    connection: &mut Connection,
+    partition: &Partition,
+    after: Option<Uuid>,
+) -> Result<Option<Uuid>, StoreError> {
+    let name = &partition.name;
+    let (from, to) = (partition.from.map(|run| run.0), partition.to.map(|run| run.0));
+    let sql = format!(
+        "WITH gone AS MATERIALIZED (SELECT r.id FROM tree_agent_runs r \
+             WHERE r.archived_at IS NOT NULL AND {WITHIN} AND ($3::uuid IS NULL OR r.id >= $3) \
+             AND EXISTS (SELECT FROM {name} e WHERE e.run_id = r.id) ORDER BY r.id LIMIT 1 FOR UPDATE), \
+         removed AS (DELETE FROM {name} e USING gone WHERE e.run_id = gone.id AND e.seq < {STEP} + \
+             (SELECT min(seq) FROM {name} WHERE run_id = (SELECT id FROM gone))) \
+         SELECT id FROM gone"
+    );
+    let rows = connection.query(&sql, &[&from, &to, &after]).await?;
+    Ok(rows.first().map(|row| row.get(0)))
 }

@@ -12,6 +12,7 @@ mod operations;
 mod run_lists;
 mod runs;
 mod schema;
+mod tidying;
 mod tls;
 
 /// Makes one test per adapter from each `async fn name(fixture: Fixture)`.
