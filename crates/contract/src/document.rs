@@ -124,11 +124,13 @@ pub struct SearchResults {
 pub enum DocumentOp {
     /// Creates a document, with its body.
     Create(Document),
-    /// Adds to the end of a document's body. A body that would exceed
-    /// [`DOCUMENT_BYTES`](crate::limits::DOCUMENT_BYTES) loses its beginning.
+    /// Adds to the end of a document's body. Of a body over
+    /// [`DOCUMENT_BYTES`](crate::limits::DOCUMENT_BYTES) readers see the end.
     Append {
         /// The document.
         id: DocumentId,
+        /// The event with which it grows. The text of a document at an event is what was added until then.
+        seq: u64,
         /// What is added.
         text: String,
         /// When.

@@ -410,7 +410,12 @@ impl<'a> Decider<'a> {
             suffix(&format!("{before}{text}"), limits::TAIL_PREVIEW_BYTES).to_owned()
         };
         self.emit(at, ScratchpadUpdated { scratchpad_doc_id: id, tail_preview, updated_at: self.now });
-        self.decision.documents.push(DocumentOp::Append { id, text, at: self.now });
+        self.decision.documents.push(DocumentOp::Append {
+            id,
+            seq: self.state.graph().seq(),
+            text,
+            at: self.now,
+        });
     }
 }
 

@@ -107,11 +107,11 @@ pub async fn prune(store: &dyn Archives, run: RunId, folder: &Path) -> Result<bo
 /// When the file is not what it must be; nothing is written then.
 pub async fn restore(store: &dyn Archives, run: RunId, folder: &Path) -> Result<bool, MaintenanceError> {
     let file = path_of(folder, run);
-    let Archive { record, events, documents, whole, .. } = read_blocking(&file).await?;
+    let Archive { record, events, documents, chunks, whole, .. } = read_blocking(&file).await?;
     if record.run_id != run {
         return Err(MaintenanceError::archive(&file, format!("holds run {}, not {run}", record.run_id)));
     }
-    Ok(store.restore_run(record, events, documents, *whole).await?)
+    Ok(store.restore_run(record, events, documents, chunks, *whole).await?)
 }
 
 /// The record of a run that has ended and is all there.

@@ -6,9 +6,12 @@ use std::fmt;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::{DocumentId, RunId};
 use tree_agent_engine::Audit;
-use tree_agent_store::{Row, Store, Stored, StoredEvent};
+use tree_agent_store::{Row, Store, Stored, StoredChunk, StoredEvent};
 
 use crate::{Fold, MaintenanceError, PAGE};
+
+/// Chunks of one page: each may hold a megabyte.
+const CHUNKS: usize = 100;
 
 /// Maximum of findings that are kept for one run. A log that is broken early is broken at every event.
 const FINDINGS: usize = 100;
@@ -106,7 +109,7 @@ impl fmt::Display for Finding {
 /// - Every event was written by a holder of the run's lease, and epochs never decrease.
 /// - The log replays and keeps the invariants of [`Audit`].
 /// - Nodes, plans, artifacts and the run's own row match the log.
-/// - The documents that the log names exist.
+/// - The documents that the log names exist, and what they grew by is whole.
 ///
 /// Some of them are left out from the first event on whose type is [unknown](Report::unknown).
 ///
@@ -140,6 +143,13 @@ pub async fn verify(store: &dyn Store, run: RunId) -> Result<Report, Maintenance
             check.event(event);
         }
     }
+    let mut after = None;
+    loop {
+        let page = store.document_chunks(run, after, CHUNKS).await?;
+        let Some(last) = page.last() else { break };
+        after = Some((last.document_id, last.seq));
+        page.iter().for_each(|chunk| check.chunk(chunk, &stored));
+    }
     Ok(check.finish(&stored))
 }
 
@@ -154,6 +164,10 @@ struct Check {
     replay: Option<Replay>,
     unknown: Option<UnknownType>,
     documents: BTreeSet<DocumentId>,
+    /// The events with which documents grew, and whose text was not found yet.
+    grown: BTreeSet<(DocumentId, u64)>,
+    /// The document whose chunks were read last, and where the last one ended.
+    chunk_end: Option<(DocumentId, u64)>,
     findings: Vec<Finding>,
 }
 
@@ -172,6 +186,8 @@ impl Check {
             replay: Some(Replay { fold: None, audit: Audit::new() }),
             unknown: None,
             documents: BTreeSet::new(),
+            grown: BTreeSet::new(),
+            chunk_end: None,
             findings: Vec::new(),
         };
         if stored.last_seq != stored.head_seq {
@@ -235,6 +251,7 @@ impl Check {
         match &event.body {
             EventBody::ScratchpadLinked(e) => drop(self.documents.insert(e.scratchpad_doc_id)),
             EventBody::ArtifactCreated(e) => self.documents.extend(e.document_id),
+            EventBody::ScratchpadUpdated(e) => drop(self.grown.insert((e.scratchpad_doc_id, event.seq))),
             EventBody::Opaque(_) => {
                 self.unknown = self.unknown.take().or_else(|| UnknownType::of(event));
                 if let Some(replay) = self.replay.take() {
@@ -253,6 +270,24 @@ impl Check {
         }
     }
 
+    /// A chunk belongs to an event about its document, and begins where the one before it ends.
+    fn chunk(&mut self, chunk: &StoredChunk, stored: &Stored) {
+        let (document, seq) = (chunk.document_id, chunk.seq);
+        let known = self.grown.remove(&(document, seq));
+        if !known && self.unknown.is_none() && seq <= stored.head_seq {
+            let message = format!("it has text of event {seq}, which is not about it");
+            self.note(Subject::Document(document), message);
+        }
+        if let Some((_, end)) =
+            self.chunk_end.filter(|(last, end)| *last == document && *end != chunk.start_byte)
+        {
+            let message =
+                format!("the text of event {seq} begins at byte {}, not at {end}", chunk.start_byte);
+            self.note(Subject::Document(document), message);
+        }
+        self.chunk_end = Some((document, chunk.start_byte + chunk.body.len() as u64));
+    }
+
     fn audited(&mut self, audit: Audit) {
         for violation in audit.finish() {
             self.note(Subject::Event(violation.seq), violation.message);
@@ -266,7 +301,16 @@ impl Check {
                 self.findings.extend(differences(&stored.rows, &fold.whole().rows(self.run)));
             }
         }
-        let there: BTreeSet<_> = stored.documents.iter().copied().collect();
+        let there: BTreeMap<_, _> = stored.documents.iter().copied().collect();
+        for (document, seq) in std::mem::take(&mut self.grown) {
+            // What was written with the document, or before there were chunks, is in its body. Events may have come
+            // since the documents were looked at.
+            if there.get(&document).is_some_and(|base| seq > *base) && seq <= stored.head_seq {
+                let message = format!("the text that it grew by with event {seq} is missing");
+                self.note(Subject::Document(document), message);
+            }
+        }
+        let there: BTreeSet<_> = there.into_keys().collect();
         for missing in std::mem::take(&mut self.documents).difference(&there) {
             self.note(Subject::Document(*missing), "the log names it, but it is not there");
         }

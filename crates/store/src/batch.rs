@@ -11,6 +11,7 @@ use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, Scope, Timestamp};
 
 use crate::error::StoreError;
 use crate::ports::{NewRun, PendingCommand, RunAppend};
+use crate::text::clean;
 
 /// Refuses an append that no writer may make. Then nothing of the whole call is written.
 pub(crate) fn check(appends: &[RunAppend]) -> Result<(), StoreError> {
@@ -111,64 +112,67 @@ pub(crate) fn last_of_each<T, K: std::hash::Hash + Eq>(rows: &[T], key: impl Fn(
     rows.iter().enumerate().filter(|(i, row)| last[&key(row)] == *i).map(|(_, row)| row).collect()
 }
 
-/// Document writes, with at most one write per document.
+/// Document writes: at most one creation per document, and one chunk per document and event.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct DocumentWrites<'a> {
     pub(crate) creates: Vec<Cow<'a, Document>>,
-    pub(crate) appends: Vec<(DocumentId, Cow<'a, str>, Timestamp)>,
+    pub(crate) appends: Vec<ChunkWrite<'a>>,
+}
+
+/// Text that is added to a document with an event.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ChunkWrite<'a> {
+    pub(crate) id: DocumentId,
+    pub(crate) seq: u64,
+    /// Bytes that the same append adds to the document before it.
+    pub(crate) offset: u64,
+    pub(crate) text: Cow<'a, str>,
+    pub(crate) at: Timestamp,
 }
 
 impl<'a> DocumentWrites<'a> {
-    /// Merges `ops`: additions to a document that is created in the same batch become part of its body, and
-    /// several additions to one document become one.
+    /// Merges `ops`: additions to a document that is created in the same batch become part of its body.
     pub(crate) fn merge(ops: &'a [DocumentOp]) -> Self {
-        enum At {
-            Create(usize),
-            Append(usize),
-        }
         let mut merged = Self::default();
-        let mut places: HashMap<DocumentId, At> = HashMap::with_capacity(ops.len());
+        let mut created: HashMap<DocumentId, usize> = HashMap::new();
         for op in ops {
             match op {
-                DocumentOp::Create(document) => match places.get(&document.id) {
-                    Some(At::Create(i)) => merged.creates[*i] = Cow::Borrowed(document),
-                    // The creation replaces what was added before it.
-                    before => {
-                        if let Some(At::Append(i)) = before {
-                            merged.appends[*i].1 = Cow::default();
-                        }
-                        places.insert(document.id, At::Create(merged.creates.len()));
+                DocumentOp::Create(document) => match created.get(&document.id) {
+                    Some(i) => merged.creates[*i] = Cow::Borrowed(document),
+                    None => {
+                        // The creation replaces what was added before it.
+                        merged.appends.retain(|chunk| chunk.id != document.id);
+                        created.insert(document.id, merged.creates.len());
                         merged.creates.push(Cow::Borrowed(document));
                     }
                 },
-                DocumentOp::Append { id, text, at } => match places.get(id) {
-                    Some(At::Create(i)) => {
+                DocumentOp::Append { text, .. } if text.is_empty() => {}
+                DocumentOp::Append { id, seq, text, at } => {
+                    if let Some(i) = created.get(id) {
                         let document = merged.creates[*i].to_mut();
                         document.body.push_str(text);
                         document.updated_at = *at;
+                        continue;
                     }
-                    Some(At::Append(i)) => {
-                        let append = &mut merged.appends[*i];
-                        append.1.to_mut().push_str(text);
-                        append.2 = *at;
-                    }
-                    None => {
-                        places.insert(*id, At::Append(merged.appends.len()));
-                        merged.appends.push((*id, Cow::Borrowed(text), *at));
-                    }
-                },
+                    let text = clean(suffix(text, DOCUMENT_BYTES));
+                    let before = merged.appends.iter_mut().rev().find(|chunk| chunk.id == *id);
+                    let offset = match before {
+                        Some(before) if before.seq == *seq => {
+                            before.text.to_mut().push_str(&text);
+                            before.at = *at;
+                            continue;
+                        }
+                        Some(before) => before.offset + before.text.len() as u64,
+                        None => 0,
+                    };
+                    merged.appends.push(ChunkWrite { id: *id, seq: *seq, offset, text, at: *at });
+                }
             }
         }
-        merged.appends.retain(|(_, text, _)| !text.is_empty());
         for document in &mut merged.creates {
             if document.body.len() > DOCUMENT_BYTES {
                 let kept = suffix(&document.body, DOCUMENT_BYTES).to_owned();
                 document.to_mut().body = kept;
-            }
-        }
-        for (_, text, _) in &mut merged.appends {
-            if text.len() > DOCUMENT_BYTES {
-                *text = suffix(text, DOCUMENT_BYTES).to_owned().into();
             }
         }
         merged
@@ -210,18 +214,22 @@ mod tests {
     }
 
     fn append(id: u128, text: &str, at: i64) -> DocumentOp {
-        DocumentOp::Append { id: DocumentId(Uuid::from_u128(id)), text: text.into(), at: Timestamp(at) }
+        let id = DocumentId(Uuid::from_u128(id));
+        DocumentOp::Append { id, seq: at as u64, text: text.into(), at: Timestamp(at) }
     }
 
     #[test]
-    fn one_write_per_document_remains() {
+    fn one_creation_of_a_document_and_one_chunk_of_an_event_remain() {
         let ops = [
             append(2, "lost", 2),
             DocumentOp::Create(document(1, "a")),
             append(1, "b", 3),
             append(3, "x", 4),
             DocumentOp::Create(document(2, "new")),
-            append(3, "y", 5),
+            append(3, "ü\0", 5),
+            append(3, "z", 5),
+            append(3, "", 6),
+            append(3, "end", 7),
         ];
         let writes = DocumentWrites::merge(&ops);
         assert_eq!(
@@ -231,7 +239,15 @@ mod tests {
                 Cow::Owned(document(2, "new")),
             ]
         );
-        assert_eq!(writes.appends, [(DocumentId(Uuid::from_u128(3)), "xy".into(), Timestamp(5))]);
+        let chunk = |seq, offset, text: &'static str| ChunkWrite {
+            id: DocumentId(Uuid::from_u128(3)),
+            seq,
+            offset,
+            text: text.into(),
+            at: Timestamp(seq as i64),
+        };
+        // Places count the bytes that are stored.
+        assert_eq!(writes.appends, [chunk(4, 0, "x"), chunk(5, 1, "ü\u{fffd}z"), chunk(7, 7, "end")]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod batch;
 mod cells;
+mod chunks;
 pub mod embedded;
 pub mod error;
 pub mod ports;

@@ -20,7 +20,7 @@ mod run_lists;
 pub use archives::{Archives, Partition, RunRecord, StoredDocument};
 pub(crate) use leases::quarantine_time;
 pub use leases::{Claim, Failed, Leases, QUARANTINE_MAX, Term};
-pub use operations::{Operations, Stored, StoredEvent, WholeProjection};
+pub use operations::{Operations, Stored, StoredChunk, StoredEvent, WholeProjection};
 pub use run_lists::{IdPart, ListedRun, RunFilter, RunLists, RunQuery};
 
 use crate::error::StoreError;

@@ -17,6 +17,7 @@ const POSTGRES: &[(&str, &str)] = &[
     ("V7__project_requests", include_str!("../../../migrations/postgres/V7__project_requests.sql")),
     ("V8__driver_leases", include_str!("../../../migrations/postgres/V8__driver_leases.sql")),
     ("V9__failures", include_str!("../../../migrations/postgres/V9__failures.sql")),
+    ("V30__document_chunks", include_str!("../../../migrations/postgres/V30__document_chunks.sql")),
 ];
 
 const EMBEDDED: &[(&str, &str)] = &[
@@ -28,6 +29,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("V6__project_requests", include_str!("../../../migrations/embedded/V6__project_requests.sql")),
     ("V7__driver_leases", include_str!("../../../migrations/embedded/V7__driver_leases.sql")),
     ("V8__failures", include_str!("../../../migrations/embedded/V8__failures.sql")),
+    ("V30__document_chunks", include_str!("../../../migrations/embedded/V30__document_chunks.sql")),
 ];
 
 /// Which set of migrations.

@@ -80,9 +80,7 @@ async fn what_was_accepted_once_stays_accepted() {
     let first = create("once").await.expect("a run is created");
     let history = cluster.follow(&first).end().await;
     history.assert_whole();
-    sql.batch_execute("DELETE FROM onto_documents; DELETE FROM onto_projects")
-        .await
-        .expect("the project goes");
+    sql.batch_execute("DELETE FROM onto_sources; DELETE FROM onto_projects").await.expect("the project goes");
     assert_eq!(create("once").await.expect("the same run"), first);
     assert_eq!(create("again").await.expect_err("its project is gone").code(), Code::NotFound);
 }

@@ -457,6 +457,15 @@ impl Operations for Unreliable {
     ) -> Result<Vec<StoredEvent>, StoreError> {
         self.inner.stored_events(run, after, limit).await
     }
+    async fn document_chunks(
+        &self,
+        run: RunId,
+        after: Option<(DocumentId, u64)>,
+        limit: usize,
+    ) -> Result<Vec<StoredChunk>, StoreError> {
+        self.inner.document_chunks(run, after, limit).await
+    }
+
     async fn replace_projection(
         &self,
         run: RunId,

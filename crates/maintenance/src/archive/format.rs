@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tree_agent_contract::ids::EventId;
 use tree_agent_contract::{NodeId, RunId, RunStatus, Timestamp};
-use tree_agent_store::{RunRecord, StoredDocument, StoredEvent};
+use tree_agent_store::{RunRecord, StoredChunk, StoredDocument, StoredEvent};
 
 /// What `format` must say.
 pub(super) const FORMAT: &str = "tree-agent-run";
 /// The newest version of the format; older ones are read for ever.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// One line.
 #[derive(Serialize, Deserialize)]
@@ -18,6 +18,7 @@ pub(super) enum Line {
     Run(Head),
     Event(EventLine),
     Document(Box<StoredDocument>),
+    Chunk(Box<StoredChunk>),
     End(End),
 }
 
@@ -53,6 +54,8 @@ pub(super) struct EventLine {
 pub(super) struct End {
     pub(super) events: u64,
     pub(super) documents: u64,
+    #[serde(default)]
+    pub(super) chunks: u64,
     pub(super) sha256: String,
 }
 

@@ -8,7 +8,7 @@ use flate2::read::MultiGzDecoder;
 use sha2::{Digest, Sha256};
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::{DocumentKind, RunId, limits};
-use tree_agent_store::{RunRecord, StoredDocument, StoredEvent, WholeProjection};
+use tree_agent_store::{RunRecord, StoredChunk, StoredDocument, StoredEvent, WholeProjection};
 
 use super::Archived;
 use super::format::{End, FORMAT, Line, VERSION};
@@ -24,6 +24,8 @@ pub struct Archive {
     pub events: Vec<StoredEvent>,
     /// Its documents.
     pub documents: Vec<StoredDocument>,
+    /// The chunks of the documents.
+    pub chunks: Vec<StoredChunk>,
     /// What follows from the events.
     pub whole: Box<WholeProjection>,
     /// The checksum of all lines but the last.
@@ -71,7 +73,7 @@ pub(super) fn read_within(file: &Path, limits: Limits) -> Result<Archive, Mainte
     let mut lines = BufReader::new(MultiGzDecoder::new(BufReader::new(handle)));
     let mut digest = Sha256::new();
     let mut record: Option<RunRecord> = None;
-    let (mut events, mut documents) = (Vec::new(), Vec::new());
+    let (mut events, mut documents, mut chunks) = (Vec::new(), Vec::new(), Vec::new());
     let (mut text, mut total) = (Vec::new(), 0);
     let end: End = loop {
         text.clear();
@@ -118,6 +120,19 @@ pub(super) fn read_within(file: &Path, limits: Limits) -> Result<Archive, Mainte
                 }
                 documents.push(*document);
             }
+            (Line::Chunk(chunk), Some(_)) => {
+                let place = |chunk: &StoredChunk| (chunk.document_id, chunk.seq);
+                let of_document = |document: &StoredDocument| document.document.id == chunk.document_id;
+                if !documents.iter().any(of_document)
+                    || chunks.last().is_some_and(|last| place(last) >= place(&chunk))
+                {
+                    return Err(wrong(format!(
+                        "holds a chunk of document {} twice or out of order, or without its document",
+                        chunk.document_id
+                    )));
+                }
+                chunks.push(*chunk);
+            }
             (Line::End(end), Some(_)) => break end,
         }
         digest.update(&text);
@@ -130,11 +145,11 @@ pub(super) fn read_within(file: &Path, limits: Limits) -> Result<Archive, Mainte
     if sha256 != end.sha256 {
         return Err(wrong(format!("has SHA-256 {sha256}, but its end names {}; it was changed", end.sha256)));
     }
-    let counts = (events.len() as u64, documents.len() as u64);
-    if counts != (end.events, end.documents) || counts.0 != record.head_seq {
+    let counts = [events.len() as u64, documents.len() as u64, chunks.len() as u64];
+    if counts != [end.events, end.documents, end.chunks] || counts[0] != record.head_seq {
         return Err(wrong(format!(
-            "holds {} events and {} documents, not what it names",
-            counts.0, counts.1
+            "holds {} events, {} documents and {} chunks, not what it names",
+            counts[0], counts[1], counts[2]
         )));
     }
     let whole = replay(file, &record, &events)?;
@@ -146,7 +161,7 @@ pub(super) fn read_within(file: &Path, limits: Limits) -> Result<Archive, Mainte
         return Err(wrong("holds a run that has not ended".into()));
     }
     let record = RunRecord { archive_sha256: Some(sha256.clone()), ..record };
-    Ok(Archive { record, events, documents, whole: Box::new(whole), sha256 })
+    Ok(Archive { record, events, documents, chunks, whole: Box::new(whole), sha256 })
 }
 
 /// A run writes documents of its own and none of a project: anything else in its archive was put there.

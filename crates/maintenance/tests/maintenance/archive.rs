@@ -7,16 +7,20 @@ use sha2::{Digest, Sha256};
 use tree_agent_contract::{RunId, Timestamp};
 use tree_agent_maintenance::archive::{archive, path_of, prune, read, restore};
 use tree_agent_maintenance::{MaintenanceError, rebuild};
-use tree_agent_store::{StoreError, Stored, StoredDocument, StoredEvent};
+use tree_agent_store::{StoreError, Stored, StoredChunk, StoredDocument, StoredEvent};
 use uuid::Uuid;
 
 use crate::fixture::{Fixture, RECORDED, recorded};
 
 /// Everything that is stored of a run.
-async fn everything(f: &Fixture, run: RunId) -> (Stored, Vec<StoredEvent>, Vec<StoredDocument>) {
+async fn everything(
+    f: &Fixture,
+    run: RunId,
+) -> (Stored, Vec<StoredEvent>, (Vec<StoredDocument>, Vec<StoredChunk>)) {
     let events = f.store.stored_events(run, 0, usize::MAX).await.unwrap();
     let documents = f.store.run_documents(run, None, usize::MAX).await.unwrap();
-    (f.store.stored(run).await.unwrap(), events, documents)
+    let chunks = f.store.document_chunks(run, None, usize::MAX).await.unwrap();
+    (f.store.stored(run).await.unwrap(), events, (documents, chunks))
 }
 
 async fn remove(f: &Fixture, run: RunId, folder: &Path) {
@@ -31,11 +35,13 @@ pub async fn runs_come_back_as_they_were(f: Fixture) {
         let (before, summary) = (everything(&f, run).await, f.store.run(run).await.unwrap());
         let archived = archive(&*f.store, run, folder.path()).await.unwrap();
         assert_eq!(archived.events, before.0.head_seq);
-        assert_eq!(archived.documents, before.2.len() as u64);
+        assert_eq!(archived.documents, before.2.0.len() as u64);
         assert!(prune(&*f.store, run, folder.path()).await.unwrap());
         f.store.tidy().await.unwrap();
         let (stored, events, documents) = everything(&f, run).await;
-        assert_eq!((events.len(), documents.len(), stored.rows.len()), (0, 0, 1), "{name}");
+        assert!(before.2.1.len() > 2, "{name}: scratchpads have grown");
+        let left = (events.len(), documents.0.len(), documents.1.len(), stored.rows.len());
+        assert_eq!(left, (0, 0, 0, 1), "{name}");
         assert!(restore(&*f.store, run, folder.path()).await.unwrap());
         assert_eq!(everything(&f, run).await, before, "{name}");
         assert_eq!(f.store.run(run).await.unwrap(), summary);
@@ -143,15 +149,15 @@ pub async fn nothing_is_removed_without_its_archive(f: Fixture) {
     let text = text_of(&whole);
     std::fs::write(&file, gzip(&text.replacen("\"seq\":7,", "\"seq\":8,", 1))).unwrap();
     refused("it was changed").await;
-    std::fs::write(&file, gzip(&text.replacen("\"version\":1", "\"version\":9", 1))).unwrap();
-    refused("up to version 1").await;
+    std::fs::write(&file, gzip(&text.replacen("\"version\":2", "\"version\":9", 1))).unwrap();
+    refused("up to version 2").await;
     let without_end =
         text.lines().filter(|line| !line.starts_with("{\"end\"")).collect::<Vec<_>>().join("\n");
     std::fs::write(&file, gzip(&without_end)).unwrap();
     refused("cut off").await;
     // The store has moved on from what the archive holds.
     std::fs::write(&file, &whole).unwrap();
-    f.damage(run, "UPDATE onto_documents SET title = 'Changed' WHERE run_id = {run}").await;
+    f.damage(run, "UPDATE tree_agent_documents SET title = 'Changed' WHERE run_id = {run}").await;
     let error = prune(&*f.store, run, folder.path()).await.unwrap_err();
     assert!(error.to_string().contains("something else than the store"), "{error}");
     archive(&*f.store, run, folder.path()).await.unwrap();
@@ -162,9 +168,11 @@ pub async fn nothing_is_removed_without_its_archive(f: Fixture) {
 fn forge(file: &Path, lines: &[String]) {
     let events = lines.iter().filter(|line| line.starts_with("{\"event\"")).count();
     let documents = lines.iter().filter(|line| line.starts_with("{\"document\"")).count();
+    let chunks = lines.iter().filter(|line| line.starts_with("{\"chunk\"")).count();
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let sha256: String = Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect();
-    let end = json!({"end": {"events": events, "documents": documents, "sha256": sha256}});
+    let counts = json!({"events": events, "documents": documents, "chunks": chunks, "sha256": sha256});
+    let end = json!({"end": counts});
     std::fs::write(file, gzip(&format!("{text}{end}\n"))).unwrap();
 }
 
@@ -256,6 +264,9 @@ pub async fn an_archive_is_of_the_run_that_it_is_named_for_and_has_nothing_after
     forge(&file, &lines[1..]);
     refused(&f, run, folder.path(), "does not begin with the run").await;
     forge(&file, &[&lines[..], &lines[lines.len() - 1..]].concat());
+    refused(&f, run, folder.path(), "holds a chunk of document").await;
+    let document = lines.iter().rposition(|line| line.starts_with("{\"document\"")).unwrap();
+    forge(&file, &[&lines[..=document], &lines[document..]].concat());
     refused(&f, run, folder.path(), "twice or out of order").await;
     forge(&file, &lines[..lines.len() / 2]);
     refused(&f, run, folder.path(), "not what it names").await;
@@ -275,7 +286,7 @@ fn gzip(text: &str) -> Vec<u8> {
 pub async fn every_step_can_be_repeated(f: Fixture) {
     let folder = tempfile::tempdir().unwrap();
     let run = f.write("offline").await;
-    f.damage(run, "UPDATE onto_documents SET dropped_bytes = 17 WHERE run_id = {run}").await;
+    f.damage(run, "UPDATE tree_agent_documents SET dropped_bytes = 17 WHERE run_id = {run}").await;
     let before = everything(&f, run).await;
     // What a crash in the middle of writing leaves behind.
     let file = path_of(folder.path(), run);

@@ -171,6 +171,11 @@ fn documents(events: &[Event]) -> Vec<DocumentOp> {
         let (id, kind) = match &event.body {
             EventBody::ScratchpadLinked(e) => (e.scratchpad_doc_id, DocumentKind::Scratchpad),
             EventBody::ArtifactCreated(e) => (e.document_id?, DocumentKind::Artifact),
+            EventBody::ScratchpadUpdated(e) => {
+                let text = format!("grown ü with event {}\n", event.seq);
+                let (id, seq, at) = (e.scratchpad_doc_id, event.seq, e.updated_at);
+                return Some(DocumentOp::Append { id, seq, text, at });
+            }
             _ => return None,
         };
         Some(DocumentOp::Create(document(event, id, kind)))

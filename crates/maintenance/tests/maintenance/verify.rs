@@ -124,7 +124,7 @@ pub async fn what_a_newer_version_wrote_is_checked_as_far_as_it_can_be(f: Fixtur
     let unknown = report.unknown.expect("it is said");
     assert_eq!((unknown.seq, unknown.event_type.as_str()), (8, "tree.from_the_future"));
     // Numbers, writers and documents are known to every version.
-    f.damage(run, "DELETE FROM tree_agent_events WHERE seq IN (10, 11); DELETE FROM onto_documents WHERE run_id = {run}")
+    f.damage(run, "DELETE FROM tree_agent_events WHERE seq IN (10, 11); DELETE FROM tree_agent_documents WHERE run_id = {run}")
         .await;
     let found = f.findings(run).await;
     assert_eq!(found[0], "event 12: follows event 9; the events between are missing");
@@ -133,10 +133,35 @@ pub async fn what_a_newer_version_wrote_is_checked_as_far_as_it_can_be(f: Fixtur
 
 pub async fn a_missing_document_is_told(f: Fixture) {
     let run = f.write("retries").await;
-    f.damage(run, "DELETE FROM onto_documents WHERE run_id = {run}").await;
+    f.damage(run, "DELETE FROM tree_agent_documents WHERE run_id = {run}").await;
     let found = f.findings(run).await;
     assert!(!found.is_empty());
     assert!(found.iter().all(|f| f.starts_with("document ") && f.ends_with("is not there")), "{found:?}");
+    assert!(!f.report(run).await.can_be_rebuilt());
+}
+
+pub async fn text_that_is_missing_moved_or_strange_is_told(f: Fixture) {
+    let run = f.write("retries").await;
+    let chunks = f.store.document_chunks(run, None, 100).await.unwrap();
+    let pair =
+        chunks.windows(2).find(|pair| pair[0].document_id == pair[1].document_id).expect("one grew twice");
+    let (id, first, second) = (pair[0].document_id, &pair[0], &pair[1]);
+    f.damage(
+        run,
+        &format!("UPDATE tree_agent_document_chunks SET start_byte = 7 WHERE seq = {}", second.seq),
+    )
+    .await;
+    let end = first.start_byte + first.body.len() as u64;
+    let expected = format!("document {id}: the text of event {} begins at byte 7, not at {end}", second.seq);
+    assert!(f.findings(run).await.contains(&expected), "{:?}", f.findings(run).await);
+    f.damage(run, &format!("UPDATE tree_agent_document_chunks SET seq = 6 WHERE seq = {}", first.seq)).await;
+    let found = f.findings(run).await;
+    for expected in [
+        format!("document {id}: it has text of event 6, which is not about it"),
+        format!("document {id}: the text that it grew by with event {} is missing", first.seq),
+    ] {
+        assert!(found.contains(&expected), "{expected} is not in {found:?}");
+    }
     assert!(!f.report(run).await.can_be_rebuilt());
 }
 

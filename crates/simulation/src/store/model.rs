@@ -215,7 +215,7 @@ impl Model {
                     self.lost.remove(&document.id);
                     self.documents.insert(document.id, document);
                 }
-                DocumentOp::Append { id, text, at } => {
+                DocumentOp::Append { id, text, at, .. } => {
                     if let Some(document) = self.documents.get_mut(&id) {
                         // A text that is too long for a document loses its beginning.
                         document.body.push_str(&text[excess(&text)..]);

@@ -302,6 +302,15 @@ impl Operations for SimStore {
         Err(absent("operators"))
     }
 
+    async fn document_chunks(
+        &self,
+        _: RunId,
+        _: Option<(DocumentId, u64)>,
+        _: usize,
+    ) -> Result<Vec<StoredChunk>, StoreError> {
+        Err(absent("operators"))
+    }
+
     async fn replace_projection(&self, _: RunId, _: u64, _: WholeProjection) -> Result<bool, StoreError> {
         Err(absent("operators"))
     }

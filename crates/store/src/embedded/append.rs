@@ -144,7 +144,7 @@ pub(super) fn write(tx: &Transaction<'_>, append: &RunAppend) -> Result<AppendOu
         )?;
     }
     projection::write(tx, run, &append.projection)?;
-    documents::write(tx, DocumentWrites::merge(&append.documents))?;
+    documents::write(tx, run, last.0 as u64, DocumentWrites::merge(&append.documents))?;
     for id in &append.handled_commands {
         execute(
             tx,

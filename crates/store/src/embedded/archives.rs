@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use tree_agent_contract::document::{Document, DocumentKind};
-use tree_agent_contract::{DocumentId, ProjectId, RunId, RunStatus, Timestamp};
+use tree_agent_contract::{DocumentId, RunId, RunStatus, Timestamp};
 use uuid::Uuid;
 
 use super::append::execute;
@@ -12,7 +12,9 @@ use super::operations::replace_origin;
 use super::{EmbeddedStore, blocking, locked, projection};
 use crate::batch::context_metrics;
 use crate::error::StoreError;
-use crate::ports::{Archives, Partition, RunRecord, StoredDocument, StoredEvent, WholeProjection};
+use crate::ports::{
+    Archives, Partition, RunRecord, StoredChunk, StoredDocument, StoredEvent, WholeProjection,
+};
 use crate::text::{clean, fold, json_text};
 
 #[async_trait]
@@ -47,8 +49,8 @@ impl Archives for EmbeddedStore {
     ) -> Result<Vec<StoredDocument>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.query(move |db| {
-            let sql = "SELECT id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at, dropped_bytes \
-                       FROM onto_documents WHERE run_id = ?1 AND (?2 IS NULL OR id > ?2) ORDER BY id LIMIT ?3";
+            let sql = "SELECT id, type_key, run_id, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq \
+                       FROM tree_agent_documents WHERE run_id = ?1 AND (?2 IS NULL OR id > ?2) ORDER BY id LIMIT ?3";
             let mut statement = db.prepare_cached(sql).map_err(map_error)?;
             let mut rows =
                 statement.query(params![run.0, after.map(|id| id.0), limit]).map_err(map_error)?;
@@ -93,9 +95,10 @@ impl Archives for EmbeddedStore {
         record: RunRecord,
         events: Vec<StoredEvent>,
         documents: Vec<StoredDocument>,
+        chunks: Vec<StoredChunk>,
         whole: WholeProjection,
     ) -> Result<bool, StoreError> {
-        self.write(move |tx| restore(tx, &record, &events, documents, &whole)).await
+        self.write(move |tx| restore(tx, &record, &events, documents, &chunks, &whole)).await
     }
 
     async fn tidy(&self) -> Result<Vec<String>, StoreError> {
@@ -156,21 +159,22 @@ fn document(row: &Row<'_>) -> Result<StoredDocument, StoreError> {
     let broken = |e: Box<dyn std::error::Error + Send + Sync>| {
         StoreError::broken(format!("document {id} cannot be read"), e)
     };
-    let (kind, props): (String, String) = (row.get(1).map_err(map_error)?, row.get(7).map_err(map_error)?);
+    let (kind, props): (String, String) = (row.get(1).map_err(map_error)?, row.get(6).map_err(map_error)?);
     let document = Document {
         id,
         kind: kind.parse::<DocumentKind>().map_err(|e| broken(e.into()))?,
-        project_id: row.get::<_, Option<Uuid>>(2).map_err(map_error)?.map(ProjectId),
-        run_id: row.get::<_, Option<Uuid>>(3).map_err(map_error)?.map(RunId),
-        path: row.get(4).map_err(map_error)?,
-        title: row.get(5).map_err(map_error)?,
-        body: row.get(6).map_err(map_error)?,
+        project_id: None,
+        run_id: Some(RunId(row.get(2).map_err(map_error)?)),
+        path: row.get(3).map_err(map_error)?,
+        title: row.get(4).map_err(map_error)?,
+        body: row.get(5).map_err(map_error)?,
         props: serde_json::from_str(&props).map_err(|e| broken(e.into()))?,
-        created_at: Timestamp(row.get(8).map_err(map_error)?),
-        updated_at: Timestamp(row.get(9).map_err(map_error)?),
+        created_at: Timestamp(row.get(7).map_err(map_error)?),
+        updated_at: Timestamp(row.get(8).map_err(map_error)?),
     };
-    let dropped_bytes = row.get::<_, i64>(10).map_err(map_error)? as u64;
-    Ok(StoredDocument { document, dropped_bytes })
+    let dropped_bytes = row.get::<_, i64>(9).map_err(map_error)? as u64;
+    let base_seq = row.get::<_, i64>(10).map_err(map_error)? as u64;
+    Ok(StoredDocument { document, dropped_bytes, base_seq })
 }
 
 /// Everything of a run except its row.
@@ -180,7 +184,8 @@ fn remove(tx: &Transaction<'_>, run: RunId) -> Result<(), StoreError> {
         "tree_agent_plans",
         "tree_agent_artifacts",
         "tree_agent_events",
-        "onto_documents",
+        "tree_agent_documents",
+        "tree_agent_document_chunks",
     ] {
         execute(tx, &format!("DELETE FROM {table} WHERE run_id = ?1"), &[&run.0])?;
     }
@@ -192,6 +197,7 @@ fn restore(
     record: &RunRecord,
     events: &[StoredEvent],
     documents: Vec<StoredDocument>,
+    chunks: &[StoredChunk],
     whole: &WholeProjection,
 ) -> Result<bool, StoreError> {
     let (run, spec) = (record.run_id, &whole.spec);
@@ -258,20 +264,20 @@ fn restore(
             ],
         )?;
     }
-    for StoredDocument { document, dropped_bytes } in documents {
+    for StoredDocument { document, dropped_bytes, base_seq } in documents {
         let inserted = execute(
             tx,
-            "INSERT INTO onto_documents (id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at, dropped_bytes) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
-             ON CONFLICT (id) DO UPDATE SET \
+            "INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq) \
+             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 \
+             WHERE NOT EXISTS (SELECT 1 FROM onto_documents d WHERE d.id = ?2 AND d.run_id IS NOT ?1) \
+             ON CONFLICT (run_id, id) DO UPDATE SET \
              type_key = excluded.type_key, path = excluded.path, title = excluded.title, body = excluded.body, \
              props = excluded.props, created_at = excluded.created_at, updated_at = excluded.updated_at, \
-             dropped_bytes = excluded.dropped_bytes WHERE onto_documents.run_id = excluded.run_id",
+             dropped_bytes = excluded.dropped_bytes, base_seq = excluded.base_seq",
             params![
+                run.0,
                 document.id.0,
                 document.kind.as_str(),
-                document.project_id.map(|id| id.0),
-                document.run_id.map(|id| id.0),
                 clean(&document.path),
                 clean(&document.title),
                 clean(&document.body),
@@ -279,11 +285,28 @@ fn restore(
                 document.created_at.micros(),
                 document.updated_at.micros(),
                 dropped_bytes as i64,
+                base_seq as i64,
             ],
         )?;
         if inserted == 0 {
             return Err(StoreError::foreign_document(run, document.id));
         }
+    }
+    execute(tx, "DELETE FROM tree_agent_document_chunks WHERE run_id = ?1", &[&run.0])?;
+    for chunk in chunks {
+        execute(
+            tx,
+            "INSERT INTO tree_agent_document_chunks (run_id, document_id, seq, start_byte, body, created_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![
+                run.0,
+                chunk.document_id.0,
+                chunk.seq as i64,
+                chunk.start_byte as i64,
+                clean(&chunk.body),
+                chunk.created_at.micros(),
+            ],
+        )?;
     }
     replace_origin(tx, run, whole)?;
     projection::write(tx, run, &whole.rows)?;

@@ -4,8 +4,6 @@ use async_trait::async_trait;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use tree_agent_contract::document::{Document, DocumentKind, DocumentSummary, SearchHit, SearchResults};
-use tree_agent_contract::limits::DOCUMENT_BYTES;
-use tree_agent_contract::text::suffix;
 use tree_agent_contract::{DocumentId, ProjectId, RunId, Scope, Timestamp};
 use uuid::Uuid;
 
@@ -13,13 +11,18 @@ use super::EmbeddedStore;
 use super::append::execute;
 use super::connection::map_error;
 use crate::batch::DocumentWrites;
+use crate::chunks::Span;
 use crate::error::StoreError;
 use crate::ports::{DocumentQuery, DocumentTail, Documents, Page, SearchQuery};
-use crate::text::{clean, query_words, snippet};
+use crate::text::{clean, json_text, query_words, snippet};
 
 /// The columns that [`summary`] reads, in its order.
 const SUMMARY: &str =
-    "d.id, d.type_key, d.project_id, d.run_id, d.path, d.title, octet_length(d.body), d.props, d.updated_at";
+    "d.id, d.type_key, d.project_id, d.run_id, d.path, d.title, d.bytes, d.props, d.updated_at";
+
+/// The same of a source.
+const SOURCE: &str =
+    "d.id, d.type_key, d.project_id, NULL, d.path, d.title, octet_length(d.body), d.props, d.updated_at";
 
 /// Documents of deleted runs are hidden with them.
 const SHOWN: &str =
@@ -30,7 +33,8 @@ impl Documents for EmbeddedStore {
     async fn document(&self, id: DocumentId) -> Result<Document, StoreError> {
         self.query(move |db| {
             let sql = format!(
-                "SELECT {SUMMARY}, d.body, d.created_at FROM onto_documents d WHERE d.id = ?1 AND {SHOWN}"
+                "SELECT {SUMMARY}, d.body, d.created_at FROM onto_documents d WHERE d.id = ?1 AND {SHOWN} \
+                 ORDER BY d.created_at LIMIT 1"
             );
             let row = db
                 .query_row(&sql, [id.0], |row| {
@@ -57,22 +61,10 @@ impl Documents for EmbeddedStore {
     }
 
     async fn document_tail(&self, id: DocumentId, from: u64) -> Result<DocumentTail, StoreError> {
-        // Far beyond the end of any document, and far from an overflow.
-        let wanted = i64::try_from(from).unwrap_or(i64::MAX).min(i64::MAX / 2);
         self.query(move |db| {
-            let row = db
-                // substr of an empty blob is NULL.
-                .prepare_cached(&format!(
-                    "SELECT max(dropped_bytes, ?2), dropped_bytes + octet_length(body), \
-                     coalesce(substr(CAST(body AS BLOB), max(?2 - dropped_bytes, 0) + 1), x'') FROM onto_documents d WHERE id = ?1 AND {SHOWN}"
-                ))
-                .and_then(|mut statement| {
-                    let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get(2)?));
-                    statement.query_row(params![id.0, wanted], read).optional()
-                })
-                .map_err(map_error)?;
-            let (start, end, bytes) = row.ok_or_else(|| StoreError::not_found("document", id))?;
-            Ok(DocumentTail { start: start as u64, end: end as u64, bytes })
+            // One moment: what is added meanwhile belongs to the next call.
+            let snapshot = db.unchecked_transaction().map_err(map_error)?;
+            tail(&snapshot, id, from)?.ok_or_else(|| StoreError::not_found("document", id))
         })
         .await
     }
@@ -133,13 +125,20 @@ impl Documents for EmbeddedStore {
                 let known = tx.query_row("SELECT 1 FROM onto_projects WHERE id = ?1", [id.0], |_| Ok(()));
                 known.optional().map_err(map_error)?.ok_or_else(|| StoreError::not_found("project", id))?;
             }
-            put(
-                tx,
-                &document,
-                "type_key = excluded.type_key, project_id = excluded.project_id, run_id = excluded.run_id, \
-                 path = excluded.path, ",
-            )
-            .map_err(|error| match error {
+            let written = match document.run_id {
+                Some(run) => {
+                    let head = tx
+                        .query_row("SELECT head_seq FROM tree_agent_runs WHERE id = ?1", [run.0], |row| {
+                            row.get(0)
+                        })
+                        .optional()
+                        .map_err(map_error)?;
+                    let also = "type_key = excluded.type_key, path = excluded.path, ";
+                    put_of_run(tx, run, head.unwrap_or_default(), &document, also)
+                }
+                None => put(tx, &document),
+            };
+            written.map_err(|error| match error {
                 StoreError::Conflict(_) => StoreError::path_taken(document.project_id, &document.path),
                 other => other,
             })
@@ -148,48 +147,127 @@ impl Documents for EmbeddedStore {
     }
 }
 
-/// Writes the documents of an append.
-pub(super) fn write(db: &Connection, writes: DocumentWrites<'_>) -> Result<(), StoreError> {
-    for document in &writes.creates {
-        put(db, document, "")?;
+fn tail(db: &Connection, id: DocumentId, from: u64) -> Result<Option<DocumentTail>, StoreError> {
+    let sql = format!(
+        "SELECT d.run_id, d.base_seq, d.dropped_bytes, d.dropped_bytes + octet_length(d.body), (SELECT c.start_byte + octet_length(c.body) \
+         FROM tree_agent_document_chunks c WHERE c.run_id = d.run_id AND c.document_id = d.id AND c.seq > d.base_seq \
+         ORDER BY c.seq DESC LIMIT 1) FROM tree_agent_documents d WHERE d.id = ?1 AND {SHOWN} \
+         ORDER BY d.created_at LIMIT 1"
+    );
+    let found = db
+        .prepare_cached(&sql)
+        .and_then(|mut statement| {
+            let read = |row: &Row<'_>| {
+                let (run, base): (Uuid, i64) = (row.get(0)?, row.get(1)?);
+                Ok((run, base, row.get::<_, i64>(2)?, row.get::<_, i64>(3)?, row.get::<_, Option<i64>>(4)?))
+            };
+            statement.query_row([id.0], read).optional()
+        })
+        .map_err(map_error)?;
+    let Some((run, base, dropped, body_end, end)) = found else {
+        let source = "SELECT body FROM onto_sources WHERE id = ?1";
+        let body =
+            db.query_row(source, [id.0], |row| row.get::<_, String>(0)).optional().map_err(map_error)?;
+        let tail =
+            |body: String| Span { dropped: 0, end: body.len() as u64 }.tail(from, [(0, body.as_bytes())]);
+        return Ok(body.map(tail));
+    };
+    let span = Span { dropped: dropped as u64, end: end.unwrap_or(body_end) as u64 };
+    let begin = i64::try_from(span.from(from)).unwrap_or(i64::MAX);
+    // Backwards from the end to the chunk in which the reader stands: only what is new is read.
+    let sql = "SELECT start_byte, body FROM tree_agent_document_chunks WHERE run_id = ?1 AND document_id = ?2 \
+               AND seq > ?3 AND seq >= COALESCE((SELECT seq FROM tree_agent_document_chunks WHERE run_id = ?1 \
+               AND document_id = ?2 AND seq > ?3 AND start_byte <= ?4 ORDER BY seq DESC LIMIT 1), 0) ORDER BY seq";
+    let mut parts: Vec<(i64, String)> = Vec::new();
+    if begin < body_end {
+        let sql = "SELECT body FROM tree_agent_documents WHERE run_id = ?1 AND id = ?2";
+        let body = db.query_row(sql, params![run, id.0], |row| row.get(0)).map_err(map_error)?;
+        parts.push((dropped, body));
     }
-    for (id, text, at) in &writes.appends {
-        let found = db
-            .prepare_cached("SELECT row, body FROM onto_documents WHERE id = ?1")
-            .and_then(|mut s| {
-                s.query_row([id.0], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))).optional()
-            })
-            .map_err(map_error)?;
-        let Some((row, mut body)) = found else { continue };
-        body.push_str(&clean(text));
-        let kept = suffix(&body, DOCUMENT_BYTES);
-        execute(
-            db,
-            "UPDATE onto_documents SET body = ?2, updated_at = ?3, dropped_bytes = dropped_bytes + ?4 WHERE row = ?1",
-            params![row, kept, at.micros(), (body.len() - kept.len()) as i64],
-        )?;
-        index(db, row)?;
+    let mut statement = db.prepare_cached(sql).map_err(map_error)?;
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    for part in statement.query_map(params![run, id.0, base, begin], read).map_err(map_error)? {
+        parts.push(part.map_err(map_error)?);
+    }
+    Ok(Some(span.tail(from, parts.iter().map(|(at, text)| (*at as u64, text.as_bytes())))))
+}
+
+/// Writes the documents of an append of `run` that ends with event `head`.
+pub(super) fn write(
+    db: &Connection,
+    run: RunId,
+    head: u64,
+    writes: DocumentWrites<'_>,
+) -> Result<(), StoreError> {
+    for document in &writes.creates {
+        put_of_run(db, run, head as i64, document, "")?;
+    }
+    // Each chunk begins where the last one ends, or the body. Only its place is looked up, whatever the document holds.
+    let mut chunk_at = db
+        .prepare_cached(
+            "INSERT INTO tree_agent_document_chunks (run_id, document_id, seq, start_byte, body, created_at) \
+             SELECT d.run_id, d.id, ?3, COALESCE((SELECT c.start_byte + octet_length(c.body) \
+             FROM tree_agent_document_chunks c WHERE c.run_id = d.run_id AND c.document_id = d.id AND c.seq > d.base_seq \
+             ORDER BY c.seq DESC LIMIT 1), d.dropped_bytes + octet_length(d.body)), ?4, ?5 \
+             FROM tree_agent_documents d WHERE d.run_id = ?1 AND d.id = ?2",
+        )
+        .map_err(map_error)?;
+    for chunk in &writes.appends {
+        let params = params![run.0, chunk.id.0, chunk.seq as i64, chunk.text, chunk.at.micros()];
+        chunk_at.execute(params).map_err(map_error)?;
     }
     Ok(())
 }
 
-/// Inserts a document. If its id exists, replaces title, body, props and what `also` sets.
-fn put(db: &Connection, document: &Document, also: &str) -> Result<(), StoreError> {
-    let row: i64 = db
-        .prepare_cached(&format!(
-            "INSERT INTO onto_documents (id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (id) DO UPDATE SET {also}\
+/// Inserts a document of a run. If it exists, replaces title, body, props and what `also` sets, and it begins anew: chunks of
+/// events up to `base` do not belong to it any more.
+fn put_of_run(
+    db: &Connection,
+    run: RunId,
+    base: i64,
+    document: &Document,
+    also: &str,
+) -> Result<(), StoreError> {
+    execute(
+        db,
+        &format!(
+            "INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, base_seq) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (run_id, id) DO UPDATE SET {also}\
              title = excluded.title, body = excluded.body, props = excluded.props, updated_at = excluded.updated_at, \
-             dropped_bytes = 0 \
-             RETURNING row"
-        ))
+             dropped_bytes = 0, base_seq = excluded.base_seq"
+        ),
+        params![
+            run.0,
+            document.id.0,
+            document.kind.as_str(),
+            clean(&document.path),
+            clean(&document.title),
+            clean(&document.body),
+            json_text(&document.props)?,
+            document.created_at.micros(),
+            document.updated_at.micros(),
+            base,
+        ],
+    )
+    .map(drop)
+}
+
+/// Inserts or replaces a document of a project.
+fn put(db: &Connection, document: &Document) -> Result<(), StoreError> {
+    let row: i64 = db
+        .prepare_cached(
+            "INSERT INTO onto_sources (id, type_key, project_id, path, title, body, props, created_at, updated_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO UPDATE SET \
+             type_key = excluded.type_key, project_id = excluded.project_id, path = excluded.path, \
+             title = excluded.title, body = excluded.body, props = excluded.props, updated_at = excluded.updated_at \
+             RETURNING row",
+        )
         .and_then(|mut statement| {
             statement.query_row(
                 params![
                     document.id.0,
                     document.kind.as_str(),
                     document.project_id.map(|id| id.0),
-                    document.run_id.map(|id| id.0),
                     clean(&document.path),
                     clean(&document.title),
                     clean(&document.body),
@@ -211,7 +289,7 @@ fn index(db: &Connection, row: i64) -> Result<(), StoreError> {
     execute(
         db,
         "INSERT INTO onto_documents_search (rowid, title, path, body) \
-         SELECT row, title, path, body FROM onto_documents WHERE row = ?1 AND type_key = 'document.source'",
+         SELECT row, title, path, body FROM onto_sources WHERE row = ?1 AND type_key = 'document.source'",
         &[&row],
     )?;
     Ok(())
@@ -233,7 +311,7 @@ fn search(
     }
     filter.prefix(&query.path_prefix);
     let matching = format!(
-        "FROM onto_documents_search JOIN onto_documents d ON d.row = onto_documents_search.rowid{}",
+        "FROM onto_documents_search JOIN onto_sources d ON d.row = onto_documents_search.rowid{}",
         filter.sql()
     );
     let total: i64 = db
@@ -243,7 +321,7 @@ fn search(
     let limit = filter.param(Value::Integer(i64::try_from(query.limit).unwrap_or(i64::MAX)));
     // Titles weigh more than paths, and paths more than text.
     let sql = format!(
-        "SELECT {SUMMARY}, d.body, bm25(onto_documents_search, 8.0, 4.0, 1.0) AS rank {matching} \
+        "SELECT {SOURCE}, d.body, bm25(onto_documents_search, 8.0, 4.0, 1.0) AS rank {matching} \
          ORDER BY rank, d.path, d.id LIMIT {limit}"
     );
     let mut statement = db.prepare_cached(&sql).map_err(map_error)?;

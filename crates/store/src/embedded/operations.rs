@@ -12,7 +12,7 @@ use super::{EmbeddedStore, projection as rows};
 use crate::batch::context_metrics;
 use crate::cells::{Kind, Row, TABLES, Table};
 use crate::error::StoreError;
-use crate::ports::{Operations, Stored, StoredEvent, WholeProjection};
+use crate::ports::{Operations, Stored, StoredChunk, StoredEvent, WholeProjection};
 use crate::schema::Dialect;
 use crate::text::{clean, fold, json_text};
 
@@ -70,6 +70,32 @@ impl Operations for EmbeddedStore {
                 event.as_ref().map_or(true, |event| page.takes(event.payload.len()))
             };
             events.take_while(fits).collect::<Result<_, _>>().map_err(map_error)
+        })
+        .await
+    }
+
+    async fn document_chunks(
+        &self,
+        run: RunId,
+        after: Option<(DocumentId, u64)>,
+        limit: usize,
+    ) -> Result<Vec<StoredChunk>, StoreError> {
+        let (document, seq) = after.map_or((Uuid::nil(), -1), |(id, seq)| (id.0, seq as i64));
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.query(move |db| {
+            let sql = "SELECT document_id, seq, start_byte, body, created_at FROM tree_agent_document_chunks \
+                       WHERE run_id = ?1 AND (document_id, seq) > (?2, ?3) ORDER BY document_id, seq LIMIT ?4";
+            let mut statement = db.prepare_cached(sql).map_err(map_error)?;
+            let chunks = statement.query_map(params![run.0, document, seq, limit], |row| {
+                Ok(StoredChunk {
+                    document_id: DocumentId(row.get(0)?),
+                    seq: row.get::<_, i64>(1)? as u64,
+                    start_byte: row.get::<_, i64>(2)? as u64,
+                    body: row.get(3)?,
+                    created_at: Timestamp(row.get(4)?),
+                })
+            });
+            chunks.and_then(Iterator::collect).map_err(map_error)
         })
         .await
     }
@@ -140,9 +166,10 @@ fn stored(db: &Connection, run: RunId) -> Result<Stored, StoreError> {
         }
     }
     let mut statement = db
-        .prepare_cached("SELECT id FROM onto_documents WHERE run_id = ?1 ORDER BY id")
+        .prepare_cached("SELECT id, base_seq FROM tree_agent_documents WHERE run_id = ?1 ORDER BY id")
         .map_err(map_error)?;
-    let documents = statement.query_map([run.0], |row| Ok(DocumentId(row.get(0)?)));
+    let documents =
+        statement.query_map([run.0], |row| Ok((DocumentId(row.get(0)?), row.get::<_, i64>(1)? as u64)));
     let documents = documents.and_then(Iterator::collect).map_err(map_error)?;
     Ok(Stored { archived, head_seq, epoch, events, last_seq, rows, documents })
 }

@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::ports::{NewProject, Page, Project, Projects};
 use crate::text::{clean, fold};
 
-const SELECT: &str = "SELECT p.id, p.name, p.description, p.created_at, (SELECT count(*) FROM onto_documents d \
+const SELECT: &str = "SELECT p.id, p.name, p.description, p.created_at, (SELECT count(*) FROM onto_sources d \
                       WHERE d.project_id = p.id AND d.type_key = 'document.source') FROM onto_projects p";
 
 #[async_trait]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use tree_agent_contract::document::Document;
 use tree_agent_contract::{DocumentId, RunId, RunStatus, Timestamp};
 
-use super::{Store, StoredEvent, WholeProjection};
+use super::{Store, StoredChunk, StoredEvent, WholeProjection};
 use crate::error::StoreError;
 
 /// What operators need to keep a store from growing for ever. What an archive is, and that it is whole, is the caller's
@@ -24,7 +24,7 @@ pub trait Archives: Store {
     /// What the run's row says that does not follow from its log.
     async fn run_record(&self, run: RunId) -> Result<RunRecord, StoreError>;
 
-    /// Documents that the run wrote, by id after `after`, at most `limit`.
+    /// Documents that the run wrote, without their [chunks](super::Operations::document_chunks), by id after `after`, at most `limit`.
     async fn run_documents(
         &self,
         run: RunId,
@@ -47,6 +47,7 @@ pub trait Archives: Store {
         record: RunRecord,
         events: Vec<StoredEvent>,
         documents: Vec<StoredDocument>,
+        chunks: Vec<StoredChunk>,
         whole: WholeProjection,
     ) -> Result<bool, StoreError>;
 
@@ -91,6 +92,9 @@ pub struct StoredDocument {
     /// Bytes that its body has lost from its beginning.
     #[serde(default)]
     pub dropped_bytes: u64,
+    /// The last event before its chunks.
+    #[serde(default)]
+    pub base_seq: u64,
 }
 
 /// A partition of the log.

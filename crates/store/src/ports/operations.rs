@@ -1,6 +1,7 @@
 //! What operators need: to look at what is stored as it is, and to mend what can be derived.
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use tree_agent_contract::ids::EventId;
 use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, Timestamp};
 
@@ -40,6 +41,14 @@ pub trait Operations: Send + Sync {
         limit: usize,
     ) -> Result<Vec<StoredEvent>, StoreError>;
 
+    /// Chunks of the run's documents, by document and event, after `after`, at most `limit`.
+    async fn document_chunks(
+        &self,
+        run: RunId,
+        after: Option<(DocumentId, u64)>,
+        limit: usize,
+    ) -> Result<Vec<StoredChunk>, StoreError>;
+
     /// Replaces every derived row and column of a run by `whole`, as long as the head is still `head_seq`; false when
     /// it moved.
     async fn replace_projection(
@@ -65,8 +74,24 @@ pub struct Stored {
     pub last_seq: u64,
     /// The run's own row, then its nodes, plans and artifacts, each by id.
     pub rows: Vec<Row>,
-    /// Its documents, by id.
-    pub documents: Vec<DocumentId>,
+    /// Its documents, by id, each with the last event before its chunks.
+    pub documents: Vec<(DocumentId, u64)>,
+}
+
+/// Text that a document grew by with an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredChunk {
+    /// The document.
+    pub document_id: DocumentId,
+    /// The event.
+    pub seq: u64,
+    /// Where the chunk begins, counted from the first byte that the document ever had.
+    pub start_byte: u64,
+    /// The text.
+    pub body: String,
+    /// When.
+    pub created_at: Timestamp,
 }
 
 /// An event as it is stored.

@@ -137,43 +137,39 @@ impl Builder {
         ));
     }
 
-    /// Like [`insert`](Self::insert), but a document's own run is not always the run that writes it.
+    /// A document that is written again begins anew: chunks of events before it do not belong to it any more.
     fn creates(&mut self) {
         let rows = self.rows(&[
             "uuid",
             "uuid",
             "text",
-            "uuid",
-            "uuid",
             "text",
             "text",
             "text",
             "jsonb",
             "timestamptz",
             "timestamptz",
+            "int8",
         ]);
         self.sql.push_str(&format!(
-            ", creates AS (INSERT INTO onto_documents (id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at) \
-             SELECT i.id, i.type_key, i.project_id, i.run_id, i.path, i.title, i.body, i.props, i.created_at, i.updated_at \
-             FROM {rows} AS i(writer, id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at) \
-             WHERE i.writer = ANY (ARRAY(SELECT id FROM moved)) \
-             ON CONFLICT (id) DO UPDATE SET title = EXCLUDED.title, body = EXCLUDED.body, props = EXCLUDED.props, \
-             updated_at = EXCLUDED.updated_at, dropped_bytes = 0)"
+            ", creates AS (INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, base_seq) \
+             SELECT i.* FROM {rows} AS i(run_id) WHERE i.run_id = ANY (ARRAY(SELECT id FROM moved)) \
+             ON CONFLICT (run_id, id) DO UPDATE SET title = EXCLUDED.title, body = EXCLUDED.body, props = EXCLUDED.props, \
+             updated_at = EXCLUDED.updated_at, dropped_bytes = 0, base_seq = EXCLUDED.base_seq)"
         ));
     }
 
+    /// Each chunk begins where the last one ends, or the body. Only its place is looked up, whatever the document holds.
     fn appends(&mut self) {
-        let rows = self.unnest(&["uuid", "uuid", "text", "timestamptz"]);
-        let max = tree_agent_contract::limits::DOCUMENT_BYTES;
+        let rows = self.unnest(&["uuid", "uuid", "int8", "int8", "text", "timestamptz"]);
         self.sql.push_str(&format!(
-            ", appends AS (UPDATE onto_documents d SET updated_at = i.at, \
-             body = CASE WHEN octet_length(d.body) + octet_length(i.body) <= {max} THEN d.body || i.body \
-             ELSE tree_agent_tail(d.body || i.body, {max}) END, \
-             dropped_bytes = CASE WHEN octet_length(d.body) + octet_length(i.body) <= {max} THEN d.dropped_bytes \
-             ELSE d.dropped_bytes + octet_length(d.body) + octet_length(i.body) \
-             - octet_length(tree_agent_tail(d.body || i.body, {max})) END \
-             FROM {rows} AS i(writer, id, body, at) \
-             WHERE d.id = i.id AND i.writer = ANY (ARRAY(SELECT id FROM moved)))"
+            ", appends AS (INSERT INTO tree_agent_document_chunks (run_id, document_id, seq, start_byte, body, created_at) \
+             SELECT a.run_id, a.id, a.seq, a.end_byte + a.start, a.body, a.at FROM (SELECT i.*, \
+             (SELECT COALESCE((SELECT c.start_byte + octet_length(c.body) FROM tree_agent_document_chunks c \
+             WHERE c.run_id = d.run_id AND c.document_id = d.id AND c.seq > d.base_seq ORDER BY c.seq DESC LIMIT 1), \
+             d.dropped_bytes + octet_length(d.body)) FROM tree_agent_documents d WHERE d.run_id = i.run_id AND d.id = i.id) \
+             AS end_byte FROM {rows} AS i(run_id, id, seq, start, body, at) \
+             WHERE i.run_id = ANY (ARRAY(SELECT id FROM moved))) a WHERE a.end_byte IS NOT NULL)"
         ));
     }
 

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row;
 use tree_agent_contract::document::{Document, DocumentKind};
-use tree_agent_contract::{DocumentId, ProjectId, RunId, RunStatus, Timestamp};
+use tree_agent_contract::{DocumentId, RunId, RunStatus, Timestamp};
 use uuid::Uuid;
 
 use super::PostgresStore;
@@ -13,7 +13,9 @@ use super::operations::{replace_origin, replace_rows};
 use super::types::{Json, JsonText, Time};
 use crate::batch::context_metrics;
 use crate::error::StoreError;
-use crate::ports::{Archives, Partition, RunRecord, StoredDocument, StoredEvent, WholeProjection};
+use crate::ports::{
+    Archives, Partition, RunRecord, StoredChunk, StoredDocument, StoredEvent, WholeProjection,
+};
 use crate::text::clean;
 
 /// Events of one insert.
@@ -58,8 +60,8 @@ impl Archives for PostgresStore {
         let after = after.map(|id| id.0);
         let rows = connection
             .query(
-                "SELECT id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at, dropped_bytes \
-                 FROM onto_documents WHERE run_id = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3",
+                "SELECT id, type_key, run_id, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq \
+                 FROM tree_agent_documents WHERE run_id = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3",
                 &[&run.0, &after, &i64::try_from(limit).unwrap_or(i64::MAX)],
             )
             .await?;
@@ -78,11 +80,12 @@ impl Archives for PostgresStore {
         record: RunRecord,
         events: Vec<StoredEvent>,
         documents: Vec<StoredDocument>,
+        chunks: Vec<StoredChunk>,
         whole: WholeProjection,
     ) -> Result<bool, StoreError> {
         let mut connection = self.connection().await?;
         connection.begin().await?;
-        let restored = restore(&mut connection, &record, events, documents, &whole).await;
+        let restored = restore(&mut connection, &record, events, documents, &chunks, &whole).await;
         connection.end(restored).await
     }
 
@@ -176,16 +179,17 @@ fn document(row: &Row) -> Result<StoredDocument, StoreError> {
     let document = Document {
         id,
         kind: row.get::<_, &str>(1).parse::<DocumentKind>().map_err(|e| broken(e.into()))?,
-        project_id: row.get::<_, Option<Uuid>>(2).map(ProjectId),
-        run_id: row.get::<_, Option<Uuid>>(3).map(RunId),
-        path: row.get(4),
-        title: row.get(5),
-        body: row.get(6),
-        props: serde_json::from_slice(&row.get::<_, Json>(7).0).map_err(|e| broken(e.into()))?,
-        created_at: row.get::<_, Time>(8).0,
-        updated_at: row.get::<_, Time>(9).0,
+        project_id: None,
+        run_id: Some(RunId(row.get(2))),
+        path: row.get(3),
+        title: row.get(4),
+        body: row.get(5),
+        props: serde_json::from_slice(&row.get::<_, Json>(6).0).map_err(|e| broken(e.into()))?,
+        created_at: row.get::<_, Time>(7).0,
+        updated_at: row.get::<_, Time>(8).0,
     };
-    Ok(StoredDocument { document, dropped_bytes: row.get::<_, i64>(10) as u64 })
+    let (dropped_bytes, base_seq) = (row.get::<_, i64>(9) as u64, row.get::<_, i64>(10) as u64);
+    Ok(StoredDocument { document, dropped_bytes, base_seq })
 }
 
 async fn prune(
@@ -201,7 +205,13 @@ async fn prune(
     if found.head_seq != head_seq || !found.status.is_final() || archived && !deleted {
         return Ok(false);
     }
-    for table in ["tree_agent_nodes", "tree_agent_plans", "tree_agent_artifacts", "onto_documents"] {
+    for table in [
+        "tree_agent_nodes",
+        "tree_agent_plans",
+        "tree_agent_artifacts",
+        "tree_agent_documents",
+        "tree_agent_document_chunks",
+    ] {
         connection.query(&format!("DELETE FROM {table} WHERE run_id = $1"), &[&run.0]).await?;
     }
     if deleted {
@@ -226,6 +236,7 @@ async fn restore(
     record: &RunRecord,
     events: Vec<StoredEvent>,
     documents: Vec<StoredDocument>,
+    chunks: &[StoredChunk],
     whole: &WholeProjection,
 ) -> Result<bool, StoreError> {
     let run = record.run_id;
@@ -273,9 +284,13 @@ async fn restore(
     }
     for document in documents {
         let id = document.document.id;
-        if !insert_document(connection, document).await? {
+        if !insert_document(connection, run, document).await? {
             return Err(StoreError::foreign_document(run, id));
         }
+    }
+    connection.query("DELETE FROM tree_agent_document_chunks WHERE run_id = $1", &[&run.0]).await?;
+    for chunk in chunks.chunks(CHUNK) {
+        insert_chunks(connection, run, chunk).await?;
     }
     connection
         .query(
@@ -312,24 +327,25 @@ async fn insert_events(
         .map(drop)
 }
 
-/// Replaces one that the run wrote after it was pruned. False when a document that is not of the run is in its way.
+/// Replaces one that the run wrote after it was pruned. False when a document that is not of the run has its id.
 async fn insert_document(
     connection: &mut Connection,
-    StoredDocument { document, dropped_bytes }: StoredDocument,
+    run: RunId,
+    StoredDocument { document, dropped_bytes, base_seq }: StoredDocument,
 ) -> Result<bool, StoreError> {
     let inserted = connection
         .query(
-            "INSERT INTO onto_documents (id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at, dropped_bytes) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) \
-             ON CONFLICT (id) DO UPDATE SET \
+            "INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq) \
+             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11 \
+             WHERE NOT EXISTS (SELECT FROM onto_documents d WHERE d.id = $2 AND d.run_id IS DISTINCT FROM $1) \
+             ON CONFLICT (run_id, id) DO UPDATE SET \
              type_key = excluded.type_key, path = excluded.path, title = excluded.title, body = excluded.body, \
              props = excluded.props, created_at = excluded.created_at, updated_at = excluded.updated_at, \
-             dropped_bytes = excluded.dropped_bytes WHERE onto_documents.run_id = excluded.run_id RETURNING id",
+             dropped_bytes = excluded.dropped_bytes, base_seq = excluded.base_seq RETURNING id",
             &[
+                &run.0,
                 &document.id.0,
                 &document.kind.as_str(),
-                &document.project_id.map(|id| id.0),
-                &document.run_id.map(|id| id.0),
                 &cleaned(document.path),
                 &cleaned(document.title),
                 &cleaned(document.body),
@@ -337,10 +353,31 @@ async fn insert_document(
                 &Time(document.created_at),
                 &Time(document.updated_at),
                 &(dropped_bytes as i64),
+                &(base_seq as i64),
             ],
         )
         .await?;
     Ok(!inserted.is_empty())
+}
+
+async fn insert_chunks(
+    connection: &mut Connection,
+    run: RunId,
+    chunks: &[StoredChunk],
+) -> Result<(), StoreError> {
+    let document: Vec<Uuid> = chunks.iter().map(|c| c.document_id.0).collect();
+    let seq: Vec<i64> = chunks.iter().map(|c| c.seq as i64).collect();
+    let start: Vec<i64> = chunks.iter().map(|c| c.start_byte as i64).collect();
+    let body: Vec<_> = chunks.iter().map(|c| clean(&c.body)).collect();
+    let at: Vec<Time> = chunks.iter().map(|c| Time(c.created_at)).collect();
+    connection
+        .query(
+            "INSERT INTO tree_agent_document_chunks (run_id, document_id, seq, start_byte, body, created_at) \
+             SELECT $1, i.* FROM unnest($2::uuid[], $3::int8[], $4::int8[], $5::text[], $6::timestamptz[]) AS i",
+            &[&run.0, &document, &seq, &start, &body, &at],
+        )
+        .await
+        .map(drop)
 }
 
 /// Drops the partition if its month has ended and all of its runs are archived. True if it was dropped.

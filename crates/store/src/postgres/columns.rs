@@ -6,7 +6,7 @@ use deadpool_postgres::tokio_postgres::types::ToSql;
 use tree_agent_contract::document::Document;
 use tree_agent_contract::event::Event;
 use tree_agent_contract::ids::EventId;
-use tree_agent_contract::{DocumentId, RunId, Timestamp};
+use tree_agent_contract::{RunId, Timestamp};
 use uuid::Uuid;
 
 use super::append_sql::BranchSet;
@@ -75,11 +75,11 @@ columns! {
     }
 
     Creates<'a> {
-        writer: Uuid, id: Uuid, type_key: &'static str, project: Option<Uuid>, run: Option<Uuid>, path: Cow<'a, str>,
-        title: Cow<'a, str>, body: Cow<'a, str>, props: JsonText, created: Time, updated: Time,
+        run: Uuid, id: Uuid, type_key: &'static str, path: Cow<'a, str>, title: Cow<'a, str>, body: Cow<'a, str>,
+        props: JsonText, created: Time, updated: Time, base: i64,
     }
 
-    Appends<'a> { writer: Uuid, id: Uuid, body: Cow<'a, str>, at: Time, }
+    Appends<'a> { run: Uuid, id: Uuid, seq: i64, start: i64, body: Cow<'a, str>, at: Time, }
 
     Commands { run: Uuid, id: i64, }
 }
@@ -119,7 +119,7 @@ impl<'a> Columns<'a> {
                 columns.event(event, append.epoch);
             }
             columns.projection(run, &append.projection)?;
-            columns.documents(run, DocumentWrites::merge(&append.documents))?;
+            columns.documents(run, last.0, DocumentWrites::merge(&append.documents))?;
             for id in &append.handled_commands {
                 columns.commands.run.push(run.0);
                 columns.commands.id.push(*id);
@@ -150,8 +150,8 @@ impl<'a> Columns<'a> {
         shape.add(BranchSet::NODES, !self.nodes.run.is_empty());
         shape.add(BranchSet::PLANS, !self.plans.run.is_empty());
         shape.add(BranchSet::ARTIFACTS, !self.artifacts.run.is_empty());
-        shape.add(BranchSet::CREATES, !self.creates.writer.is_empty());
-        shape.add(BranchSet::APPENDS, !self.appends.writer.is_empty());
+        shape.add(BranchSet::CREATES, !self.creates.run.is_empty());
+        shape.add(BranchSet::APPENDS, !self.appends.run.is_empty());
         shape.add(BranchSet::COMMANDS, !self.commands.run.is_empty());
         shape
     }
@@ -249,23 +249,28 @@ impl<'a> Columns<'a> {
         Ok(())
     }
 
-    fn documents(&mut self, writer: RunId, writes: DocumentWrites<'a>) -> Result<(), StoreError> {
+    fn documents(&mut self, run: RunId, head: u64, writes: DocumentWrites<'a>) -> Result<(), StoreError> {
         for document in writes.creates {
-            self.create(writer, document)?;
+            self.create(run, head, document)?;
         }
-        for (id, body, at) in writes.appends {
-            self.append(writer, id, body, at);
+        for chunk in writes.appends {
+            let columns = &mut self.appends;
+            columns.run.push(run.0);
+            columns.id.push(chunk.id.0);
+            columns.seq.push(chunk.seq as i64);
+            columns.start.push(chunk.offset as i64);
+            columns.body.push(chunk.text);
+            columns.at.push(Time(chunk.at));
         }
         Ok(())
     }
 
-    fn create(&mut self, writer: RunId, document: Cow<'a, Document>) -> Result<(), StoreError> {
+    fn create(&mut self, run: RunId, head: u64, document: Cow<'a, Document>) -> Result<(), StoreError> {
         let columns = &mut self.creates;
-        columns.writer.push(writer.0);
+        columns.run.push(run.0);
+        columns.base.push(head as i64);
         columns.id.push(document.id.0);
         columns.type_key.push(document.kind.as_str());
-        columns.project.push(document.project_id.map(|id| id.0));
-        columns.run.push(document.run_id.map(|id| id.0));
         columns.props.push(json(&document.props)?);
         columns.created.push(Time(document.created_at));
         columns.updated.push(Time(document.updated_at));
@@ -277,16 +282,6 @@ impl<'a> Columns<'a> {
         columns.title.push(title);
         columns.body.push(body);
         Ok(())
-    }
-
-    fn append(&mut self, writer: RunId, id: DocumentId, body: Cow<'a, str>, at: Timestamp) {
-        self.appends.writer.push(writer.0);
-        self.appends.id.push(id.0);
-        self.appends.body.push(match body {
-            Cow::Borrowed(text) => clean(text),
-            Cow::Owned(text) => cleaned(text).into(),
-        });
-        self.appends.at.push(Time(at));
     }
 }
 

@@ -11,13 +11,18 @@ use super::PostgresStore;
 use super::columns::{cleaned, json};
 use super::connection::Connection;
 use super::types::{Json, Time};
+use crate::chunks::Span;
 use crate::error::StoreError;
 use crate::ports::{DocumentQuery, DocumentTail, Documents, Page, SearchQuery};
 use crate::text::{clean, query_words, snippet};
 
 /// The columns that [`summary`] reads, in its order.
-const SUMMARY: &str = "d.id, d.type_key, d.project_id, d.run_id, d.path, d.title, octet_length(d.body)::int8, \
-                       d.props, d.updated_at";
+const SUMMARY: &str =
+    "d.id, d.type_key, d.project_id, d.run_id, d.path, d.title, d.bytes, d.props, d.updated_at";
+
+/// The same of a source.
+const SOURCE: &str = "d.id, d.type_key, d.project_id, NULL::uuid, d.path, d.title, octet_length(d.body)::int8, \
+                      d.props, d.updated_at";
 
 /// Documents of deleted runs are hidden with them.
 const SHOWN: &str =
@@ -28,7 +33,8 @@ impl Documents for PostgresStore {
     async fn document(&self, id: DocumentId) -> Result<Document, StoreError> {
         let mut connection = self.connection().await?;
         let sql = format!(
-            "SELECT {SUMMARY}, d.body, d.created_at FROM onto_documents d WHERE d.id = $1 AND {SHOWN}"
+            "SELECT {SUMMARY}, d.body, d.created_at FROM onto_documents d WHERE d.id = $1 AND {SHOWN} \
+             ORDER BY d.created_at LIMIT 1"
         );
         let row = connection.query_opt(&sql, &[&id.0]).await?;
         let row = row.ok_or_else(|| StoreError::not_found("document", id))?;
@@ -48,22 +54,39 @@ impl Documents for PostgresStore {
     }
 
     async fn document_tail(&self, id: DocumentId, from: u64) -> Result<DocumentTail, StoreError> {
-        let wanted = i64::try_from(from).unwrap_or(i64::MAX);
         let mut connection = self.connection().await?;
-        let row = connection
-            .query_opt(
-                &format!(
-                    "SELECT greatest(dropped_bytes, $2), dropped_bytes + octet_length(body), \
-                 CASE WHEN $2 >= dropped_bytes + octet_length(body) THEN ''::bytea \
-                 ELSE substring(convert_to(body, 'UTF8') FROM greatest($2 - dropped_bytes, 0)::int4 + 1) END \
-                 FROM onto_documents d WHERE id = $1 AND {SHOWN}"
-                ),
-                &[&id.0, &wanted],
-            )
-            .await?;
-        let row = row.ok_or_else(|| StoreError::not_found("document", id))?;
-        let (start, end): (i64, i64) = (row.get(0), row.get(1));
-        Ok(DocumentTail { start: start as u64, end: end as u64, bytes: row.get(2) })
+        let sql = format!(
+            "SELECT d.run_id, d.base_seq, d.dropped_bytes, d.dropped_bytes + octet_length(d.body), \
+             (SELECT c.start_byte + octet_length(c.body) FROM tree_agent_document_chunks c WHERE c.run_id = d.run_id \
+             AND c.document_id = d.id AND c.seq > d.base_seq ORDER BY c.seq DESC LIMIT 1) \
+             FROM tree_agent_documents d WHERE d.id = $1 AND {SHOWN} ORDER BY d.created_at LIMIT 1"
+        );
+        let Some(row) = connection.query_opt(&sql, &[&id.0]).await? else {
+            let source =
+                connection.query_opt("SELECT body FROM onto_sources WHERE id = $1", &[&id.0]).await?;
+            let source = source.ok_or_else(|| StoreError::not_found("document", id))?;
+            let body: &str = source.get(0);
+            let span = Span { dropped: 0, end: body.len() as u64 };
+            return Ok(span.tail(from, [(0, body.as_bytes())]));
+        };
+        let (run, base, dropped): (Uuid, i64, i64) = (row.get(0), row.get(1), row.get(2));
+        let body_end: i64 = row.get(3);
+        let end = row.get::<_, Option<i64>>(4).unwrap_or(body_end);
+        let span = Span { dropped: dropped as u64, end: end as u64 };
+        let begin = i64::try_from(span.from(from)).unwrap_or(i64::MAX);
+        let mut parts = Vec::new();
+        if begin < body_end {
+            let sql = "SELECT dropped_bytes, body FROM tree_agent_documents WHERE run_id = $1 AND id = $2";
+            parts.extend(connection.query(sql, &[&run, &id.0]).await?);
+        }
+        // Backwards from the end to the chunk in which the reader stands: only what is new is read.
+        let sql = "SELECT start_byte, body FROM tree_agent_document_chunks WHERE run_id = $1 AND document_id = $2 \
+                   AND seq > $3 AND seq >= COALESCE((SELECT seq FROM tree_agent_document_chunks WHERE run_id = $1 \
+                   AND document_id = $2 AND seq > $3 AND start_byte <= $4 ORDER BY seq DESC LIMIT 1), 0) ORDER BY seq";
+        parts.extend(connection.query(sql, &[&run, &id.0, &base, &begin]).await?);
+        let parts =
+            parts.iter().map(|part| (part.get::<_, i64>(0) as u64, part.get::<_, &str>(1).as_bytes()));
+        Ok(span.tail(from, parts))
     }
 
     async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError> {
@@ -128,18 +151,28 @@ impl Documents for PostgresStore {
                 return Err(StoreError::not_found("project", id));
             }
         }
+        let sql = match document.run_id {
+            None => {
+                "INSERT INTO onto_sources (id, type_key, project_id, path, title, body, props, created_at, updated_at) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO UPDATE SET \
+                 type_key = EXCLUDED.type_key, project_id = EXCLUDED.project_id, path = EXCLUDED.path, \
+                 title = EXCLUDED.title, body = EXCLUDED.body, props = EXCLUDED.props, updated_at = EXCLUDED.updated_at"
+            }
+            Some(_) => {
+                "INSERT INTO tree_agent_documents AS d (id, type_key, run_id, path, title, body, props, created_at, updated_at, base_seq) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, COALESCE((SELECT head_seq FROM tree_agent_runs WHERE id = $3), 0)) \
+                 ON CONFLICT (run_id, id) DO UPDATE SET type_key = EXCLUDED.type_key, path = EXCLUDED.path, \
+                 title = EXCLUDED.title, body = EXCLUDED.body, props = EXCLUDED.props, updated_at = EXCLUDED.updated_at, \
+                 dropped_bytes = 0, base_seq = EXCLUDED.base_seq"
+            }
+        };
         connection
             .query(
-                "INSERT INTO onto_documents (id, type_key, project_id, run_id, path, title, body, props, created_at, updated_at) \
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO UPDATE SET \
-                 type_key = EXCLUDED.type_key, project_id = EXCLUDED.project_id, run_id = EXCLUDED.run_id, \
-                 path = EXCLUDED.path, title = EXCLUDED.title, body = EXCLUDED.body, props = EXCLUDED.props, \
-                 updated_at = EXCLUDED.updated_at, dropped_bytes = 0",
+                sql,
                 &[
                     &document.id.0,
                     &document.kind.as_str(),
-                    &document.project_id.map(|id| id.0),
-                    &document.run_id.map(|id| id.0),
+                    &document.run_id.map(|id| id.0).or(document.project_id.map(|id| id.0)),
                     &cleaned(document.path),
                     &cleaned(document.title),
                     &cleaned(document.body),
@@ -172,8 +205,8 @@ async fn search(
     let rows = connection
         .query(
             &format!(
-                "SELECT {SUMMARY}, d.body, ts_rank(d.search, q.terms, 1)::float8 AS score, count(*) OVER () AS total \
-                 FROM to_tsquery('tree_agent', $1) AS q(terms), onto_documents d \
+                "SELECT {SOURCE}, d.body, ts_rank(d.search, q.terms, 1)::float8 AS score, count(*) OVER () AS total \
+                 FROM to_tsquery('tree_agent', $1) AS q(terms), onto_sources d \
                  WHERE d.search IS NOT NULL AND d.search @@ q.terms AND ($2 OR d.project_id = ANY ($3)) \
                  AND starts_with(d.path, $4) ORDER BY score DESC, d.path, d.id LIMIT $5"
             ),

@@ -16,7 +16,7 @@ use super::types::{Json, Time};
 use crate::batch::context_metrics;
 use crate::cells::{Kind, Row, TABLES, Table};
 use crate::error::StoreError;
-use crate::ports::{Operations, Stored, StoredEvent, WholeProjection};
+use crate::ports::{Operations, Stored, StoredChunk, StoredEvent, WholeProjection};
 use crate::schema::Dialect;
 use crate::text::clean;
 
@@ -71,6 +71,31 @@ impl Operations for PostgresStore {
         rows.iter().map(|row| stored_event(run, row)).collect()
     }
 
+    async fn document_chunks(
+        &self,
+        run: RunId,
+        after: Option<(DocumentId, u64)>,
+        limit: usize,
+    ) -> Result<Vec<StoredChunk>, StoreError> {
+        let (document, seq) = after.map_or((Uuid::nil(), -1), |(id, seq)| (id.0, seq as i64));
+        let mut connection = self.connection().await?;
+        let rows = connection
+            .query(
+                "SELECT document_id, seq, start_byte, body, created_at FROM tree_agent_document_chunks \
+                 WHERE run_id = $1 AND (document_id, seq) > ($2, $3) ORDER BY document_id, seq LIMIT $4",
+                &[&run.0, &document, &seq, &i64::try_from(limit).unwrap_or(i64::MAX)],
+            )
+            .await?;
+        let chunk = |row: &PostgresRow| StoredChunk {
+            document_id: DocumentId(row.get(0)),
+            seq: row.get::<_, i64>(1) as u64,
+            start_byte: row.get::<_, i64>(2) as u64,
+            body: row.get(3),
+            created_at: row.get::<_, Time>(4).0,
+        };
+        Ok(rows.iter().map(chunk).collect())
+    }
+
     async fn replace_projection(
         &self,
         run: RunId,
@@ -118,9 +143,10 @@ async fn stored(connection: &mut Connection, run: RunId) -> Result<Stored, Store
             rows.push(cells(table, &row));
         }
     }
-    let sql = "SELECT id FROM onto_documents WHERE run_id = $1 ORDER BY id";
+    let sql = "SELECT id, base_seq FROM tree_agent_documents WHERE run_id = $1 ORDER BY id";
     let documents = connection.query(sql, &[&run.0]).await?;
-    let documents = documents.iter().map(|row| DocumentId(row.get(0))).collect();
+    let documents =
+        documents.iter().map(|row| (DocumentId(row.get(0)), row.get::<_, i64>(1) as u64)).collect();
     Ok(Stored {
         archived: head.get(4),
         head_seq: count(0),

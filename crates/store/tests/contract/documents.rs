@@ -79,7 +79,8 @@ pub async fn documents_of_appends_grow_and_keep_their_end(f: Fixture) {
         run_id: Some(claim.run_id),
         ..source(5, 1, "", "Scratchpad", "# Notes\n")
     };
-    let grow = |text: &str, at| DocumentOp::Append { id, text: text.into(), at: Timestamp(at) };
+    let grow =
+        |text: &str, at| DocumentOp::Append { id, seq: at as u64, text: text.into(), at: Timestamp(at) };
     let mut write = append(claim.run_id, claim.epoch, 2, 1);
     write.documents = vec![DocumentOp::Create(pad.clone()), grow("one\n", 7), grow("two\n", 8)];
     f.store.append([write].into()).await.unwrap();
@@ -138,7 +139,8 @@ pub async fn the_tail_of_a_document_begins_where_it_is_asked_for(f: Fixture) {
     let (mut head, mut seen, mut at) = (3, String::from("héllo\n"), 7);
     for text in ["a".to_owned(), "ü\0".into(), "b".repeat(DOCUMENT_BYTES - 3), "ccc".into(), "d".into()] {
         let mut write = append(claim.run_id, claim.epoch, head, 1);
-        write.documents = vec![DocumentOp::Append { id, text: text.clone(), at: Timestamp(9) }];
+        write.documents =
+            vec![DocumentOp::Append { id, seq: head + 1, text: text.clone(), at: Timestamp(9) }];
         assert_eq!(f.store.append([write].into()).await.unwrap(), [AppendOutcome::Appended]);
         head += 1;
         let (start, end, bytes) = tail(at).await;
@@ -335,4 +337,55 @@ pub async fn projects_have_unique_names_and_pages(f: Fixture) {
     assert_eq!(list("", "alphabet", 2).await, (vec!["beta".into(), "Ärger".into()], false));
     assert_eq!(list("ALPHA", "", 10).await.0, ["Alpha", "alphabet"]);
     assert_eq!(list("ärg", "", 10).await.0, ["Ärger"]);
+}
+
+pub async fn a_document_keeps_every_version_of_itself(f: Fixture) {
+    let claim = f.claimed(1, "a").await;
+    let id = DocumentId(Uuid::from_u128(5));
+    let pad = Document {
+        kind: DocumentKind::Scratchpad,
+        project_id: None,
+        run_id: Some(claim.run_id),
+        ..source(5, 1, "", "Scratchpad", "hé\n")
+    };
+    let grow =
+        |seq: u64, text: &str| DocumentOp::Append { id, seq, text: text.into(), at: Timestamp(seq as i64) };
+    let write = async |head: u64, events: u64, documents: Vec<DocumentOp>| {
+        let mut write = append(claim.run_id, claim.epoch, head, events);
+        write.documents = documents;
+        assert_eq!(f.store.append([write].into()).await.unwrap(), [AppendOutcome::Appended]);
+    };
+    write(2, 2, vec![DocumentOp::Create(pad.clone()), grow(4, "created with it\n")]).await;
+    write(4, 3, vec![grow(5, "one\n"), grow(7, "thr\0ee\n")]).await;
+    write(7, 1, vec![grow(8, "four\n")]).await;
+    // Nothing that is there is written again, and the text at an event is what was added until then.
+    let chunks = "SELECT seq, start_byte, body FROM tree_agent_document_chunks ORDER BY seq";
+    assert_eq!(f.rows(chunks).await, ["5|20|one\n", "7|24|thr\u{fffd}ee\n", "8|33|four\n"]);
+    let base = "SELECT body, base_seq, dropped_bytes FROM tree_agent_documents";
+    assert_eq!(f.rows(base).await, ["hé\ncreated with it\n|4|0"]);
+    let whole = "hé\ncreated with it\none\nthr\u{fffd}ee\nfour\n";
+    let stored = f.store.document(id).await.unwrap();
+    assert_eq!((stored.body.as_str(), stored.updated_at), (whole, Timestamp(8)));
+    let listed =
+        f.store.list_documents(DocumentQuery { limit: 9, ..Default::default() }).await.unwrap().items;
+    assert_eq!((listed[0].bytes, listed[0].updated_at), (whole.len() as u64, Timestamp(8)));
+    for from in 0..=whole.len() {
+        let tail = f.store.document_tail(id, from as u64).await.unwrap();
+        assert_eq!((tail.start, tail.end), (from as u64, whole.len() as u64));
+        assert_eq!(tail.bytes, whole.as_bytes()[from..], "from {from}");
+    }
+    // A page of chunks begins after a place.
+    let paged = f.store.document_chunks(claim.run_id, Some((id, 5)), 1).await.unwrap();
+    assert_eq!((paged.len(), paged[0].seq, paged[0].start_byte), (1, 7, 24));
+    // A document that is written again begins anew, and what it was stays known.
+    write(8, 1, vec![grow(9, "lost"), DocumentOp::Create(Document { body: "new ".into(), ..pad })]).await;
+    write(9, 1, vec![grow(10, "text")]).await;
+    assert_eq!(f.store.document(id).await.unwrap().body, "new text");
+    assert_eq!(f.store.document_tail(id, 2).await.unwrap().bytes, b"w text");
+    assert_eq!(f.rows(chunks).await.len(), 4);
+    // Text for a document that does not exist is ignored, as ever.
+    let nowhere =
+        DocumentOp::Append { id: DocumentId(Uuid::from_u128(6)), seq: 11, text: "x".into(), at: T0 };
+    write(10, 1, vec![nowhere]).await;
+    assert_eq!(f.rows(chunks).await.len(), 4);
 }

@@ -71,6 +71,7 @@ contract! {
     documents::putting_replaces_and_keeps_paths_unique,
     documents::documents_of_appends_grow_and_keep_their_end,
     documents::the_tail_of_a_document_begins_where_it_is_asked_for,
+    documents::a_document_keeps_every_version_of_itself,
     documents::listing_pages_by_path_and_filters,
     documents::search_ands_then_ors_and_folds,
     documents::search_stays_within_its_context,

@@ -34,7 +34,7 @@ pub fn scratchpad_create(n: u128, body: &str) -> DocumentOp {
 }
 
 pub fn scratchpad_append(n: u128, text: &str) -> DocumentOp {
-    DocumentOp::Append { id: pad(n), text: text.into(), at: T0.plus_millis(9) }
+    DocumentOp::Append { id: pad(n), seq: 5, text: text.into(), at: T0.plus_millis(9) }
 }
 
 pub async fn creating_writes_the_run_with_its_events(f: Fixture) {

@@ -245,3 +245,90 @@ async fn a_log_before_partitions_is_kept() {
     let run = tree_agent_contract::RunId(uuid::Uuid::from_u128(1));
     assert_eq!(tree_agent_store::Operations::stored_events(&store, run, 1, 9).await.unwrap().len(), 2);
 }
+
+/// Documents of before: a source, and a scratchpad over the limit of a run at event 9.
+const DOCUMENTS: &str = "INSERT INTO onto_documents (id, type_key, project_id, run_id, path, title, body, props, created_at, \
+     updated_at, dropped_bytes) VALUES (SOURCE, 'document.source', NULL, NULL, 'a.md', 'A', 'words', '{}', T1, T1, 0), \
+     (PAD, 'document.tree_agent.scratchpad', NULL, ID, '', 'Pad', 'end of it', '{}', T1, T2, 7); \
+     UPDATE tree_agent_runs SET head_seq = 9";
+const FOUND: &str = "SELECT title, body, bytes, run_id IS NULL FROM onto_documents ORDER BY title";
+const MOVED: &str = "SELECT base_seq, dropped_bytes, body FROM tree_agent_documents";
+
+#[tokio::test]
+async fn documents_of_before_are_kept_and_grow() {
+    use deadpool_postgres::tokio_postgres::{NoTls, SimpleQueryMessage, connect};
+    let fill = |sql: &str, ids: [&str; 3], times: [&str; 2]| {
+        let sql = sql.replace("SOURCE", ids[0]).replace("PAD", ids[1]).replace("ID", ids[2]);
+        sql.replace("T1", times[0]).replace("T2", times[1])
+    };
+    let run = "INSERT INTO tree_agent_runs (id, objective, FOLDEDspec, strategy, scope, root_node_id, created_at, updated_at) \
+               VALUES (ID, 'o', FOLDS'{}', 'tree', 'global', ID, T1, T1)";
+    let folder = tempfile::tempdir().unwrap();
+    let db = rusqlite::Connection::open(folder.path().join("x.db")).unwrap();
+    let mut files: Vec<_> =
+        std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/embedded"))
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .collect();
+    let number = |file: &std::path::Path| {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        name[1..].split("__").next().unwrap().parse::<u32>().unwrap()
+    };
+    files.sort_by_key(|file| number(file));
+    let (before, after): (Vec<_>, Vec<_>) = files.iter().partition(|file| number(file) < 30);
+    let apply =
+        |file: &&std::path::PathBuf| db.execute_batch(&std::fs::read_to_string(file).unwrap()).unwrap();
+    before.iter().for_each(apply);
+    let run_here = run.replace("FOLDED", "objective_folded, ").replace("FOLDS", "'o', ");
+    let ids = ["x'01'", "x'02'", "x'03'"];
+    db.execute_batch(&fill(&format!("{run_here}; {DOCUMENTS}"), ids, ["1", "2"])).unwrap();
+    after.iter().for_each(apply);
+    let found = |sql: &str| {
+        let mut statement = db.prepare(sql).unwrap();
+        let columns = statement.column_count();
+        let row = |row: &rusqlite::Row<'_>| {
+            let cell = |i| match row.get_ref(i).unwrap() {
+                rusqlite::types::ValueRef::Integer(i) => i.to_string(),
+                other => other.as_str().unwrap().to_owned(),
+            };
+            Ok((0..columns).map(cell).collect::<Vec<_>>().join("|"))
+        };
+        statement.query_map([], row).unwrap().map(Result::unwrap).collect::<Vec<_>>()
+    };
+    assert_eq!(found(FOUND), ["A|words|5|1", "Pad|end of it|9|0"]);
+    assert_eq!(found(MOVED), ["9|7|end of it"]);
+
+    let (client, connection) = connect(&server().create_database().unwrap(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let mut files: Vec<_> =
+        std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres"))
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .collect();
+    files.sort_by_key(|file| number(file));
+    let run_there = run.replace("FOLDED", "").replace("FOLDS", "");
+    let id = |n| format!("'00000000-0000-0000-0000-00000000000{n}'");
+    for file in files {
+        if number(&file) == 30 {
+            let ids = [id(1), id(2), id(3)];
+            let sql =
+                fill(&format!("{run_there}; {DOCUMENTS}"), [&ids[0], &ids[1], &ids[2]], ["now()", "now()"]);
+            client.batch_execute(&sql).await.unwrap();
+        }
+        client.batch_execute(&std::fs::read_to_string(file).unwrap()).await.unwrap();
+    }
+    let rows = async |sql: &str| {
+        let messages = client.simple_query(sql).await.unwrap();
+        let cells = |message: &SimpleQueryMessage| match message {
+            SimpleQueryMessage::Row(row) => {
+                Some((0..row.len()).map(|i| row.get(i).unwrap()).collect::<Vec<_>>().join("|"))
+            }
+            _ => None,
+        };
+        messages.iter().filter_map(cells).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(FOUND).await, ["A|words|5|t", "Pad|end of it|9|f"]);
+    assert_eq!(rows(MOVED).await, ["9|7|end of it"]);
+    let search = "SELECT title FROM onto_sources WHERE search @@ to_tsquery('tree_agent', 'word')";
+    assert_eq!(rows(search).await, ["A"]);
+}

@@ -58,7 +58,7 @@ impl Log {
         let id = self.pad();
         let at = Timestamp(self.head as i64);
         let body = ScratchpadUpdated { scratchpad_doc_id: id, tail_preview: text.into(), updated_at: at };
-        let op = DocumentOp::Append { id, text: text.into(), at };
+        let op = DocumentOp::Append { id, seq: self.head + 1, text: text.into(), at };
         self.write_with(vec![body.into()], Projection::default(), vec![op]).await;
     }
 

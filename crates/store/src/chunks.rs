@@ -1,0 +1,78 @@
+//! The text of a document that grows: the body that it was created with, then chunks, read from a position on.
+
+use crate::ports::DocumentTail;
+use tree_agent_contract::limits::DOCUMENT_BYTES;
+
+/// Where the text of a document begins and ends, counted from the first byte that it ever had.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    /// Bytes that were before the body when it was written whole.
+    pub(crate) dropped: u64,
+    /// Where the last chunk ends, or the body if there is none.
+    pub(crate) end: u64,
+}
+
+impl Span {
+    /// Where reading begins for who wants the text from `wanted` on: only the end of a long document is shown.
+    pub(crate) fn from(self, wanted: u64) -> u64 {
+        wanted.max(self.shown())
+    }
+
+    fn shown(self) -> u64 {
+        self.dropped.max(self.end.saturating_sub(DOCUMENT_BYTES as u64))
+    }
+
+    /// The tail from `wanted` on. `parts` are the pieces of text that reach behind [`Span::from`], with their places.
+    pub(crate) fn tail<'a>(
+        self,
+        wanted: u64,
+        parts: impl IntoIterator<Item = (u64, &'a [u8])>,
+    ) -> DocumentTail {
+        let (mut start, mut end) = (self.from(wanted), self.end);
+        let mut bytes = Vec::new();
+        for (at, part) in parts {
+            let skip = usize::try_from(start.saturating_sub(at)).unwrap_or(usize::MAX).min(part.len());
+            bytes.extend_from_slice(&part[skip..]);
+            end = end.max(at + part.len() as u64);
+        }
+        // What is shown begins with a whole character. A position that the reader chose is left as it is.
+        if wanted < start && self.shown() > self.dropped {
+            let rest = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+            bytes.drain(..rest);
+            start += rest as u64;
+        }
+        DocumentTail { start, end, bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX: u64 = DOCUMENT_BYTES as u64;
+
+    #[test]
+    fn a_tail_begins_within_a_part_or_between_two() {
+        let span = Span { dropped: 2, end: 8 };
+        let tail = |wanted, parts: &[(u64, &'static str)]| {
+            let tail = span.tail(wanted, parts.iter().map(|(at, text)| (*at, text.as_bytes())));
+            (tail.start, tail.end, String::from_utf8(tail.bytes).unwrap())
+        };
+        assert_eq!(tail(0, &[(2, "abc"), (5, "def")]), (2, 8, "abcdef".into()));
+        assert_eq!(tail(3, &[(2, "abc"), (5, "def")]), (3, 8, "bcdef".into()));
+        assert_eq!(tail(5, &[(5, "def")]), (5, 8, "def".into()));
+        assert_eq!(tail(8, &[]), (8, 8, String::new()));
+        assert_eq!(tail(99, &[(5, "def")]), (99, 8, String::new()));
+    }
+
+    #[test]
+    fn a_long_text_begins_with_a_whole_character() {
+        let span = Span { dropped: 0, end: MAX + 2 };
+        let text = "ü".repeat(DOCUMENT_BYTES / 2 + 1);
+        assert_eq!(span.tail(0, [(0, text.as_bytes())]).start, 2);
+        let odd = Span { dropped: 0, end: MAX + 1 };
+        let text = format!("ü{}", "x".repeat(DOCUMENT_BYTES - 1));
+        let tail = odd.tail(0, [(0, text.as_bytes())]);
+        assert_eq!((tail.start, tail.end, tail.bytes.len()), (2, MAX + 1, DOCUMENT_BYTES - 1));
+    }
+}
