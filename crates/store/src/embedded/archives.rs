@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use tree_agent_contract::document::{Document, DocumentKind};
 use tree_agent_contract::{DocumentId, RunId, RunStatus, Timestamp};
-use uuid::Uuid;
 
 use super::append::execute;
 use super::connection::{map_error, now};
