@@ -40,6 +40,8 @@ impl History {
                     parents.insert(node, created.parent_node_id);
                 }
                 EventBody::NodeResult(_) => first("node_result".into()),
+                // The synthesis so far is kept, and the next plan leads to another.
+                EventBody::ReplanRequested(_) => drop(once.remove(&(node, "node_result".into()))),
                 EventBody::NodeCompleted(_) => first("end".into()),
                 EventBody::NodeFailed(_) => first("end".into()),
                 EventBody::NodeStatusChanged(s) if s.status == NodeStatus::Cancelled => first("end".into()),

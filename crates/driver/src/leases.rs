@@ -54,7 +54,7 @@ impl Fleet {
     pub(crate) fn check_progress(&mut self) {
         let mut wedged = Vec::new();
         for (run, active) in &self.active {
-            if let Some((answering, answer)) = self.lease.answering()
+            if let Some((answering, answer)) = self.lease.answering(self.config.lease)
                 && active.progress.age().min(answering) >= self.config.lease + answer * ROUND_TRIPS
             {
                 wedged.push((*run, active.claim.epoch, active.progress.age()));

@@ -31,6 +31,8 @@ struct LeaseState {
     took: Duration,
     /// Since when every renewal has been answered.
     answered_since: Option<Instant>,
+    /// When the last one was.
+    answered_at: Option<Instant>,
 }
 
 impl Lease {
@@ -59,10 +61,12 @@ impl Lease {
         self.lapsed.notified().await;
     }
 
-    /// How long the store has answered renewals without a break, and how long it takes for one. None while it does not
-    /// answer: then nobody can tell a task that hangs from one that waits like everybody.
-    pub(crate) fn answering(&self) -> Option<(Duration, Duration)> {
+    /// How long the store has answered renewals without a break of `ttl`, and how long it takes for one. None while it
+    /// does not answer: then nobody can tell a task that hangs from one that waits like everybody. A process that was
+    /// frozen has had no answers either, and its tasks no time.
+    pub(crate) fn answering(&self, ttl: Duration) -> Option<(Duration, Duration)> {
         let state = self.state();
+        state.answered_at.filter(|at| at.elapsed() < ttl)?;
         let waits = state.sent.values().next().map(Instant::elapsed).unwrap_or_default();
         state.answered_since.map(|since| (since.elapsed(), state.took.max(waits)))
     }
@@ -79,7 +83,7 @@ impl Lease {
                 biased;
                 Some(done) = renewals.join_next(), if !renewals.is_empty() => {
                     let Ok((number, term, answer)) = done else { continue };
-                    if self.answered(number, term, &answer) {
+                    if self.answered(number, term, ttl, &answer) {
                         // The store may be back sooner than the next renewal is due.
                         timer.reset_after((ttl / 10).min(Duration::from_millis(500)));
                     }
@@ -101,13 +105,18 @@ impl Lease {
     }
 
     /// Notes the answer to a renewal. True if there was none.
-    fn answered(&self, number: u64, term: u64, answer: &Result<bool, StoreError>) -> bool {
+    fn answered(&self, number: u64, term: u64, ttl: Duration, answer: &Result<bool, StoreError>) -> bool {
         let mut state = self.state();
         let sent = state.sent.remove(&number);
         match answer {
             Ok(held) => {
                 state.took = sent.map(|at| at.elapsed()).unwrap_or_default();
-                state.answered_since.get_or_insert_with(Instant::now);
+                let now = Instant::now();
+                if state.answered_at.is_none_or(|at| now.duration_since(at) >= ttl) {
+                    state.answered_since = None;
+                }
+                state.answered_since.get_or_insert(now);
+                state.answered_at = Some(now);
                 if !held && state.term == Some(term) {
                     state.uncertain = true;
                     tracing::warn!(term, "the driver's lease had ended; it looks which runs it still owns");

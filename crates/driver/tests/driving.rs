@@ -130,7 +130,16 @@ async fn an_old_epoch_appends_nothing() {
     let run = create_run(&*store, 1).await;
     let driver = Running::start("a", &store, &fanout, &roles);
     roles.wait_for_held(2).await;
-    let before = log(&*store, run).await;
+    // Both calls have written to their scratchpads, so nothing follows until they are answered.
+    let before = loop {
+        let log = log(&*store, run).await;
+        let written =
+            |e: &&Event| matches!(e.body, EventBody::ScratchpadUpdated(_)) && e.parent_node_id.is_some();
+        if log.iter().filter(written).count() >= 2 {
+            break log;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
     let mut event = before.last().expect("events").clone();
     event.seq += 1;
     let append = RunAppend {
