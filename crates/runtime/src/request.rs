@@ -17,7 +17,7 @@ use tonic::{Code, Status};
 use tower::Service;
 use tracing::{Instrument, Span};
 
-use crate::server::answers::{Answer, Answers};
+use crate::server::answers::{Answer, Answers, OnDemand};
 use crate::server::bodies::{Bodies, Reservation};
 use crate::server::connection::{Activity, OpenRequest};
 use crate::server::hosts::HostError;
@@ -241,7 +241,10 @@ async fn observe(
     if body.is_end_stream() {
         return Response::from_parts(parts, body);
     }
-    let body = answers.send(body).instrument(record.span.clone()).await;
+    let body = match parts.extensions.get::<OnDemand>() {
+        Some(_) => answers.pass(body),
+        None => answers.send(body).instrument(record.span.clone()).await,
+    };
     Response::from_parts(parts, Body::new(Observed { body: Some(body), record, place }))
 }
 

@@ -42,6 +42,7 @@ use crate::request::{RequestPolicy, is_grpc};
 use crate::{errors, former_path, listen};
 
 pub use accept::Proxies;
+pub use answers::OnDemand;
 pub use args::ServerArgs;
 pub use bodies::BodyLimits;
 pub use hosts::Hosts;

@@ -64,24 +64,27 @@ impl Answers {
         self.0.dropped.load(Ordering::Relaxed)
     }
 
-    /// Wraps the body of an answer. Encodes its first message now, so that what it was made of can be freed.
-    pub(crate) async fn send(&self, mut body: Body) -> Answer {
-        let first = std::future::poll_fn(|cx| match Pin::new(&mut body).poll_frame(cx) {
-            Poll::Ready(frame) => Poll::Ready(Some(frame)),
-            Poll::Pending => Poll::Ready(None),
-        });
-        let first = first.await;
-        let mut answer = Answer { body, answers: self.clone(), first: None, waiting: None, ended: false };
-        match first {
-            None => {}
-            Some(None) => answer.ended = true,
-            Some(Some(Ok(frame))) => match frame.into_data() {
+    /// Wraps the body of an answer. Encodes its first message now, and drops what it was made of if it was the only one.
+    pub(crate) async fn send(&self, body: Body) -> Answer {
+        let mut answer = self.pass(body);
+        match answer.ask().await {
+            Some(Ok(frame)) => match frame.into_data() {
                 Ok(bytes) => answer.wait(bytes),
-                Err(frame) => answer.first = Some(Ok(frame)),
+                Err(frame) => answer.then = Some(Ok(frame)),
             },
-            Some(Some(Err(error))) => answer.first = Some(Err(error)),
+            other => answer.then = other,
         }
+        if answer.waiting.is_none() {
+            return answer;
+        }
+        // The encoder of the gRPC library keeps its buffer until it has said how the call ended.
+        answer.then = answer.ask().await;
         answer
+    }
+
+    /// Wraps the body of an answer that is made while its client reads it.
+    pub(crate) fn pass(&self, body: Body) -> Answer {
+        Answer { body: Some(body), answers: self.clone(), waiting: None, then: None }
     }
 
     fn tick(&self) -> u64 {
@@ -124,18 +127,42 @@ impl Answers {
     }
 }
 
+/// Marks an answer whose body must not be asked for its first part before the client has room for it. Such a body limits
+/// what it keeps by itself. An extension of the response.
+#[derive(Clone, Copy, Debug)]
+pub struct OnDemand;
+
 /// The body of an answer that is being sent.
 pub(crate) struct Answer {
-    body: Body,
+    /// None once it has ended.
+    body: Option<Body>,
     answers: Answers,
-    /// What the body said first, if it was no data.
-    first: Option<Result<Frame<Bytes>, Status>>,
     waiting: Option<(u64, Arc<Waiting>)>,
-    /// The body has ended.
-    ended: bool,
+    /// What follows on that.
+    then: Option<Result<Frame<Bytes>, Status>>,
 }
 
 impl Answer {
+    /// What the body says next, if it says it at once.
+    async fn ask(&mut self) -> Option<Result<Frame<Bytes>, Status>> {
+        std::future::poll_fn(|cx| match self.poll_body(cx) {
+            Poll::Ready(frame) => Poll::Ready(frame),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
+    }
+
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
+        // Nothing follows on an error, or on trailers.
+        let goes_on = frame.as_ref().is_some_and(|frame| frame.as_ref().is_ok_and(Frame::is_data));
+        if !goes_on || body.is_end_stream() {
+            self.body = None;
+        }
+        Poll::Ready(frame)
+    }
+
     fn wait(&mut self, bytes: Bytes) {
         self.waiting = Some(self.answers.add(bytes));
     }
@@ -144,7 +171,7 @@ impl Answer {
     fn take(&mut self) -> Option<Result<Frame<Bytes>, Status>> {
         let (id, waiting) = self.waiting.as_ref()?;
         let mut bytes = locked(&waiting.bytes);
-        let part = bytes.as_mut().map(|bytes| bytes.split_to(bytes.len().min(PART_BYTES)));
+        let part = bytes.as_mut().map(part_of);
         let is_last = bytes.as_ref().is_none_or(Bytes::is_empty);
         drop(bytes);
         waiting.tick.store(self.answers.tick(), Ordering::Relaxed);
@@ -158,7 +185,7 @@ impl Answer {
         match part {
             Some(part) => Some(Ok(Frame::data(part))),
             None => {
-                self.ended = true;
+                (self.body, self.then) = (None, None);
                 let text = "the answer was not read for too long while others waited; ask again \
                             (TREE_AGENT_ANSWER_MIB)";
                 Some(Err(errors::status(Code::ResourceExhausted, "ANSWER_BUDGET", text)))
@@ -192,13 +219,11 @@ impl http_body::Body for Answer {
         if let Some(part) = self.take() {
             return Poll::Ready(Some(part));
         }
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(first));
-        }
-        if self.ended {
-            return Poll::Ready(None);
-        }
-        let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+        let frame = match self.then.take() {
+            Some(then) => Some(then),
+            None => ready!(self.poll_body(cx)),
+        };
+        let frame = match frame {
             Some(Ok(frame)) => frame,
             end => return Poll::Ready(end),
         };
@@ -213,12 +238,15 @@ impl http_body::Body for Answer {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.waiting.is_none() && self.first.is_none() && (self.ended || self.body.is_end_stream())
+        self.waiting.is_none()
+            && self.then.is_none()
+            && self.body.as_ref().is_none_or(http_body::Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        let (left, rest) =
-            (self.left(), if self.ended { SizeHint::with_exact(0) } else { self.body.size_hint() });
+        let then = self.then.as_ref().and_then(|then| then.as_ref().ok()?.data_ref());
+        let left = self.left() + then.map_or(0, |bytes| bytes.len() as u64);
+        let rest = self.body.as_ref().map_or(SizeHint::with_exact(0), http_body::Body::size_hint);
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower() + left);
         if let Some(upper) = rest.upper() {
@@ -226,6 +254,15 @@ impl http_body::Body for Answer {
         }
         hint
     }
+}
+
+/// Takes the next part. It is a copy unless it is all that is left: a slice would keep the whole answer in memory for as
+/// long as HTTP/2 keeps the part.
+fn part_of(bytes: &mut Bytes) -> Bytes {
+    if bytes.len() <= PART_BYTES {
+        return std::mem::take(bytes);
+    }
+    Bytes::copy_from_slice(&bytes.split_to(PART_BYTES))
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -261,7 +261,7 @@ async fn documents_of_before_are_kept_and_grow() {
         let sql = sql.replace("SOURCE", ids[0]).replace("PAD", ids[1]).replace("ID", ids[2]);
         sql.replace("T1", times[0]).replace("T2", times[1])
     };
-    let run = "INSERT INTO tree_agent_runs (id, objective, FOLDEDspec, strategy, scope, root_node_id, created_at, updated_at) \
+    let run = "INSERT INTO tree_agent_runs (id, objective, _FOLDED_spec, strategy, scope, root_node_id, created_at, updated_at) \
                VALUES (ID, 'o', FOLDS'{}', 'tree', 'global', ID, T1, T1)";
     let folder = tempfile::tempdir().unwrap();
     let db = rusqlite::Connection::open(folder.path().join("x.db")).unwrap();
@@ -279,7 +279,7 @@ async fn documents_of_before_are_kept_and_grow() {
     let apply =
         |file: &&std::path::PathBuf| db.execute_batch(&std::fs::read_to_string(file).unwrap()).unwrap();
     before.iter().for_each(apply);
-    let run_here = run.replace("FOLDED", "objective_folded, ").replace("FOLDS", "'o', ");
+    let run_here = run.replace("_FOLDED_", "objective_folded, ").replace("FOLDS", "'o', ");
     let ids = ["x'01'", "x'02'", "x'03'"];
     db.execute_batch(&fill(&format!("{run_here}; {DOCUMENTS}"), ids, ["1", "2"])).unwrap();
     after.iter().for_each(apply);
@@ -306,7 +306,7 @@ async fn documents_of_before_are_kept_and_grow() {
             .map(|file| file.unwrap().path())
             .collect();
     files.sort_by_key(|file| number(file));
-    let run_there = run.replace("FOLDED", "").replace("FOLDS", "");
+    let run_there = run.replace("_FOLDED_", "").replace("FOLDS", "");
     let id = |n| format!("'00000000-0000-0000-0000-00000000000{n}'");
     for file in files {
         if number(&file) == 30 {

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tonic::body::Body;
 use tonic::{Code, Status};
 use tree_agent_runtime::errors;
+use tree_agent_runtime::server::OnDemand;
 
 use super::stall::{Line, Stalls};
 use crate::auth::Caller;
@@ -93,6 +94,7 @@ async fn respond<R: Message + Default>(
         Ok(watched) => {
             let mut response = Response::new(Body::new(Frames::new(gateway.stalls.clone(), watched)));
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+            response.extensions_mut().insert(OnDemand);
             response
         }
         Err(status) => status.into_http(),
