@@ -1,8 +1,8 @@
 //! A budget for answers that their clients have not read yet.
 //!
 //! HTTP/2 asks a body for its next part when the client has room for it. A client that gives no room would keep whole
-//! answers in memory, as many as it may have streams. Every answer is therefore encoded at once and counts until it is
-//! handed out, in parts of [`PART_BYTES`]. If all of them together exceed the budget, those that have gone without
+//! answers in memory, as many as it may have streams. Every answer is therefore encoded at once and counts until all
+//! of it is handed out, in parts of [`PART_BYTES`]. If all of them together exceed the budget, those that have gone without
 //! progress for the longest are dropped. A client that reads is thus served however many others do not.
 
 use std::collections::BTreeMap;
@@ -44,6 +44,8 @@ struct Shared {
 struct Waiting {
     /// None once it was dropped.
     bytes: Mutex<Option<Bytes>>,
+    /// Its whole length. All of it counts until the last part is handed out, because all of it stays in memory.
+    length: usize,
     /// When it last made progress.
     tick: AtomicU64,
 }
@@ -93,7 +95,7 @@ impl Answers {
 
     fn add(&self, bytes: Bytes) -> (u64, Arc<Waiting>) {
         let (id, length) = (self.tick(), bytes.len());
-        let waiting = Arc::new(Waiting { bytes: Mutex::new(Some(bytes)), tick: AtomicU64::new(id) });
+        let waiting = Arc::new(Waiting { bytes: Mutex::new(Some(bytes)), length, tick: AtomicU64::new(id) });
         let mut all = locked(&self.0.waiting);
         all.insert(id, waiting.clone());
         if self.0.held.fetch_add(length, Ordering::Relaxed) + length > self.0.budget {
@@ -111,8 +113,8 @@ impl Answers {
             if self.held() <= self.0.budget / 4 * 3 {
                 break;
             }
-            if let Some(bytes) = locked(&waiting.bytes).take() {
-                self.0.held.fetch_sub(bytes.len(), Ordering::Relaxed);
+            if locked(&waiting.bytes).take().is_some() {
+                self.0.held.fetch_sub(waiting.length, Ordering::Relaxed);
                 self.0.dropped.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -120,9 +122,9 @@ impl Answers {
 
     fn remove(&self, id: u64) {
         if let Some(waiting) = locked(&self.0.waiting).remove(&id)
-            && let Some(bytes) = locked(&waiting.bytes).take()
+            && locked(&waiting.bytes).take().is_some()
         {
-            self.0.held.fetch_sub(bytes.len(), Ordering::Relaxed);
+            self.0.held.fetch_sub(waiting.length, Ordering::Relaxed);
         }
     }
 }
@@ -171,13 +173,10 @@ impl Answer {
     fn take(&mut self) -> Option<Result<Frame<Bytes>, Status>> {
         let (id, waiting) = self.waiting.as_ref()?;
         let mut bytes = locked(&waiting.bytes);
-        let part = bytes.as_mut().map(part_of);
+        let part = bytes.as_mut().map(|bytes| part_of(bytes, waiting.length));
         let is_last = bytes.as_ref().is_none_or(Bytes::is_empty);
         drop(bytes);
         waiting.tick.store(self.answers.tick(), Ordering::Relaxed);
-        if let Some(part) = &part {
-            self.answers.0.held.fetch_sub(part.len(), Ordering::Relaxed);
-        }
         if is_last {
             self.answers.remove(*id);
             self.waiting = None;
@@ -256,13 +255,11 @@ impl http_body::Body for Answer {
     }
 }
 
-/// Takes the next part. It is a copy unless it is all that is left: a slice would keep the whole answer in memory for as
-/// long as HTTP/2 keeps the part.
-fn part_of(bytes: &mut Bytes) -> Bytes {
-    if bytes.len() <= PART_BYTES {
-        return std::mem::take(bytes);
-    }
-    Bytes::copy_from_slice(&bytes.split_to(PART_BYTES))
+/// Takes the next part. The part of a longer answer is a copy: a slice would keep the whole answer in memory for as long
+/// as HTTP/2 keeps the part.
+fn part_of(bytes: &mut Bytes, length: usize) -> Bytes {
+    let part = bytes.split_to(bytes.len().min(PART_BYTES));
+    if part.len() == length { part } else { Bytes::copy_from_slice(&part) }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -285,7 +282,7 @@ mod tests {
         let mut answer = answers.send(whole(40_000)).await;
         assert_eq!((answers.held(), answer.size_hint().exact()), (40_000, Some(40_000)));
         let part = answer.frame().await.unwrap().unwrap().into_data().unwrap();
-        assert_eq!((part.len(), answers.held()), (PART_BYTES, 40_000 - PART_BYTES));
+        assert_eq!((part.len(), answers.held()), (PART_BYTES, 40_000));
         assert_eq!(answer.size_hint().exact(), Some(40_000 - PART_BYTES as u64));
         let rest = answer.collect().await.unwrap().to_bytes();
         assert_eq!((rest.len(), answers.held(), answers.dropped()), (40_000 - PART_BYTES, 0, 0));
