@@ -99,8 +99,8 @@ impl Fleet {
         async move { drop(fresh.acquire_many(FRESH as u32 / 2).await) }
     }
 
-    /// Starts to drive a run, with the commands that users have sent so far, or to end it as failed. A task that drove it in an older epoch is
-    /// dropped: it is fenced.
+    /// Starts to drive a run, with the commands that users have sent so far, or to end it as failed. A task that drove
+    /// it in an older epoch is dropped: it is fenced.
     pub(crate) fn begin(&mut self, claim: Claim, commands: Vec<PendingCommand>, abandon: Option<String>) {
         self.drop_task(claim.run_id);
         let (sender, mailbox) = mpsc::channel(1_024);

@@ -1,9 +1,9 @@
 //! A budget for answers that their clients have not read yet.
 //!
-//! HTTP/2 asks a body for its next part when the client has room for it. A client that gives no room would keep whole
-//! answers in memory, as many as it may have streams. Every answer is therefore encoded at once and counts until all
-//! of it is handed out, in parts of [`PART_BYTES`]. If all of them together exceed the budget, those that have gone without
-//! progress for the longest are dropped. A client that reads is thus served however many others do not.
+//! HTTP/2 asks a body for its first part, and for each further one when the client has room for it. A client that gives
+//! no room would keep whole answers in memory, as many as it may have streams. Every answer is therefore encoded at
+//! once and counts until all of it is handed out, in parts of [`PART_BYTES`]. If all of them together exceed the
+//! budget, those that have gone without progress for the longest are dropped, until a quarter of the budget is free.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -129,8 +129,8 @@ impl Answers {
     }
 }
 
-/// Marks an answer whose body must not be asked for its first part before the client has room for it. Such a body limits
-/// what it keeps by itself. An extension of the response.
+/// Marks an answer whose body is asked for parts by HTTP/2 alone, because it watches by itself whether its client reads.
+/// An extension of the response.
 #[derive(Clone, Copy, Debug)]
 pub struct OnDemand;
 
