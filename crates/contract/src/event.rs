@@ -13,6 +13,7 @@ use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
 use crate::result::{ArtifactType, HintType, SuccessAssessment, TreeAgentResult};
 use crate::role::CallKind;
 use crate::run::{RunSpec, Strategy};
+use crate::search::PickerPolicy;
 use crate::status::{NodeStatus, Outcome, Role, RunStatus, StepStatus};
 use crate::time::Timestamp;
 
@@ -145,6 +146,8 @@ events! {
     ToolCallRequested = "tree.tool_call_requested",
     /// A tool answered.
     ToolCallResult = "tree.tool_call_result",
+    /// A topic of a guided search needs no research.
+    NodeSkipped = "tree.node_skipped",
 }
 
 macro_rules! payloads {
@@ -208,6 +211,10 @@ payloads! {
         /// How the tree grows below it, if that differs from its parent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         strategy: Option<Strategy>,
+        /// How much it promises, from 0 to 1, in the judgement of the research that found it. Only for topics of a
+        /// guided search.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        score: Option<f64>,
     }
     /// Payload of `tree.node_status`.
     NodeStatusChanged {
@@ -447,6 +454,13 @@ payloads! {
         /// Why.
         #[serde(default)]
         reason: String,
+        /// Who chose. None in logs of other programs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        policy: Option<PickerPolicy>,
+        /// Why the choice of the model was not used, if it was not. Then this is the first unexpanded leaf in
+        /// breadth-first order.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fallback: Option<String>,
     }
     /// Payload of `tree.session_forked`.
     SessionForked {
@@ -505,6 +519,14 @@ payloads! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         completed_at: Option<Timestamp>,
     }
+    /// Payload of `tree.node_skipped`.
+    NodeSkipped {
+        /// Why: it was complete before the run, or another topic covers it.
+        reason: String,
+        /// The topic that covers it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        covered_by: Option<NodeId>,
+    }
 }
 
 /// How many of [`EventBody::TYPES`] version 0.2 knows. All later types follow these. On the wire they carry their name,
@@ -546,6 +568,7 @@ impl NodeCreated {
             reason: String::new(),
             success_criteria: Vec::new(),
             strategy: None,
+            score: None,
         }
     }
 }

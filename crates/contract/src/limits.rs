@@ -53,6 +53,20 @@ pub const RUN_LABELS: usize = 32;
 pub const LABEL_KEY_BYTES: usize = 63;
 /// Bytes of a label's value.
 pub const LABEL_VALUE_BYTES: usize = 128;
+/// Topics in one list of a guided search.
+pub const SEARCH_CHILDREN: usize = 1_000;
+/// Maximum of topics that a guided search researches at the same time.
+pub const SEARCH_CONCURRENCY: u64 = 256;
+/// Bytes of a prompt that a user gives with a run, and of the JSON Schema of the frontmatter.
+pub const PROMPT_BYTES: usize = 64 * 1024;
+/// Messages that one research may add to its conversation.
+pub const SESSION_MESSAGES: usize = 16;
+/// Bytes of one message of a conversation. Roles shorten what is longer.
+pub const SESSION_MESSAGE_BYTES: usize = 32 * 1024;
+/// Bytes of the messages that a conversation takes over from those that it continues.
+pub const SESSION_FORK_BYTES: usize = 128 * 1024;
+/// Bytes of the path that a picker names.
+pub const PICK_BYTES: usize = 8 * 1024;
 /// Values of a filter such as `statuses` or `types`.
 pub const FILTER_VALUES: usize = 64;
 /// Bytes of a `request_id`.

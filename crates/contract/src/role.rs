@@ -1,20 +1,25 @@
-//! The three role contracts: the inputs of planner, executor and aggregator, and their valid answers.
+//! The role contracts: the inputs of planner, executor and aggregator, and their valid answers. A guided search calls
+//! the planner to pick and the executor to research.
 //!
 //! An answer that breaks a rule is a typed failure of the call, never a half-used result.
 
 mod aggregator;
 mod executor;
+mod pick;
 mod planner;
+mod research;
 mod update;
 
 pub use aggregator::{AggregateInput, AggregatorNext, AggregatorOutput, ChildOutcome, Synthesis};
 pub use executor::{
     Action, ActionKind, ArtifactDraft, DraftType, ExecuteInput, ExecutorOutput, ParentHintDraft, ResultDraft,
 };
+pub use pick::{OfferedLeaf, PickInput, PickOutput};
 pub use planner::{
     BandDraft, Complexity, LeafDecision, PlanDraft, PlanInput, PlannerMode, PlannerOutput, PriorStep,
     StepDraft,
 };
+pub use research::{ResearchForm, ResearchInput, ResearchOutput};
 pub use update::{RoleUpdate, ScratchpadDelta};
 
 use serde::{Deserialize, Serialize};
@@ -35,6 +40,10 @@ named_enum! {
         Execute = "execute",
         /// The aggregator.
         Aggregate = "aggregate",
+        /// The executor, which researches a topic of a guided search.
+        Research = "research",
+        /// The planner, which picks the next topic of a guided search.
+        Pick = "pick",
     }
 }
 
@@ -44,15 +53,15 @@ impl CallKind {
     pub const fn finishes(self) -> bool {
         match self {
             Self::Aggregate => true,
-            Self::Plan | Self::Execute => false,
+            Self::Plan | Self::Execute | Self::Research | Self::Pick => false,
         }
     }
 
     /// True if nodes may follow from the answer.
     pub const fn creates_nodes(self) -> bool {
         match self {
-            Self::Plan => true,
-            Self::Execute | Self::Aggregate => false,
+            Self::Plan | Self::Research => true,
+            Self::Execute | Self::Aggregate | Self::Pick => false,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The specification of a run, and its row in lists.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,7 @@ use crate::context::RunContext;
 use crate::error::{Checks, Invalid};
 use crate::graph::Usage;
 use crate::ids::{NodeId, RunId};
+use crate::search::SearchConfig;
 use crate::status::{RunStatus, named_enum};
 use crate::time::Timestamp;
 use crate::{label, limits};
@@ -51,6 +53,9 @@ pub struct RunSpec {
     /// Labels by which the run can be found.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// How its guided searches work; none for the defaults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Box<SearchConfig>>,
 }
 
 impl RunSpec {
@@ -65,7 +70,20 @@ impl RunSpec {
             user_id: String::new(),
             display_name: String::new(),
             labels: BTreeMap::new(),
+            search: None,
         }
+    }
+
+    /// How its guided searches work.
+    pub fn search(&self) -> Cow<'_, SearchConfig> {
+        self.search.as_deref().map_or_else(|| Cow::Owned(SearchConfig::default()), Cow::Borrowed)
+    }
+
+    /// The same without texts of users that only the first event of the run carries.
+    #[must_use]
+    pub fn without_texts(&self) -> Self {
+        let search = self.search.as_ref().map(|search| Box::new(search.without_texts()));
+        Self { search, ..self.clone() }
     }
 
     /// Checks everything that can be checked without a store.
@@ -78,7 +96,8 @@ impl RunSpec {
             checks.name("display_name", &self.display_name, limits::DISPLAY_NAME_BYTES);
         }
         label::check_all(&mut checks, &self.labels);
-        for part in [self.context.validate(), self.budgets.validate()] {
+        let search = self.search.as_ref().map_or(Ok(()), |search| search.validate());
+        for part in [self.context.validate(), self.budgets.validate(), search] {
             if let Err(Invalid(errors)) = part {
                 errors.into_iter().for_each(|e| checks.push(e));
             }

@@ -209,3 +209,58 @@ fn updates_have_limits() {
     let delta = ScratchpadDelta { append_markdown: "x".repeat(limits::DOCUMENT_BYTES + 1) };
     about(RoleUpdate::Scratchpad(delta).validate(), "appendMarkdown");
 }
+
+fn research() -> Value {
+    json!({
+        "documentMarkdown": "# Found", "summary": "found it",
+        "children": [{"title": "A", "slug": "a", "score": 0.5}, {"title": "B", "slug": "b"}],
+        "messages": [{"speaker": "user", "text": "write"}, {"speaker": "assistant", "text": "# Found"}],
+        "scratchpad": {"appendMarkdown": "- noted", "tailPreview": "noted"},
+    })
+}
+
+fn check_research(value: Value, form: ResearchForm) -> Result<(), Invalid> {
+    serde_json::from_value::<ResearchOutput>(value).expect("the shape is right").validate(form)
+}
+
+#[test]
+fn a_research_must_keep_every_rule() {
+    let topic = ResearchForm::Topic;
+    check_research(research(), topic).expect("a good research");
+    check_research(with(research(), "/children", json!([])), topic).expect("a leaf");
+    let long = "x".repeat(limits::SESSION_MESSAGE_BYTES + 1);
+    for (pointer, new, field) in [
+        ("/documentMarkdown", Value::Null, "documentMarkdown"),
+        ("/documentMarkdown", json!(" "), "documentMarkdown"),
+        ("/summary", json!(""), "summary"),
+        ("/children/1/slug", json!("a"), "children[1].slug"),
+        ("/children/1/slug", json!("../b"), "children[1].slug"),
+        ("/children/0/title", json!(""), "children[0].title"),
+        ("/children/0/score", json!(2), "children[0].score"),
+        ("/messages/1/text", json!(long), "messages[1].text"),
+        ("/scratchpad/appendMarkdown", json!(""), "scratchpad.appendMarkdown"),
+    ] {
+        about(check_research(with(research(), pointer, new), topic), field);
+    }
+}
+
+#[test]
+fn the_root_of_a_search_has_children_and_nothing_else() {
+    let root = with(with(research(), "/documentMarkdown", Value::Null), "/messages", json!([]));
+    check_research(root.clone(), ResearchForm::Root).expect("a first level");
+    about(check_research(with(root.clone(), "/children", json!([])), ResearchForm::Root), "children");
+    about(
+        check_research(with(root.clone(), "/documentMarkdown", json!("# d")), ResearchForm::Root),
+        "documentMarkdown",
+    );
+    let messages = research()["messages"].clone();
+    about(check_research(with(root, "/messages", messages), ResearchForm::Root), "messages");
+}
+
+#[test]
+fn a_pick_is_bounded_and_its_path_is_for_the_search_to_judge() {
+    let pick = |path: &str, reason: &str| PickOutput { path: path.into(), reason: reason.into() }.validate();
+    pick("", "").expect("a search asks again");
+    about(pick(&"a".repeat(limits::PICK_BYTES + 1), ""), "path");
+    about(pick("a", &"a".repeat(limits::TEXT_BYTES + 1)), "reason");
+}

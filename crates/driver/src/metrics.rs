@@ -74,12 +74,17 @@ impl Driver {
     }
 }
 
-const ROLES: [(CallKind, &str); 3] =
-    [(CallKind::Plan, "plan"), (CallKind::Execute, "execute"), (CallKind::Aggregate, "aggregate")];
+const ROLES: [(CallKind, &str); 5] = [
+    (CallKind::Plan, "plan"),
+    (CallKind::Execute, "execute"),
+    (CallKind::Aggregate, "aggregate"),
+    (CallKind::Research, "research"),
+    (CallKind::Pick, "pick"),
+];
 
 /// Role calls made, by role.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RoleStats(Arc<[Counts; 3]>);
+pub(crate) struct RoleStats(Arc<[Counts; ROLES.len()]>);
 
 #[derive(Debug, Default)]
 struct Counts {

@@ -84,8 +84,8 @@ impl CallOutput {
 /// The status of a node during a call, if its strategy shows no other.
 pub(crate) fn at_work(kind: CallKind) -> NodeStatus {
     match kind {
-        CallKind::Plan => NodeStatus::Planning,
-        CallKind::Execute => NodeStatus::Executing,
+        CallKind::Plan | CallKind::Pick => NodeStatus::Planning,
+        CallKind::Execute | CallKind::Research => NodeStatus::Executing,
         CallKind::Aggregate => NodeStatus::Aggregating,
     }
 }

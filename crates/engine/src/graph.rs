@@ -383,7 +383,8 @@ impl Graph {
             | EventBody::PlanEdited(_)
             | EventBody::LeafPicked(_)
             | EventBody::SessionForked(_)
-            | EventBody::RollupUpdated(_) => {}
+            | EventBody::RollupUpdated(_)
+            | EventBody::NodeSkipped(_) => {}
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::wire::{Wire, missing, wire_message, within};
 wire_message! {
     RunStatusChanged => RunStatusChanged { status, reason, partial }
     NodeCreated => NodeCreated {
-        parent_node_id, title, depth, band_index, step_index, step_id, reason, success_criteria, strategy,
+        parent_node_id, title, depth, band_index, step_index, step_id, reason, success_criteria, strategy, score,
     }
     NodeStatusChanged => NodeStatusChanged { status, role, message, progress, attempt, call, why }
     NodeCompleted => NodeCompleted { outcome, evidence, metrics }
@@ -37,11 +37,12 @@ wire_message! {
     GuidanceAdded => GuidanceAdded { text, author }
     PlanEdited => PlanEdited { plan_id, version, summary, author }
     RunForked => RunForked { source_run_id, at_seq }
-    LeafPicked => LeafPicked { leaf_node_id, reason }
+    LeafPicked => LeafPicked { leaf_node_id, reason, policy, fallback }
     SessionForked => SessionForked { session_id, parent_session_id }
     RollupUpdated => RollupUpdated { document_id, iteration, summary }
     ToolCallRequested => ToolCallRequested { call_id, tool_name, args, purpose, phase, started_at }
     ToolCallResult => ToolCallResult { call_id, tool_name, ok, summary, error, phase, completed_at }
+    NodeSkipped => NodeSkipped { reason, covered_by }
 }
 
 impl Wire for RunCreated {
@@ -60,6 +61,7 @@ impl Wire for RunCreated {
             root_node_id: self.root_node_id.to_wire(),
             schema_version: self.schema_version,
             behaviour_version: self.behaviour_version,
+            search: self.spec.search.to_wire(),
         }
     }
 
@@ -68,6 +70,7 @@ impl Wire for RunCreated {
             spec: RunSpec {
                 display_name: Wire::from_wire(pb.display_name)?,
                 labels: pb.labels,
+                search: Wire::from_wire(pb.search).map_err(|e| within("search", e))?,
                 ..spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?
             },
             root_node_id: Wire::from_wire(pb.root_node_id).map_err(|e| within("root_node_id", e))?,
@@ -159,6 +162,7 @@ bodies! {
     RollupUpdated = RollupUpdated,
     ToolCallRequested = ToolCallRequested,
     ToolCallResult = ToolCallResult,
+    NodeSkipped = NodeSkipped,
 }
 
 #[cfg(test)]
@@ -174,9 +178,9 @@ mod tests {
         let id = "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b";
         let at = "2026-01-27T10:00:00.000001Z";
         let samples = serde_json::json!({
-            "tree.run_created": {"objective":"o","strategy":"tree","context":{"scope":"project","projectIds":[id]},"budgets":{"maxDepth":2,"maxTokens":5},"model":"offline","userId":"u","rootNodeId":id,"schemaVersion":1,"behaviourVersion":2},
+            "tree.run_created": {"objective":"o","strategy":"tree","context":{"scope":"project","projectIds":[id]},"budgets":{"maxDepth":2,"maxTokens":5},"model":"offline","userId":"u","rootNodeId":id,"schemaVersion":1,"behaviourVersion":2,"search":{"concurrency":2,"maxDepth":3,"picker":"best-first","prompts":{"document":"d","children":"c","picker":"p"},"frontmatterSchema":{"type":"object"},"synthesis":true}},
             "tree.run_status": {"status":"failed","reason":"r","partial":true},
-            "tree.node_created": {"parentNodeId":id,"title":"t","depth":1,"bandIndex":0,"stepIndex":2,"stepId":"s","reason":"r","successCriteria":["c"],"strategy":"search"},
+            "tree.node_created": {"parentNodeId":id,"title":"t","depth":1,"bandIndex":0,"stepIndex":2,"stepId":"s","reason":"r","successCriteria":["c"],"strategy":"search","score":0.5},
             "tree.node_status": {"status":"blocked","role":"planner","message":"m","progress":0.5,"attempt":2,"call":"aggregate","why":"w"},
             "tree.node_completed": {"outcome":"partial","evidence":"e","metrics":{"durationMs":7,"ratio":0.5,"list":[null,true,"x"]}},
             "tree.node_failed": {"error":"e","retryable":true},
@@ -197,11 +201,12 @@ mod tests {
             "tree.guidance_added": {"text":"t","author":"a"},
             "tree.plan_edited": {"planId":id,"version":2,"summary":"s","author":"a"},
             "tree.run_forked": {"sourceRunId":id,"atSeq":9},
-            "tree.leaf_picked": {"leafNodeId":id,"reason":"r"},
+            "tree.leaf_picked": {"leafNodeId":id,"reason":"r","policy":"llm","fallback":"f"},
             "tree.session_forked": {"sessionId":"a","parentSessionId":"b"},
             "tree.rollup_updated": {"documentId":id,"iteration":1,"summary":"s"},
             "tree.tool_call_requested": {"callId":"t1","toolName":"n","args":{"q":"x"},"purpose":"p","phase":"execute","startedAt":at},
             "tree.tool_call_result": {"callId":"t1","toolName":"n","ok":false,"summary":"s","error":"e","phase":"execute","completedAt":at},
+            "tree.node_skipped": {"reason":"r","coveredBy":id},
         });
         for event_type in EventBody::TYPES {
             let payload = samples.get(event_type).unwrap_or_else(|| panic!("no sample of {event_type}"));

@@ -2,6 +2,8 @@
 
 use tree_agent_contract::error::FieldError;
 use tree_agent_contract::role::*;
+use tree_agent_contract::search::ChildEntry;
+use tree_agent_contract::session::{SessionFork, SessionId, SessionMessage, Speaker};
 use tree_agent_contract::{Allowance, BudgetLeft, ModelProblem, ModelProblemKind};
 
 use crate::internal::v1 as pb;
@@ -12,6 +14,8 @@ wire_enum! {
     Complexity => pb::Complexity { Low, Medium, High }
     ActionKind => pb::ActionKind { Analysis, ToolCall, Document }
     DraftType => pb::DraftType { Document, Json }
+    ResearchForm => pb::ResearchForm { Root, Topic }
+    Speaker => pb::Speaker { User, Assistant }
     ModelProblemKind => pb::ModelProblemKind { Unknown, NotSet, KeyMissing, KeyRefused }
 }
 
@@ -42,12 +46,37 @@ wire_message! {
     ParentHintDraft => ParentHintDraft { hint_type, artifact_labels }
     ResultDraft => ResultDraft { kind, summary, success_assessment, primary_artifact_label, parent_hint [required] }
 
+    ResearchInput => ResearchRequest {
+        call [required], form, path, siblings, session, prompts [required], frontmatter_schema, max_children,
+    }
+    ResearchOutput => ResearchOutput {
+        document_markdown, summary, children, dropped, messages, scratchpad [required],
+    }
+    ChildEntry => ChildEntry { title, slug, score }
+    SessionFork => SessionFork { id, parent_id, messages, shortened }
+    SessionMessage => SessionMessage { speaker, text }
+    PickInput => PickRequest { call [required], outline, leaves, note, prompt }
+    OfferedLeaf => OfferedLeaf { path, title, depth, score, leaves_below }
+    PickOutput => PickOutput { path, reason }
+
     AggregateInput => AggregateRequest { call [required], plan_summary, children, exhausted_budget }
     AggregatorOutput => AggregatorOutput { synthesis [required], artifacts, result [required], next [required], scratchpad [required] }
     Synthesis => Synthesis { summary, key_findings, gaps }
     AggregatorNext => AggregatorNext { should_replan, replan_reason }
 
     ModelProblem => ModelProblem { kind, message }
+}
+
+impl Wire for SessionId {
+    type Pb = String;
+
+    fn to_wire(&self) -> String {
+        self.as_str().to_owned()
+    }
+
+    fn from_wire(pb: String) -> Result<Self, FieldError> {
+        String::from_wire(pb).map(SessionId::new)
+    }
 }
 
 impl Wire for RoleUpdate {
@@ -79,5 +108,56 @@ impl Wire for RoleUpdate {
             Update::Usage(usage) => RoleUpdate::Usage(Wire::from_wire(usage).map_err(at)?),
             Update::Heartbeat(_) => RoleUpdate::Heartbeat,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn call() -> serde_json::Value {
+        let id = "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b";
+        json!({
+            "runId": id, "nodeId": id, "attempt": 2, "objective": "o", "title": "t", "reason": "r",
+            "successCriteria": ["c"], "depth": 1, "budgets": {"maxDepth": 2, "maxTokens": 5},
+            "context": {"scope": "project", "projectIds": [id]}, "model": "offline", "scratchpadTail": "s",
+            "siblingIndex": 3, "allowance": {"tokens": 7},
+            "finish": {"budget": "maxTokens", "limit": 5, "left": 1},
+        })
+    }
+
+    fn survives<T>(json: serde_json::Value)
+    where
+        T: Wire + PartialEq + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
+    {
+        let value: T = serde_json::from_value(json.clone()).unwrap();
+        assert_eq!(
+            serde_json::to_value(&value).unwrap().as_object().map(|o| o.len()),
+            json.as_object().map(|o| o.len())
+        );
+        assert_eq!(T::from_wire(value.to_wire()).unwrap(), value);
+    }
+
+    #[test]
+    fn what_a_search_asks_and_is_answered_survives_the_wire() {
+        let message = json!({"speaker": "assistant", "text": "m"});
+        survives::<ResearchInput>(json!({
+            "call": call(), "form": "topic", "path": ["a", "b"], "siblings": ["c"],
+            "session": {"id": "s", "parentId": "p", "messages": [message], "shortened": 2},
+            "prompts": {"document": "d", "children": "c", "picker": "p"},
+            "frontmatterSchema": {"type": "object"}, "maxChildren": 9,
+        }));
+        survives::<ResearchOutput>(json!({
+            "documentMarkdown": "# d", "summary": "s", "children": [{"title": "t", "slug": "t", "score": 0.5}],
+            "dropped": 1, "messages": [message], "scratchpad": {"appendMarkdown": "a", "tailPreview": "a"},
+        }));
+        survives::<PickInput>(json!({
+            "call": call(), "outline": "- t [unexpanded]",
+            "leaves": [{"path": "a/b", "title": "t", "depth": 2, "score": 0.5, "leavesBelow": 4}],
+            "note": "n", "prompt": "p",
+        }));
+        survives::<PickOutput>(json!({"path": "a/b", "reason": "r"}));
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tree_agent_contract::error::FieldError;
 use tree_agent_contract::role::CallKind;
+use tree_agent_contract::search::SearchPrompts;
 use tree_agent_contract::*;
 
 use crate::v1 as pb;
@@ -19,7 +20,7 @@ wire_enum! {
     ArtifactType => pb::ArtifactType { Document, Json, Summary, Other }
     HintType => pb::HintType { ReadDocuments, ReadJson }
     Strategy => pb::Strategy { Tree, Homework, Search }
-    CallKind => pb::CallKind { Plan, Execute, Aggregate }
+    CallKind => pb::CallKind { Plan, Execute, Aggregate, Research, Pick }
     DocumentKind => pb::DocumentKind { Source, Scratchpad, Artifact }
 }
 
@@ -30,6 +31,7 @@ wire_message! {
         nodes, depth, plan_calls, execute_calls, aggregate_calls, attempts, tokens, cost_micros, tool_calls,
         wall_clock_ms, ends_within_ms, unlimited,
     }
+    SearchPrompts => SearchPrompts { document, children, picker }
     SuccessAssessment => SuccessAssessment { met, notes }
     TreeAgentResult => TreeAgentResult {
         kind, summary, success_assessment, primary_artifact_id, artifact_ids, document_ids, json_payload,
@@ -86,6 +88,57 @@ budgets!(
     max_tokens, max_cost_micros, max_tool_calls
 );
 
+impl Wire for PickerPolicy {
+    type Pb = i32;
+
+    fn to_wire(&self) -> i32 {
+        (match self {
+            PickerPolicy::Llm => pb::PickerPolicy::Llm,
+            PickerPolicy::BreadthFirst => pb::PickerPolicy::BreadthFirst,
+            PickerPolicy::BestFirst => pb::PickerPolicy::BestFirst,
+        }) as i32
+    }
+
+    /// An unspecified policy is the default.
+    fn from_wire(pb: i32) -> Result<Self, FieldError> {
+        match pb::PickerPolicy::try_from(pb) {
+            Ok(pb::PickerPolicy::Unspecified | pb::PickerPolicy::Llm) => Ok(PickerPolicy::Llm),
+            Ok(pb::PickerPolicy::BreadthFirst) => Ok(PickerPolicy::BreadthFirst),
+            Ok(pb::PickerPolicy::BestFirst) => Ok(PickerPolicy::BestFirst),
+            Err(_) => Err(FieldError::new("", format!("{pb} is no picker policy"))),
+        }
+    }
+}
+
+impl Wire for SearchConfig {
+    type Pb = pb::SearchConfig;
+
+    fn to_wire(&self) -> pb::SearchConfig {
+        pb::SearchConfig {
+            concurrency: Some(self.concurrency),
+            max_depth: Some(self.max_depth),
+            picker: self.picker.to_wire(),
+            prompts: Some(self.prompts.to_wire()),
+            frontmatter_schema: self.frontmatter_schema.to_wire(),
+            synthesis: self.synthesis,
+        }
+    }
+
+    /// Absent fields take their defaults; ranges are checked by [`SearchConfig::validate`].
+    fn from_wire(pb: pb::SearchConfig) -> Result<Self, FieldError> {
+        let default = SearchConfig::default();
+        let schema = Wire::from_wire(pb.frontmatter_schema);
+        Ok(Self {
+            concurrency: pb.concurrency.unwrap_or(default.concurrency),
+            max_depth: pb.max_depth.unwrap_or(default.max_depth),
+            picker: Wire::from_wire(pb.picker).map_err(|e| within("picker", e))?,
+            prompts: Wire::from_wire(pb.prompts.unwrap_or_default()).map_err(|e| within("prompts", e))?,
+            frontmatter_schema: schema.map_err(|e| within("frontmatter_schema", e))?,
+            synthesis: pb.synthesis,
+        })
+    }
+}
+
 /// The specification as runs and their first events carry it, without the display name and the labels.
 pub(crate) fn spec(
     objective: String,
@@ -104,6 +157,7 @@ pub(crate) fn spec(
         user_id: Wire::from_wire(user_id)?,
         display_name: String::new(),
         labels: BTreeMap::new(),
+        search: None,
     })
 }
 
@@ -132,6 +186,7 @@ impl Wire for RunSummary {
             updated_at: Some(self.updated_at.to_wire()),
             started_at: self.started_at.to_wire(),
             ended_at: self.ended_at.to_wire(),
+            search: self.spec.search.as_ref().map(|search| search.without_texts().to_wire()),
         }
     }
 
@@ -144,6 +199,7 @@ impl Wire for RunSummary {
             spec: RunSpec {
                 display_name: Wire::from_wire(pb.display_name)?,
                 labels: pb.labels,
+                search: Wire::from_wire(pb.search).map_err(|e| within("search", e))?,
                 ..spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?
             },
             status: Wire::from_wire(pb.status).map_err(|e| within("status", e))?,
@@ -179,5 +235,44 @@ mod tests {
             ..Default::default()
         };
         Budgets::from_wire(most).unwrap().validate().unwrap();
+    }
+
+    #[test]
+    fn a_search_takes_its_defaults_and_lists_carry_no_texts() {
+        assert_eq!(SearchConfig::from_wire(pb::SearchConfig::default()).unwrap(), SearchConfig::default());
+        let prompts = SearchPrompts { document: Some("d".into()), children: None, picker: Some("p".into()) };
+        let schema = serde_json::json!({"type": "object", "required": ["title"]}).as_object().cloned();
+        let search = SearchConfig {
+            concurrency: 2,
+            max_depth: 3,
+            picker: PickerPolicy::BreadthFirst,
+            prompts,
+            frontmatter_schema: schema,
+            synthesis: true,
+        };
+        assert_eq!(SearchConfig::from_wire(search.to_wire()).unwrap(), search);
+        let error =
+            SearchConfig::from_wire(pb::SearchConfig { picker: 9, ..Default::default() }).unwrap_err();
+        assert_eq!(error.to_string(), "picker: 9 is no picker policy");
+        let run: RunId = "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b".parse().unwrap();
+        let spec = RunSpec { search: Some(Box::new(search.clone())), ..RunSpec::new("o") };
+        let at = Timestamp(0);
+        let listed = RunSummary {
+            run_id: run,
+            spec,
+            status: RunStatus::Queued,
+            partial: false,
+            root_node_id: NodeId::root(run),
+            head_seq: 0,
+            node_count: 0,
+            usage: Default::default(),
+            error: None,
+            created_at: at,
+            updated_at: at,
+            started_at: None,
+            ended_at: None,
+        };
+        let read = RunSummary::from_wire(listed.to_wire()).unwrap();
+        assert_eq!(read.spec.search.as_deref(), Some(&search.without_texts()));
     }
 }

@@ -295,6 +295,7 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
         user_id,
         display_name: request.display_name,
         labels: request.labels,
+        search: None,
     };
     match spec.validate() {
         Ok(()) => maxima.apply(&asked, &mut spec.budgets, &mut checks),

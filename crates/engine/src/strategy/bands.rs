@@ -134,6 +134,7 @@ fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
             reason: step.reason,
             success_criteria: step.success_criteria,
             strategy: None,
+            score: None,
         };
         d.push(child, Some(parent), created.into());
         d.emit(at, NodeDelegated { child_node_id: child, step_id: step.step_id });

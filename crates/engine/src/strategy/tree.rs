@@ -106,6 +106,7 @@ impl Rules for Tree {
                 children: briefing::child_outcomes(state, at),
                 exhausted_budget: state.exhausted().map(str::to_owned),
             })),
+            CallKind::Research | CallKind::Pick => unreachable!("a tree neither researches nor picks"),
         }
     }
 }

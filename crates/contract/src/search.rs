@@ -1,0 +1,240 @@
+//! Guided search: what a run is told about it, the lists of topics that it grows, and how its nodes are shown.
+//!
+//! | limit | what it bounds | default |
+//! | --- | --- | --- |
+//! | `concurrency` | topics under research at the same time | 4 |
+//! | `maxDepth` | levels of topics; topics on the last level are listed but not researched (level 1 always is) | 4 |
+//! | [`SEARCH_CHILDREN`](crate::limits::SEARCH_CHILDREN) | topics in one list | 1,000 |
+//! | `budgets.maxNodes` | topics of the run, listed ones included | 1,000 |
+//!
+//! The limits of the tree strategy on bands, steps and children do not apply to a search.
+
+pub mod slug;
+
+mod children;
+
+pub(crate) use children::check as check_children;
+pub use children::{ChildDraft, ChildEntry, Tidied, tidy};
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::error::{Checks, Invalid};
+use crate::graph::GraphNode;
+use crate::limits;
+use crate::status::{NodeStatus, named_enum};
+
+named_enum! {
+    /// Who chooses the topic that is researched next.
+    #[derive(Default)]
+    PickerPolicy {
+        /// A model that sees the whole tree.
+        #[default]
+        Llm = "llm",
+        /// The first topic in breadth-first order.
+        BreadthFirst = "breadth-first",
+        /// The topic to which its parent's research gave the highest score.
+        BestFirst = "best-first",
+    }
+}
+
+/// Prompts that replace those of the program. `{{name}}` stands for a value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SearchPrompts {
+    /// Asks for the document of a topic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub document: Option<String>,
+    /// Asks for the topics below a topic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub children: Option<String>,
+    /// Asks for the topic that is researched next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub picker: Option<String>,
+}
+
+/// How a search works. Fixed for the life of its run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SearchConfig {
+    /// Topics under research at the same time. Default 4.
+    pub concurrency: u32,
+    /// Levels of topics. Topics on the last level are listed but not researched; level 1 always is. Default 4.
+    pub max_depth: u32,
+    /// Who chooses the topic that is researched next.
+    pub picker: PickerPolicy,
+    /// Prompts that replace those of the program.
+    pub prompts: SearchPrompts,
+    /// JSON Schema of the frontmatter of every document.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frontmatter_schema: Option<Map<String, Value>>,
+    /// True: the root ends with an overview of all documents.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub synthesis: bool,
+}
+
+impl Default for SearchConfig {
+    fn default() -> Self {
+        Self {
+            concurrency: 4,
+            max_depth: 4,
+            picker: PickerPolicy::default(),
+            prompts: SearchPrompts::default(),
+            frontmatter_schema: None,
+            synthesis: false,
+        }
+    }
+}
+
+impl SearchConfig {
+    /// Checks every limit. Whether the schema is one is for those who use it.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let mut c = Checks::default();
+        c.range("search.concurrency", self.concurrency.into(), 1..=limits::SEARCH_CONCURRENCY);
+        c.range("search.max_depth", self.max_depth.into(), 1..=64);
+        let SearchPrompts { document, children, picker } = &self.prompts;
+        for (name, prompt) in [("document", document), ("children", children), ("picker", picker)] {
+            if let Some(prompt) = prompt {
+                c.text(format_args!("search.prompts.{name}"), prompt, limits::PROMPT_BYTES);
+            }
+        }
+        let schema = self.frontmatter_schema.as_ref().and_then(|s| serde_json::to_string(s).ok());
+        c.at_most("search.frontmatter_schema", schema.as_deref().unwrap_or_default(), limits::PROMPT_BYTES);
+        c.finish()
+    }
+
+    /// The same without the prompts and the schema, as lists of runs carry it.
+    #[must_use]
+    pub fn without_texts(&self) -> Self {
+        Self { prompts: SearchPrompts::default(), frontmatter_schema: None, ..self.clone() }
+    }
+
+    /// True if a topic `depth` levels below the root of the search is researched. Others are only listed.
+    pub const fn researches(&self, depth: u32) -> bool {
+        depth == 1 || depth < self.max_depth
+    }
+}
+
+named_enum! {
+    /// How far the research of a topic has come, as users see it.
+    Expansion {
+        /// Not researched: it waits, it failed, or a limit ended it.
+        Unexpanded = "unexpanded",
+        /// Under research.
+        InProgress = "in-progress",
+        /// Researched, with topics below it.
+        Expanded = "expanded",
+        /// Researched, with nothing below it.
+        Leaf = "leaf",
+    }
+}
+
+impl Expansion {
+    /// That of a node. `has_children`: there are nodes below it.
+    pub fn of(node: &GraphNode, has_children: bool) -> Self {
+        match node.status {
+            _ if node.result.is_some() && has_children => Self::Expanded,
+            NodeStatus::Completed => Self::Leaf,
+            status if status.is_final() || node.started_at.is_none() => Self::Unexpanded,
+            _ => Self::InProgress,
+        }
+    }
+}
+
+/// What a search has done. The result of its root holds these counts as JSON.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SearchCounts {
+    /// Topics that were researched and have topics below them.
+    pub expanded: u64,
+    /// Topics that were researched and have none.
+    pub leaves: u64,
+    /// Topics that needed no research: complete before the run, or covered by another topic.
+    pub skipped: u64,
+}
+
+/// `text` with each `{{name}}` replaced by its value. A name without a value stays as it is. What a value contains is
+/// not replaced again.
+pub fn fill<'a>(text: &'a str, values: &[(&str, &str)]) -> Cow<'a, str> {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find("{{") {
+        let after = &rest[start + 2..];
+        let Some(end) = after.find("}}") else { break };
+        let value = values.iter().find(|(name, _)| *name == after[..end].trim());
+        let (kept, next) = match value {
+            Some((_, value)) => (start, Some((*value, end + 2))),
+            None => (start + 2, None),
+        };
+        filled.push_str(&rest[..kept]);
+        rest = match next {
+            Some((value, skip)) => {
+                filled.push_str(value);
+                &after[skip..]
+            }
+            None => after,
+        };
+    }
+    if filled.is_empty() {
+        return Cow::Borrowed(rest);
+    }
+    filled.push_str(rest);
+    Cow::Owned(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_a_prompt_are_replaced_once() {
+        let values = [("title", "{{path}}"), ("path", "a > b")];
+        assert_eq!(fill("On {{title}}: {{ path }}.", &values), "On {{path}}: a > b.");
+        assert_eq!(fill("{{other}} {{title}} {{", &values), "{{other}} {{path}} {{");
+        assert_eq!(fill("{{{path}}}", &values), "{{{path}}}");
+        assert!(matches!(fill("nothing", &values), Cow::Borrowed("nothing")));
+        assert_eq!(fill("{{title}}", &[("title", "")]), "");
+    }
+
+    #[test]
+    fn each_limit_of_a_search_is_checked() {
+        SearchConfig::default().validate().expect("the defaults are good");
+        let long = "x".repeat(limits::PROMPT_BYTES + 1);
+        let prompts = SearchPrompts { picker: Some(long), document: Some(" ".into()), children: None };
+        let bad = SearchConfig { concurrency: 0, max_depth: 65, prompts, ..SearchConfig::default() };
+        let Invalid(errors) = bad.validate().unwrap_err();
+        let fields: Vec<_> = errors.iter().map(|e| e.field.as_str()).collect();
+        assert_eq!(
+            fields,
+            ["search.concurrency", "search.max_depth", "search.prompts.document", "search.prompts.picker"]
+        );
+    }
+
+    #[test]
+    fn the_first_level_is_always_researched_and_the_last_one_is_not() {
+        let of = |max_depth| SearchConfig { max_depth, ..SearchConfig::default() };
+        assert!(of(1).researches(1) && !of(1).researches(2));
+        assert!(of(2).researches(1) && !of(2).researches(2));
+        assert!(of(4).researches(3) && !of(4).researches(4));
+    }
+
+    #[test]
+    fn a_config_reads_back_and_lists_do_not_carry_its_texts() {
+        assert_eq!(serde_json::from_str::<SearchConfig>("{}").unwrap(), SearchConfig::default());
+        let prompts = SearchPrompts { document: Some("d".into()), ..SearchPrompts::default() };
+        let schema = serde_json::json!({"type": "object"}).as_object().cloned();
+        let config = SearchConfig {
+            picker: PickerPolicy::BestFirst,
+            prompts,
+            frontmatter_schema: schema,
+            synthesis: true,
+            ..SearchConfig::default()
+        };
+        let json = serde_json::to_string(&config).unwrap();
+        assert_eq!(serde_json::from_str::<SearchConfig>(&json).unwrap(), config);
+        let listed = SearchConfig { synthesis: true, picker: PickerPolicy::BestFirst, ..Default::default() };
+        assert_eq!(config.without_texts(), listed);
+    }
+}
