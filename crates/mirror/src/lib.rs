@@ -1,0 +1,35 @@
+//! A search as a folder.
+//!
+//! ```text
+//! DIR/
+//!   children.json          [{title, slug}, …]: the first level
+//!   topic-a/
+//!     node.json            {title, slug, sessionId, status}
+//!     document.md          what the research of this node wrote
+//!     children.json        [{title, slug}, …]; [] for a leaf
+//!     subtopic-1/
+//!       …
+//!   .tree-agent/           the lock and the log
+//! ```
+//!
+//! [`Root`] locks a folder, [`Root::read`] reads it into a [`Folder`], and [`Mirror`] writes it node by node. A
+//! folder may come from anybody and may have been edited by hand: everything wrong is a [`Problem`] with file, line
+//! and column, and nothing is written before all of it has been read. The log stays the truth: whatever a crash left
+//! out of a folder can be written again from the log ([`Mirror::record`]), and [`edits`] tells a folder that is
+//! merely behind from one that somebody changed.
+
+mod compare;
+mod disk;
+mod error;
+mod layout;
+mod read;
+mod root;
+mod write;
+
+pub use compare::{Wanted, WantedNode, edits};
+pub use disk::{Disk, LocalDisk};
+pub use error::{MirrorError, Problem, Problems};
+pub use layout::{CHILDREN_JSON, DOCUMENT_MD, Digest, ListedChild, NODE_JSON, NodeFile, STATE_DIR, join};
+pub use read::{Folder, FolderNode, ReadLimits};
+pub use root::Root;
+pub use write::{Mirror, Record};

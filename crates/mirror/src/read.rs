@@ -1,0 +1,358 @@
+//! Reads a folder and everything below it.
+//!
+//! Every file is read before anything is decided, so all problems are told together. Symbolic links are refused: they
+//! could lead out of the folder, or round in a circle.
+
+use std::collections::{HashSet, VecDeque};
+use std::fs::Metadata;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use tree_agent_contract::limits;
+use tree_agent_contract::search::Expansion;
+use tree_agent_contract::text::count;
+
+use crate::error::{MirrorError, Problem, Problems};
+use crate::layout::{
+    CHILDREN_JSON, ChildList, DOCUMENT_MD, Digest, ListedChild, NODE_JSON, NodeFile, folder, join, temporary,
+};
+
+/// Bytes of a `node.json`.
+const NODE_BYTES: u64 = 64 * 1024;
+/// Bytes of a `children.json`.
+const CHILDREN_BYTES: u64 = 16 * 1024 * 1024;
+/// Problems after which reading ends.
+const MAX_PROBLEMS: usize = 100;
+
+/// How much of a folder is read. What exceeds a limit is left out and named in [`Folder::notices`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadLimits {
+    /// Nodes in all.
+    pub nodes: usize,
+    /// Entries of one `children.json`.
+    pub children: usize,
+    /// Levels below the root.
+    pub depth: u32,
+}
+
+impl Default for ReadLimits {
+    fn default() -> Self {
+        Self { nodes: 100_000, children: 1_000, depth: 64 }
+    }
+}
+
+/// What a folder holds.
+#[derive(Debug)]
+pub struct Folder {
+    dir: PathBuf,
+    /// The children of the root, as indices of `nodes`; none without a `children.json`.
+    pub children: Option<Vec<usize>>,
+    /// Every node, parents before their children, siblings in the order of `children.json`.
+    pub nodes: Vec<FolderNode>,
+    /// What was left out or left alone, and why.
+    pub notices: Vec<Problem>,
+    /// Files that were being written when a process died.
+    pub(crate) leftovers: Vec<PathBuf>,
+    /// The paths of nodes whose `children.json` lists more than was taken.
+    pub(crate) cut: HashSet<String>,
+}
+
+/// A node as its folder shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderNode {
+    /// The slugs from the root to it, with slashes between them.
+    pub path: String,
+    /// The name of its folder.
+    pub slug: String,
+    /// 1 for children of the root.
+    pub depth: u32,
+    /// Its title in the `children.json` of its parent.
+    pub listed_title: String,
+    /// Its `node.json`.
+    pub file: Option<NodeFile>,
+    /// Of its `document.md`.
+    pub document: Option<Digest>,
+    /// Its children, as indices of [`Folder::nodes`]; none without a `children.json`.
+    pub children: Option<Vec<usize>>,
+}
+
+impl FolderNode {
+    /// True if its research is finished: both of its files are there.
+    pub const fn is_complete(&self) -> bool {
+        self.document.is_some() && self.children.is_some()
+    }
+
+    /// What its files show, whatever `node.json` says.
+    pub fn state(&self) -> Expansion {
+        match &self.children {
+            Some(children) if self.document.is_some() => {
+                if children.is_empty() {
+                    Expansion::Leaf
+                } else {
+                    Expansion::Expanded
+                }
+            }
+            _ => Expansion::Unexpanded,
+        }
+    }
+
+    /// Its title. It stands in two files; the one that differs from the `known` title was edited. If both or neither
+    /// were, `node.json` counts.
+    pub fn title(&self, known: Option<&str>) -> &str {
+        match &self.file {
+            Some(file) if known != Some(file.title.as_str()) => &file.title,
+            _ => &self.listed_title,
+        }
+    }
+}
+
+impl Folder {
+    /// The document of `node`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or has changed since the folder was read.
+    pub fn document(&self, node: &FolderNode) -> Result<Option<String>, MirrorError> {
+        let Some(digest) = node.document else { return Ok(None) };
+        let relative = PathBuf::from(&node.path).join(DOCUMENT_MD);
+        let problem = match content(&self.dir, &relative, limits::DOCUMENT_BYTES as u64) {
+            Ok(Some(text)) if Digest::of(&text) == digest => return Ok(Some(text)),
+            Ok(_) => Problem::new(relative, "was changed while it was read; run the command again"),
+            Err(problem) => problem,
+        };
+        Err(MirrorError::Malformed { dir: self.dir.clone(), problems: Problems(vec![problem]) })
+    }
+
+    /// True if no search has written a first level into it.
+    pub const fn is_empty(&self) -> bool {
+        self.children.is_none()
+    }
+
+    /// The entries of a `children.json`, as far as they were taken.
+    pub(crate) fn entries(&self, children: &[usize]) -> Vec<ListedChild> {
+        let nodes = children.iter().map(|&index| &self.nodes[index]);
+        nodes.map(|node| ListedChild { title: node.listed_title.clone(), slug: node.slug.clone() }).collect()
+    }
+}
+
+/// Reads the folder `dir`.
+pub(crate) fn read(dir: &Path, limits: ReadLimits) -> Result<Folder, MirrorError> {
+    let folder = Folder {
+        dir: dir.to_owned(),
+        children: None,
+        nodes: Vec::new(),
+        notices: Vec::new(),
+        leftovers: Vec::new(),
+        cut: HashSet::new(),
+    };
+    let mut reader = Reader { limits, folder, problems: Vec::new(), due: VecDeque::new() };
+    reader.folder.children = reader.list("", 0);
+    while let Some(index) = reader.due.pop_front() {
+        if reader.problems.len() >= MAX_PROBLEMS {
+            break;
+        }
+        reader.node(index);
+    }
+    match reader.problems {
+        problems if problems.is_empty() => Ok(reader.folder),
+        problems => Err(MirrorError::Malformed { dir: dir.to_owned(), problems: Problems(problems) }),
+    }
+}
+
+struct Reader {
+    limits: ReadLimits,
+    folder: Folder,
+    problems: Vec<Problem>,
+    /// Nodes whose folders are still to be read.
+    due: VecDeque<usize>,
+}
+
+impl Reader {
+    fn node(&mut self, index: usize) {
+        let (path, slug, depth) = {
+            let node = &self.folder.nodes[index];
+            (node.path.clone(), node.slug.clone(), node.depth)
+        };
+        let dir = folder(&self.folder.dir, &path);
+        match metadata(&dir) {
+            Ok(None) => return,
+            Ok(Some(meta)) if meta.is_dir() => {}
+            Ok(Some(meta)) => return self.problem(Problem::new(&path, wrong_kind(&meta, "a folder"))),
+            Err(e) => return self.problem(Problem::new(&path, format!("cannot be read: {e}"))),
+        }
+        if let Some(file) = self.json::<NodeFile>(&join(&path, NODE_JSON), NODE_BYTES) {
+            if file.slug == slug {
+                self.folder.nodes[index].file = Some(file);
+            } else {
+                let message = format!(
+                    "names the slug {:?}, but its folder is {slug:?}; give both, and the entry in {CHILDREN_JSON} \
+                     above, the same name",
+                    file.slug
+                );
+                self.problem(Problem::new(join(&path, NODE_JSON), message));
+            }
+        }
+        let relative = PathBuf::from(&path).join(DOCUMENT_MD);
+        match content(&self.folder.dir, &relative, limits::DOCUMENT_BYTES as u64) {
+            Ok(text) => self.folder.nodes[index].document = text.map(|text| Digest::of(&text)),
+            Err(problem) => self.problem(problem),
+        }
+        self.folder.nodes[index].children = self.list(&path, depth);
+    }
+
+    /// Reads the `children.json` of the node at `path` and adds its entries.
+    fn list(&mut self, path: &str, depth: u32) -> Option<Vec<usize>> {
+        let relative = join(path, CHILDREN_JSON);
+        let found = match content(&self.folder.dir, Path::new(&relative), CHILDREN_BYTES) {
+            Ok(found) => found,
+            Err(problem) => {
+                self.problem(problem);
+                None
+            }
+        };
+        let list = found.and_then(|text| match ChildList::read(&text, self.limits.children) {
+            Ok(list) => Some(list),
+            Err(error) => {
+                self.problem(placed(&relative, &error));
+                None
+            }
+        });
+        self.look_around(path, list.as_ref());
+        let ChildList { mut entries, left_out } = list?;
+        if left_out > 0 {
+            let message = format!(
+                "lists {} children; the first {} are taken and the others are left alone",
+                entries.len() + left_out,
+                entries.len()
+            );
+            self.folder.notices.push(Problem::new(&relative, message));
+            self.folder.cut.insert(path.to_owned());
+        }
+        let room = match depth < self.limits.depth {
+            true => self.limits.nodes.saturating_sub(self.folder.nodes.len()),
+            false => 0,
+        };
+        if entries.len() > room {
+            let limit = match depth < self.limits.depth {
+                true => format!("at most {}", count(self.limits.nodes, "node")),
+                false => format!("at most {}", count(self.limits.depth as usize, "level")),
+            };
+            let message =
+                format!("{} of its children are left alone: a folder has {limit}", entries.len() - room);
+            self.folder.notices.push(Problem::new(&relative, message));
+            self.folder.cut.insert(path.to_owned());
+            entries.truncate(room);
+        }
+        Some(entries.into_iter().map(|entry| self.add(path, depth + 1, entry)).collect())
+    }
+
+    fn add(&mut self, parent: &str, depth: u32, entry: ListedChild) -> usize {
+        let index = self.folder.nodes.len();
+        self.folder.nodes.push(FolderNode {
+            path: join(parent, &entry.slug),
+            slug: entry.slug,
+            depth,
+            listed_title: entry.title,
+            file: None,
+            document: None,
+            children: None,
+        });
+        self.due.push_back(index);
+        index
+    }
+
+    /// Notes folders that are not listed, and files that were being written.
+    fn look_around(&mut self, path: &str, list: Option<&ChildList>) {
+        // Whatever a list leaves out is named once, with the list.
+        let is_cut = list.is_some_and(|list| list.left_out > 0);
+        let listed: HashSet<&str> =
+            list.into_iter().flat_map(|list| &list.entries).map(|entry| entry.slug.as_str()).collect();
+        let dir = folder(&self.folder.dir, path);
+        let names = std::fs::read_dir(&dir).and_then(|entries| {
+            entries.map(|entry| entry.map(|e| e.file_name().to_string_lossy().into_owned())).collect()
+        });
+        let mut names: Vec<String> = match names {
+            Ok(names) => names,
+            Err(error) => return self.problem(Problem::new(path, format!("cannot be listed: {error}"))),
+        };
+        names.sort_unstable();
+        for name in names {
+            if [NODE_JSON, CHILDREN_JSON, DOCUMENT_MD].iter().any(|file| temporary(file) == name) {
+                self.folder.leftovers.push(dir.join(name));
+            } else if !name.starts_with('.')
+                && !is_cut
+                && !listed.contains(name.as_str())
+                && dir.join(&name).is_dir()
+            {
+                let message = format!("is not listed in the {CHILDREN_JSON} beside it and is left alone");
+                self.folder.notices.push(Problem::new(join(path, &name), message));
+            }
+        }
+    }
+
+    fn json<T: DeserializeOwned>(&mut self, relative: &str, most: u64) -> Option<T> {
+        let text = match content(&self.folder.dir, Path::new(relative), most) {
+            Ok(text) => text?,
+            Err(problem) => {
+                self.problem(problem);
+                return None;
+            }
+        };
+        serde_json::from_str(&text).map_err(|error| self.problem(placed(relative, &error))).ok()
+    }
+
+    fn problem(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+}
+
+/// The problem that `error` is, with its place.
+fn placed(file: &str, error: &serde_json::Error) -> Problem {
+    let message = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    Problem {
+        file: file.into(),
+        place: Some((error.line(), error.column())),
+        message: message.strip_suffix(&place).unwrap_or(&message).to_owned(),
+    }
+}
+
+/// The text of the file `relative` in `dir`, if there is one.
+fn content(dir: &Path, relative: &Path, most: u64) -> Result<Option<String>, Problem> {
+    let path = dir.join(relative);
+    let unreadable = |e: io::Error| Problem::new(relative, format!("cannot be read: {e}"));
+    let Some(meta) = metadata(&path).map_err(unreadable)? else { return Ok(None) };
+    if !meta.is_file() {
+        return Err(Problem::new(relative, wrong_kind(&meta, "a file")));
+    }
+    if meta.len() > most {
+        let message = format!("is {} bytes long; at most {most} are read", meta.len());
+        return Err(Problem::new(relative, message));
+    }
+    let bytes = std::fs::read(&path).map_err(unreadable)?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let (good, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
+        let line = 1 + bytes[..good].iter().filter(|byte| **byte == b'\n').count();
+        let column = 1 + bytes[..good].iter().rev().take_while(|byte| **byte != b'\n').count();
+        Problem { place: Some((line, column)), ..Problem::new(relative, "is not UTF-8 text") }
+    })?;
+    // Some editors begin a file with a byte order mark, which JSON does not know.
+    Ok(Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)))
+}
+
+/// What is at `path` itself, not at the end of a link.
+fn metadata(path: &Path) -> io::Result<Option<Metadata>> {
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+fn wrong_kind(meta: &Metadata, right: &str) -> String {
+    if meta.is_symlink() {
+        format!("is a symbolic link, which is not followed; put {right} there")
+    } else {
+        format!("is not {right}")
+    }
+}
