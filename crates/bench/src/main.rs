@@ -8,6 +8,7 @@ mod fanout;
 mod growth;
 mod idle;
 mod latency;
+mod live;
 mod memory;
 mod ownership;
 mod raw;
@@ -39,6 +40,9 @@ enum Bench {
     Idle,
     /// Claims and renewals while others drive 100,000 runs.
     Ownership,
+    /// 20,000 live runs on two planners, each with an open call. Runs only if named, because it needs `REPLICAS=2` and
+    /// planners that may hold so many.
+    Live,
     /// `kill -9` of one of two planners with 1,000 live runs. Runs only if named, because it needs `REPLICAS=2`.
     Takeover,
     /// 600 runs that wait for slow models, and a small run beside a very wide one. Runs only if named, because it
@@ -49,7 +53,7 @@ enum Bench {
 /// Benchmarks of a running cluster.
 #[derive(Parser)]
 struct Args {
-    /// Benchmarks to run, one after the other; by default all but takeover and waiting.
+    /// Benchmarks to run, one after the other; by default all but live, takeover and waiting.
     benches: Vec<Bench>,
     /// Repetitions; the median is reported.
     #[arg(long, default_value_t = 5)]
@@ -64,7 +68,7 @@ async fn main() -> anyhow::Result<()> {
     let Args { benches, repeat, quick } = Args::parse();
     let repeat = if quick { 1 } else { repeat.max(1) };
     let cluster = cluster::Cluster::from_env().await?;
-    let named_only = [Bench::Takeover, Bench::Waiting];
+    let named_only = [Bench::Live, Bench::Takeover, Bench::Waiting];
     let wanted = |bench| benches.contains(&bench) || (benches.is_empty() && !named_only.contains(&bench));
     // First, because memory that other benchmarks have used and freed would not be counted.
     if wanted(Bench::Idle) {
@@ -91,6 +95,9 @@ async fn main() -> anyhow::Result<()> {
     }
     if wanted(Bench::Waiting) {
         waiting::run(&cluster, quick).await?;
+    }
+    if wanted(Bench::Live) {
+        live::run(&cluster, quick).await?;
     }
     if wanted(Bench::Takeover) {
         takeover::run(&cluster, quick).await?;

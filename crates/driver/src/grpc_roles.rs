@@ -29,6 +29,10 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Attempts to reach a replica before the call is reported as unreachable.
 const TRIES: u32 = 3;
 
+/// Calls for each connection to a replica. It is half of the streams that a server allows by default, because calls are
+/// spread at random.
+const CALLS_PER_CONNECTION: usize = 2_048;
+
 /// The role services, each balanced over its replicas.
 #[derive(Clone)]
 pub struct GrpcRoles {
@@ -40,15 +44,17 @@ pub struct GrpcRoles {
 }
 
 impl GrpcRoles {
-    /// Clients of the services at these URLs, connected on first use. Must be called within a runtime.
-    pub fn new(urls: &RoleUrls) -> Self {
-        let connector = &urls.connector;
+    /// Clients of the services at these URLs, connected on first use, for at most `calls` calls in flight. Must be called
+    /// within a runtime.
+    pub fn new(urls: &RoleUrls, calls: usize) -> Self {
+        let connections = calls.div_ceil(CALLS_PER_CONNECTION);
+        let balanced = |replicas| urls.connector.balanced_over(replicas, connections);
         Self {
-            planner: PlannerServiceClient::new(connector.balanced(&urls.planners))
+            planner: PlannerServiceClient::new(balanced(&urls.planners))
                 .max_decoding_message_size(limits::MESSAGE_BYTES),
-            executor: ExecutorServiceClient::new(connector.balanced(&urls.executors))
+            executor: ExecutorServiceClient::new(balanced(&urls.executors))
                 .max_decoding_message_size(limits::MESSAGE_BYTES),
-            aggregator: AggregatorServiceClient::new(connector.balanced(&urls.aggregators))
+            aggregator: AggregatorServiceClient::new(balanced(&urls.aggregators))
                 .max_decoding_message_size(limits::MESSAGE_BYTES),
             heartbeat: HEARTBEAT,
             stats: RoleStats::default(),

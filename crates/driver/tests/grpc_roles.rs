@@ -110,7 +110,7 @@ async fn ask(
         .add_service(PlannerServiceServer::new(Scripted { answer, hang }))
         .serve_with_incoming(TcpListenerStream::new(listener));
     let server = tokio::spawn(server);
-    let roles = GrpcRoles::new(&everywhere(url)).heartbeat(Duration::from_millis(300));
+    let roles = GrpcRoles::new(&everywhere(url), 1).heartbeat(Duration::from_millis(300));
     let call = call(timeout_ms);
     let (updates, mut received) = Updates::channel(call.key, 16);
     let result = roles.call(call, updates).await;
@@ -192,9 +192,28 @@ async fn a_typed_failure_keeps_its_type() {
 
 #[tokio::test]
 async fn nobody_there_is_unreachable() {
-    let roles = GrpcRoles::new(&everywhere(http::Uri::from_static("http://127.0.0.1:1")))
+    let roles = GrpcRoles::new(&everywhere(http::Uri::from_static("http://127.0.0.1:1")), 1)
         .heartbeat(Duration::from_millis(300));
     let call = call(5_000);
     let (updates, _received) = Updates::channel(call.key, 1);
     assert_eq!(kind(roles.call(call, updates).await), RoleErrorKind::Unreachable);
+}
+
+/// Beyond the streams of one connection, calls would wait in the client until they count as unanswered.
+#[tokio::test]
+async fn more_calls_than_a_connection_has_streams_get_more_connections() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let mut everywhere = everywhere(url);
+    (everywhere.executors, everywhere.aggregators) = (Vec::new(), Vec::new());
+    let roles = GrpcRoles::new(&everywhere, 12_000);
+    let call = call(60_000);
+    let (updates, _received) = Updates::channel(call.key, 1);
+    let calling = tokio::spawn(async move { roles.call(call, updates).await });
+    let mut open = Vec::new();
+    for number in 1..=6 {
+        let accepted = tokio::time::timeout(Duration::from_secs(20), listener.accept()).await;
+        open.push(accepted.unwrap_or_else(|_| panic!("connection {number} was not made")).unwrap());
+    }
+    calling.abort();
 }

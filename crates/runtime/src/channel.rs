@@ -147,8 +147,14 @@ impl Connector {
     /// every five seconds, and addresses that disappear are dropped. If the token must not be sent to one of the URLs, every
     /// call fails with the reason. Must be called in a runtime.
     pub fn balanced(&self, urls: &[Uri]) -> Peers {
-        let (channel, changes) = Channel::balance_channel::<Replica>(urls.len() + 64);
-        for (index, url) in urls.iter().enumerate() {
+        self.balanced_over(urls, 1)
+    }
+
+    /// Like [`Connector::balanced`], with `connections` to each replica. A server limits the streams of a connection, so a
+    /// client with more streams than that needs more connections.
+    pub fn balanced_over(&self, urls: &[Uri], connections: usize) -> Peers {
+        let (channel, changes) = Channel::balance_channel::<Replica>(urls.len() * connections + 64);
+        for (index, url) in (0..connections).flat_map(|_| urls).enumerate() {
             let replicas = Replicas::of(index, url, self);
             match replicas.host.parse::<IpAddr>() {
                 Ok(ip) => {
@@ -248,7 +254,7 @@ fn is_loopback(url: &Uri) -> bool {
     }
 }
 
-/// One replica: which of the URLs it came from, and its address.
+/// One connection to a replica: which of the URLs it came from, counted anew for each connection, and its address.
 type Replica = (usize, SocketAddr);
 
 /// The replicas behind one URL.

@@ -62,7 +62,7 @@ pub async fn serve(
 ) -> Result<(), Error> {
     let role = config.role.server()?;
     let models = role.model_service();
-    let roles = GrpcRoles::new(&config.peers);
+    let roles = GrpcRoles::new(&config.peers, config.driver.max_calls);
     let counted = roles.clone();
     let driver = Driver::new(store.clone(), fanout.clone(), Arc::new(roles), config.driver);
     let readiness = Readiness::new();
