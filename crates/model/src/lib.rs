@@ -17,19 +17,20 @@ mod stats;
 
 use async_trait::async_trait;
 use tree_agent_contract::role::{
-    AggregateInput, AggregatorOutput, ExecuteInput, ExecutorOutput, PlanInput, PlannerOutput, RoleError,
+    AggregateInput, AggregatorOutput, ExecuteInput, ExecutorOutput, PickInput, PickOutput, PlanInput,
+    PlannerOutput, ResearchInput, ResearchOutput, RoleError,
 };
 
 pub use config::{RoleArgs, RoleConfig, Switch, ToolsArgs};
 pub use io::RoleIo;
 pub use llm::{ContextTokens, LanguageModels, LlmArgs, LlmConfig};
 pub use offline::Offline;
-pub use scripted::{Artifacts, Fault, KEYS as SCRIPT_KEYS, Script, Scripted};
+pub use scripted::{Artifacts, Fault, KEYS as SCRIPT_KEYS, Pick, Script, Scripted};
 pub use select::Models;
 pub use serve::{CallStream, ModelCheck, RoleInput, RoleServer};
 pub use service::{FORMER_CHECK_MODEL, ServiceConfig, ServiceError};
 
-/// Something that can play all three roles.
+/// Something that can play all roles.
 ///
 /// A call is cancelled by dropping its future, so a model must not leave work behind in tasks of its own. The output
 /// is checked against the contract by the caller.
@@ -43,4 +44,10 @@ pub trait RoleModel: Send + Sync {
 
     /// Makes one result of what the children returned.
     async fn aggregate(&self, input: &AggregateInput, io: &RoleIo) -> Result<AggregatorOutput, RoleError>;
+
+    /// A topic of a guided search: its document and the topics below it, or the first level.
+    async fn research(&self, input: &ResearchInput, io: &RoleIo) -> Result<ResearchOutput, RoleError>;
+
+    /// Chooses the topic of a guided search that is researched next.
+    async fn pick(&self, input: &PickInput, io: &RoleIo) -> Result<PickOutput, RoleError>;
 }

@@ -9,6 +9,7 @@ mod ask;
 mod call_cost;
 mod context;
 mod failure;
+mod fork;
 mod gate;
 mod history;
 mod json;
@@ -17,6 +18,7 @@ mod prices;
 mod prompt;
 mod provider;
 mod reply;
+mod research;
 mod secret;
 mod settings;
 mod stream;
@@ -30,8 +32,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tree_agent_contract::role::{
-    AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PlanInput, PlannerOutput,
-    RoleError, RoleErrorKind,
+    AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PickInput, PickOutput,
+    PlanInput, PlannerOutput, ResearchForm, ResearchInput, ResearchOutput, RoleError, RoleErrorKind,
 };
 use tree_agent_contract::{ModelChoice, ModelName, ModelProblem, ModelProblemKind, Profile, ProviderKind};
 
@@ -41,9 +43,10 @@ use crate::RoleModel;
 use crate::io::RoleIo;
 use ask::Call;
 use failure::{Failure, FailureKind};
+use fork::Fork;
 use gate::GateCounts;
 use provider::Provider;
-use reply::{AggregatorReply, Bounds, ExecutorReply, PlannerReply};
+use reply::{AggregatorReply, Bounds, ExecutorReply, PickerReply, PlannerReply};
 
 pub use settings::{ContextTokens, LlmArgs, LlmConfig};
 
@@ -225,6 +228,14 @@ pub(crate) struct Llm {
 }
 
 impl Llm {
+    /// The tools that a call may use.
+    async fn tools(&self, io: &RoleIo) -> Vec<genai::chat::Tool> {
+        match self.shared.config.tuning.tool_rounds > 0 && io.may_go_on() {
+            true => toolbox::offered(io).await,
+            false => Vec::new(),
+        }
+    }
+
     fn call<'a>(
         &'a self,
         io: &'a RoleIo,
@@ -247,9 +258,19 @@ impl Llm {
             bands: budgets.max_bands_per_plan,
             steps: budgets.max_steps_per_band.min(budgets.max_children_per_node),
             least_steps: 1,
+            children: 0,
             output_tokens: config.tuning.max_output_tokens,
         };
-        Ok(Call { shared: &self.shared, io, purpose, model, budget, bounds, tools: Vec::new() })
+        Ok(Call {
+            shared: &self.shared,
+            io,
+            purpose,
+            model,
+            budget,
+            bounds,
+            tools: Vec::new(),
+            fork: Fork::default(),
+        })
     }
 }
 
@@ -263,29 +284,49 @@ impl RoleModel for Llm {
             call.bounds.least_steps = 2;
         }
         let answer =
-            call.ask::<PlannerReply>(input, |schema, _, trimmer| context::planner(input, schema, trimmer));
-        Ok(answer.await?.0)
+            call.ask::<PlannerReply>(input, |with, trimmer| context::planner(input, with.schema, trimmer));
+        Ok(answer.await?.output)
     }
 
     async fn execute(&self, input: &ExecuteInput, io: &RoleIo) -> Result<ExecutorOutput, RoleError> {
         let budget = self.shared.config.tuning.context.executor;
         let mut call = self.call(io, &input.call, "execute", Profile::Fast, budget)?;
-        if self.shared.config.tuning.tool_rounds > 0 && io.may_go_on() {
-            call.tools = toolbox::offered(io).await;
-        }
-        let answer = call.ask::<ExecutorReply>(input, |schema, tools, trimmer| {
-            context::executor(input, tools, schema, trimmer)
+        call.tools = self.tools(io).await;
+        let answer = call.ask::<ExecutorReply>(input, |with, trimmer| {
+            context::executor(input, with.tools, with.schema, trimmer)
         });
-        let (mut output, actions) = answer.await?;
-        output.actions.splice(0..0, actions);
-        Ok(output)
+        let mut answered = answer.await?;
+        answered.output.actions.splice(0..0, answered.actions);
+        Ok(answered.output)
     }
 
     async fn aggregate(&self, input: &AggregateInput, io: &RoleIo) -> Result<AggregatorOutput, RoleError> {
         let budget = self.shared.config.tuning.context.aggregator;
         let call = self.call(io, &input.call, "aggregate", Profile::Balanced, budget)?;
         let answer = call
-            .ask::<AggregatorReply>(input, |schema, _, trimmer| context::aggregator(input, schema, trimmer));
-        Ok(answer.await?.0)
+            .ask::<AggregatorReply>(input, |with, trimmer| context::aggregator(input, with.schema, trimmer));
+        Ok(answer.await?.output)
+    }
+
+    async fn research(&self, input: &ResearchInput, io: &RoleIo) -> Result<ResearchOutput, RoleError> {
+        let profile = match input.form {
+            ResearchForm::Root => Profile::Powerful,
+            ResearchForm::Topic => Profile::Balanced,
+        };
+        let budget = self.shared.config.tuning.context.executor;
+        let mut call = self.call(io, &input.call, "research", profile, budget)?;
+        call.tools = self.tools(io).await;
+        call.bounds.children = input.max_children.min(research::LISTED);
+        research::research(input, call).await
+    }
+
+    async fn pick(&self, input: &PickInput, io: &RoleIo) -> Result<PickOutput, RoleError> {
+        let budget = self.shared.config.tuning.context.planner;
+        let call = self.call(io, &input.call, "pick", Profile::Balanced, budget)?;
+        let answer = call.ask::<PickerReply>(input, |with, trimmer| context::picker(input, with, trimmer));
+        Ok(answer.await?.output)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,8 @@
 //!
 //! The planner splits an objective by its own parts and by the documents that speak of it; the executor quotes the
 //! passages that answer its step, verbatim, each with its source; the aggregator merges them, removes repeats and
-//! names what is missing.
+//! names what is missing. In a guided search it takes the folders, documents and sections of the context for topics,
+//! and words that several documents share.
 //!
 //! It is deterministic: the same documents and objective give the same text, byte for byte, whatever the timing, host
 //! or store. So it scores by itself, with arithmetic that is exact everywhere, breaks ties by path and position, and
@@ -17,9 +18,12 @@ mod execute;
 mod findings;
 mod markdown;
 mod objective;
+mod pick;
 mod plan;
 mod rank;
+mod research;
 mod step;
+mod topic;
 mod words;
 
 use std::time::Instant;
@@ -27,8 +31,8 @@ use std::time::Instant;
 use async_trait::async_trait;
 use tree_agent_contract::event::UsageRecorded;
 use tree_agent_contract::role::{
-    AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PlanInput, PlannerOutput,
-    RoleError, RoleErrorKind, ScratchpadDraft,
+    AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PickInput, PickOutput,
+    PlanInput, PlannerOutput, ResearchInput, ResearchOutput, RoleError, RoleErrorKind, ScratchpadDraft,
 };
 use tree_agent_contract::text::count;
 use tree_agent_contract::{limits, text};
@@ -64,6 +68,20 @@ impl RoleModel for Offline {
         let begun = Instant::now();
         let output = aggregate::aggregate(input, io).await?;
         used(io, "aggregate", begun).await;
+        Ok(output)
+    }
+
+    async fn research(&self, input: &ResearchInput, io: &RoleIo) -> Result<ResearchOutput, RoleError> {
+        let begun = Instant::now();
+        let output = research::research(input, io).await?;
+        used(io, "research", begun).await;
+        Ok(output)
+    }
+
+    async fn pick(&self, input: &PickInput, io: &RoleIo) -> Result<PickOutput, RoleError> {
+        let begun = Instant::now();
+        let output = pick::pick(input);
+        used(io, "pick", begun).await;
         Ok(output)
     }
 }

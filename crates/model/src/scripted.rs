@@ -4,6 +4,7 @@
 //! attempt. The grammar of its name is documented at [`Script`].
 
 mod script;
+mod search;
 
 use std::future::pending;
 use std::time::Duration;
@@ -12,14 +13,15 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tree_agent_contract::role::{
     AggregateInput, AggregatorNext, AggregatorOutput, ArtifactDraft, BandDraft, CallContext, DraftType,
-    ExecuteInput, ExecutorOutput, ParentHintDraft, PlanDraft, PlanInput, PlannerMode, PlannerOutput,
-    ResultDraft, RoleError, RoleErrorKind, ScratchpadDraft, StepDraft, Synthesis,
+    ExecuteInput, ExecutorOutput, ParentHintDraft, PickInput, PickOutput, PlanDraft, PlanInput, PlannerMode,
+    PlannerOutput, ResearchInput, ResearchOutput, ResultDraft, RoleError, RoleErrorKind, ScratchpadDraft,
+    StepDraft, Synthesis,
 };
 use tree_agent_contract::text::prefix;
-use tree_agent_contract::{HintType, ResultKind, StepId, SuccessAssessment};
+use tree_agent_contract::{HintType, ResultKind, StepId, SuccessAssessment, limits};
 use tree_agent_tools::{LIST_DOCUMENTS, ToolError};
 
-pub use script::{Artifacts, Fault, KEYS, Script};
+pub use script::{Artifacts, Fault, KEYS, Pick, Script};
 
 use crate::RoleModel;
 use crate::io::RoleIo;
@@ -219,6 +221,29 @@ impl RoleModel for Scripted {
             },
             scratchpad: note("scripted: aggregated\n"),
         })
+    }
+
+    async fn research(&self, input: &ResearchInput, io: &RoleIo) -> Result<ResearchOutput, RoleError> {
+        let garbage = self.begin("research", &input.call, io).await?;
+        for repair in 1..=self.script.bad_frontmatter.min(search::REPAIRS) {
+            if self.script.chooses(&input.call.title) {
+                io.usage(search::repaired(repair)).await;
+            }
+        }
+        let mut output = search::research(&self.script, input, &self.text(&input.call.title))?;
+        if garbage {
+            output.summary.clear();
+        }
+        Ok(output)
+    }
+
+    async fn pick(&self, input: &PickInput, io: &RoleIo) -> Result<PickOutput, RoleError> {
+        let garbage = self.begin("pick", &input.call, io).await?;
+        let mut output = search::pick(&self.script, input);
+        if garbage {
+            output.path = "x".repeat(limits::PICK_BYTES + 1);
+        }
+        Ok(output)
     }
 }
 

@@ -12,12 +12,13 @@ use tree_agent_contract::text::prefix;
 
 use super::context::{PromptTrimmer, assemble};
 use super::failure::{Failure, FailureKind};
+use super::fork::Fork;
 use super::history::History;
 use super::prompt::{Prompt, Repair};
 use super::provider::{Provider, Question, Turn};
 use super::reply::{Bounds, Reply};
 use super::stream::ScratchpadWriter;
-use super::{Shared, json, prices, tokens, toolbox};
+use super::{Shared, prices, tokens, toolbox};
 use crate::io::RoleIo;
 
 /// How often a model is asked to repair its answer before the call fails.
@@ -35,6 +36,31 @@ pub(super) struct Call<'a> {
     pub(super) bounds: Bounds,
     /// The tools that the model may call.
     pub(super) tools: Vec<Tool>,
+    /// The conversation that the call continues.
+    pub(super) fork: Fork,
+}
+
+/// What a prompt depends on beside the input of the role.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting<'a> {
+    /// The schema, if the provider does not enforce it.
+    pub(super) schema: Option<&'a str>,
+    /// Whether there are tools.
+    pub(super) tools: bool,
+    /// Messages of the conversation that were shortened or left out.
+    pub(super) shortened: u32,
+}
+
+/// An answer that meets the contract.
+#[derive(Debug)]
+pub(super) struct Answered<O> {
+    pub(super) output: O,
+    /// The tool calls on the way to it.
+    pub(super) actions: Vec<Action>,
+    /// The prompt, without the messages before it and those that repaired the answer.
+    pub(super) prompt: String,
+    /// The answer as the model wrote it.
+    pub(super) text: String,
 }
 
 /// The model that is being asked.
@@ -57,16 +83,18 @@ struct Progress<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Asks until an answer meets the contract. `render` makes the prompt; it gets the schema if the provider does
-    /// not enforce it, and whether there are tools. Returns the tool calls as actions as well.
+    /// Asks until an answer meets the contract. `render` makes the prompt.
     pub(super) async fn ask<R: Reply>(
         &self,
         input: &R::Input,
-        render: impl Fn(Option<&str>, bool, &mut PromptTrimmer) -> Result<Prompt, RoleError>,
-    ) -> Result<(R::Output, Vec<Action>), RoleError> {
+        render: impl Fn(Setting<'_>, &mut PromptTrimmer) -> Result<Prompt, RoleError>,
+    ) -> Result<Answered<R::Output>, RoleError> {
         let mut fallback = self.shared.config.fallback.clone().filter(|name| *name != self.model);
         let mut progress = Progress {
-            writer: ScratchpadWriter::new(self.io),
+            writer: match R::schema() {
+                Some(_) => ScratchpadWriter::new(self.io),
+                None => ScratchpadWriter::of_text(self.io),
+            },
             history: History::default(),
             budget: self.budget,
             rounds: 0,
@@ -78,7 +106,7 @@ impl<'a> Call<'a> {
         loop {
             let failure = match self.target(&name).await {
                 Ok(target) => match self.with::<R>(&target, input, &render, &mut progress).await? {
-                    Ok(output) => return Ok((output, progress.actions)),
+                    Ok(answered) => return Ok(answered),
                     Err(failure) => failure,
                 },
                 Err(failure) => failure,
@@ -107,9 +135,9 @@ impl<'a> Call<'a> {
         &self,
         target: &Target,
         input: &R::Input,
-        render: &impl Fn(Option<&str>, bool, &mut PromptTrimmer) -> Result<Prompt, RoleError>,
+        render: &impl Fn(Setting<'_>, &mut PromptTrimmer) -> Result<Prompt, RoleError>,
         progress: &mut Progress<'a>,
-    ) -> Result<Result<R::Output, Failure>, RoleError> {
+    ) -> Result<Result<Answered<R::Output>, Failure>, RoleError> {
         let Target { provider, model, .. } = target;
         loop {
             if progress.repairs > 0 && !self.io.may_ask() {
@@ -117,21 +145,30 @@ impl<'a> Call<'a> {
                     "what was left of maxTokens or maxCostMicros is used up, and no answer was usable";
                 return Err(RoleError::new(RoleErrorKind::Rejected, message));
             }
-            let has_tools = !self.tools.is_empty() && provider.able(model, FailureKind::Tools);
+            // Small models of other servers need the schema more than the tools.
+            let shares_prefix = R::SHARES_PREFIX && provider.caches_prefixes();
+            let gives_up_tools = R::SHARES_PREFIX && !shares_prefix && R::schema().is_some();
+            let has_tools =
+                !self.tools.is_empty() && !gives_up_tools && provider.able(model, FailureKind::Tools);
             let rounds = self.shared.config.tuning.tool_rounds;
             let may_call_tools =
                 has_tools && progress.rounds < rounds && progress.repairs == 0 && self.io.may_go_on();
-            let able = provider.able(model, FailureKind::Schema);
-            let schema = match provider.compatible() {
-                true => R::schema().bounded(self.bounds),
-                false => R::schema().plain(),
-            };
+            let able = !shares_prefix && provider.able(model, FailureKind::Schema);
+            let schema = R::schema().map(|schema| match provider.compatible() {
+                true => schema.bounded(self.bounds),
+                false => schema.plain(),
+            });
             // If the provider cannot enforce the schema from the first answer on, the prompt contains it.
             let demanded = able && (!has_tools || provider.schema_with_tools());
-            let written = (!demanded).then(|| schema.to_string());
-            let prompt = assemble(progress.budget, |trimmer| render(written.as_deref(), has_tools, trimmer))?;
+            let written = schema.as_ref().filter(|_| !demanded).map(ToString::to_string);
+            let forked = self.fork.fit(progress.budget, provider.wants_cache_marks());
+            let setting =
+                Setting { schema: written.as_deref(), tools: has_tools, shortened: forked.shortened };
+            let room = progress.budget.saturating_sub(forked.tokens);
+            let prompt = assemble(room, |trimmer| render(setting, trimmer))?;
             progress.history.shorten(progress.budget);
-            let mut messages = vec![ChatMessage::user(prompt.user.clone())];
+            let mut messages = forked.messages;
+            messages.push(ChatMessage::user(prompt.user.clone()));
             messages.extend(progress.history.messages());
             let mut request = ChatRequest::from_messages(messages).with_system(prompt.system.clone());
             // Providers require the definitions of tools that an earlier message calls.
@@ -142,7 +179,7 @@ impl<'a> Call<'a> {
             let question = Question {
                 model,
                 request,
-                schema: (able && (!may_call_tools || provider.schema_with_tools())).then_some(schema),
+                schema: schema.filter(|_| able && (!may_call_tools || provider.schema_with_tools())),
                 may_call_tools,
                 max_output_tokens: self.bounds.output_tokens,
             };
@@ -168,7 +205,7 @@ impl<'a> Call<'a> {
                     _ => return Ok(Err(failure)),
                 },
             };
-            self.record(target, &prompt, &turn, progress).await;
+            self.record(target, forked.tokens, &prompt, &turn, progress).await;
             if may_call_tools && !turn.tool_calls.is_empty() {
                 progress.rounds += 1;
                 let outcomes = toolbox::run(self.io, &turn.tool_calls, progress.budget).await;
@@ -176,19 +213,20 @@ impl<'a> Call<'a> {
                 progress.history.called(turn.content, outcomes);
                 continue;
             }
-            let errors = match json::object(&turn.text) {
-                Ok(object) => match R::read(object, input, progress.writer.wrote()) {
-                    Ok(output) => return Ok(Ok(output)),
-                    Err(errors) => errors,
-                },
-                Err(error) => vec![error],
+            let errors = match R::read(&turn.text, input, progress.writer.wrote()) {
+                Ok(output) => {
+                    let (prompt, text) = (prompt.user, turn.text);
+                    let actions = std::mem::take(&mut progress.actions);
+                    return Ok(Ok(Answered { output, actions, prompt, text }));
+                }
+                Err(errors) => errors,
             };
-            self.repair(target, &turn, errors, written.as_deref(), progress)?;
+            self.repair::<R>(target, &turn, errors, written.as_deref(), progress)?;
         }
     }
 
     /// Prepares the request to repair an unusable answer. An error if there were enough of these.
-    fn repair(
+    fn repair<R: Reply>(
         &self,
         target: &Target,
         turn: &Turn,
@@ -210,11 +248,12 @@ impl<'a> Call<'a> {
             let what = prefix(&what, 1_000);
             let name = ModelName { model: target.model.clone(), ..target.name.clone() };
             let message = format!("{name} gave no usable answer in {} tries: {what}", REPAIRS + 1);
-            return Err(RoleError::new(RoleErrorKind::InvalidOutput, target.provider.redact(&message)));
+            return Err(RoleError::new(R::GIVEN_UP, target.provider.redact(&message)));
         }
         progress.repairs += 1;
         let cut = matches!(turn.stop, Some(StopReason::MaxTokens(_)));
-        let repair = Repair { errors: &errors, cut, limit: self.bounds.output_tokens, schema };
+        let repair =
+            Repair { errors: &errors, cut, limit: self.bounds.output_tokens, schema, whole: R::WHOLE };
         progress.history.answered(&turn.text, repair.render()?);
         // The next answer mostly repeats this one.
         if progress.writer.wrote() {
@@ -224,7 +263,14 @@ impl<'a> Call<'a> {
     }
 
     /// Reports what the answer cost.
-    async fn record(&self, target: &Target, prompt: &Prompt, turn: &Turn, progress: &Progress<'a>) {
+    async fn record(
+        &self,
+        target: &Target,
+        forked: usize,
+        prompt: &Prompt,
+        turn: &Turn,
+        progress: &Progress<'a>,
+    ) {
         let mut purpose = self.purpose.to_owned();
         if progress.repairs > 0 {
             purpose.push_str(&format!(" (repair {})", progress.repairs));
@@ -234,7 +280,7 @@ impl<'a> Call<'a> {
         let (input, output, cached) = turn.tokens.unwrap_or_else(|| {
             purpose.push_str(", tokens estimated");
             let history = progress.history.texts().map(tokens::count).sum::<usize>();
-            let input = tokens::count(&prompt.system) + tokens::count(&prompt.user) + history;
+            let input = tokens::count(&prompt.system) + tokens::count(&prompt.user) + history + forked;
             (input as u64, tokens::count(&turn.text) as u64, 0)
         });
         let model = ModelName { model: target.model.clone(), ..target.name.clone() }.to_string();

@@ -2,6 +2,7 @@
 //! the scratchpad is dropped first, then what children returned beyond their summaries, then the summaries. The
 //! prompt says what was left out.
 
+mod search;
 mod views;
 
 use tree_agent_contract::role::RoleError;
@@ -10,6 +11,7 @@ use tree_agent_contract::text::{prefix, suffix};
 use super::prompt::Prompt;
 use super::tokens;
 
+pub(super) use search::{children, document, picker};
 pub(super) use views::{Deliverable, aggregator, executor, planner};
 
 /// Maximum of bytes for each kind of text.
@@ -19,6 +21,7 @@ struct Caps {
     json: usize,
     snippet: usize,
     summary: usize,
+    outline: usize,
     /// The node's own task, which is shortened last.
     own: usize,
 }
@@ -82,6 +85,10 @@ impl PromptTrimmer {
         self.head("summaries of steps", text, self.caps.summary)
     }
 
+    pub(super) fn outline(&mut self, text: &str) -> String {
+        self.head("the outline of the tree", text, self.caps.outline)
+    }
+
     pub(super) fn own(&mut self, text: &str) -> String {
         self.head("the description of the task", text, self.caps.own)
     }
@@ -101,7 +108,7 @@ pub(super) fn assemble(
     /// Tokens of the section that says what was left out.
     const STATEMENT: usize = 120;
     const ALL: usize = usize::MAX;
-    let mut caps = Caps { scratchpad: ALL, json: ALL, snippet: ALL, summary: ALL, own: ALL };
+    let mut caps = Caps { scratchpad: ALL, json: ALL, snippet: ALL, summary: ALL, outline: ALL, own: ALL };
     let mut trimmer = PromptTrimmer::new(caps);
     let mut prompt = render(&mut trimmer)?;
     if tokens::fit(&[&prompt.system, &prompt.user], budget) {
@@ -111,11 +118,12 @@ pub(super) fn assemble(
     let bytes = prompt.system.len() + prompt.user.len();
     let excess = (size - budget + STATEMENT) * bytes / size.max(1);
     let scratchpad = trimmer.scratchpad.saturating_sub(excess);
-    let ladder: [(Cap, &[usize]); 5] = [
+    let ladder: [(Cap, &[usize]); 6] = [
         (|c| &mut c.scratchpad, &[scratchpad, 0]),
         (|c| &mut c.json, &[4_000, 1_000, 200, 0]),
         (|c| &mut c.snippet, &[200, 0]),
         (|c| &mut c.summary, &[2_000, 600, 200, 80]),
+        (|c| &mut c.outline, &[64_000, 16_000, 4_000, 1_000]),
         (|c| &mut c.own, &[4_000, 1_000, 300]),
     ];
     for (of, sizes) in ladder {

@@ -1,5 +1,5 @@
-//! Finds the JSON object in a model's answer: in code fences, between prose, with trailing commas, with raw line
-//! breaks in its texts. A cut object is an error and is never completed by guessing.
+//! Finds the JSON object, or a list, in a model's answer: in code fences, between prose, with trailing commas, with
+//! raw line breaks in its texts. A cut object is an error and is never completed by guessing.
 
 use serde_json::{Map, Value};
 use tree_agent_contract::text::{one_line, prefix};
@@ -41,7 +41,15 @@ pub(super) fn object(text: &str) -> Result<Map<String, Value>, String> {
     }))
 }
 
-/// The end of the object that `text` begins with, or the number of brackets and texts that are still open.
+/// The list in `text`, if it begins before any object.
+pub(super) fn list(text: &str) -> Option<Vec<Value>> {
+    let at = text.find(['[', '{']).filter(|&at| text[at..].starts_with('['))?;
+    let end = at + end_of(&text[at..]).ok()?;
+    let list = &text[at..end];
+    serde_json::from_str(list).or_else(|_| serde_json::from_str(&repaired(list))).ok()
+}
+
+/// The end of the object or list that `text` begins with, or the number of brackets and texts that are still open.
 fn end_of(text: &str) -> Result<usize, usize> {
     let (mut depth, mut in_text, mut escaped) = (0usize, false, false);
     for (i, byte) in text.bytes().enumerate() {
@@ -138,11 +146,21 @@ mod tests {
         assert!(object("{}").unwrap_err().contains("no JSON object"));
     }
 
+    #[test]
+    fn a_list_is_found_if_it_comes_first() {
+        assert_eq!(list("Here:\n```json\n[{\"a\": 1},]\n```"), Some(vec![json!({"a": 1})]));
+        assert_eq!(list("[]"), Some(vec![]));
+        for none in ["{\"a\": [1]}", "[1, 2", "", "no list [at all"] {
+            assert_eq!(list(none), None, "{none}");
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn nothing_breaks_it(text in ".{0,200}", deep in "[\\[{\"\\\\,}\\]a ]{0,200}") {
             let _ = object(&text);
             let _ = object(&deep);
+            let _ = list(&deep);
         }
 
         #[test]

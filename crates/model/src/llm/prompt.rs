@@ -16,7 +16,7 @@ pub(super) struct Prompt {
     pub(super) user: String,
 }
 
-/// The prompts of the strategy `tree`, one for each role.
+/// The prompts: those of the strategy `tree`, one for each role, and those of a guided search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Template {
     /// The planner.
@@ -25,6 +25,14 @@ pub(super) enum Template {
     Executor,
     /// The aggregator.
     Aggregator,
+    /// The picker of a search.
+    Picker,
+    /// The first level of a search.
+    SearchRoot,
+    /// The document of a topic.
+    SearchDocument,
+    /// The topics below a topic.
+    SearchChildren,
 }
 
 /// Separates the two parts of a file.
@@ -38,6 +46,7 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         ("planner", include_str!("../../prompts/tree/planner.md.j2")),
         ("executor", include_str!("../../prompts/tree/executor.md.j2")),
         ("aggregator", include_str!("../../prompts/tree/aggregator.md.j2")),
+        ("picker", include_str!("../../prompts/search/picker.md.j2")),
     ];
     let mut add = |name: String, text: &'static str| {
         env.add_template_owned(name, text).expect("every template is rendered by a test");
@@ -47,6 +56,18 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         add(format!("{name}.system"), system.trim_end());
         add(format!("{name}.user"), user);
     }
+    // All prompts of a conversation share what stands before them.
+    let system = include_str!("../../prompts/search/system.md.j2").trim_end();
+    let tail = include_str!("../../prompts/search/tail.md.j2");
+    for (name, user) in [
+        ("search.root", include_str!("../../prompts/search/root.md.j2")),
+        ("search.document", include_str!("../../prompts/search/document.md.j2")),
+        ("search.children", include_str!("../../prompts/search/children.md.j2")),
+    ] {
+        add(format!("{name}.system"), system);
+        add(format!("{name}.user"), user.trim_end());
+    }
+    add("search.tail".to_owned(), tail);
     add("rules".to_owned(), include_str!("../../prompts/rules.md.j2").trim_end());
     add("repair".to_owned(), include_str!("../../prompts/repair.md.j2").trim_end());
     env
@@ -62,6 +83,10 @@ pub(super) fn render(
         Template::Planner => "planner",
         Template::Executor => "executor",
         Template::Aggregator => "aggregator",
+        Template::Picker => "picker",
+        Template::SearchRoot => "search.root",
+        Template::SearchDocument => "search.document",
+        Template::SearchChildren => "search.children",
     };
     #[derive(Serialize)]
     struct Schema<'a> {
@@ -80,6 +105,11 @@ pub(super) fn render(
     })
 }
 
+/// What follows every prompt of a search, also one that a user replaced.
+pub(super) fn search_tail(values: &impl Serialize) -> Result<String, RoleError> {
+    text("search.tail", values)
+}
+
 /// The reply to an unusable answer.
 #[derive(Serialize)]
 pub(super) struct Repair<'a> {
@@ -89,6 +119,8 @@ pub(super) struct Repair<'a> {
     /// That limit, in tokens.
     pub(super) limit: u32,
     pub(super) schema: Option<&'a str>,
+    /// What is asked for again.
+    pub(super) whole: &'static str,
 }
 
 impl Repair<'_> {

@@ -129,6 +129,16 @@ impl Provider {
         self.address.compatible
     }
 
+    /// True if the provider caches only what a mark in the request ends. Others cache every beginning by themselves.
+    pub(super) const fn wants_cache_marks(&self) -> bool {
+        matches!(self.kind, ProviderKind::Anthropic)
+    }
+
+    /// True if the beginning that requests share costs less, so that it is worth to keep it the same.
+    pub(super) const fn caches_prefixes(&self) -> bool {
+        !self.address.compatible || self.wants_cache_marks()
+    }
+
     /// Whether a schema can be enforced while tools may be called. Gemini refuses it, and some compatible servers
     /// would then never call a tool.
     pub(super) const fn schema_with_tools(&self) -> bool {

@@ -8,19 +8,25 @@
 
 mod aggregator;
 mod executor;
+mod picker;
 mod planner;
+mod research;
 mod returned;
 mod schema;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use tree_agent_contract::role::ScratchpadDraft;
+use tree_agent_contract::role::{RoleErrorKind, ScratchpadDraft};
 use tree_agent_contract::{Invalid, limits, text};
 
 pub(super) use aggregator::AggregatorReply;
 pub(super) use executor::ExecutorReply;
+pub(super) use picker::PickerReply;
 pub(super) use planner::PlannerReply;
+pub(super) use research::{ChildrenReply, DocumentReply};
 pub(super) use schema::{Bounds, Schema};
+
+use super::json;
 
 /// Maximum of errors that a repair quotes.
 const QUOTED_ERRORS: usize = 8;
@@ -32,16 +38,26 @@ pub(super) trait Reply: Sized {
     /// The output of the role.
     type Output;
 
-    /// The schema of the answer.
-    fn schema() -> &'static Schema;
+    /// What a repair asks for again, without its article.
+    const WHOLE: &'static str = "JSON object";
+    /// How a call ends whose answers could not be repaired.
+    const GIVEN_UP: RoleErrorKind = RoleErrorKind::InvalidOutput;
 
-    /// Converts `object` to the contract. `shown` is true if its notes are in the scratchpad already. The errors are
-    /// written for the model.
-    fn read(
-        object: Map<String, Value>,
-        input: &Self::Input,
-        shown: bool,
-    ) -> Result<Self::Output, Vec<String>>;
+    /// True if the call is one of several in a conversation. Its request then looks like theirs, so that providers can
+    /// cache what they share: the same tools, and no enforced schema.
+    const SHARES_PREFIX: bool = false;
+
+    /// The schema of the answer; none if it is text.
+    fn schema() -> Option<&'static Schema>;
+
+    /// Converts the answer `text` to the contract. `shown` is true if its notes are in the scratchpad already. The
+    /// errors are written for the model.
+    fn read(text: &str, input: &Self::Input, shown: bool) -> Result<Self::Output, Vec<String>>;
+}
+
+/// The JSON object in an answer.
+fn object(text: &str) -> Result<Map<String, Value>, Vec<String>> {
+    json::object(text).map_err(|error| vec![error])
 }
 
 /// Checks `value` against `schema`, then reads it.

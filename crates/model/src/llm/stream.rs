@@ -15,7 +15,8 @@ const GATHERED_BYTES: usize = 16 * 1024;
 /// [`flush`](Self::flush) before waiting for more.
 pub(super) struct ScratchpadWriter<'a> {
     io: &'a RoleIo,
-    readable: ReadableText,
+    /// None if the answer is no JSON.
+    readable: Option<ReadableText>,
     /// Not yet flushed.
     text: String,
     wrote: bool,
@@ -26,8 +27,13 @@ pub(super) struct ScratchpadWriter<'a> {
 
 impl<'a> ScratchpadWriter<'a> {
     pub(super) fn new(io: &'a RoleIo) -> Self {
-        let (readable, text) = (ReadableText::default(), String::new());
+        let (readable, text) = (Some(ReadableText::default()), String::new());
         Self { io, readable, text, wrote: false, writing: false, silent: false }
+    }
+
+    /// For answers that are text: all of it is shown.
+    pub(super) fn of_text(io: &'a RoleIo) -> Self {
+        Self { readable: None, ..Self::new(io) }
     }
 
     /// Writes nothing from now on, because the following answers repeat what was written.
@@ -42,12 +48,15 @@ impl<'a> ScratchpadWriter<'a> {
 
     /// Starts an answer. The one before it may be incomplete.
     pub(super) fn begin(&mut self) {
-        self.readable = ReadableText::default();
+        self.readable = self.readable.is_some().then(ReadableText::default);
     }
 
     pub(super) async fn write(&mut self, chunk: &str) {
         let before = self.text.len();
-        self.readable.feed(chunk, &mut self.text);
+        match &mut self.readable {
+            Some(readable) => readable.feed(chunk, &mut self.text),
+            None => self.text.push_str(chunk),
+        }
         if self.silent {
             self.text.truncate(before);
         }

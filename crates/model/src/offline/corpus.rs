@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use tree_agent_contract::DocumentId;
 use tree_agent_contract::role::{CallContext, RoleError};
+use tree_agent_contract::{DocumentId, limits};
 use tree_agent_tools::{LIST_DOCUMENTS, READ_DOCUMENT, SEARCH_DOCUMENTS, ToolError};
 
 use super::markdown::pieces;
@@ -23,6 +23,10 @@ const CANDIDATES: usize = 40;
 const SEARCHED_TERMS: usize = 16;
 /// The same in a run whose tool calls are limited.
 const SEARCHED_TERMS_LIMITED: usize = 6;
+/// Documents of a page, and documents that are listed at the most.
+const PAGE: usize = limits::PAGE_MAX;
+/// See [`PAGE`].
+const LISTED: usize = 20_000;
 /// Documents that are named when a term was found by search only.
 const NAMED: usize = 3;
 
@@ -43,6 +47,10 @@ pub(super) struct Doc {
 }
 
 impl Doc {
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Its passages, in order.
     pub(super) fn passages(&self) -> impl Iterator<Item = Passage> {
         pieces(&self.path, &self.body).into_iter().map(|piece| Passage {
@@ -57,10 +65,33 @@ impl Doc {
 
 /// A document that is there to be read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
-    path: String,
+pub(super) struct Entry {
+    pub(super) path: String,
     id: DocumentId,
     bytes: u64,
+}
+
+/// Every document whose path begins with `prefix`, by path; at most [`LISTED`] of them. The flag says that there are
+/// more.
+pub(super) async fn all(io: &RoleIo, prefix: &str, purpose: &str) -> Result<(Vec<Entry>, bool), RoleError> {
+    let (mut found, mut token) = (Vec::new(), String::new());
+    loop {
+        let (entries, next) = page(io, prefix, &token, PAGE, purpose).await?;
+        found.extend(entries);
+        match next {
+            Some(next) if found.len() < LISTED => token = next,
+            next => {
+                found.sort();
+                // Projects may hold the same path.
+                return Ok((found, next.is_some()));
+            }
+        }
+    }
+}
+
+/// Those of `entries`, from the first, that are few and small enough to be read.
+pub(super) async fn read_first(io: &RoleIo, entries: &[Entry]) -> Result<Vec<Doc>, RoleError> {
+    read_all(io, entries.iter().take(SMALL_DOCUMENTS).cloned().collect()).await
 }
 
 /// The documents in which `terms` may stand: all of a small context, what search finds in a larger one.
@@ -154,18 +185,31 @@ pub(super) async fn named(io: &RoleIo, paths: &[String]) -> Result<Vec<Doc>, Rol
 }
 
 async fn list(io: &RoleIo, prefix: &str, purpose: &str) -> Result<(Vec<Entry>, bool), RoleError> {
-    let mut args = Map::new();
-    args.insert("page_size".to_owned(), SMALL_DOCUMENTS.into());
-    if !prefix.is_empty() {
-        args.insert("path_prefix".to_owned(), prefix.into());
+    let (entries, next) = page(io, prefix, "", SMALL_DOCUMENTS, purpose).await?;
+    Ok((entries, next.is_some()))
+}
+
+/// A page of the list of documents, and the token of the next.
+async fn page(
+    io: &RoleIo,
+    prefix: &str,
+    token: &str,
+    size: usize,
+    purpose: &str,
+) -> Result<(Vec<Entry>, Option<String>), RoleError> {
+    let mut args = Map::from_iter([("page_size".to_owned(), size.into())]);
+    for (name, value) in [("path_prefix", prefix), ("page_token", token)] {
+        if !value.is_empty() {
+            args.insert(name.to_owned(), value.into());
+        }
     }
     let page = match io.call_tool(LIST_DOCUMENTS, args, purpose).await {
         Ok(page) => page,
-        Err(ToolError::Budget(_)) => return Ok((Vec::new(), false)),
+        Err(ToolError::Budget(_)) => return Ok((Vec::new(), None)),
         Err(error) => return Err(failed(error)),
     };
-    let more = page["nextPageToken"].as_str().is_some_and(|token| !token.is_empty());
-    Ok((entries(&page["documents"]), more))
+    let next = page["nextPageToken"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
+    Ok((entries(&page["documents"]), next))
 }
 
 /// The documents that search finds for the terms together and for each alone, the best of every query first: a term that

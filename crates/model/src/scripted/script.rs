@@ -25,7 +25,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
         "internal, rejected, overloaded, timeout, unreachable, provider_unreachable, invalid_output, hang, garbage (none; internal when another fail_ key is set)",
         "what the chosen calls do: end with this failure, never answer, or answer against the contract",
     ),
-    ("fail_role", "plan, execute, aggregate, any (execute)", "chooses calls of this role"),
+    ("fail_role", "plan, execute, aggregate, research, pick, any (execute)", "chooses calls of this role"),
     (
         "fail_titles",
         "texts separated by | (every title)",
@@ -34,6 +34,14 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("fail_every", "1 to 1000000 (1)", "chooses one node in so many, by a hash of the title"),
     ("fail_attempts", "0 to 1000 (0)", "only the first so many attempts fail; 0: all"),
     ("replan", "0 or 1 (0)", "the root's aggregator asks once for another plan"),
+    ("same_titles", "0 or 1 (0)", "in a search, every list of topics has the same titles"),
+    (
+        "bad_frontmatter",
+        "0 to 3 (0)",
+        "in a search, answers whose frontmatter breaks the schema before a good one, for the chosen nodes; 3 fail them",
+    ),
+    ("pick", "first, middle, last, parent, unknown (first)", "the topic that a search's picker names"),
+    ("pick_again", "first, middle, last, parent, unknown (first)", "the same when it is asked again"),
 ];
 
 /// What a scripted model does: `scripted`, or `scripted:` and `key=value` pairs separated by commas. The keys are in [`KEYS`].
@@ -67,6 +75,49 @@ pub struct Script {
     pub fail_attempts: u32,
     /// Whether the root's aggregator asks once for another plan.
     pub replan: bool,
+    /// Whether every list of topics of a search has the same titles.
+    pub same_titles: bool,
+    /// Answers of a research whose frontmatter breaks the schema.
+    pub bad_frontmatter: u32,
+    /// The topic that a picker names.
+    pub pick: Pick,
+    /// The same when it is asked again.
+    pub pick_again: Pick,
+}
+
+/// Which of the offered topics a scripted picker names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// The first in breadth-first order.
+    First,
+    /// The one in the middle.
+    Middle,
+    /// The last.
+    Last,
+    /// The topic above the first, which is no leaf.
+    Parent,
+    /// None of them.
+    Unknown,
+}
+
+impl Pick {
+    const ALL: [Self; 5] = [Self::First, Self::Middle, Self::Last, Self::Parent, Self::Unknown];
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Middle => "middle",
+            Self::Last => "last",
+            Self::Parent => "parent",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    fn read(key: &str, value: &str) -> Result<Self, RoleError> {
+        Self::ALL.into_iter().find(|pick| pick.as_str() == value).ok_or_else(|| {
+            wrong(key, format!("is {value:?}; use one of {}", Self::ALL.map(Self::as_str).join(", ")))
+        })
+    }
 }
 
 /// Where the text of a scripted result stands.
@@ -108,6 +159,10 @@ impl Default for Script {
             fail_every: 1,
             fail_attempts: 0,
             replan: false,
+            same_titles: false,
+            bad_frontmatter: 0,
+            pick: Pick::First,
+            pick_again: Pick::First,
         }
     }
 }
@@ -116,16 +171,21 @@ impl Script {
     /// What attempt number `attempt` of a call in `phase` for the node titled `title` does wrong.
     pub(super) fn fault_of(&self, phase: &str, title: &str, attempt: u32) -> Option<Fault> {
         let fault = self.fail?;
-        let chosen = self.fail_role.as_deref().is_none_or(|role| role == phase)
-            && (self.fail_titles.is_empty() || self.fail_titles.iter().any(|t| t == title))
-            && (self.fail_every == 1 || fnv(title).is_multiple_of(self.fail_every))
-            && (self.fail_attempts == 0 || attempt <= self.fail_attempts);
+        let is_role = self.fail_role.as_deref().is_none_or(|role| role == phase);
+        let chosen =
+            is_role && self.chooses(title) && (self.fail_attempts == 0 || attempt <= self.fail_attempts);
         chosen.then_some(fault)
+    }
+
+    /// True if the node titled `title` is one of those that faults are for.
+    pub(super) fn chooses(&self, title: &str) -> bool {
+        (self.fail_titles.is_empty() || self.fail_titles.iter().any(|t| t == title))
+            && (self.fail_every == 1 || fnv(title).is_multiple_of(self.fail_every))
     }
 }
 
 /// FNV-1a: the same on every host and in every version, which `std`'s hasher does not promise.
-fn fnv(text: &str) -> u64 {
+pub(super) fn fnv(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
@@ -170,12 +230,10 @@ impl FromStr for Script {
                 "fail_role" => {
                     script.fail_role = match value {
                         "any" => None,
-                        "plan" | "execute" | "aggregate" => Some(value.to_owned()),
+                        "plan" | "execute" | "aggregate" | "research" | "pick" => Some(value.to_owned()),
                         _ => {
-                            return Err(wrong(
-                                key,
-                                format!("is {value:?}; use plan, execute, aggregate or any"),
-                            ));
+                            let known = "plan, execute, aggregate, research, pick or any";
+                            return Err(wrong(key, format!("is {value:?}; use {known}")));
                         }
                     }
                 }
@@ -183,6 +241,10 @@ impl FromStr for Script {
                 "fail_every" => script.fail_every = number(key, value, 1, 1_000_000)?,
                 "fail_attempts" => script.fail_attempts = number(key, value, 0, 1_000)?,
                 "replan" => script.replan = number::<u64>(key, value, 0, 1)? == 1,
+                "same_titles" => script.same_titles = number::<u64>(key, value, 0, 1)? == 1,
+                "bad_frontmatter" => script.bad_frontmatter = number(key, value, 0, 3)?,
+                "pick" => script.pick = Pick::read(key, value)?,
+                "pick_again" => script.pick_again = Pick::read(key, value)?,
                 _ => {
                     return Err(wrong(
                         key,
@@ -194,7 +256,7 @@ impl FromStr for Script {
                 }
             }
         }
-        if chooses && script.fail.is_none() {
+        if chooses && script.fail.is_none() && script.bad_frontmatter == 0 {
             script.fail = Some(Fault::Error(RoleErrorKind::Internal));
         }
         // Room for the key and the quotes of the JSON that the text stands in.

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tree_agent_contract::role::RoleUpdate;
-use tree_agent_contract::role::{ChildOutcome, PriorStep};
+use tree_agent_contract::role::{ChildOutcome, OfferedLeaf, PriorStep, ResearchForm};
 use tree_agent_contract::{Budgets, NodeId, NodeStatus, RunContext, RunId, StepStatus};
 use tree_agent_tools::{Caller, MemoryDocuments, ToolRegistry};
 
@@ -214,4 +214,117 @@ proptest! {
             prop_assert!(error.message.contains("option"));
         }
     }
+}
+
+fn research_input(path: &[&str]) -> ResearchInput {
+    let call = call(path.last().copied().unwrap_or("root"), path.len() as u32, 1);
+    ResearchInput {
+        form: if path.is_empty() { ResearchForm::Root } else { ResearchForm::Topic },
+        path: path.iter().map(|t| (*t).to_owned()).collect(),
+        siblings: vec![],
+        session: None,
+        prompts: Default::default(),
+        frontmatter_schema: None,
+        max_children: 1_000,
+        call,
+    }
+}
+
+#[tokio::test]
+async fn a_search_has_the_set_shape() {
+    let model = model("fanout=3,depth=2");
+    let (io, _updates) = io();
+    for (path, expected) in [
+        (&[][..], vec![("s0", "s0"), ("s1", "s1"), ("s2", "s2")]),
+        (&["s1"], vec![("s0", "s1.s0"), ("s1", "s1.s1"), ("s2", "s1.s2")]),
+        (&["s1", "s1.s2"], vec![]),
+    ] {
+        let input = research_input(path);
+        let output = model.research(&input, &io).await.unwrap();
+        output.validate(input.form).unwrap();
+        let seen: Vec<_> = output.children.iter().map(|c| (c.slug.as_str(), c.title.as_str())).collect();
+        assert_eq!(seen, expected, "{path:?}");
+        assert_eq!(output.messages.len(), if path.is_empty() { 0 } else { 4 });
+        assert!(output.children.iter().all(|c| c.score.is_some()));
+    }
+    let mut input = research_input(&[]);
+    input.max_children = 2;
+    assert_eq!(model.research(&input, &io).await.unwrap().children.len(), 2);
+    let same = self::model("fanout=2,same_titles=1").research(&research_input(&["s1"]), &io).await.unwrap();
+    assert_eq!(same.children[0].title, "s0");
+}
+
+#[tokio::test]
+async fn researches_and_picks_fail_as_set() {
+    let (io, mut updates) = io();
+    let kind = |options: &str, title: &'static str| {
+        let model = model(options);
+        let io = &io;
+        async move { model.research(&research_input(&[title]), io).await.map_err(|e| e.kind) }
+    };
+    assert_eq!(kind("fail=overloaded,fail_role=research", "s0").await, Err(RoleErrorKind::Overloaded));
+    assert!(kind("fail=overloaded,fail_role=pick", "s0").await.is_ok());
+    assert_eq!(kind("bad_frontmatter=3,fail_titles=s0", "s0").await, Err(RoleErrorKind::Rejected));
+    assert!(kind("bad_frontmatter=3,fail_titles=s0", "s1").await.is_ok());
+    while updates.try_recv().is_ok() {}
+    assert!(kind("bad_frontmatter=2", "s0").await.is_ok());
+    let mut repairs = Vec::new();
+    while let Ok(RoleUpdate::Usage(usage)) = updates.try_recv() {
+        repairs.push(usage.purpose);
+    }
+    assert_eq!(repairs, ["research (repair 1)", "research (repair 2)"]);
+    let garbage = kind("fail=garbage,fail_role=research", "s0").await.unwrap();
+    assert!(garbage.validate(ResearchForm::Topic).is_err());
+}
+
+#[tokio::test]
+async fn frontmatter_is_checked_for_real() {
+    let (io, _updates) = io();
+    let mut input = research_input(&["s0"]);
+    for (schema, good) in [
+        (serde_json::json!({"required": ["title", "depth"], "properties": {"depth": {"const": 1}}}), true),
+        (serde_json::json!({"required": ["level"]}), false),
+        (serde_json::json!({"type": "nonsense"}), false),
+    ] {
+        input.frontmatter_schema = schema.as_object().cloned();
+        let answer = model("").research(&input, &io).await;
+        assert_eq!(
+            answer.as_ref().map_err(|e| e.kind).err(),
+            (!good).then_some(RoleErrorKind::Rejected),
+            "{schema}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn picks_are_as_set() {
+    let (io, _updates) = io();
+    let leaves = ["a/x", "b", "c"].map(|path| OfferedLeaf {
+        path: path.into(),
+        title: path.into(),
+        depth: 1,
+        score: None,
+        leaves_below: 0,
+    });
+    let mut input = PickInput {
+        call: call("root", 0, 1),
+        outline: String::new(),
+        leaves: leaves.into(),
+        note: String::new(),
+        prompt: None,
+    };
+    for (pick, expected) in
+        [("first", "a/x"), ("middle", "b"), ("last", "c"), ("parent", "a"), ("unknown", "no/such/topic")]
+    {
+        let output = model(&format!("pick={pick}")).pick(&input, &io).await.unwrap();
+        output.validate().unwrap();
+        assert_eq!(output.path, expected);
+    }
+    input.note = "again".into();
+    let output = model("pick=unknown,pick_again=last").pick(&input, &io).await.unwrap();
+    assert_eq!(output.path, "c");
+    let error = model("fail=internal,fail_role=pick").pick(&input, &io).await.unwrap_err();
+    assert_eq!(error.kind, RoleErrorKind::Internal);
+    assert!(model("fail=garbage,fail_role=pick").pick(&input, &io).await.unwrap().validate().is_err());
+    assert!("pick=best".parse::<Script>().is_err());
 }

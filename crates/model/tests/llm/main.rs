@@ -10,6 +10,7 @@ mod prompts;
 mod provider;
 mod resilience;
 mod roles;
+mod search;
 mod support;
 mod tools;
 mod tree;

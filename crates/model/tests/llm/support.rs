@@ -162,6 +162,22 @@ impl Service {
         outcome
     }
 
+    pub(crate) async fn research(&self, input: &ResearchInput) -> CallOutcome<ResearchOutput> {
+        let outcome = self.call("research", async |model, io| model.research(input, io).await).await;
+        if let Ok(output) = &outcome.output {
+            output.validate(input.form).expect("an answer keeps to the contract");
+        }
+        outcome
+    }
+
+    pub(crate) async fn pick(&self, input: &PickInput) -> CallOutcome<PickOutput> {
+        let outcome = self.call("pick", async |model, io| model.pick(input, io).await).await;
+        if let Ok(output) = &outcome.output {
+            output.validate().expect("an answer keeps to the contract");
+        }
+        outcome
+    }
+
     pub(crate) async fn aggregate(&self, input: &AggregateInput) -> CallOutcome<AggregatorOutput> {
         let outcome = self.call("aggregate", async |model, io| model.aggregate(input, io).await).await;
         if let Ok(output) = &outcome.output {

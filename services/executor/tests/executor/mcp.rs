@@ -11,8 +11,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::role::{
     AggregateInput, AggregatorOutput, ArtifactDraft, DraftType, ExecuteInput, ExecutorOutput,
-    ParentHintDraft, PlanInput, PlannerOutput, ResultDraft, RoleError, RoleErrorKind, RoleUpdate,
-    ScratchpadDraft,
+    ParentHintDraft, PickInput, PickOutput, PlanInput, PlannerOutput, ResearchInput, ResearchOutput,
+    ResultDraft, RoleError, RoleErrorKind, RoleUpdate, ScratchpadDraft,
 };
 use tree_agent_contract::{HintType, ResultKind};
 use tree_agent_model::{Models, RoleIo, RoleModel, RoleServer};
@@ -73,6 +73,14 @@ impl RoleModel for Reader {
 
     async fn aggregate(&self, _: &AggregateInput, _: &RoleIo) -> Result<AggregatorOutput, RoleError> {
         Err(RoleError::new(RoleErrorKind::Rejected, "aggregates nothing"))
+    }
+
+    async fn research(&self, _: &ResearchInput, _: &RoleIo) -> Result<ResearchOutput, RoleError> {
+        Err(RoleError::new(RoleErrorKind::Rejected, "researches nothing"))
+    }
+
+    async fn pick(&self, _: &PickInput, _: &RoleIo) -> Result<PickOutput, RoleError> {
+        Err(RoleError::new(RoleErrorKind::Rejected, "picks nothing"))
     }
 }
 

@@ -44,6 +44,12 @@ impl RoleModel for Writer {
     async fn aggregate(&self, _: &AggregateInput, _: &RoleIo) -> Result<AggregatorOutput, RoleError> {
         Err(RoleError::new(RoleErrorKind::Rejected, "aggregates nothing"))
     }
+    async fn research(&self, _: &ResearchInput, _: &RoleIo) -> Result<ResearchOutput, RoleError> {
+        Err(RoleError::new(RoleErrorKind::Rejected, "researches nothing"))
+    }
+    async fn pick(&self, _: &PickInput, _: &RoleIo) -> Result<PickOutput, RoleError> {
+        Err(RoleError::new(RoleErrorKind::Rejected, "picks nothing"))
+    }
 }
 
 /// What the stream of a call says, with the milliseconds at which it says it: text, `?` and `!` for a tool call, and the

@@ -4,14 +4,14 @@ use std::sync::LazyLock;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tree_agent_contract::limits;
 use tree_agent_contract::role::{AggregateInput, AggregatorNext, AggregatorOutput, Synthesis};
 
 use super::planner::Notes;
 use super::returned::{ArtifactReply, ResultReply, returned, tidy};
 use super::schema::Schema;
-use super::{Reply, contract_errors, cut, line, read_as};
+use super::{Reply, contract_errors, cut, line, object, read_as};
 
 /// What the results of the steps amount to.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -54,15 +54,12 @@ impl Reply for AggregatorReply {
     type Input = AggregateInput;
     type Output = AggregatorOutput;
 
-    fn schema() -> &'static Schema {
-        &SCHEMA
+    fn schema() -> Option<&'static Schema> {
+        Some(&SCHEMA)
     }
 
-    fn read(
-        mut object: Map<String, Value>,
-        input: &AggregateInput,
-        shown: bool,
-    ) -> Result<AggregatorOutput, Vec<String>> {
+    fn read(text: &str, input: &AggregateInput, shown: bool) -> Result<AggregatorOutput, Vec<String>> {
+        let mut object = object(text)?;
         tidy(&mut object);
         let reply: Self = read_as(Value::Object(object), &SCHEMA)?;
         let texts = |texts: &[String]| -> Vec<String> {

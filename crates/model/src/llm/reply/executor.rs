@@ -4,13 +4,13 @@ use std::sync::LazyLock;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tree_agent_contract::role::{Action, ActionKind, ExecuteInput, ExecutorOutput};
 
 use super::planner::Notes;
 use super::returned::{ArtifactReply, ResultReply, returned, tidy};
 use super::schema::Schema;
-use super::{Reply, contract_errors, line, read_as};
+use super::{Reply, contract_errors, line, object, read_as};
 
 /// What you made and found.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -27,15 +27,12 @@ impl Reply for ExecutorReply {
     type Input = ExecuteInput;
     type Output = ExecutorOutput;
 
-    fn schema() -> &'static Schema {
-        &SCHEMA
+    fn schema() -> Option<&'static Schema> {
+        Some(&SCHEMA)
     }
 
-    fn read(
-        mut object: Map<String, Value>,
-        input: &ExecuteInput,
-        shown: bool,
-    ) -> Result<ExecutorOutput, Vec<String>> {
+    fn read(text: &str, input: &ExecuteInput, shown: bool) -> Result<ExecutorOutput, Vec<String>> {
+        let mut object = object(text)?;
         tidy(&mut object);
         let reply: Self = read_as(Value::Object(object), &SCHEMA)?;
         let notes = reply.scratchpad.text();

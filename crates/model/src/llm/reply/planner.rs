@@ -13,7 +13,7 @@ use tree_agent_contract::role::{
 use tree_agent_contract::{StepId, limits};
 
 use super::schema::Schema;
-use super::{Reply, contract_errors, cut, line, read_as, scratchpad};
+use super::{Reply, contract_errors, cut, line, object, read_as, scratchpad};
 
 // Models read the doc comments of these types, which are the descriptions in the schema.
 
@@ -151,15 +151,12 @@ impl Reply for PlannerReply {
     type Input = PlanInput;
     type Output = PlannerOutput;
 
-    fn schema() -> &'static Schema {
-        &SCHEMA
+    fn schema() -> Option<&'static Schema> {
+        Some(&SCHEMA)
     }
 
-    fn read(
-        object: Map<String, Value>,
-        input: &PlanInput,
-        shown: bool,
-    ) -> Result<PlannerOutput, Vec<String>> {
+    fn read(text: &str, input: &PlanInput, shown: bool) -> Result<PlannerOutput, Vec<String>> {
+        let object = object(text)?;
         let decision = decision(object)?;
         let output = match decision["mode"].as_str() {
             Some("execute") => executes(read_as(decision, &EXECUTE)?, shown),

@@ -27,6 +27,8 @@ pub(in crate::llm) struct Bounds {
     pub(in crate::llm) steps: u32,
     /// Minimum of steps in a band. A plan with one band and one step would only repeat its node.
     pub(in crate::llm) least_steps: u32,
+    /// Topics below a topic.
+    pub(in crate::llm) children: u32,
     /// Tokens of the answer.
     pub(in crate::llm) output_tokens: u32,
 }
@@ -90,6 +92,7 @@ impl Schema {
                 };
                 bound("bands", "maxItems", u64::from(bounds.bands));
                 bound("steps", "maxItems", u64::from(bounds.steps));
+                bound("children", "maxItems", u64::from(bounds.children));
                 bound("steps", "minItems", u64::from(bounds.least_steps.min(bounds.steps)));
                 // A token is about four characters, and the document is one part of the answer.
                 bound("documentMarkdown", "maxLength", u64::from(bounds.output_tokens) * 2);

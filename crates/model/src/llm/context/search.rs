@@ -1,0 +1,178 @@
+//! The inputs of a guided search as its prompts show them.
+//!
+//! A prompt that a user replaced takes the place of ours, with its names filled in. What stands before it, and the
+//! remarks after it, stay, because the answer could not be read without them.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+use tree_agent_contract::role::{
+    CallContext, OfferedLeaf, PickInput, ResearchForm, ResearchInput, RoleError,
+};
+use tree_agent_contract::search::fill;
+use tree_agent_contract::text::one_line;
+
+use super::super::ask::Setting;
+use super::super::prompt::{Prompt, Template, render, search_tail};
+use super::PromptTrimmer;
+
+#[derive(Serialize)]
+struct TopicView {
+    title: String,
+    path: String,
+    objective: String,
+    reason: String,
+    siblings: String,
+    max_children: u32,
+    /// The schema of the frontmatter, for what stands before the prompt.
+    frontmatter: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Tail<'a> {
+    schema: Option<&'a str>,
+    shortened: u32,
+    finish: Option<String>,
+    left_out: Vec<String>,
+}
+
+impl TopicView {
+    fn of(input: &ResearchInput, trimmer: &mut PromptTrimmer) -> Self {
+        // Titles come from models: on one line they cannot pass for a section of the prompt.
+        let siblings: Vec<String> =
+            input.siblings.iter().map(|title| format!("- {}", one_line(title))).collect();
+        let path: Vec<String> = input.path.iter().map(|title| one_line(title)).collect();
+        Self {
+            title: trimmer.own(&one_line(&input.call.title)),
+            path: trimmer.own(&path.join(" › ")),
+            objective: trimmer.own(&input.call.objective),
+            reason: match input.form {
+                // The root of a search inside of a tree has a reason of its own.
+                ResearchForm::Root if input.call.depth > 0 => trimmer.own(&input.call.reason),
+                _ => String::new(),
+            },
+            siblings: trimmer.summary(&siblings.join("\n")),
+            max_children: input.max_children,
+            frontmatter: input.frontmatter_schema.as_ref().and_then(|s| serde_json::to_string(s).ok()),
+        }
+    }
+
+    fn values(&self) -> [(&'static str, String); 6] {
+        [
+            ("title", self.title.clone()),
+            ("path", self.path.clone()),
+            ("objective", self.objective.clone()),
+            ("siblings", self.siblings.clone()),
+            ("schema", self.frontmatter.clone().unwrap_or_default()),
+            ("max_children", self.max_children.to_string()),
+        ]
+    }
+}
+
+/// The prompt for the document of a topic.
+pub(in crate::llm) fn document(
+    input: &ResearchInput,
+    setting: Setting<'_>,
+    trimmer: &mut PromptTrimmer,
+) -> Result<Prompt, RoleError> {
+    research(input, Template::SearchDocument, input.prompts.document.as_deref(), setting, trimmer)
+}
+
+/// The prompt for the topics below a topic, or for the first level.
+pub(in crate::llm) fn children(
+    input: &ResearchInput,
+    setting: Setting<'_>,
+    trimmer: &mut PromptTrimmer,
+) -> Result<Prompt, RoleError> {
+    match input.form {
+        ResearchForm::Root => research(input, Template::SearchRoot, None, setting, trimmer),
+        ResearchForm::Topic => {
+            research(input, Template::SearchChildren, input.prompts.children.as_deref(), setting, trimmer)
+        }
+    }
+}
+
+fn research(
+    input: &ResearchInput,
+    template: Template,
+    replaced: Option<&str>,
+    setting: Setting<'_>,
+    trimmer: &mut PromptTrimmer,
+) -> Result<Prompt, RoleError> {
+    let view = TopicView::of(input, trimmer);
+    let mut prompt = render(template, None, &view)?;
+    if let Some(replaced) = replaced {
+        prompt.user = filled(replaced, &view.values());
+    }
+    let finish = finish(&input.call);
+    let tail =
+        Tail { schema: setting.schema, shortened: setting.shortened, finish, left_out: trimmer.left_out() };
+    prompt.user.push_str(&search_tail(&tail)?);
+    Ok(prompt)
+}
+
+fn filled(prompt: &str, values: &[(&'static str, String)]) -> String {
+    let values: Vec<(&str, &str)> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    fill(prompt, &values).into_owned()
+}
+
+fn finish(call: &CallContext) -> Option<String> {
+    call.finish.as_ref().map(|f| format!("{} of {} ({})", f.left, f.limit, f.budget))
+}
+
+#[derive(Serialize)]
+struct PickerView {
+    objective: String,
+    outline: String,
+    leaves: String,
+    note: String,
+    left_out: Vec<String>,
+}
+
+/// The picker's prompt.
+pub(in crate::llm) fn picker(
+    input: &PickInput,
+    _setting: Setting<'_>,
+    trimmer: &mut PromptTrimmer,
+) -> Result<Prompt, RoleError> {
+    let mut view = PickerView {
+        objective: trimmer.own(&input.call.objective),
+        outline: trimmer.outline(&input.outline),
+        leaves: trimmer.own(&leaves(&input.leaves)),
+        note: input.note.clone(),
+        left_out: Vec::new(),
+    };
+    view.left_out = trimmer.left_out();
+    let mut prompt = render(Template::Picker, None, &view)?;
+    if let Some(replaced) = &input.prompt {
+        let values = [
+            ("objective", view.objective.clone()),
+            ("outline", view.outline.clone()),
+            ("leaves", view.leaves.clone()),
+            ("note", view.note.clone()),
+        ];
+        prompt.user = filled(replaced, &values);
+        // A picker that is asked again must know why.
+        if !view.note.is_empty() && !prompt.user.contains(&view.note) {
+            prompt.user.push_str("\n\n");
+            prompt.user.push_str(&view.note);
+        }
+    }
+    Ok(prompt)
+}
+
+/// One line for each topic that may be picked: its path, its title and what is known of it.
+fn leaves(leaves: &[OfferedLeaf]) -> String {
+    let mut lines = String::new();
+    for leaf in leaves {
+        let _ = write!(lines, "- {}: {}", leaf.path, one_line(&leaf.title));
+        if let Some(score) = leaf.score {
+            let _ = write!(lines, " (promises {score:.2})");
+        }
+        if leaf.leaves_below > 0 {
+            let _ = write!(lines, " (a branch; {} topics in it)", leaf.leaves_below);
+        }
+        lines.push('\n');
+    }
+    lines
+}
