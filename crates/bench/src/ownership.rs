@@ -41,7 +41,7 @@ pub(crate) async fn run(cluster: &Cluster, quick: bool) -> anyhow::Result<()> {
         let (mut claims, mut renewals) = (Vec::new(), Vec::new());
         for _ in 0..repeat {
             let begun = Instant::now();
-            let claimed = store.claim(CLAIMER, claimer, LIMIT).await?;
+            let claimed = store.claim(CLAIMER, claimer, LIMIT, 0).await?;
             claims.push(begun.elapsed().as_secs_f64() * 1e3);
             ensure!(claimed.is_empty(), "{} runs were free", claimed.len());
             let begun = Instant::now();

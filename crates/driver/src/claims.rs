@@ -9,13 +9,16 @@ use tree_agent_store::{Claim, PendingCommand};
 use crate::fleet::Fleet;
 use crate::task::Message;
 
+/// Places beyond those for runs, for runs to which a command was sent while nobody drove them. A driver that is full
+/// would otherwise hear a cancellation only when another run ends.
+const RESERVE: usize = 8;
+
 impl Fleet {
     /// Claims as many runs as there is room for, and starts to drive them.
     pub(crate) async fn claim(&mut self) {
-        let (room, free) = self.room();
         // If there is no room now, the driver looks again when there is.
-        self.more = free > 0;
-        if room == 0 {
+        self.more = self.room().1 > 0;
+        if self.reserve() == 0 {
             return;
         }
         if self.lease.term().is_none() && !self.begin_term().await {
@@ -23,9 +26,9 @@ impl Fleet {
             return;
         }
         // The new term may have filled the room.
-        let (room, free) = self.room();
-        let Some(term) = self.lease.term().filter(|_| room > 0) else { return };
-        let mut claims = match self.shared.store.claim(&self.config.owner, term, room).await {
+        let ((room, free), reserve) = (self.room(), self.reserve());
+        let Some(term) = self.lease.term().filter(|_| reserve > 0) else { return };
+        let mut claims = match self.shared.store.claim(&self.config.owner, term, room, reserve).await {
             Ok(claims) => claims,
             Err(error) => {
                 // It may have taken runs all the same.
@@ -34,7 +37,7 @@ impl Fleet {
                 return tracing::warn!(error = %error, "cannot claim runs now");
             }
         };
-        self.more = claims.len() == room && room < free;
+        self.more = claims.len() >= room && room < free;
         self.shared.stats.claimed.fetch_add(claims.len() as u64, Ordering::Relaxed);
         let newer = self.newer.rest(self.config.lease, &mut claims);
         if !newer.is_empty() {
@@ -49,14 +52,18 @@ impl Fleet {
         self.take_up(claims).await;
     }
 
+    /// Runs that may be claimed for their commands.
+    fn reserve(&self) -> usize {
+        (self.config.max_runs + RESERVE).saturating_sub(self.active.len()).min(RESERVE)
+    }
+
     /// Starts to drive runs that this driver owns.
     pub(crate) async fn take_up(&mut self, claims: Vec<Claim>) {
         if claims.is_empty() {
             return;
         }
         // Commands that users sent before anybody drove the run come first: a cancelled run makes no calls.
-        let runs: Vec<RunId> = claims.iter().map(|claim| claim.run_id).collect();
-        match self.shared.store.commands(&runs).await {
+        match self.shared.store.commands(&self.config.owner).await {
             Ok(commands) => {
                 let mut by_run = by_run(commands);
                 for claim in claims {
@@ -77,8 +84,7 @@ impl Fleet {
         if self.active.is_empty() {
             return;
         }
-        let runs: Vec<RunId> = self.active.keys().copied().collect();
-        match self.shared.store.commands(&runs).await {
+        match self.shared.store.commands(&self.config.owner).await {
             Ok(commands) => {
                 for (run, commands) in by_run(commands) {
                     if let Some(active) = self.active.get(&run) {

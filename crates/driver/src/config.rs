@@ -12,7 +12,7 @@ pub struct DriverConfig {
     pub owner: String,
     /// Length of a lease: the longest time that a run waits after its driver died. Default 5 s.
     pub lease: Duration,
-    /// Maximum of runs that are driven at the same time. Default 1,000.
+    /// Maximum of runs that are driven at the same time, besides a few to which a command was sent. Default 1,000.
     pub max_runs: usize,
     /// Maximum of role calls in flight. Default 2,048, twice the number of runs, so that a run that was taken over
     /// does not wait for the calls of others.

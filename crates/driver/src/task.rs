@@ -232,7 +232,9 @@ impl RunTask {
             match pending.command {
                 Command::Cancel { reason } => decision.merge(run.handle(Input::Cancel { reason }, now)),
             }
-            handled.push(pending.id);
+            if !handled.contains(&pending.id) {
+                handled.push(pending.id);
+            }
         }
     }
 

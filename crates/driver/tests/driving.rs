@@ -19,7 +19,7 @@ use tree_agent_fanout::InProcessFanout;
 use tree_agent_fanout::{Fanout, Signal, Topic};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::embedded::EmbeddedStore;
-use tree_agent_store::{AppendOutcome, Claim, Command, RunAppend, Store};
+use tree_agent_store::{AppendOutcome, Claim, RunAppend, Store};
 
 async fn world() -> (Arc<dyn Store>, Arc<dyn Fanout>) {
     let store = EmbeddedStore::open_in_memory().await.expect("a store in memory");
@@ -331,7 +331,7 @@ async fn cancel_ends_a_run_from_any_state() {
             _ => None,
         });
         assert_eq!(open, Some(NodeStatus::Cancelled));
-        assert!(store.commands(&[run]).await.expect("readable").is_empty(), "the command left the inbox");
+        assert!(store.commands("a").await.expect("readable").is_empty(), "the command left the inbox");
         driver.stop().await;
     }
 }
@@ -365,14 +365,14 @@ async fn the_end_of_many_nodes_is_written_in_parts_and_its_command_leaves_with_t
     // The driver dies between two parts.
     first.abort();
     let _ = first.await;
-    assert_eq!(inner.commands(&[run]).await.expect("readable").len(), 1, "the command is pending");
+    assert_eq!(inner.commands("a").await.expect("readable").len(), 1, "the command is pending");
     assert_eq!(inner.run(run).await.expect("there").status, RunStatus::Running);
     unreliable.down_after_part.store(false, Ordering::SeqCst);
     unreliable.down.store(false, Ordering::SeqCst);
     let second = start("b");
     assert_eq!(ended(&*inner, run).await.status, RunStatus::Cancelled);
     second.abort();
-    assert!(inner.commands(&[run]).await.expect("readable").is_empty(), "the command left the inbox");
+    assert!(inner.commands("b").await.expect("readable").is_empty(), "the command left the inbox");
     let largest = unreliable.largest_end.load(Ordering::SeqCst);
     assert!(largest <= 8, "{largest} events were one append");
     let cancelled = log(&*inner, run).await;
@@ -427,27 +427,10 @@ async fn a_flooding_role_does_not_keep_a_cancellation_out() {
     task.await.expect("a driver ends cleanly");
 }
 
-#[tokio::test]
-async fn a_run_cancelled_before_it_was_claimed_makes_no_call() {
-    let (store, fanout) = world().await;
-    let roles = TreeRoles::new(2, None);
-    let run = create_run(&*store, 1).await;
-    cancel(&*store, &*fanout, run).await;
-    let driver = Running::start("a", &store, &fanout, &roles);
-    assert_eq!(ended(&*store, run).await.status, RunStatus::Cancelled);
-    assert!(roles.made().is_empty());
-    driver.stop().await;
-}
-
-async fn cancel(store: &dyn Store, fanout: &dyn Fanout, run: RunId) {
-    store.send_command(run, Command::Cancel { reason: "enough".into() }).await.expect("accepted");
-    fanout.publish(vec![(Topic::Wake, Default::default())]).await.expect("in process");
-}
-
 /// Claims a run in another term of `owner`.
 async fn claim(store: &dyn Store, owner: &str) -> Vec<Claim> {
     let term = store.begin_term(owner, Duration::from_secs(60)).await.expect("begun").number;
-    store.claim(owner, term, 1).await.expect("asked")
+    store.claim(owner, term, 1, 0).await.expect("asked")
 }
 
 /// Appends an event of a type that only a newer version knows, as a newer driver would.

@@ -27,6 +27,9 @@ use crate::world::{World, run_name};
 
 /// Time after the end of a lease within which another driver must have taken the run over.
 const TAKEOVER: Duration = Duration::from_secs(2);
+/// Time within which a command is answered, from when somebody could do so. An append may be repeated only after a
+/// quarter of a lease, and half as long again.
+const ANSWER: Duration = Duration::from_secs(3);
 /// How far clocks can be off, in seconds.
 const CLOCKS_OFF: u64 = 600;
 
@@ -39,6 +42,8 @@ pub(crate) struct Cluster {
     /// Runs that nobody drives although somebody could: their epoch, whether their driver is gone or frozen (otherwise
     /// its task hangs), and since when.
     orphans: BTreeMap<RunId, (u64, bool, Instant)>,
+    /// Commands that are not answered, although somebody could: how long that may take, and since when.
+    unheard: BTreeMap<(RunId, i64), (Duration, Instant)>,
     fanout_was_down: bool,
 }
 
@@ -75,6 +80,7 @@ impl Cluster {
             gateways,
             doors: GatewayHandles::default(),
             orphans: BTreeMap::new(),
+            unheard: BTreeMap::new(),
             fanout_was_down: false,
         };
         cluster.open_doors();
@@ -150,7 +156,7 @@ impl Cluster {
                 world.topics.lose();
                 self.fanout_was_down = true;
             }
-            Fault::Cancel if dice.chance(15) => {
+            Fault::Cancel if world.flaw == Some(Flaw::DeafToCommands) || dice.chance(15) => {
                 let runs: Vec<RunId> = world.model().runs.keys().copied().collect();
                 if let Some(run) = dice.pick(&runs) {
                     world.note("user", format_args!("cancels {}", run_name(*run)));
@@ -255,6 +261,48 @@ impl Cluster {
                 orphan.2 = now + Duration::from_secs(86_400);
             }
         }
+        late.into_iter().for_each(|text| world.violation(text));
+    }
+
+    /// A command is answered soon while somebody could do so, whatever its run does: also if it rests, or waits for a
+    /// driver with room. A run that was claimed with the command and lost its driver may rest.
+    pub(crate) fn check_commands(&mut self) {
+        let world = self.world.clone();
+        if world.plan.erratic_store() && !world.healed() {
+            return self.unheard.clear();
+        }
+        let (now, lease, model) = (Instant::now(), world.plan.lease, world.model());
+        let works = |d: &&DriverSlot| !d.stop.is_cancelled() && d.node.is_healthy();
+        let mut late = Vec::new();
+        self.unheard.retain(|key, _| model.commands.contains_key(key));
+        for key in model.commands.keys() {
+            let Some(run) = model.runs.get(&key.0) else { continue };
+            let owner = run.owner.as_ref();
+            let holder = self.drivers.iter().find(|d| Some(&d.node.name) == owner);
+            let bound = match holder {
+                Some(driver) if works(&driver) => ANSWER,
+                Some(driver) if driver.node.is_stuck() || driver.node.is_gone() => ANSWER + lease,
+                Some(_) => ANSWER + 2 * lease,
+                None if owner.is_some() => ANSWER + lease,
+                None => ANSWER,
+            };
+            // Whoever took it for the command has vanished with it: it may be a run that kills its drivers.
+            let tried = owner.is_none() && run.not_before > world.now() && run.claimed_command >= key.1;
+            if tried || world.store_is_down() || !self.drivers.iter().any(|d| works(&d)) {
+                self.unheard.remove(key);
+                continue;
+            }
+            let waits = self.unheard.entry(*key).or_insert((bound, now));
+            if waits.0 != bound {
+                *waits = (bound, now);
+            }
+            if now - waits.1 > bound {
+                let ms = bound.as_millis();
+                late.push(format!("{}: command {} was not heard within {ms} ms", run_name(key.0), key.1));
+                waits.1 = now + Duration::from_secs(86_400);
+            }
+        }
+        drop(model);
         late.into_iter().for_each(|text| world.violation(text));
     }
 

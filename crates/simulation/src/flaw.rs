@@ -21,6 +21,8 @@ pub enum Flaw {
     CallersClock,
     /// Leases of drivers that vanished never end.
     EternalLease,
+    /// A command does not let a run be claimed that rests, or by a driver that is full.
+    DeafToCommands,
     /// A stream uses only fan-out and does not read lost events from the log.
     TrustedFanout,
     /// Gateways compare heads too rarely.
@@ -41,6 +43,7 @@ impl Flaw {
         Flaw::SameEpoch,
         Flaw::CallersClock,
         Flaw::EternalLease,
+        Flaw::DeafToCommands,
         Flaw::TrustedFanout,
         Flaw::SeldomHeads,
         Flaw::MixedUpAnswers,
@@ -58,6 +61,7 @@ impl Flaw {
             Flaw::SameEpoch => "claimed with epoch",
             Flaw::CallersClock => "before the lease",
             Flaw::EternalLease => "nobody took it over",
+            Flaw::DeafToCommands => "was not heard",
             Flaw::TrustedFanout => "came after event",
             Flaw::SeldomHeads => "after it was written",
             Flaw::MixedUpAnswers => "is recorded twice",

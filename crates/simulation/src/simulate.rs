@@ -123,6 +123,7 @@ async fn run(plan: Plan, flaw: Option<Flaw>) -> Outcome {
         }
         cluster.tend();
         cluster.check_takeover();
+        cluster.check_commands();
         tokio::time::sleep(TICK).await;
     }
     let mut seen = Vec::new();

@@ -67,8 +67,15 @@ pub struct RunAppend {
     pub projection: Projection,
     /// Document writes that belong to the events, in order.
     pub documents: Vec<DocumentOp>,
-    /// Commands that these events answer; they leave the inbox with them.
+    /// Commands of the run that these events answer; they leave the inbox with them.
     pub handled_commands: Vec<i64>,
+}
+
+impl RunAppend {
+    /// True if the run has ended with these events: its inbox is emptied with them.
+    pub(crate) fn ends_run(&self) -> bool {
+        self.projection.run.as_ref().is_some_and(|row| row.status.is_final())
+    }
 }
 
 /// Rows derived from the log by the engine; written with the events they come from.
@@ -200,11 +207,15 @@ pub trait Runs: Send + Sync {
     /// Every node of the run with its parent, parents first; empty for unknown and archived runs.
     async fn node_parents(&self, run: RunId) -> Result<Vec<(NodeId, Option<NodeId>)>, StoreError>;
 
-    /// Puts a command in the run's inbox and returns its id. [`StoreError::NotFound`] for an unknown run.
-    async fn send_command(&self, run: RunId, command: Command) -> Result<i64, StoreError>;
+    /// Puts a command in the inbox of a run that has not ended, and returns its id. From then on the run can be claimed
+    /// even if it is in quarantine (see [`Leases::claim`]). None, and nothing is written, if the run has ended.
+    /// [`StoreError::NotFound`] for an unknown run.
+    ///
+    /// A command leaves the inbox with the events that answer it, or with the end of the run.
+    async fn send_command(&self, run: RunId, command: Command) -> Result<Option<i64>, StoreError>;
 
-    /// The unanswered commands of the runs, oldest first.
-    async fn commands(&self, runs: &[RunId]) -> Result<Vec<PendingCommand>, StoreError>;
+    /// The unanswered commands of the runs that `driver` owns, by run, oldest first.
+    async fn commands(&self, driver: &str) -> Result<Vec<PendingCommand>, StoreError>;
 }
 
 /// A run to be written.
@@ -256,7 +267,7 @@ pub enum Command {
 /// A command that no driver has answered yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingCommand {
-    /// Its id, ascending per run.
+    /// Its id: 1, 2, 3 … within its run.
     pub id: i64,
     /// The run.
     pub run_id: RunId,

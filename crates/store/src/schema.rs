@@ -18,6 +18,7 @@ const POSTGRES: &[(&str, &str)] = &[
     ("V8__driver_leases", include_str!("../../../migrations/postgres/V8__driver_leases.sql")),
     ("V9__failures", include_str!("../../../migrations/postgres/V9__failures.sql")),
     ("V30__document_chunks", include_str!("../../../migrations/postgres/V30__document_chunks.sql")),
+    ("V31__commands", include_str!("../../../migrations/postgres/V31__commands.sql")),
 ];
 
 const EMBEDDED: &[(&str, &str)] = &[
@@ -30,6 +31,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("V7__driver_leases", include_str!("../../../migrations/embedded/V7__driver_leases.sql")),
     ("V8__failures", include_str!("../../../migrations/embedded/V8__failures.sql")),
     ("V30__document_chunks", include_str!("../../../migrations/embedded/V30__document_chunks.sql")),
+    ("V31__commands", include_str!("../../../migrations/embedded/V31__commands.sql")),
 ];
 
 /// Which set of migrations.

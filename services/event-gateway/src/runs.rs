@@ -255,11 +255,15 @@ impl RunService for Runs {
         let mut checks = Checks::default();
         checks.at_most("reason", &request.reason, limits::TEXT_BYTES);
         checks.finish().map_err(|e| invalid(&e))?;
-        let summary = self.run(run).await?;
+        let mut summary = self.run(run).await?;
         if !summary.status.is_final() {
             let command = Command::Cancel { reason: request.reason };
-            self.gateway.store.send_command(run, command).await.map_err(|e| errors::store(&e))?;
-            self.gateway.hint(vec![(Topic::Wake, Bytes::new())]).await;
+            let sent = self.gateway.store.send_command(run, command).await.map_err(|e| errors::store(&e))?;
+            match sent {
+                Some(_) => self.gateway.hint(vec![(Topic::Wake, Bytes::new())]).await,
+                // It has ended meanwhile. The answer says how.
+                None => summary = self.run(run).await?,
+            }
         }
         Ok(Response::new(pb::CancelRunResponse { run: Some(summary.to_wire()) }))
     }

@@ -14,7 +14,7 @@ use tree_agent_contract::role::*;
 use tree_agent_contract::*;
 use tree_agent_driver::{Driver, DriverConfig, DriverHealth, DriverStats, Roles, Updates};
 use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, Graph, RoleCall, Run, start};
-use tree_agent_fanout::Fanout;
+use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_store::*;
 
 /// A tree of `fanout` to the power of `depth`; every call is counted, and waits while `hold` matches it.
@@ -148,6 +148,13 @@ pub(crate) async fn create_run_of_version(store: &dyn Store, depth: u32, version
     let run = NewRun { run_id, spec, request_id: String::new(), events, projection, documents };
     assert_eq!(store.create_run(run).await.expect("created"), Created::New(run_id));
     run_id
+}
+
+/// Cancels a run as the gateway does.
+pub(crate) async fn cancel(store: &dyn Store, fanout: &dyn Fanout, run: RunId) {
+    let sent = store.send_command(run, Command::Cancel { reason: "enough".into() }).await.expect("accepted");
+    assert!(sent.is_some(), "the run has not ended");
+    fanout.publish(vec![(Topic::Wake, Default::default())]).await.expect("in process");
 }
 
 /// The whole log, checked: contiguous, and it replays.
@@ -319,9 +326,15 @@ impl Leases for Unreliable {
         self.check()?;
         self.inner.begin_term(driver, ttl).await
     }
-    async fn claim(&self, driver: &str, term: u64, limit: usize) -> Result<Vec<Claim>, StoreError> {
+    async fn claim(
+        &self,
+        driver: &str,
+        term: u64,
+        limit: usize,
+        called: usize,
+    ) -> Result<Vec<Claim>, StoreError> {
         self.check()?;
-        self.inner.claim(driver, term, limit).await
+        self.inner.claim(driver, term, limit, called).await
     }
     async fn renew(&self, driver: &str, term: u64, ttl: Duration) -> Result<bool, StoreError> {
         self.check()?;
@@ -365,12 +378,12 @@ impl Runs for Unreliable {
     async fn node_parents(&self, run: RunId) -> Result<Vec<(NodeId, Option<NodeId>)>, StoreError> {
         self.inner.node_parents(run).await
     }
-    async fn send_command(&self, run: RunId, command: Command) -> Result<i64, StoreError> {
+    async fn send_command(&self, run: RunId, command: Command) -> Result<Option<i64>, StoreError> {
         self.inner.send_command(run, command).await
     }
-    async fn commands(&self, runs: &[RunId]) -> Result<Vec<PendingCommand>, StoreError> {
+    async fn commands(&self, driver: &str) -> Result<Vec<PendingCommand>, StoreError> {
         self.check()?;
-        self.inner.commands(runs).await
+        self.inner.commands(driver).await
     }
 }
 

@@ -35,6 +35,9 @@ pub(crate) fn check_ending(world: &World, views: &[View]) -> Vec<String> {
             note("changed hands though nothing went wrong".into());
         }
     }
+    for (run, id) in model.commands.keys() {
+        found.push(format!("{}: command {id} is left in its inbox", run_name(*run)));
+    }
     for view in views {
         let head = model.runs.get(&view.run).map_or(0, StoredRun::head);
         if !view.ended || view.cursor != head {

@@ -2,7 +2,6 @@
 //! with the real adapters. It passes their contract suite (`tests/simulation`), so what holds here holds there.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use tree_agent_contract::document::{Document, DocumentOp};
 use tree_agent_contract::graph::Usage;
@@ -13,8 +12,8 @@ use tree_agent_contract::{
     Timestamp,
 };
 use tree_agent_store::{
-    AppendOutcome, ArtifactRow, Claim, Command, Created, Failed, NewRun, NodeRow, PendingCommand, PlanRow,
-    Projection, QUARANTINE_MAX, RunAppend, RunRow, StoreError, Term,
+    AppendOutcome, ArtifactRow, Command, Created, NewRun, NodeRow, PendingCommand, PlanRow, Projection,
+    RunAppend, RunRow, StoreError,
 };
 
 use crate::flaw::Flaw;
@@ -28,11 +27,10 @@ pub struct Model {
     pub documents: BTreeMap<DocumentId, Document>,
     /// Bytes that documents have lost at their beginning.
     pub lost: BTreeMap<DocumentId, u64>,
-    /// Unanswered commands in order, with their run.
-    pub commands: BTreeMap<i64, (RunId, Command)>,
+    /// Unanswered commands by run, in order.
+    pub commands: BTreeMap<(RunId, i64), Command>,
     /// The drivers.
     pub drivers: BTreeMap<String, StoredDriver>,
-    last_command: i64,
     flaw: Option<Flaw>,
     appends: u64,
 }
@@ -64,6 +62,10 @@ pub struct StoredRun {
     pub failures: (u32, String),
     /// How often the lease of its driver ended since its last progress.
     pub expiries: u32,
+    /// The last command that was sent to it.
+    pub last_command: i64,
+    /// `last_command` at the last claim.
+    pub claimed_command: i64,
     /// True when its user deleted it.
     pub deleted: bool,
     /// The log: each event with the epoch that it was written in.
@@ -137,7 +139,7 @@ impl Model {
         Self { flaw, ..Self::default() }
     }
 
-    fn has(&self, flaw: Flaw) -> bool {
+    pub(super) fn has(&self, flaw: Flaw) -> bool {
         self.flaw == Some(flaw)
     }
 
@@ -189,11 +191,8 @@ impl Model {
         if !lost_rows {
             run.project(append.projection);
         }
-        for id in append.handled_commands {
-            if self.commands.get(&id).is_some_and(|(run, _)| *run == append.run_id) {
-                self.commands.remove(&id);
-            }
-        }
+        let (id, ended) = (append.run_id, run.row.status.is_final());
+        self.commands.retain(|(run, n), _| *run != id || !ended && !append.handled_commands.contains(n));
         self.write_documents(append.documents);
         AppendOutcome::Appended
     }
@@ -236,130 +235,6 @@ impl Model {
         run.log.iter().skip(after).take(limit).map(|(_, event)| event.clone()).collect()
     }
 
-    /// [`Leases::begin_term`](tree_agent_store::Leases::begin_term) at `now`.
-    pub fn begin_term(&mut self, driver: &str, now: Timestamp, ttl: Duration) -> Term {
-        let row = self.drivers.entry(driver.to_owned()).or_insert(StoredDriver {
-            term: 0,
-            held_since: now,
-            renewed_at: now,
-            lease_until: now,
-        });
-        row.term += 1;
-        row.renew(now, ttl);
-        let owned = self
-            .runs
-            .iter()
-            .filter(|(_, run)| !run.row.status.is_final() && run.owner.as_deref() == Some(driver));
-        let claim = |(run_id, run): (&RunId, &StoredRun)| Claim {
-            run_id: *run_id,
-            epoch: run.epoch,
-            head_seq: run.head(),
-            failures: run.failures.0,
-        };
-        Term { number: row.term, owned: owned.map(claim).collect() }
-    }
-
-    /// [`Leases::claim`](tree_agent_store::Leases::claim) at `now`.
-    pub fn claim(&mut self, driver: &str, term: u64, now: Timestamp, limit: usize) -> Vec<Claim> {
-        let (same_epoch, eternal) = (self.has(Flaw::SameEpoch), self.has(Flaw::EternalLease));
-        let Some(me) = self.drivers.get(driver).filter(|me| me.term == term && me.lease_until >= now) else {
-            return Vec::new();
-        };
-        let since = me.held_since;
-        let is_gone = |owner: &str| {
-            owner != driver
-                && !eternal
-                && self.drivers.get(owner).is_none_or(|other| other.is_gone(now, since))
-        };
-        let mut free: Vec<(bool, Timestamp, RunId)> = self
-            .runs
-            .iter()
-            .filter(|(_, run)| !run.row.status.is_final())
-            .filter(|(_, run)| match &run.owner {
-                Some(owner) => is_gone(owner),
-                None => run.not_before <= now,
-            })
-            .map(|(id, run)| (run.owner.is_none(), run.created_at, *id))
-            .collect();
-        free.sort_unstable();
-        free.truncate(limit);
-        let mut claims: Vec<_> = free
-            .into_iter()
-            .filter_map(|(_, created_at, run_id)| {
-                let run = self.runs.get_mut(&run_id)?;
-                if run.progress > run.failed_at {
-                    (run.failures.0, run.expiries) = (0, 0);
-                }
-                if let Some(owner) = &run.owner {
-                    (run.expiries, run.failed_at) = (run.expiries + 1, run.progress);
-                    let lease = self.drivers.get(owner).map_or(0, |d| d.lease_until.0 - d.renewed_at.0);
-                    if let Some(times) = run.expiries.checked_sub(2) {
-                        let wait = Duration::from_micros(lease.unsigned_abs()) * (1 << times.min(16));
-                        (run.owner, run.not_before) = (None, end(now, wait.min(QUARANTINE_MAX)));
-                        return None;
-                    }
-                }
-                run.epoch += u64::from(!same_epoch || run.epoch == 0);
-                (run.owner, run.not_before) = (Some(driver.to_owned()), Timestamp::default());
-                let (epoch, head_seq, failures) = (run.epoch, run.head(), run.failures.0);
-                Some((created_at, Claim { run_id, epoch, head_seq, failures }))
-            })
-            .collect();
-        claims.sort_unstable_by_key(|(created_at, claim)| (*created_at, claim.run_id));
-        claims.into_iter().map(|(_, claim)| claim).collect()
-    }
-
-    /// [`Leases::renew`](tree_agent_store::Leases::renew) at `now`.
-    pub fn renew(&mut self, driver: &str, term: u64, now: Timestamp, ttl: Duration) -> bool {
-        let Some(row) = self.drivers.get_mut(driver).filter(|row| row.term == term) else { return false };
-        let held = row.lease_until >= now;
-        row.renew(now, ttl);
-        held
-    }
-
-    /// [`Leases::release`](tree_agent_store::Leases::release).
-    pub fn release(&mut self, held: &[(RunId, u64)]) {
-        for (id, epoch) in held {
-            self.disown(*id, *epoch, None);
-        }
-    }
-
-    /// [`Leases::fail`](tree_agent_store::Leases::fail) at `now`.
-    pub fn fail(
-        &mut self,
-        id: RunId,
-        epoch: u64,
-        reason: &str,
-        now: Timestamp,
-        lease: Duration,
-    ) -> Option<Failed> {
-        let run = self.runs.get_mut(&id).filter(|run| run.epoch == epoch && run.owner.is_some())?;
-        if run.progress > run.failed_at {
-            (run.failures.0, run.expiries) = (0, 0);
-        }
-        run.failed_at = run.progress;
-        run.failures = (run.failures.0 + 1, reason.to_owned());
-        let times = run.failures.0;
-        let wait = lease.saturating_mul(1 << times.min(16)).min(QUARANTINE_MAX);
-        self.disown(id, epoch, Some(end(now, wait)));
-        Some(Failed { times, wait })
-    }
-
-    /// [`Leases::quarantine`](tree_agent_store::Leases::quarantine) at `now`.
-    pub fn quarantine(&mut self, run: RunId, epoch: u64, now: Timestamp, wait: Duration) {
-        self.disown(run, epoch, Some(end(now, wait)));
-    }
-
-    fn disown(&mut self, run: RunId, epoch: u64, not_before: Option<Timestamp>) {
-        if let Some(run) = self.runs.get_mut(&run)
-            && run.epoch == epoch
-            && run.owner.is_some()
-        {
-            run.owner = None;
-            run.not_before = not_before.unwrap_or(run.not_before);
-        }
-    }
-
     /// [`Runs::create_run`](tree_agent_store::Runs::create_run).
     pub fn create_run(&mut self, new: NewRun) -> Result<Created, StoreError> {
         let same_request = |run: &StoredRun| {
@@ -399,6 +274,8 @@ impl Model {
             failed_at: 0,
             failures: (0, String::new()),
             expiries: 0,
+            last_command: 0,
+            claimed_command: 0,
             deleted: false,
             log: Vec::new(),
             row: RunRow {
@@ -461,18 +338,22 @@ impl Model {
     }
 
     /// [`Runs::send_command`](tree_agent_store::Runs::send_command).
-    pub fn send_command(&mut self, run: RunId, command: Command) -> Result<i64, StoreError> {
-        self.stored(run)?;
-        self.last_command += 1;
-        self.commands.insert(self.last_command, (run, command));
-        Ok(self.last_command)
+    pub fn send_command(&mut self, id: RunId, command: Command) -> Result<Option<i64>, StoreError> {
+        let run = self.runs.get_mut(&id).ok_or_else(|| StoreError::not_found("run", id))?;
+        if run.row.status.is_final() {
+            return Ok(None);
+        }
+        run.last_command += 1;
+        self.commands.insert((id, run.last_command), command);
+        Ok(Some(run.last_command))
     }
 
     /// [`Runs::commands`](tree_agent_store::Runs::commands).
-    pub fn pending(&self, runs: &[RunId]) -> Vec<PendingCommand> {
-        let wanted = self.commands.iter().filter(|(_, (run, _))| runs.contains(run));
-        wanted
-            .map(|(id, (run_id, command))| PendingCommand {
+    pub fn pending(&self, driver: &str) -> Vec<PendingCommand> {
+        let owned = |run: &RunId| self.runs.get(run).is_some_and(|run| run.owner.as_deref() == Some(driver));
+        let pending = self.commands.iter().filter(|((run, _), _)| owned(run));
+        pending
+            .map(|((run_id, id), command)| PendingCommand {
                 id: *id,
                 run_id: *run_id,
                 command: command.clone(),
@@ -481,30 +362,11 @@ impl Model {
     }
 }
 
-impl StoredDriver {
-    fn renew(&mut self, now: Timestamp, ttl: Duration) {
-        if self.lease_until < now {
-            self.held_since = now;
-        }
-        (self.renewed_at, self.lease_until) = (now, end(now, ttl));
-    }
-
-    /// True if one who has held a lease since `since` may take its runs.
-    fn is_gone(&self, now: Timestamp, since: Timestamp) -> bool {
-        let third = (self.lease_until.micros() - self.renewed_at.micros()) / 3;
-        self.lease_until < now && since < self.lease_until.max(Timestamp(now.micros() - third))
-    }
-}
-
 /// True if the event records the outcome of a role call.
 fn outcome(event: &Event) -> bool {
     use EventBody::{NodeAggregated, NodeCompleted, NodeFailed, NodeResult, PlanCreated, ReplanRequested};
     let tree = matches!(event.body, PlanCreated(_) | NodeResult(_) | NodeCompleted(_) | NodeFailed(_));
     tree || matches!(event.body, NodeAggregated(_) | ReplanRequested(_))
-}
-
-fn end(now: Timestamp, ttl: Duration) -> Timestamp {
-    Timestamp(now.micros().saturating_add(i64::try_from(ttl.as_micros()).unwrap_or(i64::MAX)))
 }
 
 /// Bytes to remove from the beginning of `text` so that it fits into a document.

@@ -73,11 +73,17 @@ impl Leases for SimStore {
         Ok(term)
     }
 
-    async fn claim(&self, driver: &str, term: u64, limit: usize) -> Result<Vec<Claim>, StoreError> {
+    async fn claim(
+        &self,
+        driver: &str,
+        term: u64,
+        limit: usize,
+        called: usize,
+    ) -> Result<Vec<Claim>, StoreError> {
         let (world, store, driver) = (self.node.world.clone(), self.clone(), driver.to_owned());
         let claims = self
             .call("claim", &[], move |model, now| {
-                let claims = model.claim(&driver, term, store.lease_clock(now), limit);
+                let claims = model.claim(&driver, term, store.lease_clock(now), limit, called);
                 let unowned = model.runs.iter().filter(|(_, run)| run.owner.is_none());
                 unowned.for_each(|(id, run)| world.checks().log.released(*id, run.epoch));
                 for claim in &claims {
@@ -197,13 +203,13 @@ impl Runs for SimStore {
         .await
     }
 
-    async fn send_command(&self, run: RunId, command: Command) -> Result<i64, StoreError> {
+    async fn send_command(&self, run: RunId, command: Command) -> Result<Option<i64>, StoreError> {
         self.call("command", &[], move |model, _| model.send_command(run, command)).await
     }
 
-    async fn commands(&self, runs: &[RunId]) -> Result<Vec<PendingCommand>, StoreError> {
-        let runs = runs.to_vec();
-        self.call("commands", &[], move |model, _| Ok(model.pending(&runs))).await
+    async fn commands(&self, driver: &str) -> Result<Vec<PendingCommand>, StoreError> {
+        let driver = driver.to_owned();
+        self.call("commands", &[], move |model, _| Ok(model.pending(&driver))).await
     }
 }
 

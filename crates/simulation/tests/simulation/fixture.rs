@@ -52,8 +52,12 @@ fn tables(model: &Model) -> rusqlite::Result<Connection> {
          CREATE TABLE tree_agent_nodes (run_id, id, title, depth, status);
          CREATE TABLE tree_agent_plans (run_id, id, version);
          CREATE TABLE tree_agent_artifacts (run_id, id, label, artifact_type, is_primary);
+         CREATE TABLE tree_agent_commands (run_id, id);
          CREATE TABLE onto_documents (id, body);",
     )?;
+    for (run, id) in model.commands.keys() {
+        db.execute("INSERT INTO tree_agent_commands VALUES (?1, ?2)", params![run.0, id])?;
+    }
     for (id, run) in &model.runs {
         let (spec, id) = (&run.spec, id.0);
         let (strategy, scope) = (spec.strategy.as_str(), spec.context.scope.as_str());

@@ -41,6 +41,7 @@ flaws! {
     fn an_epoch_given_twice_is_found: SameEpoch,
     fn leases_by_the_callers_clock_are_found: CallersClock,
     fn a_lease_without_an_end_is_found: EternalLease,
+    fn a_command_that_does_not_wake_its_run_is_found: DeafToCommands,
     fn a_trusted_fan_out_is_found: TrustedFanout,
     fn heads_that_are_compared_too_seldom_are_found: SeldomHeads,
     fn an_answer_that_is_recorded_twice_is_found: MixedUpAnswers,

@@ -9,7 +9,7 @@ use tree_agent_contract::{Event, EventBody, NodeId, RunId, Timestamp};
 use uuid::Uuid;
 
 use super::EmbeddedStore;
-use super::connection::{map_error, now};
+use super::connection::map_error;
 use super::{documents, projection};
 use crate::batch::{self, DocumentWrites};
 use crate::error::StoreError;
@@ -146,11 +146,10 @@ pub(super) fn write(tx: &Transaction<'_>, append: &RunAppend) -> Result<AppendOu
     projection::write(tx, run, &append.projection)?;
     documents::write(tx, run, last.0 as u64, DocumentWrites::merge(&append.documents))?;
     for id in &append.handled_commands {
-        execute(
-            tx,
-            "UPDATE tree_agent_commands SET handled_at = ?3 WHERE id = ?1 AND run_id = ?2",
-            params![id, run.0, now().micros()],
-        )?;
+        execute(tx, "DELETE FROM tree_agent_commands WHERE run_id = ?1 AND id = ?2", params![run.0, id])?;
+    }
+    if append.ends_run() {
+        execute(tx, "DELETE FROM tree_agent_commands WHERE run_id = ?1", &[&run.0])?;
     }
     Ok(AppendOutcome::Appended)
 }

@@ -73,7 +73,7 @@ impl Archives for EmbeddedStore {
             }
             remove(tx, run)?;
             if deleted {
-                for table in ["tree_agent_commands", "tree_agent_sessions"] {
+                for table in ["tree_agent_commands", "tree_agent_sessions", "onto_edges"] {
                     execute(tx, &format!("DELETE FROM {table} WHERE run_id = ?1"), &[&run.0])?;
                 }
                 execute(tx, "DELETE FROM tree_agent_runs WHERE id = ?1", &[&run.0])?;

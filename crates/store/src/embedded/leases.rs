@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 use tree_agent_contract::RunId;
 
 use super::EmbeddedStore;
@@ -84,7 +84,13 @@ impl Leases for EmbeddedStore {
         .await
     }
 
-    async fn claim(&self, driver: &str, term: u64, limit: usize) -> Result<Vec<Claim>, StoreError> {
+    async fn claim(
+        &self,
+        driver: &str,
+        term: u64,
+        limit: usize,
+        called: usize,
+    ) -> Result<Vec<Claim>, StoreError> {
         let driver = driver.to_owned();
         self.write(move |tx| {
             let now = now().micros();
@@ -98,7 +104,9 @@ impl Leases for EmbeddedStore {
                 .optional()
                 .map_err(map_error)?;
             let Some(held_since) = held_since else { return Ok(Vec::new()) };
-            let mut claims = orphaned(tx, &driver, held_since, now, limit)?;
+            let gone = gone(tx, &driver, held_since, now)?;
+            let called = take(tx, &driver, self::called(tx, &gone, now, called)?)?;
+            let mut claims = orphaned(tx, &gone, now, limit)?;
             let left = i64::try_from(limit - claims.len()).unwrap_or(i64::MAX);
             claims.extend(runs(
                 tx,
@@ -111,16 +119,7 @@ impl Leases for EmbeddedStore {
                 ),
                 params![now, left],
             )?);
-            for claim in &mut claims {
-                claim.epoch += 1;
-                execute(
-                    tx,
-                    "UPDATE tree_agent_runs SET epoch = ?2, lease_owner = ?3, lease_expires_at = ?4, not_before = 0 \
-                     WHERE id = ?1",
-                    params![claim.run_id.0, claim.epoch as i64, driver, INFINITY],
-                )?;
-            }
-            Ok(claims)
+            Ok([called, take(tx, &driver, claims)?].concat())
         })
         .await
     }
@@ -221,14 +220,27 @@ impl Leases for EmbeddedStore {
     }
 }
 
-/// Runs of other drivers whose leases have ended, still in their old epochs.
-fn orphaned(
+/// Makes the driver the owner of the runs, each in its next epoch.
+fn take(tx: &Transaction<'_>, driver: &str, mut claims: Vec<Claim>) -> Result<Vec<Claim>, StoreError> {
+    for claim in &mut claims {
+        claim.epoch += 1;
+        execute(
+            tx,
+            "UPDATE tree_agent_runs SET epoch = ?2, lease_owner = ?3, lease_expires_at = ?4, not_before = 0, \
+             claimed_command = last_command WHERE id = ?1",
+            params![claim.run_id.0, claim.epoch as i64, driver, INFINITY],
+        )?;
+    }
+    Ok(claims)
+}
+
+/// Other drivers whose leases have ended, with the length of these.
+fn gone(
     tx: &Transaction<'_>,
     driver: &str,
     held_since: i64,
     now: i64,
-    limit: usize,
-) -> Result<Vec<Claim>, StoreError> {
+) -> Result<Vec<(String, i64)>, StoreError> {
     let mut statement = tx
         .prepare_cached(
             "SELECT id, lease_expires_at - renewed_at FROM tree_agent_drivers WHERE lease_expires_at < ?2 AND id <> ?1 \
@@ -238,7 +250,62 @@ fn orphaned(
     let gone = statement.query_map(params![driver, now, held_since], |row| {
         Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
     });
-    let gone: Vec<(String, i64)> = gone.and_then(Iterator::collect).map_err(map_error)?;
+    gone.and_then(Iterator::collect).map_err(map_error)
+}
+
+/// Runs to which a command was sent since they were last claimed, and which nobody owns, still in their old epochs.
+fn called(
+    tx: &Transaction<'_>,
+    gone: &[(String, i64)],
+    now: i64,
+    limit: usize,
+) -> Result<Vec<Claim>, StoreError> {
+    let mut statement = tx
+        .prepare_cached(&format!(
+            "SELECT id, epoch, head_seq, {FAILURES}, lease_owner, lease_expires_at FROM tree_agent_runs \
+             WHERE {LIVE} AND last_command > claimed_command \
+             AND EXISTS (SELECT 1 FROM tree_agent_commands c WHERE c.run_id = tree_agent_runs.id) \
+             AND id NOT IN (SELECT id FROM temp.runs_set_aside) ORDER BY created_at, id"
+        ))
+        .map_err(map_error)?;
+    let mut rows = statement.query([]).map_err(map_error)?;
+    let mut claims = Vec::new();
+    while let Some(row) = rows.next().map_err(map_error)?.filter(|_| claims.len() < limit) {
+        let owner: Option<String> = row.get(4).map_err(map_error)?;
+        let end: Option<i64> = row.get(5).map_err(map_error)?;
+        let orphan = owner.as_ref().is_some_and(|owner| gone.iter().any(|(id, _)| id == owner));
+        if owner.is_some() && !orphan && end.is_none_or(|end| end >= now) {
+            continue;
+        }
+        let claim = claim(row).map_err(map_error)?;
+        if orphan && end == Some(INFINITY) {
+            count_expiry(tx, claim.run_id)?;
+        }
+        claims.push(claim);
+    }
+    Ok(claims)
+}
+
+/// Counts that the lease of a run's driver ended. Returns how often in a row, without progress.
+fn count_expiry(tx: &Transaction<'_>, run: RunId) -> Result<u32, StoreError> {
+    execute(
+        tx,
+        "UPDATE tree_agent_runs SET failed_seq = progress_seq, \
+         failures = CASE WHEN progress_seq > failed_seq THEN 0 ELSE failures END, \
+         expiries = CASE WHEN progress_seq > failed_seq THEN 1 ELSE expiries + 1 END WHERE id = ?1",
+        params![run.0],
+    )?;
+    let sql = "SELECT expiries FROM tree_agent_runs WHERE id = ?1";
+    tx.query_row(sql, [run.0], |row| row.get(0)).map_err(map_error)
+}
+
+/// Runs of drivers whose leases have ended, still in their old epochs.
+fn orphaned(
+    tx: &Transaction<'_>,
+    gone: &[(String, i64)],
+    now: i64,
+    limit: usize,
+) -> Result<Vec<Claim>, StoreError> {
     let mut claims = Vec::new();
     for (owner, lease) in gone {
         let left = i64::try_from(limit - claims.len()).unwrap_or(i64::MAX);
@@ -252,16 +319,7 @@ fn orphaned(
             params![owner, left],
         )?;
         for claim in orphans {
-            let id = claim.run_id.0;
-            execute(
-                tx,
-                "UPDATE tree_agent_runs SET failed_seq = progress_seq, \
-                 failures = CASE WHEN progress_seq > failed_seq THEN 0 ELSE failures END, \
-                 expiries = CASE WHEN progress_seq > failed_seq THEN 1 ELSE expiries + 1 END WHERE id = ?1",
-                params![id],
-            )?;
-            let sql = "SELECT expiries FROM tree_agent_runs WHERE id = ?1";
-            let expiries = tx.query_row(sql, [id], |row| row.get::<_, u32>(0)).map_err(map_error)?;
+            let expiries = count_expiry(tx, claim.run_id)?;
             if expiries == 1 {
                 claims.push(claim);
                 continue;
@@ -270,7 +328,7 @@ fn orphaned(
             execute(
                 tx,
                 "UPDATE tree_agent_runs SET lease_owner = NULL, lease_expires_at = ?2, not_before = ?2 WHERE id = ?1",
-                params![id, until],
+                params![claim.run_id.0, until],
             )?;
         }
     }
@@ -279,15 +337,17 @@ fn orphaned(
 
 fn runs(tx: &Transaction<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<Vec<Claim>, StoreError> {
     let mut statement = tx.prepare_cached(sql).map_err(map_error)?;
-    let rows = statement.query_map(params, |row| {
-        Ok(Claim {
-            run_id: RunId(row.get(0)?),
-            epoch: row.get::<_, i64>(1)? as u64,
-            head_seq: row.get::<_, i64>(2)? as u64,
-            failures: row.get(3)?,
-        })
-    });
+    let rows = statement.query_map(params, claim);
     rows.and_then(Iterator::collect).map_err(map_error)
+}
+
+fn claim(row: &Row<'_>) -> Result<Claim, rusqlite::Error> {
+    Ok(Claim {
+        run_id: RunId(row.get(0)?),
+        epoch: row.get::<_, i64>(1)? as u64,
+        head_seq: row.get::<_, i64>(2)? as u64,
+        failures: row.get(3)?,
+    })
 }
 
 fn end(now: i64, ttl: Duration) -> i64 {

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::EmbeddedStore;
 use super::append::{self, execute};
 use super::connection::{map_error, now};
+use crate::LIVE;
 use crate::batch::{FirstAppend, context_metrics};
 use crate::error::StoreError;
 use crate::ports::{Command, Created, NewRun, PendingCommand, Runs};
@@ -80,42 +81,43 @@ impl Runs for EmbeddedStore {
         .await
     }
 
-    async fn send_command(&self, run: RunId, command: Command) -> Result<i64, StoreError> {
+    async fn send_command(&self, run: RunId, command: Command) -> Result<Option<i64>, StoreError> {
         let command = json_text(&command)?;
         self.write(move |tx| {
-            tx.query_row(
-                "INSERT INTO tree_agent_commands (run_id, command, created_at) \
-                 SELECT id, ?2, ?3 FROM tree_agent_runs WHERE id = ?1 RETURNING id",
-                params![run.0, command, now().micros()],
-                |row| row.get(0),
-            )
-            .optional()
-            .map_err(map_error)?
-            .ok_or_else(|| StoreError::not_found("run", run))
+            let sql = format!(
+                "UPDATE tree_agent_runs SET last_command = last_command + 1 WHERE id = ?1 AND {LIVE} RETURNING last_command"
+            );
+            let id = tx.query_row(&sql, [run.0], |row| row.get::<_, i64>(0)).optional().map_err(map_error)?;
+            let Some(id) = id else {
+                let sql = "SELECT 1 FROM tree_agent_runs WHERE id = ?1";
+                let ended = tx.query_row(sql, [run.0], |_| Ok(())).optional().map_err(map_error)?;
+                return ended.map(|()| None).ok_or_else(|| StoreError::not_found("run", run));
+            };
+            execute(
+                tx,
+                "INSERT INTO tree_agent_commands (run_id, id, command, created_at) VALUES (?1, ?2, ?3, ?4)",
+                params![run.0, id, command, now().micros()],
+            )?;
+            Ok(Some(id))
         })
         .await
     }
 
-    async fn commands(&self, runs: &[RunId]) -> Result<Vec<PendingCommand>, StoreError> {
-        let runs = runs.to_vec();
+    async fn commands(&self, driver: &str) -> Result<Vec<PendingCommand>, StoreError> {
+        let driver = driver.to_owned();
         self.query(move |db| {
             let mut statement = db
                 .prepare_cached(
-                    "SELECT id, command FROM tree_agent_commands WHERE run_id = ?1 AND handled_at IS NULL",
+                    "SELECT c.id, c.run_id, c.command FROM tree_agent_commands c CROSS JOIN tree_agent_runs r \
+                     WHERE r.id = c.run_id AND r.lease_owner = ?1 ORDER BY c.run_id, c.id",
                 )
                 .map_err(map_error)?;
-            let mut commands = Vec::new();
-            for run_id in runs {
-                let rows = statement
-                    .query_map([run_id.0], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))
-                    .map_err(map_error)?;
-                for row in rows {
-                    let (id, text) = row.map_err(map_error)?;
-                    commands.extend(crate::batch::command(id, run_id, text.as_bytes()));
-                }
-            }
-            commands.sort_unstable_by_key(|command| command.id);
-            Ok(commands)
+            let rows = statement.query_map([driver], |row| {
+                Ok((row.get::<_, i64>(0)?, RunId(row.get(1)?), row.get::<_, String>(2)?))
+            });
+            let rows: Vec<_> = rows.and_then(Iterator::collect).map_err(map_error)?;
+            let read = |(id, run, text): (i64, RunId, String)| crate::batch::command(id, run, text.as_bytes());
+            Ok(rows.into_iter().filter_map(read).collect())
         })
         .await
     }

@@ -26,9 +26,19 @@ pub trait Leases: Send + Sync {
     /// The run of a driver whose lease ended twice or more without progress of the run is not taken, but put in
     /// quarantine: it may have killed its drivers.
     ///
+    /// Besides these, takes up to `called` runs to which a command was sent since they were last claimed, also from
+    /// quarantine. So a run that rests hears a command, and so does one that waits for a driver with room. It is taken
+    /// once for each command, because it may still be one that cannot be driven.
+    ///
     /// After a moment at which nobody could renew, every driver has a third of its lease to do so: a driver whose own
     /// lease has had a break since another's ended waits for that long.
-    async fn claim(&self, driver: &str, term: u64, limit: usize) -> Result<Vec<Claim>, StoreError>;
+    async fn claim(
+        &self,
+        driver: &str,
+        term: u64,
+        limit: usize,
+        called: usize,
+    ) -> Result<Vec<Claim>, StoreError>;
 
     /// Extends the driver's lease to `ttl` from now. False if it had ended or the driver is in another term: then the
     /// driver must begin a new one. Answered beside all other calls, however many of these wait.

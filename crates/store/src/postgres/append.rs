@@ -1,8 +1,9 @@
 //! The log on Postgres.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use async_trait::async_trait;
+use deadpool_postgres::tokio_postgres::Row;
 use tree_agent_contract::ids::EventId;
 use tree_agent_contract::{Event, EventBody, NodeId, RunId};
 use uuid::Uuid;
@@ -11,6 +12,7 @@ use super::PostgresStore;
 use super::columns::Columns;
 use super::connection::Connection;
 use super::types::{Json, Time};
+use crate::LIVE;
 use crate::batch;
 use crate::error::StoreError;
 use crate::ports::{AppendOutcome, EventLog, READ_BYTES, RunAppend};
@@ -23,7 +25,10 @@ impl EventLog for PostgresStore {
             return Ok(Vec::new());
         }
         let mut connection = self.connection().await?;
-        let moved = write(&mut connection, &appends).await?;
+        let moved = match appends.iter().any(RunAppend::ends_run) {
+            true => write_ends(&mut connection, &appends).await?,
+            false => write(&mut connection, &appends).await?,
+        };
         let mut outcomes = Vec::with_capacity(appends.len());
         for append in &*appends {
             let done =
@@ -104,10 +109,32 @@ pub(super) async fn write(
 ) -> Result<Vec<Uuid>, StoreError> {
     let columns = Columns::of(appends)?;
     let shape = columns.shape();
-    let rows = connection.query(shape.sql(), &columns.params(shape)).await?;
-    let mut moved: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
-    moved.sort_unstable();
-    Ok(moved)
+    Ok(ids(&connection.query(shape.sql(), &columns.params(shape)).await?))
+}
+
+/// As [`write`], for runs of which some end. Their inboxes are emptied by a second statement in the same transaction and
+/// round trip: the first one does not see a command that was sent while it waited for the row of the run.
+async fn write_ends(connection: &mut Connection, appends: &[RunAppend]) -> Result<Vec<Uuid>, StoreError> {
+    let columns = Columns::of(appends)?;
+    let shape = columns.shape();
+    let ended: Vec<Uuid> = appends.iter().filter(|a| a.ends_run()).map(|a| a.run_id.0).collect();
+    let rows =
+        connection.query_both((shape.sql(), &columns.params(shape)), (&EMPTY_INBOXES, &[&ended])).await?;
+    Ok(ids(&rows))
+}
+
+static EMPTY_INBOXES: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "DELETE FROM tree_agent_commands c USING tree_agent_runs r \
+         WHERE c.run_id = ANY ($1) AND r.id = c.run_id AND NOT ({LIVE})"
+    )
+});
+
+/// The ids in the first column, sorted.
+fn ids(rows: &[Row]) -> Vec<Uuid> {
+    let mut ids: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
+    ids.sort_unstable();
+    ids
 }
 
 /// True if an earlier attempt of this same append was committed and its reply was lost: the run is still in our epoch
@@ -123,7 +150,7 @@ async fn was_written(connection: &mut Connection, append: &RunAppend) -> Result<
             &[&append.run_id.0, &epoch, &first, &last],
         )
         .await?;
-    let ours = |(row, event): (&deadpool_postgres::tokio_postgres::Row, &Event)| {
+    let ours = |(row, event): (&Row, &Event)| {
         row.get::<_, Uuid>(0) == EventId::of(append.run_id, append.epoch, event.seq).0
             && row.get::<_, Uuid>(1) == event.node_id.0
             && row.get::<_, &str>(2) == event.body.event_type()

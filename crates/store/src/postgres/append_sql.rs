@@ -95,8 +95,8 @@ impl Builder {
         if shape.has(BranchSet::COMMANDS) {
             let rows = self.unnest(&["uuid", "int8"]);
             self.sql.push_str(&format!(
-                ", commands AS (UPDATE tree_agent_commands c SET handled_at = now() FROM {rows} AS i(run_id, id) \
-                 WHERE c.id = i.id AND c.run_id = i.run_id AND i.run_id = ANY (ARRAY(SELECT id FROM moved)))"
+                ", commands AS (DELETE FROM tree_agent_commands c USING {rows} AS i(run_id, id) \
+                 WHERE c.run_id = i.run_id AND c.id = i.id AND i.run_id = ANY (ARRAY(SELECT id FROM moved)))"
             ));
         }
         self.sql.push_str(" SELECT id FROM moved");

@@ -215,7 +215,7 @@ async fn prune(
         connection.query(&format!("DELETE FROM {table} WHERE run_id = $1"), &[&run.0]).await?;
     }
     if deleted {
-        for table in ["tree_agent_events", "tree_agent_commands", "tree_agent_sessions"] {
+        for table in ["tree_agent_events", "tree_agent_commands", "tree_agent_sessions", "onto_edges"] {
             connection.query(&format!("DELETE FROM {table} WHERE run_id = $1"), &[&run.0]).await?;
         }
         connection.query("DELETE FROM tree_agent_runs WHERE id = $1", &[&run.0]).await?;

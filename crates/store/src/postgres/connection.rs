@@ -183,6 +183,9 @@ fn no_answer(limit: Duration) -> StoreError {
     StoreError::unavailable("Postgres did not answer in time", format!("no answer within {limit:?}"))
 }
 
+/// A statement and its parameters.
+pub(super) type Query<'a> = (&'a str, &'a [&'a (dyn ToSql + Sync)]);
+
 /// A connection on loan. A call that takes too long closes it.
 pub(super) struct Connection {
     object: Option<Object>,
@@ -231,6 +234,35 @@ impl Connection {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Option<Row>, StoreError> {
         Ok(self.query(sql, params).await?.into_iter().next())
+    }
+
+    /// Runs two statements in one transaction and one round trip. Returns the rows of the first.
+    pub(super) async fn query_both(
+        &mut self,
+        first: Query<'_>,
+        second: Query<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let statements = (self.prepare(first.0).await?, self.prepare(second.0).await?);
+        self.in_transaction = true;
+        let object = self.object()?;
+        // Each is sent when it is first polled. After a failure COMMIT rolls back.
+        let all = async {
+            let answers = tokio::join!(
+                object.batch_execute("BEGIN"),
+                object.query(&statements.0, first.1),
+                object.query(&statements.1, second.1),
+                object.batch_execute("COMMIT"),
+            );
+            Ok(answers)
+        };
+        let result = match with_timeout(self.request_timeout, all).await {
+            Ok((begun, rows, done, ended)) => {
+                self.in_transaction = ended.is_err();
+                begun.and(rows).and_then(|rows| done.and(ended).map(|()| rows)).map_err(Failure::Postgres)
+            }
+            Err(failure) => Err(failure),
+        };
+        self.settle(result)
     }
 
     /// Begins a transaction.

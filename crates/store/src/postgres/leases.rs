@@ -31,26 +31,35 @@ static CLAIM: LazyLock<String> = LazyLock::new(|| {
              AND EXISTS (SELECT FROM tree_agent_runs \
                  WHERE {LIVE} AND lease_expires_at = 'infinity' AND lease_owner = d.id) \
              FOR SHARE OF d SKIP LOCKED), \
+         called AS MATERIALIZED (SELECT r.id, CASE WHEN r.lease_expires_at < 'infinity' THEN NULL \
+                 WHEN r.lease_owner IS NULL THEN NULL \
+                 WHEN r.progress_seq > r.failed_seq THEN 1 ELSE r.expiries + 1 END AS expiries FROM tree_agent_runs r \
+             WHERE {LIVE} AND last_command > claimed_command AND EXISTS (SELECT FROM me) \
+             AND (lease_owner IS NULL OR lease_expires_at < now() OR lease_owner IN (SELECT id FROM gone)) \
+             AND EXISTS (SELECT FROM tree_agent_commands c WHERE c.run_id = r.id) \
+             ORDER BY r.created_at, r.id LIMIT $4 FOR UPDATE OF r SKIP LOCKED), \
          orphaned AS MATERIALIZED (SELECT r.id, r.expiries, \
                  least(interval '{max} s', g.lease * power(2, least(r.expiries - 2, 16))) AS wait \
              FROM gone g CROSS JOIN LATERAL (SELECT id, \
                  CASE WHEN progress_seq > failed_seq THEN 1 ELSE expiries + 1 END AS expiries FROM tree_agent_runs \
                  WHERE {LIVE} AND lease_expires_at = 'infinity' AND lease_owner = g.id \
+                 AND id <> ALL (ARRAY(SELECT id FROM called)) \
                  ORDER BY created_at, id LIMIT $3 FOR UPDATE SKIP LOCKED) r LIMIT $3), \
          unowned AS MATERIALIZED (SELECT id FROM tree_agent_runs \
              WHERE {LIVE} AND {UNOWNED} AND not_before <= now() \
              AND (lease_expires_at IS NULL OR lease_expires_at < now()) AND EXISTS (SELECT FROM me) \
+             AND id <> ALL (ARRAY(SELECT id FROM called)) \
              ORDER BY not_before, created_at, id LIMIT $3 FOR UPDATE SKIP LOCKED), \
          late AS (UPDATE tree_agent_runs r SET lease_owner = NULL, lease_expires_at = now() + o.wait, \
                  not_before = now() + o.wait, expiries = o.expiries, failed_seq = r.progress_seq, \
                  failures = CASE WHEN r.progress_seq > r.failed_seq THEN 0 ELSE r.failures END \
              FROM orphaned o WHERE r.id = o.id AND o.expiries > 1), \
-         free AS MATERIALIZED (SELECT id, expiries FROM orphaned WHERE expiries = 1 \
-             UNION ALL SELECT id, NULL FROM unowned LIMIT $3), \
+         free AS MATERIALIZED (SELECT id, expiries FROM called UNION ALL \
+             (SELECT id, expiries FROM orphaned WHERE expiries = 1 UNION ALL SELECT id, NULL FROM unowned LIMIT $3)), \
          owner AS MATERIALIZED (SELECT id FROM tree_agent_drivers \
              WHERE id = $1 AND term = $2 AND EXISTS (SELECT FROM free) FOR SHARE), \
          claimed AS (UPDATE tree_agent_runs r SET epoch = r.epoch + 1, lease_owner = owner.id, \
-                 lease_expires_at = 'infinity', not_before = '-infinity', \
+                 lease_expires_at = 'infinity', not_before = '-infinity', claimed_command = r.last_command, \
                  expiries = COALESCE(free.expiries, r.expiries), \
                  failures = CASE WHEN r.progress_seq > r.failed_seq THEN 0 ELSE r.failures END, \
                  failed_seq = CASE WHEN free.expiries IS NULL THEN r.failed_seq ELSE r.progress_seq END \
@@ -76,10 +85,16 @@ impl Leases for PostgresStore {
         connection.end(term).await
     }
 
-    async fn claim(&self, driver: &str, term: u64, limit: usize) -> Result<Vec<Claim>, StoreError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    async fn claim(
+        &self,
+        driver: &str,
+        term: u64,
+        limit: usize,
+        called: usize,
+    ) -> Result<Vec<Claim>, StoreError> {
+        let [limit, called] = [limit, called].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
         let mut connection = self.connection().await?;
-        let rows = connection.query(&CLAIM, &[&driver, &(term as i64), &limit]).await?;
+        let rows = connection.query(&CLAIM, &[&driver, &(term as i64), &limit, &called]).await?;
         Ok(rows.iter().map(claim).collect())
     }
 

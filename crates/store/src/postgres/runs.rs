@@ -10,6 +10,7 @@ use super::append::write;
 use super::columns::json;
 use super::connection::Connection;
 use super::types::{Json, JsonText, Time};
+use crate::LIVE;
 use crate::batch::{FirstAppend, context_metrics};
 use crate::error::StoreError;
 use crate::ports::{Command, Created, NewRun, PendingCommand, Runs};
@@ -73,27 +74,30 @@ impl Runs for PostgresStore {
         Ok(rows.iter().map(|row| (NodeId(row.get(0)), row.get::<_, Option<Uuid>>(1).map(NodeId))).collect())
     }
 
-    async fn send_command(&self, run: RunId, command: Command) -> Result<i64, StoreError> {
-        let command = json(&command)?;
+    /// The row of the run is locked by whoever is first: a command is there before the run ends, or it is refused.
+    async fn send_command(&self, run: RunId, command: Command) -> Result<Option<i64>, StoreError> {
+        let sql = format!(
+            "WITH called AS (UPDATE tree_agent_runs SET last_command = last_command + 1 \
+                 WHERE id = $1 AND {LIVE} RETURNING id, last_command) \
+             INSERT INTO tree_agent_commands (run_id, id, command) SELECT id, last_command, $2 FROM called RETURNING id"
+        );
         let mut connection = self.connection().await?;
-        let row = connection
-            .query_opt(
-                "INSERT INTO tree_agent_commands (run_id, command) \
-                 SELECT id, $2 FROM tree_agent_runs WHERE id = $1 RETURNING id",
-                &[&run.0, &command],
-            )
-            .await?;
-        row.map(|row| row.get(0)).ok_or_else(|| StoreError::not_found("run", run))
+        if let Some(row) = connection.query_opt(&sql, &[&run.0, &json(&command)?]).await? {
+            return Ok(Some(row.get(0)));
+        }
+        let ended = connection.query_opt("SELECT FROM tree_agent_runs WHERE id = $1", &[&run.0]).await?;
+        ended.map(|_| None).ok_or_else(|| StoreError::not_found("run", run))
     }
 
-    async fn commands(&self, runs: &[RunId]) -> Result<Vec<PendingCommand>, StoreError> {
-        let ids: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
+    /// From the few commands to their runs: what the driver owns is not read.
+    async fn commands(&self, driver: &str) -> Result<Vec<PendingCommand>, StoreError> {
         let mut connection = self.connection().await?;
         let rows = connection
             .query(
-                "SELECT id, run_id, command FROM tree_agent_commands \
-                 WHERE run_id = ANY ($1) AND handled_at IS NULL ORDER BY id",
-                &[&ids],
+                "SELECT c.id, c.run_id, c.command FROM tree_agent_commands c CROSS JOIN LATERAL \
+                     (SELECT FROM tree_agent_runs r WHERE r.id = c.run_id AND r.lease_owner = $1 OFFSET 0) owned \
+                 ORDER BY c.run_id, c.id",
+                &[&driver],
             )
             .await?;
         let readable = rows.iter().filter_map(|row| {

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::tokio_postgres::{Client, NoTls, connect};
+use tree_agent_contract::RunStatus;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
 use tree_agent_store::{AppendOutcome, EventLog, Leases, Runs};
 
-use crate::fixture::{append, claim, new_run, run_id, server};
+use crate::fixture::{append, claim, eventually, new_run, run_id, run_row, server};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -68,18 +69,45 @@ async fn a_locked_row_is_not_waited_for() {
     assert_eq!(store.release(&held).await.unwrap(), []);
 }
 
+/// A command that is sent while the end of its run is being written is not left behind, although the append began before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_races_the_end_of_its_run_is_not_left_behind() {
+    let (store, mut sql) = store().await;
+    store.create_run(new_run(1)).await.unwrap();
+    let claim = claim(&store, "a", LONG, 1).await[0];
+    let mut end = append(claim.run_id, claim.epoch, 2, 1);
+    end.projection.run = Some(run_row(RunStatus::Completed));
+    let command = sql.transaction().await.unwrap();
+    let send = "UPDATE tree_agent_runs SET last_command = 1 WHERE id = $1";
+    assert_eq!(command.execute(send, &[&claim.run_id.0]).await.unwrap(), 1);
+    let send =
+        "INSERT INTO tree_agent_commands (run_id, id, command) VALUES ($1, 1, '{\"kind\": \"cancel\"}')";
+    assert_eq!(command.execute(send, &[&claim.run_id.0]).await.unwrap(), 1);
+    let (writer, ending) = (store.clone(), [end].into());
+    let ended = tokio::spawn(async move { writer.append(ending).await });
+    // The append has begun and waits for the row.
+    let waits =
+        "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    eventually("the wait", async || command.query_opt(waits, &[]).await.unwrap()).await;
+    command.commit().await.unwrap();
+    assert_eq!(ended.await.unwrap().unwrap(), [AppendOutcome::Appended]);
+    let left: i64 = sql.query_one("SELECT count(*) FROM tree_agent_commands", &[]).await.unwrap().get(0);
+    assert_eq!(left, 0);
+}
+
 /// The median time of a claim that finds nothing and of a renewal, and the pages that such a claim reads.
 async fn costs(store: &PostgresStore, sql: &Client) -> (Duration, Duration, i64) {
     let term = store.begin_term("idle", LONG).await.unwrap().number;
     let (mut claims, mut renewals) = (Vec::new(), Vec::new());
     let reads = "SELECT (sum(idx_blks_read + idx_blks_hit) + sum(heap_blks_read + heap_blks_hit))::int8 \
-                 FROM pg_statio_user_tables WHERE relname IN ('tree_agent_runs', 'tree_agent_drivers')";
+                 FROM pg_statio_user_tables \
+                 WHERE relname IN ('tree_agent_runs', 'tree_agent_drivers', 'tree_agent_commands')";
     let flush = "SELECT pg_stat_force_next_flush()";
     sql.query(flush, &[]).await.unwrap();
     let before: i64 = sql.query_one(reads, &[]).await.unwrap().get(0);
     for _ in 0..51 {
         let began = Instant::now();
-        assert_eq!(store.claim("idle", term, 32).await.unwrap(), []);
+        assert_eq!(store.claim("idle", term, 32, 8).await.unwrap(), []);
         claims.push(began.elapsed());
         let began = Instant::now();
         assert!(store.renew("idle", term, LONG).await.unwrap());
@@ -87,7 +115,7 @@ async fn costs(store: &PostgresStore, sql: &Client) -> (Duration, Duration, i64)
     }
     // The connections of the store report what they read when they have been idle for a second.
     tokio::time::sleep(Duration::from_millis(1_200)).await;
-    assert_eq!(store.claim("idle", term, 32).await.unwrap(), []);
+    assert_eq!(store.claim("idle", term, 32, 8).await.unwrap(), []);
     assert!(store.renew("idle", term, LONG).await.unwrap());
     tokio::time::sleep(Duration::from_millis(200)).await;
     let after: i64 = sql.query_one(reads, &[]).await.unwrap().get(0);

@@ -8,6 +8,7 @@ use tree_agent_contract::{RunId, RunStatus};
 use tree_agent_store::{AppendOutcome, Claim, Failed, QUARANTINE_MAX, RunAppend};
 
 use crate::fixture::{Fixture, append, claim, eventually, new_run, run_id, run_row};
+use crate::runs::cancel;
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(30);
@@ -18,10 +19,10 @@ pub async fn claims_are_exclusive_and_oldest_first(f: Fixture) {
     }
     let term = f.store.begin_term("a", LONG).await.unwrap();
     assert_eq!((term.number, term.owned), (1, vec![]));
-    let first = f.store.claim("a", 1, 2).await.unwrap();
+    let first = f.store.claim("a", 1, 2, 0).await.unwrap();
     let expected = |n| Claim { run_id: run_id(n), epoch: 1, head_seq: 2, failures: 0 };
     assert_eq!(first, [expected(1), expected(2)]);
-    assert_eq!(f.store.claim("a", 1, 0).await.unwrap(), []);
+    assert_eq!(f.store.claim("a", 1, 0, 0).await.unwrap(), []);
     let mut claimers = Vec::new();
     for i in 0..6 {
         let store = f.store.clone();
@@ -30,7 +31,7 @@ pub async fn claims_are_exclusive_and_oldest_first(f: Fixture) {
             let term = store.begin_term(&name, LONG).await.unwrap().number;
             let mut mine = Vec::new();
             loop {
-                let claims = store.claim(&name, term, 3).await.unwrap();
+                let claims = store.claim(&name, term, 3, 0).await.unwrap();
                 if claims.is_empty() {
                     return mine;
                 }
@@ -79,8 +80,8 @@ pub async fn a_renewal_keeps_every_run_of_its_driver(f: Fixture) {
     }
     let (a, c) =
         (f.store.begin_term("a", LONG).await.unwrap(), f.store.begin_term("c", SHORT).await.unwrap());
-    assert_eq!(f.store.claim("a", a.number, 2).await.unwrap().len(), 2);
-    assert_eq!(f.store.claim("c", c.number, 1).await.unwrap().len(), 1);
+    assert_eq!(f.store.claim("a", a.number, 2, 0).await.unwrap().len(), 2);
+    assert_eq!(f.store.claim("c", c.number, 1, 0).await.unwrap().len(), 1);
     assert!(f.store.renew("a", a.number, LONG).await.unwrap());
     // The lease of the other one ends. All of the first one's are kept.
     let taken = eventually("the end", async || claim(&*f.store, "b", LONG, 3).await.pop()).await;
@@ -105,25 +106,25 @@ pub async fn a_term_names_what_is_owned_and_older_claims_take_nothing(f: Fixture
         f.store.create_run(new_run(n)).await.unwrap();
     }
     let first = f.store.begin_term("a", LONG).await.unwrap().number;
-    let claims = f.store.claim("a", first, 2).await.unwrap();
+    let claims = f.store.claim("a", first, 2, 0).await.unwrap();
     let second = f.store.begin_term("a", LONG).await.unwrap();
     assert_eq!((second.number, &second.owned), (first + 1, &claims));
     // A request of the first term that was on its way for long.
-    assert_eq!(f.store.claim("a", first, 10).await.unwrap(), []);
+    assert_eq!(f.store.claim("a", first, 10, 0).await.unwrap(), []);
     assert!(!f.store.renew("a", first, LONG).await.unwrap());
     assert!(f.store.renew("a", second.number, LONG).await.unwrap());
-    assert_eq!(f.store.claim("a", second.number, 10).await.unwrap().len(), 1);
+    assert_eq!(f.store.claim("a", second.number, 10, 0).await.unwrap().len(), 1);
     // It never takes its own.
-    assert_eq!(f.store.claim("a", second.number, 10).await.unwrap(), []);
+    assert_eq!(f.store.claim("a", second.number, 10, 0).await.unwrap(), []);
 }
 
 pub async fn a_lease_that_had_ended_claims_nothing_and_is_told(f: Fixture) {
     f.store.create_run(new_run(1)).await.unwrap();
     let term = f.store.begin_term("a", SHORT).await.unwrap().number;
-    let claims = f.store.claim("a", term, 1).await.unwrap();
+    let claims = f.store.claim("a", term, 1, 0).await.unwrap();
     f.store.create_run(new_run(2)).await.unwrap();
     tokio::time::sleep(SHORT * 2).await;
-    assert_eq!(f.store.claim("a", term, 1).await.unwrap(), []);
+    assert_eq!(f.store.claim("a", term, 1, 0).await.unwrap(), []);
     assert!(!f.store.renew("a", term, LONG).await.unwrap());
     assert!(f.store.renew("a", term, LONG).await.unwrap(), "it is held again");
     // Nobody took the first run.
@@ -137,16 +138,16 @@ pub async fn after_an_outage_nobody_is_robbed(f: Fixture) {
     f.store.create_run(new_run(1)).await.unwrap();
     let (a, b) =
         (f.store.begin_term("a", lease).await.unwrap(), f.store.begin_term("b", lease).await.unwrap());
-    let claims = f.store.claim("a", a.number, 1).await.unwrap();
+    let claims = f.store.claim("a", a.number, 1, 0).await.unwrap();
     tokio::time::sleep(lease + Duration::from_millis(50)).await;
     assert!(!f.store.renew("b", b.number, lease).await.unwrap());
-    assert_eq!(f.store.claim("b", b.number, 1).await.unwrap(), []);
+    assert_eq!(f.store.claim("b", b.number, 1, 0).await.unwrap(), []);
     assert!(!f.store.renew("a", a.number, lease).await.unwrap());
     assert_eq!(f.store.begin_term("a", lease).await.unwrap().owned, claims);
     // Whoever does not come back is not waited for.
     let taken = async || {
         f.store.renew("b", b.number, lease).await.unwrap();
-        f.store.claim("b", b.number, 1).await.unwrap().pop()
+        f.store.claim("b", b.number, 1, 0).await.unwrap().pop()
     };
     assert_eq!(eventually("the end", taken).await.epoch, 2);
 }
@@ -233,4 +234,60 @@ pub async fn a_run_whose_drivers_vanish_without_progress_waits(f: Fixture) {
     let began = tokio::time::Instant::now();
     eventually("the end", async || claim(&*f.store, "d", LONG, 1).await.pop()).await;
     assert!(began.elapsed() < lease * 3, "claimed only after {:?}", began.elapsed());
+}
+
+pub async fn a_command_takes_its_run_out_of_quarantine_once(f: Fixture) {
+    for n in 1..=4 {
+        f.store.create_run(new_run(n)).await.unwrap();
+    }
+    let held = claim(&*f.store, "a", LONG, 4).await;
+    for claim in &held[..3] {
+        f.store.quarantine(claim.run_id, claim.epoch, LONG).await.unwrap();
+    }
+    f.store.create_run(new_run(5)).await.unwrap();
+    let term = f.store.begin_term("b", LONG).await.unwrap().number;
+    assert_eq!(f.store.claim("b", term, 0, 8).await.unwrap(), []);
+    // To two runs in quarantine, one that waits for its first driver, and one that has a driver.
+    for n in [2, 3, 4, 5] {
+        assert!(f.store.send_command(run_id(n), cancel()).await.unwrap().is_some());
+    }
+    let called = |n, epoch| Claim { run_id: run_id(n), epoch, head_seq: 2, failures: 0 };
+    assert_eq!(f.store.claim("b", term, 0, 0).await.unwrap(), []);
+    assert_eq!(f.store.claim("b", term, 0, 1).await.unwrap(), [called(2, 2)], "no more than asked for");
+    assert_eq!(f.store.claim("b", term, 0, 8).await.unwrap(), [called(3, 2), called(5, 1)]);
+    assert_eq!(f.store.commands("b").await.unwrap().len(), 3);
+    // One that still cannot be driven rests again, until there is another command.
+    f.store.fail(run_id(2), 2, "it cannot", LONG).await.unwrap();
+    assert_eq!(f.store.claim("b", term, 8, 8).await.unwrap(), []);
+    assert!(f.store.send_command(run_id(2), cancel()).await.unwrap().is_some());
+    let again = f.store.claim("b", term, 8, 8).await.unwrap();
+    assert_eq!(again, [Claim { failures: 1, ..called(2, 3) }]);
+    // A command that is answered calls nobody.
+    assert!(f.store.send_command(run_id(2), cancel()).await.unwrap().is_some());
+    let mut answer = append(run_id(2), 3, 2, 1);
+    answer.handled_commands = vec![1, 2, 3];
+    f.store.append([answer].into()).await.unwrap();
+    f.store.quarantine(run_id(2), 3, LONG).await.unwrap();
+    assert_eq!(f.store.claim("b", term, 8, 8).await.unwrap(), []);
+}
+
+pub async fn a_command_is_heard_although_drivers_vanish(f: Fixture) {
+    f.store.create_run(new_run(1)).await.unwrap();
+    let lease = Duration::from_millis(300);
+    claim(&*f.store, "a", lease, 1).await;
+    eventually("the end", async || claim(&*f.store, "b", lease, 1).await.pop()).await;
+    assert!(f.store.send_command(run_id(1), cancel()).await.unwrap().is_some());
+    // The second driver vanishes without progress as well. Without the command the run would rest first.
+    let term = f.store.begin_term("c", lease).await.unwrap().number;
+    let called = async || {
+        f.store.renew("c", term, lease).await.unwrap();
+        f.store.claim("c", term, 0, 1).await.unwrap().pop()
+    };
+    assert_eq!(eventually("the end", called).await.epoch, 3);
+    // The third one vanishes with the command, so it may be the command that kills: the run rests.
+    let began = tokio::time::Instant::now();
+    let term = f.store.begin_term("d", LONG).await.unwrap().number;
+    let rested = async || f.store.claim("d", term, 1, 1).await.unwrap().pop();
+    assert_eq!(eventually("the end", rested).await.epoch, 4);
+    assert!(began.elapsed() >= lease * 2, "claimed after {:?}", began.elapsed());
 }

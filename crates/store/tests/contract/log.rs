@@ -41,7 +41,7 @@ pub async fn a_repeated_append_is_appended_once(f: Fixture) {
     let claim = f.claimed(1, "a").await;
     let mut first = append(claim.run_id, claim.epoch, 2, 3);
     let command = f.store.send_command(claim.run_id, crate::runs::cancel()).await.unwrap();
-    first.handled_commands.push(command);
+    first.handled_commands.extend(command);
     first.documents.push(crate::runs::scratchpad_create(1, "a"));
     first.documents.push(crate::runs::scratchpad_append(1, "b"));
     assert_eq!(f.store.append([first.clone()].into()).await.unwrap(), [AppendOutcome::Appended]);

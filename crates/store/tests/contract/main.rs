@@ -14,6 +14,7 @@ mod runs;
 mod schema;
 mod tidying;
 mod tls;
+mod upgrade;
 
 /// Makes one test per adapter from each `async fn name(fixture: Fixture)`.
 macro_rules! contract {
@@ -58,6 +59,8 @@ contract! {
     leases::failures_are_counted_for_all_drivers_until_there_is_progress,
     leases::a_run_whose_drivers_vanish_without_progress_waits,
     leases::final_runs_are_not_claimed,
+    leases::a_command_takes_its_run_out_of_quarantine_once,
+    leases::a_command_is_heard_although_drivers_vanish,
     runs::creating_writes_the_run_with_its_events,
     runs::a_request_id_makes_creation_idempotent,
     runs::concurrent_creations_with_one_request_id_make_one_run,
@@ -68,6 +71,7 @@ contract! {
     run_lists::changes_of_the_list_can_be_followed,
     runs::an_unknown_run_is_not_found,
     runs::commands_wait_until_their_events_are_written,
+    runs::the_end_of_a_run_empties_its_inbox_and_closes_it,
     documents::putting_replaces_and_keeps_paths_unique,
     documents::documents_of_appends_grow_and_keep_their_end,
     documents::the_tail_of_a_document_begins_where_it_is_asked_for,

@@ -1,5 +1,7 @@
 //! Creating, finding and steering runs.
 
+use std::time::Duration;
+
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::graph::Usage;
 use tree_agent_contract::{
@@ -8,7 +10,9 @@ use tree_agent_contract::{
 use tree_agent_store::{AppendOutcome, Command, Created, NewRun, NodeRow, PendingCommand, StoreError};
 use uuid::Uuid;
 
-use crate::fixture::{Fixture, T0, append, new_run, node_row, run_id};
+use crate::fixture::{Fixture, T0, append, claim, new_run, node_row, run_id, run_row};
+
+const LONG: Duration = Duration::from_secs(60);
 
 pub fn cancel() -> Command {
     Command::Cancel { reason: "enough".into() }
@@ -127,31 +131,58 @@ pub async fn an_unknown_run_is_not_found(f: Fixture) {
     let is_missing = |error: StoreError| matches!(error, StoreError::NotFound { what: "run", .. });
     assert!(is_missing(f.store.run(run_id(1)).await.unwrap_err()));
     assert!(is_missing(f.store.send_command(run_id(1), cancel()).await.unwrap_err()));
-    assert_eq!(f.store.commands(&[run_id(1)]).await.unwrap(), []);
 }
 
 pub async fn commands_wait_until_their_events_are_written(f: Fixture) {
-    let (a, b) = (f.claimed(1, "a").await, f.claimed(2, "a").await);
+    let (a, b, c) = (f.claimed(1, "a").await, f.claimed(2, "a").await, f.claimed(3, "c").await);
     let mut ids = Vec::new();
-    for run in [a.run_id, b.run_id, a.run_id] {
+    for run in [a.run_id, b.run_id, a.run_id, c.run_id] {
         ids.push(f.store.send_command(run, cancel()).await.unwrap());
     }
-    assert!(ids[0] < ids[2]);
+    assert_eq!(ids, [Some(1), Some(1), Some(2), Some(1)], "ids count within a run");
     let pending = |id: i64, run_id: RunId| PendingCommand { id, run_id, command: cancel() };
-    let both = [a.run_id, b.run_id, run_id(3)];
-    let all = [pending(ids[0], a.run_id), pending(ids[1], b.run_id), pending(ids[2], a.run_id)];
-    assert_eq!(f.store.commands(&both).await.unwrap(), all);
+    let all = [pending(1, a.run_id), pending(2, a.run_id), pending(1, b.run_id)];
+    assert_eq!(f.store.commands("a").await.unwrap(), all);
+    assert_eq!(f.store.commands("c").await.unwrap(), [pending(1, c.run_id)]);
+    assert_eq!(f.store.commands("unknown").await.unwrap(), []);
     let mut fenced = append(a.run_id, a.epoch + 1, 2, 1);
-    fenced.handled_commands.push(ids[0]);
+    fenced.handled_commands.push(1);
     assert_eq!(f.store.append([fenced].into()).await.unwrap(), [AppendOutcome::Fenced]);
-    assert_eq!(f.store.commands(&both).await.unwrap().len(), 3);
+    assert_eq!(f.store.commands("a").await.unwrap(), all);
     let mut answer = append(a.run_id, a.epoch, 2, 1);
-    // Another run's command cannot be answered here.
-    answer.handled_commands = vec![ids[0], ids[1]];
+    answer.handled_commands = vec![1];
     f.store.append([answer].into()).await.unwrap();
-    assert_eq!(f.store.commands(&both).await.unwrap(), all[1..]);
-    assert_eq!(f.store.commands(&[a.run_id]).await.unwrap(), all[2..]);
-    assert_eq!(f.store.commands(&[]).await.unwrap(), []);
+    assert_eq!(f.store.commands("a").await.unwrap(), all[1..]);
+    assert_eq!(f.rows("SELECT count(*) FROM tree_agent_commands").await, ["3"], "nothing is kept");
+    // They belong to whoever owns the run.
+    f.store.release(&[(b.run_id, b.epoch)]).await.unwrap();
+    assert_eq!(f.store.commands("a").await.unwrap(), all[1..2]);
+    assert_eq!(claim(&*f.store, "d", LONG, 1).await.len(), 1);
+    assert_eq!(f.store.commands("d").await.unwrap(), all[2..]);
+    // An id is not given twice.
+    assert_eq!(f.store.send_command(a.run_id, cancel()).await.unwrap(), Some(3));
+}
+
+pub async fn the_end_of_a_run_empties_its_inbox_and_closes_it(f: Fixture) {
+    for (n, status) in [(1, RunStatus::Completed), (2, RunStatus::Failed), (3, RunStatus::Cancelled)] {
+        let (run, other) = (f.claimed(n, "a").await, f.claimed(n + 10, "a").await);
+        for claim in [run, run, other] {
+            assert!(f.store.send_command(claim.run_id, cancel()).await.unwrap().is_some());
+        }
+        let mut end = append(run.run_id, run.epoch, 2, 1);
+        end.projection.run = Some(run_row(status));
+        end.handled_commands = vec![1];
+        // Beside an append that ends nothing, and again as after a lost reply.
+        let both = [end, append(other.run_id, other.epoch, 2, 1)];
+        for _ in 0..2 {
+            assert_eq!(f.store.append(both.clone().into()).await.unwrap(), [AppendOutcome::Appended; 2]);
+        }
+        assert_eq!(f.store.send_command(run.run_id, cancel()).await.unwrap(), None, "{status}");
+        let left = f.store.commands("a").await.unwrap();
+        assert!(left.iter().all(|command| command.run_id != run.run_id), "{status}: {left:?}");
+        assert!(left.iter().any(|command| command.run_id == other.run_id), "{status}: {left:?}");
+    }
+    assert_eq!(f.rows("SELECT count(*) FROM tree_agent_commands").await, ["3"]);
 }
 
 pub async fn nodes_are_listed_with_their_parents(f: Fixture) {

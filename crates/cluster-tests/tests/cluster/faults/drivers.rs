@@ -184,6 +184,43 @@ async fn a_run_is_cancelled_before_anybody_drives_it() {
     assert_eq!(cluster.calls()[1..], [0, 0]);
 }
 
+/// Behind planners that are full, and while it rests.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_nobody_drives_is_cancelled_at_once() {
+    let full = ("planner", "TREE_AGENT_MAX_RUNS", "1".to_owned());
+    let cluster = Cluster::start(Options { replicas: 2, settings: vec![full], ..Options::default() }).await;
+    let mut driven = Vec::new();
+    for _ in 0..2 {
+        let run = cluster.create("scripted:fanout=2,depth=1,latency_ms=600000").await;
+        cluster.driver_of(&run).await;
+        driven.push(run);
+    }
+    let (queued, resting) = (cluster.create(MODEL).await, cluster.create(MODEL).await);
+    let sql = cluster.sql().await;
+    let rest = "UPDATE tree_agent_runs SET not_before = now() + interval '5 minutes', \
+                lease_expires_at = now() + interval '5 minutes' WHERE id::text = $1";
+    assert_eq!(sql.execute(rest, &[&resting]).await.expect("it rests"), 1);
+    for run in [queued, resting] {
+        let request = pb::CancelRunRequest { run_id: run.clone(), reason: "too slow".into() };
+        let asked = Instant::now();
+        let answer = cluster.runs().cancel_run(request.clone()).await.expect("accepted").into_inner();
+        assert_eq!(answer.run.expect("the run").status(), pb::RunStatus::Queued);
+        assert_eq!(cluster.follow(&run).end().await.ending().status, RunStatus::Cancelled);
+        eprintln!("cancelled within {:?}", asked.elapsed());
+        let again = cluster.runs().cancel_run(request).await.expect("answered").into_inner();
+        assert_eq!(
+            again.run.expect("the run").status(),
+            pb::RunStatus::Cancelled,
+            "the answer says how it ended"
+        );
+    }
+    for run in driven {
+        assert_eq!(cluster.run(&run).await.status(), pb::RunStatus::Running);
+    }
+    let left = sql.query_one("SELECT count(*) FROM tree_agent_commands", &[]).await.expect("counted");
+    assert_eq!(left.get::<_, i64>(0), 0, "commands in inboxes");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn f02_real_work_survives_its_planners() {
     let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
