@@ -13,6 +13,8 @@ use crate::read::{Folder, FolderNode};
 pub struct Wanted {
     /// The first level; none before it is known.
     pub children: Option<Vec<ListedChild>>,
+    /// Of the document of the root, for runs that end with a synthesis.
+    pub document: Option<Digest>,
     /// Every node below the root.
     pub nodes: Vec<WantedNode>,
 }
@@ -30,12 +32,17 @@ pub struct WantedNode {
     pub children: Option<Vec<ListedChild>>,
 }
 
-/// What in `folder` cannot come from a process that wrote `wanted` and died on the way. A file that is missing is none
-/// of it, unless a later one is there.
+/// What in `folder` cannot come from a process that wrote `wanted` and died on the way. A file that is missing is
+/// none of it, unless a later one is there.
 pub fn edits(wanted: &Wanted, folder: &Folder) -> Vec<Problem> {
     let mut edits = Vec::new();
     let by_path: HashMap<&str, &WantedNode> =
         wanted.nodes.iter().map(|node| (node.path.as_str(), node)).collect();
+    match (folder.document, wanted.document) {
+        (Some(is), Some(should)) if is != should => edits.push(Problem::new(DOCUMENT_MD, "was edited")),
+        (Some(_), None) => edits.push(Problem::new(DOCUMENT_MD, "was added")),
+        _ => {}
+    }
     edits.extend(list_edit(folder, "", &folder.children, &wanted.children));
     for node in &folder.nodes {
         // A node that the log does not know makes the list differ in which it stands.

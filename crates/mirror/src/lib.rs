@@ -18,17 +18,21 @@
 //! out of a folder can be written again from the log ([`Mirror::record`]), and [`edits`] tells a folder that is
 //! merely behind from one that somebody changed.
 
+mod adopt;
 mod compare;
 mod disk;
 mod error;
+mod export;
 mod layout;
 mod read;
 mod root;
 mod write;
 
+pub use adopt::{Adoption, adopted, adoption};
 pub use compare::{Wanted, WantedNode, edits};
 pub use disk::{Disk, LocalDisk};
 pub use error::{MirrorError, Problem, Problems};
+pub use export::{Export, ExportedNode};
 pub use layout::{CHILDREN_JSON, DOCUMENT_MD, Digest, ListedChild, NODE_JSON, NodeFile, STATE_DIR, join};
 pub use read::{Folder, FolderNode, ReadLimits};
 pub use root::Root;

@@ -48,6 +48,8 @@ pub struct Folder {
     dir: PathBuf,
     /// The children of the root, as indices of `nodes`; none without a `children.json`.
     pub children: Option<Vec<usize>>,
+    /// Of the `document.md` of the root, which only runs have that end with a synthesis.
+    pub document: Option<Digest>,
     /// Every node, parents before their children, siblings in the order of `children.json`.
     pub nodes: Vec<FolderNode>,
     /// What was left out or left alone, and why.
@@ -140,12 +142,14 @@ pub(crate) fn read(dir: &Path, limits: ReadLimits) -> Result<Folder, MirrorError
     let folder = Folder {
         dir: dir.to_owned(),
         children: None,
+        document: None,
         nodes: Vec::new(),
         notices: Vec::new(),
         leftovers: Vec::new(),
         cut: HashSet::new(),
     };
     let mut reader = Reader { limits, folder, problems: Vec::new(), due: VecDeque::new() };
+    reader.folder.document = reader.document("");
     reader.folder.children = reader.list("", 0);
     while let Some(index) = reader.due.pop_front() {
         if reader.problems.len() >= MAX_PROBLEMS {
@@ -192,12 +196,25 @@ impl Reader {
                 self.problem(Problem::new(join(&path, NODE_JSON), message));
             }
         }
-        let relative = PathBuf::from(&path).join(DOCUMENT_MD);
-        match content(&self.folder.dir, &relative, limits::DOCUMENT_BYTES as u64) {
-            Ok(text) => self.folder.nodes[index].document = text.map(|text| Digest::of(&text)),
-            Err(problem) => self.problem(problem),
-        }
+        self.folder.nodes[index].document = self.document(&path);
         self.folder.nodes[index].children = self.list(&path, depth);
+    }
+
+    /// Reads the `document.md` of the node at `path`.
+    fn document(&mut self, path: &str) -> Option<Digest> {
+        let relative = join(path, DOCUMENT_MD);
+        let text = match content(&self.folder.dir, Path::new(&relative), limits::DOCUMENT_BYTES as u64) {
+            Ok(text) => text?,
+            Err(problem) => {
+                self.problem(problem);
+                return None;
+            }
+        };
+        if text.trim().is_empty() {
+            self.folder.notices.push(Problem::new(relative, "is empty, so its topic is not finished"));
+            return None;
+        }
+        Some(Digest::of(&text))
     }
 
     /// Reads the `children.json` of the node at `path` and adds its entries.
@@ -336,6 +353,11 @@ fn content(dir: &Path, relative: &Path, most: u64) -> Result<Option<String>, Pro
         let column = 1 + bytes[..good].iter().rev().take_while(|byte| **byte != b'\n').count();
         Problem { place: Some((line, column)), ..Problem::new(relative, "is not UTF-8 text") }
     })?;
+    if let Some(at) = text.find('\0') {
+        let line = 1 + text[..at].matches('\n').count();
+        let column = 1 + text[..at].chars().rev().take_while(|c| *c != '\n').count();
+        return Err(Problem { place: Some((line, column)), ..Problem::new(relative, "has a NUL character") });
+    }
     // Some editors begin a file with a byte order mark, which JSON does not know.
     Ok(Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)))
 }

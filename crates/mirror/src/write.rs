@@ -58,6 +58,7 @@ impl Mirror {
         };
         let mut written = HashMap::with_capacity(folder.nodes.len() + 1);
         let of_root = Written {
+            document: folder.document,
             children: digest_of(&folder.children),
             is_cut: folder.cut.contains(""),
             ..Written::default()
@@ -90,13 +91,18 @@ impl Mirror {
         self.written.get(path).is_some_and(|w| w.document == Some(digest))
     }
 
-    /// Writes the first level.
+    /// Writes the first level, and the document of a root that has one.
     ///
     /// # Errors
     /// If it cannot be written; what was there before is then still there.
-    pub fn record_root(&mut self, children: &[ListedChild]) -> Result<(), MirrorError> {
+    pub fn record_root(
+        &mut self,
+        children: &[ListedChild],
+        document: Option<&str>,
+    ) -> Result<(), MirrorError> {
         let dir = self.root.dir().to_owned();
-        if self.write_children("", &dir, children)? {
+        let has_written = self.write_document("", &dir, document)?;
+        if self.write_children("", &dir, children)? || has_written {
             self.sync(&dir)?;
         }
         Ok(())
@@ -110,15 +116,7 @@ impl Mirror {
     pub fn record(&mut self, path: &str, record: &Record<'_>) -> Result<(), MirrorError> {
         let dir = folder(self.root.dir(), path);
         self.make_folder(path, &dir)?;
-        let mut is_work = false;
-        if let Some(document) = record.document {
-            let digest = Digest::of(document);
-            if self.entry(path).document != Some(digest) {
-                self.write(&dir, DOCUMENT_MD, document)?;
-                self.entry(path).document = Some(digest);
-                is_work = true;
-            }
-        }
+        let mut is_work = self.write_document(path, &dir, record.document)?;
         if let Some(children) = record.children {
             is_work |= self.write_children(path, &dir, children)?;
         }
@@ -133,6 +131,22 @@ impl Mirror {
             self.sync(&dir)?;
         }
         Ok(())
+    }
+
+    fn write_document(
+        &mut self,
+        path: &str,
+        dir: &Path,
+        document: Option<&str>,
+    ) -> Result<bool, MirrorError> {
+        let Some(document) = document else { return Ok(false) };
+        let digest = Digest::of(document);
+        if self.entry(path).document == Some(digest) {
+            return Ok(false);
+        }
+        self.write(dir, DOCUMENT_MD, document)?;
+        self.entry(path).document = Some(digest);
+        Ok(true)
     }
 
     fn write_children(

@@ -169,7 +169,7 @@ fn enormous_lists_and_deep_folders_are_capped_and_it_is_said() {
     );
     // What was left out of it is not lost by writing it.
     let mut mirror = Mirror::new(root, &folder, Box::new(LocalDisk)).unwrap();
-    mirror.record_root(&[child("n0")]).unwrap();
+    mirror.record_root(&[child("n0")], None).unwrap();
     drop(mirror);
     assert_eq!(fs::read_to_string(dir.path().join("children.json")).unwrap(), text);
 

@@ -157,7 +157,7 @@ fn a_step_costs_the_same_however_large_the_tree_is() {
         let disk = FailingDisk { fails_at: usize::MAX, failure: Failure::CrashBefore, steps: taken.clone() };
         let mut mirror = Mirror::new(root, &folder, Box::new(disk)).expect("nothing to remove");
         let children: Vec<ListedChild> = (0..level).map(|i| child(&format!("n{i}"))).collect();
-        mirror.record_root(&children).expect("it can be written");
+        mirror.record_root(&children, None).expect("it can be written");
         for entry in &children {
             let record =
                 Record { file: file(&entry.slug, Expansion::Unexpanded), document: None, children: None };

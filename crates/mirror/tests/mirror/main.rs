@@ -4,4 +4,5 @@ mod bad_folders;
 mod crashes;
 mod edited;
 mod locking;
+mod runs;
 mod support;

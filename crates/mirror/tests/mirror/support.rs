@@ -65,7 +65,7 @@ pub(crate) fn write<'a>(
 ) -> Result<(), MirrorError> {
     for step in steps {
         match step {
-            Step::Root(children) => mirror.record_root(children)?,
+            Step::Root(children) => mirror.record_root(children, None)?,
             Step::Node(path, file, document, children) => {
                 let record =
                     Record { file: file.clone(), document: *document, children: children.as_deref() };
@@ -102,7 +102,7 @@ pub(crate) fn complete(dir: &Path, n: usize) -> Result<(), MirrorError> {
     let mut mirror = Mirror::new(root, &folder, Box::new(FastDisk))?;
     let wanted = wanted(n);
     if let Some(children) = &wanted.children {
-        mirror.record_root(children)?;
+        mirror.record_root(children, None)?;
     }
     let documents = steps().into_iter().take(n).filter_map(|step| match step {
         Step::Node(path, _, Some(document), _) => Some((path.to_owned(), document)),
