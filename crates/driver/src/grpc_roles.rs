@@ -8,7 +8,8 @@ use tonic::{Code, Request, Status, Streaming};
 use tracing::Instrument;
 use tree_agent_contract::error::FieldError;
 use tree_agent_contract::role::{
-    AggregatorOutput, ExecutorOutput, PlannerOutput, RoleError, RoleErrorKind, RoleUpdate,
+    AggregatorOutput, ExecutorOutput, PickOutput, PlannerOutput, ResearchOutput, RoleError, RoleErrorKind,
+    RoleUpdate,
 };
 use tree_agent_contract::{RunId, limits};
 use tree_agent_engine::{CallInput, CallOutput, RoleCall};
@@ -74,13 +75,13 @@ impl GrpcRoles {
     }
 }
 
-/// The parts of a message of any of the three role streams.
+/// The parts of a message of any role stream.
 enum Part<O> {
     Update(pb::RoleUpdate),
     Output(O),
 }
 
-/// What the three response types have in common.
+/// What the response types have in common.
 trait Response: Send + 'static {
     type Output: Wire<Pb = Self::PbOutput> + Send;
     type PbOutput: Send;
@@ -105,6 +106,8 @@ response! {
     PlanResponse, PlannerOutput, plan_response;
     ExecuteResponse, ExecutorOutput, execute_response;
     AggregateResponse, AggregatorOutput, aggregate_response;
+    ResearchResponse, ResearchOutput, research_response;
+    PickResponse, PickOutput, pick_response;
 }
 
 #[async_trait]
@@ -127,41 +130,28 @@ impl Roles for GrpcRoles {
 impl GrpcRoles {
     /// Opening needs a future of five kilobytes, which must not be kept while the stream is read.
     async fn exchange(&self, exchange: Exchange, input: &CallInput) -> Result<CallOutput, RoleError> {
+        macro_rules! ask {
+            ($input:ident, $service:ident . $method:ident, $output:ident) => {{
+                let start = |request| {
+                    let mut client = self.$service.clone();
+                    async move { client.$method(request).await }
+                };
+                let stream = Box::pin(exchange.open(start, &**$input)).await?;
+                exchange.read(stream).await.map(CallOutput::$output)
+            }};
+        }
         match input {
-            CallInput::Plan(input) => {
-                let start = |request| {
-                    let mut client = self.planner.clone();
-                    async move { client.plan(request).await }
-                };
-                let stream = Box::pin(exchange.open(start, &**input)).await?;
-                exchange.read(stream).await.map(CallOutput::Plan)
-            }
-            CallInput::Execute(input) => {
-                let start = |request| {
-                    let mut client = self.executor.clone();
-                    async move { client.execute(request).await }
-                };
-                let stream = Box::pin(exchange.open(start, &**input)).await?;
-                exchange.read(stream).await.map(CallOutput::Execute)
-            }
-            CallInput::Aggregate(input) => {
-                let start = |request| {
-                    let mut client = self.aggregator.clone();
-                    async move { client.aggregate(request).await }
-                };
-                let stream = Box::pin(exchange.open(start, &**input)).await?;
-                exchange.read(stream).await.map(CallOutput::Aggregate)
-            }
+            CallInput::Plan(input) => ask!(input, planner.plan, Plan),
+            CallInput::Execute(input) => ask!(input, executor.execute, Execute),
+            CallInput::Aggregate(input) => ask!(input, aggregator.aggregate, Aggregate),
+            CallInput::Research(input) => ask!(input, executor.research, Research),
+            CallInput::Pick(input) => ask!(input, planner.pick, Pick),
         }
     }
 }
 
 fn run_of(input: &CallInput) -> RunId {
-    match input {
-        CallInput::Plan(input) => input.call.run_id,
-        CallInput::Execute(input) => input.call.run_id,
-        CallInput::Aggregate(input) => input.call.run_id,
-    }
+    input.context().run_id
 }
 
 /// One call, from its opening to its end.

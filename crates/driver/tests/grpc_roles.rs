@@ -38,6 +38,12 @@ impl PlannerService for Scripted {
         }
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
+
+    type PickStream = Pin<Box<dyn Stream<Item = Result<pb::PickResponse, Status>> + Send>>;
+
+    async fn pick(&self, _: Request<pb::PickRequest>) -> Result<Response<Self::PickStream>, Status> {
+        Err(Status::unimplemented("these tests plan"))
+    }
 }
 
 fn output() -> PlannerOutput {

@@ -89,6 +89,7 @@ fn answer(call: RoleCall, fanout: usize, depth: u32) -> CallOutput {
                 scratchpad: notes(),
             })
         }
+        CallInput::Research(_) | CallInput::Pick(_) => unreachable!("a tree does not search"),
     }
 }
 

@@ -35,7 +35,7 @@ impl Bands {
     /// A child was created at `at`.
     pub(crate) fn child_created(&mut self, at: usize, e: &NodeCreated) {
         self.children.push(at);
-        let Some(step) = &e.step_id else { return };
+        let Some(step) = e.step_id.as_ref().filter(|_| e.band_index.is_some()) else { return };
         match self.steps.iter_mut().find(|(id, _)| id == step) {
             Some((_, child)) => *child = at,
             None => self.steps.push((step.clone(), at)),

@@ -1,7 +1,7 @@
 //! What roles are told about their node, its surroundings and its run, assembled from the state alone.
 
 use tree_agent_contract::role::*;
-use tree_agent_contract::{NodeStatus, Outcome, StepId, StepStatus, Timestamp};
+use tree_agent_contract::{NodeStatus, Outcome, StepId, StepStatus, Strategy, Timestamp};
 
 use crate::amounts::Amounts;
 use crate::budgets;
@@ -42,6 +42,15 @@ pub(crate) fn context(
 /// The summary of the latest plan of the node at `at`.
 pub(crate) fn plan_summary(state: &State, at: usize) -> String {
     state.node(at).plan.as_ref().map(|p| p.summary.clone()).unwrap_or_default()
+}
+
+/// What a research of the node at `at` is asked for.
+pub(crate) fn research_form(state: &State, at: usize) -> ResearchForm {
+    let above = state.control(at).parent.map(|parent| state.control(parent).strategy);
+    match above == Some(Strategy::Search) {
+        true => ResearchForm::Topic,
+        false => ResearchForm::Root,
+    }
 }
 
 /// The status of a step whose node has `status`.
@@ -87,7 +96,8 @@ pub(crate) fn child_outcomes(state: &State, at: usize) -> Vec<ChildOutcome> {
     state.latest_children(at).map(|child| child_outcome(state, child)).collect()
 }
 
-fn child_outcome(state: &State, at: usize) -> ChildOutcome {
+/// The outcome of the node at `at`.
+pub(crate) fn child_outcome(state: &State, at: usize) -> ChildOutcome {
     let node = state.node(at);
     // A later result replaces the artifacts of an earlier one.
     let result = node.result.as_deref();

@@ -36,6 +36,10 @@ pub enum CallInput {
     Execute(Box<ExecuteInput>),
     /// For the aggregator.
     Aggregate(Box<AggregateInput>),
+    /// For the executor of a search.
+    Research(Box<ResearchInput>),
+    /// For the planner of a search.
+    Pick(Box<PickInput>),
 }
 
 impl CallInput {
@@ -45,6 +49,8 @@ impl CallInput {
             CallInput::Plan(input) => &input.call,
             CallInput::Execute(input) => &input.call,
             CallInput::Aggregate(input) => &input.call,
+            CallInput::Research(input) => &input.call,
+            CallInput::Pick(input) => &input.call,
         }
     }
 }
@@ -58,6 +64,10 @@ pub enum CallOutput {
     Execute(ExecutorOutput),
     /// The aggregator.
     Aggregate(AggregatorOutput),
+    /// The executor of a search.
+    Research(ResearchOutput),
+    /// The planner of a search.
+    Pick(PickOutput),
 }
 
 impl CallOutput {
@@ -67,15 +77,20 @@ impl CallOutput {
             CallOutput::Plan(_) => CallKind::Plan,
             CallOutput::Execute(_) => CallKind::Execute,
             CallOutput::Aggregate(_) => CallKind::Aggregate,
+            CallOutput::Research(_) => CallKind::Research,
+            CallOutput::Pick(_) => CallKind::Pick,
         }
     }
 
-    /// Checks the contract of its role. `prior` are the steps that the node planned before.
-    pub(crate) fn validate(&self, prior: &[PriorStep]) -> Result<(), String> {
+    /// Checks the contract of its role. `prior` are the steps that the node planned before, and `form` is what a
+    /// research was asked for.
+    pub(crate) fn validate(&self, prior: &[PriorStep], form: ResearchForm) -> Result<(), String> {
         let valid = match self {
             CallOutput::Plan(output) => output.validate(prior),
             CallOutput::Execute(output) => output.validate(),
             CallOutput::Aggregate(output) => output.validate(),
+            CallOutput::Research(output) => output.validate(form),
+            CallOutput::Pick(output) => output.validate(),
         };
         valid.map_err(|error| error.to_string())
     }

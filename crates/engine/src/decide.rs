@@ -42,6 +42,8 @@ pub(crate) enum Next {
     WindDown { at: usize },
     /// The node has ended.
     Ended { at: usize },
+    /// Something has happened that may let the node go on.
+    Advance { at: usize },
 }
 
 /// The failure of a role call that is not made again.
@@ -325,7 +327,8 @@ impl<'a> Decider<'a> {
     fn on_output(&mut self, at: usize, key: CallKey, output: CallOutput) {
         let valid = match output.kind() {
             kind if kind != key.kind => Err(format!("a {:?} answer to a {:?} call", kind, key.kind)),
-            _ => output.validate(&briefing::prior_steps(self.state, at)),
+            _ => output
+                .validate(&briefing::prior_steps(self.state, at), briefing::research_form(self.state, at)),
         };
         if let Err(message) = valid {
             return self.on_failure(at, key, RoleError::new(RoleErrorKind::InvalidOutput, message));

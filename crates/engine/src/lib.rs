@@ -22,10 +22,12 @@ mod briefing;
 mod budgets;
 mod call;
 mod calls;
+mod covered;
 mod decide;
 mod graph;
 mod in_flight;
 mod input;
+mod outline;
 mod pacing;
 mod ready;
 mod retry;
@@ -33,6 +35,7 @@ mod run;
 mod start;
 mod state;
 mod strategy;
+mod topics;
 mod waiting;
 #[cfg(test)]
 #[expect(dead_code, reason = "the tests of a strategy need a part of it")]

@@ -216,6 +216,12 @@ impl State {
         &self.waiting
     }
 
+    /// The step of a plan that the node at `at` carries out. A topic of a search has a step id, but no plan.
+    pub(crate) fn planned_step(&self, at: usize) -> Option<StepId> {
+        let node = self.node(at);
+        node.band_index.and_then(|_| node.step_id.clone())
+    }
+
     /// For each step of all plans of the node at `at`, the child that carried it out last.
     pub(crate) fn latest_children(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
         self.control[at].bands().latest_children()
@@ -257,8 +263,15 @@ impl State {
                 let above = parent.map_or(self.spec.strategy, |p| self.control[p].strategy);
                 let strategy = e.strategy.unwrap_or(above);
                 let mut control = Control { parent, strategy, ..Control::default() };
-                // A node that carries out a step was counted with its plan.
-                self.planned_nodes += u32::from(parent.is_some() && e.step_id.is_none());
+                // A node that carries out a step of a plan was counted with its plan.
+                self.planned_nodes += u32::from(parent.is_some() && e.band_index.is_none());
+                // A synthesis of a search must be affordable from its beginning.
+                let is_search = strategy == Strategy::Search
+                    && parent.is_none_or(|p| self.control[p].strategy != Strategy::Search);
+                control.owes = is_search && self.spec.search.as_ref().is_some_and(|search| search.synthesis);
+                if control.owes {
+                    self.ledger.owe();
+                }
                 if let Some(parent) = parent {
                     let bands = self.control[parent].bands.get_or_insert_default();
                     control.born_version = bands.plan_version;

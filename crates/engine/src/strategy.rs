@@ -5,6 +5,8 @@
 //! state. Everything else (the log, retries, budgets, pacing, takeover) is the same for all and knows no strategy.
 
 mod bands;
+mod picks;
+mod returned;
 mod rules;
 
 use serde::Serialize;
@@ -36,6 +38,7 @@ macro_rules! strategies {
             fn new(name: Name) -> Option<Self> {
                 match name {
                     $($(#[$attr])* $module::$strategy::NAME => Some(Self::$strategy(Default::default())),)*
+                    #[cfg_attr(test, expect(unreachable_patterns, reason = "a test borrows the last name"))]
                     _ => None,
                 }
             }
@@ -53,37 +56,55 @@ macro_rules! strategies {
 
 strategies! {
     Tree = tree;
+    Search = search;
     #[cfg(test)]
     Relay = relay;
 }
 
-/// The logged state of the strategies: one value for each node, by index.
+/// The logged state of the strategies.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Strategies(Vec<Strategy>);
+pub(crate) struct Strategies {
+    values: Vec<Strategy>,
+    /// The value of each node, by index.
+    of: Vec<u32>,
+}
 
 impl Strategies {
     /// Follows an event that was applied to `state`.
     pub(crate) fn follow(&mut self, state: &State, event: &Event) -> Result<(), ReplayError> {
         if matches!(event.body, EventBody::NodeCreated(_)) {
-            let name = state.control(self.0.len()).strategy;
-            let unknown = || ReplayError::Strategy { run: event.run_id, seq: event.seq, name };
-            let strategy = Strategy::new(name).ok_or_else(unknown)?;
-            grow_gently(&mut self.0);
-            self.0.push(strategy);
+            let at = self.of.len();
+            let name = state.control(at).strategy;
+            let value = match state.control(at).parent {
+                Some(parent)
+                    if state.control(parent).strategy == name && self.of(parent).spans_children() =>
+                {
+                    self.of[parent]
+                }
+                _ => {
+                    let unknown = || ReplayError::Strategy { run: event.run_id, seq: event.seq, name };
+                    let strategy = Strategy::new(name).ok_or_else(unknown)?;
+                    grow_gently(&mut self.values);
+                    self.values.push(strategy);
+                    u32::try_from(self.values.len() - 1).unwrap_or(u32::MAX)
+                }
+            };
+            grow_gently(&mut self.of);
+            self.of.push(value);
         }
         if let Some(at) = state.position(event.node_id) {
-            self.0[at].rules_mut().follow(event);
+            self.values[self.of[at] as usize].rules_mut().follow(state, at, event);
         }
         Ok(())
     }
 
     fn of(&self, at: usize) -> &dyn Rules {
-        self.0[at].rules()
+        self.values[self.of[at] as usize].rules()
     }
 
     /// The input of the call that the node at `at` needs.
     pub(crate) fn brief(&self, state: &State, at: usize, kind: CallKind, call: CallContext) -> CallInput {
-        self.0[at].rules().brief(state, at, kind, call)
+        self.of(at).brief(state, at, kind, call)
     }
 }
 
@@ -120,6 +141,8 @@ impl<'a> Turn<'a> {
                     self.strategies.of(at).wind_down(d, at);
                 }
                 Next::Ended { at } => self.ended(at),
+                Next::Advance { at } if d.state.node(at).status.is_final() => {}
+                Next::Advance { at } => self.strategies.of(at).advance(d, at),
             }
         }
         self.follow();
@@ -140,8 +163,7 @@ impl<'a> Turn<'a> {
         if d.state.exhausted().is_some() {
             return rules.wind_down(d, at);
         }
-        if let (Some(parent), Some(step_id)) = (d.state.control(at).parent, d.state.node(at).step_id.clone())
-        {
+        if let (Some(parent), Some(step_id)) = (d.state.control(at).parent, d.state.planned_step(at)) {
             d.emit(parent, StepStatusChanged { step_id, status: StepStatus::Running });
         }
         rules.begin(d, at);
@@ -154,7 +176,7 @@ impl<'a> Turn<'a> {
             return d.end_run();
         };
         let status = step_status(d.state.node(at).status);
-        if let Some(step_id) = d.state.node(at).step_id.clone() {
+        if let Some(step_id) = d.state.planned_step(at) {
             d.emit(parent, StepStatusChanged { step_id, status });
         }
         if !d.state.node(parent).status.is_final() {

@@ -23,6 +23,15 @@ proptest! {
     }
 
     #[test]
+    fn every_search_ends_and_keeps_the_invariants(plan in world::searches()) {
+        let world = World::run(&plan);
+        world.check();
+        let replayed = Run::replay(world.run_id, &world.log).expect("a log that was written replays");
+        prop_assert_eq!(replayed.to_bytes(), world.live_bytes());
+        prop_assert_eq!(World::run(&plan).log, world.log);
+    }
+
+    #[test]
     fn a_log_replays_to_the_same_bytes(plan in world::plans()) {
         let world = World::run(&plan);
         let replayed = Run::replay(world.run_id, &world.log).expect("a log that was written replays");

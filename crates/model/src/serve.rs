@@ -1,4 +1,4 @@
-//! The stream of a role call, for all three role services.
+//! The stream of a role call, for all role services.
 //!
 //! A call is one future that the stream itself polls. Dropping the stream therefore drops the work, a caller that
 //! does not read stops the call, and no task is needed.
@@ -17,8 +17,8 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 use tree_agent_contract::Invalid;
 use tree_agent_contract::role::{
-    AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PlanInput, PlannerOutput,
-    RoleError, RoleErrorKind, RoleUpdate,
+    AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PickInput, PickOutput,
+    PlanInput, PlannerOutput, ResearchInput, ResearchOutput, RoleError, RoleErrorKind, RoleUpdate,
 };
 use tree_agent_proto::internal::v1 as pb;
 use tree_agent_proto::internal::v1::model_service_server::{ModelService, ModelServiceServer};
@@ -42,7 +42,7 @@ pub trait RoleInput: Wire + Send + Sync + 'static {
     type Output: Wire + Send;
     /// The message that carries an update or the output.
     type Response: Send;
-    /// The role in events: `plan`, `execute` or `aggregate`.
+    /// The role in events: `plan`, `execute`, `aggregate`, `research` or `pick`.
     const PHASE: &'static str;
 
     /// The node and its run.
@@ -97,6 +97,9 @@ role_input!(
     aggregate_response,
     |_input, out| out.validate()
 );
+role_input!(ResearchInput, ResearchOutput, research, ResearchResponse, research_response, |input, out| out
+    .validate(input.form));
+role_input!(PickInput, PickOutput, pick, PickResponse, pick_response, |_input, out| out.validate());
 
 /// Answers role calls with models and tools.
 #[derive(Clone)]

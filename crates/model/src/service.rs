@@ -8,7 +8,9 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
-use tree_agent_contract::role::{AggregateInput, ExecuteInput, PlanInput, RoleError};
+use tree_agent_contract::role::{
+    AggregateInput, ExecuteInput, PickInput, PlanInput, ResearchInput, RoleError,
+};
 use tree_agent_proto::internal::v1 as pb;
 use tree_agent_proto::internal::v1::aggregator_service_server::AggregatorService;
 use tree_agent_proto::internal::v1::executor_service_server::ExecutorService;
@@ -24,9 +26,9 @@ use crate::serve::{CallStream, RoleServer};
 pub const FORMER_CHECK_MODEL: &str = "/treeagent.v1.ModelService/CheckModel";
 
 macro_rules! role_service {
-    ($service:ident, $method:ident, $stream:ident, $input:ident, $request:ident) => {
+    ($service:ident { $($method:ident, $stream:ident, $input:ident, $request:ident;)* }) => {
         #[tonic::async_trait]
-        impl $service for RoleServer {
+        impl $service for RoleServer {$(
             type $stream = CallStream<$input>;
 
             async fn $method(
@@ -35,12 +37,18 @@ macro_rules! role_service {
             ) -> Result<Response<Self::$stream>, Status> {
                 self.call(request)
             }
-        }
+        )*}
     };
 }
-role_service!(PlannerService, plan, PlanStream, PlanInput, PlanRequest);
-role_service!(ExecutorService, execute, ExecuteStream, ExecuteInput, ExecuteRequest);
-role_service!(AggregatorService, aggregate, AggregateStream, AggregateInput, AggregateRequest);
+role_service!(PlannerService {
+    plan, PlanStream, PlanInput, PlanRequest;
+    pick, PickStream, PickInput, PickRequest;
+});
+role_service!(ExecutorService {
+    execute, ExecuteStream, ExecuteInput, ExecuteRequest;
+    research, ResearchStream, ResearchInput, ResearchRequest;
+});
+role_service!(AggregatorService { aggregate, AggregateStream, AggregateInput, AggregateRequest; });
 
 /// What a role service needs to know.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::{RunId, RunSpec};
+use tree_agent_contract::{RunId, RunSpec, SearchConfig, Strategy};
 use tree_agent_driver::{Driver, DriverConfig};
 use tree_agent_engine::{Graph, start};
 use tree_agent_event_gateway::{Gateway, WatchConfig};
@@ -90,6 +90,12 @@ impl Cluster {
     /// Creates a run as a gateway does: it writes the run, then publishes it.
     pub(crate) async fn create_run(&self, run_id: RunId) {
         let mut spec = RunSpec::new(format!("objective of {}", run_name(run_id)));
+        if searches(run_id) {
+            spec.strategy = Strategy::Search;
+            let search =
+                SearchConfig { max_depth: 3, concurrency: 2, synthesis: true, ..SearchConfig::default() };
+            spec.search = Some(Box::new(search));
+        }
         spec.budgets.max_depth = 2;
         spec.budgets.max_nodes = 14;
         spec.budgets.max_wall_clock_ms = 60_000;
@@ -365,4 +371,9 @@ fn start_gateway(world: &Arc<World>, place: usize, lives: u32) -> GatewaySlot {
         node.gone.clone(),
     );
     GatewaySlot { lives, door: GatewayHandle { node, gateway, drain }, back_at: None }
+}
+
+/// Every third run is a guided search.
+fn searches(run_id: RunId) -> bool {
+    run_id.0.as_u128().is_multiple_of(3)
 }

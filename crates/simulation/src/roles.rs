@@ -6,6 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tree_agent_contract::event::{ToolCallRequested, UsageRecorded};
 use tree_agent_contract::role::*;
+use tree_agent_contract::search::{ChildDraft, tidy};
+use tree_agent_contract::session::{SessionMessage, Speaker};
 use tree_agent_contract::{HintType, ResultKind, StepId};
 use tree_agent_driver::{Roles, Updates};
 use tree_agent_engine::{CallInput, CallOutput, RoleCall};
@@ -145,6 +147,8 @@ impl SimRoles {
             CallInput::Plan(input) => CallOutput::Plan(self.plan(number, input)),
             CallInput::Execute(_) => CallOutput::Execute(executed(number)),
             CallInput::Aggregate(_) => CallOutput::Aggregate(self.aggregated(number)),
+            CallInput::Research(input) => CallOutput::Research(self.researched(number, input)),
+            CallInput::Pick(input) => CallOutput::Pick(self.picked(number, input)),
         };
         if garbage && let CallOutput::Plan(plan) = &mut output {
             plan.scratchpad.append_markdown.clear();
@@ -184,6 +188,40 @@ impl SimRoles {
             plan,
             scratchpad: pad(number),
         }
+    }
+
+    /// Titles repeat, so that branches come to the same topics.
+    fn researched(&self, number: u64, input: &ResearchInput) -> ResearchOutput {
+        let dice = &self.node.world.dice;
+        let is_root = input.form == ResearchForm::Root;
+        let least = u64::from(is_root);
+        let titles = (0..dice.within(least..=3)).map(|_| format!("topic {}", dice.within(1..=40)));
+        let drafts = titles.map(|title| ChildDraft { title, ..ChildDraft::default() });
+        let said = |speaker, text: String| SessionMessage { speaker, text };
+        ResearchOutput {
+            document_markdown: (!is_root).then(|| format!("Found by call {number}.")),
+            summary: format!("did {number}"),
+            children: tidy(drafts.collect::<Vec<_>>()).children,
+            dropped: 0,
+            messages: match is_root {
+                true => vec![],
+                false => vec![
+                    said(Speaker::User, format!("write {number}")),
+                    said(Speaker::Assistant, format!("written {number}")),
+                ],
+            },
+            scratchpad: pad(number),
+        }
+    }
+
+    /// Sometimes nothing that can be picked.
+    fn picked(&self, number: u64, input: &PickInput) -> PickOutput {
+        let dice = &self.node.world.dice;
+        let path = match dice.pick(&input.leaves) {
+            Some(leaf) if !dice.chance(15) => leaf.path.clone(),
+            _ => "no/topic".to_owned(),
+        };
+        PickOutput { path, reason: format!("reason {number}") }
     }
 
     fn aggregated(&self, number: u64) -> AggregatorOutput {

@@ -11,6 +11,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::role::*;
+use tree_agent_contract::search::{ChildDraft, tidy};
+use tree_agent_contract::session::{SessionMessage, Speaker};
 use tree_agent_contract::*;
 use tree_agent_driver::{Driver, DriverConfig, DriverHealth, DriverStats, Roles, Updates};
 use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, Graph, RoleCall, Run, start};
@@ -72,12 +74,37 @@ impl Roles for TreeRoles {
                 let next = AggregatorNext::default();
                 CallOutput::Aggregate(AggregatorOutput { synthesis, artifacts, result, next, scratchpad })
             }
+            CallInput::Research(input) => CallOutput::Research(researched(&input, self.fanout)),
+            CallInput::Pick(input) => {
+                let path = input.leaves.last().map(|leaf| leaf.path.clone()).unwrap_or_default();
+                CallOutput::Pick(PickOutput { path, reason: "the last one".into() })
+            }
         })
     }
 }
 
 fn notes(text: &str) -> ScratchpadDraft {
     ScratchpadDraft { append_markdown: text.into(), tail_preview: text.into() }
+}
+
+fn researched(input: &ResearchInput, fanout: u32) -> ResearchOutput {
+    let is_root = input.form == ResearchForm::Root;
+    let title = |n| ChildDraft { title: format!("{} / {n}", input.call.title), ..ChildDraft::default() };
+    let said = |speaker, text: String| SessionMessage { speaker, text };
+    ResearchOutput {
+        document_markdown: (!is_root).then(|| format!("# {}", input.call.title)),
+        summary: "found it".into(),
+        children: tidy((0..fanout).map(title)).children,
+        dropped: 0,
+        messages: match is_root {
+            true => vec![],
+            false => vec![
+                said(Speaker::User, format!("write about {}", input.call.title)),
+                said(Speaker::Assistant, format!("# {}", input.call.title)),
+            ],
+        },
+        scratchpad: notes("- researched"),
+    }
 }
 
 fn plan(call: &CallContext, fanout: u32) -> PlannerOutput {

@@ -53,7 +53,7 @@ impl Decider<'_> {
             }
             self.give_up(at);
             self.status(at, NodeStatus::Cancelled, None);
-            let step_id = self.state.node(at).step_id.clone();
+            let step_id = self.state.planned_step(at);
             if let (Some(parent), Some(step_id)) = (self.state.control(at).parent, step_id) {
                 self.emit(parent, StepStatusChanged { step_id, status: StepStatus::Cancelled });
             }

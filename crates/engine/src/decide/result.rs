@@ -177,6 +177,11 @@ impl Decider<'_> {
 
     /// Ends a node that has returned its result.
     pub(crate) fn complete(&mut self, at: usize, evidence: Option<String>) {
+        self.complete_partly(at, evidence, false);
+    }
+
+    /// As [`complete`](Self::complete). The outcome is partial also if work below the node was `lost`.
+    pub(crate) fn complete_partly(&mut self, at: usize, evidence: Option<String>, lost: bool) {
         let node = self.state.node(at);
         // A step that the latest plan dropped was given up on purpose, so it is not missing.
         let steps = node.plan.iter().flat_map(|p| &p.bands).flat_map(|b| &b.steps);
@@ -184,7 +189,7 @@ impl Decider<'_> {
             let child = step.node_id.and_then(|id| self.state.position(id)).map(|c| self.state.node(c));
             child.is_none_or(|c| c.status != NodeStatus::Completed || c.outcome == Some(Outcome::Partial))
         });
-        let partial = missing || self.state.control(at).cut;
+        let partial = missing || lost || self.state.control(at).cut;
         let mut metrics = Map::new();
         let started = node.started_at.unwrap_or(node.created_at);
         metrics.insert("durationMs".into(), Value::from(self.now.millis_since(started)));

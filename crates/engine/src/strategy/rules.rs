@@ -8,10 +8,15 @@ use crate::decide::{Decider, Failure};
 use crate::state::State;
 
 /// The rules of one strategy. A value is what the strategy keeps about one node, folded from the log up to the event
-/// that is being answered. Each rule is asked about its own node, at `at`.
+/// that is being answered. Each rule is asked about the node at `at`: its own, or one below that it spans.
 pub(super) trait Rules {
-    /// Follows an event about the node.
-    fn follow(&mut self, _event: &Event) {}
+    /// True if the value is also about the nodes below, as long as they grow in the same way.
+    fn spans_children(&self) -> bool {
+        false
+    }
+
+    /// Follows an event about the node at `at`, which was applied to `state`.
+    fn follow(&mut self, _state: &State, _at: usize, _event: &Event) {}
 
     /// The node begins its first work.
     fn begin(&self, d: &mut Decider<'_>, at: usize);
@@ -27,6 +32,9 @@ pub(super) trait Rules {
 
     /// The run is out of budget: the node ends, or puts together what it has.
     fn wind_down(&self, d: &mut Decider<'_>, at: usize);
+
+    /// Something that the strategy asked to look at ([`Next::Advance`](crate::decide::Next::Advance)).
+    fn advance(&self, _d: &mut Decider<'_>, _at: usize) {}
 
     /// The input of the call that the node needs.
     fn brief(&self, state: &State, at: usize, kind: CallKind, call: CallContext) -> CallInput;

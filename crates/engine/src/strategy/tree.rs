@@ -42,7 +42,7 @@ impl Tree {
 }
 
 impl Rules for Tree {
-    fn follow(&mut self, event: &Event) {
+    fn follow(&mut self, _state: &State, _at: usize, event: &Event) {
         match &event.body {
             EventBody::PlanCreated(e) => self.version = e.version,
             EventBody::NodeResult(_) => self.synthesis_of = Some(self.version),
@@ -63,6 +63,7 @@ impl Rules for Tree {
             CallOutput::Plan(out) => self.planned(d, at, out),
             CallOutput::Execute(out) => executed(d, at, out),
             CallOutput::Aggregate(out) => aggregated(d, at, out),
+            CallOutput::Research(_) | CallOutput::Pick(_) => unreachable!("a tree neither researches nor picks"),
         }
     }
 

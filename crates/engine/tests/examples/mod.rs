@@ -1,6 +1,7 @@
 //! Single cases, step by step: how budgets and obstacles appear in a log.
 
 mod blocked;
+mod search;
 
 use tree_agent_contract::event::*;
 use tree_agent_contract::role::*;

@@ -1,6 +1,7 @@
 //! Checks the invariants on a finished log: those of every strategy, and those of strategies that plan in bands.
 
 mod bands;
+mod search;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,10 @@ use super::World;
 impl World {
     pub(crate) fn check(&self) {
         self.check_universal();
-        self.check_bands();
+        match self.plan.strategy {
+            Strategy::Search => self.check_search(),
+            _ => self.check_bands(),
+        }
     }
 
     /// What holds whatever the strategy is.
@@ -63,9 +67,14 @@ impl World {
         }
     }
 
-    /// No limit of the run is exceeded, and only a budget or the user cancels a node.
+    /// No limit of the run is exceeded. Only a budget, the user or the depth limit of a search cancels a node.
     fn check_limits(&self) {
         let budgets = &self.plan.budgets;
+        // A search has a depth limit of its own, and lists one level beyond those that it researches.
+        let deepest = match self.plan.strategy {
+            Strategy::Search => self.plan.search.max_depth.max(2),
+            _ => budgets.max_depth,
+        };
         let (mut nodes, mut exhausted) = (0, false);
         for (i, event) in self.log.iter().enumerate() {
             let at = format!("event {} {}", event.seq, event.body.event_type());
@@ -77,12 +86,13 @@ impl World {
                 }
                 EventBody::NodeCreated(e) => {
                     assert!(!exhausted, "{at}: no node after a budget tripped");
-                    assert!(e.depth <= budgets.max_depth, "{at}: depth");
+                    assert!(e.depth <= deepest, "{at}: depth");
                     nodes += 1;
                     assert!(nodes <= budgets.max_nodes, "{at}: nodes");
                 }
                 EventBody::NodeStatusChanged(e) if e.status == NodeStatus::Cancelled => {
-                    assert!(exhausted || self.cancelled, "{at}: only a budget or the user cancels a node");
+                    let too_deep = e.message.as_deref() == Some("guard:maxDepth");
+                    assert!(exhausted || self.cancelled || too_deep, "{at}: nobody cancelled a node");
                 }
                 _ => {}
             }

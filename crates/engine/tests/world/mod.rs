@@ -2,6 +2,7 @@
 
 mod check;
 mod meters;
+mod searching;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,6 +32,8 @@ pub(crate) struct WorldPlan {
     /// Roles keep to their allowance. Otherwise they use any amount.
     pub(crate) obedient: bool,
     pub(crate) strategy: Strategy,
+    /// For the strategy `search`.
+    pub(crate) search: SearchConfig,
 }
 
 impl WorldPlan {
@@ -46,6 +49,7 @@ impl WorldPlan {
             gone: None,
             obedient: true,
             strategy: Strategy::Tree,
+            search: SearchConfig::default(),
         }
     }
 }
@@ -104,8 +108,23 @@ pub(crate) fn plans() -> impl Generator<Value = WorldPlan> {
                 gone,
                 obedient,
                 strategy: Strategy::Tree,
+                search: SearchConfig::default(),
             }
         })
+}
+
+/// Worlds of guided searches.
+pub(crate) fn searches() -> impl Generator<Value = WorldPlan> {
+    let search = (1u32..6, 1u32..5, prop::sample::select(PickerPolicy::ALL), any::<bool>()).prop_map(
+        |(concurrency, max_depth, picker, synthesis)| SearchConfig {
+            concurrency,
+            max_depth,
+            picker,
+            synthesis,
+            ..SearchConfig::default()
+        },
+    );
+    (plans(), search).prop_map(|(plan, search)| WorldPlan { strategy: Strategy::Search, search, ..plan })
 }
 
 pub(crate) struct World {
@@ -146,6 +165,7 @@ impl World {
         let mut spec = RunSpec::new("find out");
         spec.budgets = plan.budgets.clone();
         spec.strategy = plan.strategy;
+        spec.search = Some(Box::new(plan.search.clone()));
         let now = Timestamp::from_millis(1_000_000);
         let log = start(run_id, spec, now).events;
         let run = Run::replay(run_id, &log).expect("a fresh log replays");
@@ -340,6 +360,8 @@ impl World {
             CallInput::Plan(input) => CallOutput::Plan(self.plan_output(&input)),
             CallInput::Execute(input) => CallOutput::Execute(executor_output(&input.call.title)),
             CallInput::Aggregate(input) => CallOutput::Aggregate(self.aggregator_output(&input)),
+            CallInput::Research(input) => CallOutput::Research(self.research_output(&input)),
+            CallInput::Pick(input) => CallOutput::Pick(self.pick_output(&input)),
         };
         self.ending.get_mut(&key).expect("it was just put there").accepted = true;
         self.feed(Input::Output(key, output.clone()));

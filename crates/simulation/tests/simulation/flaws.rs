@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tree_agent_simulation::{Flaw, simulate};
 
 /// Seeds to try before a flaw counts as not found.
-const PATIENCE: u64 = 200;
+const PATIENCE: u64 = 1_000;
 
 fn is_found(flaw: Flaw) {
     let mut others = BTreeMap::new();

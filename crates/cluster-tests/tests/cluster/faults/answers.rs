@@ -72,6 +72,15 @@ impl ExecutorService for Stutterer {
         };
         Ok(Response::new(futures::stream::iter(says).boxed()))
     }
+
+    type ResearchStream = BoxStream<'static, Result<pb::ResearchResponse, Status>>;
+
+    async fn research(
+        &self,
+        _: Request<pb::ResearchRequest>,
+    ) -> Result<Response<Self::ResearchStream>, Status> {
+        Err(Status::unimplemented("this test executes"))
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

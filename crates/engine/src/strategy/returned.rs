@@ -1,0 +1,101 @@
+//! What the nodes of a search return.
+
+use serde_json::{Map, Value, json};
+use tree_agent_contract::role::{ArtifactDraft, DraftType, ParentHintDraft, ResultDraft};
+use tree_agent_contract::search::{ChildEntry, SearchCounts};
+use tree_agent_contract::{HintType, ResultKind};
+
+/// The label of a topic's document.
+const DOCUMENT: &str = "document";
+/// The label of the topics that a topic found when the run was out of budget.
+const CHILDREN: &str = "children";
+/// The label of the counts of a search.
+const SEARCH: &str = "search";
+
+type Returned = (Vec<ArtifactDraft>, ResultDraft);
+
+/// What a search has done, as users read it.
+pub(super) fn sentence(counts: SearchCounts) -> String {
+    let SearchCounts { expanded, leaves, skipped } = counts;
+    format!("Tree search complete: {expanded} expanded, {leaves} leaves, {skipped} skipped")
+}
+
+/// The result of a researched topic. `unlisted` are topics that it found but that are no nodes.
+pub(super) fn document(
+    title: String,
+    markdown: String,
+    summary: String,
+    unlisted: &[ChildEntry],
+) -> Returned {
+    let mut artifacts = vec![ArtifactDraft {
+        r#type: DraftType::Document,
+        label: DOCUMENT.into(),
+        title: Some(title),
+        document_markdown: Some(markdown),
+        json_payload: None,
+        is_primary: true,
+    }];
+    if !unlisted.is_empty() {
+        let children = serde_json::to_value(unlisted).unwrap_or_default();
+        artifacts.push(json_artifact(CHILDREN, Map::from_iter([(CHILDREN.to_owned(), children)])));
+    }
+    let kind = if unlisted.is_empty() { ResultKind::Document } else { ResultKind::Hybrid };
+    (artifacts, draft(kind, summary, HintType::ReadDocuments, DOCUMENT))
+}
+
+/// The result of a topic that another one covers.
+pub(super) fn link(title: String, other: &str, link: &str) -> Returned {
+    let summary = format!("Covered by \"{other}\".");
+    let heading = Value::from(title.as_str());
+    let markdown =
+        format!("---\ntitle: {heading}\n---\n\n# {title}\n\nThis topic is covered by [{other}]({link}).\n");
+    document(title, markdown, summary, &[])
+}
+
+/// The result of the root: the counts alone.
+pub(super) fn counts(counts: SearchCounts) -> Returned {
+    let result = draft(ResultKind::Json, sentence(counts), HintType::ReadJson, SEARCH);
+    (vec![counts_artifact(counts, SEARCH)], result)
+}
+
+/// The result of the root: the counts, and what an aggregator wrote.
+pub(super) fn with_counts(
+    counts: SearchCounts,
+    mut artifacts: Vec<ArtifactDraft>,
+    mut result: ResultDraft,
+) -> Returned {
+    let is_taken = artifacts.iter().any(|artifact| artifact.label == SEARCH);
+    artifacts.insert(0, counts_artifact(counts, if is_taken { "search-counts" } else { SEARCH }));
+    if result.primary_artifact_label.is_none() {
+        result.primary_artifact_label = artifacts.get(1).map(|artifact| artifact.label.clone());
+    }
+    result.kind = ResultKind::Hybrid;
+    (artifacts, result)
+}
+
+fn counts_artifact(counts: SearchCounts, label: &str) -> ArtifactDraft {
+    let SearchCounts { expanded, leaves, skipped } = counts;
+    let payload = json!({"expanded": expanded, "leaves": leaves, "skipped": skipped});
+    json_artifact(label, payload.as_object().cloned().unwrap_or_default())
+}
+
+fn json_artifact(label: &str, payload: Map<String, Value>) -> ArtifactDraft {
+    ArtifactDraft {
+        r#type: DraftType::Json,
+        label: label.into(),
+        title: None,
+        document_markdown: None,
+        json_payload: Some(payload),
+        is_primary: false,
+    }
+}
+
+fn draft(kind: ResultKind, summary: String, hint_type: HintType, label: &str) -> ResultDraft {
+    ResultDraft {
+        kind,
+        summary,
+        success_assessment: None,
+        primary_artifact_label: Some(label.into()),
+        parent_hint: ParentHintDraft { hint_type, artifact_labels: vec![label.into()] },
+    }
+}

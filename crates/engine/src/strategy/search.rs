@@ -1,0 +1,357 @@
+//! The `search` strategy: the first level of topics whole, then one topic after another as a picker chooses.
+//!
+//! The root:
+//!
+//! | status | input | next status |
+//! | --- | --- | --- |
+//! | (created) | | `executing`: the first level is listed |
+//! | `executing` | research: topics | `waiting`; the first level is researched, in order |
+//! | `waiting` | every topic of the first level is researched or has ended, others wait | `planning`: a topic is picked |
+//! | `planning` | pick: a topic that waits | `waiting` |
+//! | `planning` | pick: a folded branch, or nothing that can be picked (once) | `planning` again |
+//! | `waiting` | every topic has ended | `completed`; `aggregating` before that if a synthesis is wanted |
+//!
+//! A topic:
+//!
+//! | status | input | next status |
+//! | --- | --- | --- |
+//! | `waiting` (created) | a place is free, and it is of the first level or picked | `executing` |
+//! | `waiting` (created) | another topic covers it | `completed` (`tree.node_skipped`) |
+//! | `waiting` (created) | it is at the depth limit | `cancelled` (`guard:maxDepth`) |
+//! | `executing` | research: no topics | `completed` |
+//! | `executing` | research: topics | `waiting`, with its result |
+//! | `waiting`, with its result | every topic below it has ended | `completed` |
+//! | `executing` | failure, no attempts left | `failed` |
+//! | any of these | out of budget | `cancelled` |
+//!
+//! All nodes of a search share one account of its topics ([`Topics`]). What is done after an event is asked for as
+//! [`Next::Advance`], so that the account has followed the event.
+
+use serde::Serialize;
+use tree_agent_contract::document::DocumentOp;
+use tree_agent_contract::event::*;
+use tree_agent_contract::role::*;
+use tree_agent_contract::search::ChildEntry;
+use tree_agent_contract::session::SessionFork;
+use tree_agent_contract::text::count;
+use tree_agent_contract::{DocumentId, NodeStatus, SessionId, StepId, Strategy, limits};
+
+use super::picks;
+use super::returned;
+use super::rules::Rules;
+use crate::briefing;
+use crate::call::{CallInput, CallOutput};
+use crate::decide::{Decider, Failure, Next};
+use crate::outline::{ROOM, outline};
+use crate::start::scratchpad;
+use crate::state::State;
+use crate::topics::{DEPTH_GUARD, Phase, Topics, child_id};
+
+/// Titles of siblings that a research is told.
+const SIBLINGS: usize = 100;
+/// Documents that a synthesis is told about, the first ones in breadth-first order.
+const SYNTHESISED: usize = 256;
+
+/// What the strategy keeps about a whole search.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Search(Topics);
+
+impl Search {
+    /// Its name in the log.
+    pub(super) const NAME: Strategy = Strategy::Search;
+}
+
+impl Rules for Search {
+    fn spans_children(&self) -> bool {
+        true
+    }
+
+    fn follow(&mut self, state: &State, at: usize, event: &Event) {
+        self.0.follow(state, at, event);
+    }
+
+    fn begin(&self, d: &mut Decider<'_>, at: usize) {
+        if at == self.0.root() {
+            return d.need(at, CallKind::Research, None);
+        }
+        let node = d.state.node(at);
+        let (id, parent, depth, title) = (node.id, node.parent_id, node.depth, node.title.clone());
+        let document = scratchpad(d.state.graph().run_id(), id, parent, depth, &title, d.now);
+        d.emit(at, ScratchpadLinked { scratchpad_doc_id: DocumentId::scratchpad(id) });
+        d.decision.documents.push(DocumentOp::Create(document));
+        let fork = self.fork(d.state, at);
+        d.emit(
+            at,
+            SessionForked {
+                session_id: fork.id.to_string(),
+                parent_session_id: fork.parent_id.map(|id| id.to_string()),
+            },
+        );
+        d.need(at, CallKind::Research, None);
+    }
+
+    fn answered(&self, d: &mut Decider<'_>, at: usize, output: CallOutput) {
+        match output {
+            CallOutput::Research(out) if at == self.0.root() => self.listed(d, at, out),
+            CallOutput::Research(out) => self.researched(d, at, out),
+            CallOutput::Pick(out) => picks::answered(&self.0, d, &out),
+            CallOutput::Aggregate(out) => {
+                d.append_scratchpad(at, &out.scratchpad.append_markdown);
+                let child_ids = self.0.topic(at).children.iter().map(|&child| d.state.node(child).id);
+                let (child_ids, summary) = (child_ids.collect(), out.synthesis.summary);
+                let success_assessment = out.result.success_assessment.clone();
+                d.emit(at, NodeAggregated { child_ids, summary, success_assessment });
+                let (artifacts, result) = returned::with_counts(self.0.counts(), out.artifacts, out.result);
+                self.end(d, at, artifacts, result);
+            }
+            CallOutput::Plan(_) | CallOutput::Execute(_) => unreachable!("a search neither plans nor executes"),
+        }
+    }
+
+    fn child_ended(&self, d: &mut Decider<'_>, at: usize) {
+        self.end_branch(d, at);
+        d.ask(Next::Advance { at: self.0.root() });
+    }
+
+    fn failed(&self, d: &mut Decider<'_>, at: usize, failure: Failure) {
+        match failure.kind {
+            CallKind::Pick => picks::failed(&self.0, d, &failure.text()),
+            kind if kind.finishes() => {
+                d.status(at, NodeStatus::Aggregating, Some("guard:aggregationFailed".into()));
+                let (artifacts, result) = returned::counts(self.0.counts());
+                self.end(d, at, artifacts, result);
+            }
+            _ => d.fail(at, failure.text(), failure.error.retryable()),
+        }
+    }
+
+    fn wind_down(&self, d: &mut Decider<'_>, at: usize) {
+        if at != self.0.root() || !self.0.has_begun() {
+            return d.cancel(at);
+        }
+        d.in_flight.reached(at);
+        d.status(at, NodeStatus::Waiting, Some("guard:budget".into()));
+        d.ask(Next::Advance { at });
+    }
+
+    fn advance(&self, d: &mut Decider<'_>, at: usize) {
+        if at != self.0.root() {
+            return self.look_at(d, at);
+        }
+        let is_idle = d.state.control(at).needs.is_none();
+        if !self.0.has_begun() {
+            return;
+        }
+        if self.0.children_have_ended(at) {
+            if is_idle {
+                self.finish(d, at);
+            }
+            return;
+        }
+        if d.state.exhausted().is_some() {
+            return;
+        }
+        if let Some(next) = self.next(d) {
+            match self.0.covering(d.state, next) {
+                // It was not covered when it was listed.
+                Some(other) => self.link(d, next, other),
+                None => d.ask(Next::Begin { at: next }),
+            }
+            return d.ask(Next::Advance { at });
+        }
+        if is_idle && self.0.first_level_is_done() && self.0.picked().is_none() {
+            picks::choose(&self.0, d);
+        }
+    }
+
+    fn brief(&self, state: &State, at: usize, kind: CallKind, call: CallContext) -> CallInput {
+        match kind {
+            CallKind::Research => CallInput::Research(Box::new(self.research(state, at, call))),
+            CallKind::Pick => {
+                let picking = self.0.picking().unwrap_or_default();
+                let outline = outline(state, &self.0, picking.within.unwrap_or(at), ROOM);
+                CallInput::Pick(Box::new(PickInput {
+                    call,
+                    outline: outline.text,
+                    leaves: outline.leaves,
+                    note: picks::note(state, at),
+                    prompt: state.spec().search().prompts.picker.clone(),
+                }))
+            }
+            CallKind::Aggregate => {
+                let topics = self.0.researched_topics(SYNTHESISED);
+                let children = topics.into_iter().map(|at| briefing::child_outcome(state, at));
+                CallInput::Aggregate(Box::new(AggregateInput {
+                    call,
+                    plan_summary: returned::sentence(self.0.counts()),
+                    children: children.collect(),
+                    exhausted_budget: state.exhausted().map(str::to_owned),
+                }))
+            }
+            CallKind::Plan | CallKind::Execute => unreachable!("a search neither plans nor executes"),
+        }
+    }
+}
+
+impl Search {
+    /// The topic that begins now: of the first level, or the one that was picked.
+    fn next(&self, d: &Decider<'_>) -> Option<usize> {
+        let first = self.0.first_leaf().filter(|place| place.depth == 1).map(|place| place.at());
+        let next = first.or_else(|| self.0.picked().filter(|_| self.0.first_level_is_done()))?;
+        (self.0.has_room() && d.state.node(next).status == NodeStatus::Waiting).then_some(next)
+    }
+
+    /// The conversation about the topic at `at`. It continues the one about the topic above it.
+    fn fork(&self, state: &State, at: usize) -> SessionFork {
+        let above = self.0.topic(at).parent.filter(|parent| self.0.topic(*parent).has_session);
+        let parent_id = above.map(|parent| SessionId::of(state.node(parent).id));
+        SessionFork::new(SessionId::of(state.node(at).id), parent_id)
+    }
+
+    fn research(&self, state: &State, at: usize, call: CallContext) -> ResearchInput {
+        let search = state.spec().search();
+        let title = |at: &usize| state.node(*at).title.clone();
+        let is_root = at == self.0.root();
+        let above = self.0.topic(at).parent.map(|parent| self.0.topic(parent).children.as_slice());
+        let siblings = above.unwrap_or_default().iter().filter(|sibling| **sibling != at).take(SIBLINGS);
+        ResearchInput {
+            call,
+            form: if is_root { ResearchForm::Root } else { ResearchForm::Topic },
+            path: self.0.line(at).iter().map(title).collect(),
+            siblings: siblings.map(title).collect(),
+            session: (!is_root).then(|| self.fork(state, at)),
+            prompts: search.prompts.clone(),
+            frontmatter_schema: search.frontmatter_schema.clone(),
+            max_children: limits::SEARCH_CHILDREN as u32,
+        }
+    }
+
+    /// The first level is known.
+    fn listed(&self, d: &mut Decider<'_>, at: usize, out: ResearchOutput) {
+        if d.state.exhausted().is_some() {
+            return d.cancel(at);
+        }
+        d.append_scratchpad(at, &out.scratchpad.append_markdown);
+        let (listed, dropped) = (out.children.len(), out.dropped);
+        if self.list(d, at, out.children) == 0 {
+            let error = format!("{listed} topics were listed, and the limit of nodes allows none of them");
+            return d.fail(at, error, false);
+        }
+        match dropped {
+            0 => d.status(at, NodeStatus::Waiting, None),
+            _ => d.status_because(at, NodeStatus::Waiting, left_out(dropped)),
+        }
+        d.ask(Next::Advance { at });
+    }
+
+    fn researched(&self, d: &mut Decider<'_>, at: usize, out: ResearchOutput) {
+        d.append_scratchpad(at, &out.scratchpad.append_markdown);
+        let is_over = d.state.exhausted().is_some() && !out.children.is_empty();
+        let title = d.state.node(at).title.clone();
+        let document = out.document_markdown.unwrap_or_default();
+        // Nothing begins any more, but what was found is kept.
+        let unlisted = if is_over { &out.children[..] } else { &[] };
+        let (artifacts, result) = returned::document(title, document, out.summary, unlisted);
+        d.return_result(at, artifacts, result);
+        if is_over {
+            d.status(at, NodeStatus::Waiting, Some("guard:budget".into()));
+        } else {
+            self.list(d, at, out.children);
+            if out.dropped > 0 {
+                d.status_because(at, NodeStatus::Waiting, left_out(out.dropped));
+            } else {
+                d.status(at, NodeStatus::Waiting, None);
+            }
+        }
+        // Once the account has followed: it ends if nothing below it waits.
+        d.ask(Next::Advance { at });
+        d.ask(Next::Advance { at: self.0.root() });
+    }
+
+    /// Creates the topics below the one at `at`, as many as the limit of nodes allows.
+    fn list(&self, d: &mut Decider<'_>, at: usize, children: Vec<ChildEntry>) -> usize {
+        let room = d.state.budgets().max_nodes.saturating_sub(d.state.planned_nodes()) as usize;
+        let (parent, depth) = (d.state.node(at).id, d.state.node(at).depth + 1);
+        let below = self.0.topic(at).place.depth + 1;
+        let listed = children.len();
+        for (step_index, child) in (0..).zip(children).take(room) {
+            let id = child_id(parent, &child.slug);
+            let created = NodeCreated {
+                parent_node_id: Some(parent),
+                depth,
+                step_index: Some(step_index),
+                step_id: Some(StepId::new(child.slug)),
+                score: child.score,
+                ..NodeCreated::new(child.title)
+            };
+            d.push(id, Some(parent), created.into());
+            let child = d.state.nodes().len() - 1;
+            if self.0.is_too_deep(below) {
+                d.status(child, NodeStatus::Cancelled, Some(DEPTH_GUARD.into()));
+            } else if below > 1 {
+                d.ask(Next::Advance { at: child });
+            }
+        }
+        if listed > room {
+            d.status(at, NodeStatus::Waiting, Some("guard:maxNodes".into()));
+        }
+        listed.min(room)
+    }
+
+    /// A topic that was just listed is linked to the one that covers it. One that was just researched ends if nothing
+    /// below it waits.
+    fn look_at(&self, d: &mut Decider<'_>, at: usize) {
+        match self.0.topic(at).phase {
+            Phase::Waiting if d.state.exhausted().is_some() => {}
+            Phase::Waiting => {
+                if let Some(other) = self.0.covering(d.state, at) {
+                    self.link(d, at, other);
+                }
+            }
+            _ => self.end_branch(d, at),
+        }
+    }
+
+    /// The topic at `at` is not researched but linked to the `other` one, which covers it.
+    fn link(&self, d: &mut Decider<'_>, at: usize, other: usize) {
+        let path = self.0.path(d.state, other);
+        let covered_by = Some(d.state.node(other).id);
+        d.emit(at, NodeSkipped { reason: format!("covered by {path}"), covered_by });
+        let up = "../".repeat(self.0.topic(at).place.depth as usize);
+        let link = format!("{up}{path}/document.md");
+        let (title, other) = (d.state.node(at).title.clone(), d.state.node(other).title.clone());
+        let (artifacts, result) = returned::link(title, &other, &link);
+        d.return_result(at, artifacts, result);
+        d.complete(at, None);
+    }
+
+    /// Ends the topic at `at` if it is researched and nothing below it waits.
+    fn end_branch(&self, d: &mut Decider<'_>, at: usize) {
+        let is_done = self.0.topic(at).phase == Phase::Researched && self.0.children_have_ended(at);
+        if is_done && at != self.0.root() {
+            d.complete_partly(at, None, self.0.topic(at).lossy);
+        }
+    }
+
+    /// Every topic has ended.
+    fn finish(&self, d: &mut Decider<'_>, at: usize) {
+        let has_documents = !self.0.researched_topics(1).is_empty();
+        if d.state.spec().search().synthesis && has_documents {
+            return d.need(at, CallKind::Aggregate, None);
+        }
+        let (artifacts, result) = returned::counts(self.0.counts());
+        self.end(d, at, artifacts, result);
+    }
+
+    /// The root returns its result.
+    fn end(&self, d: &mut Decider<'_>, at: usize, artifacts: Vec<ArtifactDraft>, result: ResultDraft) {
+        let summary = returned::sentence(self.0.counts());
+        d.return_result(at, artifacts, result);
+        d.complete_partly(at, Some(summary), self.0.topic(at).lossy);
+    }
+}
+
+fn left_out(dropped: u32) -> String {
+    let topics = count(dropped as usize, "topic");
+    format!("{topics} left out of the list: without a title, listed twice or beyond {}", limits::SEARCH_CHILDREN)
+}
