@@ -63,10 +63,15 @@ fn cut(decision: Decision, sizes: &[usize], most: usize) -> Vec<Decision> {
     parts
 }
 
+/// The message of a topic that a search lists but does not research. It belongs to the list, which must be whole.
+const LISTED_ONLY: &str = "guard:maxDepth";
+
 /// True if the log may end before this event.
 fn is_cut(event: &Event) -> bool {
     match &event.body {
-        EventBody::NodeStatusChanged(e) => e.status == NodeStatus::Cancelled,
+        EventBody::NodeStatusChanged(e) => {
+            e.status == NodeStatus::Cancelled && e.message.as_deref() != Some(LISTED_ONLY)
+        }
         EventBody::RunStatusChanged(e) => e.status.is_final(),
         _ => false,
     }
