@@ -6,8 +6,8 @@ use tree_agent_runtime::channel::ConnectArgs;
 use tree_agent_runtime::credentials::TokenArgs;
 
 use crate::commands::{
-    cancel, completions, delete, dev, doc, events, graph, import, log, migrate, projects, rebuild, result,
-    run, runs, status, verify, watch,
+    cancel, completions, delete, dev, doc, events, export, graph, import, log, migrate, projects, rebuild,
+    result, run, runs, status, verify, watch,
 };
 use crate::exit;
 use crate::output::Format;
@@ -71,6 +71,7 @@ pub(crate) enum Command {
     Runs(Box<runs::Runs>),
     Graph(graph::Graph),
     Events(events::Events),
+    Export(export::Export),
     Cancel(cancel::Cancel),
     Delete(delete::Delete),
     // Documents

@@ -7,6 +7,7 @@ pub(crate) mod dev;
 pub(crate) mod doc;
 mod estimate;
 pub(crate) mod events;
+pub(crate) mod export;
 mod follow;
 pub(crate) mod graph;
 pub(crate) mod import;

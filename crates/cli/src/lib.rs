@@ -100,6 +100,7 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
         Command::Result(result) => result.run(&context).await,
         Command::Graph(graph) => graph.run(&context).await,
         Command::Events(events) => events.run(&context).await,
+        Command::Export(export) => export.run(&context).await,
         Command::Doc(doc) => doc.run(&context).await,
         Command::Delete(delete) => delete.run(&context).await,
         Command::Status(status) => status.run(&context).await,

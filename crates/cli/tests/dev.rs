@@ -346,6 +346,49 @@ fn run_local_needs_no_server() {
 }
 
 #[test]
+fn a_run_is_exported_as_a_folder_that_can_be_imported() {
+    let (data, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let folder = work.path().join("handbook");
+    documents(&folder);
+    let dev = Dev::start(data.path());
+    let server = dev.server.as_str();
+    let folder = folder.to_str().unwrap();
+    succeeded(run(server, &["import", folder, "--project", "leases"]));
+    let objective = "What is a lease? What is fencing?";
+    let answer = stdout(&succeeded(run(server, &["run", objective, "--project", "leases", "-q"])));
+
+    let out = work.path().join("new/export");
+    let dir = out.to_str().unwrap();
+    let exported = &lines(&succeeded(run(server, &["export", "@latest", dir, "-o", "jsonl"])))[0];
+    let nodes = exported["nodes"].as_u64().unwrap();
+    assert!(nodes >= 2 && exported["documents"] == nodes + 1, "{exported}");
+    assert_eq!(std::fs::read_to_string(out.join("document.md")).unwrap(), answer, "the synthesis");
+    let list = std::fs::read_to_string(out.join("children.json")).unwrap();
+    let children: Vec<serde_json::Value> = serde_json::from_str(&list).unwrap();
+    let titles: Vec<&str> = children.iter().map(|c| c["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["What is a lease?", "What is fencing?"]);
+    let node = std::fs::read_to_string(out.join("what-is-fencing/node.json")).unwrap();
+    let node: serde_json::Value = serde_json::from_str(&node).unwrap();
+    assert_eq!((&node["slug"], &node["status"]), (&"what-is-fencing".into(), &"leaf".into()));
+    let document = std::fs::read_to_string(out.join("what-is-fencing/document.md")).unwrap();
+    assert!(document.contains("fenced off by its epoch"), "{document}");
+
+    let again = succeeded(run(server, &["export", "@latest", dir]));
+    assert_eq!(stdout(&again), format!("wrote {nodes} nodes with {} documents to {dir}\n", nodes + 1));
+    std::fs::write(out.join("what-is-fencing/document.md"), "mine").unwrap();
+    let refused = run(server, &["export", "@latest", dir]);
+    assert_eq!(code(&refused), 2);
+    assert!(stderr(&refused).contains("what-is-fencing/document.md: was edited"), "{}", stderr(&refused));
+    assert_eq!(std::fs::read_to_string(out.join("what-is-fencing/document.md")).unwrap(), "mine");
+    let refused = run(server, &["export", "@latest", folder]);
+    assert_eq!(code(&refused), 2);
+    assert!(stderr(&refused).contains("is not empty and holds no search"), "{}", stderr(&refused));
+
+    let imported = succeeded(run(server, &["import", dir, "--project", "again", "-o", "jsonl"]));
+    assert_eq!(lines(&imported)[0]["imported"], nodes + 1, "one document for each node and the root");
+}
+
+#[test]
 fn a_local_run_leaves_unfinished_runs_alone() {
     let data = tempfile::tempdir().unwrap();
     let dir = data.path().to_str().unwrap();

@@ -17,6 +17,9 @@ pub struct Wanted {
     pub document: Option<Digest>,
     /// Every node below the root.
     pub nodes: Vec<WantedNode>,
+    /// True if the list of a node may grow until the node is finished, as in runs of plans. The lists of a search are
+    /// written once.
+    pub lists_grow: bool,
 }
 
 /// What the folder of a node should hold.
@@ -43,16 +46,17 @@ pub fn edits(wanted: &Wanted, folder: &Folder) -> Vec<Problem> {
         (Some(_), None) => edits.push(Problem::new(DOCUMENT_MD, "was added")),
         _ => {}
     }
-    edits.extend(list_edit(folder, "", &folder.children, &wanted.children));
+    edits.extend(list_edit(folder, "", &folder.children, &wanted.children, wanted.lists_grow));
+    let grows = wanted.lists_grow;
     for node in &folder.nodes {
         // A node that the log does not know makes the list differ in which it stands.
         let Some(wanted) = by_path.get(node.path.as_str()) else { continue };
-        edits.extend(node_edits(folder, node, wanted));
+        edits.extend(node_edits(folder, node, wanted, grows));
     }
     edits
 }
 
-fn node_edits(folder: &Folder, node: &FolderNode, wanted: &WantedNode) -> Vec<Problem> {
+fn node_edits(folder: &Folder, node: &FolderNode, wanted: &WantedNode, lists_grow: bool) -> Vec<Problem> {
     let at = |name: &str, message: &str| Problem::new(join(&node.path, name), message);
     let mut edits = Vec::new();
     if let Some(file) = &node.file {
@@ -81,7 +85,8 @@ fn node_edits(folder: &Folder, node: &FolderNode, wanted: &WantedNode) -> Vec<Pr
     if node.children.is_none() && wanted.children.is_some() && is_finished {
         edits.push(at(CHILDREN_JSON, "was removed"));
     }
-    edits.extend(list_edit(folder, &node.path, &node.children, &wanted.children));
+    let may_grow = lists_grow && !is_finished;
+    edits.extend(list_edit(folder, &node.path, &node.children, &wanted.children, may_grow));
     edits
 }
 
@@ -90,11 +95,12 @@ fn list_edit(
     path: &str,
     is: &Option<Vec<usize>>,
     should: &Option<Vec<ListedChild>>,
+    may_grow: bool,
 ) -> Option<Problem> {
     let is = folder.entries(is.as_ref()?);
     let message = match should {
         None => "was added",
-        Some(should) if *should == is => return None,
+        Some(should) if *should == is || may_grow && should.starts_with(&is) => return None,
         Some(_) => "was edited",
     };
     Some(Problem::new(join(path, CHILDREN_JSON), message))

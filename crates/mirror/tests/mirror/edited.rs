@@ -58,3 +58,17 @@ fn how_a_file_is_formatted_is_no_edit() {
         r#"[{"slug":"a","title":"About a"},{"slug":"b","title":"About b"},{"slug":"c","title":"About c"}]"#;
     assert_eq!(edits_of(|dir| fs::write(dir.join("children.json"), compact).unwrap()), [""; 0]);
 }
+
+#[test]
+fn lists_of_plans_grow_until_their_node_is_finished() {
+    let dir = tempfile::tempdir().expect("a folder");
+    complete(dir.path(), 6).expect("it can be written");
+    let mut wanted = wanted(6);
+    wanted.children.as_mut().unwrap().push(child("d"));
+    let said = |wanted: &Wanted| edits(wanted, &read(dir.path())).len();
+    assert_eq!(said(&wanted), 1, "the list of a search is written once");
+    wanted.lists_grow = true;
+    assert_eq!(said(&wanted), 0);
+    wanted.children.as_mut().unwrap().remove(0);
+    assert_eq!(said(&wanted), 1, "it grows at its end only");
+}
