@@ -19,6 +19,7 @@ const POSTGRES: &[(&str, &str)] = &[
     ("V9__failures", include_str!("../../../migrations/postgres/V9__failures.sql")),
     ("V30__document_chunks", include_str!("../../../migrations/postgres/V30__document_chunks.sql")),
     ("V31__commands", include_str!("../../../migrations/postgres/V31__commands.sql")),
+    ("V32__requests", include_str!("../../../migrations/postgres/V32__requests.sql")),
 ];
 
 const EMBEDDED: &[(&str, &str)] = &[
@@ -32,6 +33,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("V8__failures", include_str!("../../../migrations/embedded/V8__failures.sql")),
     ("V30__document_chunks", include_str!("../../../migrations/embedded/V30__document_chunks.sql")),
     ("V31__commands", include_str!("../../../migrations/embedded/V31__commands.sql")),
+    ("V32__requests", include_str!("../../../migrations/embedded/V32__requests.sql")),
 ];
 
 /// Which set of migrations.

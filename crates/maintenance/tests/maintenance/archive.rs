@@ -86,23 +86,36 @@ pub async fn a_deleted_run_is_pruned_with_its_row_and_restored_hidden(f: Fixture
     let later = Timestamp(i64::MAX);
     // Deleted before it was archived: the archive says so.
     let early = f.write("retries").await;
+    let user = f.store.run(early).await.unwrap().spec.user_id;
+    let asked = async |request: RunId| f.store.run_of_request(&user, &request.to_string()).await.unwrap();
     assert!(f.store.delete_run(early).await.unwrap());
+    assert_eq!(asked(early).await, Some(early));
     assert_eq!(f.store.ended_runs(later, None, 10).await.unwrap(), [early]);
     remove(&f, early, folder.path()).await;
     assert!(is_gone(f.store.run_record(early).await.unwrap_err()), "nothing is left, its row included");
+    assert_eq!(asked(early).await, None, "its request can be made again");
     assert_eq!(f.store.stored_events(early, 0, 10).await.unwrap(), []);
     assert_eq!(f.store.ended_runs(later, None, 10).await.unwrap(), []);
     assert!(restore(&*f.store, early, folder.path()).await.unwrap());
     assert!(is_gone(f.store.run(early).await.unwrap_err()), "it stays hidden");
     assert!(f.store.run_record(early).await.unwrap().deleted_at.is_some());
+    assert_eq!(asked(early).await, Some(early));
     remove(&f, early, folder.path()).await;
+    // Its request has created another run since. It finds that one, and the archived run comes back all the same.
+    let (again, _) = f.begin_for(&recorded("failures"), &early.to_string()).await;
+    assert!(restore(&*f.store, early, folder.path()).await.unwrap());
+    assert_eq!(asked(early).await, Some(again.run_id));
+    remove(&f, early, folder.path()).await;
+    assert_eq!(asked(early).await, Some(again.run_id));
     // Deleted after it was archived and pruned: pruning it again removes its row.
     let late = f.write("offline").await;
     remove(&f, late, folder.path()).await;
+    assert_eq!(asked(late).await, Some(late), "an archived run answers its request");
     assert!(f.store.delete_run(late).await.unwrap());
     assert_eq!(f.store.ended_runs(later, None, 10).await.unwrap(), [late]);
     assert!(prune(&*f.store, late, folder.path()).await.unwrap());
     assert!(is_gone(f.store.run_record(late).await.unwrap_err()));
+    assert_eq!(asked(late).await, None);
     f.store.tidy().await.unwrap();
 }
 

@@ -108,14 +108,19 @@ impl Fixture {
         matches!(self.raw, Raw::Postgres(_))
     }
 
-    /// Creates the run of `log` with its first events and claims it.
+    /// Creates the run of `log` with its first events and claims it. The id of its request is that of the run.
     pub async fn begin(&self, log: &[Event]) -> (Claim, Run) {
+        self.begin_for(log, &log[0].run_id.to_string()).await
+    }
+
+    /// As [`begin`](Self::begin), for another request.
+    pub async fn begin_for(&self, log: &[Event], request_id: &str) -> (Claim, Run) {
         let first = &log[..FIRST];
         let run = Run::replay(first[0].run_id, first).unwrap();
         let new = NewRun {
             run_id: first[0].run_id,
             spec: run.spec().clone(),
-            request_id: String::new(),
+            request_id: request_id.to_owned(),
             events: first.to_vec(),
             projection: project(&run, first),
             documents: documents(first),

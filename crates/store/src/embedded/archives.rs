@@ -8,6 +8,7 @@ use tree_agent_contract::{DocumentId, RunId, RunStatus, Timestamp};
 use super::append::execute;
 use super::connection::{map_error, now};
 use super::operations::replace_origin;
+use super::runs::note_request;
 use super::{EmbeddedStore, blocking, locked, projection};
 use crate::batch::context_metrics;
 use crate::error::StoreError;
@@ -76,6 +77,12 @@ impl Archives for EmbeddedStore {
                 for table in ["tree_agent_commands", "tree_agent_sessions", "onto_edges"] {
                     execute(tx, &format!("DELETE FROM {table} WHERE run_id = ?1"), &[&run.0])?;
                 }
+                execute(
+                    tx,
+                    "DELETE FROM tree_agent_requests WHERE run_id = ?1 AND (user_id, request_id) IN \
+                     (SELECT user_id, request_id FROM tree_agent_runs WHERE id = ?1)",
+                    &[&run.0],
+                )?;
                 execute(tx, "DELETE FROM tree_agent_runs WHERE id = ?1", &[&run.0])?;
                 return Ok(true);
             }
@@ -307,6 +314,8 @@ fn restore(
             ],
         )?;
     }
+    // A request that has created another run meanwhile finds that one.
+    note_request(tx, run, &spec.user_id, &record.request_id)?;
     replace_origin(tx, run, whole)?;
     projection::write(tx, run, &whole.rows)?;
     Ok(true)

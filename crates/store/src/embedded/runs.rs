@@ -27,8 +27,9 @@ impl Runs for EmbeddedStore {
         self.write(move |tx| {
             let existing = tx
                 .query_row(
-                    "SELECT id, spec FROM tree_agent_runs \
-                     WHERE id = ?1 OR (user_id = ?2 AND request_id = ?3 AND ?3 <> '') ORDER BY id = ?1 DESC LIMIT 1",
+                    "SELECT id, spec FROM tree_agent_runs WHERE id IN (SELECT ?1 UNION ALL \
+                     SELECT run_id FROM tree_agent_requests WHERE user_id = ?2 AND request_id = ?3) \
+                     ORDER BY id = ?1 DESC LIMIT 1",
                     params![run_id.0, clean(&spec.user_id), clean(&request_id)],
                     |row| Ok((RunId(row.get(0)?), row.get::<_, String>(1)?)),
                 )
@@ -50,8 +51,7 @@ impl Runs for EmbeddedStore {
     async fn run_of_request(&self, user_id: &str, request_id: &str) -> Result<Option<RunId>, StoreError> {
         let (user_id, request_id) = (clean(user_id).into_owned(), clean(request_id).into_owned());
         self.query(move |db| {
-            let sql =
-                "SELECT id FROM tree_agent_runs WHERE user_id = ?1 AND request_id = ?2 AND request_id <> ''";
+            let sql = "SELECT run_id FROM tree_agent_requests WHERE user_id = ?1 AND request_id = ?2";
             let id = db.query_row(sql, params![user_id, request_id], |row| Ok(RunId(row.get(0)?)));
             id.optional().map_err(map_error)
         })
@@ -152,7 +152,23 @@ fn insert(
             now().micros(),
         ],
     )?;
+    note_request(tx, first.append.run_id, &spec.user_id, request_id)?;
     append::write(tx, &first.append).map(drop)
+}
+
+/// Notes which run a request created, unless another one did. Nothing is noted without a request id.
+pub(super) fn note_request(
+    tx: &Transaction<'_>,
+    run: RunId,
+    user_id: &str,
+    request_id: &str,
+) -> Result<(), StoreError> {
+    execute(
+        tx,
+        "INSERT OR IGNORE INTO tree_agent_requests (user_id, request_id, run_id) SELECT ?1, ?2, ?3 WHERE ?2 <> ''",
+        params![clean(user_id), clean(request_id), run.0],
+    )
+    .map(drop)
 }
 
 fn parse_spec(run: RunId, json: &str) -> Result<RunSpec, StoreError> {

@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row;
+use futures::{StreamExt, stream};
 use tree_agent_contract::ids::EventId;
 use tree_agent_contract::{Event, EventBody, NodeId, RunId};
 use uuid::Uuid;
@@ -11,6 +12,7 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::columns::Columns;
 use super::connection::Connection;
+use super::shards::by_shard;
 use super::types::{Json, Time};
 use crate::LIVE;
 use crate::batch;
@@ -24,16 +26,23 @@ impl EventLog for PostgresStore {
         if appends.is_empty() {
             return Ok(Vec::new());
         }
-        let mut connection = self.connection().await?;
-        let moved = match appends.iter().any(RunAppend::ends_run) {
-            true => write_ends(&mut connection, &appends).await?,
-            false => write(&mut connection, &appends).await?,
-        };
-        let mut outcomes = Vec::with_capacity(appends.len());
-        for append in &*appends {
-            let done =
-                moved.binary_search(&append.run_id.0).is_ok() || was_written(&mut connection, append).await?;
-            outcomes.push(if done { AppendOutcome::Appended } else { AppendOutcome::Fenced });
+        if self.shards == 1 {
+            let all: Vec<&RunAppend> = appends.iter().collect();
+            return self.append_group(&all).await;
+        }
+        let groups = by_shard(&appends, self.shards).into_iter().map(|places| {
+            let (store, appends) = (self.clone(), appends.clone());
+            async move {
+                let group: Vec<&RunAppend> = places.iter().map(|place| &appends[*place]).collect();
+                let outcomes = store.append_group(&group).await?;
+                Ok::<_, StoreError>(places.into_iter().zip(outcomes))
+            }
+        });
+        // None is dropped while it is on its way, also if another one fails: then the whole append is repeated.
+        let written: Vec<_> = stream::iter(groups).buffer_unordered(GROUPS).collect().await;
+        let mut outcomes = vec![AppendOutcome::Fenced; appends.len()];
+        for group in written {
+            group?.for_each(|(place, outcome)| outcomes[place] = outcome);
         }
         Ok(outcomes)
     }
@@ -79,6 +88,27 @@ impl EventLog for PostgresStore {
     }
 }
 
+/// Groups of an append that are written at the same time, each over a connection.
+const GROUPS: usize = 4;
+
+impl PostgresStore {
+    /// Writes what belongs to runs of one shard, in one transaction.
+    async fn append_group(&self, appends: &[&RunAppend]) -> Result<Vec<AppendOutcome>, StoreError> {
+        let mut connection = self.connection().await?;
+        let moved = match appends.iter().any(|append| append.ends_run()) {
+            true => write_ends(&mut connection, appends).await?,
+            false => write(&mut connection, appends).await?,
+        };
+        let mut outcomes = Vec::with_capacity(appends.len());
+        for append in appends {
+            let done =
+                moved.binary_search(&append.run_id.0).is_ok() || was_written(&mut connection, append).await?;
+            outcomes.push(if done { AppendOutcome::Appended } else { AppendOutcome::Fenced });
+        }
+        Ok(outcomes)
+    }
+}
+
 static READ: OnceLock<String> = OnceLock::new();
 
 /// A page of the log that is bounded in rows and in bytes. A payload that is not compressed is measured without being
@@ -105,7 +135,7 @@ async fn refuse_archived(connection: &mut Connection, run: RunId, after: i64) ->
 /// Writes, in one statement, the parts that pass the fence. Returns the ids of the runs whose head moved, sorted.
 pub(super) async fn write(
     connection: &mut Connection,
-    appends: &[RunAppend],
+    appends: &[&RunAppend],
 ) -> Result<Vec<Uuid>, StoreError> {
     let columns = Columns::of(appends)?;
     let shape = columns.shape();
@@ -114,7 +144,7 @@ pub(super) async fn write(
 
 /// As [`write`], for runs of which some end. Their inboxes are emptied by a second statement in the same transaction and
 /// round trip: the first one does not see a command that was sent while it waited for the row of the run.
-async fn write_ends(connection: &mut Connection, appends: &[RunAppend]) -> Result<Vec<Uuid>, StoreError> {
+async fn write_ends(connection: &mut Connection, appends: &[&RunAppend]) -> Result<Vec<Uuid>, StoreError> {
     let columns = Columns::of(appends)?;
     let shape = columns.shape();
     let ended: Vec<Uuid> = appends.iter().filter(|a| a.ends_run()).map(|a| a.run_id.0).collect();

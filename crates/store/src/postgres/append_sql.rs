@@ -194,3 +194,31 @@ impl Builder {
         arrays
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// All of them are keyed by run (`tests/contract/keys.rs`).
+    #[test]
+    fn an_append_touches_only_what_belongs_to_its_runs() {
+        let mut tables = BTreeSet::new();
+        for shape in 0..=u8::MAX {
+            let names = BranchSet(shape).sql().split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            tables.extend(names.filter(|name| name.starts_with("tree_agent_") || name.starts_with("onto_")));
+        }
+        let expected = [
+            "tree_agent_artifacts",
+            "tree_agent_commands",
+            "tree_agent_document_chunks",
+            "tree_agent_documents",
+            "tree_agent_events",
+            "tree_agent_nodes",
+            "tree_agent_plans",
+            "tree_agent_runs",
+        ];
+        assert_eq!(tables.into_iter().collect::<Vec<_>>(), expected);
+    }
+}

@@ -10,6 +10,7 @@ use super::PostgresStore;
 use super::columns::{cleaned, json};
 use super::connection::Connection;
 use super::operations::{replace_origin, replace_rows};
+use super::runs::note_request;
 use super::types::{Json, JsonText, Time};
 use crate::batch::context_metrics;
 use crate::error::StoreError;
@@ -218,6 +219,13 @@ async fn prune(
         for table in ["tree_agent_events", "tree_agent_commands", "tree_agent_sessions", "onto_edges"] {
             connection.query(&format!("DELETE FROM {table} WHERE run_id = $1"), &[&run.0]).await?;
         }
+        connection
+            .query(
+                "DELETE FROM tree_agent_requests q USING tree_agent_runs r WHERE r.id = $1 \
+                 AND q.user_id = r.user_id AND q.request_id = r.request_id AND q.run_id = r.id",
+                &[&run.0],
+            )
+            .await?;
         connection.query("DELETE FROM tree_agent_runs WHERE id = $1", &[&run.0]).await?;
         return Ok(true);
     }
@@ -300,6 +308,8 @@ async fn restore(
             &[&run.0, &(record.head_seq as i64), &(record.epoch as i64), &record.deleted_at.map(Time)],
         )
         .await?;
+    // A request that has created another run meanwhile finds that one.
+    note_request(connection, run, &spec.user_id, &record.request_id).await?;
     replace_origin(connection, run, whole).await?;
     replace_rows(connection, run, record.epoch as i64, record.head_seq, whole).await
 }

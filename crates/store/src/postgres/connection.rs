@@ -27,6 +27,8 @@ pub struct PoolConfig {
     /// How long a transaction of ours may idle before the server ends it: a process that froze within one must not
     /// keep rows locked. Default 10 s.
     pub idle_timeout: Duration,
+    /// Shards of a distributed Postgres. An append is a transaction for each shard that it writes to. Default 1.
+    pub shards: u32,
 }
 
 impl Default for PoolConfig {
@@ -37,6 +39,7 @@ impl Default for PoolConfig {
             request_timeout: Duration::from_secs(30),
             lock_timeout: Duration::from_secs(1),
             idle_timeout: Duration::from_secs(10),
+            shards: 1,
         }
     }
 }
@@ -285,6 +288,13 @@ impl Connection {
             Ok(value) => ended.map(|()| value),
             Err(error) => Err(error),
         }
+    }
+
+    /// Ends the transaction without effect.
+    pub(super) async fn roll_back(&mut self) -> Result<(), StoreError> {
+        let ended = self.batch("ROLLBACK").await;
+        self.in_transaction = ended.is_err();
+        ended
     }
 
     /// Runs a statement that is not worth caching.

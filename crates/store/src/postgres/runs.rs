@@ -28,13 +28,14 @@ impl Runs for PostgresStore {
         let spec_json = json(&spec)?;
         let mut connection = self.connection().await?;
         connection.begin().await?;
-        let inserted = insert(&mut connection, first, &spec, &spec_json, &request_id).await;
-        if connection.end(inserted).await? {
-            return Ok(Created::New(run_id));
+        match insert(&mut connection, first, &spec, &spec_json, &request_id).await {
+            Ok(false) => connection.roll_back().await?,
+            done => return connection.end(done).await.map(|_| Created::New(run_id)),
         }
         let existing = connection
             .query_opt(
-                "SELECT id, spec FROM tree_agent_runs WHERE id = $1 OR (user_id = $2 AND request_id = $3 AND $3 <> '') \
+                "SELECT id, spec FROM tree_agent_runs WHERE id = ANY (ARRAY(SELECT $1::uuid UNION ALL \
+                 SELECT run_id FROM tree_agent_requests WHERE user_id = $2 AND request_id = $3)) \
                  ORDER BY id = $1 DESC LIMIT 1",
                 &[&run_id.0, &clean(&spec.user_id), &clean(&request_id)],
             )
@@ -51,8 +52,7 @@ impl Runs for PostgresStore {
     }
 
     async fn run_of_request(&self, user_id: &str, request_id: &str) -> Result<Option<RunId>, StoreError> {
-        let sql =
-            "SELECT id FROM tree_agent_runs WHERE user_id = $1 AND request_id = $2 AND request_id <> ''";
+        let sql = "SELECT run_id FROM tree_agent_requests WHERE user_id = $1 AND request_id = $2";
         let row = self.connection().await?.query_opt(sql, &[&clean(user_id), &clean(request_id)]).await?;
         Ok(row.map(|row| RunId(row.get(0))))
     }
@@ -108,7 +108,8 @@ impl Runs for PostgresStore {
     }
 }
 
-/// Inserts the run and its first events; false when the run or its request exists.
+/// Inserts the run and its first events; false when the run or its request exists, and then the transaction is to be
+/// rolled back.
 async fn insert(
     connection: &mut Connection,
     first: FirstAppend,
@@ -140,11 +141,26 @@ async fn insert(
             ],
         )
         .await?;
-    if rows.is_empty() {
+    if rows.is_empty() || !note_request(connection, first.append.run_id, &spec.user_id, request_id).await? {
         return Ok(false);
     }
-    write(connection, &[first.append]).await?;
+    write(connection, &[&first.append]).await?;
     Ok(true)
+}
+
+/// Notes which run a request created; false if another one did. Nothing is noted without a request id.
+pub(super) async fn note_request(
+    connection: &mut Connection,
+    run: RunId,
+    user_id: &str,
+    request_id: &str,
+) -> Result<bool, StoreError> {
+    if request_id.is_empty() {
+        return Ok(true);
+    }
+    let sql = "INSERT INTO tree_agent_requests (user_id, request_id, run_id) VALUES ($1, $2, $3) \
+               ON CONFLICT DO NOTHING RETURNING run_id";
+    Ok(connection.query_opt(sql, &[&clean(user_id), &clean(request_id), &run.0]).await?.is_some())
 }
 
 fn stored_spec(run: RunId, json: Json) -> Result<RunSpec, StoreError> {

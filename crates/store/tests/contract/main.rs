@@ -5,6 +5,7 @@
 mod claims;
 mod documents;
 mod fixture;
+mod keys;
 mod leases;
 mod log;
 mod make;
@@ -12,6 +13,7 @@ mod operations;
 mod run_lists;
 mod runs;
 mod schema;
+mod shards;
 mod tidying;
 mod tls;
 mod upgrade;

@@ -22,15 +22,18 @@ fn migrations(folder: &str) -> Vec<(u32, String)> {
     files
 }
 
-/// A live run whose first command was answered, a live one without commands, and one that ended with a command.
+/// A live run whose first command was answered, a live one without commands, and one that ended with a command. Two were
+/// made by requests.
 const COMMANDS: &str = "INSERT INTO tree_agent_runs (id, objective, _FOLDED_spec, strategy, scope, root_node_id, created_at, \
-         updated_at, status) \
-     VALUES (A, 'o', FOLDS'{}', 'tree', 'global', A, T, T, 'running'), \
-         (B, 'o', FOLDS'{}', 'tree', 'global', B, T, T, 'queued'), \
-         (C, 'o', FOLDS'{}', 'tree', 'global', C, T, T, 'completed'); \
+         updated_at, status, user_id, request_id) \
+     VALUES (A, 'o', FOLDS'{}', 'tree', 'global', A, T, T, 'running', 'ann', 'r'), \
+         (B, 'o', FOLDS'{}', 'tree', 'global', B, T, T, 'queued', 'ann', ''), \
+         (C, 'o', FOLDS'{}', 'tree', 'global', C, T, T, 'completed', 'bob', 'r'); \
      INSERT INTO tree_agent_commands (run_id, command, created_at, handled_at) \
      VALUES (A, '{\"n\":1}', T, T), (C, '{\"n\":2}', T, NULL), (A, '{\"n\":3}', T, NULL)";
 const LEFT: &str = "SELECT count(*) || ' ' || max(id) FROM tree_agent_commands";
+const REQUESTS: &str = "SELECT q.user_id || ' ' || q.request_id || ' ' || r.status FROM tree_agent_requests q \
+     JOIN tree_agent_runs r ON r.id = q.run_id ORDER BY q.user_id";
 const LAST: &str = "SELECT last_command || '>' || claimed_command FROM tree_agent_runs ORDER BY id";
 
 /// The statement with the ids of the runs A, B and C.
@@ -45,7 +48,7 @@ fn named(sql: &str, id: impl Fn(u32) -> String) -> String {
 }
 
 #[tokio::test]
-async fn commands_of_before_are_answered_or_gone() {
+async fn commands_and_requests_of_before_are_kept() {
     let db = rusqlite::Connection::open_in_memory().unwrap();
     for (number, sql) in migrations("embedded") {
         if number == 31 {
@@ -62,6 +65,7 @@ async fn commands_of_before_are_answered_or_gone() {
     };
     assert_eq!(all(LEFT), ["1 3"]);
     assert_eq!(all(LAST), ["3>0", "0>0", "2>0"]);
+    assert_eq!(all(REQUESTS), ["ann r running", "bob r completed"]);
 
     let (client, connection) = connect(&server().create_database().unwrap(), NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -79,4 +83,5 @@ async fn commands_of_before_are_answered_or_gone() {
     };
     assert_eq!(all(LEFT).await, ["1 3"]);
     assert_eq!(all(LAST).await, ["3>0", "0>0", "2>0"]);
+    assert_eq!(all(REQUESTS).await, ["ann r running", "bob r completed"]);
 }
