@@ -6,7 +6,7 @@ mod result;
 
 use tree_agent_contract::document::DocumentOp;
 use tree_agent_contract::event::*;
-use tree_agent_contract::role::{CallKind, RoleError, RoleErrorKind, RoleUpdate};
+use tree_agent_contract::role::{CallKind, ResearchOutput, RoleError, RoleErrorKind, RoleUpdate};
 use tree_agent_contract::text::{prefix, suffix};
 use tree_agent_contract::{DocumentId, NodeId, NodeStatus, Role, Timestamp, limits};
 
@@ -44,6 +44,8 @@ pub(crate) enum Next {
     Ended { at: usize },
     /// Something has happened that may let the node go on.
     Advance { at: usize },
+    /// What an earlier run found is known before the run begins.
+    Adopted { path: String, output: Box<ResearchOutput> },
 }
 
 /// The failure of a role call that is not made again.

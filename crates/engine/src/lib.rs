@@ -2,7 +2,8 @@
 //!
 //! A [`Run`] is a fold of its log. It is used in this order:
 //!
-//! 1. [`start`] gives the first events of a new run. [`Run::replay`] rebuilds the state from any log.
+//! 1. [`start`] gives the first events of a new run. [`Run::replay`] rebuilds the state from any log. [`Run::adopt`]
+//!    records what an earlier run found, before the run begins.
 //! 2. [`Run::handle`] takes one [`Input`] (a role's answer, a user's command, a tick of the clock) and returns the
 //!    events that follow. They are already applied: if writing them fails, drop the run and replay the log.
 //! 3. [`Run::take_due`] returns the role calls to make now. [`Run::next_wakeup`] says when to ask again.
@@ -46,6 +47,6 @@ pub use audit::{Audit, Violation};
 pub use call::{CallInput, CallKey, CallOutput, RoleCall};
 pub use graph::{Graph, ReplayError};
 pub use input::{Decision, Input};
-pub use run::Run;
+pub use run::{AdoptError, Run};
 pub use start::start;
 pub use tree_agent_contract::role::CallKind;

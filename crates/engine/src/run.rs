@@ -1,7 +1,8 @@
 //! One run: its logged state, what is in flight, and the strategies that say how its tree grows.
 
 use tree_agent_contract::event::{Event, RunStatusChanged};
-use tree_agent_contract::{RunId, RunSpec, RunStatus, Timestamp};
+use tree_agent_contract::role::{ResearchForm, ResearchOutput};
+use tree_agent_contract::{Invalid, RunId, RunSpec, RunStatus, Timestamp};
 
 use crate::briefing;
 use crate::call::{CallKey, RoleCall};
@@ -12,6 +13,23 @@ use crate::in_flight::InFlight;
 use crate::input::{Decision, Input};
 use crate::state::State;
 use crate::strategy::{Strategies, Turn};
+
+/// Why something that an earlier run found cannot be recorded.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum AdoptError {
+    /// The run does its own work already.
+    #[error("the run has begun")]
+    Begun,
+    /// It breaks the contract of a research.
+    #[error("it cannot be taken over: {0}")]
+    Invalid(#[from] Invalid),
+    /// No open topic of a guided search has this path. The limit of nodes may have cut the list that it stands in.
+    #[error("no open topic of a search has the path {path:?}")]
+    Unknown {
+        /// The path.
+        path: String,
+    },
+}
 
 /// One run, as a fold of its log.
 #[derive(Clone, Debug)]
@@ -107,6 +125,33 @@ impl Run {
             turn.check_budgets();
         }
         turn.decider.decision
+    }
+
+    /// Records what an earlier run found, before this one begins: of a guided search, the research of the topic at
+    /// `path`, which is the first level if it is empty. A topic comes after the one that lists it. It counts as skipped,
+    /// with its document.
+    ///
+    /// # Errors
+    /// If it cannot be recorded. The run is as it was.
+    pub fn adopt(
+        &mut self,
+        path: &str,
+        output: ResearchOutput,
+        now: Timestamp,
+    ) -> Result<Decision, AdoptError> {
+        if self.state.graph().status() != RunStatus::Queued {
+            return Err(AdoptError::Begun);
+        }
+        let form = if path.is_empty() { ResearchForm::Root } else { ResearchForm::Topic };
+        output.validate(form)?;
+        let Self { state, strategies, in_flight } = self;
+        let mut turn = Turn::new(Decider::new(state, in_flight, now), strategies);
+        turn.decider.ask(Next::Adopted { path: path.to_owned(), output: Box::new(output) });
+        turn.carry_on();
+        match turn.decider.decision {
+            decision if decision.is_empty() => Err(AdoptError::Unknown { path: path.to_owned() }),
+            decision => Ok(decision),
+        }
     }
 
     /// The role calls to make now, at most `limit`: what finishes something comes first. They count as in flight from

@@ -143,6 +143,7 @@ impl<'a> Turn<'a> {
                 Next::Ended { at } => self.ended(at),
                 Next::Advance { at } if d.state.node(at).status.is_final() => {}
                 Next::Advance { at } => self.strategies.of(at).advance(d, at),
+                Next::Adopted { path, output } => self.strategies.of(0).adopted(d, &path, *output),
             }
         }
         self.follow();

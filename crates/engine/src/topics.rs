@@ -331,6 +331,12 @@ impl Topics {
         self.picked
     }
 
+    /// Topics that wait and are too deep to be researched, with the topics above them.
+    pub(crate) fn too_deep(&self) -> Vec<(usize, Option<usize>)> {
+        let places = self.leaves.iter().filter(|place| self.is_too_deep(place.depth));
+        places.map(|place| (place.at, self.topic(place.at).parent)).collect()
+    }
+
     /// Topics that wait.
     pub(crate) fn leaves(&self) -> usize {
         self.leaves.len()

@@ -1,7 +1,7 @@
 //! What every strategy must say.
 
 use tree_agent_contract::event::Event;
-use tree_agent_contract::role::{CallContext, CallKind};
+use tree_agent_contract::role::{CallContext, CallKind, ResearchOutput};
 
 use crate::call::{CallInput, CallOutput};
 use crate::decide::{Decider, Failure};
@@ -35,6 +35,9 @@ pub(super) trait Rules {
 
     /// Something that the strategy asked to look at ([`Next::Advance`](crate::decide::Next::Advance)).
     fn advance(&self, _d: &mut Decider<'_>, _at: usize) {}
+
+    /// An earlier run has found this about the node that `path` names, below a root that has not begun.
+    fn adopted(&self, _d: &mut Decider<'_>, _path: &str, _output: ResearchOutput) {}
 
     /// The input of the call that the node needs.
     fn brief(&self, state: &State, at: usize, kind: CallKind, call: CallContext) -> CallInput;

@@ -5,6 +5,7 @@
 //! | status | input | next status |
 //! | --- | --- | --- |
 //! | (created) | | `executing`: the first level is listed |
+//! | (created) | an earlier run's first level is known | `waiting` |
 //! | `executing` | research: topics | `waiting`; the first level is researched, in order |
 //! | `waiting` | every topic of the first level is researched or has ended, others wait | `planning`: a topic is picked |
 //! | `planning` | pick: a topic that waits | `waiting` |
@@ -16,6 +17,7 @@
 //! | status | input | next status |
 //! | --- | --- | --- |
 //! | `waiting` (created) | a place is free, and it is of the first level or picked | `executing` |
+//! | `waiting` (created) | an earlier run has researched it | as if it had answered (`tree.node_skipped`) |
 //! | `waiting` (created) | another topic covers it | `completed` (`tree.node_skipped`) |
 //! | `waiting` (created) | it is at the depth limit | `cancelled` (`guard:maxDepth`) |
 //! | `executing` | research: no topics | `completed` |
@@ -34,7 +36,7 @@ use tree_agent_contract::role::*;
 use tree_agent_contract::search::ChildEntry;
 use tree_agent_contract::session::SessionFork;
 use tree_agent_contract::text::count;
-use tree_agent_contract::{DocumentId, NodeStatus, SessionId, StepId, Strategy, limits};
+use tree_agent_contract::{DocumentId, NodeStatus, RunStatus, SessionId, StepId, Strategy, limits};
 
 use super::picks;
 use super::returned;
@@ -72,21 +74,17 @@ impl Rules for Search {
 
     fn begin(&self, d: &mut Decider<'_>, at: usize) {
         if at == self.0.root() {
-            return d.need(at, CallKind::Research, None);
+            return match self.0.has_begun() {
+                true => self.begin_adopted(d, at),
+                false => d.need(at, CallKind::Research, None),
+            };
         }
         let node = d.state.node(at);
         let (id, parent, depth, title) = (node.id, node.parent_id, node.depth, node.title.clone());
         let document = scratchpad(d.state.graph().run_id(), id, parent, depth, &title, d.now);
         d.emit(at, ScratchpadLinked { scratchpad_doc_id: DocumentId::scratchpad(id) });
         d.decision.documents.push(DocumentOp::Create(document));
-        let fork = self.fork(d.state, at);
-        d.emit(
-            at,
-            SessionForked {
-                session_id: fork.id.to_string(),
-                parent_session_id: fork.parent_id.map(|id| id.to_string()),
-            },
-        );
+        self.fork_session(d, at);
         d.need(at, CallKind::Research, None);
     }
 
@@ -139,7 +137,7 @@ impl Rules for Search {
             return self.look_at(d, at);
         }
         let is_idle = d.state.control(at).needs.is_none();
-        if !self.0.has_begun() {
+        if !self.0.has_begun() || is_queued(d) {
             return;
         }
         if self.0.children_have_ended(at) {
@@ -162,6 +160,27 @@ impl Rules for Search {
         if is_idle && self.0.first_level_is_done() && self.0.picked().is_none() {
             picks::choose(&self.0, d);
         }
+    }
+
+    fn adopted(&self, d: &mut Decider<'_>, path: &str, out: ResearchOutput) {
+        let root = self.0.root();
+        if path.is_empty() {
+            if !self.0.has_begun() {
+                self.list(d, root, out.children);
+            }
+            return;
+        }
+        let Some(at) = self.0.named(d.state, path).filter(|at| self.0.topic(*at).phase == Phase::Waiting) else {
+            return;
+        };
+        d.emit(at, NodeSkipped { reason: "complete before the run".into(), covered_by: None });
+        self.fork_session(d, at);
+        let title = d.state.node(at).title.clone();
+        let document = out.document_markdown.unwrap_or_default();
+        let (artifacts, result) = returned::document(title, document, out.summary, &[]);
+        d.return_result(at, artifacts, result);
+        self.list(d, at, out.children);
+        d.ask(Next::Advance { at });
     }
 
     fn brief(&self, state: &State, at: usize, kind: CallKind, call: CallContext) -> CallInput {
@@ -206,6 +225,24 @@ impl Search {
         let above = self.0.topic(at).parent.filter(|parent| self.0.topic(*parent).has_session);
         let parent_id = above.map(|parent| SessionId::of(state.node(parent).id));
         SessionFork::new(SessionId::of(state.node(at).id), parent_id)
+    }
+
+    fn fork_session(&self, d: &mut Decider<'_>, at: usize) {
+        let SessionFork { id, parent_id, .. } = self.fork(d.state, at);
+        let parent_session_id = parent_id.map(|id| id.to_string());
+        d.emit(at, SessionForked { session_id: id.to_string(), parent_session_id });
+    }
+
+    /// The first level was known before the run. Topics that nobody has researched may be too deep for it.
+    fn begin_adopted(&self, d: &mut Decider<'_>, at: usize) {
+        d.status(at, NodeStatus::Waiting, None);
+        for (topic, above) in self.0.too_deep() {
+            d.status(topic, NodeStatus::Cancelled, Some(DEPTH_GUARD.into()));
+            if let Some(above) = above.filter(|above| *above != at) {
+                d.ask(Next::Advance { at: above });
+            }
+        }
+        d.ask(Next::Advance { at });
     }
 
     fn research(&self, state: &State, at: usize, call: CallContext) -> ResearchInput {
@@ -286,6 +323,10 @@ impl Search {
             };
             d.push(id, Some(parent), created.into());
             let child = d.state.nodes().len() - 1;
+            // What is known of it may come yet.
+            if is_queued(d) {
+                continue;
+            }
             if self.0.is_too_deep(below) {
                 d.status(child, NodeStatus::Cancelled, Some(DEPTH_GUARD.into()));
             } else if below > 1 {
@@ -349,6 +390,11 @@ impl Search {
         d.return_result(at, artifacts, result);
         d.complete_partly(at, Some(summary), self.0.topic(at).lossy);
     }
+}
+
+/// True before the run begins: what is known is recorded, and nothing is decided.
+fn is_queued(d: &Decider<'_>) -> bool {
+    d.state.graph().status() == RunStatus::Queued
 }
 
 fn left_out(dropped: u32) -> String {

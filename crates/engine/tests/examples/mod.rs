@@ -1,5 +1,6 @@
 //! Single cases, step by step: how budgets and obstacles appear in a log.
 
+mod adopting;
 mod blocked;
 mod search;
 
