@@ -16,7 +16,7 @@ function words(desc: DescMessage, value: Json): Json {
   for (const field of desc.fields) {
     const v = value[field.jsonName];
     if (v === undefined || v === null) continue;
-    if (field.fieldKind === 'enum') out[field.jsonName] = `${field.enum.sharedPrefix ?? ''}${v as string}`.toUpperCase();
+    if (field.fieldKind === 'enum') out[field.jsonName] = `${field.enum.sharedPrefix ?? ''}${(v as string).replaceAll('-', '_')}`.toUpperCase();
     else if (field.fieldKind === 'message' && !field.message.typeName.startsWith('google.')) out[field.jsonName] = words(field.message, v as Json);
     else out[field.jsonName] = v;
   }

@@ -14,6 +14,8 @@ import { treeRows } from '../src/lib/tree-rows';
 import { clip, cost, duration } from '../src/lib/format';
 import { describe as describeEvent, EVENT_TYPES, eventType, typeOf } from '../src/lib/events';
 import { NO_USAGE, type GraphNode, type NodeStatus } from '../src/lib/projection/model';
+import { expansionOf, isPicked } from '../src/lib/projection/model';
+import { lookOf } from '../src/lib/status';
 import { fixtures } from './fixtures';
 
 function projection(parents: number[], status: (i: number) => NodeStatus = () => 'completed'): Projection {
@@ -187,7 +189,7 @@ describe('words', () => {
     expect([cost(0), cost(12), cost(5_000), cost(1_230_000)]).toEqual(['$0', '<$0.0001', '$0.0050', '$1.23']);
     expect([duration(12), duration(1500), duration(61_000)]).toEqual(['12 ms', '1.5 s', '1 min 1 s']);
     expect(typeOf('toolCallRequested')).toBe('tree.tool_call_requested');
-    expect(EVENT_TYPES).toHaveLength(28);
+    expect(EVENT_TYPES).toHaveLength(29);
   });
 
   it('describe every recorded event', () => {
@@ -209,5 +211,37 @@ describe('budgets of a run', () => {
       { name: 'Tokens', text: '900 of 1,000', part: 0.9 },
       { name: 'Cost', text: '$2.00 of $1.00', part: 1 },
     ]);
+  });
+});
+
+describe('a guided search', () => {
+  const { events } = fixtures().find((f) => f.name === 'search')!;
+  const at = (seq: number) => {
+    const graph = new Projection(events[0]!.runId);
+    graph.applyEvents(events.slice(0, seq));
+    const shown = graph.nodes.slice(1).map((node, i) => {
+      const hasChildren = graph.childrenOf(i + 1).length > 0;
+      return [node.title, { look: lookOf(node, hasChildren).label, expansion: expansionOf(node, hasChildren), picked: isPicked(node) }] as const;
+    });
+    return Object.fromEntries(shown);
+  };
+
+  it('shows how far the research of each topic has come, in the words of the files on disk', () => {
+    const end = at(events.length);
+    expect(end['Storage']).toEqual({ look: 'Expanded', expansion: 'expanded', picked: false });
+    expect(end['Pages']).toEqual({ look: 'Leaf', expansion: 'leaf', picked: false });
+    expect(end['Vacuum']).toEqual({ look: 'Unexpanded (failed)', expansion: 'unexpanded', picked: false });
+    expect(end['Roles']).toEqual({ look: 'Unexpanded (cancelled)', expansion: 'unexpanded', picked: false });
+  });
+
+  it('marks a topic from its pick until its research ends', () => {
+    const picked = events.findIndex((e) => e.body.case === 'leafPicked') + 1;
+    const { body } = events[picked - 1]!;
+    const leaf = body.case === 'leafPicked' ? body.value.leafNodeId : '';
+    expect(at(picked - 1)['Rights']).toEqual({ look: 'Unexpanded', expansion: 'unexpanded', picked: false });
+    expect(at(picked)['Rights']).toMatchObject({ expansion: 'unexpanded', picked: true });
+    expect(at(picked)['Storage']).toMatchObject({ look: 'Expanded', picked: false });
+    const begun = events.findIndex((e, i) => i >= picked && e.body.case === 'nodeStatus' && e.nodeId === leaf) + 1;
+    expect(at(begun)['Rights']).toEqual({ look: 'In progress', expansion: 'in-progress', picked: true });
   });
 });

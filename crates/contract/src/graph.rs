@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::event::UsageRecorded;
+use crate::event::{NodeSkipped, UsageRecorded};
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
 use crate::result::{ArtifactType, TreeAgentResult};
+use crate::search::PickerPolicy;
 use crate::sparse::Sparse;
 use crate::status::{NodeStatus, Outcome, Role, RunStatus, StepStatus};
 use crate::time::Timestamp;
@@ -110,6 +111,9 @@ pub struct GraphNode {
     /// Sums over the role calls of the node and of everything below it. The root's are those of the run.
     #[serde(default)]
     pub subtree_usage: Sparse<Usage>,
+    /// What a guided search says about it, if it is a topic of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<Box<GraphTopic>>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it first began to work.
@@ -118,6 +122,38 @@ pub struct GraphNode {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
+}
+
+/// What a guided search says about one of its topics.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GraphTopic {
+    /// How much it promises, from 0 to 1, in the judgement of the research that found it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
+    /// Why it was chosen. Topics of the first level are not chosen: all of them are researched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picked: Option<LeafPick>,
+    /// Why it needed no research.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<NodeSkipped>,
+    /// Its conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+}
+
+/// Why a topic was chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeafPick {
+    /// In the words of the picker.
+    pub reason: String,
+    /// Who chose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PickerPolicy>,
+    /// Why the choice of the model was not used, if it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
 }
 
 /// A tool call, running or done.

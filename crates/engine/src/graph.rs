@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::event::{Event, EventBody, NodeCreated};
 use tree_agent_contract::graph::{
-    GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphView, ToolActivity, Usage,
+    GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphTopic, GraphView,
+    LeafPick, ToolActivity, Usage,
 };
 use tree_agent_contract::{
     NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, StepId, StepStatus, Strategy, Timestamp, limits,
@@ -258,6 +259,8 @@ impl Graph {
                     artifacts: Vec::new(),
                     usage: Sparse::default(),
                     subtree_usage: Sparse::default(),
+                    topic: is_topic(e)
+                        .then(|| Box::new(GraphTopic { score: e.score, ..GraphTopic::default() })),
                     created_at: event.timestamp,
                     started_at: None,
                     ended_at: None,
@@ -370,6 +373,20 @@ impl Graph {
                     ok: Some(e.ok),
                 }));
             }
+            // An event of the root of the search about one of its topics.
+            EventBody::LeafPicked(e) => {
+                let at = *self
+                    .index
+                    .get(&e.leaf_node_id)
+                    .ok_or_else(|| unknown(format!("leaf {}", e.leaf_node_id)))?;
+                let picked =
+                    LeafPick { reason: e.reason.clone(), policy: e.policy, fallback: e.fallback.clone() };
+                self.nodes[at].topic.get_or_insert_default().picked = Some(picked);
+            }
+            EventBody::SessionForked(e) => {
+                node.topic.get_or_insert_default().session_id = Some(e.session_id.clone());
+            }
+            EventBody::NodeSkipped(e) => node.topic.get_or_insert_default().skipped = Some(e.clone()),
             EventBody::RunCreated(_)
             | EventBody::RunStatusChanged(_)
             | EventBody::NodeCreated(_)
@@ -381,10 +398,7 @@ impl Graph {
             | EventBody::ReplanRequested(_)
             | EventBody::GuidanceAdded(_)
             | EventBody::PlanEdited(_)
-            | EventBody::LeafPicked(_)
-            | EventBody::SessionForked(_)
-            | EventBody::RollupUpdated(_)
-            | EventBody::NodeSkipped(_) => {}
+            | EventBody::RollupUpdated(_) => {}
         }
         Ok(())
     }
@@ -443,6 +457,11 @@ pub(crate) fn grow_gently<T>(items: &mut Vec<T>) {
     if items.len() == items.capacity() {
         items.reserve_exact((items.len() / 4).max(8));
     }
+}
+
+/// Topics of a guided search have a slug and stand in no band.
+fn is_topic(created: &NodeCreated) -> bool {
+    created.step_id.is_some() && created.band_index.is_none()
 }
 
 fn step_mut<'a>(node: &'a mut GraphNode, id: &StepId) -> Option<&'a mut GraphStep> {

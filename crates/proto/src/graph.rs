@@ -10,8 +10,10 @@ wire_message! {
     GraphNode => GraphNode {
         id, parent_id, title, reason, success_criteria, status, role, depth, band_index, step_index, step_id,
         message, decisions, progress, outcome, error, scratchpad_doc_id, scratchpad_tail, last_tool, plan, result, artifacts,
-        usage [required], subtree_usage [required], created_at [required], started_at, ended_at,
+        usage [required], subtree_usage [required], topic, created_at [required], started_at, ended_at,
     }
+    GraphTopic => GraphTopic { score, picked, skipped, session_id }
+    LeafPick => LeafPick { reason, policy, fallback }
     ToolActivity => ToolActivity { call_id, tool_name, ok }
     GraphPlan => GraphPlan { plan_id, version, summary, bands }
     GraphBand => GraphBand { index, goal, parallelizable, steps }

@@ -72,6 +72,10 @@ export function describe({ body }: Event): string {
     case 'rollupUpdated':
       return clip(body.value.summary, 140);
     case 'leafPicked':
+      return `picked${body.value.fallback ? ' instead' : ''}: ${clip(body.value.fallback ?? body.value.reason, 140)}`;
+    case 'sessionForked':
+      return body.value.parentSessionId ? `continues ${clip(body.value.parentSessionId, 60)}` : 'a new conversation';
+    case 'nodeSkipped':
       return clip(body.value.reason, 140);
     case 'opaque':
       return clip(body.value.payloadJson, 140);

@@ -1,6 +1,6 @@
 // How statuses look. A status always has a word, an icon and a colour, so colour never carries the meaning alone.
 
-import type { NodeStatus, RunStatus } from './projection/model';
+import { expansionOf, type Expansion, type GraphNode, type NodeStatus, type RunStatus } from './projection/model';
 
 export type Tone = 'warm' | 'agg' | 'cool' | 'good' | 'bad' | 'held' | 'off';
 
@@ -30,6 +30,24 @@ export const RUN_LOOKS: Record<RunStatus, Look> = {
   failed: { label: 'Failed', icon: 'cross', tone: 'bad' },
   cancelled: { label: 'Cancelled', icon: 'stop', tone: 'off' },
 };
+
+const EXPANSION_LOOKS: Record<Expansion, Look> = {
+  unexpanded: { label: 'Unexpanded', icon: 'clock', tone: 'cool' },
+  'in-progress': { label: 'In progress', icon: 'bolt', tone: 'warm' },
+  expanded: { label: 'Expanded', icon: 'branch', tone: 'good' },
+  leaf: { label: 'Leaf', icon: 'check', tone: 'good' },
+};
+
+/** How a node looks. For a topic of a guided search this says how far its research has come. */
+export function lookOf(node: GraphNode, hasChildren: boolean): Look {
+  const expansion = expansionOf(node, hasChildren);
+  const status = NODE_LOOKS[node.status];
+  if (expansion === undefined) return status;
+  const look = EXPANSION_LOOKS[expansion];
+  // What went wrong must not hide behind a word that is the same for all of them.
+  const stopped = node.status === 'failed' || node.status === 'cancelled' || node.status === 'blocked';
+  return stopped ? { ...status, label: `${look.label} (${node.status})` } : look;
+}
 
 /** Statuses whose card has a dashed border: the node plans rather than works. */
 export const DASHED: ReadonlySet<NodeStatus> = new Set(['planning', 'delegating']);

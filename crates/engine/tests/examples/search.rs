@@ -468,3 +468,44 @@ fn a_synthesis_is_written_on_request() {
     assert_eq!(hand.counts(), SearchCounts { expanded: 0, leaves: 1, skipped: 0 });
     assert_eq!(hand.run.graph().nodes()[0].result.as_ref().unwrap().document_ids.len(), 1);
 }
+
+#[test]
+fn the_graph_says_what_the_search_did_with_a_topic() {
+    let config = SearchConfig { concurrency: 1, max_depth: 3, ..SearchConfig::default() };
+    let mut hand = Hand::listed(config, &["Storage", "Access"]);
+    let mut answers = ["access/rights", "no/such", "no/such/again"].into_iter();
+    let mut due = hand.due();
+    while !due.is_empty() {
+        let call = due.remove(0);
+        if let CallInput::Pick(input) = &call.input {
+            let path = answers.next().map_or_else(|| input.leaves[0].path.clone(), str::to_owned);
+            hand.picks(&call, &path);
+            due.extend(hand.due());
+            continue;
+        }
+        match call.input.context().title.as_str() {
+            "Storage" => hand.finds(&call, &["Pages@0.9", "Logs", "Vacuum"]),
+            "Access" => hand.finds(&call, &["Rights@0.25", "logs"]),
+            "Rights" => hand.finds(&call, &["Roles"]),
+            "Vacuum" => hand.fails(&call),
+            _ => hand.finds(&call, &[]),
+        }
+        due.extend(hand.due());
+    }
+    let topic = |title: &str| hand.node(title).topic.as_deref().expect("a topic").clone();
+    let rights = topic("Rights");
+    let picked = rights.picked.expect("it was picked");
+    assert_eq!(
+        (picked.reason.as_str(), picked.policy, picked.fallback),
+        ("it matters", Some(PickerPolicy::Llm), None)
+    );
+    assert_eq!(rights.score, Some(0.25));
+    assert!(rights.session_id.is_some() && topic("Roles").session_id.is_none());
+    let fallback =
+        topic("Pages").picked.and_then(|picked| picked.fallback).expect("the model named no topic");
+    assert!(fallback.contains("no/such/again"), "{fallback}");
+    assert!(topic("Storage").picked.is_none(), "the first level is not picked");
+    assert!(hand.run.graph().nodes()[0].topic.is_none());
+    let skipped = hand.node("logs").topic.as_deref().and_then(|topic| topic.skipped.clone());
+    assert_eq!(skipped.expect("Logs covers it").covered_by, Some(hand.node("Logs").id));
+}

@@ -70,6 +70,7 @@ impl Graph {
             artifacts: Vec::new(),
             usage: Default::default(),
             subtree_usage: Default::default(),
+            topic: None,
             created_at: at,
             started_at: (status != NodeStatus::Waiting).then_some(at),
             ended_at: None,

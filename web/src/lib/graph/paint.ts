@@ -1,7 +1,7 @@
 // Draws what `visible` chose: edges at every zoom, nodes below the zoom of the cards.
 
-import { statusIndex } from '../projection/model';
-import { DASHED, NODE_LOOKS } from '../status';
+import { expansionOf, statusIndex } from '../projection/model';
+import { DASHED, lookOf, NODE_LOOKS } from '../status';
 import type { Camera, Size } from './camera';
 import { drawBundle } from './paint-bundle';
 import { drawIcon, ellipsis, outline, rounded, setFont, type Marks } from './paint-parts';
@@ -73,9 +73,11 @@ function drawNode(ctx: CanvasRenderingContext2D, item: Item, scene: Scene, palet
   const faded = marks.matches !== undefined && !marks.matches.has(item.at);
   ctx.globalAlpha = faded ? 0.35 : 1;
   rounded(ctx, item, 6);
-  ctx.fillStyle = item.height < 9 ? palette.tone[s]! : palette.toneBg[s]!;
+  const hasChildren = scene.hasChildren(item.at);
+  const hollow = expansionOf(node, hasChildren) === 'unexpanded';
+  ctx.fillStyle = hollow ? palette.surface : item.height < 9 ? palette.tone[s]! : palette.toneBg[s]!;
   ctx.fill();
-  if (item.height >= 9) {
+  if (item.height >= 9 || hollow) {
     ctx.setLineDash(DASHED.has(node.status) ? [4, 3] : []);
     ctx.strokeStyle = palette.tone[s]!;
     ctx.lineWidth = 1.25;
@@ -89,7 +91,7 @@ function drawNode(ctx: CanvasRenderingContext2D, item: Item, scene: Scene, palet
     drawIcon(ctx, s, item.x + 6, item.y + (item.height - icon) / 2, icon, palette);
     label(ctx, node.title, item, item.x + 10 + icon, item.height > 34 ? -7 : 0, faded ? palette.muted : palette.text, palette, 600);
     if (item.height > 34)
-      label(ctx, NODE_LOOKS[node.status].label, item, item.x + 10 + icon, 8, palette.muted, palette, 500);
+      label(ctx, lookOf(node, hasChildren).label, item, item.x + 10 + icon, 8, palette.muted, palette, 500);
   }
   outline(ctx, item, palette, marks);
 }

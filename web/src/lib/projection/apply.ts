@@ -3,7 +3,7 @@
 import type { Event, NodeCreated } from '../../gen/treeagent/v1/events_pb';
 import { NO_USAGE } from './model';
 import type { GraphNode, Plan, PlanStep, Usage } from './model';
-import { artifact, nodeStatus, outcome, result, role, stepStatus, tidy, time } from './wire';
+import { artifact, nodeStatus, outcome, result, role, skip, stepStatus, tidy, time } from './wire';
 
 /** An event that does not follow from the ones before it. */
 export class ReplayError extends Error {
@@ -33,6 +33,8 @@ export function createdNode(event: Event, e: NodeCreated): GraphNode {
     artifacts: [],
     usage: NO_USAGE,
     subtreeUsage: NO_USAGE,
+    // Topics of a guided search have a slug and stand in no band.
+    topic: e.stepId !== undefined && e.bandIndex === undefined ? tidy({ score: e.score }) : undefined,
     createdAt: time(event.timestamp),
   });
 }
@@ -111,6 +113,10 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
       return { ...node, artifacts: [...node.artifacts, artifact(body.value)] };
     case 'nodeResult':
       return body.value.result === undefined ? node : { ...node, result: result(body.value.result) };
+    case 'sessionForked':
+      return { ...node, topic: { ...node.topic, sessionId: body.value.sessionId } };
+    case 'nodeSkipped':
+      return { ...node, topic: { ...node.topic, skipped: skip(body.value) } };
     case 'toolCallRequested':
       return {
         ...node,

@@ -42,6 +42,26 @@ export interface ToolActivity {
   ok?: boolean;
 }
 
+export type PickerPolicy = 'llm' | 'breadth-first' | 'best-first';
+
+/** Why a topic was chosen. */
+export interface LeafPick {
+  reason: string;
+  policy?: PickerPolicy;
+  /** Why the choice of the model was not used. */
+  fallback?: string;
+}
+
+/** What a guided search says about one of its topics. */
+export interface Topic {
+  /** How much it promises, from 0 to 1. */
+  score?: number;
+  picked?: LeafPick;
+  /** Why it needed no research. */
+  skipped?: { reason: string; coveredBy?: string };
+  sessionId?: string;
+}
+
 export interface PlanStep {
   stepId: string;
   title: string;
@@ -141,10 +161,29 @@ export interface GraphNode {
   readonly usage: Usage;
   /** Sums over the role calls of the node and its descendants. */
   readonly subtreeUsage: Usage;
+  readonly topic?: Topic;
   /** Milliseconds since 1970, with microseconds as the fraction. */
   readonly createdAt: number;
   readonly startedAt?: number;
   readonly endedAt?: number;
+}
+
+/** How far the research of a topic has come. */
+export type Expansion = 'unexpanded' | 'in-progress' | 'expanded' | 'leaf';
+
+const FINAL: ReadonlySet<NodeStatus> = new Set(['completed', 'failed', 'cancelled']);
+
+/** That of a topic of a guided search; undefined for other nodes. As in `crates/contract/src/search.rs`. */
+export function expansionOf(node: GraphNode, hasChildren: boolean): Expansion | undefined {
+  if (node.topic === undefined) return undefined;
+  if (node.result !== undefined && hasChildren) return 'expanded';
+  if (node.status === 'completed') return 'leaf';
+  return FINAL.has(node.status) || node.startedAt === undefined ? 'unexpanded' : 'in-progress';
+}
+
+/** True from the pick of a topic until its research ends. */
+export function isPicked(node: GraphNode): boolean {
+  return node.topic?.picked !== undefined && node.result === undefined && !FINAL.has(node.status);
 }
 
 const ENDED_STEPS: ReadonlySet<StepStatus> = new Set(['completed', 'failed', 'cancelled']);

@@ -1,11 +1,11 @@
 // The graph of one run, folded from its events: the TypeScript counterpart of `crates/engine/src/graph.rs`.
 
-import type { Event } from '../../gen/treeagent/v1/events_pb';
+import type { Event, LeafPicked } from '../../gen/treeagent/v1/events_pb';
 import { applyToNode, createdNode, ReplayError, UnknownError, usageOf } from './apply';
 import { ACTIVE_STATUSES, NO_USAGE, NODE_STATUSES, plus, statusIndex } from './model';
 import type { GraphNode, GraphSnapshot, NodeStatus, RunStatus, Usage } from './model';
 import { Shape } from './shape';
-import { runStatus } from './wire';
+import { leafPick, runStatus } from './wire';
 
 export interface Edge {
   readonly from: string;
@@ -101,10 +101,19 @@ export class Projection {
         const before = this.#nodes[at]!;
         const after = applyToNode(before, event);
         if (after !== before) this.#replace(at, before, after);
+        if (event.body.case === 'leafPicked') this.#pick(event, event.body.value);
         const usage = usageOf(event);
         if (usage !== undefined) this.#addUsage(at, usage);
       }
     }
+  }
+
+  /** An event of the root of a search about one of its topics. */
+  #pick(event: Event, picked: LeafPicked): void {
+    const at = this.position(picked.leafNodeId);
+    if (at < 0) throw new UnknownError(event, `leaf ${picked.leafNodeId}`);
+    const leaf = this.#nodes[at]!;
+    this.#nodes[at] = { ...leaf, topic: { ...leaf.topic, picked: leafPick(picked) } };
   }
 
   #push(node: GraphNode): void {

@@ -6,6 +6,7 @@ import {
   ArtifactType,
   NodeStatus as PbNodeStatus,
   Outcome as PbOutcome,
+  PickerPolicy as PbPickerPolicy,
   ResultKind,
   Role as PbRole,
   RunStatus as PbRunStatus,
@@ -14,19 +15,22 @@ import {
   Strategy,
   type TreeAgentResult,
 } from '../../gen/treeagent/v1/common_pb';
-import type { ArtifactCreated } from '../../gen/treeagent/v1/events_pb';
-import type { Graph, GraphArtifact, GraphNode as PbGraphNode, GraphPlan, Run, Usage as PbUsage } from '../../gen/treeagent/v1/run_service_pb';
+import type { ArtifactCreated, LeafPicked, NodeSkipped } from '../../gen/treeagent/v1/events_pb';
+import type { Graph, GraphArtifact, GraphNode as PbGraphNode, GraphPlan, GraphTopic, LeafPick as PbLeafPick, Run, Usage as PbUsage } from '../../gen/treeagent/v1/run_service_pb';
 import type {
   Artifact,
   GraphNode,
   GraphSnapshot,
+  LeafPick,
   NodeStatus,
   Outcome,
+  PickerPolicy,
   Plan,
   Result,
   Role,
   RunStatus,
   StepStatus,
+  Topic,
   Usage,
 } from './model';
 import { NO_USAGE, USAGE_KEYS } from './model';
@@ -110,6 +114,24 @@ function plan(p: GraphPlan): Plan {
   };
 }
 
+export function leafPick(p: PbLeafPick | LeafPicked): LeafPick {
+  const policy = p.policy === undefined ? undefined : (word(PbPickerPolicy, p.policy).replace('_', '-') as PickerPolicy);
+  return tidy<LeafPick>({ reason: p.reason, policy, fallback: p.fallback });
+}
+
+export function skip(s: NodeSkipped): NonNullable<Topic['skipped']> {
+  return tidy({ reason: s.reason, coveredBy: s.coveredBy });
+}
+
+function topic(t: GraphTopic): Topic {
+  return tidy<Topic>({
+    score: t.score,
+    picked: t.picked && leafPick(t.picked),
+    skipped: t.skipped && skip(t.skipped),
+    sessionId: t.sessionId,
+  });
+}
+
 export function usage(u: PbUsage | undefined): Usage {
   const all = { ...NO_USAGE };
   if (u !== undefined) for (const key of USAGE_KEYS) all[key] = Number(u[key]);
@@ -143,6 +165,7 @@ function node(n: PbGraphNode): GraphNode {
     artifacts: n.artifacts.map(artifact),
     usage: usage(n.usage),
     subtreeUsage: usage(n.subtreeUsage),
+    topic: n.topic && topic(n.topic),
     createdAt: time(n.createdAt),
     startedAt: n.startedAt && time(n.startedAt),
     endedAt: n.endedAt && time(n.endedAt),
