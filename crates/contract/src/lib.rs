@@ -23,6 +23,7 @@ pub mod run;
 pub mod search;
 pub mod session;
 pub mod sparse;
+pub mod spelling;
 pub mod status;
 pub mod text;
 pub mod time;

@@ -478,6 +478,62 @@ async fn a_text_without_sentence_ends_is_quoted() {
     }
 }
 
+/// However a document or a question spells a word, in what is read and in what is searched.
+#[tokio::test]
+async fn a_word_that_is_spelled_in_another_way_is_not_called_missing() {
+    for written in [
+        "me\u{301}te\u{301}ore",
+        "ｍéｔéｏｒｅ",
+        "mé\u{ad}té\u{ad}ore",
+        "mété\u{200b}ore",
+        "mété**ore**",
+        "m&eacute;t&eacute;ore",
+    ] {
+        for objective in ["What does the météore do?".to_owned(), format!("What does the {written} do?")] {
+            for documents in [1, 250] {
+                let runner = Runner::new(&objective, 1);
+                let project = runner.context.project_ids[0];
+                for i in 1..documents {
+                    runner.documents.add_source(
+                        project,
+                        &format!("log/{i:03}.md"),
+                        "# Log\n\nNothing of note.",
+                    );
+                }
+                let body = format!("# Sky\n\nAt night the {written} falls into the sea.");
+                runner.documents.add_source(project, "sky.md", &body);
+                let done = runner.run().await;
+                assert!(
+                    done.document.contains(&format!("the {written} falls")),
+                    "{written:?}: {}",
+                    done.document
+                );
+                assert!(!done.document.contains("No document mentions"), "{written:?}: {}", done.document);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_word_of_a_heading_or_a_path_leads_to_what_stands_there() {
+    for (path, body) in [
+        ("a.md", "# The frobnicator\n\nOil it once a week, and never when it rains."),
+        ("frobnicator.md", "Oil it once a week, and never when it rains."),
+    ] {
+        let runner = Runner::new("What does the frobnicator need?", 1);
+        runner.documents.add_source(runner.context.project_ids[0], path, body);
+        let done = runner.run().await;
+        assert!(done.document.contains("- “Oil it once a week"), "{path}: {}", done.document);
+        assert!(!done.document.contains("Nothing was found"), "{path}: {}", done.document);
+    }
+    // A heading with nothing below it.
+    let runner = Runner::new("What does the frobnicator need?", 1);
+    runner.documents.add_source(runner.context.project_ids[0], "a.md", "# The frobnicator");
+    let done = runner.run().await;
+    assert!(!done.document.contains("Nothing was found about"), "{}", done.document);
+    assert!(done.document.contains("1 document mentions “frobnicator”"), "{}", done.document);
+}
+
 /// A word that stands where no passage is taken from, such as front matter, is not called missing.
 #[tokio::test]
 async fn a_word_that_only_search_finds_is_not_called_missing() {

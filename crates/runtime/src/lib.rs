@@ -12,6 +12,7 @@ mod former_path;
 mod health;
 pub mod listen;
 pub mod metrics;
+pub mod protocol;
 pub mod readiness;
 pub mod request;
 pub mod retry;

@@ -6,9 +6,8 @@ use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use axum::response::IntoResponse;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request};
 use http_body::{Body as _, Frame, SizeHint};
 use tonic::body::Body;
@@ -17,7 +16,8 @@ use tonic::{Code, Status};
 use tower::Service;
 use tracing::{Instrument, Span};
 
-use crate::server::answers::{Answer, Answers, OnDemand};
+use crate::protocol::{self, Protocol, name};
+use crate::server::answers::{Answer, Answers, OnDemand, Static};
 use crate::server::bodies::{Bodies, Reservation};
 use crate::server::connection::{Activity, OpenRequest};
 use crate::server::hosts::HostError;
@@ -58,14 +58,14 @@ struct Admitted {
 
 impl RequestPolicy {
     /// Checks a request and limits its body. `Err` is the answer to a request that may not go on.
-    fn admit<B>(&self, parts: &request::Parts, body: B) -> Result<Admitted, Box<Response<Body>>>
+    fn admit<B>(&self, parts: &request::Parts, protocol: &Protocol, body: B) -> Result<Admitted, Box<Refused>>
     where
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<StdError>,
     {
-        let host = self.hosts.check(parts).map_err(|e| Box::new(Refusal::Host(e).answer(&parts.headers)))?;
+        let host = self.hosts.check(parts).map_err(|e| Refusal::Host(e).answer(protocol))?;
         if !self.origins.check(&parts.headers, &host) {
-            return Err(Box::new(Refusal::Origin.answer(&parts.headers)));
+            return Err(Refusal::Origin.answer(protocol));
         }
         let path = parts.uri.path();
         let place = is_public(path).then(|| self.public.enter());
@@ -81,14 +81,14 @@ impl RequestPolicy {
             Ok((body, reservation)) => {
                 Ok(Admitted { body: Body::new(body), reservation: Some(reservation), place })
             }
-            Err(status) => Err(Box::new(status.into_http())),
+            Err(status) => Err(Refused::of(protocol, status)),
         }
     }
 }
 
 impl Refusal {
-    /// The response: plain text, or a gRPC error with the same text for gRPC clients.
-    fn answer(self, headers: &HeaderMap) -> Response<Body> {
+    /// The response in the form of the protocol. The HTTP status is the same in all of them.
+    fn answer(self, protocol: &Protocol) -> Box<Refused> {
         let (code, reason, text) = match self {
             Self::Host(HostError::Malformed) => {
                 (StatusCode::BAD_REQUEST, "HOST_MALFORMED", "the request does not name one host".to_owned())
@@ -103,13 +103,22 @@ impl Refusal {
                 (StatusCode::FORBIDDEN, "ORIGIN_NOT_ALLOWED", text.to_owned())
             }
         };
-        let mut response = if is_grpc(headers) {
-            errors::status(Code::PermissionDenied, reason, text).into_http()
-        } else {
-            ([(header::X_CONTENT_TYPE_OPTIONS, "nosniff")], text + "\n").into_response().map(Body::new)
-        };
-        *response.status_mut() = code;
-        response
+        let mut refused = Refused::of(protocol, errors::status(Code::PermissionDenied, reason, text));
+        *refused.response.status_mut() = code;
+        refused
+    }
+}
+
+/// The answer to a request that is not admitted.
+struct Refused {
+    response: Response<Body>,
+    code: Code,
+}
+
+impl Refused {
+    fn of(protocol: &Protocol, status: Status) -> Box<Self> {
+        let code = status.code();
+        Box::new(Self { response: protocol.refusal(status), code })
     }
 }
 
@@ -150,17 +159,20 @@ where
         let (started, open) = (Instant::now(), self.activity.begin());
         let record = Record { method, started, span: span.clone(), code: None, _open: open };
         let (parts, body) = request.into_parts();
-        let Admitted { body, reservation, place } = match self.policy.admit(&parts, body) {
+        let protocol = Protocol::of(&parts);
+        let admitted = self.policy.admit(&parts, &protocol, body).and_then(|admitted| {
+            let timeout = protocol.timeout(&parts.headers);
+            Ok((admitted, timeout.map_err(|status| Refused::of(&protocol, status))?))
+        });
+        let (Admitted { body, reservation, place }, timeout) = match admitted {
             Ok(admitted) => admitted,
-            Err(mut refusal) => {
-                refusal.headers_mut().insert(REQUEST_ID, id);
+            Err(refused) => {
+                let Refused { mut response, code } = *refused;
+                response.headers_mut().insert(REQUEST_ID, id);
                 let answers = self.policy.answers.clone();
-                return Box::pin(async move {
-                    Ok(observe(*refusal, record, Code::PermissionDenied, None, &answers).await)
-                });
+                return Box::pin(async move { Ok(observe(response, record, code, None, &answers).await) });
             }
         };
-        let timeout = grpc_timeout(&parts.headers);
         let answers = self.policy.answers.clone();
         let answer = span.in_scope(|| self.inner.call(Request::from_parts(parts, body)));
         Box::pin(async move {
@@ -170,7 +182,8 @@ where
                 match timeout {
                     None => answer.await,
                     Some(timeout) => {
-                        tokio::time::timeout(timeout, answer).await.unwrap_or_else(|_| Ok(timed_out()))
+                        let answer = tokio::time::timeout(timeout, answer).await;
+                        answer.unwrap_or_else(|_| Ok(protocol.refusal(timed_out())))
                     }
                 }
             };
@@ -179,7 +192,7 @@ where
                 Some(place) => tokio::select! {
                     biased;
                     answer = answer => answer,
-                    () = place => Ok(public::evicted().into_http()),
+                    () = place => Ok(protocol.refusal(public::evicted())),
                 },
             };
             drop(reservation);
@@ -198,28 +211,9 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
     }
 }
 
-/// The caller's deadline from `grpc-timeout`; `None` if there is none or if it is malformed.
-fn grpc_timeout(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get("grpc-timeout")?.to_str().ok()?;
-    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    if digits.len() > 8 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
-        return None;
-    }
-    let value: u64 = digits.parse().ok()?;
-    match unit {
-        "H" => Some(Duration::from_secs(value * 3_600)),
-        "M" => Some(Duration::from_secs(value * 60)),
-        "S" => Some(Duration::from_secs(value)),
-        "m" => Some(Duration::from_millis(value)),
-        "u" => Some(Duration::from_micros(value)),
-        "n" => Some(Duration::from_nanos(value)),
-        _ => None,
-    }
-}
-
-fn timed_out() -> Response<Body> {
+fn timed_out() -> Status {
     let text = "the call took longer than its deadline";
-    errors::status(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", text).into_http()
+    errors::status(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", text)
 }
 
 /// Reads the outcome from the headers, or from the trailers when the body ends. `otherwise` is the outcome of a
@@ -234,16 +228,17 @@ async fn observe(
     let (mut parts, body) = response.into_parts();
     if let Some(status) = Status::from_header_map(&parts.headers) {
         record.code = Some(status.code());
-        add_error_info(&mut parts.headers, status);
+        add_error_info(&mut parts.headers, &status);
     } else if !is_grpc(&parts.headers) {
         record.code = Some(otherwise);
     }
     if body.is_end_stream() {
         return Response::from_parts(parts, body);
     }
-    let body = match parts.extensions.get::<OnDemand>() {
-        Some(_) => answers.pass(body),
-        None => answers.send(body).instrument(record.span.clone()).await,
+    let body = match () {
+        () if parts.extensions.get::<Static>().is_some() => answers.pass_uncounted(&parts.headers, body),
+        () if parts.extensions.get::<OnDemand>().is_some() => answers.pass(&parts.headers, body),
+        () => answers.send(&parts.headers, body).instrument(record.span.clone()).await,
     };
     Response::from_parts(parts, Body::new(Observed { body: Some(body), record, place }))
 }
@@ -253,40 +248,11 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// Adds an `ErrorInfo` to an error without details, such as one for an unknown method or an oversized message.
-fn add_error_info(headers: &mut HeaderMap, status: Status) {
-    if status.code() == Code::Ok || !status.details().is_empty() {
-        return;
-    }
-    let message = match status.code() {
-        Code::Unimplemented if status.message().is_empty() => "this server has no such method",
-        _ => status.message(),
-    };
-    let explained = errors::status(status.code(), name(status.code()), message);
-    // Fails only if the message is not a valid header value; then the error stays as it was.
-    let _ = explained.add_header(headers);
-}
-
-/// The name of a status code, as gRPC spells it.
-pub const fn name(code: Code) -> &'static str {
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::Unknown => "UNKNOWN",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        Code::NotFound => "NOT_FOUND",
-        Code::AlreadyExists => "ALREADY_EXISTS",
-        Code::PermissionDenied => "PERMISSION_DENIED",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::FailedPrecondition => "FAILED_PRECONDITION",
-        Code::Aborted => "ABORTED",
-        Code::OutOfRange => "OUT_OF_RANGE",
-        Code::Unimplemented => "UNIMPLEMENTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        Code::DataLoss => "DATA_LOSS",
-        Code::Unauthenticated => "UNAUTHENTICATED",
+/// Adds an `ErrorInfo` to an error without details.
+fn add_error_info(headers: &mut HeaderMap, status: &Status) {
+    if status.code() != Code::Ok && status.details().is_empty() {
+        // Fails only if the message is not a valid header value; then the error stays as it was.
+        let _ = protocol::explained(status).add_header(headers);
     }
 }
 
@@ -367,29 +333,5 @@ impl http_body::Body for Observed {
 
     fn size_hint(&self) -> SizeHint {
         self.body.as_ref().map(http_body::Body::size_hint).unwrap_or_default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_deadline_is_read_as_grpc_writes_it() {
-        let read = |text: &'static str| {
-            grpc_timeout(&HeaderMap::from_iter([(
-                http::HeaderName::from_static("grpc-timeout"),
-                HeaderValue::from_static(text),
-            )]))
-        };
-        assert_eq!(read("2H"), Some(Duration::from_secs(7_200)));
-        assert_eq!(read("3M"), Some(Duration::from_secs(180)));
-        assert_eq!(read("99999999S"), Some(Duration::from_secs(99_999_999)));
-        assert_eq!(read("5m"), Some(Duration::from_millis(5)));
-        assert_eq!(read("5u"), Some(Duration::from_micros(5)));
-        assert_eq!(read("5n"), Some(Duration::from_nanos(5)));
-        for bad in ["", "S", "5", "5s", "-5S", "100000000S", "5 S"] {
-            assert_eq!(read(bad), None, "{bad}");
-        }
     }
 }

@@ -37,12 +37,13 @@ use self::bodies::Bodies;
 use self::connection::Port;
 use self::public::PublicRequests;
 use crate::metrics::Metrics;
+use crate::protocol::Protocol;
 use crate::readiness::Readiness;
-use crate::request::{RequestPolicy, is_grpc};
+use crate::request::RequestPolicy;
 use crate::{errors, former_path, listen};
 
 pub use accept::Proxies;
-pub use answers::OnDemand;
+pub use answers::{OnDemand, Static};
 pub use args::ServerArgs;
 pub use bodies::BodyLimits;
 pub use hosts::Hosts;
@@ -375,10 +376,7 @@ pub async fn while_starting<T>(
 }
 
 /// The response to every call except health while a service starts; a browser gets a plain 503.
-async fn starting(headers: http::HeaderMap) -> axum::response::Response {
-    let text = "the service is starting; try again";
-    if is_grpc(&headers) {
-        return errors::status(Code::Unavailable, "STARTING", text).into_http();
-    }
-    (http::StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+async fn starting(request: axum::extract::Request) -> axum::response::Response {
+    let status = errors::status(Code::Unavailable, "STARTING", "the service is starting; try again");
+    Protocol::of(&request.into_parts().0).refusal(status).map(axum::body::Body::new)
 }

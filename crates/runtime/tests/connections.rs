@@ -317,6 +317,35 @@ async fn answers_that_nobody_reads_share_a_budget() {
     server.stop().await;
 }
 
+/// A client that got a part of a dropped answer gets no status behind it: its stream is reset with the reason.
+#[tokio::test]
+async fn the_reader_of_a_dropped_answer_is_told_why() {
+    let server = Running::start(ServerConfig { answer_bytes: 2 * LARGE, ..ServerConfig::default() }).await;
+    let mut builder = h2::client::Builder::new();
+    let stream = server.connect().await;
+    let (mut client, connection) =
+        builder.initial_connection_window_size(1 << 24).handshake::<_, bytes::Bytes>(stream).await.unwrap();
+    tokio::spawn(connection);
+    let (answer, _) = ask(&mut client).await;
+    let mut body = answer.await.unwrap().into_body();
+    let others = [ask(&mut client).await, ask(&mut client).await];
+    server.until("tree_agent_answers_dropped_total 2.0\n").await;
+    let mut read = 0;
+    let error = loop {
+        match body.data().await.expect("the stream is reset") {
+            Ok(part) => {
+                read += part.len();
+                body.flow_control().release_capacity(part.len()).unwrap();
+            }
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.reason(), Some(h2::Reason::ENHANCE_YOUR_CALM), "{error}");
+    assert!(read < LARGE, "{read}");
+    drop((others, client));
+    server.stop().await;
+}
+
 /// A body of 8 KiB counts from its first byte on: the buffer with which the gRPC library reads it.
 const BUFFER_BYTES: usize = 8 * 1024;
 

@@ -1,6 +1,7 @@
 //! The text of a document that grows: the body that it was created with, then chunks, read from a position on.
 
 use crate::ports::DocumentTail;
+use tree_agent_contract::Timestamp;
 use tree_agent_contract::limits::DOCUMENT_BYTES;
 
 /// Where the text of a document begins and ends, counted from the first byte that it ever had.
@@ -22,10 +23,13 @@ impl Span {
         self.dropped.max(self.end.saturating_sub(DOCUMENT_BYTES as u64))
     }
 
-    /// The tail from `wanted` on. `parts` are the pieces of text that reach behind [`Span::from`], with their places.
+    /// At most `max` bytes from `wanted` on. `parts` are the pieces of text that reach behind [`Span::from`], with their
+    /// places: all of them, or [`to_read`] bytes from there on.
     pub(crate) fn tail<'a>(
         self,
         wanted: u64,
+        max: usize,
+        written_at: Timestamp,
         parts: impl IntoIterator<Item = (u64, &'a [u8])>,
     ) -> DocumentTail {
         let (mut start, mut end) = (self.from(wanted), self.end);
@@ -41,8 +45,18 @@ impl Span {
             bytes.drain(..rest);
             start += rest as u64;
         }
-        DocumentTail { start, end, bytes }
+        if bytes.len() > max {
+            let whole = |at: &usize| bytes[*at] & 0xc0 != 0x80;
+            bytes.truncate((1..=max).rev().find(whole).unwrap_or(max));
+        }
+        DocumentTail { start, end, written_at, bytes }
     }
+}
+
+/// Bytes to read for a tail of at most `max`: it may begin behind the rest of a character, and must show whether a
+/// character ends where it is cut.
+pub(crate) fn to_read(max: usize) -> i64 {
+    i64::try_from(max.min(DOCUMENT_BYTES)).unwrap_or(i64::MAX) + 4
 }
 
 #[cfg(test)]
@@ -55,7 +69,12 @@ mod tests {
     fn a_tail_begins_within_a_part_or_between_two() {
         let span = Span { dropped: 2, end: 8 };
         let tail = |wanted, parts: &[(u64, &'static str)]| {
-            let tail = span.tail(wanted, parts.iter().map(|(at, text)| (*at, text.as_bytes())));
+            let tail = span.tail(
+                wanted,
+                usize::MAX,
+                Timestamp(0),
+                parts.iter().map(|(at, text)| (*at, text.as_bytes())),
+            );
             (tail.start, tail.end, String::from_utf8(tail.bytes).unwrap())
         };
         assert_eq!(tail(0, &[(2, "abc"), (5, "def")]), (2, 8, "abcdef".into()));
@@ -66,13 +85,24 @@ mod tests {
     }
 
     #[test]
+    fn a_tail_is_cut_between_characters() {
+        let (span, text) = (Span { dropped: 0, end: 7 }, "aüb€");
+        let cut = |wanted, max| {
+            let bytes = span.tail(wanted, max, Timestamp(0), [(0, text.as_bytes())]).bytes;
+            String::from_utf8(bytes).unwrap()
+        };
+        assert_eq!([cut(0, 4), cut(0, 5), cut(0, 6), cut(0, 7)], ["aüb", "aüb", "aüb", "aüb€"]);
+        assert_eq!([cut(1, 4), cut(3, 4), cut(4, 4), cut(7, 4)], ["üb", "b€", "€", ""]);
+    }
+
+    #[test]
     fn a_long_text_begins_with_a_whole_character() {
         let span = Span { dropped: 0, end: MAX + 2 };
         let text = "ü".repeat(DOCUMENT_BYTES / 2 + 1);
-        assert_eq!(span.tail(0, [(0, text.as_bytes())]).start, 2);
+        assert_eq!(span.tail(0, usize::MAX, Timestamp(0), [(0, text.as_bytes())]).start, 2);
         let odd = Span { dropped: 0, end: MAX + 1 };
         let text = format!("ü{}", "x".repeat(DOCUMENT_BYTES - 1));
-        let tail = odd.tail(0, [(0, text.as_bytes())]);
+        let tail = odd.tail(0, usize::MAX, Timestamp(0), [(0, text.as_bytes())]);
         assert_eq!((tail.start, tail.end, tail.bytes.len()), (2, MAX + 1, DOCUMENT_BYTES - 1));
     }
 }

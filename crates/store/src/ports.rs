@@ -281,10 +281,10 @@ pub trait Documents: Send + Sync {
     /// The document, or [`StoreError::NotFound`]; also when its run was [deleted](RunLists::delete_run).
     async fn document(&self, id: DocumentId) -> Result<Document, StoreError>;
 
-    /// The text of a document from byte `from` on, or [`StoreError::NotFound`]. Bytes are counted from the first that
-    /// the document ever had, also after its body has lost its beginning to the limit, so that whoever follows a
-    /// document that grows gets each byte once.
-    async fn document_tail(&self, id: DocumentId, from: u64) -> Result<DocumentTail, StoreError>;
+    /// The text of a document from byte `from` on, at most `max` bytes of it (4 or more, so that any character fits), or
+    /// [`StoreError::NotFound`]. Bytes are counted from the first that the document ever had, also after its body has
+    /// lost its beginning to the limit, so that whoever follows a document that grows gets each byte once.
+    async fn document_tail(&self, id: DocumentId, from: u64, max: usize) -> Result<DocumentTail, StoreError>;
 
     /// A page of documents, by path, then id.
     async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError>;
@@ -300,15 +300,17 @@ pub trait Documents: Send + Sync {
     async fn put_document(&self, document: Document) -> Result<(), StoreError>;
 }
 
-/// The end of a document's text.
+/// The end of a document's text, or the beginning of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentTail {
     /// Where `bytes` begin: at what was asked for, or behind it when the text there is no longer kept.
     pub start: u64,
-    /// Where the text ends.
+    /// Where the text of the document ends.
     pub end: u64,
-    /// UTF-8, from `start` to `end`; empty when `start` is at or beyond the end. Begins within a character when `start`
-    /// does.
+    /// When the document was last written whole. Text that was added since does not count.
+    pub written_at: Timestamp,
+    /// UTF-8, from `start` to `end` or as far as was asked for; empty when `start` is at or beyond the end. Begins within a
+    /// character when `start` does, and ends with a whole one.
     pub bytes: Vec<u8>,
 }
 

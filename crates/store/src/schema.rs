@@ -20,6 +20,7 @@ const POSTGRES: &[(&str, &str)] = &[
     ("V30__document_chunks", include_str!("../../../migrations/postgres/V30__document_chunks.sql")),
     ("V31__commands", include_str!("../../../migrations/postgres/V31__commands.sql")),
     ("V32__requests", include_str!("../../../migrations/postgres/V32__requests.sql")),
+    ("V33__spelling", include_str!("../../../migrations/postgres/V33__spelling.sql")),
 ];
 
 const EMBEDDED: &[(&str, &str)] = &[
@@ -34,6 +35,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("V30__document_chunks", include_str!("../../../migrations/embedded/V30__document_chunks.sql")),
     ("V31__commands", include_str!("../../../migrations/embedded/V31__commands.sql")),
     ("V32__requests", include_str!("../../../migrations/embedded/V32__requests.sql")),
+    ("V33__spelling", include_str!("../../../migrations/embedded/V33__spelling.sql")),
 ];
 
 /// Which set of migrations.

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use tree_agent_contract::spelling;
+
 use crate::error::StoreError;
 
 /// `text` as every store keeps it: without NUL characters, which Postgres cannot hold. U+FFFD stands for each.
@@ -51,10 +53,22 @@ const STOP_WORDS: &[&str] = &[
     "your",
 ];
 
-/// The distinct words of a query, in lower case: letters and digits only, so that they can be quoted for either
+/// The version of what [`index_text`] makes of a text.
+pub(crate) const INDEX_VERSION: i32 = spelling::VERSION;
+
+/// `text` as it is given to a full-text index: words that look the same are the same.
+pub(crate) fn index_text(text: &str) -> String {
+    let text = spelling::searchable(text);
+    // Postgres would take what these characters begin for tags and entities of HTML, and skip it.
+    clean(&text).replace(['&', '<', '>'], " ")
+}
+
+/// The distinct words of a query, as [`index_text`] writes them, in lower case: letters and digits only, so that they can be quoted for either
 /// database. Stop words are left out unless there is nothing else.
 pub(crate) fn query_words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
+    let text = spelling::joined(text);
+    let text = spelling::comparable(&text);
     for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
         let word = word.to_lowercase();
         // Lower case can bring combining marks (as in "İ"), which are no word characters.
@@ -73,9 +87,20 @@ pub(crate) fn query_words(text: &str) -> Vec<String> {
 /// Bytes of a snippet, about.
 const SNIPPET_BYTES: usize = 300;
 
-/// The part of `body` that holds the most of `words`, as one line of plain text; its beginning when it holds none.
+/// The part of `body` that holds the most of `words`, as one line of plain text; its beginning when it holds none. When
+/// the body spells them in another way, the part shows how they are usually written.
 pub(crate) fn snippet(body: &str, words: &[String]) -> String {
-    let matches = matches(body, words);
+    let found = matches(body, words);
+    if found.is_empty()
+        && let Cow::Owned(plain) = spelling::searchable(body)
+    {
+        return window(&plain, &matches(&plain, words));
+    }
+    window(body, &found)
+}
+
+/// The part of `body` around the best of `matches`.
+fn window(body: &str, matches: &[(usize, usize)]) -> String {
     // The window that begins a little before a match and holds the most distinct words; the first one of these.
     let best = matches
         .iter()
@@ -189,6 +214,16 @@ mod tests {
         assert_eq!(query_words("'' -- !!! <-> \u{0}"), Vec::<String>::new());
         assert_eq!(query_words("İstanbul ÄRGER 数据"), ["istanbul", "ärger", "数据"]);
         assert!(query_words(&(0..99).map(|n| format!("w{n} ")).collect::<String>()).len() == QUERY_WORDS);
+    }
+
+    #[test]
+    fn a_query_is_spelled_as_the_index_is() {
+        for query in ["cafe\u{301}", "ｃａｆé", "caf&eacute;", "ca\u{ad}fé", "**ca**fé"] {
+            assert_eq!(query_words(query), ["café"], "{query:?}");
+            let body = format!("{} and {query}", "word ".repeat(200));
+            let snippet = snippet(&body, &query_words("café"));
+            assert!(spelling::searchable(&snippet).contains("café"), "{query:?}: {snippet}");
+        }
     }
 
     #[test]

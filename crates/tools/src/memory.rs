@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use tree_agent_contract::{
     Document, DocumentId, DocumentKind, DocumentProps, DocumentSummary, ProjectId, RunId, SearchHit,
-    SearchResults, Timestamp,
+    SearchResults, Timestamp, spelling,
 };
 
 use crate::error::ToolError;
@@ -124,12 +124,14 @@ impl DocumentSource for MemoryDocuments {
         caller: &Caller,
         query: &SearchDocuments,
     ) -> Result<SearchResults, ToolError> {
-        let words: Vec<String> = query.query.split_whitespace().map(str::to_lowercase).collect();
+        let words = spelling::joined(&query.query);
+        let words: Vec<String> =
+            spelling::comparable(&words).split_whitespace().map(str::to_lowercase).collect();
         let mut hits: Vec<SearchHit> = self
             .sources(caller, None, &query.path_prefix)
             .iter()
             .filter_map(|d| {
-                let body = d.body.to_lowercase();
+                let body = spelling::searchable(&d.body).to_lowercase();
                 let found = words.iter().filter(|word| body.contains(word.as_str())).count();
                 (found > 0).then(|| SearchHit {
                     document: summary(d),

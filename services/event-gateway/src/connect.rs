@@ -6,22 +6,19 @@
 use std::fmt::Display;
 use std::task::{Context, Poll};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Either};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Version, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Version, header};
 use http_body_util::{BodyExt, Full};
 use prost::Message;
 use prost_reflect::{DynamicMessage, MethodDescriptor};
-use serde_json::{Value, json};
 use tonic::body::Body;
 use tonic::{Code, Status};
-use tonic_types::pb as rpc;
 use tower::Service;
 use tree_agent_runtime::errors;
+use tree_agent_runtime::protocol::connect_error as error;
 
 use crate::descriptors;
 
@@ -168,7 +165,11 @@ fn to_proto(codec: Codec, method: &MethodDescriptor, bytes: Bytes) -> Result<Byt
 }
 
 fn grpc_request(mut parts: Parts, message: Bytes) -> Request<Body> {
-    let timeout = parts.headers.get("connect-timeout-ms").and_then(grpc_timeout);
+    // What headers of gRPC say is not about this request. Its deadline is kept by the server.
+    let grpc: Vec<HeaderName> = parts.headers.keys().filter(|name| is_grpc(name)).cloned().collect();
+    for name in grpc {
+        parts.headers.remove(name);
+    }
     for name in [
         "content-length",
         "content-encoding",
@@ -180,9 +181,6 @@ fn grpc_request(mut parts: Parts, message: Bytes) -> Request<Body> {
     }
     parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     parts.headers.insert(header::TE, HeaderValue::from_static("trailers"));
-    if let Some(timeout) = timeout {
-        parts.headers.insert("grpc-timeout", timeout);
-    }
     parts.version = Version::HTTP_2;
     let mut framed = BytesMut::with_capacity(PREFIX + message.len());
     framed.put_u8(0);
@@ -191,11 +189,8 @@ fn grpc_request(mut parts: Parts, message: Bytes) -> Request<Body> {
     Request::from_parts(parts, Body::new(Full::new(framed.freeze())))
 }
 
-/// gRPC's timeouts have at most eight digits.
-fn grpc_timeout(millis: &HeaderValue) -> Option<HeaderValue> {
-    let millis: u64 = millis.to_str().ok()?.parse().ok()?;
-    let (number, unit) = if millis < 100_000_000 { (millis, 'm') } else { (millis / 1_000, 'S') };
-    HeaderValue::try_from(format!("{}{unit}", number.min(99_999_999))).ok()
+fn is_grpc(name: &HeaderName) -> bool {
+    name.as_str().starts_with("grpc-")
 }
 
 async fn answer(
@@ -219,8 +214,7 @@ async fn answer(
         Codec::Json => (JSON, to_json(method, message)?.into()),
     };
     // What this protocol has no use for.
-    let grpc: Vec<HeaderName> =
-        parts.headers.keys().filter(|name| name.as_str().starts_with("grpc-")).cloned().collect();
+    let grpc: Vec<HeaderName> = parts.headers.keys().filter(|name| is_grpc(name)).cloned().collect();
     for name in grpc.into_iter().chain([header::CONTENT_LENGTH, header::TRAILER]) {
         parts.headers.remove(name);
     }
@@ -240,66 +234,4 @@ fn to_json(method: &MethodDescriptor, message: &[u8]) -> Result<Vec<u8>, Status>
     let message =
         DynamicMessage::decode(method.output(), message).map_err(|error| failed(error.to_string()))?;
     serde_json::to_vec(&message).map_err(|error| failed(error.to_string()))
-}
-
-/// The answer of a call that failed.
-fn error(status: &Status) -> Response<Body> {
-    let (code, http) = code(status.code());
-    let mut error = json!({ "code": code, "message": status.message() });
-    let details = rpc::Status::decode(status.details()).map(|status| status.details).unwrap_or_default();
-    if !details.is_empty() {
-        error["details"] = details.iter().map(|any| detail(&any.type_url, &any.value)).collect();
-    }
-    let mut response = Response::new(Body::new(Full::new(Bytes::from(error.to_string()))));
-    *response.status_mut() = http;
-    *response.headers_mut() = status.metadata().clone().into_headers();
-    // They were those of an answer without a body.
-    for name in [header::CONTENT_LENGTH, header::TRAILER] {
-        response.headers_mut().remove(name);
-    }
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
-    response
-}
-
-/// A detail as protobuf, and as JSON for people who read it.
-fn detail(type_url: &str, value: &[u8]) -> Value {
-    let name = type_url.rsplit('/').next().unwrap_or_default();
-    let debug = match name {
-        "google.rpc.ErrorInfo" => rpc::ErrorInfo::decode(value)
-            .ok()
-            .map(|info| json!({ "reason": info.reason, "domain": info.domain, "metadata": info.metadata })),
-        "google.rpc.BadRequest" => rpc::BadRequest::decode(value).ok().map(|bad| {
-            let violations = bad.field_violations.iter();
-            let violations = violations.map(|v| json!({ "field": v.field, "description": v.description }));
-            json!({ "fieldViolations": violations.collect::<Vec<_>>() })
-        }),
-        _ => None,
-    };
-    let mut detail = json!({ "type": name, "value": STANDARD_NO_PAD.encode(value) });
-    if let Some(debug) = debug {
-        detail["debug"] = debug;
-    }
-    detail
-}
-
-/// Connect's name of a code, and its HTTP status.
-fn code(code: Code) -> (&'static str, StatusCode) {
-    match code {
-        Code::Cancelled => ("canceled", StatusCode::from_u16(499).unwrap_or(StatusCode::REQUEST_TIMEOUT)),
-        Code::Ok | Code::Unknown => ("unknown", StatusCode::INTERNAL_SERVER_ERROR),
-        Code::InvalidArgument => ("invalid_argument", StatusCode::BAD_REQUEST),
-        Code::DeadlineExceeded => ("deadline_exceeded", StatusCode::GATEWAY_TIMEOUT),
-        Code::NotFound => ("not_found", StatusCode::NOT_FOUND),
-        Code::AlreadyExists => ("already_exists", StatusCode::CONFLICT),
-        Code::PermissionDenied => ("permission_denied", StatusCode::FORBIDDEN),
-        Code::ResourceExhausted => ("resource_exhausted", StatusCode::TOO_MANY_REQUESTS),
-        Code::FailedPrecondition => ("failed_precondition", StatusCode::BAD_REQUEST),
-        Code::Aborted => ("aborted", StatusCode::CONFLICT),
-        Code::OutOfRange => ("out_of_range", StatusCode::BAD_REQUEST),
-        Code::Unimplemented => ("unimplemented", StatusCode::NOT_IMPLEMENTED),
-        Code::Internal => ("internal", StatusCode::INTERNAL_SERVER_ERROR),
-        Code::Unavailable => ("unavailable", StatusCode::SERVICE_UNAVAILABLE),
-        Code::DataLoss => ("data_loss", StatusCode::INTERNAL_SERVER_ERROR),
-        Code::Unauthenticated => ("unauthenticated", StatusCode::UNAUTHORIZED),
-    }
 }

@@ -157,7 +157,9 @@ impl Gateway {
                 (!run.status.is_final()).then_some((feed, run.run_id, run.head_seq))
             }
         };
-        let tail = self.store.document_tail(document_id, after_bytes).await.map_err(|e| errors::store(&e))?;
+        // Only to see whether it can be watched from there: the text is read when the client takes it.
+        let tail = self.store.document_tail(document_id, after_bytes, 4).await;
+        let tail = tail.map_err(|e| errors::store(&e))?;
         if after_bytes > tail.end {
             return Err(errors::beyond_end("after_bytes", after_bytes, tail.end));
         }

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::{Html, IntoResponse};
 use axum::routing::post;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version, header};
+use tonic::Code;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tonic_web::GrpcWebLayer;
 use tower::{Layer, ServiceExt};
 use tower_http::cors::{AllowOrigin, CorsLayer};
-use tree_agent_runtime::server::Origins;
+use tree_agent_runtime::errors;
+use tree_agent_runtime::server::{Origins, Static};
 
 use crate::auth::{Authenticator, Guard};
 use crate::connect::{self, Connect};
@@ -79,7 +81,9 @@ pub(crate) fn router(
     Routes::from(Router::new().fallback(move |request: Request<axum::body::Body>| {
         let grpc = grpc.clone();
         async move {
-            if is_call(&request) {
+            if let Some(refusal) = unsupported(&request) {
+                refusal
+            } else if is_call(&request) {
                 match grpc.oneshot(request.map(Body::new)).await {
                     Ok(response) => response.map(axum::body::Body::new),
                     Err(never) => match never {},
@@ -98,6 +102,42 @@ fn is_call<B>(request: &Request<B>) -> bool {
         || (request.method() == Method::POST && connect::is_call(request.headers()))
         || (request.method() == Method::OPTIONS
             && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD))
+}
+
+/// The answer to a request whose content type says that it is a call, but not one that is spoken here.
+fn unsupported<B>(request: &Request<B>) -> Option<Response<axum::body::Body>> {
+    const SPOKEN: &str = "supported are application/grpc and application/grpc+proto over HTTP/2, application/grpc-web \
+        and application/grpc-web-text, with or without +proto, and for calls that are not streams application/json and \
+        application/proto (Connect)";
+    let content_type = request.headers().get(header::CONTENT_TYPE)?;
+    let text = String::from_utf8_lossy(content_type.as_bytes());
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    let http2 = request.version() == Version::HTTP_2;
+    let what = match &*essence.to_ascii_lowercase() {
+        "application/grpc" | "application/grpc+proto" if http2 => return None,
+        "application/grpc" | "application/grpc+proto" => "gRPC needs HTTP/2".to_owned(),
+        // The library that reads it takes no parameters.
+        "application/grpc-web"
+        | "application/grpc-web+proto"
+        | "application/grpc-web-text"
+        | "application/grpc-web-text+proto"
+            if essence == text =>
+        {
+            return None;
+        }
+        other if other.starts_with("application/grpc") || other.starts_with("application/connect+") => {
+            format!("the content type {text} is not supported")
+        }
+        _ => return None,
+    };
+    let text = format!("{what}; {SPOKEN}");
+    // Whoever speaks gRPC reads its headers, and everybody else the body.
+    let mut response = match http2 && essence.starts_with("application/grpc") {
+        true => errors::status(Code::Unimplemented, "UNSUPPORTED_CONTENT_TYPE", text).into_http(),
+        false => ([(header::X_CONTENT_TYPE_OPTIONS, "nosniff")], text + "\n").into_response(),
+    };
+    *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    Some(response)
 }
 
 /// Whether this program contains the web UI.
@@ -142,6 +182,8 @@ fn page(method: &Method, path: &str) -> Response<axum::body::Body> {
     } else {
         (StatusCode::NOT_FOUND, "there is no such file\n").into_response()
     };
+    // Anybody may ask for them, and must not push out the answers of others.
+    response.extensions_mut().insert(Static);
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -155,6 +197,14 @@ fn page(method: &Method, path: &str) -> Response<axum::body::Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// So that unread pages, for which nobody needs a token, do not push out the answers of others.
+    #[test]
+    fn pages_do_not_count_as_answers() {
+        for path in ["/", "/runs/1", "/favicon.svg", "/none.js"] {
+            assert!(page(&Method::GET, path).extensions().get::<Static>().is_some(), "{path}");
+        }
+    }
 
     #[test]
     fn only_plain_names_are_looked_up() {

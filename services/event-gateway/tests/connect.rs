@@ -12,6 +12,7 @@ use prost::Message;
 use serde_json::{Value, json};
 use tree_agent_event_gateway::Config;
 use tree_agent_proto::v1::{GetRunRequest, GetRunResponse};
+use tree_agent_runtime::server::{BodyLimits, ServerConfig};
 
 async fn post(
     gateway: &Gateway,
@@ -175,5 +176,52 @@ async fn the_server_says_what_it_is_and_what_a_run_may_use() {
     let wrong = json!({ "budgets": { "maxDepth": 65 } });
     let (status, error) = call(&gateway, "RunService/EstimateRun", wrong).await;
     assert_eq!((status, &error["code"]), (StatusCode::BAD_REQUEST, &json!("invalid_argument")));
+    gateway.stop().await;
+}
+
+/// A call over which something goes wrong before a service sees it, with headers of its own.
+async fn refused(gateway: &Gateway, headers: &[(&str, &str)], body: &str) -> (StatusCode, Value) {
+    let mut request = Request::post(format!("http://{}/treeagent.v1.RunService/ListRuns", gateway.address))
+        .header(header::CONTENT_TYPE, "application/json");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let request = client.request(request.body(Full::new(Bytes::from(body.to_owned()))).unwrap());
+    let (parts, body) = tokio::time::timeout(SOON, request).await.unwrap().unwrap().into_parts();
+    assert_eq!(parts.headers[header::CONTENT_TYPE], "application/json", "{parts:?}");
+    assert!(!parts.headers.keys().any(|name| name.as_str().starts_with("grpc-")), "{parts:?}");
+    (parts.status, serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap())
+}
+
+#[tokio::test]
+async fn a_refusal_takes_the_form_of_the_protocol() {
+    let gateway = Gateway::start(Config::default()).await;
+    for (header, status, code, reason) in [
+        (("connect-timeout-ms", "0"), StatusCode::GATEWAY_TIMEOUT, "deadline_exceeded", "DEADLINE_EXCEEDED"),
+        (("grpc-timeout", "0m"), StatusCode::GATEWAY_TIMEOUT, "deadline_exceeded", "DEADLINE_EXCEEDED"),
+        (("connect-timeout-ms", "soon"), StatusCode::BAD_REQUEST, "invalid_argument", "MALFORMED_REQUEST"),
+        (("origin", "http://evil.example"), StatusCode::FORBIDDEN, "permission_denied", "ORIGIN_NOT_ALLOWED"),
+        (("host", "evil.example"), StatusCode::MISDIRECTED_REQUEST, "permission_denied", "HOST_UNKNOWN"),
+    ] {
+        let (got, error) = refused(&gateway, &[header], "{}").await;
+        assert_eq!((got, &error["code"]), (status, &json!(code)), "{header:?}: {error}");
+        assert_eq!(error["details"][0]["debug"]["reason"], reason, "{header:?}: {error}");
+    }
+    // What a header of gRPC says is not about this call.
+    for header in [("connect-timeout-ms", "60000"), ("grpc-encoding", "gzip")] {
+        assert_eq!(refused(&gateway, &[header], "{}").await.0, StatusCode::OK, "{header:?}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_refused_body_is_an_error_of_the_protocol() {
+    let bodies = BodyLimits { bytes: 1, ..BodyLimits::default() };
+    let server = ServerConfig { bodies, ..ServerConfig::default() };
+    let gateway = Gateway::start(Config { server, ..Config::default() }).await;
+    let (status, error) = refused(&gateway, &[], "{}").await;
+    assert_eq!((status, &error["code"]), (StatusCode::TOO_MANY_REQUESTS, &json!("resource_exhausted")));
+    assert_eq!(error["details"][0]["debug"]["reason"], "BODY_BUDGET", "{error}");
     gateway.stop().await;
 }

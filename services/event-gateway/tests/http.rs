@@ -230,3 +230,40 @@ async fn health_is_red_only_for_what_is_needed() {
     assert_eq!(check("store").await, ServingStatus::Serving);
     gateway.stop().await;
 }
+
+#[tokio::test]
+async fn a_content_type_that_is_not_spoken_is_refused_with_those_that_are() {
+    let gateway = Gateway::start(Config::default()).await;
+    let path = "/treeagent.v1.RunService/ListRuns";
+    for (content_type, what) in [
+        ("application/grpc+json", "application/grpc+json is not supported"),
+        ("application/grpc-web+json", "application/grpc-web+json is not supported"),
+        ("application/grpc-web+proto; charset=utf-8", "is not supported"),
+        ("application/connect+json", "application/connect+json is not supported"),
+        ("application/grpc", "gRPC needs HTTP/2"),
+    ] {
+        let request = Request::post("/").header(header::CONTENT_TYPE, content_type);
+        let refused = http(&gateway, request, path, framed(&ListRunsRequest::default())).await;
+        assert_eq!(refused.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE, "{content_type}");
+        let text = String::from_utf8_lossy(refused.body()).into_owned();
+        assert!(text.contains(what) && text.contains("supported are"), "{content_type}: {text}");
+    }
+    // A gRPC library reads the headers.
+    let client = Client::builder(TokioExecutor::new()).http2_only(true).build_http();
+    for (content_type, encoding, reason) in [
+        ("application/grpc+json", "identity", "UNSUPPORTED_CONTENT_TYPE"),
+        ("application/grpc", "gzip", "UNIMPLEMENTED"),
+    ] {
+        let request = Request::post(format!("http://{}{path}", gateway.address))
+            .header(header::CONTENT_TYPE, content_type)
+            .header("grpc-encoding", encoding)
+            .body(Full::new(framed(&ListRunsRequest::default())))
+            .unwrap();
+        let refused = client.request(request).await.unwrap();
+        let status = tonic::Status::from_header_map(refused.headers()).expect("a status");
+        assert_eq!(status.code(), tonic::Code::Unimplemented, "{content_type} {encoding}");
+        let details = tonic_types::StatusExt::get_error_details(&status);
+        assert_eq!(details.error_info().expect("an ErrorInfo").reason, reason, "{status:?}");
+    }
+    gateway.stop().await;
+}

@@ -445,8 +445,8 @@ impl Documents for Unreliable {
     async fn document(&self, id: DocumentId) -> Result<Document, StoreError> {
         self.inner.document(id).await
     }
-    async fn document_tail(&self, id: DocumentId, from: u64) -> Result<DocumentTail, StoreError> {
-        self.inner.document_tail(id, from).await
+    async fn document_tail(&self, id: DocumentId, from: u64, max: usize) -> Result<DocumentTail, StoreError> {
+        self.inner.document_tail(id, from, max).await
     }
     async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError> {
         self.inner.list_documents(query).await

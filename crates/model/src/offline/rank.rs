@@ -98,7 +98,7 @@ impl<'a> Finder<'a> {
     /// Calls `found` with the index of a term and its position for each occurrence in `text`. Returns the number of
     /// words.
     fn find(&self, text: &str, mut found: impl FnMut(usize, usize)) -> usize {
-        let words: Vec<String> = stems(text).collect();
+        let words = stems(text);
         for (at, word) in words.iter().enumerate() {
             for &i in self.by_first.get(word.as_str()).into_iter().flatten() {
                 if words[at..].starts_with(&self.terms[i].stems) {
@@ -130,6 +130,12 @@ impl Counts {
                 above = (source, around);
             }
             rows.push(Row { passage, text, around: above.1.clone(), places, length });
+        }
+        // When no text holds any of the terms, what stands below a heading or in a document with them is about them.
+        if rows.iter().all(|row| row.places.is_empty()) {
+            for row in &mut rows {
+                row.text = row.around.iter().map(|around| u32::from(*around)).collect();
+            }
         }
         let documents: BTreeSet<&str> = rows.iter().map(|r| r.passage.path.as_str()).collect();
         let (mut weights, mut shares) = (Vec::with_capacity(terms.len()), Vec::with_capacity(terms.len()));
@@ -239,7 +245,8 @@ fn log2(x: f64) -> f64 {
     whole + x / power - 1.0
 }
 
-/// The passages that contain any of `terms` in their own text, best first.
+/// The passages that contain any of `terms` in their own text, best first. When no passage does, those below a heading or in
+/// a document with them.
 pub(super) fn rank(passages: Vec<Passage>, terms: &[Term]) -> Vec<Ranked> {
     Counts::new(passages, terms).ranked(&(0..terms.len()).collect())
 }
@@ -254,7 +261,7 @@ pub(super) fn floor(best: u64, terms: usize) -> u64 {
 pub(super) fn without_repeats(ranked: Vec<Ranked>) -> Vec<Ranked> {
     let mut kept: Vec<(BTreeSet<String>, Ranked)> = Vec::new();
     for candidate in ranked {
-        let words: BTreeSet<String> = stems(&candidate.passage.text).collect();
+        let words: BTreeSet<String> = stems(&candidate.passage.text).into_iter().collect();
         let repeated = kept.iter().any(|(other, _)| {
             let shared = words.intersection(other).count();
             // The two share nine tenths of all their words.
@@ -294,6 +301,21 @@ mod tests {
         let paths: Vec<&str> = ranked.iter().map(|r| r.passage.path.as_str()).collect();
         assert_eq!(paths[0], "b.md");
         assert!(!paths.contains(&"c.md"), "a heading alone is no answer");
+    }
+
+    #[test]
+    fn what_stands_below_a_heading_is_about_it_when_no_text_holds_a_term() {
+        let passages = || {
+            vec![
+                passage("Oil it once a week, and never in the rain.", "a.md", "Sprocket"),
+                passage("The harbour is closed at night.", "b.md", "Harbour"),
+            ]
+        };
+        let ranked = rank(passages(), &key_terms("Where is the sprocket?"));
+        assert_eq!(ranked.iter().map(|r| r.passage.path.as_str()).collect::<Vec<_>>(), ["a.md"]);
+        assert!(ranked[0].score > 0, "{ranked:?}");
+        let ranked = rank(passages(), &key_terms("sprocket night"));
+        assert_eq!(ranked.iter().map(|r| r.passage.path.as_str()).collect::<Vec<_>>(), ["b.md"]);
     }
 
     #[test]

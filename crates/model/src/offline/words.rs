@@ -1,5 +1,6 @@
 //! Words: which of them matter, and when two are the same.
 
+use tree_agent_contract::spelling;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Maximum of terms in one query, about one or two sentences.
@@ -39,9 +40,11 @@ pub(super) struct Term {
 /// The words of `text` that matter, in order, each once.
 pub(super) fn key_terms(text: &str) -> Vec<Term> {
     let mut terms: Vec<Term> = Vec::new();
-    for word in compounds(text) {
-        let stems: Vec<String> = stems(word).collect();
-        let lower = word.to_lowercase();
+    // As a reader sees them: a mark or an entity within a word does not divide it.
+    let text = spelling::joined(text);
+    for word in compounds(&text) {
+        let stems = stems(word);
+        let lower = spelling::comparable(word).to_lowercase();
         let tiny = word.chars().count() < 2 && word.is_ascii();
         if tiny
             || stems.is_empty()
@@ -59,14 +62,17 @@ pub(super) fn key_terms(text: &str) -> Vec<Term> {
     terms
 }
 
-/// The stems of every word of `text`, in order. A compound counts as many words as it has parts.
-pub(super) fn stems(text: &str) -> impl Iterator<Item = String> {
+/// The stems of every word of `text`, in order, however it is spelled. A compound counts as many words as it has parts. A
+/// word that can also be read in one piece (`met**eor**`) is counted in its parts and, at the end, as a whole.
+pub(super) fn stems(text: &str) -> Vec<String> {
     // To Unicode `run_created` and `tree.node` are one word, but to a person who searches they are several.
-    text.unicode_words()
+    spelling::searchable(text)
+        .unicode_words()
         .map(without_possessive)
         .flat_map(|w| w.split(|c: char| !c.is_alphanumeric()))
         .filter(|w| !w.is_empty())
         .map(stem)
+        .collect()
 }
 
 /// The words of `text`. Words joined by a hyphen count as one.
@@ -164,6 +170,18 @@ mod tests {
         }
         assert_eq!(stem("status"), "status");
         assert_eq!(stem("Überläufe"), "überläufe");
+    }
+
+    #[test]
+    fn words_that_look_the_same_are_the_same() {
+        for written in
+            ["cafés", "cafe\u{301}s", "ｃａｆéｓ", "ca\u{ad}fés", "caf&eacute;s", "**ca**fés", "ca<b>fés</b>"]
+        {
+            let terms = key_terms(&format!("Where is {written}?"));
+            assert_eq!(terms.len(), 1, "{written:?}: {terms:?}");
+            assert!(stems("the cafés here").contains(&terms[0].stems[0]), "{written:?}: {terms:?}");
+            assert!(stems(&format!("the {written} here")).contains(&stem("cafés")), "{written:?}");
+        }
     }
 
     #[test]

@@ -4,6 +4,10 @@
 //! no room would keep whole answers in memory, as many as it may have streams. Every answer is therefore encoded at
 //! once and counts until all of it is handed out, in parts of [`PART_BYTES`]. If all of them together exceed the
 //! budget, those that have gone without progress for the longest are dropped, until a quarter of the budget is free.
+//!
+//! A gRPC client that was sent nothing of a dropped answer gets its status. Any other has a part of a message, behind which
+//! no status can stand: its stream is reset with ENHANCE_YOUR_CALM, which gRPC libraries report as `RESOURCE_EXHAUSTED`.
+//! Over HTTP/1.1 the connection is closed.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -11,6 +15,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use http::{HeaderMap, HeaderValue, header};
 use http_body::{Body as _, Frame, SizeHint};
 use tonic::body::Body;
 use tonic::codegen::Bytes;
@@ -66,9 +71,10 @@ impl Answers {
         self.0.dropped.load(Ordering::Relaxed)
     }
 
-    /// Wraps the body of an answer. Encodes its first message now, and drops what it was made of if it was the only one.
-    pub(crate) async fn send(&self, body: Body) -> Answer {
-        let mut answer = self.pass(body);
+    /// Wraps the body of an answer with these headers. Encodes its first message now, and drops what it was made of if it
+    /// was the only one.
+    pub(crate) async fn send(&self, headers: &HeaderMap, body: Body) -> Answer {
+        let mut answer = self.pass(headers, body);
         match answer.ask().await {
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(bytes) => answer.wait(bytes),
@@ -85,8 +91,28 @@ impl Answers {
     }
 
     /// Wraps the body of an answer that is made while its client reads it.
-    pub(crate) fn pass(&self, body: Body) -> Answer {
-        Answer { body: Some(body), answers: self.clone(), waiting: None, then: None }
+    pub(crate) fn pass(&self, headers: &HeaderMap, body: Body) -> Answer {
+        let content_type = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+        // In gRPC-web a status is a part of the body.
+        let has_trailers = content_type
+            .is_some_and(|t| t.starts_with(b"application/grpc") && !t.starts_with(b"application/grpc-web"));
+        let answers = self.clone();
+        Answer {
+            body: Some(body),
+            answers,
+            waiting: None,
+            then: None,
+            has_trailers,
+            begun: false,
+            counts: true,
+        }
+    }
+
+    /// Wraps the body of an answer that takes no memory, because its bytes are part of the program.
+    pub(crate) fn pass_uncounted(&self, headers: &HeaderMap, body: Body) -> Answer {
+        let mut answer = self.pass(headers, body);
+        answer.counts = false;
+        answer
     }
 
     fn tick(&self) -> u64 {
@@ -134,6 +160,11 @@ impl Answers {
 #[derive(Clone, Copy, Debug)]
 pub struct OnDemand;
 
+/// Marks an answer whose bytes are part of the program. They are not copied, so it takes no memory however many clients
+/// leave it unread, and does not count. An extension of the response.
+#[derive(Clone, Copy, Debug)]
+pub struct Static;
+
 /// The body of an answer that is being sent.
 pub(crate) struct Answer {
     /// None once it has ended.
@@ -142,6 +173,11 @@ pub(crate) struct Answer {
     waiting: Option<(u64, Arc<Waiting>)>,
     /// What follows on that.
     then: Option<Result<Frame<Bytes>, Status>>,
+    /// It ends with a status in trailers, as answers of gRPC do.
+    has_trailers: bool,
+    /// A part of it was handed out.
+    begun: bool,
+    counts: bool,
 }
 
 impl Answer {
@@ -182,14 +218,29 @@ impl Answer {
             self.waiting = None;
         }
         match part {
-            Some(part) => Some(Ok(Frame::data(part))),
+            Some(part) => {
+                self.begun = true;
+                Some(Ok(Frame::data(part)))
+            }
             None => {
                 (self.body, self.then) = (None, None);
-                let text = "the answer was not read for too long while others waited; ask again \
-                            (TREE_AGENT_ANSWER_MIB)";
-                Some(Err(errors::status(Code::ResourceExhausted, "ANSWER_BUDGET", text)))
+                Some(self.dropped())
             }
         }
+    }
+
+    /// How an answer ends that was dropped.
+    fn dropped(&self) -> Result<Frame<Bytes>, Status> {
+        let text =
+            "the answer was not read for too long while others waited; ask again (TREE_AGENT_ANSWER_MIB)";
+        let mut status = errors::status(Code::ResourceExhausted, "ANSWER_BUDGET", text);
+        let mut trailers = HeaderMap::new();
+        if self.has_trailers && !self.begun && status.add_header(&mut trailers).is_ok() {
+            return Ok(Frame::trailers(trailers));
+        }
+        // The HTTP library resets the stream with the reason that it finds in the source of the error.
+        status.set_source(Arc::new(h2::Error::from(h2::Reason::ENHANCE_YOUR_CALM)));
+        Err(status)
     }
 
     /// Bytes that wait.
@@ -215,6 +266,9 @@ impl http_body::Body for Answer {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if !self.counts {
+            return self.poll_body(cx);
+        }
         if let Some(part) = self.take() {
             return Poll::Ready(Some(part));
         }
@@ -228,6 +282,7 @@ impl http_body::Body for Answer {
         };
         // Most parts of a stream are small and go straight on.
         if frame.data_ref().is_none_or(|bytes| bytes.len() <= PART_BYTES) {
+            self.begun |= frame.is_data();
             return Poll::Ready(Some(Ok(frame)));
         }
         if let Ok(bytes) = frame.into_data() {
@@ -243,6 +298,10 @@ impl http_body::Body for Answer {
     }
 
     fn size_hint(&self) -> SizeHint {
+        // Its length must not be announced: an answer that is dropped ends early, with a status.
+        if self.has_trailers {
+            return SizeHint::new();
+        }
         let then = self.then.as_ref().and_then(|then| then.as_ref().ok()?.data_ref());
         let left = self.left() + then.map_or(0, |bytes| bytes.len() as u64);
         let rest = self.body.as_ref().map_or(SizeHint::with_exact(0), http_body::Body::size_hint);
@@ -272,6 +331,11 @@ mod tests {
 
     use super::*;
 
+    /// Sends an answer that is not gRPC.
+    async fn send(answers: &Answers, body: Body) -> Answer {
+        answers.send(&HeaderMap::new(), body).await
+    }
+
     fn whole(bytes: usize) -> Body {
         Body::new(Full::new(Bytes::from(vec![7; bytes])))
     }
@@ -279,14 +343,14 @@ mod tests {
     #[tokio::test]
     async fn an_answer_is_handed_out_in_parts_and_counts_until_then() {
         let answers = Answers::new(100_000);
-        let mut answer = answers.send(whole(40_000)).await;
+        let mut answer = send(&answers, whole(40_000)).await;
         assert_eq!((answers.held(), answer.size_hint().exact()), (40_000, Some(40_000)));
         let part = answer.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!((part.len(), answers.held()), (PART_BYTES, 40_000));
         assert_eq!(answer.size_hint().exact(), Some(40_000 - PART_BYTES as u64));
         let rest = answer.collect().await.unwrap().to_bytes();
         assert_eq!((rest.len(), answers.held(), answers.dropped()), (40_000 - PART_BYTES, 0, 0));
-        drop(answers.send(whole(40_000)).await);
+        drop(send(&answers, whole(40_000)).await);
         assert_eq!(answers.held(), 0, "an answer whose client left");
     }
 
@@ -294,19 +358,23 @@ mod tests {
     async fn what_is_not_read_makes_room_for_what_is() {
         let answers = Answers::new(1_000_000);
         let unread: Vec<Answer> =
-            futures::future::join_all((0..9).map(|_| answers.send(whole(100_000)))).await;
-        let mut slow = answers.send(whole(100_000)).await;
+            futures::future::join_all((0..9).map(|_| send(&answers, whole(100_000)))).await;
+        let mut slow = send(&answers, whole(100_000)).await;
         slow.frame().await.unwrap().unwrap();
         // Everybody after that is served, and so is the slow one, because it makes progress.
         for _ in 0..100 {
-            let body = answers.send(whole(100_000)).await.collect().await.unwrap();
+            let body = send(&answers, whole(100_000)).await.collect().await.unwrap();
             assert_eq!(body.to_bytes().len(), 100_000);
             assert!(answers.held() <= 1_000_000);
         }
         assert_eq!(slow.collect().await.unwrap().to_bytes().len(), 100_000 - PART_BYTES);
         let mut errors = 0;
         for answer in unread {
-            errors += u64::from(answer.collect().await.is_err_and(|e| e.code() == Code::ResourceExhausted));
+            let Err(error) = answer.collect().await else { continue };
+            assert_eq!(error.code(), Code::ResourceExhausted);
+            let reset = std::error::Error::source(&error).and_then(|e| e.downcast_ref::<h2::Error>());
+            assert_eq!(reset.and_then(h2::Error::reason), Some(h2::Reason::ENHANCE_YOUR_CALM));
+            errors += 1;
         }
         assert_eq!(errors, answers.dropped());
         assert!((2..=4).contains(&errors), "{errors} were dropped");
@@ -314,9 +382,40 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_grpc_client_that_was_sent_nothing_of_a_dropped_answer_gets_its_status() {
+        let answers = Answers::new(100_000);
+        let grpc =
+            HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"))]);
+        let unread = answers.send(&grpc, whole(50_000)).await;
+        assert_eq!(unread.size_hint().exact(), None, "it may end early");
+        let mut begun = answers.send(&grpc, whole(50_000)).await;
+        begun.frame().await.unwrap().unwrap();
+        let _newest = answers.send(&grpc, whole(100_000)).await;
+        assert_eq!(answers.dropped(), 2);
+        let ended = unread.collect().await.unwrap();
+        let status = Status::from_header_map(ended.trailers().unwrap()).unwrap();
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        assert!(status.message().contains("TREE_AGENT_ANSWER_MIB") && !status.details().is_empty());
+        assert!(ended.to_bytes().is_empty());
+        assert_eq!(begun.collect().await.unwrap_err().code(), Code::ResourceExhausted);
+    }
+
+    #[tokio::test]
+    async fn what_is_part_of_the_program_neither_counts_nor_is_copied() {
+        static PAGE: [u8; 50_000] = [7; 50_000];
+        let answers = Answers::new(1_000);
+        let body = || Body::new(Full::new(Bytes::from_static(&PAGE)));
+        let mut page = answers.pass_uncounted(&HeaderMap::new(), body());
+        assert_eq!((page.size_hint().exact(), answers.held()), (Some(50_000), 0));
+        let part = page.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!((part.as_ptr(), part.len(), answers.held()), (PAGE.as_ptr(), PAGE.len(), 0));
+        assert!(page.frame().await.is_none());
+    }
+
+    #[tokio::test]
     async fn one_answer_may_exceed_the_budget_alone() {
         let answers = Answers::new(1_000);
-        let body = answers.send(whole(50_000)).await.collect().await.unwrap();
+        let body = send(&answers, whole(50_000)).await.collect().await.unwrap();
         assert_eq!((body.to_bytes().len(), answers.dropped()), (50_000, 0));
     }
 
@@ -333,16 +432,19 @@ mod tests {
             Ok(Frame::trailers(trailers.clone())),
         ];
         let body = Body::new(StreamBody::new(futures::stream::iter(frames.map(|f: Result<_, Status>| f))));
-        let body = answers.send(body).await.collect().await.unwrap();
+        let body = send(&answers, body).await.collect().await.unwrap();
         assert_eq!(body.trailers(), Some(&trailers));
         assert_eq!(body.to_bytes().len(), 50_001);
         let only =
             StreamBody::new(futures::stream::iter([Ok::<_, Status>(Frame::trailers(trailers.clone()))]));
-        assert_eq!(answers.send(Body::new(only)).await.collect().await.unwrap().trailers(), Some(&trailers));
+        assert_eq!(
+            send(&answers, Body::new(only)).await.collect().await.unwrap().trailers(),
+            Some(&trailers)
+        );
         let failed = StreamBody::new(futures::stream::iter([Err::<Frame<Bytes>, _>(Status::aborted("no"))]));
-        let error = answers.send(Body::new(failed)).await.collect().await.unwrap_err();
+        let error = send(&answers, Body::new(failed)).await.collect().await.unwrap_err();
         assert_eq!(error.code(), Code::Aborted);
-        assert!(answers.send(Body::empty()).await.is_end_stream());
+        assert!(send(&answers, Body::empty()).await.is_end_stream());
         assert_eq!(answers.held(), 0);
     }
 }

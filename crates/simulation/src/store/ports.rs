@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tree_agent_contract::document::{Document, DocumentSummary, SearchResults};
+use tree_agent_contract::text::prefix;
 use tree_agent_contract::{DocumentId, Event, NodeId, ProjectId, RunId, RunSummary, Timestamp};
 use tree_agent_store::*;
 
@@ -251,13 +252,15 @@ impl Documents for SimStore {
     }
 
     /// The bytes from `from` on, counted from the first byte that the document ever had.
-    async fn document_tail(&self, id: DocumentId, from: u64) -> Result<DocumentTail, StoreError> {
+    async fn document_tail(&self, id: DocumentId, from: u64, max: usize) -> Result<DocumentTail, StoreError> {
         self.call("document_tail", &[], move |model, _| {
             let document = model.document(id)?;
             let lost = model.lost.get(&id).copied().unwrap_or_default();
             let (start, end) = (from.max(lost), lost + document.body.len() as u64);
-            let bytes = document.body.as_bytes()[(start.min(end) - lost) as usize..].to_vec();
-            Ok(DocumentTail { start, end, bytes })
+            let text = &document.body[(start.min(end) - lost) as usize..];
+            let bytes = prefix(text, max).as_bytes().to_vec();
+            // Nothing writes a document of a run anew here.
+            Ok(DocumentTail { start, end, written_at: document.created_at, bytes })
         })
         .await
     }

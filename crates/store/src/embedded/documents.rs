@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use tree_agent_contract::document::{Document, DocumentKind, DocumentSummary, SearchHit, SearchResults};
+use tree_agent_contract::limits::DOCUMENT_BYTES;
 use tree_agent_contract::{DocumentId, ProjectId, RunId, Scope, Timestamp};
 use uuid::Uuid;
 
@@ -11,10 +12,10 @@ use super::EmbeddedStore;
 use super::append::execute;
 use super::connection::map_error;
 use crate::batch::DocumentWrites;
-use crate::chunks::Span;
+use crate::chunks::{Span, to_read};
 use crate::error::StoreError;
 use crate::ports::{DocumentQuery, DocumentTail, Documents, Page, SearchQuery};
-use crate::text::{clean, json_text, query_words, snippet};
+use crate::text::{INDEX_VERSION, clean, index_text, json_text, query_words, snippet};
 
 /// The columns that [`summary`] reads, in its order.
 const SUMMARY: &str =
@@ -60,11 +61,11 @@ impl Documents for EmbeddedStore {
         .await
     }
 
-    async fn document_tail(&self, id: DocumentId, from: u64) -> Result<DocumentTail, StoreError> {
+    async fn document_tail(&self, id: DocumentId, from: u64, max: usize) -> Result<DocumentTail, StoreError> {
         self.query(move |db| {
             // One moment: what is added meanwhile belongs to the next call.
             let snapshot = db.unchecked_transaction().map_err(map_error)?;
-            tail(&snapshot, id, from)?.ok_or_else(|| StoreError::not_found("document", id))
+            tail(&snapshot, id, from, max)?.ok_or_else(|| StoreError::not_found("document", id))
         })
         .await
     }
@@ -147,11 +148,12 @@ impl Documents for EmbeddedStore {
     }
 }
 
-fn tail(db: &Connection, id: DocumentId, from: u64) -> Result<Option<DocumentTail>, StoreError> {
+fn tail(db: &Connection, id: DocumentId, from: u64, max: usize) -> Result<Option<DocumentTail>, StoreError> {
+    let to_read = to_read(max);
     let sql = format!(
         "SELECT d.run_id, d.base_seq, d.dropped_bytes, d.dropped_bytes + octet_length(d.body), (SELECT c.start_byte + octet_length(c.body) \
          FROM tree_agent_document_chunks c WHERE c.run_id = d.run_id AND c.document_id = d.id AND c.seq > d.base_seq \
-         ORDER BY c.seq DESC LIMIT 1) FROM tree_agent_documents d WHERE d.id = ?1 AND {SHOWN} \
+         ORDER BY c.seq DESC LIMIT 1), d.updated_at FROM tree_agent_documents d WHERE d.id = ?1 AND {SHOWN} \
          ORDER BY d.created_at LIMIT 1"
     );
     let found = db
@@ -159,37 +161,60 @@ fn tail(db: &Connection, id: DocumentId, from: u64) -> Result<Option<DocumentTai
         .and_then(|mut statement| {
             let read = |row: &Row<'_>| {
                 let (run, base): (Uuid, i64) = (row.get(0)?, row.get(1)?);
-                Ok((run, base, row.get::<_, i64>(2)?, row.get::<_, i64>(3)?, row.get::<_, Option<i64>>(4)?))
+                let (dropped, body_end): (i64, i64) = (row.get(2)?, row.get(3)?);
+                let (end, written_at) = (row.get::<_, Option<i64>>(4)?, Timestamp(row.get(5)?));
+                Ok((run, base, dropped, body_end, end.unwrap_or(body_end), written_at))
             };
             statement.query_row([id.0], read).optional()
         })
         .map_err(map_error)?;
-    let Some((run, base, dropped, body_end, end)) = found else {
-        let source = "SELECT body FROM onto_sources WHERE id = ?1";
-        let body =
-            db.query_row(source, [id.0], |row| row.get::<_, String>(0)).optional().map_err(map_error)?;
-        let tail =
-            |body: String| Span { dropped: 0, end: body.len() as u64 }.tail(from, [(0, body.as_bytes())]);
-        return Ok(body.map(tail));
+    let Some((run, base, dropped, body_end, end, written_at)) = found else {
+        return source_tail(db, id, from, max);
     };
-    let span = Span { dropped: dropped as u64, end: end.unwrap_or(body_end) as u64 };
+    let span = Span { dropped: dropped as u64, end: end as u64 };
     let begin = i64::try_from(span.from(from)).unwrap_or(i64::MAX);
-    // Backwards from the end to the chunk in which the reader stands: only what is new is read.
-    let sql = "SELECT start_byte, body FROM tree_agent_document_chunks WHERE run_id = ?1 AND document_id = ?2 \
-               AND seq > ?3 AND seq >= COALESCE((SELECT seq FROM tree_agent_document_chunks WHERE run_id = ?1 \
+    // Backwards from the end to the chunk in which the reader stands, and no further than is asked for.
+    let sql = "SELECT start_byte, CAST(body AS BLOB) FROM tree_agent_document_chunks \
+               WHERE run_id = ?1 AND document_id = ?2 AND seq > ?3 AND start_byte < ?5 \
+               AND seq >= COALESCE((SELECT seq FROM tree_agent_document_chunks WHERE run_id = ?1 \
                AND document_id = ?2 AND seq > ?3 AND start_byte <= ?4 ORDER BY seq DESC LIMIT 1), 0) ORDER BY seq";
-    let mut parts: Vec<(i64, String)> = Vec::new();
+    let mut parts: Vec<(i64, Vec<u8>)> = Vec::new();
     if begin < body_end {
-        let sql = "SELECT body FROM tree_agent_documents WHERE run_id = ?1 AND id = ?2";
-        let body = db.query_row(sql, params![run, id.0], |row| row.get(0)).map_err(map_error)?;
-        parts.push((dropped, body));
+        let sql = "SELECT substr(CAST(body AS BLOB), ?3, ?4) FROM tree_agent_documents WHERE run_id = ?1 AND id = ?2";
+        let params = params![run, id.0, begin - dropped + 1, to_read];
+        parts.push((begin, db.query_row(sql, params, |row| row.get(0)).map_err(map_error)?));
     }
     let mut statement = db.prepare_cached(sql).map_err(map_error)?;
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
-    for part in statement.query_map(params![run, id.0, base, begin], read).map_err(map_error)? {
+    let params = params![run, id.0, base, begin, begin.saturating_add(to_read)];
+    for part in statement.query_map(params, read).map_err(map_error)? {
         parts.push(part.map_err(map_error)?);
     }
-    Ok(Some(span.tail(from, parts.iter().map(|(at, text)| (*at as u64, text.as_bytes())))))
+    let parts = parts.iter().map(|(at, text)| (*at as u64, text.as_slice()));
+    Ok(Some(span.tail(from, max, written_at, parts)))
+}
+
+/// The same of a document of a project.
+fn source_tail(
+    db: &Connection,
+    id: DocumentId,
+    from: u64,
+    max: usize,
+) -> Result<Option<DocumentTail>, StoreError> {
+    let sql = "SELECT p.bytes, p.begin, d.updated_at, COALESCE(substr(CAST(d.body AS BLOB), p.begin + 1, ?3), x'') FROM onto_sources d \
+               JOIN (SELECT row, octet_length(body) AS bytes, \
+               max(octet_length(body) - ?4, min(?2, octet_length(body))) AS begin \
+               FROM onto_sources WHERE id = ?1) p ON p.row = d.row";
+    let begin = i64::try_from(from).unwrap_or(i64::MAX);
+    let read = |row: &Row<'_>| {
+        let (end, begin): (i64, i64) = (row.get(0)?, row.get(1)?);
+        Ok((end as u64, begin as u64, Timestamp(row.get(2)?), row.get::<_, Vec<u8>>(3)?))
+    };
+    let params = params![id.0, begin, to_read(max), DOCUMENT_BYTES as i64];
+    let source = db.query_row(sql, params, read).optional().map_err(map_error)?;
+    Ok(source.map(|(end, begin, written_at, text)| {
+        Span { dropped: 0, end }.tail(from, max, written_at, [(begin, text.as_slice())])
+    }))
 }
 
 /// Writes the documents of an append of `run` that ends with event `head`.
@@ -280,19 +305,42 @@ fn put(db: &Connection, document: &Document) -> Result<(), StoreError> {
             )
         })
         .map_err(map_error)?;
-    index(db, row)
+    let is_source = document.kind == DocumentKind::Source;
+    index(db, row, is_source.then_some([&document.title, &document.path, &document.body]))
 }
 
-/// Updates the full-text index for a document. Sources are in it, other documents are not.
-fn index(db: &Connection, row: i64) -> Result<(), StoreError> {
+/// Updates the full-text index for a document with its title, path and body. Sources are in it, other documents are not.
+fn index(db: &Connection, row: i64, source: Option<[&String; 3]>) -> Result<(), StoreError> {
     execute(db, "DELETE FROM onto_documents_search WHERE rowid = ?1", &[&row])?;
-    execute(
-        db,
-        "INSERT INTO onto_documents_search (rowid, title, path, body) \
-         SELECT row, title, path, body FROM onto_sources WHERE row = ?1 AND type_key = 'document.source'",
-        &[&row],
-    )?;
+    if let Some(source) = source {
+        let [title, path, body] = source.map(|text| index_text(text));
+        execute(
+            db,
+            "INSERT INTO onto_documents_search (rowid, title, path, body) VALUES (?1, ?2, ?3, ?4)",
+            params![row, title, path, body],
+        )?;
+    }
+    execute(db, "UPDATE onto_sources SET search_version = ?2 WHERE row = ?1", params![row, INDEX_VERSION])?;
     Ok(())
+}
+
+/// Indexes the documents again that were indexed with another version of the rules.
+pub(super) fn index_again(db: &Connection) -> Result<(), StoreError> {
+    let sql = "SELECT row, type_key = 'document.source', title, path, body FROM onto_sources \
+               WHERE search_version < ?1 LIMIT 1";
+    loop {
+        let next = db
+            .prepare_cached(sql)
+            .and_then(|mut statement| {
+                let read = |row: &Row<'_>| {
+                    Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+                };
+                statement.query_row([INDEX_VERSION], read).optional()
+            })
+            .map_err(map_error)?;
+        let Some((row, is_source, title, path, body)) = next else { return Ok(()) };
+        index(db, row, is_source.then_some([&title, &path, &body]))?;
+    }
 }
 
 fn search(

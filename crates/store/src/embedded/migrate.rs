@@ -5,6 +5,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::connection::map_error;
+use super::documents;
 use crate::error::StoreError;
 use crate::schema::{Dialect, HISTORY_TABLE};
 
@@ -26,7 +27,9 @@ pub(super) fn run(connection: &mut Connection, data_dir: &Path) -> Result<(), St
             StoreError::broken(format!("the data directory {} could not be migrated", data_dir.display()), e)
         })?;
     }
-    Ok(())
+    let transaction = connection.transaction().map_err(map_error)?;
+    documents::index_again(&transaction)?;
+    transaction.commit().map_err(map_error)
 }
 
 fn version(connection: &Connection) -> Result<i32, rusqlite::Error> {

@@ -1,20 +1,21 @@
 //! Documents and full-text search on Postgres.
 
 use async_trait::async_trait;
-use deadpool_postgres::tokio_postgres::Row;
 use deadpool_postgres::tokio_postgres::types::ToSql;
+use deadpool_postgres::tokio_postgres::{Client, Row};
 use tree_agent_contract::document::{Document, DocumentKind, DocumentSummary, SearchHit, SearchResults};
+use tree_agent_contract::limits::DOCUMENT_BYTES;
 use tree_agent_contract::{DocumentId, ProjectId, RunId, Scope};
 use uuid::Uuid;
 
 use super::PostgresStore;
 use super::columns::{cleaned, json};
-use super::connection::Connection;
+use super::connection::{Connection, map_error};
 use super::types::{Json, Time};
-use crate::chunks::Span;
+use crate::chunks::{Span, to_read};
 use crate::error::StoreError;
 use crate::ports::{DocumentQuery, DocumentTail, Documents, Page, SearchQuery};
-use crate::text::{clean, query_words, snippet};
+use crate::text::{INDEX_VERSION, clean, index_text, query_words, snippet};
 
 /// The columns that [`summary`] reads, in its order.
 const SUMMARY: &str =
@@ -53,40 +54,51 @@ impl Documents for PostgresStore {
         })
     }
 
-    async fn document_tail(&self, id: DocumentId, from: u64) -> Result<DocumentTail, StoreError> {
+    async fn document_tail(&self, id: DocumentId, from: u64, max: usize) -> Result<DocumentTail, StoreError> {
         let mut connection = self.connection().await?;
+        let to_read = to_read(max);
         let sql = format!(
             "SELECT d.run_id, d.base_seq, d.dropped_bytes, d.dropped_bytes + octet_length(d.body), \
              (SELECT c.start_byte + octet_length(c.body) FROM tree_agent_document_chunks c WHERE c.run_id = d.run_id \
-             AND c.document_id = d.id AND c.seq > d.base_seq ORDER BY c.seq DESC LIMIT 1) \
+             AND c.document_id = d.id AND c.seq > d.base_seq ORDER BY c.seq DESC LIMIT 1), d.updated_at \
              FROM tree_agent_documents d WHERE d.id = $1 AND {SHOWN} ORDER BY d.created_at LIMIT 1"
         );
         let Some(row) = connection.query_opt(&sql, &[&id.0]).await? else {
+            let sql = "SELECT octet_length(d.body)::int8, p.begin, d.updated_at, \
+                       substring(convert_to(d.body, 'UTF8') FROM p.begin::int4 + 1 FOR $3::int8::int4) \
+                       FROM onto_sources d CROSS JOIN LATERAL (SELECT greatest(octet_length(d.body) - $4::int8, \
+                       least($2::int8, octet_length(d.body))) AS begin) p WHERE d.id = $1";
+            let begin = i64::try_from(from).unwrap_or(i64::MAX);
             let source =
-                connection.query_opt("SELECT body FROM onto_sources WHERE id = $1", &[&id.0]).await?;
+                connection.query_opt(sql, &[&id.0, &begin, &to_read, &(DOCUMENT_BYTES as i64)]).await?;
             let source = source.ok_or_else(|| StoreError::not_found("document", id))?;
-            let body: &str = source.get(0);
-            let span = Span { dropped: 0, end: body.len() as u64 };
-            return Ok(span.tail(from, [(0, body.as_bytes())]));
+            let (end, begin): (i64, i64) = (source.get(0), source.get(1));
+            let span = Span { dropped: 0, end: end as u64 };
+            let parts = [(begin as u64, source.get::<_, &[u8]>(3))];
+            return Ok(span.tail(from, max, source.get::<_, Time>(2).0, parts));
         };
         let (run, base, dropped): (Uuid, i64, i64) = (row.get(0), row.get(1), row.get(2));
         let body_end: i64 = row.get(3);
         let end = row.get::<_, Option<i64>>(4).unwrap_or(body_end);
+        let written_at = row.get::<_, Time>(5).0;
         let span = Span { dropped: dropped as u64, end: end as u64 };
         let begin = i64::try_from(span.from(from)).unwrap_or(i64::MAX);
         let mut parts = Vec::new();
         if begin < body_end {
-            let sql = "SELECT dropped_bytes, body FROM tree_agent_documents WHERE run_id = $1 AND id = $2";
-            parts.extend(connection.query(sql, &[&run, &id.0]).await?);
+            let sql = "SELECT $3::int8, substring(convert_to(body, 'UTF8') \
+                       FROM ($3::int8 - dropped_bytes)::int4 + 1 FOR $4::int8::int4) \
+                       FROM tree_agent_documents WHERE run_id = $1 AND id = $2";
+            parts.extend(connection.query(sql, &[&run, &id.0, &begin, &to_read]).await?);
         }
-        // Backwards from the end to the chunk in which the reader stands: only what is new is read.
-        let sql = "SELECT start_byte, body FROM tree_agent_document_chunks WHERE run_id = $1 AND document_id = $2 \
-                   AND seq > $3 AND seq >= COALESCE((SELECT seq FROM tree_agent_document_chunks WHERE run_id = $1 \
+        // Backwards from the end to the chunk in which the reader stands, and no further than is asked for.
+        let sql = "SELECT start_byte, convert_to(body, 'UTF8') FROM tree_agent_document_chunks \
+                   WHERE run_id = $1 AND document_id = $2 AND seq > $3 AND start_byte < $5 \
+                   AND seq >= COALESCE((SELECT seq FROM tree_agent_document_chunks WHERE run_id = $1 \
                    AND document_id = $2 AND seq > $3 AND start_byte <= $4 ORDER BY seq DESC LIMIT 1), 0) ORDER BY seq";
-        parts.extend(connection.query(sql, &[&run, &id.0, &base, &begin]).await?);
-        let parts =
-            parts.iter().map(|part| (part.get::<_, i64>(0) as u64, part.get::<_, &str>(1).as_bytes()));
-        Ok(span.tail(from, parts))
+        let until = begin.saturating_add(to_read);
+        parts.extend(connection.query(sql, &[&run, &id.0, &base, &begin, &until]).await?);
+        let parts = parts.iter().map(|part| (part.get::<_, i64>(0) as u64, part.get::<_, &[u8]>(1)));
+        Ok(span.tail(from, max, written_at, parts))
     }
 
     async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError> {
@@ -153,10 +165,12 @@ impl Documents for PostgresStore {
         }
         let sql = match document.run_id {
             None => {
-                "INSERT INTO onto_sources (id, type_key, project_id, path, title, body, props, created_at, updated_at) \
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO UPDATE SET \
+                "INSERT INTO onto_sources (id, type_key, project_id, path, title, body, props, created_at, updated_at, \
+                 search, search_version) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, CASE WHEN $2 = 'document.source' \
+                 THEN tree_agent_search_vector($10, $11, $12) END, $13) ON CONFLICT (id) DO UPDATE SET \
                  type_key = EXCLUDED.type_key, project_id = EXCLUDED.project_id, path = EXCLUDED.path, \
-                 title = EXCLUDED.title, body = EXCLUDED.body, props = EXCLUDED.props, updated_at = EXCLUDED.updated_at"
+                 title = EXCLUDED.title, body = EXCLUDED.body, props = EXCLUDED.props, \
+                 updated_at = EXCLUDED.updated_at, search = EXCLUDED.search, search_version = EXCLUDED.search_version"
             }
             Some(_) => {
                 "INSERT INTO tree_agent_documents AS d (id, type_key, run_id, path, title, body, props, created_at, updated_at, base_seq) \
@@ -166,27 +180,43 @@ impl Documents for PostgresStore {
                  dropped_bytes = 0, base_seq = EXCLUDED.base_seq"
             }
         };
-        connection
-            .query(
-                sql,
-                &[
-                    &document.id.0,
-                    &document.kind.as_str(),
-                    &document.run_id.map(|id| id.0).or(document.project_id.map(|id| id.0)),
-                    &cleaned(document.path),
-                    &cleaned(document.title),
-                    &cleaned(document.body),
-                    &json(&document.props)?,
-                    &Time(document.created_at),
-                    &Time(document.updated_at),
-                ],
-            )
-            .await
-            .map(drop)
-            .map_err(|error| match error {
-                StoreError::Conflict(_) => StoreError::path_taken(project, &path),
-                other => other,
-            })
+        let indexed = [&document.title, &document.path, &document.body].map(|text| index_text(text));
+        let (kind, owner) = (document.kind.as_str(), document.run_id.map(|id| id.0));
+        let owner = owner.or(document.project_id.map(|id| id.0));
+        let (path_stored, title, body) =
+            (cleaned(document.path), cleaned(document.title), cleaned(document.body));
+        let (props, times) = (json(&document.props)?, [Time(document.created_at), Time(document.updated_at)]);
+        let mut params: Vec<&(dyn ToSql + Sync)> =
+            vec![&document.id.0, &kind, &owner, &path_stored, &title, &body, &props, &times[0], &times[1]];
+        if document.run_id.is_none() {
+            params.extend(indexed.iter().map(|text| text as &(dyn ToSql + Sync)));
+            params.push(&INDEX_VERSION);
+        }
+        connection.query(sql, &params).await.map(drop).map_err(|error| match error {
+            StoreError::Conflict(_) => StoreError::path_taken(project, &path),
+            other => other,
+        })
+    }
+}
+
+/// Indexes the documents again that were indexed with another version of the rules.
+pub(super) async fn index_again(client: &Client) -> Result<(), StoreError> {
+    let sql = "SELECT id, title, path, body FROM onto_sources WHERE search_version < $1 LIMIT 100";
+    loop {
+        let rows = client.query(sql, &[&INDEX_VERSION]).await.map_err(map_error)?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        for row in rows {
+            let [title, path, body] = [1, 2, 3].map(|column| index_text(row.get(column)));
+            // A gateway that has replaced the document meanwhile has indexed it.
+            let sql = "UPDATE onto_sources SET search = CASE WHEN type_key = 'document.source' THEN \
+                       tree_agent_search_vector($3, $4, $5) END, search_version = $2 \
+                       WHERE id = $1 AND search_version < $2";
+            let id: Uuid = row.get(0);
+            let params: [&(dyn ToSql + Sync); 5] = [&id, &INDEX_VERSION, &title, &path, &body];
+            client.execute(sql, &params).await.map_err(map_error)?;
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use deadpool_postgres::tokio_postgres::{self, Client};
 
 use super::connection::{Connection, map_error, parse};
+use super::documents;
 use crate::error::StoreError;
 use crate::schema::{Dialect, HISTORY_TABLE};
 
@@ -52,6 +53,7 @@ async fn run_on(client: &mut Client) -> Result<usize, StoreError> {
     }
     let report = Dialect::Postgres.runner()?.set_grouped(true).run_async(client).await;
     let report = report.map_err(|e| StoreError::broken("the database could not be migrated", e))?;
+    documents::index_again(client).await?;
     Ok(report.applied_migrations().len())
 }
 

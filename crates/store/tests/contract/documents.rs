@@ -12,7 +12,7 @@ fn project_id(n: u128) -> ProjectId {
     ProjectId(Uuid::from_u128(0xaa00 + n))
 }
 
-fn new_project(n: u128, name: &str) -> NewProject {
+pub fn new_project(n: u128, name: &str) -> NewProject {
     NewProject { project: project(n, name), user_id: String::new(), request_id: String::new() }
 }
 
@@ -26,7 +26,7 @@ fn project(n: u128, name: &str) -> Project {
     }
 }
 
-fn source(n: u128, project: u128, path: &str, title: &str, body: &str) -> Document {
+pub fn source(n: u128, project: u128, path: &str, title: &str, body: &str) -> Document {
     Document {
         id: DocumentId(Uuid::from_u128(n)),
         kind: DocumentKind::Source,
@@ -107,7 +107,7 @@ pub async fn documents_of_appends_grow_and_keep_their_end(f: Fixture) {
     f.store.append([write].into()).await.unwrap();
     // If a single append exceeds the limit, the part that was cut off was never part of the document.
     let whole = "# Notes\none\ntwo\nthree\nfour\n".len() + DOCUMENT_BYTES - 1 + "end".len();
-    let tail = f.store.document_tail(id, whole as u64 - 4).await.unwrap();
+    let tail = f.store.document_tail(id, whole as u64 - 4, usize::MAX).await.unwrap();
     assert_eq!((tail.start, tail.end, &*tail.bytes), (whole as u64 - 4, whole as u64, b"xend".as_slice()));
     let body = f.store.document(id).await.unwrap().body;
     // The first of these writes cut within a character, the second between two.
@@ -127,7 +127,7 @@ pub async fn the_tail_of_a_document_begins_where_it_is_asked_for(f: Fixture) {
     write.documents = vec![DocumentOp::Create(pad)];
     f.store.append([write].into()).await.unwrap();
     let tail = async |from: u64| {
-        let tail = f.store.document_tail(id, from).await.unwrap();
+        let tail = f.store.document_tail(id, from, usize::MAX).await.unwrap();
         assert_eq!(tail.bytes.len() as u64, tail.end.saturating_sub(tail.start));
         (tail.start, tail.end, tail.bytes)
     };
@@ -160,9 +160,9 @@ pub async fn the_tail_of_a_document_begins_where_it_is_asked_for(f: Fixture) {
     let mut write = append(claim.run_id, claim.epoch, head, 1);
     write.documents = vec![DocumentOp::Create(empty)];
     assert_eq!(f.store.append([write].into()).await.unwrap(), [AppendOutcome::Appended]);
-    let empty = f.store.document_tail(DocumentId(Uuid::from_u128(7)), 0).await.unwrap();
+    let empty = f.store.document_tail(DocumentId(Uuid::from_u128(7)), 0, usize::MAX).await.unwrap();
     assert_eq!((empty.start, empty.end, empty.bytes), (0, 0, vec![]), "before anything is written");
-    let missing = f.store.document_tail(DocumentId(Uuid::from_u128(6)), 0).await.unwrap_err();
+    let missing = f.store.document_tail(DocumentId(Uuid::from_u128(6)), 0, usize::MAX).await.unwrap_err();
     assert!(matches!(missing, StoreError::NotFound { what: "document", .. }));
 }
 
@@ -203,6 +203,73 @@ pub async fn listing_pages_by_path_and_filters(f: Fixture) {
     assert_eq!(list(DocumentQuery { kinds: vec![DocumentKind::Source], ..all.clone() }).await.len(), 5);
     let summary = &f.store.list_documents(all).await.unwrap().items[1];
     assert_eq!((summary.bytes, summary.path.as_str(), summary.updated_at), (5, "a/Z.md", T0));
+}
+
+pub async fn a_source_is_read_in_pieces(f: Fixture) {
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    let body = "aü€🙂 ".repeat(1_000);
+    let mut document = source(1, 1, "a.md", "A", &body);
+    f.store.put_document(document.clone()).await.unwrap();
+    for max in [4, 1_000, 10_000, usize::MAX] {
+        let mut text = Vec::new();
+        while text.len() < body.len() {
+            let piece = f.store.document_tail(document.id, text.len() as u64, max).await.unwrap();
+            assert_eq!((piece.start, piece.end), (text.len() as u64, body.len() as u64));
+            assert_eq!(piece.written_at, document.updated_at);
+            assert!((1..=max).contains(&piece.bytes.len()), "{max}: {}", piece.bytes.len());
+            text.extend(piece.bytes);
+        }
+        assert!(text == body.as_bytes(), "{max}");
+    }
+    for from in [body.len() as u64, u64::MAX] {
+        let behind = f.store.document_tail(document.id, from, 100).await.unwrap();
+        assert_eq!((behind.end, behind.bytes), (body.len() as u64, vec![]));
+    }
+    document.body = String::new();
+    document.updated_at = Timestamp(T0.micros() + 1);
+    f.store.put_document(document.clone()).await.unwrap();
+    let empty = f.store.document_tail(document.id, 0, 100).await.unwrap();
+    assert_eq!((empty.start, empty.end, empty.bytes), (0, 0, vec![]));
+    assert_eq!(empty.written_at, document.updated_at, "it was written anew");
+}
+
+pub async fn words_that_look_the_same_are_found(f: Fixture) {
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    for (n, path, title, body) in [
+        (1, "a.md", "Decomposed", "In the cafe\u{301} they wait."),
+        (2, "b.md", "Wide", "ＭＥＴＥＯＲ falls"),
+        (3, "c.md", "Hyphens", "me\u{ad}te\u{ad}or and mete\u{200b}or"),
+        (4, "d.md", "Marks", "the met**eor** is large"),
+        (5, "e.md", "Entities", "<p>caf&eacute; and ca&shy;f&#233;</p>"),
+        (6, "f.md", "Li\u{fb01}ng", "nothing"),
+        (7, "me\u{301}te\u{301}o.md", "Path", "nothing"),
+    ] {
+        f.store.put_document(source(n, 1, path, title, body)).await.unwrap();
+    }
+    let sorted = async |text: &str| {
+        let mut hits = found(&f, text, RunContext::default(), "").await;
+        hits.sort_unstable();
+        hits
+    };
+    for word in ["café", "cafe\u{301}", "ｃａｆé", "ca\u{ad}fé", "caf&eacute;"] {
+        assert_eq!(sorted(word).await, [1, 5], "{word:?}");
+    }
+    for word in ["meteor", "meteors", "ｍｅｔｅｏｒ", "me\u{200b}teor", "met**eor**"] {
+        assert_eq!(sorted(word).await, [2, 3, 4], "{word:?}");
+    }
+    assert_eq!(sorted("lifing").await, [6]);
+    assert_eq!(sorted("météo").await, [7]);
+    // What stands between is still found by its parts.
+    assert_eq!(sorted("eor").await, [4]);
+    assert_eq!(sorted("eacute").await, [5]);
+    let query = SearchQuery {
+        text: "meteor".into(),
+        context: RunContext::default(),
+        path_prefix: "b".into(),
+        limit: 1,
+    };
+    let hit = f.store.search_documents(query).await.unwrap().hits.remove(0);
+    assert_eq!(hit.snippet, "METEOR falls", "a snippet shows the word");
 }
 
 pub async fn search_ands_then_ors_and_folds(f: Fixture) {
@@ -370,18 +437,30 @@ pub async fn a_document_keeps_every_version_of_itself(f: Fixture) {
         f.store.list_documents(DocumentQuery { limit: 9, ..Default::default() }).await.unwrap().items;
     assert_eq!((listed[0].bytes, listed[0].updated_at), (whole.len() as u64, Timestamp(8)));
     for from in 0..=whole.len() {
-        let tail = f.store.document_tail(id, from as u64).await.unwrap();
+        let tail = f.store.document_tail(id, from as u64, usize::MAX).await.unwrap();
         assert_eq!((tail.start, tail.end), (from as u64, whole.len() as u64));
         assert_eq!(tail.bytes, whole.as_bytes()[from..], "from {from}");
     }
     // A page of chunks begins after a place.
     let paged = f.store.document_chunks(claim.run_id, Some((id, 5)), 1).await.unwrap();
     assert_eq!((paged.len(), paged[0].seq, paged[0].start_byte), (1, 7, 24));
+    // In pieces, each of whole characters.
+    for max in [4, 5, 7, 100] {
+        let mut text = Vec::new();
+        while text.len() < whole.len() {
+            let piece = f.store.document_tail(id, text.len() as u64, max).await.unwrap();
+            assert_eq!((piece.start, piece.end), (text.len() as u64, whole.len() as u64));
+            assert!((1..=max).contains(&piece.bytes.len()), "{max}: {piece:?}");
+            assert!(std::str::from_utf8(&piece.bytes).is_ok(), "{max}: {piece:?}");
+            text.extend(piece.bytes);
+        }
+        assert_eq!(text, whole.as_bytes());
+    }
     // A document that is written again begins anew, and what it was stays known.
     write(8, 1, vec![grow(9, "lost"), DocumentOp::Create(Document { body: "new ".into(), ..pad })]).await;
     write(9, 1, vec![grow(10, "text")]).await;
     assert_eq!(f.store.document(id).await.unwrap().body, "new text");
-    assert_eq!(f.store.document_tail(id, 2).await.unwrap().bytes, b"w text");
+    assert_eq!(f.store.document_tail(id, 2, usize::MAX).await.unwrap().bytes, b"w text");
     assert_eq!(f.rows(chunks).await.len(), 4);
     // Text for a document that does not exist is ignored, as ever.
     let nowhere =

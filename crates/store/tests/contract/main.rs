@@ -79,6 +79,8 @@ contract! {
     documents::the_tail_of_a_document_begins_where_it_is_asked_for,
     documents::a_document_keeps_every_version_of_itself,
     documents::listing_pages_by_path_and_filters,
+    documents::a_source_is_read_in_pieces,
+    documents::words_that_look_the_same_are_found,
     documents::search_ands_then_ors_and_folds,
     documents::search_stays_within_its_context,
     documents::odd_queries_and_odd_texts_are_no_errors,

@@ -162,7 +162,7 @@ pub async fn a_deleted_run_is_hidden_with_its_documents(f: Fixture) {
     assert!(f.store.delete_run(run_id(1)).await.unwrap(), "deleting it again changes nothing");
     assert!(is_missing(f.store.run(run_id(1)).await.unwrap_err()));
     assert!(is_missing(f.store.document(document).await.unwrap_err()));
-    assert!(is_missing(f.store.document_tail(document, 0).await.unwrap_err()));
+    assert!(is_missing(f.store.document_tail(document, 0, usize::MAX).await.unwrap_err()));
     // Its request id stays taken.
     assert_eq!(f.store.run_of_request("", "r1").await.unwrap(), Some(run_id(1)));
 }

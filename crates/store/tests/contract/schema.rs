@@ -1,10 +1,12 @@
 //! Schema versions, and which programs may open them.
 
+use tree_agent_contract::RunContext;
 use tree_agent_contract::graph::Usage;
 use tree_agent_store::embedded::EmbeddedStore;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
-use tree_agent_store::{Operations, Runs, StoreError};
+use tree_agent_store::{Documents, Operations, Projects, Runs, SearchQuery, StoreError};
 
+use crate::documents::{new_project, source};
 use crate::fixture::{new_run, run_id, server};
 
 const NEWER: &str = "INSERT INTO refinery_schema_history (version, name, applied_on, checksum) \
@@ -331,4 +333,54 @@ async fn documents_of_before_are_kept_and_grow() {
     assert_eq!(rows(MOVED).await, ["9|7|end of it"]);
     let search = "SELECT title FROM onto_sources WHERE search @@ to_tsquery('tree_agent', 'word')";
     assert_eq!(rows(search).await, ["A"]);
+}
+
+/// An index as the programs before these rules wrote it, in which a decomposed accent divides a word.
+#[tokio::test]
+async fn documents_that_were_indexed_by_older_rules_are_indexed_again() {
+    let found = async |store: &dyn Documents| {
+        let query = SearchQuery {
+            text: "café".into(),
+            context: RunContext::default(),
+            path_prefix: String::new(),
+            limit: 9,
+        };
+        store.search_documents(query).await.unwrap().total
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(folder.path()).await.unwrap();
+    put_cafe(&store, &store).await;
+    assert_eq!(found(&store).await, 1);
+    drop(store);
+    let db = rusqlite::Connection::open(folder.path().join("tree-agent.db")).unwrap();
+    db.execute_batch(
+        "DELETE FROM onto_documents_search; INSERT INTO onto_documents_search (rowid, title, path, body) \
+         SELECT row, title, path, body FROM onto_sources; UPDATE onto_sources SET search_version = 0",
+    )
+    .unwrap();
+    drop(db);
+    let store = EmbeddedStore::open(folder.path()).await.unwrap();
+    assert_eq!(found(&store).await, 1);
+
+    use deadpool_postgres::tokio_postgres::{NoTls, connect};
+    let url = server().create_database().unwrap();
+    PostgresStore::migrate(&url).await.unwrap();
+    let store = PostgresStore::connect(&url, PoolConfig::default()).await.unwrap();
+    put_cafe(&store, &store).await;
+    let (client, connection) = connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+        .batch_execute(
+            "UPDATE onto_sources SET search = tree_agent_search_vector(title, path, body), search_version = 0",
+        )
+        .await
+        .unwrap();
+    assert_eq!(found(&store).await, 0);
+    assert_eq!(PostgresStore::migrate(&url).await.unwrap(), 0, "no migration is left, only the index");
+    assert_eq!(found(&store).await, 1);
+}
+
+async fn put_cafe(projects: &dyn Projects, documents: &dyn Documents) {
+    projects.create_project(new_project(1, "One")).await.unwrap();
+    documents.put_document(source(1, 1, "a.md", "A", "In the cafe\u{301}.")).await.unwrap();
 }

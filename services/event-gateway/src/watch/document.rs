@@ -1,13 +1,18 @@
 //! One client of `WatchDocument`: a position in a document's text, which moves when the run's events say that the document
 //! has grown. The text is read from the store, from that position on, so that whatever becomes of the events each byte is
 //! sent once.
+//!
+//! Text is read when the client takes it, at most [`READ_BYTES`] at once. A client that reads nothing keeps no more than
+//! that in memory, whatever the length of the document.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::{Buf, Bytes};
 use futures::StreamExt;
-use tonic::Status;
-use tree_agent_contract::{DocumentId, RunId};
+use tonic::{Code, Status};
+use tree_agent_contract::text::prefix;
+use tree_agent_contract::{DocumentId, RunId, Timestamp};
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_document_response::Message;
 use tree_agent_store::{DocumentTail, Store, StoreError};
@@ -15,19 +20,24 @@ use tree_agent_store::{DocumentTail, Store, StoreError};
 use super::frame;
 use super::hub::Taken;
 use super::pace::{Pace, Until};
-use super::service::{Resume, Watched};
+use super::service::{CHUNK, Resume, Watched};
 use super::stats::{Stats, Stream};
 use super::{Feed, WatchConfig};
 use crate::errors;
+
+/// Bytes of text that are read at once.
+const READ_BYTES: usize = 64 * 1024;
+/// Bytes of text in one message. It fits into one chunk with what is around it.
+const MESSAGE_BYTES: usize = CHUNK - 64;
 
 /// Where a stream begins.
 pub(crate) struct DocumentStart {
     pub(crate) document_id: DocumentId,
     /// Sent before everything else.
     pub(crate) summary: pb::DocumentSummary,
-    /// The text from where the client wants it.
+    /// The first character of the text from where the client wants it.
     pub(crate) tail: DocumentTail,
-    /// The run that goes on writing, and an event of it whose text is in `tail`; none when nothing follows.
+    /// The run that goes on writing, and an event of it whose text is known; none when nothing follows.
     pub(crate) followed: Option<(Feed, RunId, u64)>,
 }
 
@@ -37,13 +47,15 @@ pub(crate) struct DocumentWatcher {
     document_id: DocumentId,
     summary: Option<pb::DocumentSummary>,
     /// Read, not yet sent.
-    text: Option<DocumentTail>,
-    /// Where the text that was read ends.
+    text: Bytes,
+    /// Where the text that was sent ends.
     end: u64,
+    /// When the document was written whole. A text that replaces it does not continue it.
+    written_at: Timestamp,
     /// Where the text that was handed out ends, for whoever ends the stream without asking.
     position: Arc<AtomicU64>,
     followed: Option<Followed>,
-    /// The document has grown: it must be read.
+    /// The document may have text behind what was read: it must be read.
     grown: bool,
     closed: bool,
     pace: Pace,
@@ -71,11 +83,12 @@ impl DocumentWatcher {
             store,
             document_id: start.document_id,
             summary: Some(start.summary),
-            end: start.tail.end,
+            end: start.tail.start,
+            written_at: start.tail.written_at,
             position: Arc::new(AtomicU64::new(start.tail.start)),
-            text: Some(start.tail).filter(|tail| !tail.bytes.is_empty()),
+            text: Bytes::new(),
             followed,
-            grown: false,
+            grown: start.tail.start < start.tail.end,
             closed: false,
             pace: Pace::new(config, until, Stream::of_a_document(stats)),
         }
@@ -110,9 +123,8 @@ impl DocumentWatcher {
             return Some(Ok(Message::Document(summary)));
         }
         loop {
-            if let Some(tail) = self.text.take() {
-                self.position.store(tail.end, Ordering::Relaxed);
-                return Some(text(tail).map(Message::Text));
+            if !self.text.is_empty() {
+                return Some(self.piece().map(Message::Text));
             }
             let ended = self.followed.as_ref().is_none_or(|followed| followed.ended);
             if ended && !self.grown {
@@ -121,16 +133,18 @@ impl DocumentWatcher {
             if let Some(reason) = self.pace.over() {
                 return Some(Ok(self.close(reason)));
             }
-            if let Err(error) = self.look().await {
-                if !error.is_transient() {
-                    return Some(Err(errors::store(&error)));
+            match self.look().await {
+                Ok(()) => {}
+                Err(Unreadable::Store(error)) if error.is_transient() => {
+                    // While the store is down the stream stays, and the read is repeated.
+                    tracing::debug!(document = %self.document_id, "cannot read the document: {error}");
+                    self.pace.failed();
                 }
-                // While the store is down the stream stays, and the read is repeated.
-                tracing::debug!(document = %self.document_id, "cannot read the document: {error}");
-                self.pace.failed();
+                Err(Unreadable::Store(error)) => return Some(Err(errors::store(&error))),
+                Err(Unreadable::Replaced) => return Some(Err(replaced())),
             }
             let done = !self.grown && self.followed.as_ref().is_none_or(|followed| followed.ended);
-            if self.text.is_none()
+            if self.text.is_empty()
                 && !done
                 && let Some(heartbeat) = self.wait().await
             {
@@ -139,8 +153,20 @@ impl DocumentWatcher {
         }
     }
 
+    /// The next message of the text that was read.
+    fn piece(&mut self) -> Result<pb::DocumentText, Status> {
+        let text = std::str::from_utf8(&self.text)
+            .map_err(|error| Status::internal(format!("the document is not UTF-8: {error}")))?;
+        let text = prefix(text, MESSAGE_BYTES).to_owned();
+        let offset = self.end;
+        self.text.advance(text.len());
+        self.end += text.len() as u64;
+        self.position.store(self.end, Ordering::Relaxed);
+        Ok(pb::DocumentText { offset, text })
+    }
+
     /// Looks at the events that are new, and reads on if the document has grown with one of them.
-    async fn look(&mut self) -> Result<(), StoreError> {
+    async fn look(&mut self) -> Result<(), Unreadable> {
         if !self.pace.may_read() {
             return Ok(());
         }
@@ -172,10 +198,15 @@ impl DocumentWatcher {
             self.grown |= followed.ended;
         }
         if self.grown {
-            let tail = self.store.document_tail(self.document_id, self.end).await?;
-            self.grown = false;
-            self.end = tail.end.max(self.end);
-            self.text = Some(tail).filter(|tail| !tail.bytes.is_empty());
+            let tail = self.store.document_tail(self.document_id, self.end, READ_BYTES).await?;
+            // A scratchpad only grows, also when its projection is rebuilt.
+            if self.followed.is_none() && tail.written_at != self.written_at {
+                return Err(Unreadable::Replaced);
+            }
+            // The beginning of a document over the limit is no longer kept.
+            self.end = self.end.max(tail.start.min(tail.end));
+            self.grown = self.end + (tail.bytes.len() as u64) < tail.end;
+            self.text = tail.bytes.into();
         }
         self.pace.recovered();
         Ok(())
@@ -183,12 +214,11 @@ impl DocumentWatcher {
 
     /// Waits for something to do. Returns a heartbeat when the client has heard nothing for too long.
     async fn wait(&mut self) -> Option<Message> {
-        // A document that was sent whole has nothing more to wait for than a store that is away.
-        let followed = self.followed.as_mut()?;
+        // What does not grow has nothing more to wait for than a store that is away.
         let changed = async {
-            match followed.ended {
-                true => std::future::pending().await,
-                false => followed.feed.head.changed().await,
+            match &mut self.followed {
+                Some(followed) if !followed.ended => followed.feed.head.changed().await,
+                _ => std::future::pending().await,
             }
         };
         let silent = self.pace.wait(changed).await;
@@ -209,10 +239,122 @@ fn response(message: Message) -> pb::WatchDocumentResponse {
     pb::WatchDocumentResponse { message: Some(message) }
 }
 
-/// Text as it is sent. What a position in the middle of a character would make of it cannot happen: positions are where
-/// text ended before, and text ends with whole characters.
-fn text(tail: DocumentTail) -> Result<pb::DocumentText, Status> {
-    let text = String::from_utf8(tail.bytes)
-        .map_err(|error| Status::internal(format!("the document is not UTF-8: {error}")))?;
-    Ok(pb::DocumentText { offset: tail.start, text })
+/// Why the text cannot be read.
+enum Unreadable {
+    Store(StoreError),
+    /// The document was written anew. What was sent is no part of it.
+    Replaced,
+}
+
+impl From<StoreError> for Unreadable {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+fn replaced() -> Status {
+    let text = "the document was written anew while it was sent; watch it again from the beginning";
+    tree_agent_runtime::errors::status(Code::Aborted, "DOCUMENT_REPLACED", text)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_util::sync::CancellationToken;
+    use tree_agent_contract::document::{Document, DocumentKind, DocumentProps};
+    use tree_agent_contract::{ProjectId, Timestamp};
+    use tree_agent_store::embedded::EmbeddedStore;
+    use tree_agent_store::{Documents, NewProject, Project, Projects};
+
+    use super::*;
+    use crate::watch::service::Messages;
+
+    const BODY_BYTES: usize = 300_000;
+
+    struct Written {
+        store: Arc<EmbeddedStore>,
+        document: Document,
+    }
+
+    impl Written {
+        async fn new() -> Self {
+            let store = Arc::new(EmbeddedStore::open_in_memory().await.unwrap());
+            let id = ProjectId(uuid::Uuid::from_u128(1));
+            let project = Project {
+                id,
+                name: "One".into(),
+                description: String::new(),
+                document_count: 0,
+                created_at: Timestamp(1),
+            };
+            let new = NewProject { project, user_id: String::new(), request_id: String::new() };
+            store.create_project(new).await.unwrap();
+            let document = Document {
+                id: DocumentId::source(id, "a.md"),
+                kind: DocumentKind::Source,
+                project_id: Some(id),
+                run_id: None,
+                path: "a.md".into(),
+                title: "A".into(),
+                body: "aü€🙂".repeat(BODY_BYTES / 10),
+                props: DocumentProps::default(),
+                created_at: Timestamp(1),
+                updated_at: Timestamp(1),
+            };
+            store.put_document(document.clone()).await.unwrap();
+            Self { store, document }
+        }
+
+        async fn watch(&self) -> Messages {
+            let id = self.document.id;
+            let start = DocumentStart {
+                document_id: id,
+                summary: pb::DocumentSummary::default(),
+                tail: self.store.document_tail(id, 0, 4).await.unwrap(),
+                followed: None,
+            };
+            let until = Until { drain: CancellationToken::new(), expires_at: None };
+            let (config, stats) = (WatchConfig::default(), Arc::new(Stats::default()));
+            DocumentWatcher::new(start, self.store.clone(), &config, until, &stats).watched().messages
+        }
+    }
+
+    #[tokio::test]
+    async fn text_is_sent_in_messages_that_fit_into_one_part() {
+        let written = Written::new().await;
+        let messages: Vec<Bytes> =
+            written.watch().await.map(|message| message.expect("a message")).collect().await;
+        assert!(messages.iter().all(|message| message.len() <= CHUNK));
+        assert!(messages.len() <= 2 + BODY_BYTES / (CHUNK - 200), "{}", messages.len());
+        let mut text = String::new();
+        for message in &messages[1..] {
+            let message = <pb::WatchDocumentResponse as prost::Message>::decode(message.slice(5..)).unwrap();
+            let Some(Message::Text(piece)) = message.message else { panic!("{message:?}") };
+            assert_eq!(piece.offset, text.len() as u64);
+            text.push_str(&piece.text);
+        }
+        assert!(text == written.document.body);
+    }
+
+    /// The text is read while it is taken, so an unread stream keeps no more than what was read at once.
+    #[tokio::test]
+    async fn what_is_not_taken_is_not_read() {
+        let mut written = Written::new().await;
+        let mut messages = written.watch().await;
+        assert!(messages.next().await.unwrap().is_ok(), "the summary");
+        assert!(messages.next().await.unwrap().is_ok(), "the first text");
+        written.document.body = "another text".repeat(BODY_BYTES / 10);
+        written.document.updated_at = Timestamp(2);
+        written.store.put_document(written.document.clone()).await.unwrap();
+        let mut taken = 1;
+        let error = loop {
+            match messages.next().await.expect("an error comes before the end") {
+                Ok(_) => taken += 1,
+                Err(status) => break status,
+            }
+        };
+        assert!(taken * MESSAGE_BYTES <= READ_BYTES + MESSAGE_BYTES, "{taken}");
+        assert_eq!(error.code(), Code::Aborted);
+        assert!(error.message().contains("watch it again"), "{error}");
+        assert!(messages.next().await.is_none());
+    }
 }

@@ -21,7 +21,7 @@ use tonic::{Code, Status};
 use tree_agent_runtime::errors;
 use tree_agent_runtime::server::OnDemand;
 
-use super::stall::{Line, Stalls};
+use super::stall::{Kept, Line, Stalls};
 use crate::auth::Caller;
 use crate::gateway::Gateway;
 
@@ -132,7 +132,7 @@ pub(crate) fn decoded<T: Message + Default>(messages: Messages) -> BoxStream<'st
 }
 
 /// Bytes of messages that go out together: the payload of one HTTP/2 frame at its default size (RFC 9113, 6.5.2).
-const CHUNK: usize = 16 * 1024;
+pub(super) const CHUNK: usize = 16 * 1024;
 
 /// A response body of framed messages, with gRPC's trailers at the end.
 ///
@@ -143,54 +143,57 @@ struct Frames {
     line: Arc<Line>,
     /// Taken when the stream was given up.
     resume: Option<Resume>,
-    /// Was ready, but did not fit into the chunk before.
-    held: Option<Option<Result<Bytes, Status>>>,
+    /// The position of what was handed out to HTTP/2. Messages beyond it are lost when the stream is given up.
+    handed_out: u64,
     ended: bool,
 }
 
 impl Frames {
     fn new(stalls: Arc<Stalls>, watched: Watched) -> Self {
         let line = stalls.keep(watched.messages);
-        Self { stalls, line, resume: Some(watched.resume), held: None, ended: false }
+        let handed_out = watched.resume.position();
+        Self { stalls, line, resume: Some(watched.resume), handed_out, ended: false }
     }
 
     /// The next bytes for the client; `None` when the stream ends well.
     fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Status>>> {
-        let mut messages = self.line.asked();
-        let next = match (self.held.take(), &mut *messages) {
-            (Some(held), _) => held,
-            (None, Some(messages)) => ready!(messages.poll_next_unpin(cx)),
+        let mut kept = self.line.asked();
+        let Some(kept) = &mut *kept else {
             // Given up: one hint, then the end.
-            (None, None) => self.resume.take().map(|resume| Ok(resume.hint("stalled"))),
+            let resume = self.resume.take();
+            return Poll::Ready(resume.map(|resume| Ok((resume.hint)(self.handed_out, "stalled"))));
         };
-        let next = match (next, &mut *messages) {
-            (Some(Ok(first)), Some(messages)) => Some(Ok(chunk(first, messages, &mut self.held, cx))),
+        let next = match kept.held.take() {
+            Some(held) => held,
+            None => ready!(kept.messages.poll_next_unpin(cx)),
+        };
+        let next = match (next, &self.resume) {
+            (Some(Ok(first)), Some(resume)) => {
+                let (chunk, position) = chunk(first, kept, resume, cx);
+                self.handed_out = position;
+                self.stalls.handed_out(&self.line);
+                Some(Ok(chunk))
+            }
             (next, _) => next,
         };
-        if matches!(next, Some(Ok(_))) {
-            self.stalls.handed_out(&self.line);
-        }
         Poll::Ready(next)
     }
 }
 
 impl Resume {
-    fn hint(&self, reason: &str) -> Bytes {
-        (self.hint)(self.position.load(Ordering::Relaxed), reason)
+    fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
     }
 }
 
-/// `first` and whatever else is ready and fits beside it; what is ready and does not fit is held for the next.
-fn chunk(
-    first: Bytes,
-    messages: &mut Messages,
-    held: &mut Option<Option<Result<Bytes, Status>>>,
-    cx: &mut Context<'_>,
-) -> Bytes {
+/// `first` and whatever else is ready and fits beside it, and the position behind that. What is ready and does not fit is
+/// held for the next.
+fn chunk(first: Bytes, kept: &mut Kept, resume: &Resume, cx: &mut Context<'_>) -> (Bytes, u64) {
     let mut copied = BytesMut::new();
     let mut size = first.len();
+    let mut position = resume.position();
     while size < CHUNK {
-        match messages.poll_next_unpin(cx) {
+        match kept.messages.poll_next_unpin(cx) {
             Poll::Ready(Some(Ok(next))) if size + next.len() <= CHUNK => {
                 if copied.is_empty() {
                     copied.reserve(CHUNK);
@@ -198,15 +201,16 @@ fn chunk(
                 }
                 copied.extend_from_slice(&next);
                 size += next.len();
+                position = resume.position();
             }
             Poll::Ready(other) => {
-                *held = Some(other);
+                kept.held = Some(other);
                 break;
             }
             Poll::Pending => break,
         }
     }
-    if copied.is_empty() { first } else { copied.freeze() }
+    (if copied.is_empty() { first } else { copied.freeze() }, position)
 }
 
 impl http_body::Body for Frames {
@@ -294,6 +298,33 @@ mod tests {
         let messages = vec![Ok(message(1, 10)), Ok(message(2, 10)), Err(Status::unavailable("gone"))];
         let (data, status) = sent(messages).await;
         assert_eq!((data.concat().len(), status.as_str()), (20, "14"));
+    }
+
+    /// A message that was ready and did not fit is dropped with the stream, and the client asks for it again.
+    #[tokio::test(start_paused = true)]
+    async fn what_was_held_for_the_next_part_goes_when_the_stream_is_given_up() {
+        let stalls = Arc::new(Stalls::new(Duration::from_secs(60)));
+        let looking = stalls.clone();
+        tokio::spawn(async move { looking.look_on().await });
+        let position = Arc::new(AtomicU64::new(0));
+        let large = message(2, 20_000);
+        let (at, held) = (position.clone(), large.clone());
+        let messages = futures::stream::iter([(1, message(1, 10)), (2, message(1, 10)), (3, held)])
+            .map(move |(seq, message)| {
+                at.store(seq, Ordering::Relaxed);
+                Ok(message)
+            })
+            .chain(futures::stream::pending());
+        let hint = Box::new(|at, reason: &str| format!("{reason} at {at}").into());
+        let watched = Watched { messages: messages.boxed(), resume: Resume { position, hint } };
+        let mut body = Frames::new(stalls, watched);
+        let first = body.frame().await.expect("a frame").expect("no error").into_data().expect("data");
+        assert_eq!(first.len(), 20);
+        assert!(!large.is_unique(), "the third message is held");
+        tokio::time::sleep(Duration::from_secs(76)).await;
+        assert!(large.is_unique(), "it is gone");
+        let hint = body.frame().await.expect("a hint").expect("no error").into_data().expect("data");
+        assert_eq!(hint, "stalled at 2");
     }
 
     #[tokio::test(start_paused = true)]

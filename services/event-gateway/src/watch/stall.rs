@@ -2,14 +2,17 @@
 //!
 //! HTTP/2 asks a body for its next part when the previous one has been sent. A client that reads nothing stops that.
 //! Nobody polls the body then, so it cannot end itself. The gateway therefore checks all its streams from time to
-//! time. If a stream has not asked for more, it frees the stream's place in the run's window and its buffered events.
-//! A small record and the one part that HTTP/2 holds stay. A client that reads again is told where to resume.
+//! time. If a stream has not asked for more, or has never asked, it frees the stream's place in the run's window and all
+//! that was buffered for it. A small record and the one part that HTTP/2 holds stay. A client that reads again is told where
+//! to resume.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::time::MissedTickBehavior;
+use tonic::Status;
 use tree_agent_runtime::Metrics;
 
 use super::service::Messages;
@@ -30,9 +33,16 @@ pub(crate) struct Stalls {
 
 /// The messages of one stream, for as long as they are kept.
 pub(crate) struct Line {
-    /// When a part was handed out after which nobody has asked for the next one; 0 if there is none.
+    /// When a part was handed out, or the stream began, after which nobody has asked for the next one; 0 if there is none.
     handed_out: AtomicU64,
-    messages: Mutex<Option<Messages>>,
+    kept: Mutex<Option<Kept>>,
+}
+
+/// What is kept for a stream.
+pub(crate) struct Kept {
+    pub(crate) messages: Messages,
+    /// Was ready, but did not fit into the part before.
+    pub(crate) held: Option<Option<Result<Bytes, Status>>>,
 }
 
 impl Stalls {
@@ -53,7 +63,8 @@ impl Stalls {
 
     /// Keeps `messages` for a new stream.
     pub(crate) fn keep(&self, messages: Messages) -> Arc<Line> {
-        let line = Arc::new(Line { handed_out: AtomicU64::new(0), messages: Mutex::new(Some(messages)) });
+        let handed_out = AtomicU64::new(self.now.load(Ordering::Relaxed));
+        let line = Arc::new(Line { handed_out, kept: Mutex::new(Some(Kept { messages, held: None })) });
         locked(&self.lines).push(Arc::downgrade(&line));
         line
     }
@@ -82,11 +93,11 @@ impl Stalls {
         let (mut given_up, mut ended) = (0, Vec::new());
         locked(&self.lines).retain(|line| {
             let Some(line) = line.upgrade() else { return false };
-            let mut messages = locked(&line.messages);
+            let mut kept = locked(&line.kept);
             let stalled = stalled(line.handed_out.load(Ordering::Relaxed));
             if stalled {
                 given_up += 1;
-                ended.extend(messages.take());
+                ended.extend(kept.take());
             }
             !stalled
         });
@@ -99,11 +110,11 @@ impl Stalls {
 }
 
 impl Line {
-    /// The client asks for the next part. Returns the messages, or none if the stream was dropped.
-    pub(crate) fn asked(&self) -> MutexGuard<'_, Option<Messages>> {
-        let messages = locked(&self.messages);
+    /// The client asks for the next part. Returns what is kept, or none if the stream was dropped.
+    pub(crate) fn asked(&self) -> MutexGuard<'_, Option<Kept>> {
+        let kept = locked(&self.kept);
         self.handed_out.store(0, Ordering::Relaxed);
-        messages
+        kept
     }
 }
 
@@ -124,6 +135,8 @@ mod tests {
     async fn only_what_was_handed_out_and_not_gone_on_from_is_given_up() {
         let stalls = Arc::new(Stalls::new(Duration::from_secs(60)));
         let (idle, reads, stalled, gone) = (kept(&stalls), kept(&stalls), kept(&stalls), kept(&stalls));
+        let never_asked = kept(&stalls);
+        assert!(idle.asked().is_some());
         let looking = stalls.clone();
         tokio::spawn(async move { looking.look_on().await });
         // Lets it start: it checks at full quarters.
@@ -136,9 +149,9 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(1)).await;
             assert!(reads.asked().is_some());
         }
-        assert!(locked(&stalled.messages).is_some(), "given up too early");
+        assert!(locked(&stalled.kept).is_some(), "given up too early");
         tokio::time::sleep(Duration::from_secs(15)).await;
-        assert!(stalled.asked().is_none());
+        assert!(stalled.asked().is_none() && never_asked.asked().is_none());
         assert!(idle.asked().is_some() && reads.asked().is_some());
         assert_eq!(locked(&stalls.lines).len(), 2);
     }
