@@ -1,5 +1,8 @@
 //! The offline model on a folder of documents, in whole runs: plan, execute, aggregate, down to the leaves.
 
+#[path = "offline/absence.rs"]
+mod absence;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -402,34 +405,6 @@ async fn a_large_context_is_searched_and_not_read_whole() {
     assert!(done.calls < 100, "{} tool calls", done.calls);
 }
 
-/// Absence is a count over the whole context, not over what was read.
-#[tokio::test]
-async fn a_word_is_called_missing_only_when_no_document_of_a_large_context_holds_it() {
-    let mut runner = Runner::new("How do cranes in storms hold a pipe or a zeppelin?", 1);
-    let project = runner.context.project_ids[0];
-    for i in 0..260 {
-        let body = "# Log\n\nThe cranes hold in storms, as ever.";
-        runner.documents.add_source(project, &format!("log/{i:03}.md"), body);
-    }
-    for i in 0..169 {
-        let body = "# Part\n\nThis part has a pipe of steel.";
-        runner.documents.add_source(project, &format!("parts/{i:03}.md"), body);
-    }
-    let done = runner.run().await;
-    assert!(done.document.contains("No document mentions “zeppelin”."), "{}", done.document);
-    assert!(!done.document.contains("“pipe”"), "169 documents do: {}", done.document);
-
-    // A step that reads one document says nothing of the others.
-    runner.objective = "pipe".into();
-    let mut call = context(&runner, "What tides.md says about pipe");
-    (call.depth, call.success_criteria) =
-        (1, vec!["Quotes passages about pipe".into(), "Reads `operations/tides.md`".into()]);
-    let leaf = ExecuteInput { call, earlier: vec![] };
-    let (output, _) = runner.call("execute", async |io| Offline.execute(&leaf, io).await).await;
-    let said = output.artifacts[0].document_markdown.as_ref().unwrap();
-    assert!(said.contains("Nothing was found") && !said.contains("No document mentions"), "{said}");
-}
-
 #[tokio::test]
 async fn code_indented_text_and_html_are_quoted() {
     for (path, body, quote) in [
@@ -476,85 +451,6 @@ async fn a_text_without_sentence_ends_is_quoted() {
             assert!(body[at..].starts_with(passage["text"].as_str().unwrap()), "{path}: {passage}");
         }
     }
-}
-
-/// However a document or a question spells a word, in what is read and in what is searched.
-#[tokio::test]
-async fn a_word_that_is_spelled_in_another_way_is_not_called_missing() {
-    for written in [
-        "me\u{301}te\u{301}ore",
-        "ｍéｔéｏｒｅ",
-        "mé\u{ad}té\u{ad}ore",
-        "mété\u{200b}ore",
-        "mété**ore**",
-        "m&eacute;t&eacute;ore",
-    ] {
-        for objective in ["What does the météore do?".to_owned(), format!("What does the {written} do?")] {
-            for documents in [1, 250] {
-                let runner = Runner::new(&objective, 1);
-                let project = runner.context.project_ids[0];
-                for i in 1..documents {
-                    runner.documents.add_source(
-                        project,
-                        &format!("log/{i:03}.md"),
-                        "# Log\n\nNothing of note.",
-                    );
-                }
-                let body = format!("# Sky\n\nAt night the {written} falls into the sea.");
-                runner.documents.add_source(project, "sky.md", &body);
-                let done = runner.run().await;
-                assert!(
-                    done.document.contains(&format!("the {written} falls")),
-                    "{written:?}: {}",
-                    done.document
-                );
-                assert!(!done.document.contains("No document mentions"), "{written:?}: {}", done.document);
-            }
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_word_of_a_heading_or_a_path_leads_to_what_stands_there() {
-    for (path, body) in [
-        ("a.md", "# The frobnicator\n\nOil it once a week, and never when it rains."),
-        ("frobnicator.md", "Oil it once a week, and never when it rains."),
-    ] {
-        let runner = Runner::new("What does the frobnicator need?", 1);
-        runner.documents.add_source(runner.context.project_ids[0], path, body);
-        let done = runner.run().await;
-        assert!(done.document.contains("- “Oil it once a week"), "{path}: {}", done.document);
-        assert!(!done.document.contains("Nothing was found"), "{path}: {}", done.document);
-    }
-    // A heading with nothing below it.
-    let runner = Runner::new("What does the frobnicator need?", 1);
-    runner.documents.add_source(runner.context.project_ids[0], "a.md", "# The frobnicator");
-    let done = runner.run().await;
-    assert!(!done.document.contains("Nothing was found about"), "{}", done.document);
-    assert!(done.document.contains("1 document mentions “frobnicator”"), "{}", done.document);
-}
-
-/// A word that stands where no passage is taken from, such as front matter, is not called missing.
-#[tokio::test]
-async fn a_word_that_only_search_finds_is_not_called_missing() {
-    let runner = Runner::new("What does the frobnicator need?", 1);
-    let project = runner.context.project_ids[0];
-    let body = "---\ntags: frobnicator\n---\n\n# A\n\nThe boiler is warm.";
-    for i in 0..5 {
-        runner.documents.add_source(project, &format!("part/{i}.md"), body);
-    }
-    let done = runner.run().await;
-    let said = "Nothing was found. 5 documents mention “frobnicator”, but no passage of it was quoted: part/0.md, \
-                part/1.md, part/2.md and 2 more.";
-    assert!(done.document.contains(said), "{}", done.document);
-    assert!(!done.document.contains("No document mentions"), "{}", done.document);
-
-    // Beside a word that is quoted and one that is nowhere.
-    let runner = Runner { objective: "Does a boiler need a frobnicator or a zeppelin?".into(), ..runner };
-    let done = runner.run().await;
-    let gaps = done.document.split("## Gaps").nth(1).unwrap();
-    assert!(gaps.contains("5 documents mention “frobnicator”"), "{gaps}");
-    assert!(gaps.contains("No document mentions “zeppelin”."), "{gaps}");
 }
 
 #[tokio::test]

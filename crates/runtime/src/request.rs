@@ -6,7 +6,7 @@ use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request};
 use http_body::{Body as _, Frame, SizeHint};
@@ -162,6 +162,9 @@ where
         let protocol = Protocol::of(&parts);
         let admitted = self.policy.admit(&parts, &protocol, body).and_then(|admitted| {
             let timeout = protocol.timeout(&parts.headers);
+            // A call that is late already is not begun.
+            let timeout =
+                timeout.and_then(|t| if t == Some(Duration::ZERO) { Err(timed_out()) } else { Ok(t) });
             Ok((admitted, timeout.map_err(|status| Refused::of(&protocol, status))?))
         });
         let (Admitted { body, reservation, place }, timeout) = match admitted {
