@@ -98,7 +98,7 @@ impl<'a> Finder<'a> {
     /// Calls `found` with the index of a term and its position for each occurrence in `text`. Returns the number of
     /// words.
     fn find(&self, text: &str, mut found: impl FnMut(usize, usize)) -> usize {
-        let words = stems(text);
+        let words: Vec<String> = stems(text).collect();
         for (at, word) in words.iter().enumerate() {
             for &i in self.by_first.get(word.as_str()).into_iter().flatten() {
                 if words[at..].starts_with(&self.terms[i].stems) {
@@ -261,7 +261,7 @@ pub(super) fn floor(best: u64, terms: usize) -> u64 {
 pub(super) fn without_repeats(ranked: Vec<Ranked>) -> Vec<Ranked> {
     let mut kept: Vec<(BTreeSet<String>, Ranked)> = Vec::new();
     for candidate in ranked {
-        let words: BTreeSet<String> = stems(&candidate.passage.text).into_iter().collect();
+        let words: BTreeSet<String> = stems(&candidate.passage.text).collect();
         let repeated = kept.iter().any(|(other, _)| {
             let shared = words.intersection(other).count();
             // The two share nine tenths of all their words.

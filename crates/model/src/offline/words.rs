@@ -43,7 +43,7 @@ pub(super) fn key_terms(text: &str) -> Vec<Term> {
     // As a reader sees them: a mark or an entity within a word does not divide it.
     let text = spelling::joined(text);
     for word in compounds(&text) {
-        let stems = stems(word);
+        let stems: Vec<String> = stems(word).collect();
         let lower = spelling::comparable(word).to_lowercase();
         let tiny = word.chars().count() < 2 && word.is_ascii();
         if tiny
@@ -64,15 +64,16 @@ pub(super) fn key_terms(text: &str) -> Vec<Term> {
 
 /// The stems of every word of `text`, in order, however it is spelled. A compound counts as many words as it has parts. A
 /// word that can also be read in one piece (`met**eor**`) is counted in its parts and, at the end, as a whole.
-pub(super) fn stems(text: &str) -> Vec<String> {
+pub(super) fn stems(text: &str) -> std::vec::IntoIter<String> {
     // To Unicode `run_created` and `tree.node` are one word, but to a person who searches they are several.
-    spelling::searchable(text)
+    let words: Vec<String> = spelling::searchable(text)
         .unicode_words()
         .map(without_possessive)
         .flat_map(|w| w.split(|c: char| !c.is_alphanumeric()))
         .filter(|w| !w.is_empty())
         .map(stem)
-        .collect()
+        .collect();
+    words.into_iter()
 }
 
 /// The words of `text`. Words joined by a hyphen count as one.
@@ -179,8 +180,8 @@ mod tests {
         {
             let terms = key_terms(&format!("Where is {written}?"));
             assert_eq!(terms.len(), 1, "{written:?}: {terms:?}");
-            assert!(stems("the cafés here").contains(&terms[0].stems[0]), "{written:?}: {terms:?}");
-            assert!(stems(&format!("the {written} here")).contains(&stem("cafés")), "{written:?}");
+            assert!(stems("the cafés here").any(|stem| stem == terms[0].stems[0]), "{written:?}: {terms:?}");
+            assert!(stems(&format!("the {written} here")).any(|s| s == stem("cafés")), "{written:?}");
         }
     }
 
