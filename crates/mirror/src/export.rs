@@ -1,8 +1,8 @@
 //! A run as a folder: which node of its graph stands where, and what its files hold.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet, VecDeque};
 
-use tree_agent_contract::graph::{GraphNode, GraphSnapshot};
+use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::search::{Expansion, slug};
 use tree_agent_contract::text::{one_line, truncate};
 use tree_agent_contract::{DocumentId, NodeId, SessionId, limits};
@@ -36,79 +36,84 @@ pub struct ExportedNode {
 }
 
 impl Export {
-    /// The layout of a run of any strategy. A node without a document is not finished, whatever the run says of it:
-    /// who reads the folder finds nothing there.
-    pub fn of(graph: &GraphSnapshot) -> Self {
+    /// The layout of a run of any strategy, from the nodes of its graph in order of creation. A node without a
+    /// document is not finished, whatever the run says of it: who reads the folder finds nothing there.
+    pub fn of(nodes: &[GraphNode]) -> Self {
         let mut below: HashMap<NodeId, Vec<&GraphNode>> = HashMap::new();
-        for node in &graph.nodes {
+        for node in nodes {
             if let Some(parent) = node.parent_id {
                 below.entry(parent).or_default().push(node);
             }
         }
-        let Some(root) = graph.nodes.iter().find(|node| node.parent_id.is_none()) else {
-            return Self::default();
+        let Some(root) = nodes.iter().find(|node| node.parent_id.is_none()) else { return Self::default() };
+        let places = |id: NodeId, path: &str| {
+            let mut taken = HashSet::new();
+            let nodes = below.get(&id).map(Vec::as_slice).unwrap_or_default();
+            let placed = nodes.iter().map(|node| {
+                let place = place(node, path, |slug| taken.contains(slug));
+                taken.insert(place.entry.slug.clone());
+                (*node, place)
+            });
+            placed.collect::<Vec<_>>()
         };
+        let entries = |places: &[(&GraphNode, Place)]| -> Vec<ListedChild> {
+            places.iter().map(|(_, place)| place.entry.clone()).collect()
+        };
+        let first = places(root.id, "");
         let mut export = Self { document: document_of(root), ..Self::default() };
-        let listed = list(&below, root.id);
-        export.children = (!listed.is_empty() || root.status.is_final()).then(|| listed.entries());
+        export.children = (!first.is_empty() || root.status.is_final()).then(|| entries(&first));
         // In breadth-first order; a queue needs no stack, however deep the tree is.
-        let mut due: std::collections::VecDeque<(String, &GraphNode, ListedChild)> =
-            listed.below("").collect();
-        while let Some((path, node, entry)) = due.pop_front() {
-            let document = document_of(node);
-            let listed = list(&below, node.id);
-            let has_children = !listed.is_empty();
-            let status = match (document, Expansion::of(node, has_children)) {
-                (Some(_), _) if has_children => Expansion::Expanded,
-                (Some(_), _) => Expansion::Leaf,
-                (None, Expansion::InProgress) => Expansion::InProgress,
-                (None, _) => Expansion::Unexpanded,
-            };
-            let has_session = is_topic(node) && status != Expansion::Unexpanded;
-            let file = NodeFile {
-                title: entry.title,
-                slug: entry.slug,
-                session_id: has_session.then(|| SessionId::of(node.id).to_string()),
-                status,
-            };
-            let children = (document.is_some() || has_children).then(|| listed.entries());
-            due.extend(listed.below(&path));
-            export.nodes.push(ExportedNode { id: node.id, path, file, document, children });
+        let mut due = VecDeque::from(first);
+        while let Some((node, place)) = due.pop_front() {
+            let below = places(node.id, &place.path);
+            export.nodes.push(exported(node, place, &entries(&below)));
+            due.extend(below);
         }
         export
     }
 }
 
-/// The children of a node with their places.
-struct Listed<'a>(Vec<(&'a GraphNode, ListedChild)>);
-
-impl<'a> Listed<'a> {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn entries(&self) -> Vec<ListedChild> {
-        self.0.iter().map(|(_, entry)| entry.clone()).collect()
-    }
-
-    fn below(self, path: &str) -> impl Iterator<Item = (String, &'a GraphNode, ListedChild)> {
-        self.0.into_iter().map(move |(node, entry)| (join(path, &entry.slug), node, entry))
-    }
+/// Where a node stands.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Place {
+    pub(crate) path: String,
+    pub(crate) entry: ListedChild,
 }
 
-fn list<'a>(below: &HashMap<NodeId, Vec<&'a GraphNode>>, parent: NodeId) -> Listed<'a> {
-    let mut taken = BTreeSet::new();
-    let nodes = below.get(&parent).map(Vec::as_slice).unwrap_or_default();
-    let listed = nodes.iter().map(|node| {
-        let title = title_of(node);
-        // The step of a topic is its slug. Steps of plans have names such as s1, which say nothing.
-        let step = node.step_id.as_ref().map(|step| step.as_str());
-        let name = step.filter(|step| is_topic(node) && slug::check(step).is_ok()).unwrap_or(&title);
-        let slug = slug::unique(name, |slug| taken.contains(slug));
-        taken.insert(slug.clone());
-        (*node, ListedChild { title, slug })
-    });
-    Listed(listed.collect())
+/// The place of `node` below the one at `path`, beside siblings that have `taken` some slugs.
+pub(crate) fn place(node: &GraphNode, path: &str, taken: impl Fn(&str) -> bool) -> Place {
+    let title = title_of(node);
+    // The step of a topic is its slug. Steps of plans have names such as s1, which say nothing.
+    let step = node.step_id.as_ref().map(|step| step.as_str());
+    let name = step.filter(|step| is_topic(node) && slug::check(step).is_ok()).unwrap_or(&title);
+    let slug = slug::unique(name, taken);
+    Place { path: join(path, &slug), entry: ListedChild { title, slug } }
+}
+
+/// What the files of `node` hold.
+pub(crate) fn exported(node: &GraphNode, place: Place, children: &[ListedChild]) -> ExportedNode {
+    let document = document_of(node);
+    let has_children = !children.is_empty();
+    let status = match (document, Expansion::of(node, has_children)) {
+        (Some(_), _) if has_children => Expansion::Expanded,
+        (Some(_), _) => Expansion::Leaf,
+        (None, Expansion::InProgress) => Expansion::InProgress,
+        (None, _) => Expansion::Unexpanded,
+    };
+    let has_session = is_topic(node) && status != Expansion::Unexpanded;
+    let Place { path, entry: ListedChild { title, slug } } = place;
+    ExportedNode {
+        id: node.id,
+        path,
+        file: NodeFile {
+            title,
+            slug,
+            session_id: has_session.then(|| SessionId::of(node.id).to_string()),
+            status,
+        },
+        document,
+        children: (document.is_some() || has_children).then(|| children.to_vec()),
+    }
 }
 
 /// True for a topic of a search: it belongs to no band of a plan.
@@ -124,7 +129,7 @@ fn title_of(node: &GraphNode) -> String {
 }
 
 /// The document to read first.
-fn document_of(node: &GraphNode) -> Option<DocumentId> {
+pub(crate) fn document_of(node: &GraphNode) -> Option<DocumentId> {
     let documents = || node.artifacts.iter().filter(|artifact| artifact.document_id.is_some());
     documents().find(|artifact| artifact.is_primary).or_else(|| documents().next())?.document_id
 }

@@ -18,7 +18,7 @@ pub const DOCUMENT_MD: &str = "document.md";
 pub const STATE_DIR: &str = ".tree-agent";
 
 /// An entry of `children.json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedChild {
     /// What the child is about.
     #[serde(deserialize_with = "title_text")]

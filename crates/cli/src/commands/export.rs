@@ -61,7 +61,7 @@ impl Export {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let client = context.connect().await?;
         let run = client.find_run(&self.run).await?;
-        let export = tree_agent_mirror::Export::of(&graph::fetch(&client, run, None).await?);
+        let export = tree_agent_mirror::Export::of(&graph::fetch(&client, run, None).await?.nodes);
         let holder = format!("process {} (tree-agent export)", std::process::id());
         let root = Root::open(&self.dir, &holder).map_err(unusable)?;
         let folder = root.read(ReadLimits::default()).map_err(unusable)?;

@@ -3,6 +3,7 @@
 mod bad_folders;
 mod crashes;
 mod edited;
+mod growing;
 mod locking;
 mod runs;
 mod support;

@@ -101,7 +101,7 @@ impl Graph {
             let children = node.children.map(|children| children.len());
             (node.path, node.file.title, node.file.status.as_str(), node.document, children)
         };
-        Export::of(&self.0).nodes.into_iter().map(of).collect()
+        Export::of(&self.0.nodes).nodes.into_iter().map(of).collect()
     }
 }
 
@@ -129,7 +129,7 @@ fn a_search_is_laid_out_by_its_slugs() {
             row("tides-2/the-moon/too-deep", "Too deep", "unexpanded", None, None),
         ]
     );
-    let export = Export::of(&graph.0);
+    let export = Export::of(&graph.0.nodes);
     assert_eq!((export.children.map(|c| c.len()), export.document), (Some(3), None));
     let session =
         |i: usize| export.nodes.iter().find(|n| n.id == graph.0.nodes[i].id).unwrap().file.session_id.clone();
@@ -159,7 +159,7 @@ fn a_run_of_plans_is_laid_out_by_its_titles() {
             row(&long, "in-progress", None),
         ]
     );
-    let export = Export::of(&graph.0);
+    let export = Export::of(&graph.0.nodes);
     assert_eq!(export.document, Some(of_root), "the synthesis is not lost");
     assert!(
         export.nodes.iter().all(|n| n.file.session_id.is_none() && n.file.title.len() <= limits::TITLE_BYTES)
@@ -178,7 +178,7 @@ fn what_is_exported_can_be_read_and_adopted() {
     let root = open(dir.path());
     let folder = root.read(ReadLimits::default()).unwrap();
     let mut mirror = Mirror::new(root, &folder, Box::new(FastDisk)).unwrap();
-    let export = Export::of(&graph.0);
+    let export = Export::of(&graph.0.nodes);
     mirror.record_root(export.children.as_deref().unwrap(), None).unwrap();
     for node in &export.nodes {
         let text = format!("---\ntitle: x\n---\n\n# {0}\n\nAbout {0}.\n", node.file.slug);
