@@ -73,7 +73,7 @@ impl World {
             self.growth.follow(event, self.run.graph());
         }
         // Not after every event: several are written together.
-        if self.roll() % 3 == 0 {
+        if self.roll().is_multiple_of(3) {
             self.write();
         }
     }
@@ -122,7 +122,7 @@ impl World {
             for call in due {
                 let CallInput::Research(input) = &call.input else { panic!("nobody is asked to pick") };
                 let is_root = input.form == ResearchForm::Root;
-                if self.roll() % 5 == 0 && !is_root {
+                if self.roll().is_multiple_of(5) && !is_root {
                     self.feed(Input::Failed(call.key, RoleError::new(RoleErrorKind::Rejected, "no")));
                 } else {
                     let output = self.found(is_root, if is_root { "Topic" } else { &input.call.title });
