@@ -14,9 +14,14 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tree_agent_contract::document::DocumentOp;
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_runtime::metrics::Histogram;
 use tree_agent_store::{AppendOutcome, EventLog, RunAppend, Store, StoreError};
+
+/// Bytes of one append after which further runs wait for the next append, as with its events: a thousand runs may end with
+/// a large document at the same time, and Postgres takes no message of a gigabyte.
+const BATCH_BYTES: usize = 8 * 1024 * 1024;
 
 /// How appends are grouped.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +76,17 @@ struct Pending {
     /// Progress of the run's task. An attempt that the store answers with an error is some.
     progress: TaskProgress,
     done: Done,
+}
+
+impl Pending {
+    /// About what it adds to an append: its events as they are published, and the texts of its documents.
+    fn bytes(&self) -> usize {
+        let text = |op: &DocumentOp| match op {
+            DocumentOp::Create(document) => document.body.len(),
+            DocumentOp::Append { text, .. } => text.len(),
+        };
+        self.message.len() + self.append.documents.iter().map(text).sum::<usize>()
+    }
 }
 
 /// What answers one run once its append is settled.
@@ -149,12 +165,13 @@ impl Lane {
     async fn next_batch(&self) -> Option<Vec<Pending>> {
         let mut receiver = self.receiver.lock().await;
         let first = receiver.recv().await?;
-        let mut events = first.append.events.len();
+        let (mut events, mut bytes) = (first.append.events.len(), first.bytes());
         let mut batch = vec![first];
-        while events < self.config.max_events {
+        while events < self.config.max_events && bytes < BATCH_BYTES {
             match receiver.try_recv() {
                 Ok(next) => {
                     events += next.append.events.len();
+                    bytes += next.bytes();
                     batch.push(next);
                 }
                 Err(_) => break,
@@ -278,5 +295,58 @@ impl Lane {
         for (done, outcome) in answers {
             let _ = done.send(Ok(outcome));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tree_agent_contract::{DocumentId, RunId, Timestamp};
+    use tree_agent_store::Projection;
+    use tree_agent_store::embedded::EmbeddedStore;
+    use uuid::Uuid;
+
+    use super::*;
+
+    /// An append whose events have `events` bytes, and its document `text` bytes.
+    fn pending(events: usize, text: usize) -> Pending {
+        let (id, at) = (DocumentId(Uuid::nil()), Timestamp(0));
+        let append = RunAppend {
+            run_id: RunId(Uuid::nil()),
+            epoch: 1,
+            expected_head: 1,
+            events: Vec::new(),
+            projection: Projection::default(),
+            documents: vec![DocumentOp::Append { id, seq: 1, text: "x".repeat(text), at }],
+            handled_commands: Vec::new(),
+        };
+        let progress = TaskProgress::new(Instant::now());
+        Pending { append, message: vec![0; events].into(), progress, done: oneshot::channel().0 }
+    }
+
+    #[tokio::test]
+    async fn a_batch_is_bounded_in_bytes() {
+        const MIB: usize = 1024 * 1024;
+        let store = EmbeddedStore::open_in_memory().await.expect("a store in memory");
+        let (queue, receiver) = mpsc::channel(64);
+        let lane = Lane {
+            store: Arc::new(store),
+            config: CommitConfig::default(),
+            stats: Arc::default(),
+            receiver: Arc::new(Mutex::new(receiver)),
+            publish: mpsc::channel(1).0,
+            locked: mpsc::unbounded_channel().0,
+            stop: CancellationToken::new(),
+        };
+        for _ in 0..40 {
+            queue.try_send(pending(MIB / 2, MIB / 2)).expect("room");
+        }
+        for bytes in [1, 100 * MIB, 1] {
+            queue.try_send(pending(bytes, 0)).expect("room");
+        }
+        let mut batches = Vec::new();
+        while batches.iter().sum::<usize>() < 43 {
+            batches.push(lane.next_batch().await.expect("the queue is open").len());
+        }
+        assert_eq!(batches, [8, 8, 8, 8, 8, 2, 1], "what is larger than a batch ends one");
     }
 }

@@ -8,9 +8,12 @@ use std::time::{Duration, Instant};
 
 use deadpool_postgres::tokio_postgres::types::ToSql;
 use deadpool_postgres::tokio_postgres::{self, NoTls};
+use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::event::{NodeStatusChanged, RunCreated};
 use tree_agent_contract::ids::{EventId, StepId};
-use tree_agent_contract::{Event, EventBody, NodeId, NodeStatus, Role, RunId, RunSpec, Timestamp};
+use tree_agent_contract::{
+    DocumentId, Event, EventBody, NodeId, NodeStatus, Role, RunId, RunSpec, Timestamp,
+};
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
 use tree_agent_store::{AppendOutcome, EventLog, Leases, NewRun, NodeRow, Projection, RunAppend, Runs};
 use tree_agent_testkit::services::PrivatePostgres;
@@ -28,32 +31,51 @@ fn main() -> anyhow::Result<()> {
 
 async fn run() -> anyhow::Result<()> {
     let server = PrivatePostgres::start_durable()?;
-    for with_nodes in [false, true] {
+    for (name, bytes) in [("1 KiB", 1 << 10), ("1 MiB", 1 << 20)] {
+        let (mut grown, mut plain) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            plain.push(append(&server.create_database()?, 1, Rows::None).await?);
+            grown.push(append(&server.create_database()?, 1, Rows::Document(bytes)).await?);
+        }
+        report(&format!("append to documents of {name}"), grown, plain);
+    }
+    for (name, rows) in [("append", Rows::None), ("append with node rows", Rows::Nodes)] {
         for writers in [1, 4] {
             let (mut ours, mut raws) = (Vec::new(), Vec::new());
             // Alternating, so that other load on the machine affects both.
             for _ in 0..ROUNDS {
                 raws.push(raw(&server.create_database()?, writers).await?);
-                ours.push(append(&server.create_database()?, writers, with_nodes).await?);
+                ours.push(append(&server.create_database()?, writers, rows).await?);
             }
-            let (value, baseline) = (median(ours), median(raws));
-            println!(
-                "{}",
-                serde_json::json!({
-                    "bench": format!(
-                        "append{}, {writers} writer{}", if with_nodes { " with node rows" } else { "" },
-                        if writers == 1 { "" } else { "s" }
-                    ),
-                    "value": value.round(),
-                    "unit": "events/s",
-                    "baseline": baseline.round(),
-                    "ratio": (value / baseline * 1_000.0).round() / 1_000.0,
-                    "repeat": ROUNDS,
-                })
-            );
+            report(&format!("{name}, {writers} writer{}", if writers == 1 { "" } else { "s" }), ours, raws);
         }
     }
     Ok(())
+}
+
+/// What appends write beside their events.
+#[derive(Clone, Copy, PartialEq)]
+enum Rows {
+    None,
+    /// Seven nodes of each run.
+    Nodes,
+    /// A few words to a document of each run, which had so many bytes at the beginning.
+    Document(usize),
+}
+
+fn report(name: &str, values: Vec<f64>, baselines: Vec<f64>) {
+    let (value, baseline) = (median(values), median(baselines));
+    println!(
+        "{}",
+        serde_json::json!({
+            "bench": name,
+            "value": value.round(),
+            "unit": "events/s",
+            "baseline": baseline.round(),
+            "ratio": (value / baseline * 1_000.0).round() / 1_000.0,
+            "repeat": ROUNDS,
+        })
+    );
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -79,18 +101,44 @@ fn event(run: RunId, seq: u64) -> Event {
     }
 }
 
-fn batch(claims: &[(RunId, u64)], head: u64, with_nodes: bool) -> Vec<RunAppend> {
+fn pad(run: RunId) -> DocumentId {
+    DocumentId::scratchpad(NodeId::root(run))
+}
+
+fn document(run: RunId, bytes: usize) -> DocumentOp {
+    let at = Timestamp(1_763_776_000_000_000);
+    DocumentOp::Create(Document {
+        id: pad(run),
+        kind: DocumentKind::Scratchpad,
+        project_id: None,
+        run_id: Some(run),
+        path: String::new(),
+        title: "Scratchpad".into(),
+        body: "word ".repeat(bytes / 5),
+        props: DocumentProps::default(),
+        created_at: at,
+        updated_at: at,
+    })
+}
+
+fn batch(claims: &[(RunId, u64)], head: u64, rows: Rows) -> Vec<RunAppend> {
     let append = |(run_id, epoch): &(RunId, u64)| {
         let events: Vec<Event> = (head + 1..=head + EVENTS_PER_RUN).map(|seq| event(*run_id, seq)).collect();
         // Each of seven nodes changes in every batch.
-        let nodes = events.iter().take(if with_nodes { 7 } else { 0 }).map(node_row).collect();
+        let nodes = events.iter().take(if rows == Rows::Nodes { 7 } else { 0 }).map(node_row).collect();
+        let grows = matches!(rows, Rows::Document(_)).then(|| DocumentOp::Append {
+            id: pad(*run_id),
+            seq: head + EVENTS_PER_RUN,
+            text: "A few words that a role has written.\n".into(),
+            at: events[0].timestamp,
+        });
         RunAppend {
             run_id: *run_id,
             epoch: *epoch,
             expected_head: head,
             events,
             projection: Projection { nodes, ..Projection::default() },
-            documents: Vec::new(),
+            documents: grows.into_iter().collect(),
             handled_commands: Vec::new(),
         }
     };
@@ -117,7 +165,7 @@ fn node_row(event: &Event) -> NodeRow {
     }
 }
 
-async fn append(url: &str, writers: u64, with_nodes: bool) -> anyhow::Result<f64> {
+async fn append(url: &str, writers: u64, rows: Rows) -> anyhow::Result<f64> {
     PostgresStore::migrate(url).await?;
     let store = PostgresStore::connect(url, PoolConfig::default()).await?;
     let mut held = Vec::new();
@@ -134,7 +182,10 @@ async fn append(url: &str, writers: u64, with_nodes: bool) -> anyhow::Result<f64
                     request_id: String::new(),
                     events: vec![first],
                     projection: Projection::default(),
-                    documents: Vec::new(),
+                    documents: match rows {
+                        Rows::Document(bytes) => vec![document(run_id, bytes)],
+                        Rows::None | Rows::Nodes => Vec::new(),
+                    },
                 })
                 .await?;
         }
@@ -148,7 +199,7 @@ async fn append(url: &str, writers: u64, with_nodes: bool) -> anyhow::Result<f64
         async move {
             let mut head = 1;
             while start.elapsed() < TIME {
-                let outcomes = store.append(batch(&claims, head, with_nodes).into()).await?;
+                let outcomes = store.append(batch(&claims, head, rows).into()).await?;
                 anyhow::ensure!(outcomes.iter().all(|o| *o == AppendOutcome::Appended), "fenced");
                 head += EVENTS_PER_RUN;
             }
@@ -183,7 +234,8 @@ async fn raw(url: &str, writers: u64) -> anyhow::Result<f64> {
             (0..RUNS).map(|n| (RunId(Uuid::from_u128(u128::from(writer * RUNS + n + 1) << 64)), 1)).collect();
         let mut head = 1;
         while start.elapsed() < TIME {
-            let events: Vec<Event> = batch(&claims, head, false).into_iter().flat_map(|a| a.events).collect();
+            let events: Vec<Event> =
+                batch(&claims, head, Rows::None).into_iter().flat_map(|a| a.events).collect();
             let run: Vec<Uuid> = events.iter().map(|e| e.run_id.0).collect();
             let seq: Vec<i64> = events.iter().map(|e| e.seq as i64).collect();
             let id: Vec<Uuid> = events.iter().map(|e| EventId::of(e.run_id, 1, e.seq).0).collect();

@@ -409,7 +409,35 @@ fn describe(error: &DbError) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tree_agent_testkit::services::PrivatePostgres;
+
     use super::*;
+
+    /// The client tells what is its own fault only in words, so these come from the client itself.
+    #[tokio::test]
+    async fn what_cannot_be_encoded_or_is_too_large_is_not_repeated() {
+        let server = tokio::task::spawn_blocking(PrivatePostgres::start).await.unwrap().unwrap();
+        let connections =
+            Connections::new(&server.create_database().unwrap(), PoolConfig::default()).unwrap();
+        let mut connection = connections.take().await.unwrap();
+        let failures = [
+            ("a parameter of another type", connection.query("SELECT $1::int8", &[&"text"]).await.err()),
+            ("a parameter too few", connection.query("SELECT $1::int8", &[]).await.err()),
+            ("a statement that is no C string", connection.execute("SELECT 1 \0").await.err()),
+            // Larger than a value may be: refused by the server.
+            ("a value of a gigabyte", connection.query("SELECT repeat('x', 1 << 30)", &[]).await.err()),
+        ];
+        for (what, failure) in failures {
+            let failure = failure.expect(what);
+            assert!(matches!(failure, StoreError::Broken { .. }), "{what}: {failure:?}");
+            assert!(!failure.is_transient(), "{what}: {failure:?}");
+        }
+        // The connection works on, also in a transaction of two statements of which one is refused.
+        let refused = connection.query_both(("SELECT 1 / 0", &[]), ("SELECT 1", &[])).await.unwrap_err();
+        assert!(!refused.is_transient(), "{refused:?}");
+        assert!(!connection.in_transaction);
+        assert_eq!(connection.query_both(("SELECT 1", &[]), ("SELECT 2", &[])).await.unwrap().len(), 1);
+    }
 
     #[test]
     fn codes_tell_what_may_work_later() {
