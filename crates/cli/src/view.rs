@@ -7,6 +7,7 @@ pub(crate) mod lines;
 pub(crate) mod live;
 pub(crate) mod paint;
 pub(crate) mod printable;
+mod search;
 pub(crate) mod table;
 pub(crate) mod tree;
 pub(crate) mod usage;

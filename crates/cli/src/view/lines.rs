@@ -8,7 +8,7 @@ use tree_agent_engine::Graph;
 use super::paint::{Paint, Palette, fit};
 use super::printable::one_line;
 use super::tree::run_icon;
-use super::usage;
+use super::{search, usage};
 
 /// Columns of the title before a tool call, and of the call's subject.
 const CALLER: usize = 40;
@@ -16,7 +16,9 @@ const CALLER: usize = 40;
 /// The line for `event`, or none when it does not matter to a reader. `graph` already includes the event; it has the
 /// titles, which later events do not repeat.
 pub(crate) fn line(event: &Event, graph: &Graph, palette: Palette) -> Option<String> {
-    let (icon, paint, mut text) = describe(&event.body)?;
+    let step = search::step(event, graph);
+    let is_sentence = step.is_some();
+    let (icon, paint, mut text) = step.or_else(|| describe(&event.body))?;
     if let EventBody::RunStatusChanged(change) = &event.body
         && change.status.is_final()
         && let Some(used) = usage::words(&graph.usage())
@@ -28,6 +30,7 @@ pub(crate) fn line(event: &Event, graph: &Graph, palette: Palette) -> Option<Str
         EventBody::RunCreated(_) | EventBody::RunStatusChanged(_) | EventBody::BudgetExhausted(_)
     );
     let (title, depth) = match graph.node(event.node_id).filter(|_| !about_run) {
+        Some(node) if is_sentence => (String::new(), node.depth),
         // Before a tool call the title only says which node makes it.
         Some(node) if matches!(event.body, EventBody::ToolCallRequested(_)) => {
             (fit(&one_line(&node.title), CALLER), node.depth)
@@ -129,7 +132,6 @@ fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)> {
         EventBody::GuidanceAdded(guidance) => {
             ("→", Paint::Plain, format!("guidance: {}", one_line(&guidance.text)))
         }
-        EventBody::LeafPicked(pick) => ("→", Paint::Plan, format!("picked: {}", one_line(&pick.reason))),
         _ => return None,
     })
 }
