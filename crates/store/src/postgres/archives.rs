@@ -21,7 +21,7 @@ use crate::text::clean;
 
 /// Events of one insert.
 const CHUNK: usize = 2_000;
-/// Events that one step of tidying deletes at the most.
+/// Rows that one statement deletes at the most.
 const STEP: i64 = 10_000;
 /// The condition for runs of a partition.
 const WITHIN: &str = "($1::uuid IS NULL OR r.id >= $1) AND ($2::uuid IS NULL OR r.id < $2)";
@@ -206,17 +206,13 @@ async fn prune(
     if found.head_seq != head_seq || !found.status.is_final() || archived && !deleted {
         return Ok(false);
     }
-    for table in [
-        "tree_agent_nodes",
-        "tree_agent_plans",
-        "tree_agent_artifacts",
-        "tree_agent_documents",
-        "tree_agent_document_chunks",
-    ] {
-        connection.query(&format!("DELETE FROM {table} WHERE run_id = $1"), &[&run.0]).await?;
+    for table in ["tree_agent_nodes", "tree_agent_plans", "tree_agent_artifacts", "tree_agent_documents"] {
+        delete_rows(connection, table, run).await?;
     }
+    delete_chunks(connection, run).await?;
     if deleted {
-        for table in ["tree_agent_events", "tree_agent_commands", "tree_agent_sessions", "onto_edges"] {
+        delete_events(connection, run).await?;
+        for table in ["tree_agent_commands", "tree_agent_sessions", "onto_edges"] {
             connection.query(&format!("DELETE FROM {table} WHERE run_id = $1"), &[&run.0]).await?;
         }
         connection
@@ -237,6 +233,51 @@ async fn prune(
         )
         .await?;
     Ok(true)
+}
+
+/// Deletes the rows of a run from a table whose key is `(run_id, id)`. A run may have millions of rows: a statement deletes
+/// as many as it can in time, and the transaction deletes all or none. It locks nothing of another run. Each statement
+/// begins where the last one ended, because rows that are deleted stay in the index until the transaction ends.
+async fn delete_rows(connection: &mut Connection, table: &str, run: RunId) -> Result<(), StoreError> {
+    let sql = format!(
+        "WITH gone AS (DELETE FROM {table} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {table} \
+             WHERE run_id = $1 AND id >= $2 ORDER BY id LIMIT {STEP})) RETURNING id) \
+         SELECT id FROM gone ORDER BY id DESC LIMIT 1"
+    );
+    let mut from = Uuid::nil();
+    while let Some(last) = connection.query_opt(&sql, &[&run.0, &from]).await? {
+        from = last.get(0);
+    }
+    Ok(())
+}
+
+/// Deletes the chunks of a run's documents, as [`delete_rows`].
+async fn delete_chunks(connection: &mut Connection, run: RunId) -> Result<(), StoreError> {
+    let sql = format!(
+        "WITH gone AS (DELETE FROM tree_agent_document_chunks WHERE ctid = ANY (ARRAY(\
+             SELECT ctid FROM tree_agent_document_chunks WHERE run_id = $1 AND (document_id, seq) >= ($2, $3) \
+             ORDER BY document_id, seq LIMIT {STEP})) RETURNING document_id, seq) \
+         SELECT document_id, seq FROM gone ORDER BY document_id DESC, seq DESC LIMIT 1"
+    );
+    let (mut document, mut seq) = (Uuid::nil(), i64::MIN);
+    while let Some(last) = connection.query_opt(&sql, &[&run.0, &document, &seq]).await? {
+        (document, seq) = (last.get(0), last.get(1));
+    }
+    Ok(())
+}
+
+/// Deletes the events of a run, as [`delete_rows`].
+async fn delete_events(connection: &mut Connection, run: RunId) -> Result<(), StoreError> {
+    let sql = "SELECT min(seq), max(seq) FROM tree_agent_events WHERE run_id = $1";
+    let range = connection.query_opt(sql, &[&run.0]).await?.map(|row| (row.get(0), row.get(1)));
+    let Some((Some(first), Some(last))) = range else { return Ok(()) };
+    let sql = "DELETE FROM tree_agent_events WHERE run_id = $1 AND seq >= $2 AND seq < $3";
+    let mut from: i64 = first;
+    while from <= last {
+        connection.query(sql, &[&run.0, &from, &(from + STEP)]).await?;
+        from += STEP;
+    }
+    Ok(())
 }
 
 async fn restore(
@@ -286,7 +327,7 @@ async fn restore(
         return Err(StoreError::other_archive(run, &pruned_for));
     }
     // Events that were not tidied yet would be in the way.
-    connection.query("DELETE FROM tree_agent_events WHERE run_id = $1", &[&run.0]).await?;
+    delete_events(connection, run).await?;
     for chunk in events.chunks(CHUNK) {
         insert_events(connection, run, chunk).await?;
     }
@@ -296,7 +337,7 @@ async fn restore(
             return Err(StoreError::foreign_document(run, id));
         }
     }
-    connection.query("DELETE FROM tree_agent_document_chunks WHERE run_id = $1", &[&run.0]).await?;
+    delete_chunks(connection, run).await?;
     for chunk in chunks.chunks(CHUNK) {
         insert_chunks(connection, run, chunk).await?;
     }

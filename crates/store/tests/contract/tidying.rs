@@ -40,3 +40,55 @@ async fn a_locked_run_does_not_undo_what_was_tidied_before_it() {
     let rows: String = sql.query_one(left, &[]).await.unwrap().get(0);
     assert_eq!(rows, "4:3", "what is left, by run");
 }
+
+/// A run may have millions of rows. It goes in one transaction, but no statement of it deletes more than a few of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_run_is_pruned_as_a_whole_by_small_statements() {
+    let url = tokio::task::spawn_blocking(|| server().create_database()).await.unwrap().unwrap();
+    PostgresStore::migrate(&url).await.unwrap();
+    let store = PostgresStore::connect(&url, PoolConfig::default()).await.unwrap();
+    let (sql, connection) = connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    sql.batch_execute(
+        "CREATE FUNCTION small() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+             IF (SELECT count(*) FROM gone) > 10000 THEN RAISE EXCEPTION 'too many rows at a time'; END IF; \
+             RETURN NULL; \
+         END $$; \
+         CREATE TRIGGER small AFTER DELETE ON tree_agent_events REFERENCING OLD TABLE AS gone \
+             FOR EACH STATEMENT EXECUTE FUNCTION small(); \
+         CREATE TRIGGER small AFTER DELETE ON tree_agent_artifacts REFERENCING OLD TABLE AS gone \
+             FOR EACH STATEMENT EXECUTE FUNCTION small(); \
+         CREATE TRIGGER small AFTER DELETE ON tree_agent_document_chunks REFERENCING OLD TABLE AS gone \
+             FOR EACH STATEMENT EXECUTE FUNCTION small()",
+    )
+    .await
+    .unwrap();
+    // One is archived, the other one was deleted and goes with its log. A third one stays.
+    for (n, deleted) in [(1, "NULL"), (2, "now()"), (3, "NULL")] {
+        let id = run_id(n).0;
+        let fill = format!(
+            "INSERT INTO tree_agent_runs (id, objective, spec, strategy, scope, root_node_id, status, created_at, \
+                 updated_at, head_seq, deleted_at) VALUES ('{id}', 'o', '{{}}', 'tree', 'global', '{id}', \
+                 'completed', now(), now(), 20500, {deleted}); \
+             INSERT INTO tree_agent_events SELECT '{id}', seq, gen_random_uuid(), '{id}', NULL, \
+                 'tree.guidance_added', '{{}}', now() FROM generate_series(1, 20500) AS seq; \
+             INSERT INTO tree_agent_artifacts SELECT '{id}', gen_random_uuid(), '{id}', 'json', NULL, '{{}}', true, \
+                 '', now() FROM generate_series(1, 20000); \
+             INSERT INTO tree_agent_document_chunks SELECT '{id}', document, seq, 0, '', now() \
+                 FROM (SELECT gen_random_uuid() AS document FROM generate_series(1, 3)) d, generate_series(1, 7000) AS seq"
+        );
+        sql.batch_execute(&fill).await.unwrap();
+    }
+    assert!(store.prune_run(run_id(1), 20_500, "sum").await.unwrap());
+    assert!(store.prune_run(run_id(2), 20_500, "sum").await.unwrap());
+    let left = "SELECT string_agg(right(r.id::text, 1) || ':' || \
+                    (SELECT count(*) FROM tree_agent_events e WHERE e.run_id = r.id) || ',' || \
+                    (SELECT count(*) FROM tree_agent_artifacts a WHERE a.run_id = r.id) || ',' || \
+                    (SELECT count(*) FROM tree_agent_document_chunks c WHERE c.run_id = r.id), ' ' ORDER BY r.id) \
+                FROM tree_agent_runs r";
+    let rows: String = sql.query_one(left, &[]).await.unwrap().get(0);
+    // The events of an archived run go when the log is tidied.
+    assert_eq!(rows, "1:20500,0,0 3:20500,20000,21000");
+    let events: i64 = sql.query_one("SELECT count(*) FROM tree_agent_events", &[]).await.unwrap().get(0);
+    assert_eq!(events, 41_000, "the log of the deleted run is gone as well");
+}
