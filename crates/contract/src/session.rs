@@ -9,6 +9,7 @@ use crate::ids::NodeId;
 use crate::limits;
 use crate::status::named_enum;
 use crate::text::prefix;
+use crate::time::Timestamp;
 
 /// Names a conversation within its run.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -70,11 +71,15 @@ pub struct SessionMessage {
 pub struct Session {
     /// Its name.
     pub id: SessionId,
+    /// The node that it is about.
+    pub node_id: NodeId,
     /// The conversation that it continues; none if it begins one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<SessionId>,
     /// Its own messages, in order.
     pub messages: Vec<SessionMessage>,
+    /// When they were said.
+    pub created_at: Timestamp,
 }
 
 /// What a role is given of the conversation that it continues.
@@ -147,7 +152,13 @@ mod tests {
 
     fn session(n: usize, texts: &[&str]) -> Session {
         let messages = texts.iter().map(|&text| SessionMessage { speaker: Speaker::User, text: text.into() });
-        Session { id: SessionId::new(format!("s{n}")), parent_id: None, messages: messages.collect() }
+        Session {
+            id: SessionId::new(format!("s{n}")),
+            node_id: NodeId(uuid::Uuid::from_u128(n as u128)),
+            parent_id: None,
+            messages: messages.collect(),
+            created_at: Timestamp(0),
+        }
     }
 
     fn fork(chain: &[Session]) -> SessionFork {

@@ -46,8 +46,9 @@ pub(crate) fn parts(decision: Decision, sizes: &[usize], graph: &Graph, most: us
 }
 
 fn cut(decision: Decision, sizes: &[usize], most: usize) -> Vec<Decision> {
-    // Documents belong to what was decided before the nodes were cancelled.
-    let mut part = Decision { events: Vec::new(), documents: decision.documents };
+    // Documents and conversations belong to what was decided before the nodes were cancelled.
+    let mut part =
+        Decision { events: Vec::new(), documents: decision.documents, sessions: decision.sessions };
     let (mut parts, mut bytes) = (Vec::new(), 0);
     for (event, size) in decision.events.into_iter().zip(sizes) {
         // A cancelled node is two events: its own and that of its step.

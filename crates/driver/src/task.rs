@@ -9,9 +9,10 @@ use prost::Message as _;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
+use tree_agent_contract::error::chain;
 use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate};
 use tree_agent_contract::{EventBody, Timestamp};
-use tree_agent_engine::{CallKey, CallOutput, Decision, Input, ReplayError, RoleCall, Run};
+use tree_agent_engine::{CallInput, CallKey, CallOutput, Decision, Input, ReplayError, RoleCall, Run};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{
     AppendOutcome, Claim, Command, EventLog, PendingCommand, RunAppend, Store, StoreError,
@@ -296,6 +297,7 @@ impl RunTask {
                 events: decision.events,
                 projection,
                 documents: decision.documents,
+                sessions: decision.sessions,
                 handled_commands: if is_last { std::mem::take(&mut handled) } else { Vec::new() },
             };
             let outcome = self.shared.committer.append(append, message.into(), self.progress.clone()).await?;
@@ -330,12 +332,32 @@ impl RunTask {
     fn start_call(&self, call: RoleCall, permit: Permit) -> AbortHandle {
         let (shared, sender, key) = (self.shared.clone(), self.sender.clone(), call.key);
         tokio::spawn(async move {
-            let result = shared.roles.call(call, Updates { key, mailbox: sender.clone() }).await;
+            let result = match with_session(&*shared.store, call).await {
+                Ok(call) => shared.roles.call(call, Updates { key, mailbox: sender.clone() }).await,
+                Err(error) => Err(error),
+            };
             let _ = sender.send(Message::Ended(key, Box::new(result))).await;
             drop(permit);
         })
         .abort_handle()
     }
+}
+
+/// The call with what was said in the conversation that it continues. If that cannot be read, nothing was attempted.
+async fn with_session(store: &dyn Store, mut call: RoleCall) -> Result<RoleCall, RoleError> {
+    if let CallInput::Research(input) = &mut call.input
+        && let Some(session) = input.session.take()
+    {
+        let said = match &session.parent_id {
+            Some(parent) => store.session_chain(input.call.run_id, parent).await.map_err(|error| {
+                let message = format!("the conversation cannot be read: {}", chain(&error));
+                RoleError::new(RoleErrorKind::Unreachable, message)
+            })?,
+            None => Vec::new(),
+        };
+        input.session = Some(session.with_chain(&said));
+    }
+    Ok(call)
 }
 
 /// The failure of a call that took longer than `after`.

@@ -150,6 +150,7 @@ async fn an_old_epoch_appends_nothing() {
         projection: Default::default(),
         documents: vec![],
         handled_commands: vec![],
+        sessions: Vec::new(),
     };
     assert_eq!(store.append([append].into()).await.expect("answered"), [AppendOutcome::Fenced]);
     assert_eq!(log(&*store, run).await, before);
@@ -453,6 +454,7 @@ async fn from_the_future(store: &dyn Store, run: RunId) {
         projection: Default::default(),
         documents: Vec::new(),
         handled_commands: Vec::new(),
+        sessions: Vec::new(),
     };
     assert_eq!(store.append([append].into()).await.expect("appended"), [AppendOutcome::Appended]);
     store.release(&[(run, claim.epoch)]).await.expect("released");

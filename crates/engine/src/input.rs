@@ -3,6 +3,7 @@
 use tree_agent_contract::document::DocumentOp;
 use tree_agent_contract::event::Event;
 use tree_agent_contract::role::{RoleError, RoleUpdate};
+use tree_agent_contract::session::Session;
 
 use crate::call::{CallKey, CallOutput};
 
@@ -48,6 +49,8 @@ pub struct Decision {
     pub events: Vec<Event>,
     /// The document writes that belong to them.
     pub documents: Vec<DocumentOp>,
+    /// The conversations that belong to them.
+    pub sessions: Vec<Session>,
 }
 
 impl Decision {
@@ -65,5 +68,6 @@ impl Decision {
         }
         self.events.extend(other.events);
         self.documents.extend(other.documents);
+        self.sessions.extend(other.sessions);
     }
 }

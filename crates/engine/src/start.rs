@@ -26,7 +26,11 @@ pub fn start(run_id: RunId, spec: RunSpec, now: Timestamp) -> Decision {
         timestamp: now,
         body,
     });
-    Decision { events: events.collect(), documents: vec![DocumentOp::Create(scratchpad)] }
+    Decision {
+        events: events.collect(),
+        documents: vec![DocumentOp::Create(scratchpad)],
+        sessions: Vec::new(),
+    }
 }
 
 /// The empty scratchpad of a node.

@@ -5,7 +5,8 @@
 //! 1. `{"run":{"format":"tree-agent-run","version":1,"runId","requestId","epoch","headSeq","status"}}`
 //! 2. `{"event":{"seq","id","nodeId","parentNodeId","timestamp","type","payload"}}` for every event, in order
 //! 3. `{"document":{…}}` for every document that the run wrote, by id
-//! 4. `{"end":{"events","documents","sha256"}}`: how many there were, and the SHA-256 of all bytes before this line
+//! 4. `{"session":{…}}` for every conversation of the run, by id
+//! 5. `{"end":{"events","documents","sha256"}}`: how many there were, and the SHA-256 of all bytes before this line
 //!
 //! Nodes, plans, artifacts and the columns of the run's row are not in it: they follow from the events.
 
@@ -107,11 +108,11 @@ pub async fn prune(store: &dyn Archives, run: RunId, folder: &Path) -> Result<bo
 /// When the file is not what it must be; nothing is written then.
 pub async fn restore(store: &dyn Archives, run: RunId, folder: &Path) -> Result<bool, MaintenanceError> {
     let file = path_of(folder, run);
-    let Archive { record, events, documents, chunks, whole, .. } = read_blocking(&file).await?;
+    let Archive { record, events, documents, chunks, sessions, whole, .. } = read_blocking(&file).await?;
     if record.run_id != run {
         return Err(MaintenanceError::archive(&file, format!("holds run {}, not {run}", record.run_id)));
     }
-    Ok(store.restore_run(record, events, documents, chunks, *whole).await?)
+    Ok(store.restore_run(record, events, documents, chunks, sessions, *whole).await?)
 }
 
 /// The record of a run that has ended and is all there.

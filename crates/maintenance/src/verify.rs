@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::{DocumentId, RunId};
+use tree_agent_contract::{DocumentId, NodeId, RunId, SessionId};
 use tree_agent_engine::Audit;
 use tree_agent_store::{Row, Store, Stored, StoredChunk, StoredEvent};
 
@@ -90,6 +90,8 @@ pub enum Subject {
     },
     /// A document that it names.
     Document(DocumentId),
+    /// A conversation that it names.
+    Session(SessionId),
 }
 
 impl fmt::Display for Finding {
@@ -99,6 +101,7 @@ impl fmt::Display for Finding {
             Subject::Event(seq) => write!(f, "event {seq}: {}", self.message),
             Subject::Row { table, id } => write!(f, "{table} {id}: {}", self.message),
             Subject::Document(id) => write!(f, "document {id}: {}", self.message),
+            Subject::Session(id) => write!(f, "conversation {id}: {}", self.message),
         }
     }
 }
@@ -110,6 +113,7 @@ impl fmt::Display for Finding {
 /// - The log replays and keeps the invariants of [`Audit`].
 /// - Nodes, plans, artifacts and the run's own row match the log.
 /// - The documents that the log names exist, and what they grew by is whole.
+/// - The conversation about each node that was researched exists.
 ///
 /// Some of them are left out from the first event on whose type is [unknown](Report::unknown).
 ///
@@ -164,6 +168,10 @@ struct Check {
     replay: Option<Replay>,
     unknown: Option<UnknownType>,
     documents: BTreeSet<DocumentId>,
+    /// The conversations about nodes that have no result yet.
+    forked: BTreeMap<NodeId, SessionId>,
+    /// The conversations about nodes that have one.
+    sessions: BTreeSet<SessionId>,
     /// The events with which documents grew, and whose text was not found yet.
     grown: BTreeSet<(DocumentId, u64)>,
     /// The document whose chunks were read last, and where the last one ended.
@@ -186,6 +194,8 @@ impl Check {
             replay: Some(Replay { fold: None, audit: Audit::new() }),
             unknown: None,
             documents: BTreeSet::new(),
+            forked: BTreeMap::new(),
+            sessions: BTreeSet::new(),
             grown: BTreeSet::new(),
             chunk_end: None,
             findings: Vec::new(),
@@ -252,6 +262,10 @@ impl Check {
             EventBody::ScratchpadLinked(e) => drop(self.documents.insert(e.scratchpad_doc_id)),
             EventBody::ArtifactCreated(e) => self.documents.extend(e.document_id),
             EventBody::ScratchpadUpdated(e) => drop(self.grown.insert((e.scratchpad_doc_id, event.seq))),
+            EventBody::SessionForked(e) => {
+                self.forked.insert(event.node_id, SessionId::new(e.session_id.clone()));
+            }
+            EventBody::NodeResult(_) => self.sessions.extend(self.forked.remove(&event.node_id)),
             EventBody::Opaque(_) => {
                 self.unknown = self.unknown.take().or_else(|| UnknownType::of(event));
                 if let Some(replay) = self.replay.take() {
@@ -313,6 +327,10 @@ impl Check {
         let there: BTreeSet<_> = there.into_keys().collect();
         for missing in std::mem::take(&mut self.documents).difference(&there) {
             self.note(Subject::Document(*missing), "the log names it, but it is not there");
+        }
+        let there: BTreeSet<_> = stored.sessions.iter().cloned().collect();
+        for missing in std::mem::take(&mut self.sessions).difference(&there) {
+            self.note(Subject::Session(missing.clone()), "the log names it, but it is not there");
         }
         let more = self.findings.len().saturating_sub(FINDINGS);
         self.findings.truncate(FINDINGS);

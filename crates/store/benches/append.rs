@@ -140,6 +140,7 @@ fn batch(claims: &[(RunId, u64)], head: u64, rows: Rows) -> Vec<RunAppend> {
             projection: Projection { nodes, ..Projection::default() },
             documents: grows.into_iter().collect(),
             handled_commands: Vec::new(),
+            sessions: Vec::new(),
         }
     };
     claims.iter().map(append).collect()

@@ -85,6 +85,7 @@ impl FirstAppend {
                 projection: run.projection,
                 documents: run.documents,
                 handled_commands: Vec::new(),
+                sessions: Vec::new(),
             },
         };
         Ok((first, run.spec, run.request_id))

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentSummary, SearchResults};
 use tree_agent_contract::event::Event;
 use tree_agent_contract::graph::Usage;
+use tree_agent_contract::session::Session;
 use tree_agent_contract::{
     ArtifactId, ArtifactType, DocumentId, NodeId, NodeStatus, PlanId, ProjectId, Role, RunContext, RunId,
     RunSpec, RunStatus, RunSummary, Timestamp,
@@ -16,18 +17,24 @@ mod archives;
 mod leases;
 mod operations;
 mod run_lists;
+mod sessions;
 
 pub use archives::{Archives, Partition, RunRecord, StoredDocument};
 pub(crate) use leases::quarantine_time;
 pub use leases::{Claim, Failed, Leases, QUARANTINE_MAX, Term};
 pub use operations::{Operations, Stored, StoredChunk, StoredEvent, WholeProjection};
 pub use run_lists::{IdPart, ListedRun, RunFilter, RunLists, RunQuery};
+pub(crate) use sessions::CHAIN;
+pub use sessions::Sessions;
 
 use crate::error::StoreError;
 
 /// A whole store. Services hold an `Arc<dyn Store>`.
-pub trait Store: EventLog + Leases + Runs + RunLists + Documents + Projects + Operations {}
-impl<T: EventLog + Leases + Runs + RunLists + Documents + Projects + Operations + ?Sized> Store for T {}
+pub trait Store: EventLog + Leases + Runs + RunLists + Documents + Sessions + Projects + Operations {}
+impl<T: EventLog + Leases + Runs + RunLists + Documents + Sessions + Projects + Operations + ?Sized> Store
+    for T
+{
+}
 
 /// The append-only log and the projections that are written with it.
 #[async_trait]
@@ -67,6 +74,8 @@ pub struct RunAppend {
     pub projection: Projection,
     /// Document writes that belong to the events, in order.
     pub documents: Vec<DocumentOp>,
+    /// Conversations that belong to the events. Each is written once.
+    pub sessions: Vec<Session>,
     /// Commands of the run that these events answer; they leave the inbox with them.
     pub handled_commands: Vec<i64>,
 }

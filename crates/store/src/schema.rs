@@ -21,6 +21,7 @@ const POSTGRES: &[(&str, &str)] = &[
     ("V31__commands", include_str!("../../../migrations/postgres/V31__commands.sql")),
     ("V32__requests", include_str!("../../../migrations/postgres/V32__requests.sql")),
     ("V33__spelling", include_str!("../../../migrations/postgres/V33__spelling.sql")),
+    ("V34__sessions", include_str!("../../../migrations/postgres/V34__sessions.sql")),
 ];
 
 const EMBEDDED: &[(&str, &str)] = &[
@@ -36,6 +37,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("V31__commands", include_str!("../../../migrations/embedded/V31__commands.sql")),
     ("V32__requests", include_str!("../../../migrations/embedded/V32__requests.sql")),
     ("V33__spelling", include_str!("../../../migrations/embedded/V33__spelling.sql")),
+    ("V34__sessions", include_str!("../../../migrations/embedded/V34__sessions.sql")),
 ];
 
 /// Which set of migrations.

@@ -441,6 +441,25 @@ impl RunLists for Unreliable {
 }
 
 #[async_trait]
+impl Sessions for Unreliable {
+    async fn session_chain(
+        &self,
+        run: RunId,
+        id: &SessionId,
+    ) -> Result<Vec<tree_agent_contract::session::Session>, StoreError> {
+        self.inner.session_chain(run, id).await
+    }
+    async fn run_sessions(
+        &self,
+        run: RunId,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> Result<Vec<tree_agent_contract::session::Session>, StoreError> {
+        self.inner.run_sessions(run, after, limit).await
+    }
+}
+
+#[async_trait]
 impl Documents for Unreliable {
     async fn document(&self, id: DocumentId) -> Result<Document, StoreError> {
         self.inner.document(id).await

@@ -34,7 +34,7 @@ use tree_agent_contract::document::DocumentOp;
 use tree_agent_contract::event::*;
 use tree_agent_contract::role::*;
 use tree_agent_contract::search::ChildEntry;
-use tree_agent_contract::session::SessionFork;
+use tree_agent_contract::session::{Session, SessionFork};
 use tree_agent_contract::text::count;
 use tree_agent_contract::{DocumentId, NodeStatus, RunStatus, SessionId, StepId, Strategy, limits};
 
@@ -283,6 +283,9 @@ impl Search {
 
     fn researched(&self, d: &mut Decider<'_>, at: usize, out: ResearchOutput) {
         d.append_scratchpad(at, &out.scratchpad.append_markdown);
+        let SessionFork { id, parent_id, .. } = self.fork(d.state, at);
+        let (node_id, messages) = (d.state.node(at).id, out.messages);
+        d.decision.sessions.push(Session { id, node_id, parent_id, messages, created_at: d.now });
         let is_over = d.state.exhausted().is_some() && !out.children.is_empty();
         let title = d.state.node(at).title.clone();
         let document = out.document_markdown.unwrap_or_default();

@@ -7,9 +7,9 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use tree_agent_contract::event::{EventBody, NodeStatusChanged};
+use tree_agent_contract::event::{EventBody, LeafPicked, NodeStatusChanged};
 use tree_agent_contract::graph::GraphSnapshot;
-use tree_agent_contract::{Budgets, Event, NodeStatus, RunStatus};
+use tree_agent_contract::{Budgets, Event, NodeStatus, RunStatus, SearchConfig, Strategy};
 use tree_agent_engine::{Graph, Run};
 
 use crate::world::{World, WorldPlan};
@@ -154,6 +154,19 @@ fn plans(log: &[Event]) -> usize {
     log.iter().filter(|e| matches!(e.body, EventBody::PlanCreated(_))).count()
 }
 
+fn picks(log: &[Event]) -> impl Iterator<Item = &LeafPicked> {
+    log.iter().filter_map(|event| match &event.body {
+        EventBody::LeafPicked(picked) => Some(picked),
+        _ => None,
+    })
+}
+
+/// A search in such a world.
+fn searching(plan: &WorldPlan) -> WorldPlan {
+    let search = SearchConfig { concurrency: 2, max_depth: 3, ..SearchConfig::default() };
+    WorldPlan { strategy: Strategy::Search, search, fanout: 4, ..plan.clone() }
+}
+
 /// What a log must show.
 type Shows = fn(&[Event]) -> bool;
 
@@ -218,6 +231,23 @@ fn cases() -> Vec<(&'static str, WorldPlan, Shows)> {
                 && gaps.count() > 2
                 && plans(log) > 0
                 && says(log, "retry:")
+        }),
+        ("search", WorldPlan { fanout: 2, ..searching(&quiet) }, |log| {
+            picks(log).count() > 2 && ends(log, RunStatus::Completed, false) && says(log, "guard:maxDepth")
+        }),
+        ("search-fallback", searching(&rough), |log| {
+            says(log, "pick:again:") && picks(log).any(|picked| picked.fallback.is_some())
+        }),
+        ("search-skipped", searching(&rough), |log| {
+            let skipped = log.iter().any(|e| matches!(e.body, EventBody::NodeSkipped(_)));
+            skipped && !ends(log, RunStatus::Failed, false)
+        }),
+        ("search-failed-topic", searching(&rough), |log| {
+            let failed = log.iter().any(|e| matches!(e.body, EventBody::NodeFailed(_)));
+            failed && ends(log, RunStatus::Completed, true)
+        }),
+        ("search-tokens", searching(&with(&rough, |b| b.max_tokens = Some(30_000))), |log| {
+            trips(log, "maxTokens") && picks(log).count() > 0 && ends(log, RunStatus::Completed, true)
         }),
         ("deep", with(&WorldPlan { failures: 40, ..quiet }, |b| b.max_depth = 2), |log| {
             let depth = |e: &Event| matches!(&e.body, EventBody::NodeCreated(n) if n.depth == 2);

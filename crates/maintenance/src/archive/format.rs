@@ -3,13 +3,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tree_agent_contract::ids::EventId;
+use tree_agent_contract::session::Session;
 use tree_agent_contract::{NodeId, RunId, RunStatus, Timestamp};
 use tree_agent_store::{RunRecord, StoredChunk, StoredDocument, StoredEvent};
 
 /// What `format` must say.
 pub(super) const FORMAT: &str = "tree-agent-run";
 /// The newest version of the format; older ones are read for ever.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// One line.
 #[derive(Serialize, Deserialize)]
@@ -19,6 +20,7 @@ pub(super) enum Line {
     Event(EventLine),
     Document(Box<StoredDocument>),
     Chunk(Box<StoredChunk>),
+    Session(Box<Session>),
     End(End),
 }
 
@@ -56,6 +58,8 @@ pub(super) struct End {
     pub(super) documents: u64,
     #[serde(default)]
     pub(super) chunks: u64,
+    #[serde(default)]
+    pub(super) sessions: u64,
     pub(super) sha256: String,
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 use sha2::{Digest, Sha256};
 use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::session::Session;
 use tree_agent_contract::{DocumentKind, RunId, limits};
 use tree_agent_store::{RunRecord, StoredChunk, StoredDocument, StoredEvent, WholeProjection};
 
@@ -26,6 +27,8 @@ pub struct Archive {
     pub documents: Vec<StoredDocument>,
     /// The chunks of the documents.
     pub chunks: Vec<StoredChunk>,
+    /// Its conversations.
+    pub sessions: Vec<Session>,
     /// What follows from the events.
     pub whole: Box<WholeProjection>,
     /// The checksum of all lines but the last.
@@ -74,6 +77,7 @@ pub(super) fn read_within(file: &Path, limits: Limits) -> Result<Archive, Mainte
     let mut digest = Sha256::new();
     let mut record: Option<RunRecord> = None;
     let (mut events, mut documents, mut chunks) = (Vec::new(), Vec::new(), Vec::new());
+    let mut sessions: Vec<Session> = Vec::new();
     let (mut text, mut total) = (Vec::new(), 0);
     let end: End = loop {
         text.clear();
@@ -133,6 +137,12 @@ pub(super) fn read_within(file: &Path, limits: Limits) -> Result<Archive, Mainte
                 }
                 chunks.push(*chunk);
             }
+            (Line::Session(session), Some(_)) => {
+                if sessions.last().is_some_and(|last| last.id >= session.id) {
+                    return Err(wrong(format!("holds conversation {} twice or out of order", session.id)));
+                }
+                sessions.push(*session);
+            }
             (Line::End(end), Some(_)) => break end,
         }
         digest.update(&text);
@@ -145,11 +155,11 @@ pub(super) fn read_within(file: &Path, limits: Limits) -> Result<Archive, Mainte
     if sha256 != end.sha256 {
         return Err(wrong(format!("has SHA-256 {sha256}, but its end names {}; it was changed", end.sha256)));
     }
-    let counts = [events.len() as u64, documents.len() as u64, chunks.len() as u64];
-    if counts != [end.events, end.documents, end.chunks] || counts[0] != record.head_seq {
+    let counts = [events.len(), documents.len(), chunks.len(), sessions.len()].map(|count| count as u64);
+    if counts != [end.events, end.documents, end.chunks, end.sessions] || counts[0] != record.head_seq {
         return Err(wrong(format!(
-            "holds {} events, {} documents and {} chunks, not what it names",
-            counts[0], counts[1], counts[2]
+            "holds {} events, {} documents, {} chunks and {} conversations, not what it names",
+            counts[0], counts[1], counts[2], counts[3]
         )));
     }
     let whole = replay(file, &record, &events)?;
@@ -161,7 +171,7 @@ pub(super) fn read_within(file: &Path, limits: Limits) -> Result<Archive, Mainte
         return Err(wrong("holds a run that has not ended".into()));
     }
     let record = RunRecord { archive_sha256: Some(sha256.clone()), ..record };
-    Ok(Archive { record, events, documents, chunks, whole: Box::new(whole), sha256 })
+    Ok(Archive { record, events, documents, chunks, sessions, whole: Box::new(whole), sha256 })
 }
 
 /// A run writes documents of its own and none of a project: anything else in its archive was put there.

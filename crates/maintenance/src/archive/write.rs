@@ -62,8 +62,8 @@ pub(super) async fn file(
         Compression::default(),
     );
     let mut out = Digested { out: gzip, digest: Sha256::new() };
-    let [events, documents, chunks] = lines(store, record, &mut out, file).await?;
-    let end = Line::End(End { events, documents, chunks, sha256: out.sha256() });
+    let [events, documents, chunks, sessions] = lines(store, record, &mut out, file).await?;
+    let end = Line::End(End { events, documents, chunks, sessions, sha256: out.sha256() });
     out.line(&end).map_err(failed)?;
     let written =
         out.out.finish().and_then(|buffer| buffer.into_inner().map_err(io::IntoInnerError::into_error));
@@ -73,13 +73,13 @@ pub(super) async fn file(
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
 }
 
-/// Every line but the last; how many events, documents and chunks that were.
+/// Every line but the last; how many events, documents, chunks and conversations that were.
 async fn lines<W: Write>(
     store: &dyn Archives,
     record: &RunRecord,
     out: &mut Digested<W>,
     file: &Path,
-) -> Result<[u64; 3], MaintenanceError> {
+) -> Result<[u64; 4], MaintenanceError> {
     let failed = |e: io::Error| MaintenanceError::file(file, e);
     let run = record.run_id;
     out.line(&Line::Run(Head::of(record))).map_err(failed)?;
@@ -108,11 +108,21 @@ async fn lines<W: Write>(
     let (mut chunks, mut after) = (0, None);
     loop {
         let page = store.document_chunks(run, after, DOCUMENTS).await?;
-        let Some(last) = page.last() else { return Ok([seq, documents, chunks]) };
+        let Some(last) = page.last() else { break };
         after = Some((last.document_id, last.seq));
         for chunk in page {
             chunks += 1;
             out.line(&Line::Chunk(Box::new(chunk))).map_err(failed)?;
+        }
+    }
+    let (mut sessions, mut after) = (0, None);
+    loop {
+        let page = store.run_sessions(run, after, DOCUMENTS).await?;
+        let Some(last) = page.last() else { return Ok([seq, documents, chunks, sessions]) };
+        after = Some(last.id.clone());
+        for session in page {
+            sessions += 1;
+            out.line(&Line::Session(Box::new(session))).map_err(failed)?;
         }
     }
 }

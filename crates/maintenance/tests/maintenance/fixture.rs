@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
-use tree_agent_contract::{DocumentId, Event, EventBody, RunId};
+use tree_agent_contract::session::{Session, SessionMessage, Speaker};
+use tree_agent_contract::{DocumentId, Event, EventBody, RunId, SessionId};
 use tree_agent_engine::Run;
 use tree_agent_maintenance::{Report, verify};
 use tree_agent_store::embedded::EmbeddedStore;
@@ -142,6 +143,7 @@ impl Fixture {
             projection: project(run, events),
             documents: documents(events),
             handled_commands: Vec::new(),
+            sessions: sessions(events),
         };
         assert_eq!(self.store.append([append].into()).await.unwrap(), [AppendOutcome::Appended]);
     }
@@ -157,11 +159,12 @@ impl Fixture {
 }
 
 /// The recorded runs.
-pub const RECORDED: [&str; 4] = ["failures", "offline", "replan", "retries"];
+pub const RECORDED: [&str; 5] = ["failures", "offline", "replan", "retries", "search"];
 
 /// The log of a recorded run.
 pub fn recorded(name: &str) -> Vec<Event> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../web/fixtures/{name}.jsonl"));
+    let folder = if name == "search" { "crates/engine/tests/histories/v2" } else { "web/fixtures" };
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../{folder}/{name}.jsonl"));
     let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -184,6 +187,24 @@ fn documents(events: &[Event]) -> Vec<DocumentOp> {
             _ => return None,
         };
         Some(DocumentOp::Create(document(event, id, kind)))
+    });
+    named.collect()
+}
+
+/// The conversations that events name.
+fn sessions(events: &[Event]) -> Vec<Session> {
+    let named = events.iter().filter_map(|event| match &event.body {
+        EventBody::SessionForked(e) => Some(Session {
+            id: SessionId::new(e.session_id.clone()),
+            node_id: event.node_id,
+            parent_id: e.parent_session_id.clone().map(SessionId::new),
+            messages: vec![SessionMessage {
+                speaker: Speaker::User,
+                text: format!("of event {} ü", event.seq),
+            }],
+            created_at: event.timestamp,
+        }),
+        _ => None,
     });
     named.collect()
 }

@@ -34,6 +34,7 @@ contract! {
     verify::an_event_that_breaks_an_invariant_is_told,
     verify::what_a_newer_version_wrote_is_checked_as_far_as_it_can_be,
     verify::a_missing_document_is_told,
+    verify::a_missing_conversation_is_told,
     verify::text_that_is_missing_moved_or_strange_is_told,
     verify::an_unknown_run_is_an_error,
     archive::runs_come_back_as_they_were,

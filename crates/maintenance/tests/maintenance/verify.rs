@@ -131,6 +131,14 @@ pub async fn what_a_newer_version_wrote_is_checked_as_far_as_it_can_be(f: Fixtur
     assert!(found.len() > 1 && found[1..].iter().all(|f| f.ends_with("is not there")), "{found:?}");
 }
 
+pub async fn a_missing_conversation_is_told(f: Fixture) {
+    let run = f.write("search").await;
+    let there = f.store.run_sessions(run, None, 10).await.unwrap();
+    f.damage(run, &format!("DELETE FROM tree_agent_sessions WHERE id = '{}'", there[0].id)).await;
+    let expected = format!("conversation {}: the log names it, but it is not there", there[0].id);
+    assert_eq!(f.findings(run).await, [expected]);
+}
+
 pub async fn a_missing_document_is_told(f: Fixture) {
     let run = f.write("retries").await;
     f.damage(run, "DELETE FROM tree_agent_documents WHERE run_id = {run}").await;

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use tree_agent_contract::document::{Document, DocumentOp};
 use tree_agent_contract::graph::Usage;
 use tree_agent_contract::limits::DOCUMENT_BYTES;
+use tree_agent_contract::session::Session;
 use tree_agent_contract::text::suffix;
 use tree_agent_contract::{
     ArtifactId, DocumentId, Event, EventBody, NodeId, PlanId, RunId, RunSpec, RunStatus, RunSummary,
-    Timestamp,
+    SessionId, Timestamp,
 };
 use tree_agent_store::{
     AppendOutcome, ArtifactRow, Command, Created, NewRun, NodeRow, PendingCommand, PlanRow, Projection,
@@ -25,6 +26,8 @@ pub struct Model {
     pub runs: BTreeMap<RunId, StoredRun>,
     /// The documents of runs.
     pub documents: BTreeMap<DocumentId, Document>,
+    /// Conversations of runs.
+    pub sessions: BTreeMap<(RunId, SessionId), Session>,
     /// Bytes that documents have lost at their beginning.
     pub lost: BTreeMap<DocumentId, u64>,
     /// Unanswered commands by run, in order.
@@ -193,8 +196,20 @@ impl Model {
         }
         let (id, ended) = (append.run_id, run.row.status.is_final());
         self.commands.retain(|(run, n), _| *run != id || !ended && !append.handled_commands.contains(n));
+        let run_id = append.run_id;
+        let sessions = append.sessions.into_iter().map(|session| ((run_id, session.id.clone()), session));
+        self.sessions.extend(sessions);
         self.write_documents(append.documents);
         AppendOutcome::Appended
+    }
+
+    /// The conversation and those that it continues, the oldest first.
+    pub fn session_chain(&self, run: RunId, id: &SessionId) -> Vec<Session> {
+        let find = |id: &SessionId| self.sessions.get(&(run, id.clone()));
+        let up = std::iter::successors(find(id), |session| session.parent_id.as_ref().and_then(find));
+        let mut chain: Vec<Session> = up.cloned().collect();
+        chain.reverse();
+        chain
     }
 
     /// True if an earlier attempt of this same append was written and no other driver has written since.

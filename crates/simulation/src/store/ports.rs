@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tree_agent_contract::document::{Document, DocumentSummary, SearchResults};
+use tree_agent_contract::session::Session;
 use tree_agent_contract::text::prefix;
-use tree_agent_contract::{DocumentId, Event, NodeId, ProjectId, RunId, RunSummary, Timestamp};
+use tree_agent_contract::{DocumentId, Event, NodeId, ProjectId, RunId, RunSummary, SessionId, Timestamp};
 use tree_agent_store::*;
 
 use super::{Model, SimStore, StoredRun};
@@ -242,6 +243,23 @@ impl RunLists for SimStore {
 
     async fn listed_runs(&self, _: &[RunId]) -> Result<Vec<ListedRun>, StoreError> {
         Err(absent("lists"))
+    }
+}
+
+#[async_trait]
+impl Sessions for SimStore {
+    async fn session_chain(&self, run: RunId, id: &SessionId) -> Result<Vec<Session>, StoreError> {
+        let id = id.clone();
+        self.call("session_chain", &[], move |model, _| Ok(model.session_chain(run, &id))).await
+    }
+
+    async fn run_sessions(
+        &self,
+        _: RunId,
+        _: Option<SessionId>,
+        _: usize,
+    ) -> Result<Vec<Session>, StoreError> {
+        Err(absent("archives"))
     }
 }
 

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::EmbeddedStore;
 use super::connection::map_error;
-use super::{documents, projection};
+use super::{documents, projection, sessions};
 use crate::batch::{self, DocumentWrites};
 use crate::error::StoreError;
 use crate::ports::{AppendOutcome, EventLog, READ_BYTES, RunAppend};
@@ -145,6 +145,7 @@ pub(super) fn write(tx: &Transaction<'_>, append: &RunAppend) -> Result<AppendOu
     }
     projection::write(tx, run, &append.projection)?;
     documents::write(tx, run, last.0 as u64, DocumentWrites::merge(&append.documents))?;
+    sessions::write(tx, run, &append.sessions)?;
     for id in &append.handled_commands {
         execute(tx, "DELETE FROM tree_agent_commands WHERE run_id = ?1 AND id = ?2", params![run.0, id])?;
     }

@@ -3,13 +3,14 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use tree_agent_contract::document::{Document, DocumentKind};
+use tree_agent_contract::session::Session;
 use tree_agent_contract::{DocumentId, RunId, RunStatus, Timestamp};
 
 use super::append::execute;
 use super::connection::{map_error, now};
 use super::operations::replace_origin;
 use super::runs::note_request;
-use super::{EmbeddedStore, blocking, locked, projection};
+use super::{EmbeddedStore, blocking, locked, projection, sessions};
 use crate::batch::context_metrics;
 use crate::error::StoreError;
 use crate::ports::{
@@ -74,7 +75,7 @@ impl Archives for EmbeddedStore {
             }
             remove(tx, run)?;
             if deleted {
-                for table in ["tree_agent_commands", "tree_agent_sessions", "onto_edges"] {
+                for table in ["tree_agent_commands", "onto_edges"] {
                     execute(tx, &format!("DELETE FROM {table} WHERE run_id = ?1"), &[&run.0])?;
                 }
                 execute(
@@ -102,9 +103,18 @@ impl Archives for EmbeddedStore {
         events: Vec<StoredEvent>,
         documents: Vec<StoredDocument>,
         chunks: Vec<StoredChunk>,
+        said: Vec<Session>,
         whole: WholeProjection,
     ) -> Result<bool, StoreError> {
-        self.write(move |tx| restore(tx, &record, &events, documents, &chunks, &whole)).await
+        self.write(move |tx| {
+            let restored = restore(tx, &record, &events, documents, &chunks, &whole)?;
+            if restored {
+                execute(tx, "DELETE FROM tree_agent_sessions WHERE run_id = ?1", &[&record.run_id.0])?;
+                sessions::write(tx, record.run_id, &said)?;
+            }
+            Ok(restored)
+        })
+        .await
     }
 
     async fn tidy(&self) -> Result<Vec<String>, StoreError> {
@@ -192,6 +202,7 @@ fn remove(tx: &Transaction<'_>, run: RunId) -> Result<(), StoreError> {
         "tree_agent_events",
         "tree_agent_documents",
         "tree_agent_document_chunks",
+        "tree_agent_sessions",
     ] {
         execute(tx, &format!("DELETE FROM {table} WHERE run_id = ?1"), &[&run.0])?;
     }

@@ -14,6 +14,7 @@ mod projection;
 mod projects;
 mod run_lists;
 mod runs;
+mod sessions;
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tree_agent_contract::ids::EventId;
-use tree_agent_contract::{DocumentId, NodeId, RunId, Timestamp};
+use tree_agent_contract::{DocumentId, NodeId, RunId, SessionId, Timestamp};
 use uuid::Uuid;
 
 use super::append::{ReadPage, execute};
@@ -171,7 +171,12 @@ fn stored(db: &Connection, run: RunId) -> Result<Stored, StoreError> {
     let documents =
         statement.query_map([run.0], |row| Ok((DocumentId(row.get(0)?), row.get::<_, i64>(1)? as u64)));
     let documents = documents.and_then(Iterator::collect).map_err(map_error)?;
-    Ok(Stored { archived, head_seq, epoch, events, last_seq, rows, documents })
+    let mut statement = db
+        .prepare_cached("SELECT id FROM tree_agent_sessions WHERE run_id = ?1 ORDER BY id")
+        .map_err(map_error)?;
+    let sessions = statement.query_map([run.0], |row| row.get(0).map(|id: String| SessionId::new(id)));
+    let sessions = sessions.and_then(Iterator::collect).map_err(map_error)?;
+    Ok(Stored { archived, head_seq, epoch, events, last_seq, rows, documents, sessions })
 }
 
 /// The rows of a run, every column as text.

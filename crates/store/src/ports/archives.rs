@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tree_agent_contract::document::Document;
+use tree_agent_contract::session::Session;
 use tree_agent_contract::{DocumentId, RunId, RunStatus, Timestamp};
 
 use super::{Store, StoredChunk, StoredEvent, WholeProjection};
@@ -48,6 +49,7 @@ pub trait Archives: Store {
         events: Vec<StoredEvent>,
         documents: Vec<StoredDocument>,
         chunks: Vec<StoredChunk>,
+        sessions: Vec<Session>,
         whole: WholeProjection,
     ) -> Result<bool, StoreError>;
 

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tree_agent_contract::ids::EventId;
-use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, Timestamp};
+use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, SessionId, Timestamp};
 
 use super::Projection;
 use crate::cells::Row;
@@ -76,6 +76,8 @@ pub struct Stored {
     pub rows: Vec<Row>,
     /// Its documents, by id, each with the last event before its chunks.
     pub documents: Vec<(DocumentId, u64)>,
+    /// Its conversations, by id.
+    pub sessions: Vec<SessionId>,
 }
 
 /// Text that a document grew by with an event.

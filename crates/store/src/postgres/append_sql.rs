@@ -7,32 +7,33 @@ use std::sync::OnceLock;
 
 /// The branches of a statement, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct BranchSet(u8);
+pub(super) struct BranchSet(u16);
 
 impl BranchSet {
-    pub(super) const RUN: u8 = 1;
-    pub(super) const EVENTS: u8 = 1 << 1;
-    pub(super) const NODES: u8 = 1 << 2;
-    pub(super) const PLANS: u8 = 1 << 3;
-    pub(super) const ARTIFACTS: u8 = 1 << 4;
-    pub(super) const CREATES: u8 = 1 << 5;
-    pub(super) const APPENDS: u8 = 1 << 6;
-    pub(super) const COMMANDS: u8 = 1 << 7;
+    pub(super) const RUN: u16 = 1;
+    pub(super) const EVENTS: u16 = 1 << 1;
+    pub(super) const NODES: u16 = 1 << 2;
+    pub(super) const PLANS: u16 = 1 << 3;
+    pub(super) const ARTIFACTS: u16 = 1 << 4;
+    pub(super) const CREATES: u16 = 1 << 5;
+    pub(super) const APPENDS: u16 = 1 << 6;
+    pub(super) const COMMANDS: u16 = 1 << 7;
+    pub(super) const SESSIONS: u16 = 1 << 8;
 
-    pub(super) fn add(&mut self, bit: u8, present: bool) {
+    pub(super) fn add(&mut self, bit: u16, present: bool) {
         if present {
             self.0 |= bit;
         }
     }
 
-    pub(super) const fn has(self, bit: u8) -> bool {
+    pub(super) const fn has(self, bit: u16) -> bool {
         self.0 & bit != 0
     }
 
     /// The statement. Its parameters are, branch by branch in the order of the bits, the arrays that
     /// [`Columns::params`](super::columns::Columns::params) gives.
     pub(super) fn sql(self) -> &'static str {
-        static STATEMENTS: [OnceLock<String>; 256] = [const { OnceLock::new() }; 256];
+        static STATEMENTS: [OnceLock<String>; 512] = [const { OnceLock::new() }; 512];
         STATEMENTS[usize::from(self.0)].get_or_init(|| Builder::default().build(self))
     }
 }
@@ -98,6 +99,14 @@ impl Builder {
                 ", commands AS (DELETE FROM tree_agent_commands c USING {rows} AS i(run_id, id) \
                  WHERE c.run_id = i.run_id AND c.id = i.id AND i.run_id = ANY (ARRAY(SELECT id FROM moved)))"
             ));
+        }
+        if shape.has(BranchSet::SESSIONS) {
+            self.insert(
+                "sessions",
+                "tree_agent_sessions (run_id, id, node_id, parent_session_id, messages, created_at)",
+                &["uuid", "text", "uuid", "text", "jsonb", "timestamptz"],
+                " ON CONFLICT (run_id, id) DO UPDATE SET messages = EXCLUDED.messages",
+            );
         }
         self.sql.push_str(" SELECT id FROM moved");
         self.sql

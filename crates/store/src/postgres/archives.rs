@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row;
 use tree_agent_contract::document::{Document, DocumentKind};
+use tree_agent_contract::session::Session;
 use tree_agent_contract::{DocumentId, RunId, RunStatus, Timestamp};
 use uuid::Uuid;
 
@@ -11,6 +12,7 @@ use super::columns::{cleaned, json};
 use super::connection::Connection;
 use super::operations::{replace_origin, replace_rows};
 use super::runs::note_request;
+use super::sessions;
 use super::types::{Json, JsonText, Time};
 use crate::batch::context_metrics;
 use crate::error::StoreError;
@@ -82,11 +84,19 @@ impl Archives for PostgresStore {
         events: Vec<StoredEvent>,
         documents: Vec<StoredDocument>,
         chunks: Vec<StoredChunk>,
+        said: Vec<Session>,
         whole: WholeProjection,
     ) -> Result<bool, StoreError> {
         let mut connection = self.connection().await?;
         connection.begin().await?;
-        let restored = restore(&mut connection, &record, events, documents, &chunks, &whole).await;
+        let restored = async {
+            let is_new = restore(&mut connection, &record, events, documents, &chunks, &whole).await?;
+            if is_new {
+                sessions::restore(&mut connection, record.run_id, &said).await?;
+            }
+            Ok(is_new)
+        };
+        let restored = restored.await;
         connection.end(restored).await
     }
 
@@ -210,9 +220,10 @@ async fn prune(
         delete_rows(connection, table, run).await?;
     }
     delete_chunks(connection, run).await?;
+    delete_sessions(connection, run).await?;
     if deleted {
         delete_events(connection, run).await?;
-        for table in ["tree_agent_commands", "tree_agent_sessions", "onto_edges"] {
+        for table in ["tree_agent_commands", "onto_edges"] {
             connection.query(&format!("DELETE FROM {table} WHERE run_id = $1"), &[&run.0]).await?;
         }
         connection
@@ -245,6 +256,20 @@ async fn delete_rows(connection: &mut Connection, table: &str, run: RunId) -> Re
          SELECT id FROM gone ORDER BY id DESC LIMIT 1"
     );
     let mut from = Uuid::nil();
+    while let Some(last) = connection.query_opt(&sql, &[&run.0, &from]).await? {
+        from = last.get(0);
+    }
+    Ok(())
+}
+
+/// Deletes the conversations of a run, as [`delete_rows`].
+async fn delete_sessions(connection: &mut Connection, run: RunId) -> Result<(), StoreError> {
+    let sql = format!(
+        "WITH gone AS (DELETE FROM tree_agent_sessions WHERE ctid = ANY (ARRAY(SELECT ctid FROM tree_agent_sessions \
+             WHERE run_id = $1 AND id >= $2 ORDER BY id LIMIT {STEP})) RETURNING id) \
+         SELECT id FROM gone ORDER BY id DESC LIMIT 1"
+    );
+    let mut from = String::new();
     while let Some(last) = connection.query_opt(&sql, &[&run.0, &from]).await? {
         from = last.get(0);
     }

@@ -6,7 +6,8 @@ use deadpool_postgres::tokio_postgres::types::ToSql;
 use tree_agent_contract::document::Document;
 use tree_agent_contract::event::Event;
 use tree_agent_contract::ids::EventId;
-use tree_agent_contract::{RunId, Timestamp};
+use tree_agent_contract::session::Session;
+use tree_agent_contract::{RunId, SessionId, Timestamp};
 use uuid::Uuid;
 
 use super::append_sql::BranchSet;
@@ -82,6 +83,10 @@ columns! {
     Appends<'a> { run: Uuid, id: Uuid, seq: i64, start: i64, body: Cow<'a, str>, at: Time, }
 
     Commands { run: Uuid, id: i64, }
+
+    Sessions<'a> {
+        run: Uuid, id: &'a str, node: Uuid, parent: Option<&'a str>, messages: JsonText, created: Time,
+    }
 }
 
 /// All columns of one append.
@@ -96,6 +101,7 @@ pub(super) struct Columns<'a> {
     creates: Creates<'a>,
     appends: Appends<'a>,
     commands: Commands,
+    sessions: Sessions<'a>,
 }
 
 impl<'a> Columns<'a> {
@@ -124,6 +130,7 @@ impl<'a> Columns<'a> {
                 columns.commands.run.push(run.0);
                 columns.commands.id.push(*id);
             }
+            columns.sessions(run, &append.sessions)?;
         }
         Ok(columns)
     }
@@ -153,6 +160,7 @@ impl<'a> Columns<'a> {
         shape.add(BranchSet::CREATES, !self.creates.run.is_empty());
         shape.add(BranchSet::APPENDS, !self.appends.run.is_empty());
         shape.add(BranchSet::COMMANDS, !self.commands.run.is_empty());
+        shape.add(BranchSet::SESSIONS, !self.sessions.run.is_empty());
         shape
     }
 
@@ -169,6 +177,7 @@ impl<'a> Columns<'a> {
             (BranchSet::CREATES, &self.creates),
             (BranchSet::APPENDS, &self.appends),
             (BranchSet::COMMANDS, &self.commands),
+            (BranchSet::SESSIONS, &self.sessions),
         ] {
             if shape.has(bit) {
                 branch.push(&mut out);
@@ -183,6 +192,19 @@ impl<'a> Columns<'a> {
         self.heads.expected.push(expected as i64);
         self.heads.head.push(last.0 as i64);
         self.heads.at.push(Time(last.1));
+    }
+
+    fn sessions(&mut self, run: RunId, sessions: &'a [Session]) -> Result<(), StoreError> {
+        let columns = &mut self.sessions;
+        for session in sessions {
+            columns.run.push(run.0);
+            columns.id.push(session.id.as_str());
+            columns.node.push(session.node_id.0);
+            columns.parent.push(session.parent_id.as_ref().map(SessionId::as_str));
+            columns.messages.push(json(&session.messages)?);
+            columns.created.push(Time(session.created_at));
+        }
+        Ok(())
     }
 
     fn event(&mut self, event: &'a Event, epoch: u64) {

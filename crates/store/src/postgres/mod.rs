@@ -15,6 +15,7 @@ mod operations;
 mod projects;
 mod run_lists;
 mod runs;
+mod sessions;
 mod shards;
 mod tls;
 mod types;

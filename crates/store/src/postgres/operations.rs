@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row as PostgresRow;
 use tree_agent_contract::ids::EventId;
-use tree_agent_contract::{DocumentId, NodeId, RunId};
+use tree_agent_contract::{DocumentId, NodeId, RunId, SessionId};
 use uuid::Uuid;
 
 use super::PostgresStore;
@@ -147,6 +147,8 @@ async fn stored(connection: &mut Connection, run: RunId) -> Result<Stored, Store
     let documents = connection.query(sql, &[&run.0]).await?;
     let documents =
         documents.iter().map(|row| (DocumentId(row.get(0)), row.get::<_, i64>(1) as u64)).collect();
+    let sql = "SELECT id FROM tree_agent_sessions WHERE run_id = $1 ORDER BY id";
+    let sessions = connection.query(sql, &[&run.0]).await?;
     Ok(Stored {
         archived: head.get(4),
         head_seq: count(0),
@@ -155,6 +157,7 @@ async fn stored(connection: &mut Connection, run: RunId) -> Result<Stored, Store
         last_seq: count(3),
         rows,
         documents,
+        sessions: sessions.iter().map(|row| SessionId::new(row.get::<_, String>(0))).collect(),
     })
 }
 

@@ -13,6 +13,7 @@ mod operations;
 mod run_lists;
 mod runs;
 mod schema;
+mod sessions;
 mod shards;
 mod tidying;
 mod tls;
@@ -74,6 +75,9 @@ contract! {
     runs::an_unknown_run_is_not_found,
     runs::commands_wait_until_their_events_are_written,
     runs::the_end_of_a_run_empties_its_inbox_and_closes_it,
+    sessions::conversations_are_written_with_their_events_and_read_as_a_chain,
+    sessions::a_fenced_writer_writes_no_conversation,
+    sessions::a_parent_that_is_missing_or_a_circle_ends_the_chain,
     documents::putting_replaces_and_keeps_paths_unique,
     documents::documents_of_appends_grow_and_keep_their_end,
     documents::the_tail_of_a_document_begins_where_it_is_asked_for,

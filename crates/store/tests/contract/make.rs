@@ -80,6 +80,7 @@ pub fn append(run: RunId, epoch: u64, head: u64, n: u64) -> RunAppend {
         projection: Projection::default(),
         documents: Vec::new(),
         handled_commands: Vec::new(),
+        sessions: Vec::new(),
     }
 }
 

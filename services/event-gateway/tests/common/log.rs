@@ -122,6 +122,7 @@ impl Log {
             projection,
             documents,
             handled_commands: Vec::new(),
+            sessions: Vec::new(),
             events,
         };
         self.head += batch.events.len() as u64;
