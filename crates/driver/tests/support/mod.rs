@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::role::*;
 use tree_agent_contract::search::{ChildDraft, tidy};
-use tree_agent_contract::session::{SessionMessage, Speaker};
+use tree_agent_contract::session::{SessionFork, SessionMessage, Speaker};
 use tree_agent_contract::*;
 use tree_agent_driver::{Driver, DriverConfig, DriverHealth, DriverStats, Roles, Updates};
 use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, Graph, RoleCall, Run, start};
@@ -27,6 +27,8 @@ pub(crate) struct TreeRoles {
     pub(crate) held: Option<CallKind>,
     pub(crate) gate: watch::Sender<bool>,
     pub(crate) waiting: watch::Sender<u32>,
+    /// The conversations that calls were given.
+    pub(crate) forks: Mutex<Vec<SessionFork>>,
 }
 
 impl TreeRoles {
@@ -37,6 +39,7 @@ impl TreeRoles {
             held,
             gate: watch::Sender::new(held.is_none()),
             waiting: watch::Sender::new(0),
+            forks: Mutex::default(),
         })
     }
 
@@ -74,7 +77,10 @@ impl Roles for TreeRoles {
                 let next = AggregatorNext::default();
                 CallOutput::Aggregate(AggregatorOutput { synthesis, artifacts, result, next, scratchpad })
             }
-            CallInput::Research(input) => CallOutput::Research(researched(&input, self.fanout)),
+            CallInput::Research(input) => {
+                self.forks.lock().expect("no panic while locked").extend(input.session.clone());
+                CallOutput::Research(researched(&input, self.fanout))
+            }
             CallInput::Pick(input) => {
                 let path = input.leaves.last().map(|leaf| leaf.path.clone()).unwrap_or_default();
                 CallOutput::Pick(PickOutput { path, reason: "the last one".into() })
@@ -89,7 +95,8 @@ fn notes(text: &str) -> ScratchpadDraft {
 
 fn researched(input: &ResearchInput, fanout: u32) -> ResearchOutput {
     let is_root = input.form == ResearchForm::Root;
-    let title = |n| ChildDraft { title: format!("{} / {n}", input.call.title), ..ChildDraft::default() };
+    // One word each, so that no topic is like another.
+    let title = |n| ChildDraft { title: format!("{}{n}", input.call.title), ..ChildDraft::default() };
     let said = |speaker, text: String| SessionMessage { speaker, text };
     ResearchOutput {
         document_markdown: (!is_root).then(|| format!("# {}", input.call.title)),
@@ -161,9 +168,14 @@ pub(crate) async fn create_run(store: &dyn Store, depth: u32) -> RunId {
 
 /// As [`create_run`], begun with a behaviour version of its own.
 pub(crate) async fn create_run_of_version(store: &dyn Store, depth: u32, version: Option<u32>) -> RunId {
-    let run_id = RunId(uuid::Uuid::now_v7());
     let mut spec = RunSpec::new("find out");
     spec.budgets.max_depth = depth;
+    create_run_of(store, spec, version).await
+}
+
+/// As [`create_run`], for another specification.
+pub(crate) async fn create_run_of(store: &dyn Store, spec: RunSpec, version: Option<u32>) -> RunId {
+    let run_id = RunId(uuid::Uuid::now_v7());
     let mut decision = start(run_id, spec.clone(), now());
     if let (EventBody::RunCreated(created), Some(version)) = (&mut decision.events[0].body, version) {
         created.behaviour_version = version;

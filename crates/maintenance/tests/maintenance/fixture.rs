@@ -163,8 +163,7 @@ pub const RECORDED: [&str; 5] = ["failures", "offline", "replan", "retries", "se
 
 /// The log of a recorded run.
 pub fn recorded(name: &str) -> Vec<Event> {
-    let folder = if name == "search" { "crates/engine/tests/histories/v2" } else { "web/fixtures" };
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../{folder}/{name}.jsonl"));
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../web/fixtures/{name}.jsonl"));
     let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

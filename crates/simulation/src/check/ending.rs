@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tree_agent_contract::event::EventBody;
-use tree_agent_contract::{DocumentId, RunId, RunStatus, Timestamp};
+use tree_agent_contract::{DocumentId, NodeId, RunId, RunStatus, SessionId, Timestamp};
 use tree_agent_engine::Graph;
 use tree_agent_store::{PlanRow, Projection};
 
@@ -28,6 +28,7 @@ pub(crate) fn check_ending(world: &World, views: &[View]) -> Vec<String> {
         }
         check_rows(*id, run, &mut note);
         check_documents(&model, run, &mut note);
+        check_sessions(&model, *id, run, &mut note);
         if quiet && run.row.status != RunStatus::Completed {
             note(format!("ended as {} though nothing went wrong", run.row.status));
         }
@@ -77,6 +78,29 @@ fn check_rows(id: RunId, run: &StoredRun, note: &mut impl FnMut(String)) {
     let kept: BTreeSet<_> = run.artifacts.keys().copied().collect();
     if given != kept {
         note(format!("has {} artifacts, the log gives {}", kept.len(), given.len()));
+    }
+}
+
+/// Of every topic that was researched, the conversation is there, and it was written with the answer that the log holds.
+fn check_sessions(model: &Model, id: RunId, run: &StoredRun, note: &mut impl FnMut(String)) {
+    let mut forked: BTreeMap<NodeId, SessionId> = BTreeMap::new();
+    for (_, event) in &run.log {
+        match &event.body {
+            EventBody::SessionForked(e) => {
+                forked.insert(event.node_id, SessionId::new(e.session_id.clone()));
+            }
+            EventBody::NodeResult(e) => {
+                let Some(session) = forked.remove(&event.node_id) else { continue };
+                let number = e.result.summary.strip_prefix("did ").unwrap_or_default();
+                let said =
+                    model.sessions.get(&(id, session.clone())).map(|session| session.messages.as_slice());
+                let last = said.and_then(<[_]>::last).map_or("", |message| message.text.as_str());
+                if last != format!("written {number}") {
+                    note(format!("conversation {session} ends with {last:?}, the log has answer {number}"));
+                }
+            }
+            _ => {}
+        }
     }
 }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tree_agent_contract::document::{Document, DocumentSummary, SearchResults};
 use tree_agent_contract::session::Session;
-use tree_agent_contract::text::prefix;
 use tree_agent_contract::{DocumentId, Event, NodeId, ProjectId, RunId, RunSummary, SessionId, Timestamp};
 use tree_agent_store::*;
 
@@ -275,8 +274,10 @@ impl Documents for SimStore {
             let document = model.document(id)?;
             let lost = model.lost.get(&id).copied().unwrap_or_default();
             let (start, end) = (from.max(lost), lost + document.body.len() as u64);
-            let text = &document.body[(start.min(end) - lost) as usize..];
-            let bytes = prefix(text, max).as_bytes().to_vec();
+            // The part may begin within a character, and ends between two.
+            let first = (start.min(end) - lost) as usize;
+            let last = document.body.floor_char_boundary(first.saturating_add(max)).max(first);
+            let bytes = document.body.as_bytes()[first..last].to_vec();
             // Nothing writes a document of a run anew here.
             Ok(DocumentTail { start, end, written_at: document.created_at, bytes })
         })
