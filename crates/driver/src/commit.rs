@@ -79,13 +79,16 @@ struct Pending {
 }
 
 impl Pending {
-    /// About what it adds to an append: its events as they are published, and the texts of its documents.
+    /// About what it adds to an append: its events as they are published, and the texts of its documents
+    /// and conversations.
     fn bytes(&self) -> usize {
         let text = |op: &DocumentOp| match op {
             DocumentOp::Create(document) => document.body.len(),
             DocumentOp::Append { text, .. } => text.len(),
         };
-        self.message.len() + self.append.documents.iter().map(text).sum::<usize>()
+        let said = self.append.sessions.iter().flat_map(|session| &session.messages);
+        let said = said.map(|message| message.text.len()).sum::<usize>();
+        self.message.len() + self.append.documents.iter().map(text).sum::<usize>() + said
     }
 }
 
@@ -317,6 +320,7 @@ mod tests {
             events: Vec::new(),
             projection: Projection::default(),
             documents: vec![DocumentOp::Append { id, seq: 1, text: "x".repeat(text), at }],
+            sessions: Vec::new(),
             handled_commands: Vec::new(),
         };
         let progress = TaskProgress::new(Instant::now());
