@@ -168,6 +168,8 @@ struct Check {
     replay: Option<Replay>,
     unknown: Option<UnknownType>,
     documents: BTreeSet<DocumentId>,
+    /// Topics of searches that needed no research.
+    skipped: BTreeSet<NodeId>,
     /// The conversations about nodes that have no result yet.
     forked: BTreeMap<NodeId, SessionId>,
     /// The conversations about nodes that have one.
@@ -194,6 +196,7 @@ impl Check {
             replay: Some(Replay { fold: None, audit: Audit::new() }),
             unknown: None,
             documents: BTreeSet::new(),
+            skipped: BTreeSet::new(),
             forked: BTreeMap::new(),
             sessions: BTreeSet::new(),
             grown: BTreeSet::new(),
@@ -262,7 +265,9 @@ impl Check {
             EventBody::ScratchpadLinked(e) => drop(self.documents.insert(e.scratchpad_doc_id)),
             EventBody::ArtifactCreated(e) => self.documents.extend(e.document_id),
             EventBody::ScratchpadUpdated(e) => drop(self.grown.insert((e.scratchpad_doc_id, event.seq))),
-            EventBody::SessionForked(e) => {
+            // Nothing was said about a topic that needed no research.
+            EventBody::NodeSkipped(_) => drop(self.skipped.insert(event.node_id)),
+            EventBody::SessionForked(e) if !self.skipped.contains(&event.node_id) => {
                 self.forked.insert(event.node_id, SessionId::new(e.session_id.clone()));
             }
             EventBody::NodeResult(_) => self.sessions.extend(self.forked.remove(&event.node_id)),
