@@ -239,9 +239,9 @@ async fn observe(
         return Response::from_parts(parts, body);
     }
     let body = match () {
-        () if parts.extensions.get::<Static>().is_some() => answers.pass_uncounted(&parts.headers, body),
-        () if parts.extensions.get::<OnDemand>().is_some() => answers.pass(&parts.headers, body),
-        () => answers.send(&parts.headers, body).instrument(record.span.clone()).await,
+        () if parts.extensions.get::<Static>().is_some() => answers.pass_uncounted(body),
+        () if parts.extensions.get::<OnDemand>().is_some() => answers.pass(body),
+        () => answers.send(body).instrument(record.span.clone()).await,
     };
     Response::from_parts(parts, Body::new(Observed { body: Some(body), record, place }))
 }

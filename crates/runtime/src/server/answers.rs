@@ -5,9 +5,9 @@
 //! once and counts until all of it is handed out, in parts of [`PART_BYTES`]. If all of them together exceed the
 //! budget, those that have gone without progress for the longest are dropped, until a quarter of the budget is free.
 //!
-//! A gRPC client that was sent nothing of a dropped answer gets its status. Any other has a part of a message, behind which
-//! no status can stand: its stream is reset with ENHANCE_YOUR_CALM, which gRPC libraries report as `RESOURCE_EXHAUSTED`.
-//! Over HTTP/1.1 the connection is closed.
+//! HTTP/2 has taken a first part of every answer by then, and no status can stand behind a part of a message. The stream of
+//! a dropped answer is therefore reset with ENHANCE_YOUR_CALM, which gRPC libraries report as `RESOURCE_EXHAUSTED`. Over
+//! HTTP/1.1 the connection is closed.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use http::{HeaderMap, HeaderValue, header};
 use http_body::{Body as _, Frame, SizeHint};
 use tonic::body::Body;
 use tonic::codegen::Bytes;
@@ -71,10 +70,9 @@ impl Answers {
         self.0.dropped.load(Ordering::Relaxed)
     }
 
-    /// Wraps the body of an answer with these headers. Encodes its first message now, and drops what it was made of if it
-    /// was the only one.
-    pub(crate) async fn send(&self, headers: &HeaderMap, body: Body) -> Answer {
-        let mut answer = self.pass(headers, body);
+    /// Wraps the body of an answer. Encodes its first message now, and drops what it was made of if it was the only one.
+    pub(crate) async fn send(&self, body: Body) -> Answer {
+        let mut answer = self.pass(body);
         match answer.ask().await {
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(bytes) => answer.wait(bytes),
@@ -91,26 +89,13 @@ impl Answers {
     }
 
     /// Wraps the body of an answer that is made while its client reads it.
-    pub(crate) fn pass(&self, headers: &HeaderMap, body: Body) -> Answer {
-        let content_type = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-        // In gRPC-web a status is a part of the body.
-        let has_trailers = content_type
-            .is_some_and(|t| t.starts_with(b"application/grpc") && !t.starts_with(b"application/grpc-web"));
-        let answers = self.clone();
-        Answer {
-            body: Some(body),
-            answers,
-            waiting: None,
-            then: None,
-            has_trailers,
-            begun: false,
-            counts: true,
-        }
+    pub(crate) fn pass(&self, body: Body) -> Answer {
+        Answer { body: Some(body), answers: self.clone(), waiting: None, then: None, counts: true }
     }
 
     /// Wraps the body of an answer that takes no memory, because its bytes are part of the program.
-    pub(crate) fn pass_uncounted(&self, headers: &HeaderMap, body: Body) -> Answer {
-        let mut answer = self.pass(headers, body);
+    pub(crate) fn pass_uncounted(&self, body: Body) -> Answer {
+        let mut answer = self.pass(body);
         answer.counts = false;
         answer
     }
@@ -173,10 +158,7 @@ pub(crate) struct Answer {
     waiting: Option<(u64, Arc<Waiting>)>,
     /// What follows on that.
     then: Option<Result<Frame<Bytes>, Status>>,
-    /// It ends with a status in trailers, as answers of gRPC do.
-    has_trailers: bool,
-    /// A part of it was handed out.
-    begun: bool,
+    /// Its bytes count while they wait.
     counts: bool,
 }
 
@@ -218,29 +200,12 @@ impl Answer {
             self.waiting = None;
         }
         match part {
-            Some(part) => {
-                self.begun = true;
-                Some(Ok(Frame::data(part)))
-            }
+            Some(part) => Some(Ok(Frame::data(part))),
             None => {
                 (self.body, self.then) = (None, None);
-                Some(self.dropped())
+                Some(Err(dropped()))
             }
         }
-    }
-
-    /// How an answer ends that was dropped.
-    fn dropped(&self) -> Result<Frame<Bytes>, Status> {
-        let text =
-            "the answer was not read for too long while others waited; ask again (TREE_AGENT_ANSWER_MIB)";
-        let mut status = errors::status(Code::ResourceExhausted, "ANSWER_BUDGET", text);
-        let mut trailers = HeaderMap::new();
-        if self.has_trailers && !self.begun && status.add_header(&mut trailers).is_ok() {
-            return Ok(Frame::trailers(trailers));
-        }
-        // The HTTP library resets the stream with the reason that it finds in the source of the error.
-        status.set_source(Arc::new(h2::Error::from(h2::Reason::ENHANCE_YOUR_CALM)));
-        Err(status)
     }
 
     /// Bytes that wait.
@@ -282,7 +247,6 @@ impl http_body::Body for Answer {
         };
         // Most parts of a stream are small and go straight on.
         if frame.data_ref().is_none_or(|bytes| bytes.len() <= PART_BYTES) {
-            self.begun |= frame.is_data();
             return Poll::Ready(Some(Ok(frame)));
         }
         if let Ok(bytes) = frame.into_data() {
@@ -298,10 +262,6 @@ impl http_body::Body for Answer {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // Its length must not be announced: an answer that is dropped ends early, with a status.
-        if self.has_trailers {
-            return SizeHint::new();
-        }
         let then = self.then.as_ref().and_then(|then| then.as_ref().ok()?.data_ref());
         let left = self.left() + then.map_or(0, |bytes| bytes.len() as u64);
         let rest = self.body.as_ref().map_or(SizeHint::with_exact(0), http_body::Body::size_hint);
@@ -312,6 +272,15 @@ impl http_body::Body for Answer {
         }
         hint
     }
+}
+
+/// How an answer ends that was dropped.
+fn dropped() -> Status {
+    let text = "the answer was not read for too long while others waited; ask again (TREE_AGENT_ANSWER_MIB)";
+    let mut status = errors::status(Code::ResourceExhausted, "ANSWER_BUDGET", text);
+    // The HTTP library resets the stream with the reason that it finds in the source of the error.
+    status.set_source(Arc::new(h2::Error::from(h2::Reason::ENHANCE_YOUR_CALM)));
+    status
 }
 
 /// Takes the next part. The part of a longer answer is a copy: a slice would keep the whole answer in memory for as long
@@ -331,11 +300,6 @@ mod tests {
 
     use super::*;
 
-    /// Sends an answer that is not gRPC.
-    async fn send(answers: &Answers, body: Body) -> Answer {
-        answers.send(&HeaderMap::new(), body).await
-    }
-
     fn whole(bytes: usize) -> Body {
         Body::new(Full::new(Bytes::from(vec![7; bytes])))
     }
@@ -343,14 +307,14 @@ mod tests {
     #[tokio::test]
     async fn an_answer_is_handed_out_in_parts_and_counts_until_then() {
         let answers = Answers::new(100_000);
-        let mut answer = send(&answers, whole(40_000)).await;
+        let mut answer = answers.send(whole(40_000)).await;
         assert_eq!((answers.held(), answer.size_hint().exact()), (40_000, Some(40_000)));
         let part = answer.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!((part.len(), answers.held()), (PART_BYTES, 40_000));
         assert_eq!(answer.size_hint().exact(), Some(40_000 - PART_BYTES as u64));
         let rest = answer.collect().await.unwrap().to_bytes();
         assert_eq!((rest.len(), answers.held(), answers.dropped()), (40_000 - PART_BYTES, 0, 0));
-        drop(send(&answers, whole(40_000)).await);
+        drop(answers.send(whole(40_000)).await);
         assert_eq!(answers.held(), 0, "an answer whose client left");
     }
 
@@ -358,12 +322,12 @@ mod tests {
     async fn what_is_not_read_makes_room_for_what_is() {
         let answers = Answers::new(1_000_000);
         let unread: Vec<Answer> =
-            futures::future::join_all((0..9).map(|_| send(&answers, whole(100_000)))).await;
-        let mut slow = send(&answers, whole(100_000)).await;
+            futures::future::join_all((0..9).map(|_| answers.send(whole(100_000)))).await;
+        let mut slow = answers.send(whole(100_000)).await;
         slow.frame().await.unwrap().unwrap();
         // Everybody after that is served, and so is the slow one, because it makes progress.
         for _ in 0..100 {
-            let body = send(&answers, whole(100_000)).await.collect().await.unwrap();
+            let body = answers.send(whole(100_000)).await.collect().await.unwrap();
             assert_eq!(body.to_bytes().len(), 100_000);
             assert!(answers.held() <= 1_000_000);
         }
@@ -382,30 +346,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_grpc_client_that_was_sent_nothing_of_a_dropped_answer_gets_its_status() {
-        let answers = Answers::new(100_000);
-        let grpc =
-            HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"))]);
-        let unread = answers.send(&grpc, whole(50_000)).await;
-        assert_eq!(unread.size_hint().exact(), None, "it may end early");
-        let mut begun = answers.send(&grpc, whole(50_000)).await;
-        begun.frame().await.unwrap().unwrap();
-        let _newest = answers.send(&grpc, whole(100_000)).await;
-        assert_eq!(answers.dropped(), 2);
-        let ended = unread.collect().await.unwrap();
-        let status = Status::from_header_map(ended.trailers().unwrap()).unwrap();
-        assert_eq!(status.code(), Code::ResourceExhausted);
-        assert!(status.message().contains("TREE_AGENT_ANSWER_MIB") && !status.details().is_empty());
-        assert!(ended.to_bytes().is_empty());
-        assert_eq!(begun.collect().await.unwrap_err().code(), Code::ResourceExhausted);
-    }
-
-    #[tokio::test]
     async fn what_is_part_of_the_program_neither_counts_nor_is_copied() {
         static PAGE: [u8; 50_000] = [7; 50_000];
         let answers = Answers::new(1_000);
         let body = || Body::new(Full::new(Bytes::from_static(&PAGE)));
-        let mut page = answers.pass_uncounted(&HeaderMap::new(), body());
+        let mut page = answers.pass_uncounted(body());
         assert_eq!((page.size_hint().exact(), answers.held()), (Some(50_000), 0));
         let part = page.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!((part.as_ptr(), part.len(), answers.held()), (PAGE.as_ptr(), PAGE.len(), 0));
@@ -415,7 +360,7 @@ mod tests {
     #[tokio::test]
     async fn one_answer_may_exceed_the_budget_alone() {
         let answers = Answers::new(1_000);
-        let body = send(&answers, whole(50_000)).await.collect().await.unwrap();
+        let body = answers.send(whole(50_000)).await.collect().await.unwrap();
         assert_eq!((body.to_bytes().len(), answers.dropped()), (50_000, 0));
     }
 
@@ -432,19 +377,16 @@ mod tests {
             Ok(Frame::trailers(trailers.clone())),
         ];
         let body = Body::new(StreamBody::new(futures::stream::iter(frames.map(|f: Result<_, Status>| f))));
-        let body = send(&answers, body).await.collect().await.unwrap();
+        let body = answers.send(body).await.collect().await.unwrap();
         assert_eq!(body.trailers(), Some(&trailers));
         assert_eq!(body.to_bytes().len(), 50_001);
         let only =
             StreamBody::new(futures::stream::iter([Ok::<_, Status>(Frame::trailers(trailers.clone()))]));
-        assert_eq!(
-            send(&answers, Body::new(only)).await.collect().await.unwrap().trailers(),
-            Some(&trailers)
-        );
+        assert_eq!(answers.send(Body::new(only)).await.collect().await.unwrap().trailers(), Some(&trailers));
         let failed = StreamBody::new(futures::stream::iter([Err::<Frame<Bytes>, _>(Status::aborted("no"))]));
-        let error = send(&answers, Body::new(failed)).await.collect().await.unwrap_err();
+        let error = answers.send(Body::new(failed)).await.collect().await.unwrap_err();
         assert_eq!(error.code(), Code::Aborted);
-        assert!(send(&answers, Body::empty()).await.is_end_stream());
+        assert!(answers.send(Body::empty()).await.is_end_stream());
         assert_eq!(answers.held(), 0);
     }
 }
