@@ -8,8 +8,8 @@ use std::path::Path;
 pub trait Disk: Send {
     /// Makes the folder `path`, which must not exist.
     fn create_dir(&mut self, path: &Path) -> io::Result<()>;
-    /// Makes the file `path`, which must not exist, and waits until its content is on the disk.
-    fn write_new(&mut self, path: &Path, content: &[u8]) -> io::Result<()>;
+    /// Makes the file `path`, which must not exist. If it is `lasting`, waits until its content is on the disk.
+    fn write_new(&mut self, path: &Path, content: &[u8], lasting: bool) -> io::Result<()>;
     /// Gives the file `from` the name `to`, instead of a file that has it.
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes the file `path`.
@@ -27,12 +27,12 @@ impl Disk for LocalDisk {
         std::fs::create_dir(path)
     }
 
-    fn write_new(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
+    fn write_new(&mut self, path: &Path, content: &[u8], lasting: bool) -> io::Result<()> {
         // `create_new` follows no symbolic link.
         let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
         file.write_all(content)?;
         // Otherwise a power failure could leave an empty file under the new name.
-        file.sync_all()
+        if lasting { file.sync_all() } else { Ok(()) }
     }
 
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {

@@ -8,7 +8,6 @@ use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::de::DeserializeOwned;
 use tree_agent_contract::limits;
 use tree_agent_contract::search::Expansion;
 use tree_agent_contract::text::count;
@@ -56,6 +55,8 @@ pub struct Folder {
     pub notices: Vec<Problem>,
     /// Files that were being written when a process died.
     pub(crate) leftovers: Vec<PathBuf>,
+    /// Nodes whose `node.json` is there and holds nothing.
+    pub(crate) emptied: HashSet<String>,
     /// The paths of nodes whose `children.json` lists more than was taken.
     pub(crate) cut: HashSet<String>,
 }
@@ -146,6 +147,7 @@ pub(crate) fn read(dir: &Path, limits: ReadLimits) -> Result<Folder, MirrorError
         nodes: Vec::new(),
         notices: Vec::new(),
         leftovers: Vec::new(),
+        emptied: HashSet::new(),
         cut: HashSet::new(),
     };
     let mut reader = Reader { limits, folder, problems: Vec::new(), due: VecDeque::new() };
@@ -184,7 +186,7 @@ impl Reader {
             Ok(Some(meta)) => return self.problem(Problem::new(&path, wrong_kind(&meta, "a folder"))),
             Err(e) => return self.problem(Problem::new(&path, format!("cannot be read: {e}"))),
         }
-        if let Some(file) = self.json::<NodeFile>(&join(&path, NODE_JSON), NODE_BYTES) {
+        if let Some(file) = self.node_file(&path) {
             if file.slug == slug {
                 self.folder.nodes[index].file = Some(file);
             } else {
@@ -307,15 +309,23 @@ impl Reader {
         }
     }
 
-    fn json<T: DeserializeOwned>(&mut self, relative: &str, most: u64) -> Option<T> {
-        let text = match content(&self.folder.dir, Path::new(relative), most) {
+    /// Reads the `node.json` of the node at `path`.
+    fn node_file(&mut self, path: &str) -> Option<NodeFile> {
+        let relative = join(path, NODE_JSON);
+        let text = match content(&self.folder.dir, Path::new(&relative), NODE_BYTES) {
             Ok(text) => text?,
             Err(problem) => {
                 self.problem(problem);
                 return None;
             }
         };
-        serde_json::from_str(&text).map_err(|error| self.problem(placed(relative, &error))).ok()
+        if text.is_empty() {
+            let message = "is empty, as after a power failure; it counts as missing";
+            self.folder.emptied.insert(path.to_owned());
+            self.folder.notices.push(Problem::new(relative, message));
+            return None;
+        }
+        serde_json::from_str(&text).map_err(|error| self.problem(placed(&relative, &error))).ok()
     }
 
     fn problem(&mut self, problem: Problem) {
@@ -353,6 +363,10 @@ fn content(dir: &Path, relative: &Path, most: u64) -> Result<Option<String>, Pro
         let column = 1 + bytes[..good].iter().rev().take_while(|byte| **byte != b'\n').count();
         Problem { place: Some((line, column)), ..Problem::new(relative, "is not UTF-8 text") }
     })?;
+    // What a power failure leaves of a file whose content was not yet on the disk.
+    if text.bytes().all(|byte| byte == 0) {
+        return Ok(Some(String::new()));
+    }
     if let Some(at) = text.find('\0') {
         let line = 1 + text[..at].matches('\n').count();
         let column = 1 + text[..at].chars().rev().take_while(|c| *c != '\n').count();

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
+use tree_agent_contract::search::Expansion;
+
 use crate::disk::Disk;
 use crate::error::MirrorError;
 use crate::layout::{
@@ -66,7 +68,8 @@ impl Mirror {
         written.insert(String::new(), of_root);
         for node in &folder.nodes {
             // A node without any file may still have its folder; `make_folder` finds out.
-            if node.file.is_none() && node.document.is_none() && node.children.is_none() {
+            let is_bare = node.file.is_none() && node.document.is_none() && node.children.is_none();
+            if is_bare && !folder.emptied.contains(&node.path) {
                 continue;
             }
             let file = node.file.as_ref().map(|file| Digest::of(&json(file)));
@@ -120,10 +123,13 @@ impl Mirror {
         if let Some(children) = record.children {
             is_work |= self.write_children(path, &dir, children)?;
         }
+        // A research costs a few waits for the disk, not one more for each topic that it lists: without this file, and with
+        // an empty one, a node is what its other files and its parent say.
+        let is_finished = matches!(record.file.status, Expansion::Expanded | Expansion::Leaf);
         let file = json(&record.file);
         let digest = Digest::of(&file);
         if self.entry(path).file != Some(digest) {
-            self.write(&dir, NODE_JSON, &file)?;
+            self.write(&dir, NODE_JSON, &file, is_finished)?;
             self.entry(path).file = Some(digest);
         }
         // The log can bring back a lost status; only finished work is worth the wait.
@@ -144,7 +150,7 @@ impl Mirror {
         if self.entry(path).document == Some(digest) {
             return Ok(false);
         }
-        self.write(dir, DOCUMENT_MD, document)?;
+        self.write(dir, DOCUMENT_MD, document, true)?;
         self.entry(path).document = Some(digest);
         Ok(true)
     }
@@ -161,7 +167,7 @@ impl Mirror {
         if written.children == Some(digest) || written.is_cut {
             return Ok(false);
         }
-        self.write(dir, CHILDREN_JSON, &text)?;
+        self.write(dir, CHILDREN_JSON, &text, true)?;
         self.entry(path).children = Some(digest);
         Ok(true)
     }
@@ -192,9 +198,9 @@ impl Mirror {
     }
 
     /// Writes the file `name` in `dir`: under another name first, so that it is never seen in part.
-    fn write(&mut self, dir: &Path, name: &str, content: &str) -> Result<(), MirrorError> {
+    fn write(&mut self, dir: &Path, name: &str, content: &str, lasting: bool) -> Result<(), MirrorError> {
         let (path, temporary) = (dir.join(name), dir.join(temporary(name)));
-        let new = self.disk.write_new(&temporary, content.as_bytes());
+        let new = self.disk.write_new(&temporary, content.as_bytes(), lasting);
         new.and_then(|()| self.disk.rename(&temporary, &path)).map_err(|error| {
             // If this fails too, the next process removes it.
             let _ = self.disk.remove_file(&temporary);

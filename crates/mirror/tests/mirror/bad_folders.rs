@@ -207,6 +207,29 @@ fn missing_files_and_edits_by_hand_are_honoured() {
 }
 
 #[test]
+fn what_a_power_failure_empties_counts_as_missing() {
+    for content in ["", "\0\0\0\0"] {
+        let dir = folder();
+        fs::write(dir.path().join("a/y/node.json"), content).unwrap();
+        fs::write(dir.path().join("b/document.md"), content).unwrap();
+        let folder = read(dir.path());
+        let said: Vec<String> = folder.notices.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            said,
+            [
+                "b/document.md: is empty, so its topic is not finished",
+                "a/y/node.json: is empty, as after a power failure; it counts as missing",
+            ]
+        );
+        let y = folder.nodes.iter().find(|n| n.path == "a/y").expect("its parent lists it");
+        assert_eq!((y.state(), y.title(None)), (Expansion::Unexpanded, "About y"));
+        drop(folder);
+        complete(dir.path(), steps().len()).expect("it is written again");
+        assert!(read(dir.path()).notices.is_empty());
+    }
+}
+
+#[test]
 fn the_title_that_was_edited_counts() {
     let node = |listed: &str, own: Option<&str>| FolderNode {
         path: "a".into(),

@@ -193,9 +193,9 @@ impl Disk for FailingDisk {
         self.step(true, || {}, || FastDisk.create_dir(path))
     }
 
-    fn write_new(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
+    fn write_new(&mut self, path: &Path, content: &[u8], lasting: bool) -> io::Result<()> {
         let half = || std::fs::write(path, &content[..content.len() / 2]).expect("half a file");
-        self.step(true, half, || FastDisk.write_new(path, content))
+        self.step(true, half, || FastDisk.write_new(path, content, lasting))
     }
 
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
@@ -219,7 +219,7 @@ impl Disk for FastDisk {
         LocalDisk.create_dir(path)
     }
 
-    fn write_new(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
+    fn write_new(&mut self, path: &Path, content: &[u8], _lasting: bool) -> io::Result<()> {
         assert!(std::fs::symlink_metadata(path).is_err(), "{} exists", path.display());
         std::fs::write(path, content)
     }
