@@ -34,7 +34,7 @@ use tree_agent_contract::document::DocumentOp;
 use tree_agent_contract::event::*;
 use tree_agent_contract::role::*;
 use tree_agent_contract::search::ChildEntry;
-use tree_agent_contract::session::{Session, SessionFork};
+use tree_agent_contract::session::{Session, SessionFork, SessionMessage};
 use tree_agent_contract::text::count;
 use tree_agent_contract::{DocumentId, NodeStatus, RunStatus, SessionId, StepId, Strategy, limits};
 
@@ -173,8 +173,10 @@ impl Rules for Search {
         let Some(at) = self.0.named(d.state, path).filter(|at| self.0.topic(*at).phase == Phase::Waiting) else {
             return;
         };
-        d.emit(at, NodeSkipped { reason: "complete before the run".into(), covered_by: None });
+        // Its conversation is kept, because those of the topics below continue it.
         self.fork_session(d, at);
+        self.keep_session(d, at, out.messages);
+        d.emit(at, NodeSkipped { reason: "complete before the run".into(), covered_by: None });
         let title = d.state.node(at).title.clone();
         let document = out.document_markdown.unwrap_or_default();
         let (artifacts, result) = returned::document(title, document, out.summary, &[]);
@@ -233,6 +235,13 @@ impl Search {
         d.emit(at, SessionForked { session_id: id.to_string(), parent_session_id });
     }
 
+    /// What was said about the topic at `at`.
+    fn keep_session(&self, d: &mut Decider<'_>, at: usize, messages: Vec<SessionMessage>) {
+        let SessionFork { id, parent_id, .. } = self.fork(d.state, at);
+        let node_id = d.state.node(at).id;
+        d.decision.sessions.push(Session { id, node_id, parent_id, messages, created_at: d.now });
+    }
+
     /// The first level was known before the run. Topics that nobody has researched may be too deep for it.
     fn begin_adopted(&self, d: &mut Decider<'_>, at: usize) {
         d.status(at, NodeStatus::Waiting, None);
@@ -283,9 +292,7 @@ impl Search {
 
     fn researched(&self, d: &mut Decider<'_>, at: usize, out: ResearchOutput) {
         d.append_scratchpad(at, &out.scratchpad.append_markdown);
-        let SessionFork { id, parent_id, .. } = self.fork(d.state, at);
-        let (node_id, messages) = (d.state.node(at).id, out.messages);
-        d.decision.sessions.push(Session { id, node_id, parent_id, messages, created_at: d.now });
+        self.keep_session(d, at, out.messages);
         let is_over = d.state.exhausted().is_some() && !out.children.is_empty();
         let title = d.state.node(at).title.clone();
         let document = out.document_markdown.unwrap_or_default();

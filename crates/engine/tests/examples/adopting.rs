@@ -4,6 +4,7 @@ use tree_agent_contract::event::*;
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::role::*;
 use tree_agent_contract::search::{ChildDraft, Expansion, SearchCounts, tidy};
+use tree_agent_contract::session::{Session, SessionMessage, Speaker};
 use tree_agent_contract::*;
 use tree_agent_engine::{AdoptError, Audit, CallInput, CallOutput, Input, RoleCall, Run, start};
 
@@ -13,6 +14,7 @@ use crate::world::notes;
 struct Heir {
     run: Run,
     log: Vec<Event>,
+    sessions: Vec<Session>,
     now: Timestamp,
 }
 
@@ -23,7 +25,10 @@ fn found(is_root: bool, document: &str, topics: &[&str]) -> ResearchOutput {
         summary: format!("summary of {document}"),
         children: tidy(drafts).children,
         dropped: 0,
-        messages: Vec::new(),
+        messages: match is_root {
+            true => Vec::new(),
+            false => vec![SessionMessage { speaker: Speaker::Assistant, text: document.into() }],
+        },
         scratchpad: notes(),
     }
 }
@@ -34,7 +39,7 @@ impl Heir {
         let spec = RunSpec { strategy, search: Some(Box::new(search)), ..RunSpec::new("find out") };
         let now = Timestamp::from_millis(1_000);
         let log = start(id, spec, now).events;
-        Self { run: Run::replay(id, &log).expect("a fresh log replays"), log, now }
+        Self { run: Run::replay(id, &log).expect("a fresh log replays"), log, sessions: Vec::new(), now }
     }
 
     /// With a first level of `topics`.
@@ -48,6 +53,7 @@ impl Heir {
         let output = found(path.is_empty(), &format!("the old {path}"), topics);
         let decision = self.run.adopt(path, output, self.now)?;
         self.log.extend(decision.events);
+        self.sessions.extend(decision.sessions);
         Ok(())
     }
 
@@ -118,6 +124,13 @@ fn what_is_finished_is_recorded_with_its_document_and_not_researched_again() {
     assert_eq!(heir.due(), [], "nothing begins before a driver takes it up");
     let skipped = heir.log.iter().filter(|event| matches!(event.body, EventBody::NodeSkipped(_))).count();
     assert_eq!(skipped, 3);
+    let said: Vec<_> =
+        heir.sessions.iter().map(|s| (s.node_id, s.parent_id.clone(), s.messages[0].text.as_str())).collect();
+    let (a, c, two) = (heir.node("A").id, heir.node("C").id, heir.node("A two").id);
+    assert_eq!(
+        said,
+        [(a, None, "the old a"), (c, None, "the old c"), (two, Some(SessionId::of(a)), "the old a/a-two")]
+    );
     assert_eq!(heir.node("A two").result.as_ref().map(|r| r.document_ids.len()), Some(1));
 
     // The first level comes first: B is all that is open there.
