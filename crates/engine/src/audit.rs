@@ -2,6 +2,7 @@
 //! event and reports violations.
 
 mod bands;
+mod search;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -30,6 +31,11 @@ pub struct Violation {
 /// - A band opens when the earlier ones have ended.
 /// - A step's outcome is recorded once.
 ///
+/// Of a guided search also:
+///
+/// - A topic is picked once, before its research begins, and its research begins once.
+/// - A conversation begins once, and continues none or one that exists.
+///
 /// [`Run::replay`](crate::Run::replay) checks that `seq` is contiguous and that events name what exists.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
@@ -37,6 +43,7 @@ pub struct Audit {
     run_status: Option<RunStatus>,
     /// Logs of this behaviour version close every tool call.
     closes_tools: bool,
+    searches: search::Searches,
     violations: Vec<Violation>,
 }
 
@@ -83,6 +90,9 @@ impl Audit {
         }
         self.check_envelope(event);
         self.check_tools(event);
+        if let Some(message) = self.searches.event(event) {
+            self.note(event, message);
+        }
         match &event.body {
             EventBody::RunCreated(e) => self.closes_tools = e.behaviour_version >= 2,
             EventBody::RunStatusChanged(e) => {
@@ -302,6 +312,42 @@ mod tests {
         );
         then(&mut log, failed());
         assert_eq!(found(&log), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_topic_is_picked_and_begun_once_and_continues_a_conversation_that_exists() {
+        let mut log = log();
+        let leaf = log[0].node_id;
+        let picked = || tree_agent_contract::event::LeafPicked {
+            leaf_node_id: leaf,
+            reason: String::new(),
+            policy: None,
+            fallback: None,
+        };
+        let forked = |session: &str, parent: Option<&str>| tree_agent_contract::event::SessionForked {
+            session_id: session.into(),
+            parent_session_id: parent.map(str::to_owned),
+        };
+        let begun = || NodeStatusChanged {
+            call: Some(tree_agent_contract::role::CallKind::Research),
+            ..NodeStatusChanged::new(NodeStatus::Executing, Role::Executor)
+        };
+        then(&mut log, picked());
+        then(&mut log, forked("a", None));
+        then(&mut log, forked("b", Some("a")));
+        then(&mut log, begun());
+        assert_eq!(found(&log), Vec::<String>::new());
+        then(&mut log, picked());
+        then(&mut log, forked("a", None));
+        then(&mut log, forked("c", Some("z")));
+        then(&mut log, begun());
+        let expected = [
+            format!("9: tree.leaf_picked picks {leaf}, whose research has begun"),
+            format!("10: tree.session_forked begins conversation a of node {leaf} again"),
+            "11: tree.session_forked continues conversation z, which does not exist".to_owned(),
+            "12: tree.node_status begins a research again".to_owned(),
+        ];
+        assert_eq!(found(&log), expected);
     }
 
     #[test]

@@ -36,6 +36,7 @@ const ORDER: &[&str] = &[
     "strategy",
     "run",
     "audit/bands",
+    "audit/search",
     "audit",
     "lib",
 ];

@@ -289,6 +289,10 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
     let context = taken(&mut checks, from_wire("context", request.context.unwrap_or_default()));
     let asked = request.budgets.unwrap_or_default();
     let budgets = taken(&mut checks, from_wire("budgets", asked));
+    let search = request.search.map(|search| taken(&mut checks, from_wire("search", search)).map(Box::new));
+    checks.require(search.is_none() || strategy == Strategy::Search, "search", || {
+        "is only for the strategy STRATEGY_SEARCH; leave it out".to_owned()
+    });
     let mut spec = RunSpec {
         // What is told at once and what is read from the log later are the same.
         objective: storable(&request.objective).into_owned(),
@@ -299,7 +303,7 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
         user_id,
         display_name: request.display_name,
         labels: request.labels,
-        search: None,
+        search: search.flatten(),
     };
     match spec.validate() {
         Ok(()) => maxima.apply(&asked, &mut spec.budgets, &mut checks),

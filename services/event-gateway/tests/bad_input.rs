@@ -26,6 +26,11 @@ async fn create_run() {
     let gateway = Gateway::start(Config::default()).await;
     let mut runs = gateway.runs();
     let budget = |budgets| CreateRunRequest { budgets: Some(budgets), ..create("why?") };
+    let search = |search| CreateRunRequest {
+        strategy: Strategy::Search as i32,
+        search: Some(search),
+        ..create("why?")
+    };
     let context = |scope: Scope, ids: &[&str]| CreateRunRequest {
         context: Some(RunContext {
             scope: scope as i32,
@@ -43,6 +48,33 @@ async fn create_run() {
         (CreateRunRequest { request_id: "r".repeat(129), ..create("why?") }, InvalidArgument, "request_id"),
         (CreateRunRequest { strategy: 77, ..create("why?") }, InvalidArgument, "strategy"),
         (CreateRunRequest { strategy: Strategy::Search as i32, ..create("why?") }, Unimplemented, "strategy"),
+        (
+            CreateRunRequest { search: Some(SearchConfig::default()), ..create("why?") },
+            InvalidArgument,
+            "search",
+        ),
+        (
+            search(SearchConfig { concurrency: Some(0), ..Default::default() }),
+            InvalidArgument,
+            "search.concurrency",
+        ),
+        (
+            search(SearchConfig { max_depth: Some(65), ..Default::default() }),
+            InvalidArgument,
+            "search.max_depth",
+        ),
+        (search(SearchConfig { picker: 9, ..Default::default() }), InvalidArgument, "search.picker"),
+        (
+            search(SearchConfig {
+                prompts: Some(SearchPrompts {
+                    document: Some("x".repeat(64 * 1024 + 1)),
+                    ..Default::default()
+                }),
+                ..Default::default()
+            }),
+            InvalidArgument,
+            "search.prompts.document",
+        ),
         (budget(Budgets { max_nodes: Some(0), ..Default::default() }), InvalidArgument, "budgets.max_nodes"),
         (budget(Budgets { max_depth: Some(65), ..Default::default() }), InvalidArgument, "budgets.max_depth"),
         (

@@ -285,6 +285,7 @@ async fn create(client: &Client, spec: &RunSpec, budgets: pb::Budgets) -> Result
         request_id: Uuid::new_v4().to_string(),
         display_name: spec.display_name.clone(),
         labels: spec.labels.clone(),
+        search: spec.search.to_wire(),
     };
     let answer = client
         .call(|| {
