@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use unicode_normalization::char::is_combining_mark;
 use unicode_normalization::{UnicodeNormalization, is_nfkc_quick};
 
 use crate::text::is_invisible;
@@ -70,6 +71,49 @@ pub fn searchable(text: &str) -> Cow<'_, str> {
         true => plain,
         false => Cow::Owned(plain.into_owned() + &more),
     }
+}
+
+/// `text` with each character of a script that puts no spaces between words as a word of its own, without the marks on it:
+/// Chinese, Japanese, Thai and others, and Korean, whose words take endings. Without a dictionary nobody can tell where
+/// their words end. A search for a word then looks for its characters.
+pub fn separated(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(runs_on) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() / 3 * 5);
+    for c in text.chars() {
+        match runs_on(c) {
+            true if is_combining_mark(c) => {}
+            true => out.extend([' ', c, ' ']),
+            false => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Whether `c` belongs to such a script: Thai and Lao, Myanmar, Hangul, Khmer, the scripts of the Tai, kana, Han.
+const fn runs_on(c: char) -> bool {
+    matches!(
+        c,
+        '\u{0e00}'..='\u{0eff}'
+            | '\u{1000}'..='\u{109f}'
+            | '\u{1100}'..='\u{11ff}'
+            | '\u{1780}'..='\u{17ff}'
+            | '\u{1950}'..='\u{19df}'
+            | '\u{1a20}'..='\u{1aaf}'
+            | '\u{3005}'..='\u{3007}'
+            | '\u{3040}'..='\u{30ff}'
+            | '\u{3130}'..='\u{318f}'
+            | '\u{31f0}'..='\u{31ff}'
+            | '\u{3400}'..='\u{4dbf}'
+            | '\u{4e00}'..='\u{9fff}'
+            | '\u{a960}'..='\u{a97f}'
+            | '\u{a9e0}'..='\u{a9ff}'
+            | '\u{aa60}'..='\u{aa7f}'
+            | '\u{ac00}'..='\u{d7ff}'
+            | '\u{f900}'..='\u{faff}'
+            | '\u{20000}'..='\u{3ffff}'
+    )
 }
 
 const BRAILLE_BLANK: char = '\u{2800}';
@@ -143,6 +187,27 @@ mod tests {
     fn words(text: &str) -> Vec<String> {
         let text = searchable(text);
         text.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).map(str::to_lowercase).collect()
+    }
+
+    #[test]
+    fn a_script_without_spaces_is_searched_by_its_characters() {
+        let words = |text: &str| {
+            let text = separated(text);
+            let words = text.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty());
+            words.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(words("我們研究X1。"), ["我", "們", "研", "究", "X1"]);
+        assert_eq!(words("ลาว"), ["ล", "า", "ว"]);
+        for (text, word) in [
+            ("東京タワーに登る", "タワー"),
+            ("ข้อมูลภาษาไทย", "ภาษา"),
+            ("서울에서 만나요", "서울"),
+            ("ພາສາລາວ", "ລາວ"),
+        ] {
+            let held = words(text);
+            assert!(words(word).iter().all(|c| held.contains(c)), "{word} in {text}: {held:?}");
+        }
+        assert!(matches!(separated("plain, café"), Cow::Borrowed(_)));
     }
 
     #[test]

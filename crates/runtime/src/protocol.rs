@@ -75,6 +75,22 @@ impl Protocol {
     }
 }
 
+impl Protocol {
+    /// Gives an answer to a request whose body was refused the status of that refusal. The library that reads gRPC-web
+    /// wraps it into an internal error. All other headers stay, such as those that let a page read the answer.
+    pub(crate) fn restate(&self, response: &mut Response<Body>, refusal: &Status) {
+        let is_error = response.headers().get(Status::GRPC_STATUS).is_some_and(|code| code != "0");
+        if matches!(self, Self::GrpcWeb(_)) && is_error {
+            let headers = response.headers_mut();
+            for name in [Status::GRPC_STATUS, Status::GRPC_MESSAGE, Status::GRPC_STATUS_DETAILS] {
+                headers.remove(name);
+            }
+            // Cannot fail: the message is a valid header value.
+            let _ = refusal.add_header(headers);
+        }
+    }
+}
+
 const CONNECT_TIMEOUT: &str = "connect-timeout-ms";
 
 /// At most ten digits, as the protocol says.

@@ -198,6 +198,9 @@ where
                     () = place => Ok(protocol.refusal(public::evicted())),
                 },
             };
+            if let Some(refusal) = reservation.as_ref().and_then(|reservation| reservation.refusal()) {
+                protocol.restate(&mut response, refusal);
+            }
             drop(reservation);
             response.headers_mut().insert(REQUEST_ID, id);
             let code = if response.status().is_server_error() { Code::Internal } else { Code::Ok };

@@ -59,6 +59,7 @@ pub(crate) const INDEX_VERSION: i32 = spelling::VERSION;
 /// `text` as it is given to a full-text index: words that look the same are the same.
 pub(crate) fn index_text(text: &str) -> String {
     let text = spelling::searchable(text);
+    let text = spelling::separated(&text);
     // Postgres would take what these characters begin for tags and entities of HTML, and skip it.
     clean(&text).replace(['&', '<', '>'], " ")
 }
@@ -69,6 +70,7 @@ pub(crate) fn query_words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let text = spelling::joined(text);
     let text = spelling::comparable(&text);
+    let text = spelling::separated(&text);
     for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
         let word = word.to_lowercase();
         // Lower case can bring combining marks (as in "İ"), which are no word characters.
@@ -87,12 +89,15 @@ pub(crate) fn query_words(text: &str) -> Vec<String> {
 /// Bytes of a snippet, about.
 const SNIPPET_BYTES: usize = 300;
 
+/// How much of a body is written in the usual way to find the part for its snippet. The whole of every hit would be slow.
+const RESPELLED_BYTES: usize = 128 * 1024;
+
 /// The part of `body` that holds the most of `words`, as one line of plain text; its beginning when it holds none. When
 /// the body spells them in another way, the part shows how they are usually written.
 pub(crate) fn snippet(body: &str, words: &[String]) -> String {
     let found = matches(body, words);
     if found.is_empty()
-        && let Cow::Owned(plain) = spelling::searchable(body)
+        && let Cow::Owned(plain) = spelling::searchable(&body[..body.floor_char_boundary(RESPELLED_BYTES)])
     {
         return window(&plain, &matches(&plain, words));
     }

@@ -148,6 +148,8 @@ impl Gateway {
         let summary = summary_to_wire(&summary(&document));
         let after_bytes = request.after_bytes;
         let follow = document.run_id.filter(|_| document.kind == DocumentKind::Scratchpad);
+        // The text is read when the client takes it. Many calls at once must not hold all of theirs until then.
+        drop(document);
         let followed = match follow {
             None => None,
             Some(run) => {
@@ -157,7 +159,7 @@ impl Gateway {
                 (!run.status.is_final()).then_some((feed, run.run_id, run.head_seq))
             }
         };
-        // Only to see whether it can be watched from there: the text is read when the client takes it.
+        // Only to see whether it can be watched from there.
         let tail = self.store.document_tail(document_id, after_bytes, 4).await;
         let tail = tail.map_err(|e| errors::store(&e))?;
         if after_bytes > tail.end {

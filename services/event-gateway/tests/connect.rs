@@ -2,6 +2,8 @@
 
 mod common;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use common::{Gateway, SOON};
 use http::{Request, Response, StatusCode, header};
@@ -10,6 +12,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use prost::Message;
 use serde_json::{Value, json};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
 use tree_agent_event_gateway::Config;
 use tree_agent_proto::v1::{GetRunRequest, GetRunResponse};
 use tree_agent_runtime::server::{BodyLimits, ServerConfig};
@@ -140,6 +144,7 @@ async fn only_documents_take_megabytes() {
     assert_eq!(status, StatusCode::OK, "{created}");
     let statuses = json!({ "statuses": vec!["RUN_STATUS_QUEUED"; 20_000] }).to_string();
     let packed = [&b"\x1a\x80\x89\x7a"[..], &[1; 2_000_000]].concat();
+    let message = [&[0][..], &(packed.len() as u32).to_be_bytes(), &packed].concat();
     for (content_type, body) in [("application/json", statuses.into_bytes()), ("application/proto", packed)] {
         let refused = post(&gateway, "RunService/ListRuns", content_type, body).await;
         let error: Value = serde_json::from_slice(refused.body()).unwrap();
@@ -150,6 +155,17 @@ async fn only_documents_take_megabytes() {
         );
         assert_eq!(error["details"][0]["debug"]["reason"], "MESSAGE_TOO_LARGE", "{error}");
         assert!(error["message"].as_str().unwrap().contains("limit is 262144"), "{error}");
+    }
+    // The library that reads gRPC-web would make an internal error of it.
+    let text = STANDARD.encode(&message).into_bytes();
+    for (content_type, body) in
+        [("application/grpc-web+proto", message), ("application/grpc-web-text+proto", text)]
+    {
+        let refused = post(&gateway, "RunService/ListRuns", content_type, body).await;
+        let status = Status::from_header_map(refused.headers()).expect("a status in the headers");
+        assert_eq!(status.code(), Code::OutOfRange, "{content_type}: {status:?}");
+        assert!(status.message().contains("limit is 262144"), "{content_type}: {status:?}");
+        assert_eq!(status.get_details_error_info().unwrap().reason, "MESSAGE_TOO_LARGE", "{content_type}");
     }
     gateway.stop().await;
 }

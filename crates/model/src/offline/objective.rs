@@ -37,7 +37,8 @@ pub(super) fn parts(text: &str) -> Parts {
         if text.matches('?').count() >= 2 { text.split_inclusive('?').collect() } else { vec![] };
     several(items)
         .or_else(|| several(questions))
-        .or_else(|| several(text.split(';').collect()))
+        // Without a space behind it, a semicolon is the end of an HTML entity.
+        .or_else(|| several(text.split("; ").collect()))
         .or_else(|| if text.len() > LONG_BYTES { several(sentences(text)) } else { None })
         .unwrap_or(Parts::One)
 }

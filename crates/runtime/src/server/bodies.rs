@@ -5,8 +5,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -76,7 +76,8 @@ impl Bodies {
         message: usize,
         body: B,
     ) -> Result<(Received<B>, Arc<Reservation>), Status> {
-        let reservation = Arc::new(Reservation { bodies: self.clone(), bytes: AtomicUsize::new(0) });
+        let (bytes, refusal) = (AtomicUsize::new(0), OnceLock::new());
+        let reservation = Arc::new(Reservation { bodies: self.clone(), bytes, refusal });
         reservation.add(BUFFER_BYTES)?;
         let received = self.limit(headers, message, body, Some(reservation.clone()));
         Ok((received, reservation))
@@ -121,9 +122,15 @@ impl Bodies {
 pub(crate) struct Reservation {
     bodies: Bodies,
     bytes: AtomicUsize,
+    refusal: OnceLock<Status>,
 }
 
 impl Reservation {
+    /// Why the body was refused, if it was. Whoever reads a body passes its error on, but not always as it was.
+    pub(crate) fn refusal(&self) -> Option<&Status> {
+        self.refusal.get()
+    }
+
     fn add(&self, bytes: usize) -> Result<(), Status> {
         let shared = &self.bodies.0;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -177,9 +184,29 @@ impl<B> Received<B> {
             }),
             Framing::Plain if self.received > limit => Err(bodies.too_long(self.received, limit)),
             Framing::Plain => add(part.len()),
+            Framing::Base64 if self.received > base64_bytes(limit + PREFIX) => {
+                Err(bodies.too_long(self.received, limit))
+            }
             // The announced length is unknown, so the maximum counts.
             Framing::Base64 => add(part.len() + if first { limit } else { 0 }),
         }
+    }
+}
+
+/// The length of so many bytes in base64. A client may encode them in several pieces, each with its own padding.
+const fn base64_bytes(bytes: usize) -> usize {
+    const PADDING: usize = 1_024;
+    bytes.div_ceil(3) * 4 + PADDING
+}
+
+impl<B> Received<B> {
+    /// Remembers why the body is refused.
+    fn refused(&self, status: Status) -> Status {
+        if let Some(reservation) = &self.reservation {
+            // Only the first reason counts.
+            let _ = reservation.refusal.set(status.clone());
+        }
+        status
     }
 }
 
@@ -196,7 +223,7 @@ where
         match Pin::new(&mut this.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 let counted = frame.data_ref().map_or(Ok(()), |part| this.count(part));
-                Poll::Ready(Some(counted.map(|()| frame)))
+                Poll::Ready(Some(counted.map(|()| frame).map_err(|status| this.refused(status))))
             }
             Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(Status::from_error(error.into())))),
             Poll::Ready(None) => Poll::Ready(None),
@@ -205,7 +232,7 @@ where
                 let timer = this.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
                 timer.as_mut().poll(cx).map(|()| {
                     let text = "the request did not arrive in time; send it again (TREE_AGENT_BODY_SECONDS)";
-                    Some(Err(this.bodies.refuse(Code::DeadlineExceeded, "BODY_DEADLINE", text)))
+                    Some(Err(this.refused(this.bodies.refuse(Code::DeadlineExceeded, "BODY_DEADLINE", text))))
                 })
             }
         }
@@ -302,6 +329,18 @@ mod tests {
         one.frame().await.unwrap().unwrap();
         second.send(part(8)).unwrap();
         assert_eq!(two.frame().await.unwrap().unwrap_err().code(), Code::ResourceExhausted);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_in_base64_has_the_same_limit() {
+        let bodies = Bodies::new(BodyLimits { bytes: usize::MAX / 2, ..LIMITS });
+        let (parts, mut received, reservation) = body(&bodies, "application/grpc-web-text");
+        parts.send(part(MESSAGE_BYTES / 3 * 4)).unwrap();
+        received.frame().await.unwrap().unwrap();
+        assert!(reservation.refusal().is_none());
+        parts.send(part(2_000)).unwrap();
+        assert_eq!(received.frame().await.unwrap().unwrap_err().code(), Code::OutOfRange);
+        assert_eq!(reservation.refusal().map(Status::code), Some(Code::OutOfRange));
     }
 
     #[tokio::test(start_paused = true)]

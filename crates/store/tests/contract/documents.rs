@@ -243,6 +243,10 @@ pub async fn words_that_look_the_same_are_found(f: Fixture) {
         (5, "e.md", "Entities", "<p>caf&eacute; and ca&shy;f&#233;</p>"),
         (6, "f.md", "Li\u{fb01}ng", "nothing"),
         (7, "me\u{301}te\u{301}o.md", "Path", "nothing"),
+        (8, "g.md", "Han", "我們研究量子計算機。"),
+        (9, "h.md", "Thai", "ข้อมูลภาษาไทย"),
+        (10, "i.md", "Kana", "東京タワーに登る"),
+        (11, "j.md", "Korean", "서울에서 만나요"),
     ] {
         f.store.put_document(source(n, 1, path, title, body)).await.unwrap();
     }
@@ -259,6 +263,11 @@ pub async fn words_that_look_the_same_are_found(f: Fixture) {
     }
     assert_eq!(sorted("lifing").await, [6]);
     assert_eq!(sorted("météo").await, [7]);
+    // Scripts that put no spaces between words.
+    for (word, document) in [("量子", 8), ("研究", 8), ("ภาษา", 9), ("タワー", 10), ("ﾀﾜｰ", 10), ("서울", 11)]
+    {
+        assert_eq!(sorted(word).await, [document], "{word:?}");
+    }
     // What stands between is still found by its parts.
     assert_eq!(sorted("eor").await, [4]);
     assert_eq!(sorted("eacute").await, [5]);
