@@ -19,7 +19,7 @@ use tree_agent_testkit::ports::Port;
 use crate::program;
 
 /// A signal that a process can receive.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// Shut down cleanly.
     Terminate,
@@ -163,9 +163,17 @@ impl Process {
         self.running.as_ref().is_some_and(|running| running.pid == pid)
     }
 
-    /// Sends a signal and returns at once.
+    /// Sends a signal. Returns at once, but for SIGSTOP: then it waits until every thread has stopped. On a busy machine
+    /// a thread on another core goes on for a moment.
     pub fn signal(&self, signal: Signal) {
         signal.send(self.pid());
+        if signal == Signal::Stop {
+            let patience = Instant::now() + Duration::from_secs(10);
+            while !is_stopped(self.pid()) {
+                assert!(Instant::now() < patience, "{} does not stop", self.name());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
     }
 
     /// `kill -9`, and waits until it is gone.
@@ -268,4 +276,14 @@ impl Drop for Process {
             let _ = running.watcher.wait();
         }
     }
+}
+
+/// Whether every thread of a process has stopped.
+fn is_stopped(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there");
+    threads.flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The name is in parentheses and may contain anything; the state follows.
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+    })
 }
