@@ -1,5 +1,6 @@
 //! The parts of an objective: a list, several questions, or two things to compare.
 
+use tree_agent_contract::spelling;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::words::key_terms;
@@ -20,6 +21,8 @@ pub(super) enum Parts {
 
 /// Splits `text` by its own structure.
 pub(super) fn parts(text: &str) -> Parts {
+    // The semicolon of an HTML entity divides nothing.
+    let text = &*spelling::joined(text);
     if let Some((a, b)) = compared(text) {
         return Parts::Compare(a, b);
     }
@@ -37,8 +40,7 @@ pub(super) fn parts(text: &str) -> Parts {
         if text.matches('?').count() >= 2 { text.split_inclusive('?').collect() } else { vec![] };
     several(items)
         .or_else(|| several(questions))
-        // Without a space behind it, a semicolon is the end of an HTML entity.
-        .or_else(|| several(text.split("; ").collect()))
+        .or_else(|| several(text.split(';').collect()))
         .or_else(|| if text.len() > LONG_BYTES { several(sentences(text)) } else { None })
         .unwrap_or(Parts::One)
 }
@@ -103,6 +105,7 @@ mod tests {
             ("What is a lease? Who renews it?", several(&["What is a lease?", "Who renews it?"])),
             ("Report on:\n1. the store\n2) the gateway\n", several(&["the store", "the gateway"])),
             ("store design; gateway design", several(&["store design", "gateway design"])),
+            ("Where is &quot;zorblatty&quot; and where the office", Parts::One),
             ("Compare Postgres and SQLite.", Parts::Compare("Postgres".into(), "SQLite".into())),
             (
                 "What is the difference between a lease and a lock?",
