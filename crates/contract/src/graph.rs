@@ -3,10 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::event::{NodeSkipped, UsageRecorded};
+use crate::event::{LeafPicked, NodeSkipped, UsageRecorded};
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
 use crate::result::{ArtifactType, TreeAgentResult};
-use crate::search::PickerPolicy;
 use crate::sparse::Sparse;
 use crate::status::{NodeStatus, Outcome, Role, RunStatus, StepStatus};
 use crate::time::Timestamp;
@@ -133,27 +132,13 @@ pub struct GraphTopic {
     pub score: Option<f64>,
     /// Why it was chosen. Topics of the first level are not chosen: all of them are researched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub picked: Option<LeafPick>,
+    pub picked: Option<LeafPicked>,
     /// Why it needed no research.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<NodeSkipped>,
     /// Its conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-}
-
-/// Why a topic was chosen.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LeafPick {
-    /// In the words of the picker.
-    pub reason: String,
-    /// Who chose.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy: Option<PickerPolicy>,
-    /// Why the choice of the model was not used, if it was not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fallback: Option<String>,
 }
 
 /// A tool call, running or done.

@@ -11,10 +11,13 @@
 
 pub mod slug;
 
+/// The message of a topic that is listed at the depth limit and not researched.
+pub const DEPTH_GUARD: &str = "guard:maxDepth";
+
 mod children;
 
 pub(crate) use children::check as check_children;
-pub use children::{ChildDraft, ChildEntry, Tidied, tidy};
+pub use children::{ChildDraft, ChildEntry, Tidied, clean_title, tidy};
 
 use std::borrow::Cow;
 

@@ -7,11 +7,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tonic::{Code, Request, Status, Streaming};
 use tracing::Instrument;
 use tree_agent_contract::error::FieldError;
+use tree_agent_contract::limits;
 use tree_agent_contract::role::{
     AggregatorOutput, ExecutorOutput, PickOutput, PlannerOutput, ResearchOutput, RoleError, RoleErrorKind,
     RoleUpdate,
 };
-use tree_agent_contract::{RunId, limits};
 use tree_agent_engine::{CallInput, CallOutput, RoleCall};
 use tree_agent_proto::internal::v1::aggregator_service_client::AggregatorServiceClient;
 use tree_agent_proto::internal::v1::executor_service_client::ExecutorServiceClient;
@@ -122,7 +122,7 @@ impl Roles for GrpcRoles {
         }
         let node = tracing::field::display(call.key.node_id);
         let span = tracing::info_span!("role call", kind = ?call.key.kind, node);
-        telemetry::join_run(&span, run_of(&call.input));
+        telemetry::join_run(&span, call.input.context().run_id);
         counted.ended(answer.instrument(span).await)
     }
 }
@@ -148,10 +148,6 @@ impl GrpcRoles {
             CallInput::Pick(input) => ask!(input, planner.pick, Pick),
         }
     }
-}
-
-fn run_of(input: &CallInput) -> RunId {
-    input.context().run_id
 }
 
 /// One call, from its opening to its end.

@@ -5,8 +5,8 @@
 
 use std::collections::HashSet;
 
-use tree_agent_contract::NodeStatus;
 use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::{NodeId, NodeStatus};
 use tree_agent_engine::{Decision, Graph};
 use tree_agent_store::Projection;
 
@@ -50,10 +50,14 @@ fn cut(decision: Decision, sizes: &[usize], most: usize) -> Vec<Decision> {
     let mut part =
         Decision { events: Vec::new(), documents: decision.documents, sessions: decision.sessions };
     let (mut parts, mut bytes) = (Vec::new(), 0);
+    let mut created = HashSet::new();
     for (event, size) in decision.events.into_iter().zip(sizes) {
+        if matches!(event.body, EventBody::NodeCreated(_)) {
+            created.insert(event.node_id);
+        }
         // A cancelled node is two events: its own and that of its step.
         let full = part.events.len() + 2 > most || bytes + size > PART_BYTES;
-        if full && is_cut(&event) && !part.events.is_empty() {
+        if full && is_cut(&event, &created) && !part.events.is_empty() {
             parts.push(std::mem::take(&mut part));
             bytes = 0;
         }
@@ -64,14 +68,12 @@ fn cut(decision: Decision, sizes: &[usize], most: usize) -> Vec<Decision> {
     parts
 }
 
-/// The message of a topic that a search lists but does not research. It belongs to the list, which must be whole.
-const LISTED_ONLY: &str = "guard:maxDepth";
-
-/// True if the log may end before this event.
-fn is_cut(event: &Event) -> bool {
+/// True if the log may end before this event. A node that is cancelled by the decision that `created` it belongs to a list
+/// of nodes, which must be whole.
+fn is_cut(event: &Event, created: &HashSet<NodeId>) -> bool {
     match &event.body {
         EventBody::NodeStatusChanged(e) => {
-            e.status == NodeStatus::Cancelled && e.message.as_deref() != Some(LISTED_ONLY)
+            e.status == NodeStatus::Cancelled && !created.contains(&event.node_id)
         }
         EventBody::RunStatusChanged(e) => e.status.is_final(),
         _ => false,

@@ -6,7 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use tree_agent_contract::event::{Event, EventBody, NodeCreated};
 use tree_agent_contract::graph::{
     GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphTopic, GraphView,
-    LeafPick, ToolActivity, Usage,
+    ToolActivity, Usage,
 };
 use tree_agent_contract::{
     NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, StepId, StepStatus, Strategy, Timestamp, limits,
@@ -379,9 +379,7 @@ impl Graph {
                     .index
                     .get(&e.leaf_node_id)
                     .ok_or_else(|| unknown(format!("leaf {}", e.leaf_node_id)))?;
-                let picked =
-                    LeafPick { reason: e.reason.clone(), policy: e.policy, fallback: e.fallback.clone() };
-                self.nodes[at].topic.get_or_insert_default().picked = Some(picked);
+                self.nodes[at].topic.get_or_insert_default().picked = Some(e.clone());
             }
             EventBody::SessionForked(e) => {
                 node.topic.get_or_insert_default().session_id = Some(e.session_id.clone());

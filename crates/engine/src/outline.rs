@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 
 use tree_agent_contract::role::OfferedLeaf;
-use tree_agent_contract::search::Expansion;
+use tree_agent_contract::search::{DEPTH_GUARD, Expansion};
 use tree_agent_contract::text::{count, truncate};
 use tree_agent_contract::{NodeStatus, graph::GraphNode};
 
 use crate::state::State;
-use crate::topics::{DEPTH_GUARD, Phase, Place, Topics, is_lost};
+use crate::topics::{Phase, Place, Topics, is_lost};
 
 /// Bytes of an outline and of the paths that it offers: about 6,000 tokens.
 pub(crate) const ROOM: usize = 24 * 1024;

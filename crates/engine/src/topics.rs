@@ -7,14 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use tree_agent_contract::event::{Event, EventBody, NodeCreated, NodeStatusChanged};
 use tree_agent_contract::role::CallKind;
-use tree_agent_contract::search::{PickerPolicy, SearchConfig, SearchCounts};
+use tree_agent_contract::search::{DEPTH_GUARD, PickerPolicy, SearchConfig, SearchCounts};
 use tree_agent_contract::{NodeId, NodeStatus, Outcome, StepId};
 
 use crate::covered::Covered;
 use crate::state::State;
 
-/// The message of a topic that is listed at the depth limit.
-pub(crate) const DEPTH_GUARD: &str = "guard:maxDepth";
 /// How the message of a pick begins that is asked for within a branch. The path of the branch follows.
 pub(crate) const WITHIN: &str = "pick:within:";
 /// How the message of a pick begins that is asked for again. The reason follows.

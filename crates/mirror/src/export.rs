@@ -3,9 +3,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use tree_agent_contract::graph::GraphNode;
-use tree_agent_contract::search::{Expansion, slug};
-use tree_agent_contract::text::{one_line, truncate};
-use tree_agent_contract::{DocumentId, NodeId, SessionId, limits};
+use tree_agent_contract::search::{Expansion, clean_title, slug};
+use tree_agent_contract::{DocumentId, NodeId, SessionId};
 
 use crate::layout::{ListedChild, NodeFile, join};
 
@@ -85,7 +84,7 @@ pub(crate) fn place(node: &GraphNode, path: &str, taken: impl Fn(&str) -> bool) 
     let title = title_of(node);
     // The step of a topic is its slug. Steps of plans have names such as s1, which say nothing.
     let step = node.step_id.as_ref().map(|step| step.as_str());
-    let name = step.filter(|step| is_topic(node) && slug::check(step).is_ok()).unwrap_or(&title);
+    let name = step.filter(|step| node.topic.is_some() && slug::check(step).is_ok()).unwrap_or(&title);
     let slug = slug::unique(name, taken);
     Place { path: join(path, &slug), entry: ListedChild { title, slug } }
 }
@@ -100,7 +99,7 @@ pub(crate) fn exported(node: &GraphNode, place: Place, children: &[ListedChild])
         (None, Expansion::InProgress) => Expansion::InProgress,
         (None, _) => Expansion::Unexpanded,
     };
-    let has_session = is_topic(node) && status != Expansion::Unexpanded;
+    let has_session = node.topic.is_some() && status != Expansion::Unexpanded;
     let Place { path, entry: ListedChild { title, slug } } = place;
     ExportedNode {
         id: node.id,
@@ -116,15 +115,9 @@ pub(crate) fn exported(node: &GraphNode, place: Place, children: &[ListedChild])
     }
 }
 
-/// True for a topic of a search: it belongs to no band of a plan.
-const fn is_topic(node: &GraphNode) -> bool {
-    node.parent_id.is_some() && node.band_index.is_none()
-}
-
 /// The title as a folder can hold it.
 fn title_of(node: &GraphNode) -> String {
-    let plain: String = node.title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let title = truncate(&one_line(&plain), limits::TITLE_BYTES).into_owned();
+    let title = clean_title(&node.title);
     if title.is_empty() { "untitled".to_owned() } else { title }
 }
 

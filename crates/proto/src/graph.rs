@@ -13,7 +13,6 @@ wire_message! {
         usage [required], subtree_usage [required], topic, created_at [required], started_at, ended_at,
     }
     GraphTopic => GraphTopic { score, picked, skipped, session_id }
-    LeafPick => LeafPick { reason, policy, fallback }
     ToolActivity => ToolActivity { call_id, tool_name, ok }
     GraphPlan => GraphPlan { plan_id, version, summary, bands }
     GraphBand => GraphBand { index, goal, parallelizable, steps }

@@ -3,6 +3,7 @@
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::role::CallKind;
+use tree_agent_contract::search::DEPTH_GUARD;
 use tree_agent_contract::{NodeId, NodeStatus};
 use tree_agent_engine::Graph;
 
@@ -62,13 +63,12 @@ fn begun(node: &GraphNode, title: &str, graph: &Graph) -> String {
     format!("Walking root level: {title} ({current}/{total})")
 }
 
-/// True for a topic of a search: it belongs to no band of a plan.
 const fn is_topic(node: &GraphNode) -> bool {
-    node.parent_id.is_some() && node.band_index.is_none()
+    node.topic.is_some()
 }
 
 fn is_too_deep(node: &GraphNode) -> bool {
-    is_topic(node) && node.message.as_deref() == Some("guard:maxDepth")
+    is_topic(node) && node.message.as_deref() == Some(DEPTH_GUARD)
 }
 
 fn title_of(id: NodeId, graph: &Graph) -> String {

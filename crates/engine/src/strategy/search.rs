@@ -33,7 +33,7 @@ use serde::Serialize;
 use tree_agent_contract::document::DocumentOp;
 use tree_agent_contract::event::*;
 use tree_agent_contract::role::*;
-use tree_agent_contract::search::ChildEntry;
+use tree_agent_contract::search::{ChildEntry, DEPTH_GUARD};
 use tree_agent_contract::session::{Session, SessionFork, SessionMessage};
 use tree_agent_contract::text::count;
 use tree_agent_contract::{DocumentId, NodeStatus, RunStatus, SessionId, StepId, Strategy, limits};
@@ -47,7 +47,7 @@ use crate::decide::{Decider, Failure, Next};
 use crate::outline::{ROOM, outline};
 use crate::start::scratchpad;
 use crate::state::State;
-use crate::topics::{DEPTH_GUARD, Phase, Topics, child_id};
+use crate::topics::{Phase, Topics, child_id};
 
 /// Titles of siblings that a research is told.
 const SIBLINGS: usize = 100;

@@ -1,7 +1,7 @@
 // Applies one event to its node. Nodes are immutable: a change creates a new one.
 
 import type { Event, NodeCreated } from '../../gen/treeagent/v1/events_pb';
-import { NO_USAGE } from './model';
+import { FINAL, NO_USAGE } from './model';
 import type { GraphNode, Plan, PlanStep, Usage } from './model';
 import { artifact, nodeStatus, outcome, result, role, skip, stepStatus, tidy, time } from './wire';
 
@@ -41,8 +41,6 @@ export function createdNode(event: Event, e: NodeCreated): GraphNode {
 
 /** Decisions that a node keeps, as in `crates/contract/src/limits.rs`. */
 const DECISIONS = 16;
-
-const FINAL = new Set(['completed', 'failed', 'cancelled']);
 
 /** The node after the event; the same object when the event changes nothing that the graph shows. */
 export function applyToNode(node: GraphNode, event: Event): GraphNode {

@@ -27,6 +27,9 @@ export const ACTIVE_STATUSES: ReadonlySet<NodeStatus> = new Set([
   'aggregating',
 ]);
 
+/** Statuses in which a node has ended. */
+export const FINAL: ReadonlySet<NodeStatus> = new Set(['completed', 'failed', 'cancelled']);
+
 export function statusIndex(status: NodeStatus): number {
   return NODE_STATUSES.indexOf(status);
 }
@@ -46,6 +49,7 @@ export type PickerPolicy = 'llm' | 'breadth-first' | 'best-first';
 
 /** Why a topic was chosen. */
 export interface LeafPick {
+  leafNodeId: string;
   reason: string;
   policy?: PickerPolicy;
   /** Why the choice of the model was not used. */
@@ -170,8 +174,6 @@ export interface GraphNode {
 
 /** How far the research of a topic has come. */
 export type Expansion = 'unexpanded' | 'in-progress' | 'expanded' | 'leaf';
-
-const FINAL: ReadonlySet<NodeStatus> = new Set(['completed', 'failed', 'cancelled']);
 
 /** That of a topic of a guided search; undefined for other nodes. As in `crates/contract/src/search.rs`. */
 export function expansionOf(node: GraphNode, hasChildren: boolean): Expansion | undefined {

@@ -175,6 +175,12 @@ export class Projection {
     return last === undefined || last < this.#nodes.length ? all : all.filter((child) => child < this.#nodes.length);
   }
 
+  /** True if the node has children at this point in time. */
+  hasChildren(id: string): boolean {
+    const at = this.position(id);
+    return at >= 0 && this.childrenOf(at).length > 0;
+  }
+
   get edges(): Edge[] {
     return this.#nodes.flatMap((n) => (n.parentId === undefined ? [] : [{ from: n.parentId, to: n.id }]));
   }

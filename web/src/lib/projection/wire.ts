@@ -16,7 +16,7 @@ import {
   type TreeAgentResult,
 } from '../../gen/treeagent/v1/common_pb';
 import type { ArtifactCreated, LeafPicked, NodeSkipped } from '../../gen/treeagent/v1/events_pb';
-import type { Graph, GraphArtifact, GraphNode as PbGraphNode, GraphPlan, GraphTopic, LeafPick as PbLeafPick, Run, Usage as PbUsage } from '../../gen/treeagent/v1/run_service_pb';
+import type { Graph, GraphArtifact, GraphNode as PbGraphNode, GraphPlan, GraphTopic, Run, Usage as PbUsage } from '../../gen/treeagent/v1/run_service_pb';
 import type {
   Artifact,
   GraphNode,
@@ -114,9 +114,9 @@ function plan(p: GraphPlan): Plan {
   };
 }
 
-export function leafPick(p: PbLeafPick | LeafPicked): LeafPick {
+export function leafPick(p: LeafPicked): LeafPick {
   const policy = p.policy === undefined ? undefined : (word(PbPickerPolicy, p.policy).replace('_', '-') as PickerPolicy);
-  return tidy<LeafPick>({ reason: p.reason, policy, fallback: p.fallback });
+  return tidy<LeafPick>({ leafNodeId: p.leafNodeId, reason: p.reason, policy, fallback: p.fallback });
 }
 
 export function skip(s: NodeSkipped): NonNullable<Topic['skipped']> {
