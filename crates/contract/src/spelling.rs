@@ -1,7 +1,7 @@
 //! Spelling: words that look the same to a reader although a text writes them with other characters.
 //!
-//! A text is compared in the form of [`searchable`], a query in the form of [`comparable`] after [`joined`]. Both stores
-//! index the first, and the offline model looks for words in it, so they agree on which words a document holds.
+//! A text is searched in the form of [`indexed`], a query in the form of [`queried`]. Both stores index the first, and the
+//! offline model looks for words in it, so they agree on which words a document holds.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use unicode_normalization::{UnicodeNormalization, is_nfkc_quick};
 
 use crate::text::is_invisible;
 
-/// The version of [`searchable`]. A store indexes its documents again when it has indexed them with another one.
+/// The version of [`indexed`]. A store indexes its documents again when it has indexed them with another one.
 pub const VERSION: i32 = 1;
 
 const ZERO_WIDTH_SPACE: char = '\u{200b}';
@@ -73,10 +73,20 @@ pub fn searchable(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// A text as it is indexed: [`searchable`], with the words of scripts without spaces in pieces.
+pub fn indexed(text: &str) -> String {
+    separated(&searchable(text)).into_owned()
+}
+
+/// A query in the same form.
+pub fn queried(text: &str) -> String {
+    separated(&comparable(&joined(text))).into_owned()
+}
+
 /// `text` with each character of a script that puts no spaces between words as a word of its own, without the marks on it:
 /// Chinese, Japanese, Thai and others, and Korean, whose words take endings. Without a dictionary nobody can tell where
 /// their words end. A search for a word then looks for its characters.
-pub fn separated(text: &str) -> Cow<'_, str> {
+fn separated(text: &str) -> Cow<'_, str> {
     if !text.chars().any(runs_on) {
         return Cow::Borrowed(text);
     }

@@ -58,20 +58,16 @@ pub(crate) const INDEX_VERSION: i32 = spelling::VERSION;
 
 /// `text` as it is given to a full-text index: words that look the same are the same.
 pub(crate) fn index_text(text: &str) -> String {
-    let text = spelling::searchable(text);
-    let text = spelling::separated(&text);
     // Postgres would take what these characters begin for tags and entities of HTML, and skip it.
-    clean(&text).replace(['&', '<', '>'], " ")
+    clean(&spelling::indexed(text)).replace(['&', '<', '>'], " ")
 }
 
-/// The distinct words of a query, as [`index_text`] writes them, in lower case: letters and digits only, so that they can be quoted for either
-/// database. Stop words are left out unless there is nothing else.
+/// The distinct words of a query, as [`index_text`] writes them, in lower case: letters and digits only, so that they can
+/// be quoted for either database. Stop words are left out unless there is nothing else.
 pub(crate) fn query_words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
-    let text = spelling::joined(text);
-    let text = spelling::comparable(&text);
-    let text = spelling::separated(&text);
-    for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+    for word in spelling::queried(text).split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
+    {
         let word = word.to_lowercase();
         // Lower case can bring combining marks (as in "İ"), which are no word characters.
         let word: String = word.chars().filter(|c| c.is_alphanumeric()).collect();

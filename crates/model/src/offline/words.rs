@@ -66,8 +66,7 @@ pub(super) fn key_terms(text: &str) -> Vec<Term> {
 /// word that can also be read in one piece (`met**eor**`) is counted in its parts and, at the end, as a whole.
 pub(super) fn stems(text: &str) -> std::vec::IntoIter<String> {
     // To Unicode `run_created` and `tree.node` are one word, but to a person who searches they are several.
-    let text = spelling::searchable(text);
-    let words: Vec<String> = spelling::separated(&text)
+    let words: Vec<String> = spelling::indexed(text)
         .unicode_words()
         .map(without_possessive)
         .flat_map(|w| w.split(|c: char| !c.is_alphanumeric()))

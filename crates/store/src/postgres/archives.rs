@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row;
+use deadpool_postgres::tokio_postgres::types::{FromSql, ToSql};
 use tree_agent_contract::document::{Document, DocumentKind};
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{DocumentId, RunId, RunStatus, Timestamp};
@@ -217,10 +218,10 @@ async fn prune(
         return Ok(false);
     }
     for table in ["tree_agent_nodes", "tree_agent_plans", "tree_agent_artifacts", "tree_agent_documents"] {
-        delete_rows(connection, table, run).await?;
+        delete_rows(connection, table, run, Uuid::nil()).await?;
     }
     delete_chunks(connection, run).await?;
-    delete_sessions(connection, run).await?;
+    delete_rows(connection, "tree_agent_sessions", run, String::new()).await?;
     if deleted {
         delete_events(connection, run).await?;
         for table in ["tree_agent_commands", "onto_edges"] {
@@ -248,28 +249,22 @@ async fn prune(
 
 /// Deletes the rows of a run from a table whose key is `(run_id, id)`. A run may have millions of rows: a statement deletes
 /// as many as it can in time, and the transaction deletes all or none. It locks nothing of another run. Each statement
-/// begins where the last one ended, because rows that are deleted stay in the index until the transaction ends.
-async fn delete_rows(connection: &mut Connection, table: &str, run: RunId) -> Result<(), StoreError> {
+/// begins where the last one ended, because rows that are deleted stay in the index until the transaction ends. `from` is
+/// the least id.
+async fn delete_rows<Id>(
+    connection: &mut Connection,
+    table: &str,
+    run: RunId,
+    mut from: Id,
+) -> Result<(), StoreError>
+where
+    Id: ToSql + Sync + for<'a> FromSql<'a>,
+{
     let sql = format!(
         "WITH gone AS (DELETE FROM {table} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {table} \
              WHERE run_id = $1 AND id >= $2 ORDER BY id LIMIT {STEP})) RETURNING id) \
          SELECT id FROM gone ORDER BY id DESC LIMIT 1"
     );
-    let mut from = Uuid::nil();
-    while let Some(last) = connection.query_opt(&sql, &[&run.0, &from]).await? {
-        from = last.get(0);
-    }
-    Ok(())
-}
-
-/// Deletes the conversations of a run, as [`delete_rows`].
-async fn delete_sessions(connection: &mut Connection, run: RunId) -> Result<(), StoreError> {
-    let sql = format!(
-        "WITH gone AS (DELETE FROM tree_agent_sessions WHERE ctid = ANY (ARRAY(SELECT ctid FROM tree_agent_sessions \
-             WHERE run_id = $1 AND id >= $2 ORDER BY id LIMIT {STEP})) RETURNING id) \
-         SELECT id FROM gone ORDER BY id DESC LIMIT 1"
-    );
-    let mut from = String::new();
     while let Some(last) = connection.query_opt(&sql, &[&run.0, &from]).await? {
         from = last.get(0);
     }

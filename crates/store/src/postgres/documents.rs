@@ -180,7 +180,9 @@ impl Documents for PostgresStore {
                  dropped_bytes = 0, base_seq = EXCLUDED.base_seq"
             }
         };
-        let indexed = [&document.title, &document.path, &document.body].map(|text| index_text(text));
+        let is_source = document.run_id.is_none();
+        let indexed =
+            is_source.then(|| [&document.title, &document.path, &document.body].map(|text| index_text(text)));
         let (kind, owner) = (document.kind.as_str(), document.run_id.map(|id| id.0));
         let owner = owner.or(document.project_id.map(|id| id.0));
         let (path_stored, title, body) =
@@ -188,7 +190,7 @@ impl Documents for PostgresStore {
         let (props, times) = (json(&document.props)?, [Time(document.created_at), Time(document.updated_at)]);
         let mut params: Vec<&(dyn ToSql + Sync)> =
             vec![&document.id.0, &kind, &owner, &path_stored, &title, &body, &props, &times[0], &times[1]];
-        if document.run_id.is_none() {
+        if let Some(indexed) = &indexed {
             params.extend(indexed.iter().map(|text| text as &(dyn ToSql + Sync)));
             params.push(&INDEX_VERSION);
         }
