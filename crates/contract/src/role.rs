@@ -30,6 +30,7 @@ use crate::error::Checks;
 use crate::ids::{DocumentId, NodeId, RunId};
 use crate::limits;
 use crate::status::named_enum;
+use crate::text::suffix;
 
 named_enum! {
     /// Which role is called.
@@ -115,6 +116,14 @@ pub struct ScratchpadDraft {
 }
 
 impl ScratchpadDraft {
+    /// An entry of this text.
+    pub fn of(markdown: String) -> Self {
+        Self {
+            tail_preview: suffix(&markdown, limits::TAIL_PREVIEW_BYTES).to_owned(),
+            append_markdown: markdown,
+        }
+    }
+
     fn check(&self, checks: &mut Checks) {
         checks.text("scratchpad.appendMarkdown", &self.append_markdown, limits::DOCUMENT_BYTES);
         checks.at_most("scratchpad.tailPreview", &self.tail_preview, limits::TEXT_BYTES);

@@ -1,5 +1,6 @@
 //! Conversations: each holds its own messages and continues another. Nothing is copied.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,13 @@ pub struct SessionMessage {
     pub text: String,
 }
 
+impl SessionMessage {
+    /// A message of at most [`SESSION_MESSAGE_BYTES`](limits::SESSION_MESSAGE_BYTES): a longer text is shortened.
+    pub fn new(speaker: Speaker, text: &str) -> Self {
+        Self { speaker, text: shortened(text, limits::SESSION_MESSAGE_BYTES).into_owned() }
+    }
+}
+
 /// A conversation as it is stored: its own messages, and the conversation that it continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -117,26 +125,32 @@ impl SessionFork {
         let mut is_full = false;
         for message in said.into_iter().rev() {
             is_full |= message.text.len() > room;
-            let short = prefix(&message.text, if is_full { SHORTENED_BYTES } else { message.text.len() });
-            let is_whole = short.len() == message.text.len();
-            self.shortened += u32::from(!is_whole || short.len() > room);
-            let Some(left) = room.checked_sub(short.len()) else {
+            let text = shortened(&message.text, if is_full { SHORTENED_BYTES } else { usize::MAX });
+            let is_cut = matches!(text, Cow::Owned(_));
+            self.shortened += u32::from(is_cut || text.len() > room);
+            let Some(left) = room.checked_sub(text.len()) else {
                 room = 0;
                 continue;
             };
             room = left;
-            let text = if is_whole { short.to_owned() } else { format!("{short}{SHORTENED}") };
-            self.messages.push(SessionMessage { speaker: message.speaker, text });
+            self.messages.push(SessionMessage { speaker: message.speaker, text: text.into_owned() });
         }
         self.messages.reverse();
         self
     }
 }
 
-/// Bytes of the beginning of a message that does not fit whole.
+/// Bytes of a message that does not fit whole.
 const SHORTENED_BYTES: usize = 1024;
-/// What stands at the end of a shortened message.
-const SHORTENED: &str = "\n[… shortened]";
+
+/// `text` if it has at most `max` bytes, else its beginning and a mark that says so, together at most `max` bytes.
+pub fn shortened(text: &str, max: usize) -> Cow<'_, str> {
+    const MARK: &str = "\n[… shortened]";
+    if text.len() <= max {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("{}{MARK}", prefix(text, max.saturating_sub(MARK.len()))))
+}
 
 /// Checks the messages that a role adds to a conversation.
 pub(crate) fn check(messages: &[SessionMessage], c: &mut Checks) {
@@ -178,10 +192,10 @@ mod tests {
         let forked = fork(&[session(0, &[&long, "old", &long]), session(1, &[&long, "last"])]);
         let texts: Vec<_> = forked.messages.iter().map(|m| m.text.len()).collect();
         // The second long message is shortened, what is older than it fits as it is, and the first has no room left.
-        assert_eq!(texts, [3, SHORTENED_BYTES + SHORTENED.len(), long.len(), 4]);
+        assert_eq!(texts, [3, SHORTENED_BYTES, long.len(), 4]);
         assert_eq!(forked.shortened, 2);
         let all: usize = texts.iter().sum();
-        assert!(all <= limits::SESSION_FORK_BYTES + 2 * SHORTENED.len());
+        assert!(all <= limits::SESSION_FORK_BYTES);
     }
 
     #[test]

@@ -80,6 +80,11 @@ pub fn parse(document: &str) -> Result<Document<'_>, String> {
     }
 }
 
+/// The Markdown of `document` below its frontmatter; all of it if it has none. The frontmatter is not read.
+pub fn body(document: &str) -> &str {
+    split(document).map_or(document, |(_, body)| body)
+}
+
 /// The YAML and the body of `document`.
 fn split(document: &str) -> Result<(&str, &str), String> {
     let document = document.strip_prefix('\u{feff}').unwrap_or(document);

@@ -2,19 +2,16 @@
 
 use std::path::PathBuf;
 
-use tree_agent_contract::limits;
 use tree_agent_contract::role::{ResearchOutput, ScratchpadDraft};
 use tree_agent_contract::search::ChildEntry;
 use tree_agent_contract::session::{SessionMessage, Speaker};
-use tree_agent_contract::text::{count, one_line, prefix, truncate};
+use tree_agent_contract::text::{count, one_line, truncate};
 
 use crate::error::{MirrorError, Problem};
 use crate::read::{Folder, FolderNode};
 
 /// Bytes of a summary that is taken from a document.
 const SUMMARY_BYTES: usize = 1_000;
-/// What ends a message that a conversation cannot hold whole.
-const SHORTENED: &str = "\n[… shortened]";
 
 /// The finished research of a folder. To the run it is as if each had just been answered, without a call.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +51,7 @@ pub fn adoption(folder: &Folder, known: impl Fn(&str) -> Option<String>) -> Opti
     let summary = format!("The first level of an earlier search: {}.", count(children.len(), "topic"));
     let first_level = ResearchOutput {
         document_markdown: None,
-        scratchpad: note(&summary),
+        scratchpad: ScratchpadDraft::of(format!("{summary}\n")),
         summary,
         children,
         dropped: 0,
@@ -78,20 +75,20 @@ pub fn adopted(
     let children = entries(folder, node.children.as_deref().unwrap_or_default(), &known);
     let listed: String = children.iter().map(|child| format!("- {}\n", child.title)).collect();
     let listed = if listed.is_empty() { "None.".to_owned() } else { listed };
-    let messages = [
-        (Speaker::User, format!("The document about {title}, please.")),
-        (Speaker::Assistant, document.clone()),
-        (Speaker::User, "The topics below it, please.".to_owned()),
-        (Speaker::Assistant, listed),
+    let messages = vec![
+        SessionMessage::new(Speaker::User, &format!("The document about {title}, please.")),
+        SessionMessage::new(Speaker::Assistant, &document),
+        SessionMessage::new(Speaker::User, "The topics below it, please."),
+        SessionMessage::new(Speaker::Assistant, &listed),
     ];
     let summary = summary(&document);
     Ok(ResearchOutput {
-        scratchpad: note(&format!("Taken over from an earlier search: {summary}")),
+        scratchpad: ScratchpadDraft::of(format!("Taken over from an earlier search: {summary}\n")),
         document_markdown: Some(document),
         summary,
         children,
         dropped: 0,
-        messages: messages.map(|(speaker, text)| SessionMessage { speaker, text: bounded(text) }).into(),
+        messages,
     })
 }
 
@@ -108,23 +105,10 @@ fn entries(folder: &Folder, children: &[usize], known: &impl Fn(&str) -> Option<
 
 /// The first paragraph of `document` below its frontmatter and headings.
 fn summary(document: &str) -> String {
-    let body =
-        document.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---")).map_or(document, |(_, b)| b);
+    let body = tree_agent_frontmatter::body(document);
     let paragraphs = body.split("\n\n").map(str::trim);
     let first = paragraphs.into_iter().find(|p| !p.is_empty() && !p.starts_with(['#', '*', '-']));
     let text = one_line(first.unwrap_or(body));
     let text = if text.is_empty() { one_line(document) } else { text };
     truncate(&text, SUMMARY_BYTES).into_owned()
-}
-
-fn note(text: &str) -> ScratchpadDraft {
-    let tail_preview = prefix(text, limits::TAIL_PREVIEW_BYTES).to_owned();
-    ScratchpadDraft { append_markdown: format!("{text}\n"), tail_preview }
-}
-
-fn bounded(text: String) -> String {
-    if text.len() <= limits::SESSION_MESSAGE_BYTES {
-        return text;
-    }
-    format!("{}{SHORTENED}", prefix(&text, limits::SESSION_MESSAGE_BYTES - SHORTENED.len()))
 }

@@ -32,10 +32,10 @@ use async_trait::async_trait;
 use tree_agent_contract::event::UsageRecorded;
 use tree_agent_contract::role::{
     AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PickInput, PickOutput,
-    PlanInput, PlannerOutput, ResearchInput, ResearchOutput, RoleError, RoleErrorKind, ScratchpadDraft,
+    PlanInput, PlannerOutput, ResearchInput, ResearchOutput, RoleError, RoleErrorKind,
 };
+use tree_agent_contract::text;
 use tree_agent_contract::text::count;
-use tree_agent_contract::{limits, text};
 use tree_agent_tools::ToolError;
 
 use crate::RoleModel;
@@ -109,12 +109,6 @@ fn failed(error: ToolError) -> RoleError {
 /// The title of what a node returns: the objective for the root, the task for any other node.
 fn heading(call: &CallContext) -> String {
     short(if call.depth == 0 { &call.objective } else { &call.title }, 512)
-}
-
-/// A note for the scratchpad.
-fn note(markdown: String) -> ScratchpadDraft {
-    let tail_preview = text::suffix(&markdown, limits::TAIL_PREVIEW_BYTES).to_owned();
-    ScratchpadDraft { tail_preview, append_markdown: markdown }
 }
 
 /// `text` on one line and at most `max` bytes of it; an ellipsis says that something was cut.

@@ -73,9 +73,7 @@ impl Protocol {
             }
         }
     }
-}
 
-impl Protocol {
     /// Gives an answer to a request whose body was refused the status of that refusal. The library that reads gRPC-web
     /// wraps it into an internal error. All other headers stay, such as those that let a page read the answer.
     pub(crate) fn restate(&self, response: &mut Response<Body>, refusal: &Status) {

@@ -50,7 +50,7 @@ pub fn tidy(drafts: impl IntoIterator<Item = ChildDraft>) -> Tidied {
     let (mut titles, mut slugs) = (BTreeSet::new(), BTreeSet::new());
     let mut tidied = Tidied::default();
     for draft in drafts {
-        let title = clean(&draft.title);
+        let title = clean_title(&draft.title);
         let is_new = !title.is_empty() && !titles.contains(&title.to_lowercase());
         if !is_new || tidied.children.len() == limits::SEARCH_CHILDREN {
             tidied.dropped = tidied.dropped.saturating_add(1);
@@ -66,8 +66,8 @@ pub fn tidy(drafts: impl IntoIterator<Item = ChildDraft>) -> Tidied {
     tidied
 }
 
-/// One line without control characters, of at most [`TITLE_BYTES`](limits::TITLE_BYTES).
-fn clean(title: &str) -> String {
+/// `title` on one line, without control characters, in at most [`TITLE_BYTES`](limits::TITLE_BYTES).
+pub fn clean_title(title: &str) -> String {
     let visible: String = title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     truncate(&one_line(&visible), limits::TITLE_BYTES).into_owned()
 }

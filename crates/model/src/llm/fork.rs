@@ -4,15 +4,12 @@
 //! of them carries a mark for providers that want one.
 
 use genai::chat::{CacheControl, ChatMessage};
-use tree_agent_contract::session::{SessionMessage, Speaker};
-use tree_agent_contract::text::prefix;
+use tree_agent_contract::session::{self, SessionMessage, Speaker};
 
 use super::tokens;
 
-/// Bytes that are kept of the beginning of a message that does not fit.
+/// Bytes of a message that does not fit whole.
 const SHORT: usize = 600;
-/// What follows such a beginning.
-const SHORTENED: &str = "\n[… shortened]";
 
 /// A conversation; none for most calls.
 #[derive(Clone, Debug, Default)]
@@ -53,8 +50,10 @@ impl Fork {
         for pair in self.messages.rchunks(2) {
             let whole: usize = pair.iter().map(|message| tokens::count(&message.text)).sum();
             is_full |= whole > room;
-            let texts: Vec<String> =
-                pair.iter().map(|m| if is_full { short(&m.text) } else { m.text.clone() }).collect();
+            let texts: Vec<String> = pair
+                .iter()
+                .map(|m| session::shortened(&m.text, if is_full { SHORT } else { usize::MAX }).into())
+                .collect();
             let size: usize =
                 if is_full { texts.iter().map(|text| tokens::count(text)).sum() } else { whole };
             let cut = pair.iter().zip(&texts).filter(|(message, text)| message.text != **text).count();
@@ -78,15 +77,6 @@ impl Fork {
             if marks && i == last { message.with_options(CacheControl::Ephemeral) } else { message }
         });
         Forked { messages: messages.collect(), shortened, tokens: used }
-    }
-}
-
-/// The beginning of `text`, if it is long.
-fn short(text: &str) -> String {
-    if text.len() <= SHORT + SHORTENED.len() {
-        text.to_owned()
-    } else {
-        format!("{}{SHORTENED}", prefix(text, SHORT))
     }
 }
 
@@ -124,7 +114,7 @@ mod tests {
         let conversation = fork(&["first", &long, "second", &long, "third", "fourth"]);
         let forked = conversation.fit(700, true);
         let sizes: Vec<usize> = texts(&forked).iter().map(String::len).collect();
-        let cut = SHORT + SHORTENED.len();
+        let cut = SHORT;
         assert_eq!(sizes, [5, cut, 6, cut, 5, 6]);
         assert_eq!(forked.shortened, 3);
         assert!(forked.tokens <= 350, "{}", forked.tokens);

@@ -17,7 +17,7 @@ mod schema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tree_agent_contract::role::{RoleErrorKind, ScratchpadDraft};
-use tree_agent_contract::{Invalid, limits, text};
+use tree_agent_contract::{Invalid, text};
 
 pub(super) use aggregator::AggregatorReply;
 pub(super) use executor::ExecutorReply;
@@ -80,8 +80,7 @@ fn scratchpad(notes: &str, shown: bool, outcome: &str) -> ScratchpadDraft {
     } else {
         format!("{}\n\n{outcome}\n", notes.trim_end())
     };
-    let tail_preview = text::suffix(&markdown, limits::TAIL_PREVIEW_BYTES).to_owned();
-    ScratchpadDraft { tail_preview, append_markdown: markdown }
+    ScratchpadDraft::of(markdown)
 }
 
 /// `text` in at most `max` bytes. We cut a text that is too long instead of asking the model to repair it.

@@ -1,9 +1,8 @@
 //! A research: two questions in one conversation, first for the document, then for the topics below it.
 
-use tree_agent_contract::limits;
 use tree_agent_contract::role::{ResearchForm, ResearchInput, ResearchOutput, RoleError, ScratchpadDraft};
 use tree_agent_contract::session::{SessionMessage, Speaker};
-use tree_agent_contract::text::{count, prefix, suffix};
+use tree_agent_contract::text::count;
 
 use super::ask::{Answered, Call};
 use super::context;
@@ -12,8 +11,6 @@ use super::reply::{ChildrenReply, DocumentReply};
 
 /// Topics that a list of a small model may have; the token limit of its answer would cut a longer one.
 pub(super) const LISTED: u32 = 100;
-/// What follows a message that a conversation cannot hold whole.
-const SHORTENED: &str = "\n[… shortened]";
 
 /// Makes the calls of a research.
 pub(super) async fn research(input: &ResearchInput, mut call: Call<'_>) -> Result<ResearchOutput, RoleError> {
@@ -59,25 +56,15 @@ pub(super) async fn research(input: &ResearchInput, mut call: Call<'_>) -> Resul
         children,
         dropped: listed.tidied.dropped,
         messages,
-        scratchpad: ScratchpadDraft {
-            tail_preview: suffix(&outcome, limits::TAIL_PREVIEW_BYTES).to_owned(),
-            append_markdown: outcome,
-        },
+        scratchpad: ScratchpadDraft::of(outcome),
     })
 }
 
 /// A question and its answer, as those who continue the conversation see them.
 fn said<O>(answered: &Answered<O>, answer: &str) -> [SessionMessage; 2] {
-    [(Speaker::User, answered.prompt.as_str()), (Speaker::Assistant, answer)]
-        .map(|(speaker, text)| SessionMessage { speaker, text: bounded(text) })
-}
-
-/// `text`, which is never empty, in as many bytes as a message of a conversation has.
-fn bounded(text: &str) -> String {
-    let text = text.trim_end();
-    match text.len() {
-        0 => "(nothing)".to_owned(),
-        n if n <= limits::SESSION_MESSAGE_BYTES => text.to_owned(),
-        _ => format!("{}{SHORTENED}", prefix(text, limits::SESSION_MESSAGE_BYTES - SHORTENED.len())),
-    }
+    [(Speaker::User, answered.prompt.as_str()), (Speaker::Assistant, answer)].map(|(speaker, text)| {
+        // Providers refuse empty messages.
+        let text = text.trim_end();
+        SessionMessage::new(speaker, if text.is_empty() { "(nothing)" } else { text })
+    })
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 use tree_agent_contract::role::{
     AggregateInput, AggregatorNext, AggregatorOutput, ArtifactDraft, ChildOutcome, DraftType,
-    ParentHintDraft, ResultDraft, RoleError, Synthesis,
+    ParentHintDraft, ResultDraft, RoleError, ScratchpadDraft, Synthesis,
 };
 use tree_agent_contract::{HintType, NodeStatus, ResultKind, SuccessAssessment};
 use tree_agent_tools::ToolError;
@@ -16,7 +16,7 @@ use super::objective::{Parts, parts};
 use super::rank::{ALONE, Passage, Ranked, floor, rank, without_repeats};
 use super::step::{Brief, Notes};
 use super::words::{Term, key_terms};
-use super::{corpus, count, failed, heading, note, short};
+use super::{corpus, count, failed, heading, short};
 use crate::io::RoleIo;
 
 /// Maximum of findings in one synthesis, so that a person reads all of it.
@@ -161,7 +161,10 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
             },
         },
         next: AggregatorNext::default(),
-        scratchpad: note(format!("**Merged {}.** {summary}\n", count(input.children.len(), "result"))),
+        scratchpad: ScratchpadDraft::of(format!(
+            "**Merged {}.** {summary}\n",
+            count(input.children.len(), "result")
+        )),
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tree_agent_contract::role::{
     Action, ActionKind, ArtifactDraft, DraftType, ExecuteInput, ExecutorOutput, ParentHintDraft, ResultDraft,
-    RoleError,
+    RoleError, ScratchpadDraft,
 };
 use tree_agent_contract::{HintType, ResultKind, SuccessAssessment};
 use tree_agent_tools::READ_DOCUMENT;
@@ -14,7 +14,7 @@ use super::findings::{self, FINDINGS};
 use super::rank::{ALONE, Counts, Passage, Ranked, floor, rank, without_repeats};
 use super::step::{Brief, Notes};
 use super::words::{Term, key_terms, listed};
-use super::{corpus, count, heading, note, short};
+use super::{corpus, count, heading, short};
 use crate::io::RoleIo;
 
 /// Passages from one document at the most, and from one section of it.
@@ -212,6 +212,6 @@ fn answer(
             },
         },
         artifacts: vec![document, findings::artifact(&chosen, terms, absent)],
-        scratchpad: note(format!("**Read {looked}.** {summary}\n")),
+        scratchpad: ScratchpadDraft::of(format!("**Read {looked}.** {summary}\n")),
     }
 }

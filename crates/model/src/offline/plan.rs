@@ -6,7 +6,7 @@ use tree_agent_contract::StepId;
 use tree_agent_contract::limits;
 use tree_agent_contract::role::{
     BandDraft, CallContext, Complexity, LeafDecision, PlanDraft, PlanInput, PlannerMode, PlannerOutput,
-    PriorStep, RoleError, StepDraft,
+    PriorStep, RoleError, ScratchpadDraft, StepDraft,
 };
 
 use tree_agent_contract::text::suffix;
@@ -15,7 +15,7 @@ use super::objective::{Parts, parts};
 use super::rank::{ALONE, Counts, Passage, floor};
 use super::step::{self, Brief};
 use super::words::{Term, key_terms, listed};
-use super::{corpus, count, note, short};
+use super::{corpus, count, short};
 use crate::io::RoleIo;
 
 /// A node whose step names at most so many documents reads them itself.
@@ -214,7 +214,7 @@ fn execute(reason: &str, read: &[Found], notes: &str) -> PlannerOutput {
             blockers: Vec::new(),
         }),
         plan: None,
-        scratchpad: note(format!("**Plan.** {reason} No steps are needed.\n{reads}{notes}")),
+        scratchpad: ScratchpadDraft::of(format!("**Plan.** {reason} No steps are needed.\n{reads}{notes}")),
     }
 }
 
@@ -415,7 +415,7 @@ fn delegate(
             blockers: Vec::new(),
         }),
         plan: Some(PlanDraft { summary: summary.to_owned(), bands }),
-        scratchpad: note(format!("**Plan.** {reason} {summary}\n{lines}{notes}")),
+        scratchpad: ScratchpadDraft::of(format!("**Plan.** {reason} {summary}\n{lines}{notes}")),
     }
 }
 

@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 use tree_agent_contract::limits;
-use tree_agent_contract::role::{ResearchForm, ResearchInput, ResearchOutput, RoleError, RoleErrorKind};
-use tree_agent_contract::search::{ChildDraft, tidy};
+use tree_agent_contract::role::{
+    ResearchForm, ResearchInput, ResearchOutput, RoleError, RoleErrorKind, ScratchpadDraft,
+};
+use tree_agent_contract::search::{ChildDraft, ChildEntry, clean_title, tidy};
 use tree_agent_contract::session::{SessionMessage, Speaker};
-use tree_agent_contract::text::{one_line, prefix};
 use tree_agent_frontmatter::{Schema, parse, write};
 
 use super::corpus::{self, Doc, Entry};
@@ -20,7 +21,7 @@ use super::document::{Document, Section};
 use super::rank::{Passage, Ranked, rank, without_repeats};
 use super::topic::Topic;
 use super::words::{Term, key_terms, stems};
-use super::{count, note, short};
+use super::{count, short};
 use crate::io::RoleIo;
 
 /// Passages of one document at the most.
@@ -31,8 +32,6 @@ const MAX_RELEVANT: usize = 10;
 const WORDS: usize = 4;
 /// A word of the first level occurs in the headings of at least so many documents.
 const SHARING: usize = 3;
-/// What ends a message that does not fit into the conversation.
-const SHORTENED: &str = "\n[… shortened]";
 
 /// Does the research.
 pub(super) async fn research(input: &ResearchInput, io: &RoleIo) -> Result<ResearchOutput, RoleError> {
@@ -59,7 +58,7 @@ async fn first_level(input: &ResearchInput, io: &RoleIo) -> Result<ResearchOutpu
     if more {
         summary.push_str(" There are more documents than can be listed.");
     }
-    let scratchpad = note(format!("**First level.** {summary}\n{}", lines(&children)));
+    let scratchpad = ScratchpadDraft::of(format!("**First level.** {summary}\n{}", lines(&children)));
     Ok(ResearchOutput {
         document_markdown: None,
         summary,
@@ -125,20 +124,22 @@ async fn topic(input: &ResearchInput, io: &RoleIo) -> Result<ResearchOutput, Rol
         true => "None.".to_owned(),
         false => lines(&children),
     };
-    let messages = [
-        (Speaker::User, format!("Document: {}", input.path.join(" › "))),
-        (Speaker::Assistant, markdown),
-        (Speaker::User, "Topics below?".to_owned()),
-        (Speaker::Assistant, topics.clone()),
+    let messages = vec![
+        SessionMessage::new(Speaker::User, &format!("Document: {}", input.path.join(" › "))),
+        SessionMessage::new(Speaker::Assistant, &markdown),
+        SessionMessage::new(Speaker::User, "Topics below?"),
+        SessionMessage::new(Speaker::Assistant, &topics),
     ];
-    let messages = messages.map(|(speaker, text)| SessionMessage { speaker, text: bounded(text) });
     Ok(ResearchOutput {
         document_markdown: Some(document),
-        scratchpad: note(format!("**Read {}.** {summary}\n\nTopics below: {topics}\n", material.looked)),
+        scratchpad: ScratchpadDraft::of(format!(
+            "**Read {}.** {summary}\n\nTopics below: {topics}\n",
+            material.looked
+        )),
         summary,
         children,
         dropped,
-        messages: messages.into(),
+        messages,
     })
 }
 
@@ -402,10 +403,7 @@ fn with_frontmatter(
     }
 }
 
-fn capped(
-    drafts: Vec<ChildDraft>,
-    input: &ResearchInput,
-) -> (Vec<tree_agent_contract::search::ChildEntry>, u32) {
+fn capped(drafts: Vec<ChildDraft>, input: &ResearchInput) -> (Vec<ChildEntry>, u32) {
     let mut tidied = tidy(drafts);
     let most = (input.max_children as usize).min(limits::SEARCH_CHILDREN);
     if tidied.children.len() > most {
@@ -415,16 +413,8 @@ fn capped(
     (tidied.children, tidied.dropped)
 }
 
-fn lines(children: &[tree_agent_contract::search::ChildEntry]) -> String {
+fn lines(children: &[ChildEntry]) -> String {
     children.iter().map(|child| format!("- {}\n", child.title)).collect()
-}
-
-/// `text` in as many bytes as a message of a conversation has.
-fn bounded(text: String) -> String {
-    if text.len() <= limits::SESSION_MESSAGE_BYTES {
-        return text;
-    }
-    format!("{}{SHORTENED}", prefix(&text, limits::SESSION_MESSAGE_BYTES - SHORTENED.len()))
 }
 
 /// The headings of a passage, the outermost first.
@@ -444,11 +434,8 @@ fn common_headings(passages: &[Passage]) -> usize {
 
 /// True if a heading and a title that was made of it are the same.
 fn is_same(heading: &str, title: &str) -> bool {
-    let plain = |text: &str| {
-        let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        one_line(&text)
-    };
-    plain(heading) == plain(title) || stems(heading).eq(stems(title)) && stems(title).next().is_some()
+    clean_title(heading) == clean_title(title)
+        || stems(heading).eq(stems(title)) && stems(title).next().is_some()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tree_agent_contract::role::{CallContext, OfferedLeaf, PickInput, RoleUpdate};
 use tree_agent_contract::search::ChildEntry;
 use tree_agent_contract::session::{SessionFork, SessionId};
+use tree_agent_contract::text::one_line;
 use tree_agent_contract::{Allowance, Budgets, NodeId, RunContext, RunId};
 use tree_agent_tools::{Caller, MemoryDocuments, ToolRegistry};
 
