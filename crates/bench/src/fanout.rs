@@ -151,7 +151,10 @@ impl Side {
     /// A publication of `count` events after `seq`.
     fn publication(&self, maker: &MessageBuilder, seq: u64, count: u64) -> Bytes {
         let batch = maker.batch(seq, count);
-        self.signer.as_ref().map_or(batch.clone(), |signer| signer.sign(&self.topic, &batch))
+        match &self.signer {
+            Some(signer) => signer.sign(&self.topic, &batch).to_bytes(),
+            None => batch,
+        }
     }
 
     /// Publishes as fast as the slowest client reads, for `time`. Returns deliveries per second.

@@ -1,9 +1,11 @@
 //! Signs and verifies messages: an HMAC-SHA256 over topic and message, with a key that the services share.
 
+use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_lc_rs::hmac;
 use bytes::Bytes;
+use redis::{RedisWrite, ToRedisArgs};
 use tree_agent_security::{SharedSecret, SharedSecrets};
 
 use crate::Topic;
@@ -21,11 +23,8 @@ impl Signer {
     }
 
     /// The message with its signature.
-    pub fn sign(&self, topic: &str, message: &[u8]) -> Bytes {
-        let mut signed = Vec::with_capacity(TAG + message.len());
-        signed.extend_from_slice(self.tag(topic, message).as_ref());
-        signed.extend_from_slice(message);
-        signed.into()
+    pub fn sign<'a>(&self, topic: &str, message: &'a [u8]) -> Signed<'a> {
+        Signed { tag: Some(self.tag(topic, message)), message }
     }
 
     /// Covers the topic too, so that a message cannot be moved to another one. Topic names contain no zero byte, so the
@@ -36,6 +35,34 @@ impl Signer {
         context.update(&[0]);
         context.update(message);
         context.sign()
+    }
+}
+
+/// A message as it is published. It is written into a command without a copy of its own.
+pub struct Signed<'a> {
+    tag: Option<hmac::Tag>,
+    message: &'a [u8],
+}
+
+impl Signed<'_> {
+    fn parts(&self) -> [&[u8]; 2] {
+        [self.tag.as_ref().map_or(&[], AsRef::as_ref), self.message]
+    }
+
+    /// What subscribers get.
+    pub fn to_bytes(&self) -> Bytes {
+        self.parts().concat().into()
+    }
+}
+
+impl ToRedisArgs for Signed<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        let parts = self.parts();
+        out.reserve_space_for_args([parts.iter().map(|part| part.len()).sum()]);
+        let mut arg = out.writer_for_next_arg();
+        for part in parts {
+            arg.write_all(part).expect("the buffer of a command grows");
+        }
     }
 }
 
@@ -63,10 +90,10 @@ impl Authenticator {
     }
 
     /// The message with its signature.
-    pub(crate) fn sign(&self, topic: &str, message: Bytes) -> Bytes {
+    pub(crate) fn sign<'a>(&self, topic: &str, message: &'a [u8]) -> Signed<'a> {
         match self.keys.first() {
-            Some(key) => key.sign(topic, &message),
-            None => message,
+            Some(key) => key.sign(topic, message),
+            None => Signed { tag: None, message },
         }
     }
 
@@ -107,18 +134,24 @@ mod tests {
     const TOPIC: Topic = Topic::Run(RunId(uuid::Uuid::from_u128(1)));
     const OTHER: Topic = Topic::Run(RunId(uuid::Uuid::from_u128(2)));
 
+    /// What subscribers get.
+    fn published(by: &Authenticator, message: &[u8]) -> Bytes {
+        let args = by.sign(&TOPIC.to_string(), message).to_redis_args();
+        assert_eq!(args.len(), 1);
+        args.concat().into()
+    }
+
     #[test]
     fn only_what_was_signed_for_the_topic_is_taken() {
         let secret = SharedSecret::random();
         let ours = Authenticator::new(Some(&secret.clone().into()));
         for message in ["", "a message"] {
             let message = Bytes::from_static(message.as_bytes());
-            let signed = ours.sign(&TOPIC.to_string(), message.clone());
+            let signed = published(&ours, &message);
             assert_eq!(ours.verify(TOPIC, signed.clone()), Some(message.clone()));
             let mut changed = signed.to_vec();
             *changed.last_mut().unwrap() ^= 1;
-            let by_another =
-                Authenticator::new(Some(&SharedSecrets::random())).sign(&TOPIC.to_string(), message.clone());
+            let by_another = published(&Authenticator::new(Some(&SharedSecrets::random())), &message);
             for forged in [changed.into(), by_another, message, signed.slice(1..)] {
                 assert_eq!(ours.verify(TOPIC, forged), None);
             }
@@ -134,7 +167,7 @@ mod tests {
         let (both, old) = (Authenticator::new(Some(&both)), Authenticator::new(Some(&old.into())));
         let new = Authenticator::new(Some(&new.into()));
         let message = Bytes::from_static(b"a message");
-        let sign = |by: &Authenticator| by.sign(&TOPIC.to_string(), message.clone());
+        let sign = |by: &Authenticator| published(by, &message);
         assert_eq!(both.verify(TOPIC, sign(&old)), Some(message.clone()));
         assert_eq!(new.verify(TOPIC, sign(&both)), Some(message.clone()));
         assert_eq!(old.verify(TOPIC, sign(&both)), None);

@@ -21,7 +21,7 @@ use redis::TlsCertificates;
 use tree_agent_contract::RunId;
 use tree_agent_security::{Roots, SharedSecrets, install_crypto_provider};
 
-pub use authentication::Signer;
+pub use authentication::{Signed, Signer};
 pub use in_process::InProcessFanout;
 pub use redis_adapter::RedisFanout;
 pub use redis_cluster::RedisClusterFanout;

@@ -103,8 +103,11 @@ impl Fanout for RedisFanout {
         let mut pipeline = redis::pipe();
         for (topic, message) in messages {
             let topic = topic.to_string();
-            let message = self.shared.authenticator.sign(&topic, message);
-            pipeline.cmd("PUBLISH").arg(topic).arg(&message[..]).ignore();
+            pipeline
+                .cmd("PUBLISH")
+                .arg(&topic)
+                .arg(self.shared.authenticator.sign(&topic, &message))
+                .ignore();
         }
         let link = &self.shared.publishing;
         let mut manager = link.manager.clone();

@@ -247,8 +247,7 @@ impl Fanout for RedisClusterFanout {
         let mut pipelines: HashMap<Topic, redis::Pipeline> = HashMap::new();
         for (topic, message) in messages {
             let (name, pipeline) = (topic.to_string(), pipelines.entry(topic).or_default());
-            let message = self.shared.authenticator.sign(&name, message);
-            pipeline.cmd("SPUBLISH").arg(name).arg(&message[..]).ignore();
+            pipeline.cmd("SPUBLISH").arg(&name).arg(self.shared.authenticator.sign(&name, &message)).ignore();
         }
         let sent = pipelines.into_values().map(|pipeline| {
             let mut connection = connection.clone();
