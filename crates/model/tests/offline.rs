@@ -421,7 +421,7 @@ async fn code_indented_text_and_html_are_quoted() {
         runner.documents.add_source(runner.context.project_ids[0], path, body);
         let done = runner.run().await;
         assert!(done.document.contains(&format!("- “{quote}” [1]")), "{path}: {}", done.document);
-        assert!(!done.document.contains("No document mentions"), "{path}: {}", done.document);
+        assert!(!done.document.contains("No document contains"), "{path}: {}", done.document);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use tree_agent_contract::spelling;
+use tree_agent_contract::text::prefix;
 
 use crate::error::StoreError;
 
@@ -85,19 +86,49 @@ pub(crate) fn query_words(text: &str) -> Vec<String> {
 /// Bytes of a snippet, about.
 const SNIPPET_BYTES: usize = 300;
 
-/// How much of a body is written in the usual way to find the part for its snippet. The whole of every hit would be slow.
+/// How much of one body is written in the usual way to find the part for its snippet.
 const RESPELLED_BYTES: usize = 128 * 1024;
 
-/// The part of `body` that holds the most of `words`, as one line of plain text; its beginning when it holds none. When
-/// the body spells them in another way, the part shows how they are usually written.
-pub(crate) fn snippet(body: &str, words: &[String]) -> String {
-    let found = matches(body, words);
-    if found.is_empty()
-        && let Cow::Owned(plain) = spelling::searchable(&body[..body.floor_char_boundary(RESPELLED_BYTES)])
-    {
-        return window(&plain, &matches(&plain, words));
+/// How much of all bodies of a search is looked at for its snippets.
+const SEARCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// How much of them is written in the usual way. There are texts that grow to eleven times their length by it.
+const SEARCH_RESPELLED_BYTES: usize = 512 * 1024;
+
+/// Makes the snippets of one search. What it may cost is shared by all hits, and the first hits are served first.
+pub(crate) struct Snippets<'a> {
+    words: &'a [String],
+    /// Bytes that may still be looked at.
+    bytes: usize,
+    /// Bytes that may still be written in the usual way.
+    respelled: usize,
+}
+
+impl<'a> Snippets<'a> {
+    /// For hits of `words`, from the best on.
+    pub(crate) const fn new(words: &'a [String]) -> Self {
+        Self { words, bytes: SEARCH_BYTES, respelled: SEARCH_RESPELLED_BYTES }
     }
-    window(body, &found)
+
+    /// The part of `body` that holds the most of the words, as one line of plain text; its beginning when it holds none
+    /// or nothing is left to look for them. When the body spells them in another way, the part shows how they are usually
+    /// written.
+    pub(crate) fn of(&mut self, body: &str) -> String {
+        let seen = prefix(body, self.bytes);
+        self.bytes -= seen.len();
+        let found = matches(seen, self.words);
+        let part = prefix(seen, RESPELLED_BYTES.min(self.respelled));
+        if found.is_empty()
+            && let Cow::Owned(plain) = spelling::searchable(part)
+        {
+            self.respelled = self.respelled.saturating_sub(plain.len().max(part.len()));
+            let found = matches(&plain, self.words);
+            if !found.is_empty() {
+                return window(&plain, &found);
+            }
+        }
+        window(body, &found)
+    }
 }
 
 /// The part of `body` around the best of `matches`.
@@ -196,6 +227,10 @@ pub(crate) fn json_text(value: &impl serde::Serialize) -> Result<String, StoreEr
 mod tests {
     use super::*;
 
+    fn snippet(body: &str, words: &[String]) -> String {
+        Snippets::new(words).of(body)
+    }
+
     #[test]
     fn nul_is_replaced_and_nothing_else() {
         for text in ["", "plain", "a\0b\0", "\\u0000", "\\\0", "\"\u{1}\n"] {
@@ -225,6 +260,27 @@ mod tests {
             let snippet = snippet(&body, &query_words("café"));
             assert!(spelling::searchable(&snippet).contains("café"), "{query:?}: {snippet}");
         }
+    }
+
+    /// U+FDFA is eighteen characters in the usual spelling.
+    #[test]
+    fn the_snippets_of_a_search_share_what_they_may_cost() {
+        let words = query_words("صلى");
+        let body = "\u{fdfa}".repeat(100_000);
+        let mut snippets = Snippets::new(&words);
+        let shown: Vec<String> = (0..100).map(|_| snippets.of(&body)).collect();
+        assert!(shown[0].starts_with("صلى"), "{}", shown[0]);
+        assert!(shown[1..].iter().all(|snippet| snippet.starts_with('\u{fdfa}')), "only a part is respelled");
+        assert_eq!((snippets.bytes, snippets.respelled), (0, 0));
+
+        // What needs no other spelling is looked at as far as the bytes reach.
+        let words = query_words("meteor");
+        let body = format!("{} meteor", "word ".repeat(200_000));
+        let mut snippets = Snippets::new(&words);
+        let shown: Vec<String> = (0..100).map(|_| snippets.of(&body)).collect();
+        assert_eq!(shown.iter().filter(|snippet| snippet.contains("meteor")).count(), 4);
+        assert!(shown[99].starts_with("word word") && snippets.bytes == 0);
+        assert_eq!(snippets.respelled, SEARCH_RESPELLED_BYTES);
     }
 
     #[test]

@@ -12,6 +12,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use prost::Message;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 use tree_agent_event_gateway::Config;
@@ -239,5 +241,32 @@ async fn a_refused_body_is_an_error_of_the_protocol() {
     let (status, error) = refused(&gateway, &[], "{}").await;
     assert_eq!((status, &error["code"]), (StatusCode::TOO_MANY_REQUESTS, &json!("resource_exhausted")));
     assert_eq!(error["details"][0]["debug"]["reason"], "BODY_BUDGET", "{error}");
+    gateway.stop().await;
+}
+
+/// HTTP/1.1 sends a body without a known length in chunks, each behind its length.
+#[tokio::test]
+async fn a_malformed_chunk_is_an_error_of_the_client() {
+    let gateway = Gateway::start(Config::default()).await;
+    for chunks in ["ZZZ\r\n{}\r\n0\r\n\r\n", "2\r\n{}garbage\r\n0\r\n\r\n", "fffffffffffffffff\r\n{}"] {
+        for (content_type, error) in [
+            ("application/json", "MALFORMED_REQUEST"),
+            ("application/proto", "MALFORMED_REQUEST"),
+            ("application/grpc-web+proto", "grpc-status: 3"),
+        ] {
+            let mut stream = TcpStream::connect(gateway.address).await.unwrap();
+            let request = format!(
+                "POST /treeagent.v1.RunService/ListRuns HTTP/1.1\r\nhost: {}\r\ncontent-type: {content_type}\r\n\
+                 transfer-encoding: chunked\r\nconnection: close\r\n\r\n{chunks}",
+                gateway.address
+            );
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            tokio::time::timeout(SOON, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+            let status = if content_type.contains("grpc") { "200" } else { "400" };
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{chunks:?}: {answer}");
+            assert!(answer.contains(error), "{chunks:?}: {answer}");
+        }
+    }
     gateway.stop().await;
 }

@@ -32,7 +32,7 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     let asked = parts(&brief.subject);
     let by_parts = asked != Parts::One;
     let (terms, absent) = words_of(input, &brief);
-    let mut gaps: Vec<String> = document::unmentioned(&absent).into_iter().collect();
+    let mut gaps: Vec<String> = document::absence(&absent).into_iter().collect();
     gaps.extend(Notes::of(&input.call).unquoted);
     let mut all: Vec<Ranked> = Vec::new();
     // The child that found a passage first. The passage appears under its heading.

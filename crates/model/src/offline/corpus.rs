@@ -114,9 +114,9 @@ pub(super) async fn gather(io: &RoleIo, call: &CallContext, terms: &[Term]) -> R
 /// What a search over the whole context says of terms that no passage holds.
 #[derive(Debug, Default)]
 pub(super) struct Missing {
-    /// Those that no document mentions, as indices of terms.
+    /// Those that no document contains, as indices of terms.
     pub(super) absent: BTreeSet<usize>,
-    /// For each of the others, one sentence that names the documents that mention it.
+    /// For each of the others, one sentence that names the documents that contain it.
     pub(super) unquoted: Vec<String>,
 }
 
@@ -132,7 +132,7 @@ pub(super) async fn missing(
         let word = terms[i].shown.as_str();
         let args =
             Map::from_iter([("query".to_owned(), json!(word)), ("limit".to_owned(), json!(CANDIDATES))]);
-        let purpose = format!("to count the documents that mention {word}");
+        let purpose = format!("to count the documents that contain {word}");
         match io.call_tool(SEARCH_DOCUMENTS, args, &purpose).await {
             Ok(found) => match found["total"].as_u64() {
                 Some(0) => drop(missing.absent.insert(i)),
@@ -146,7 +146,7 @@ pub(super) async fn missing(
     Ok(missing)
 }
 
-/// Says that `total` documents mention a term of which no passage was quoted, and names the first of `found` by path.
+/// Says that `total` documents contain a term of which no passage was quoted, and names the first of `found` by path.
 fn unquoted(term: &Term, total: u64, mut found: Vec<Entry>) -> String {
     found.sort();
     let mut named: Vec<String> = found.iter().take(NAMED).map(|entry| short(&entry.path, 200)).collect();
@@ -155,14 +155,14 @@ fn unquoted(term: &Term, total: u64, mut found: Vec<Entry>) -> String {
         more => named.push(format!("{more} more")),
     }
     // A search for a compound looks for its parts.
-    let mention = match (term.stems.len(), total) {
-        (1, 1) => "mentions",
-        (1, _) => "mention",
+    let contain = match (term.stems.len(), total) {
+        (1, 1) => "contains the word",
+        (1, _) => "contain the word",
         (_, 1) => "has the words of",
         _ => "have the words of",
     };
     let documents = count(usize::try_from(total).unwrap_or(usize::MAX), "document");
-    format!("{documents} {mention} “{}”, but no passage of it was quoted: {}.", term.shown, listed(&named))
+    format!("{documents} {contain} “{}”, but no passage of it was quoted: {}.", term.shown, listed(&named))
 }
 
 /// The documents at `paths`, which may stand in several projects each. One that is gone is left out.

@@ -153,12 +153,14 @@ pub(super) fn remark(best: Option<&Ranked>, shown: &[&str], absent: &[String]) -
     })
 }
 
-/// The gap for terms that occur nowhere.
-pub(super) fn unmentioned(absent: &[String]) -> Option<String> {
+/// The gap for terms that occur nowhere. It says what was searched for: a word, not what it means.
+pub(super) fn absence(absent: &[String]) -> Option<String> {
     let quoted: Vec<String> = absent.iter().map(|t| format!("“{t}”")).collect();
     match quoted.as_slice() {
         [] => None,
-        [one] => Some(format!("No document mentions {one}.")),
-        [rest @ .., last] => Some(format!("No document mentions {} or {last}.", rest.join(", "))),
+        [one] => Some(format!("No document contains the word {one}.")),
+        [rest @ .., last] => {
+            Some(format!("No document contains the word {} or {last}.", rest.join(", ")))
+        }
     }
 }

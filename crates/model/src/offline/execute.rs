@@ -74,7 +74,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
 /// Terms of which there is no passage.
 #[derive(Default)]
 struct Missing {
-    /// Those that no document of the context mentions.
+    /// Those that no document of the context contains.
     absent: Vec<String>,
     /// What is to be said of the others.
     unquoted: Vec<String>,
@@ -127,7 +127,7 @@ fn answer(
     let absent = missing.absent.as_slice();
     // What is known of the words without a passage.
     let unfound: Vec<String> =
-        document::unmentioned(absent).into_iter().chain(missing.unquoted.iter().cloned()).collect();
+        document::absence(absent).into_iter().chain(missing.unquoted.iter().cloned()).collect();
     let looked = match &brief.compares {
         Some(_) => "what earlier steps quoted".to_owned(),
         None if read == 0 => "nothing further: the planner had looked".to_owned(),
@@ -168,7 +168,7 @@ fn answer(
                 None if !unfound.is_empty() => format!("Nothing was found. {}", unfound.join(" ")),
                 None if unread => format!("Nothing was found about {words} in what could be read."),
                 None if read == 0 => "Nothing was found: there is no document to read.".to_owned(),
-                // Only search can say that no document mentions them.
+                // Only search can say that no document contains them.
                 None => format!("Nothing was found about {words} in {looked}."),
             };
             gaps.push(nothing.clone());

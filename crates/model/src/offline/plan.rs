@@ -73,7 +73,8 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
     let notes = subject.notes();
     match found.as_slice() {
         [] if subject.missing.absent.len() == subject.terms.len() => {
-            Ok(execute(&format!("No document mentions {what}."), &[], &notes))
+            let words = if subject.terms.len() == 1 { "the word" } else { "one of the words" };
+            Ok(execute(&format!("No document contains {words} {what}."), &[], &notes))
         }
         // Only search can say that something is absent.
         [] => Ok(execute(&format!("No passage about {what} was found."), &[], &notes)),

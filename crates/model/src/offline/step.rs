@@ -9,7 +9,7 @@ use super::words::{Term, key_terms};
 const PART_BYTES: usize = 2_000;
 
 const QUOTES: &str = "Quotes passages about ";
-const LACKS: &str = "No document mentions ";
+const LACKS: &str = "Words that no document contains: ";
 const UNQUOTED: &str = "By search: ";
 
 /// Criterion: a document was read.

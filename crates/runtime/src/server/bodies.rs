@@ -225,7 +225,17 @@ where
                 let counted = frame.data_ref().map_or(Ok(()), |part| this.count(part));
                 Poll::Ready(Some(counted.map(|()| frame).map_err(|status| this.refused(status))))
             }
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(Status::from_error(error.into())))),
+            Poll::Ready(Some(Err(error))) => {
+                let status = Status::from_error(error.into());
+                // HTTP/2 says what went wrong. HTTP/1.1 does not: what has arrived is no body, or not all of one.
+                Poll::Ready(Some(Err(match status.code() {
+                    Code::Unknown => {
+                        let text = format!("the request's body cannot be read: {}", status.message());
+                        this.refused(errors::status(Code::InvalidArgument, "MALFORMED_REQUEST", text))
+                    }
+                    _ => status,
+                })))
+            }
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => {
                 let deadline = this.deadline;

@@ -15,7 +15,7 @@ use crate::batch::DocumentWrites;
 use crate::chunks::{Span, to_read};
 use crate::error::StoreError;
 use crate::ports::{DocumentQuery, DocumentTail, Documents, Page, SearchQuery};
-use crate::text::{INDEX_VERSION, clean, index_text, json_text, query_words, snippet};
+use crate::text::{INDEX_VERSION, Snippets, clean, index_text, json_text, query_words};
 
 /// The columns that [`summary`] reads, in its order.
 const SUMMARY: &str =
@@ -374,11 +374,11 @@ fn search(
     );
     let mut statement = db.prepare_cached(&sql).map_err(map_error)?;
     let mut rows = statement.query(params_from_iter(filter.params)).map_err(map_error)?;
-    let mut hits = Vec::new();
+    let (mut hits, mut snippets) = (Vec::new(), Snippets::new(words));
     while let Some(row) = rows.next().map_err(map_error)? {
         let body: String = row.get(9).map_err(map_error)?;
         let rank: f64 = row.get(10).map_err(map_error)?;
-        hits.push(SearchHit { document: summary(row)?, snippet: snippet(&body, words), score: -rank });
+        hits.push(SearchHit { document: summary(row)?, snippet: snippets.of(&body), score: -rank });
     }
     Ok(SearchResults { hits, total: total as u64 })
 }

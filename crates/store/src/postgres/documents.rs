@@ -15,7 +15,7 @@ use super::types::{Json, Time};
 use crate::chunks::{Span, to_read};
 use crate::error::StoreError;
 use crate::ports::{DocumentQuery, DocumentTail, Documents, Page, SearchQuery};
-use crate::text::{INDEX_VERSION, clean, index_text, query_words, snippet};
+use crate::text::{INDEX_VERSION, Snippets, clean, index_text, query_words};
 
 /// The columns that [`summary`] reads, in its order.
 const SUMMARY: &str =
@@ -251,9 +251,10 @@ async fn search(
             ],
         )
         .await?;
+    let mut snippets = Snippets::new(words);
     let hits = rows.iter().map(|row| {
         let body: &str = row.get(9);
-        Ok(SearchHit { document: summary(row)?, snippet: snippet(body, words), score: row.get(10) })
+        Ok(SearchHit { document: summary(row)?, snippet: snippets.of(body), score: row.get(10) })
     });
     let total = rows.first().map_or(0, |row| row.get::<_, i64>(11) as u64);
     Ok(SearchResults { hits: hits.collect::<Result<_, StoreError>>()?, total })

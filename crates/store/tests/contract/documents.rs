@@ -247,6 +247,13 @@ pub async fn words_that_look_the_same_are_found(f: Fixture) {
         (9, "h.md", "Thai", "ข้อมูลภาษาไทย"),
         (10, "i.md", "Kana", "東京タワーに登る"),
         (11, "j.md", "Korean", "서울에서 만나요"),
+        (12, "k.md", "Arabic", "هذا كِتَابٌ جديد وهذا كتـــاب آخر"),
+        (13, "l.md", "Hebrew", "שָׁלוֹם עולם"),
+        (14, "m.md", "Javanese", "ꦧꦱꦗꦮ"),
+        (15, "n.md", "Tai Viet", "ꪼꪕꪒꪾ"),
+        (16, "o.md", "Bopomofo", "ㄅㄆㄇㄈ"),
+        (17, "p.md", "Link", "a [lin](target)kedix"),
+        (18, "q.md", "Hindi", "हिन्दी भाषा"),
     ] {
         f.store.put_document(source(n, 1, path, title, body)).await.unwrap();
     }
@@ -268,7 +275,18 @@ pub async fn words_that_look_the_same_are_found(f: Fixture) {
     {
         assert_eq!(sorted(word).await, [document], "{word:?}");
     }
+    // Marks that writers leave out, in a text or in a query.
+    for word in ["كتاب", "كِتَاب", "كـتاب"] {
+        assert_eq!(sorted(word).await, [12], "{word:?}");
+    }
+    for word in ["שלום", "שָׁלוֹם", "\u{fb2a}לום"] {
+        assert_eq!(sorted(word).await, [13], "{word:?}");
+    }
+    for (word, document) in [("ꦗꦮ", 14), ("ꪒꪾ", 15), ("ㄇㄈ", 16), ("linkedix", 17), ("भाषा", 18)] {
+        assert_eq!(sorted(word).await, [document], "{word:?}");
+    }
     // What stands between is still found by its parts.
+    assert_eq!(sorted("kedix").await, [17]);
     assert_eq!(sorted("eor").await, [4]);
     assert_eq!(sorted("eacute").await, [5]);
     let query = SearchQuery {
@@ -279,6 +297,26 @@ pub async fn words_that_look_the_same_are_found(f: Fixture) {
     };
     let hit = f.store.search_documents(query).await.unwrap().hits.remove(0);
     assert_eq!(hit.snippet, "METEOR falls", "a snippet shows the word");
+}
+
+/// U+FDFA is eighteen characters in the usual spelling. Only the snippets of the first hits can be written in it.
+pub async fn a_search_respells_a_part_of_its_hits(f: Fixture) {
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    let body = "\u{fdfa} ".repeat(10_000);
+    for n in 1..=6 {
+        f.store.put_document(source(n, 1, &format!("{n}.md"), "T", &body)).await.unwrap();
+    }
+    let query = SearchQuery {
+        text: "وسلم".into(),
+        context: RunContext::default(),
+        path_prefix: String::new(),
+        limit: 10,
+    };
+    let found = f.store.search_documents(query).await.unwrap();
+    assert_eq!((found.total, found.hits.len()), (6, 6));
+    let respelled: Vec<bool> = found.hits.iter().map(|hit| hit.snippet.contains("وسلم")).collect();
+    assert_eq!(respelled, [true, true, false, false, false, false]);
+    assert!(found.hits[5].snippet.starts_with('\u{fdfa}'), "{}", found.hits[5].snippet);
 }
 
 pub async fn search_ands_then_ors_and_folds(f: Fixture) {

@@ -85,6 +85,7 @@ contract! {
     documents::listing_pages_by_path_and_filters,
     documents::a_source_is_read_in_pieces,
     documents::words_that_look_the_same_are_found,
+    documents::a_search_respells_a_part_of_its_hits,
     documents::search_ands_then_ors_and_folds,
     documents::search_stays_within_its_context,
     documents::odd_queries_and_odd_texts_are_no_errors,
