@@ -232,7 +232,7 @@ mod tests {
             ("2*3", "2*3"),
             ("a  b\n", "a  b\n"),
             ("a[i] and [word](x), b", "a[i] and [word](x), b"),
-            ("a [lin](x)kedix", "a linkedix"),
+            ("a [lin](x)kedix", "a [linkedix"),
             ("Is `lease` a *word*?", "Is lease a word?"),
         ] {
             assert_eq!(joined(query), read);

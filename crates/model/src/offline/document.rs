@@ -159,8 +159,6 @@ pub(super) fn absence(absent: &[String]) -> Option<String> {
     match quoted.as_slice() {
         [] => None,
         [one] => Some(format!("No document contains the word {one}.")),
-        [rest @ .., last] => {
-            Some(format!("No document contains the word {} or {last}.", rest.join(", ")))
-        }
+        [rest @ .., last] => Some(format!("No document contains the word {} or {last}.", rest.join(", "))),
     }
 }

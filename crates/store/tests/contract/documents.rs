@@ -282,7 +282,8 @@ pub async fn words_that_look_the_same_are_found(f: Fixture) {
     for word in ["שלום", "שָׁלוֹם", "\u{fb2a}לום"] {
         assert_eq!(sorted(word).await, [13], "{word:?}");
     }
-    for (word, document) in [("ꦗꦮ", 14), ("ꪒꪾ", 15), ("ㄇㄈ", 16), ("linkedix", 17), ("भाषा", 18)] {
+    for (word, document) in [("ꦗꦮ", 14), ("ꪒꪾ", 15), ("ㄇㄈ", 16), ("linkedix", 17), ("भाषा", 18)]
+    {
         assert_eq!(sorted(word).await, [document], "{word:?}");
     }
     // What stands between is still found by its parts.
