@@ -1,14 +1,15 @@
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
-import { BudgetsSchema } from '../src/gen/treeagent/v1/common_pb';
+import { BudgetsSchema, PickerPolicy, Strategy } from '../src/gen/treeagent/v1/common_pb';
 import { spending } from '../src/lib/spending';
 import { Camera } from '../src/lib/graph/camera';
 import { filterNodes } from '../src/lib/filter';
 import { Scene } from '../src/lib/graph/scene';
 import { visible } from '../src/lib/graph/visible';
 import { CARD_HEIGHT, CARD_WIDTH, COLUMN, tidy } from '../src/lib/graph/tidy';
-import { checkBudget, checkName, checkObjective, defaultBudget, toBudgets, BUDGET_FIELDS } from '../src/lib/new-run';
+import { budgetFields, checkBudget, checkName, checkObjective, defaultBudget, toBudgets, BUDGET_FIELDS } from '../src/lib/new-run';
 import { Projection } from '../src/lib/projection/projection';
+import { checkCount, checkPrompt, checkSchema, defaultOptions, toSearch } from '../src/lib/search-options';
 import { shellWord } from '../src/lib/share';
 import { treeRows } from '../src/lib/tree-rows';
 import { clip, cost, duration } from '../src/lib/format';
@@ -167,6 +168,31 @@ describe('the form for a new run', () => {
     expect(checkName('ü'.repeat(129))).toContain('258');
     expect(checkName('a\nb')).not.toBe('');
     expect(toBudgets({ maxDepth: '3', minutes: '2', dollars: '0.5', maxNodes: '' })).toEqual({ maxDepth: 3, maxWallClockMs: 120_000n, maxCostMicros: 500_000n });
+  });
+});
+
+describe('the options of a search', () => {
+  it('find what the API would refuse', () => {
+    for (const bad of ['0', '257', '1.5', 'many', '-1']) expect(checkCount(bad, 256), bad).toContain('from 1 to 256');
+    for (const good of ['', ' ', '1', '256']) expect(checkCount(good, 256), good).toBe('');
+    expect(checkPrompt('ü'.repeat(32_768))).toBe('');
+    expect(checkPrompt('ü'.repeat(32_769))).toContain('65538');
+    expect(checkPrompt('four', 3)).toContain('3 are allowed');
+    for (const good of ['', '{}', '{"type": "object"}']) expect(checkSchema(good), good).toBe('');
+    for (const bad of ['[]', 'null', '{"type"', '1']) expect(checkSchema(bad), bad).not.toBe('');
+  });
+
+  it('leave what is empty to the server', () => {
+    const none = { document: undefined, children: undefined, picker: undefined };
+    expect(toSearch(defaultOptions())).toEqual({ concurrency: undefined, maxDepth: undefined, picker: PickerPolicy.LLM, synthesis: false, prompts: none, frontmatterSchema: undefined });
+    const given = { ...defaultOptions(), concurrency: '2', maxDepth: '3', children: 'List.', schema: '{"type": "object"}', synthesis: true };
+    expect(toSearch(given)).toMatchObject({ concurrency: 2, maxDepth: 3, synthesis: true, prompts: { children: 'List.' }, frontmatterSchema: { type: 'object' } });
+  });
+
+  it('hide and send no budgets of plans', () => {
+    const keys = budgetFields(Strategy.SEARCH).map((field) => field.key);
+    expect(keys).toEqual(['maxNodes', 'minutes', 'maxTokens', 'dollars', 'maxToolCalls']);
+    expect(toBudgets({ maxDepth: '3', maxNodes: '9' }, budgetFields(Strategy.SEARCH))).toEqual({ maxNodes: 9 });
   });
 });
 

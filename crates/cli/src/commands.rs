@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod budget;
 pub(crate) mod cancel;
 pub(crate) mod completions;
 pub(crate) mod delete;
@@ -14,11 +15,13 @@ pub(crate) mod import;
 pub(crate) mod log;
 pub(crate) mod migrate;
 mod models;
+mod objective;
 pub(crate) mod projects;
 pub(crate) mod rebuild;
 pub(crate) mod result;
 pub(crate) mod run;
 pub(crate) mod runs;
+mod search_args;
 pub(crate) mod status;
 mod store;
 mod text_files;

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tonic::Status;
 use tree_agent_contract::RunStatus;
 use tree_agent_contract::event::{EventBody, Opaque};
+use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_run_response::Message;
 use tree_agent_testkit::ports::Port;
 
@@ -166,6 +167,29 @@ async fn an_estimate_asks_the_server_and_nothing_is_begun() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_search_sends_its_own_limits_and_texts() {
+    let (fake, url) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "About {{title}}.").unwrap();
+    let flags =
+        ["why?", "--strategy", "search", "--max-depth", "2", "--max-nodes", "30", "--concurrency", "7"];
+    let prompt = ["--children-prompt", file.path().to_str().unwrap()];
+    let output = tree_agent(&url, &[&["run", "--detach"], &flags[..], &prompt].concat()).await;
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let output = tree_agent(&url, &[&["run", "--estimate"], &flags[..]].concat()).await;
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let known = fake.0.lock().unwrap();
+    let (created, estimated) = (&known.created[0], &known.estimated[0]);
+    assert_eq!((created.strategy(), estimated.strategy()), (pb::Strategy::Search, pb::Strategy::Search));
+    let budgets = created.budgets.unwrap();
+    assert_eq!((budgets.max_nodes, budgets.max_depth), (Some(30), None), "the depth is the search's");
+    let search = created.search.clone().unwrap();
+    assert_eq!((search.max_depth, search.concurrency), (Some(2), Some(7)));
+    assert_eq!(search.prompts.unwrap().children.as_deref(), Some("About {{title}}."));
+    assert_eq!(estimated.search.as_ref().unwrap().max_depth, Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn model_help_lists_models_profiles_and_scripted_keys() {
     let (fake, url) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
     let output = tree_agent(&url, &["run", "--model", "help"]).await;
@@ -219,7 +243,21 @@ async fn bad_input_is_a_usage_error_that_names_the_field() {
         (vec!["run", "why?", "--out", "/nonexistent/folder/file"], "--out"),
         (vec!["run", "why?", "--dir", "/nonexistent"], "does not exist"),
         (vec!["run", "why?", "--max-time", "10"], "such as 90s"),
-        (vec!["run", "why?", "--strategy", "homework"], "[possible values: tree]"),
+        (vec!["run", "why?", "--strategy", "homework"], "[possible values: tree, search]"),
+        (vec!["run", "why?", "--picker", "llm"], "--picker is for searches: add --strategy search"),
+        (
+            vec!["run", "why?", "--strategy", "search", "--picker", "random"],
+            "[possible values: llm, breadth-first",
+        ),
+        (vec!["run", "why?", "--strategy", "search", "--max-depth", "65"], "--max-depth: is 65"),
+        (
+            vec!["run", "why?", "--strategy", "search", "--max-replans-per-node", "1"],
+            "--max-replans-per-node means",
+        ),
+        (
+            vec!["run", "why?", "--strategy", "search", "--picker-prompt", "/nonexistent"],
+            "--picker-prompt /nonexistent",
+        ),
         (vec!["run", "why?", "--resume"], "--local"),
         (vec!["run", "why?", "--label", "team"], "expected KEY=VALUE"),
         (vec!["run", "why?", "--label", "Team=x"], "cannot be a label's key"),

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Budgets;
+use crate::limits;
+use crate::run::{RunSpec, Strategy};
+use crate::search::{PickerPolicy, SearchConfig};
 
 /// The most that one call of a role can use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,13 +27,17 @@ pub struct RoleCosts {
     pub execute: CallCost,
     /// The aggregator.
     pub aggregate: CallCost,
+    /// The executor when it researches a topic: its questions for the document and for the topics below. None if the
+    /// service does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub research: Option<CallCost>,
 }
 
 impl RoleCosts {
     /// Of a model that uses no tokens and costs nothing.
     pub const FREE: Self = {
         let free = CallCost { tokens: 0, cost_micros: Some(0) };
-        Self { plan: free, execute: free, aggregate: free }
+        Self { plan: free, execute: free, aggregate: free, research: Some(free) }
     };
 }
 
@@ -48,6 +55,12 @@ pub struct Estimate {
     pub execute_calls: u64,
     /// Calls of the aggregator that are answered.
     pub aggregate_calls: u64,
+    /// Researches of a guided search: calls of the executor with two questions each.
+    #[serde(default)]
+    pub research_calls: u64,
+    /// Picks of a guided search: calls of the planner.
+    #[serde(default)]
+    pub pick_calls: u64,
     /// Times that each of these calls can be made until it is answered.
     pub attempts: u32,
     /// Tokens in and out, every attempt included.
@@ -64,9 +77,45 @@ pub struct Estimate {
     pub unlimited: Vec<String>,
 }
 
+/// Role calls of a run, each until it is answered.
+#[derive(Default)]
+struct Calls {
+    plan: u64,
+    execute: u64,
+    aggregate: u64,
+    research: u64,
+    pick: u64,
+}
+
+impl Calls {
+    /// What `amount` of each call adds up to; none if that of a call that is made is not known.
+    fn sum(&self, costs: &RoleCosts, attempts: u32, amount: impl Fn(CallCost) -> Option<u64>) -> Option<u64> {
+        let each = [
+            (self.plan, Some(costs.plan)),
+            (self.execute, Some(costs.execute)),
+            (self.aggregate, Some(costs.aggregate)),
+            (self.research, costs.research),
+            // A picker is a planner that sees no more than others.
+            (self.pick, Some(costs.plan)),
+        ];
+        each.into_iter().filter(|(calls, _)| *calls > 0).try_fold(0_u64, |sum, (calls, cost)| {
+            let all = calls.saturating_mul(attempts.into()).saturating_mul(amount(cost?)?);
+            Some(sum.saturating_add(all))
+        })
+    }
+}
+
 impl Estimate {
-    /// The bounds that `budgets` set. `costs` are those of the run's model, if it is known.
-    pub fn of(budgets: &Budgets, costs: Option<&RoleCosts>) -> Self {
+    /// The bounds of a run. `costs` are those of its model, if it is known.
+    pub fn of(spec: &RunSpec, costs: Option<&RoleCosts>) -> Self {
+        match spec.strategy {
+            Strategy::Search => Self::of_search(&spec.budgets, &spec.search(), costs),
+            Strategy::Tree | Strategy::Homework => Self::of_tree(&spec.budgets, costs),
+        }
+    }
+
+    /// The bounds that `budgets` set to a tree of plans.
+    pub fn of_tree(budgets: &Budgets, costs: Option<&RoleCosts>) -> Self {
         let plans = 1 + u64::from(budgets.max_replans_per_node);
         let of_one_plan = u64::from(budgets.max_bands_per_plan) * u64::from(budgets.max_steps_per_band);
         let children = u64::from(budgets.max_children_per_node).min(of_one_plan * plans);
@@ -84,29 +133,58 @@ impl Estimate {
             depth = budgets.max_depth.min(u32::try_from(nodes - 1).unwrap_or(u32::MAX));
         }
         let may_have_children = may_plan.min(nodes - 1);
-        let plan_calls = may_plan.saturating_mul(plans);
-        let aggregate_calls = may_have_children.saturating_mul(plans);
-        // Every node executes once. One with children may do so after a replan, and when that fails after each further
-        // one.
-        let execute_calls = nodes.saturating_add(may_have_children.saturating_mul(plans.saturating_sub(2)));
-        let calls = [plan_calls, execute_calls, aggregate_calls];
-        let sum = |each: [Option<u64>; 3]| {
-            calls.iter().zip(each).try_fold(0_u64, |sum, (calls, each)| {
-                let all = calls.saturating_mul(budgets.max_attempts.into()).saturating_mul(each?);
-                Some(sum.saturating_add(all))
-            })
+        let calls = Calls {
+            plan: may_plan.saturating_mul(plans),
+            // Every node executes once. One with children may do so after a replan, and when that fails after each
+            // further one.
+            execute: nodes.saturating_add(may_have_children.saturating_mul(plans.saturating_sub(2))),
+            aggregate: may_have_children.saturating_mul(plans),
+            ..Calls::default()
         };
-        let by_role = costs.map(|c| [c.plan, c.execute, c.aggregate]);
-        let tokens = by_role.and_then(|c| sum(c.map(|c| Some(c.tokens))));
-        let cost_micros = by_role.and_then(|c| sum(c.map(|c| c.cost_micros)));
+        Self::bounded(budgets, nodes, depth, calls, costs)
+    }
+
+    /// The bounds that `budgets` and its own limits set to a guided search.
+    pub fn of_search(budgets: &Budgets, search: &SearchConfig, costs: Option<&RoleCosts>) -> Self {
+        // Topics of the last level are listed but not researched. The first level always is, so there may be a second.
+        let depth = search.max_depth.max(2);
+        let most = u64::from(budgets.max_nodes);
+        let (mut nodes, mut level, mut researched) = (1_u64, 1_u64, 1_u64);
+        for below in 1..=depth {
+            level = level.saturating_mul(limits::SEARCH_CHILDREN as u64);
+            nodes = most.min(nodes.saturating_add(level));
+            if search.researches(below) {
+                researched = nodes;
+            }
+        }
+        let reached = depth.min(u32::try_from(nodes - 1).unwrap_or(u32::MAX));
+        let asks_for_picks = search.picker == PickerPolicy::Llm && search.researches(2);
+        // At least one topic is of the first level, which is researched whole. A picker is asked once again for a path
+        // that cannot be picked, and once for each folded branch above the topic.
+        let picked = if asks_for_picks { researched.saturating_sub(2) } else { 0 };
+        let calls = Calls {
+            research: researched,
+            pick: picked.saturating_mul(u64::from(depth)),
+            aggregate: u64::from(search.synthesis && nodes > 1),
+            ..Calls::default()
+        };
+        Self::bounded(budgets, nodes, reached, calls, costs)
+    }
+
+    fn bounded(budgets: &Budgets, nodes: u64, depth: u32, calls: Calls, costs: Option<&RoleCosts>) -> Self {
+        let attempts = budgets.max_attempts;
+        let tokens = costs.and_then(|costs| calls.sum(costs, attempts, |cost| Some(cost.tokens)));
+        let cost_micros = costs.and_then(|costs| calls.sum(costs, attempts, |cost| cost.cost_micros));
         let bound = |limit: Option<u64>, sum: Option<u64>| limit.into_iter().chain(sum).min();
         let mut estimate = Self {
             nodes,
             depth,
-            plan_calls,
-            execute_calls,
-            aggregate_calls,
-            attempts: budgets.max_attempts,
+            plan_calls: calls.plan,
+            execute_calls: calls.execute,
+            aggregate_calls: calls.aggregate,
+            research_calls: calls.research,
+            pick_calls: calls.pick,
+            attempts,
             tokens: bound(budgets.max_tokens, tokens),
             cost_micros: bound(budgets.max_cost_micros, cost_micros),
             tool_calls: budgets.max_tool_calls,
@@ -142,7 +220,7 @@ mod tests {
             max_attempts: 2,
             ..Budgets::default()
         };
-        let estimate = Estimate::of(&budgets, None);
+        let estimate = Estimate::of_tree(&budgets, None);
         // Two plans of three steps: 1 + 6 + 36, of which the last cannot plan.
         assert_eq!((estimate.nodes, estimate.depth), (43, 2));
         assert_eq!(estimate.plan_calls, 7 * 2);
@@ -150,8 +228,8 @@ mod tests {
         assert_eq!((estimate.tokens, estimate.cost_micros, estimate.tool_calls), (None, None, None));
         assert_eq!(estimate.unlimited, ["maxTokens", "maxCostMicros", "maxToolCalls"]);
         let cost = |tokens| CallCost { tokens, cost_micros: Some(tokens * 2) };
-        let costs = RoleCosts { plan: cost(10), execute: cost(100), aggregate: cost(1) };
-        let estimate = Estimate::of(&budgets, Some(&costs));
+        let costs = RoleCosts { plan: cost(10), execute: cost(100), aggregate: cost(1), research: None };
+        let estimate = Estimate::of_tree(&budgets, Some(&costs));
         let once = 14 * 10 + 43 * 100 + 14;
         assert_eq!((estimate.tokens, estimate.cost_micros), (Some(once * 2), Some(once * 4)));
         assert_eq!(estimate.unlimited, ["maxToolCalls"]);
@@ -165,14 +243,14 @@ mod tests {
             max_tool_calls: Some(3),
             ..Budgets::default()
         };
-        let estimate = Estimate::of(&budgets, Some(&RoleCosts::FREE));
+        let estimate = Estimate::of_tree(&budgets, Some(&RoleCosts::FREE));
         assert_eq!((estimate.tokens, estimate.cost_micros, estimate.tool_calls), (Some(0), Some(0), Some(3)));
         let unknown = CallCost { tokens: 1_000, cost_micros: None };
-        let costs = RoleCosts { plan: unknown, execute: unknown, aggregate: unknown };
-        let estimate = Estimate::of(&budgets, Some(&costs));
+        let costs = RoleCosts { plan: unknown, execute: unknown, aggregate: unknown, research: None };
+        let estimate = Estimate::of_tree(&budgets, Some(&costs));
         assert_eq!((estimate.tokens, estimate.cost_micros), (Some(500), Some(7)));
         assert_eq!(estimate.unlimited, [""; 0]);
-        let dear = Estimate::of(&Budgets { max_cost_micros: None, ..budgets }, Some(&costs));
+        let dear = Estimate::of_tree(&Budgets { max_cost_micros: None, ..budgets }, Some(&costs));
         assert_eq!((dear.cost_micros, dear.unlimited), (None, vec!["maxCostMicros".to_owned()]));
     }
 
@@ -180,7 +258,7 @@ mod tests {
     fn a_node_may_execute_after_each_replan_when_that_failed_before() {
         let calls = |max_replans_per_node| {
             let budgets = Budgets { max_nodes: 2, max_replans_per_node, ..Budgets::default() };
-            Estimate::of(&budgets, None).execute_calls
+            Estimate::of_tree(&budgets, None).execute_calls
         };
         // The root and its child once each, and the root again for every replan but the first.
         assert_eq!([0, 1, 2, 3].map(calls), [2, 2, 3, 4]);
@@ -199,13 +277,61 @@ mod tests {
             ..Budgets::default()
         };
         let huge = CallCost { tokens: u64::MAX, cost_micros: Some(u64::MAX) };
-        let costs = RoleCosts { plan: huge, execute: huge, aggregate: huge };
-        let estimate = Estimate::of(&wide, Some(&costs));
+        let costs = RoleCosts { plan: huge, execute: huge, aggregate: huge, research: Some(huge) };
+        let estimate = Estimate::of_tree(&wide, Some(&costs));
         assert_eq!((estimate.nodes, estimate.tokens), (1_000_000, Some(u64::MAX)));
-        let one = Estimate::of(&Budgets { max_nodes: 1, ..wide.clone() }, None);
+        let one = Estimate::of_tree(&Budgets { max_nodes: 1, ..wide.clone() }, None);
         assert_eq!((one.nodes, one.depth, one.aggregate_calls, one.execute_calls), (1, 0, 0, 1));
         assert_eq!(one.plan_calls, 17, "the root is asked, though its plan would be cut to nothing");
-        let flat = Estimate::of(&Budgets { max_depth: 0, ..wide }, None);
+        let flat = Estimate::of_tree(&Budgets { max_depth: 0, ..wide }, None);
         assert_eq!((flat.nodes, flat.plan_calls, flat.execute_calls, flat.aggregate_calls), (1, 0, 1, 0));
+    }
+
+    #[test]
+    fn a_search_is_bounded_by_its_topics() {
+        let budgets = Budgets { max_nodes: 100, max_attempts: 2, ..Budgets::default() };
+        let of = |search: &SearchConfig, costs| Estimate::of_search(&budgets, search, costs);
+        let search = SearchConfig { max_depth: 4, ..SearchConfig::default() };
+        let estimate = of(&search, None);
+        assert_eq!((estimate.nodes, estimate.depth, estimate.attempts), (100, 4, 2));
+        // The root and one topic of the first level are not picked. A pick may be asked for on each of four levels.
+        assert_eq!((estimate.research_calls, estimate.pick_calls), (100, 98 * 4));
+        assert_eq!((estimate.plan_calls, estimate.execute_calls, estimate.aggregate_calls), (0, 0, 0));
+        let cost = |tokens| CallCost { tokens, cost_micros: Some(tokens * 2) };
+        let costs =
+            RoleCosts { plan: cost(10), execute: cost(7), aggregate: cost(1_000), research: Some(cost(100)) };
+        let tokens = |search: &SearchConfig| of(search, Some(&costs)).tokens;
+        assert_eq!(tokens(&search), Some(2 * (100 * 100 + 98 * 4 * 10)));
+        let breadth_first =
+            SearchConfig { picker: PickerPolicy::BreadthFirst, synthesis: true, ..search.clone() };
+        assert_eq!(of(&breadth_first, None).pick_calls, 0, "nobody is asked");
+        assert_eq!(tokens(&breadth_first), Some(2 * (100 * 100 + 1_000)));
+        let older = RoleCosts { research: None, ..costs };
+        assert_eq!(of(&search, Some(&older)).unlimited, ["maxTokens", "maxCostMicros", "maxToolCalls"]);
+        let spec = RunSpec {
+            strategy: Strategy::Search,
+            search: Some(Box::new(search.clone())),
+            budgets: budgets.clone(),
+            ..RunSpec::new("why?")
+        };
+        assert_eq!(Estimate::of(&spec, None), estimate);
+    }
+
+    #[test]
+    fn a_search_does_not_research_its_last_level() {
+        let budgets = Budgets { max_nodes: 1_000_000, ..Budgets::default() };
+        let of = |max_depth, max_nodes| {
+            let search = SearchConfig { max_depth, ..SearchConfig::default() };
+            let estimate = Estimate::of_search(&Budgets { max_nodes, ..budgets.clone() }, &search, None);
+            (estimate.nodes, estimate.depth, estimate.research_calls, estimate.pick_calls)
+        };
+        // The first level has a thousand topics at most. The last one is listed.
+        assert_eq!(of(1, 1_000_000), (1_000_000, 2, 1_001, 0));
+        assert_eq!(of(2, 1_000_000), (1_000_000, 2, 1_001, 0));
+        assert_eq!(of(2, 500), (500, 2, 500, 0));
+        assert_eq!(of(3, 1_000_000), (1_000_000, 3, 1_000_000, 999_998 * 3));
+        assert_eq!(of(64, 1_000_000), (1_000_000, 64, 1_000_000, 999_998 * 64));
+        assert_eq!(of(4, 1), (1, 0, 1, 0));
+        assert_eq!(of(4, 3), (3, 2, 3, 4));
     }
 }

@@ -32,8 +32,11 @@ pub const SNIPPET_BYTES: usize = 600;
 pub const NODE_DECISIONS: usize = 16;
 /// Bytes of one gRPC message in either direction, except an answer that holds a graph.
 pub const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
-/// Bytes of a request of the public API that carries no document.
+/// Bytes of a request of the public API that carries neither a document nor prompts.
 pub const REQUEST_BYTES: usize = 256 * 1024;
+/// Bytes of a request that describes a new run. Three prompts and a schema of [`PROMPT_BYTES`] each fit, also as JSON
+/// that escapes every line break and every letter beyond ASCII.
+pub const RUN_REQUEST_BYTES: usize = 1024 * 1024;
 /// Bytes of an answer that holds a graph: about 300,000 nodes. A node with little text takes 880 bytes.
 pub const GRAPH_BYTES: usize = 256 * 1024 * 1024;
 /// Rows of a page when the client names no size.

@@ -7,7 +7,7 @@
 //! | [`SEARCH_CHILDREN`](crate::limits::SEARCH_CHILDREN) | topics in one list | 1,000 |
 //! | `budgets.maxNodes` | topics of the run, listed ones included | 1,000 |
 //!
-//! The limits of the tree strategy on bands, steps and children do not apply to a search.
+//! The limits of the tree strategy on bands, steps, children and depth do not apply to a search.
 
 pub mod slug;
 
@@ -20,6 +20,7 @@ pub(crate) use children::check as check_children;
 pub use children::{ChildDraft, ChildEntry, Tidied, clean_title, tidy};
 
 use std::borrow::Cow;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -42,6 +43,15 @@ named_enum! {
         BestFirst = "best-first",
     }
 }
+
+/// The names that a prompt for a document or for topics may hold.
+pub const RESEARCH_NAMES: &[&str] = &["title", "path", "objective", "siblings", "schema", "max_children"];
+/// The names that a picker's prompt may hold.
+pub const PICK_NAMES: &[&str] = &["objective", "outline", "leaves", "note"];
+/// Bytes after `{{` within which `}}` is looked for.
+const NAME_BYTES: usize = 64;
+/// Unknown names that an error lists.
+const NAMES_LISTED: usize = 8;
 
 /// Prompts that replace those of the program. `{{name}}` stands for a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,10 +108,19 @@ impl SearchConfig {
         c.range("search.concurrency", self.concurrency.into(), 1..=limits::SEARCH_CONCURRENCY);
         c.range("search.max_depth", self.max_depth.into(), 1..=64);
         let SearchPrompts { document, children, picker } = &self.prompts;
-        for (name, prompt) in [("document", document), ("children", children), ("picker", picker)] {
-            if let Some(prompt) = prompt {
-                c.text(format_args!("search.prompts.{name}"), prompt, limits::PROMPT_BYTES);
-            }
+        for (name, prompt, known) in [
+            ("document", document, RESEARCH_NAMES),
+            ("children", children, RESEARCH_NAMES),
+            ("picker", picker, PICK_NAMES),
+        ] {
+            let Some(prompt) = prompt else { continue };
+            let field = format!("search.prompts.{name}");
+            c.text(&field, prompt, limits::PROMPT_BYTES);
+            let unknown = unknown_names(prompt, known);
+            c.require(unknown.is_empty(), &field, || {
+                let of = |names: &[&str]| format!("{{{{{}}}}}", names.join("}}, {{"));
+                format!("has no value for {}; it may name {}", of(&unknown), of(known))
+            });
         }
         let schema = self.frontmatter_schema.as_ref().and_then(|s| serde_json::to_string(s).ok());
         c.at_most("search.frontmatter_schema", schema.as_deref().unwrap_or_default(), limits::PROMPT_BYTES);
@@ -158,6 +177,13 @@ pub struct SearchCounts {
     pub skipped: u64,
 }
 
+impl fmt::Display for SearchCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { expanded, leaves, skipped } = self;
+        write!(f, "{expanded} expanded, {leaves} leaves, {skipped} skipped")
+    }
+}
+
 /// `text` with each `{{name}}` replaced by its value. A name without a value stays as it is. What a value contains is
 /// not replaced again.
 pub fn fill<'a>(text: &'a str, values: &[(&str, &str)]) -> Cow<'a, str> {
@@ -165,26 +191,54 @@ pub fn fill<'a>(text: &'a str, values: &[(&str, &str)]) -> Cow<'a, str> {
     let mut rest = text;
     while let Some(start) = rest.find("{{") {
         let after = &rest[start + 2..];
-        let Some(end) = after.find("}}") else { break };
-        let value = values.iter().find(|(name, _)| *name == after[..end].trim());
-        let (kept, next) = match value {
-            Some((_, value)) => (start, Some((*value, end + 2))),
-            None => (start + 2, None),
-        };
-        filled.push_str(&rest[..kept]);
-        rest = match next {
-            Some((value, skip)) => {
+        let found = name_at(after).and_then(|(name, end)| {
+            let (_, value) = values.iter().find(|(known, _)| *known == name)?;
+            Some((*value, end))
+        });
+        match found {
+            Some((value, end)) => {
+                filled.push_str(&rest[..start]);
                 filled.push_str(value);
-                &after[skip..]
+                rest = &after[end..];
             }
-            None => after,
-        };
+            None => {
+                filled.push_str(&rest[..start + 2]);
+                rest = after;
+            }
+        }
     }
     if filled.is_empty() {
         return Cow::Borrowed(rest);
     }
     filled.push_str(rest);
     Cow::Owned(filled)
+}
+
+/// The first names in `text` that are none of `known`. Anything else between braces, such as code, is text.
+fn unknown_names<'a>(text: &'a str, known: &[&str]) -> Vec<&'a str> {
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+    };
+    let mut unknown = Vec::new();
+    for (start, _) in text.match_indices("{{") {
+        let Some((name, _)) = name_at(&text[start + 2..]) else { continue };
+        if is_name(name) && !known.contains(&name) && !unknown.contains(&name) {
+            unknown.push(name);
+        }
+        if unknown.len() == NAMES_LISTED {
+            break;
+        }
+    }
+    unknown
+}
+
+/// The name with which `text` begins, and the bytes up to the end of its `}}`. It is looked for in the first bytes only,
+/// so that a text of braces costs no more than another.
+fn name_at(text: &str) -> Option<(&str, usize)> {
+    let near = &text.as_bytes()[..text.len().min(NAME_BYTES)];
+    let end = near.windows(2).position(|two| two == b"}}")?;
+    Some((text[..end].trim(), end + 2))
 }
 
 #[cfg(test)]
@@ -199,6 +253,34 @@ mod tests {
         assert_eq!(fill("{{{path}}}", &values), "{{{path}}}");
         assert!(matches!(fill("nothing", &values), Cow::Borrowed("nothing")));
         assert_eq!(fill("{{title}}", &[("title", "")]), "");
+        let far = format!("{{{{{}title}}}} {{{{title}}}}", " ".repeat(NAME_BYTES));
+        assert_eq!(fill(&far, &[("title", "x")]), far.replace("{{title}}", "x"), "a name is near its braces");
+    }
+
+    #[test]
+    fn names_that_no_value_has_are_named() {
+        let errors = |prompts: SearchPrompts| {
+            let config = SearchConfig { prompts, ..SearchConfig::default() };
+            config.validate().err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        let good = SearchPrompts {
+            document: Some("On {{ title }}: {{schema}}. Code: {{ .Values.x }}, {{}}, {{a b}} {{".into()),
+            children: Some("At most {{max_children}}".into()),
+            picker: Some("{{outline}}{{leaves}}{{note}}{{objective}}".into()),
+        };
+        assert_eq!(errors(good), "");
+        let wrong = SearchPrompts {
+            document: Some("{{heading}} {{title}} {{heading}} {{outline}}".into()),
+            picker: Some("{{title}}".into()),
+            ..SearchPrompts::default()
+        };
+        let said = errors(wrong);
+        for part in [
+            "search.prompts.document: has no value for {{heading}}, {{outline}}; it may name {{title}}, {{path}}",
+            "search.prompts.picker: has no value for {{title}}; it may name {{objective}}, {{outline}}",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
     }
 
     #[test]

@@ -9,6 +9,8 @@ use crate::short;
 const ERRORS: usize = 8;
 /// Maximum of steps of a pattern with look-around. A schema from elsewhere must not consume the CPU.
 const BACKTRACKS: usize = 50_000;
+/// Bytes of a compiled pattern. A schema holds thousands of patterns, and compiling each must stay cheap.
+const PATTERN_BYTES: usize = 256 * 1024;
 
 /// A compiled JSON Schema.
 #[derive(Debug)]
@@ -32,9 +34,9 @@ impl Schema {
                 ));
             }
         }
-        let options = jsonschema::options()
-            .should_validate_formats(true)
-            .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS));
+        let options = jsonschema::options().should_validate_formats(true).with_pattern_options(
+            PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS).size_limit(PATTERN_BYTES),
+        );
         let built = options.build(&Value::Object(schema.clone()));
         let validator = built.map_err(|error| {
             let at = error.instance_path().to_string();

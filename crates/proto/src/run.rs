@@ -26,10 +26,10 @@ wire_enum! {
 
 wire_message! {
     CallCost => CallCost { tokens, cost_micros }
-    RoleCosts => RoleCosts { plan [required], execute [required], aggregate [required] }
+    RoleCosts => RoleCosts { plan [required], execute [required], aggregate [required], research }
     Estimate => Estimate {
         nodes, depth, plan_calls, execute_calls, aggregate_calls, attempts, tokens, cost_micros, tool_calls,
-        wall_clock_ms, ends_within_ms, unlimited,
+        wall_clock_ms, ends_within_ms, unlimited, research_calls, pick_calls,
     }
     SearchPrompts => SearchPrompts { document, children, picker }
     SuccessAssessment => SuccessAssessment { met, notes }

@@ -142,11 +142,14 @@ pub async fn serve(
         .await
 }
 
-/// The maximum bytes of a request of a method. Only documents need megabytes. A smaller limit for the others keeps a
-/// client from sending lists that take many times their size once they are decoded.
+/// The maximum bytes of a request of a method. Only documents need megabytes, and only a new run may carry prompts. A
+/// smaller limit for the others keeps a client from sending lists that take many times their size once they are decoded.
 fn message_bytes(path: &str) -> usize {
     match path {
         "/treeagent.v1.DocumentService/CreateDocument" => limits::MESSAGE_BYTES,
+        "/treeagent.v1.RunService/CreateRun" | "/treeagent.v1.RunService/EstimateRun" => {
+            limits::RUN_REQUEST_BYTES
+        }
         _ => limits::REQUEST_BYTES,
     }
 }

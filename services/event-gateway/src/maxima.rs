@@ -6,7 +6,7 @@
 
 use clap::Args;
 use tree_agent_contract::error::Checks;
-use tree_agent_contract::{Budgets, limits};
+use tree_agent_contract::{Budgets, SearchConfig, limits};
 use tree_agent_proto::v1 as pb;
 use tree_agent_runtime::config::Problems;
 
@@ -137,14 +137,7 @@ impl Maxima {
     /// `checks`.
     pub(crate) fn apply(&self, asked: &pb::Budgets, budgets: &mut Budgets, checks: &mut Checks) {
         let mut within = |budget: &str, variable: &str, asked: Option<u64>, default: u64, max: u64| {
-            let value = asked.unwrap_or_else(|| default.min(max));
-            checks.require(value <= max, format_args!("budgets.{budget}"), || {
-                format!(
-                    "is {value}; this server allows at most {max}: ask for less, or have its operator raise \
-                     TREE_AGENT_MAX_{variable}"
-                )
-            });
-            value
+            within(checks, &format!("budgets.{budget}"), variable, asked, default, max)
         };
         let mut count = |budget, variable, asked: Option<u32>, value: &mut u32, max: u32| {
             let allowed = within(budget, variable, asked.map(u64::from), (*value).into(), max.into());
@@ -188,6 +181,45 @@ impl Maxima {
             }
         }
     }
+
+    /// The same for `search`, which was read from `asked`: its levels are those of a tree, and topics under research are
+    /// steps at work.
+    pub(crate) fn apply_to_search(
+        &self,
+        asked: &pb::SearchConfig,
+        search: &mut SearchConfig,
+        checks: &mut Checks,
+    ) {
+        let mut within = |field: &str, variable: &str, asked: Option<u32>, value: &mut u32, max: u32| {
+            let asked = asked.map(u64::from);
+            let allowed = within(checks, field, variable, asked, (*value).into(), max.into());
+            *value = allowed.try_into().unwrap_or(max);
+        };
+        // A search has at least one level.
+        let depth = self.depth.max(1);
+        within("search.max_depth", "DEPTH", asked.max_depth, &mut search.max_depth, depth);
+        let steps = self.parallel_steps;
+        within("search.concurrency", "PARALLEL_STEPS", asked.concurrency, &mut search.concurrency, steps);
+    }
+}
+
+/// What was `asked` for, or as much of the `default` as is allowed. More than `max` is noted in `checks`.
+fn within(
+    checks: &mut Checks,
+    field: &str,
+    variable: &str,
+    asked: Option<u64>,
+    default: u64,
+    max: u64,
+) -> u64 {
+    let value = asked.unwrap_or_else(|| default.min(max));
+    checks.require(value <= max, field, || {
+        format!(
+            "is {value}; this server allows at most {max}: ask for less, or have its operator raise \
+             TREE_AGENT_MAX_{variable}"
+        )
+    });
+    value
 }
 
 #[cfg(test)]
@@ -266,6 +298,31 @@ mod tests {
         let text = "budgets.max_wall_clock_ms: is 5001; this server allows at most 5000: ask for less, or have its \
                     operator raise TREE_AGENT_MAX_WALL_CLOCK_SECONDS";
         assert_eq!(errors[4], text);
+    }
+
+    #[test]
+    fn a_search_is_kept_within_the_depth_and_the_steps_at_work() {
+        let (maxima, checked) = maxima(&["--max-depth=2", "--max-parallel-steps=3"]);
+        assert_eq!(checked, Ok(()));
+        let applied = |maxima: &Maxima, asked: pb::SearchConfig| {
+            let mut checks = Checks::default();
+            let mut search = <SearchConfig as tree_agent_proto::Wire>::from_wire(asked.clone()).unwrap();
+            maxima.apply_to_search(&asked, &mut search, &mut checks);
+            checks.finish().map(|()| (search.max_depth, search.concurrency)).map_err(|e| e.to_string())
+        };
+        assert_eq!(applied(&maxima, pb::SearchConfig::default()), Ok((2, 3)));
+        assert_eq!(applied(&Maxima::default(), pb::SearchConfig::default()), Ok((4, 4)));
+        let flat = Maxima { depth: 0, ..Maxima::default() };
+        assert_eq!(
+            applied(&flat, pb::SearchConfig::default()),
+            Ok((1, 4)),
+            "a search has one level at least"
+        );
+        let asked = pb::SearchConfig { max_depth: Some(3), concurrency: Some(4), ..Default::default() };
+        let errors = applied(&maxima, asked).unwrap_err();
+        for part in ["search.max_depth: is 3; this server allows at most 2", "search.concurrency: is 4"] {
+            assert!(errors.contains(part), "{errors}");
+        }
     }
 
     #[test]

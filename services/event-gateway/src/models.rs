@@ -65,7 +65,7 @@ impl Models {
             known += 1;
             match *role {
                 "planner" => per_call.plan = costs.plan,
-                "executor" => per_call.execute = costs.execute,
+                "executor" => (per_call.execute, per_call.research) = (costs.execute, costs.research),
                 _ => per_call.aggregate = costs.aggregate,
             }
         }

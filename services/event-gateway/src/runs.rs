@@ -9,10 +9,11 @@ use tonic::{Request, Response, Status};
 use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::{
     DocumentId, Estimate, Event, EventBody, FieldError, ModelChoice, NodeId, RunId, RunSpec, RunSummary,
-    Strategy, limits,
+    SearchConfig, Strategy, limits,
 };
 use tree_agent_engine::Graph;
 use tree_agent_fanout::Topic;
+use tree_agent_frontmatter::Schema;
 use tree_agent_proto::v1::run_service_server::RunService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::invalid;
@@ -49,6 +50,17 @@ impl Runs {
         self.gateway.store.run(run).await.map_err(|e| errors::store(&e))
     }
 
+    /// What is asked for, checked. A schema may take a while, and must not hold up other requests.
+    async fn spec(&self, request: pb::CreateRunRequest, user_id: String) -> Result<RunSpec, Status> {
+        let has_schema = request.search.as_ref().is_some_and(|search| search.frontmatter_schema.is_some());
+        if !has_schema {
+            return spec(request, user_id, &self.maxima);
+        }
+        let maxima = self.maxima.clone();
+        let checked = tokio::task::spawn_blocking(move || spec(request, user_id, &maxima));
+        checked.await.map_err(|_| Status::internal("the request could not be checked"))?
+    }
+
     /// The projects of a run exist, and its model can be used.
     async fn require(&self, spec: &RunSpec) -> Result<(), Status> {
         self.gateway.require_projects("context.project_ids", &spec.context.project_ids).await?;
@@ -76,7 +88,7 @@ impl RunService for Runs {
         let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         let request_id = request.request_id.clone();
-        let spec = spec(request, caller.user_id, &self.maxima)?;
+        let spec = self.spec(request, caller.user_id).await?;
         // What was accepted once stays accepted, whatever has become of its projects and its model's key.
         let accepted = self.gateway.store.run_of_request(&spec.user_id, &request_id).await;
         if accepted.map_err(|error| errors::store(&error))?.is_none() {
@@ -169,10 +181,10 @@ impl RunService for Runs {
         request: Request<pb::EstimateRunRequest>,
     ) -> Result<Response<pb::EstimateRunResponse>, Status> {
         let caller = Caller::of(request.extensions());
-        let spec = spec(as_run(request.into_inner()), caller.user_id, &self.maxima)?;
+        let spec = self.spec(as_run(request.into_inner()), caller.user_id).await?;
         self.require(&spec).await?;
         let described = self.models.describe(&spec.model, MODEL_PATIENCE).await;
-        let estimate = Estimate::of(&spec.budgets, described.per_call.as_ref());
+        let estimate = Estimate::of(&spec, described.per_call.as_ref());
         Ok(Response::new(pb::EstimateRunResponse {
             estimate: Some(estimate.to_wire()),
             budgets: Some(spec.budgets.to_wire()),
@@ -289,10 +301,13 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
     let context = taken(&mut checks, from_wire("context", request.context.unwrap_or_default()));
     let asked = request.budgets.unwrap_or_default();
     let budgets = taken(&mut checks, from_wire("budgets", asked));
-    let search = request.search.map(|search| taken(&mut checks, from_wire("search", search)).map(Box::new));
-    checks.require(search.is_none() || strategy == Strategy::Search, "search", || {
+    let is_search = strategy == Strategy::Search;
+    checks.require(request.search.is_none() || is_search, "search", || {
         "is only for the strategy STRATEGY_SEARCH; leave it out".to_owned()
     });
+    let asked_search = request.search.unwrap_or_default();
+    let mut search: SearchConfig =
+        taken(&mut checks, from_wire("search", asked_search.clone())).unwrap_or_default();
     let mut spec = RunSpec {
         // What is told at once and what is read from the log later are the same.
         objective: storable(&request.objective).into_owned(),
@@ -303,10 +318,17 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
         user_id,
         display_name: request.display_name,
         labels: request.labels,
-        search: search.flatten(),
+        search: is_search.then(|| Box::new(search.clone())),
     };
     match spec.validate() {
-        Ok(()) => maxima.apply(&asked, &mut spec.budgets, &mut checks),
+        Ok(()) => {
+            maxima.apply(&asked, &mut spec.budgets, &mut checks);
+            if is_search {
+                maxima.apply_to_search(&asked_search, &mut search, &mut checks);
+                check_schema(&search, &mut checks);
+                spec.search = (search != SearchConfig::default()).then(|| Box::new(search));
+            }
+        }
         Err(Invalid(errors)) => errors.into_iter().for_each(|error| checks.push(error)),
     }
     if let Err(problem) = ModelChoice::parse(&spec.model) {
@@ -314,19 +336,28 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
     }
     checks.finish().map_err(|e| invalid(&e))?;
     if !STRATEGIES.contains(&strategy) {
-        let text = format!("{strategy} is not available in this version; leave it out or use STRATEGY_TREE");
+        let text = format!(
+            "{strategy} is not available in this version; leave it out, or use STRATEGY_TREE or STRATEGY_SEARCH"
+        );
         return Err(unimplemented_field("strategy", text));
     }
     Ok(spec)
 }
 
+/// The schema of the frontmatter is one.
+fn check_schema(search: &SearchConfig, checks: &mut Checks) {
+    if let Some(Err(problem)) = search.frontmatter_schema.as_ref().map(Schema::new) {
+        checks.push(FieldError::new("search.frontmatter_schema", problem));
+    }
+}
+
 /// A run with what an estimate is asked for. The objective does not matter to it, and may be absent.
 fn as_run(request: pb::EstimateRunRequest) -> pb::CreateRunRequest {
-    let pb::EstimateRunRequest { mut objective, strategy, context, budgets, model } = request;
+    let pb::EstimateRunRequest { mut objective, strategy, context, budgets, model, search } = request;
     if objective.is_empty() {
         objective.push_str("estimate");
     }
-    pb::CreateRunRequest { objective, strategy, context, budgets, model, ..Default::default() }
+    pb::CreateRunRequest { objective, strategy, context, budgets, model, search, ..Default::default() }
 }
 
 /// Refuses what is no event type.

@@ -17,7 +17,7 @@ use crate::models::Models;
 /// How long role services may take to say what their default model is.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Strategies that this version has.
-pub const STRATEGIES: &[Strategy] = &[Strategy::Tree];
+pub const STRATEGIES: &[Strategy] = &[Strategy::Tree, Strategy::Search];
 
 /// The service.
 pub(crate) struct ServerInfo {
@@ -76,6 +76,7 @@ fn limits(maxima: &Maxima) -> pb::Limits {
         label_key_bytes: small(limits::LABEL_KEY_BYTES),
         label_value_bytes: small(limits::LABEL_VALUE_BYTES),
         context_projects: small(limits::CONTEXT_PROJECTS),
+        prompt_bytes: small(limits::PROMPT_BYTES),
         max_budgets: Some(maxima.to_wire()),
     }
 }

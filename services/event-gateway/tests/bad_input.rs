@@ -17,6 +17,12 @@ fn is(status: Status, code: Code, name: &str) {
     assert_eq!((status.code(), field(&status).as_str()), (code, name), "{status:?}");
 }
 
+/// A schema for values of a type.
+fn schema(of: &str) -> prost_types::Struct {
+    let kind = prost_types::value::Kind::StringValue(of.into());
+    prost_types::Struct { fields: [("type".to_owned(), prost_types::Value { kind: Some(kind) })].into() }
+}
+
 fn create(objective: &str) -> CreateRunRequest {
     CreateRunRequest { objective: objective.into(), ..Default::default() }
 }
@@ -47,7 +53,11 @@ async fn create_run() {
         (CreateRunRequest { model: "openai:".into(), ..create("why?") }, InvalidArgument, "model"),
         (CreateRunRequest { request_id: "r".repeat(129), ..create("why?") }, InvalidArgument, "request_id"),
         (CreateRunRequest { strategy: 77, ..create("why?") }, InvalidArgument, "strategy"),
-        (CreateRunRequest { strategy: Strategy::Search as i32, ..create("why?") }, Unimplemented, "strategy"),
+        (
+            CreateRunRequest { strategy: Strategy::Homework as i32, ..create("why?") },
+            Unimplemented,
+            "strategy",
+        ),
         (
             CreateRunRequest { search: Some(SearchConfig::default()), ..create("why?") },
             InvalidArgument,
@@ -74,6 +84,19 @@ async fn create_run() {
             }),
             InvalidArgument,
             "search.prompts.document",
+        ),
+        (
+            search(SearchConfig {
+                prompts: Some(SearchPrompts { picker: Some("{{outlines}}".into()), ..Default::default() }),
+                ..Default::default()
+            }),
+            InvalidArgument,
+            "search.prompts.picker",
+        ),
+        (
+            search(SearchConfig { frontmatter_schema: Some(schema("array")), ..Default::default() }),
+            InvalidArgument,
+            "search.frontmatter_schema",
         ),
         (budget(Budgets { max_nodes: Some(0), ..Default::default() }), InvalidArgument, "budgets.max_nodes"),
         (budget(Budgets { max_depth: Some(65), ..Default::default() }), InvalidArgument, "budgets.max_depth"),
@@ -114,6 +137,47 @@ async fn create_run() {
     }
     let listed = runs.list_runs(ListRunsRequest::default()).await.unwrap().into_inner();
     assert!(listed.runs.is_empty(), "a refused run was written");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_search_carries_three_full_prompts_and_a_schema_that_lists_leave_out() {
+    let gateway = Gateway::start(Config::default()).await;
+    let mut runs = gateway.runs();
+    let full = || Some("é".repeat(32 * 1024));
+    let config = SearchConfig {
+        concurrency: Some(2),
+        prompts: Some(SearchPrompts { document: full(), children: full(), picker: full() }),
+        frontmatter_schema: Some(schema("object")),
+        synthesis: true,
+        ..Default::default()
+    };
+    let request = CreateRunRequest {
+        strategy: Strategy::Search as i32,
+        search: Some(config.clone()),
+        ..create("why?")
+    };
+    let run = runs.create_run(request.clone()).await.expect("it is accepted").into_inner().run.unwrap();
+    let listed = runs.list_runs(ListRunsRequest::default()).await.unwrap().into_inner().runs.remove(0);
+    let got = runs.get_run(GetRunRequest { run_id: run.run_id.clone() }).await.unwrap().into_inner();
+    for row in [run.clone(), listed, got.run.unwrap()] {
+        assert_eq!(row.strategy(), Strategy::Search);
+        let search = row.search.expect("how it searches");
+        assert_eq!((search.concurrency, search.max_depth, search.synthesis), (Some(2), Some(4), true));
+        assert_eq!(search.prompts.unwrap_or_default(), SearchPrompts::default());
+        assert_eq!(search.frontmatter_schema, None);
+    }
+    // The log has them, so that a replay is exact.
+    let events = ListEventsRequest { run_id: run.run_id, page_size: 1, ..Default::default() };
+    let first = runs.list_events(events).await.unwrap().into_inner().events.remove(0);
+    let Some(event::Body::RunCreated(created)) = first.body else { panic!("{first:?}") };
+    let kept = created.search.expect("how it searches");
+    assert_eq!((kept.prompts, kept.frontmatter_schema), (config.prompts, config.frontmatter_schema));
+
+    // Other calls carry no prompts, and a run carries no more than these.
+    let long = GetRunRequest { run_id: "r".repeat(300 * 1024) };
+    is(runs.get_run(long).await.unwrap_err(), OutOfRange, "request");
+    is(runs.create_run(create(&"x".repeat(1024 * 1024))).await.unwrap_err(), OutOfRange, "request");
     gateway.stop().await;
 }
 

@@ -78,6 +78,24 @@ async fn a_run_is_created_and_read_as_json() {
     gateway.stop().await;
 }
 
+/// JSON that escapes every letter is three times as long as its text.
+#[tokio::test]
+async fn three_full_prompts_fit_also_with_escapes() {
+    let gateway = Gateway::start(Config::default()).await;
+    let full = "\\u00e9".repeat(32 * 1024);
+    let prompts = format!(r#"{{"document":"{full}","children":"{full}","picker":"{full}"}}"#);
+    let body =
+        format!(r#"{{"objective":"why?","strategy":"STRATEGY_SEARCH","search":{{"prompts":{prompts}}}}}"#);
+    assert!(body.len() > 512 * 1024);
+    for method in ["RunService/CreateRun", "RunService/EstimateRun"] {
+        let answer = post(&gateway, method, "application/json", body.clone()).await;
+        assert_eq!(answer.status(), StatusCode::OK, "{method}: {answer:?}");
+    }
+    let answer = post(&gateway, "RunService/GetRun", "application/json", body).await;
+    assert_ne!(answer.status(), StatusCode::OK, "other calls carry no prompts");
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn errors_have_a_code_a_message_and_details() {
     let gateway = Gateway::start(Config::default()).await;
@@ -177,7 +195,7 @@ async fn the_server_says_what_it_is_and_what_a_run_may_use() {
     let gateway = Gateway::start(Config::default()).await;
     let (_, info) = call(&gateway, "ServerService/GetServerInfo", json!({})).await;
     assert_eq!(info["apiVersion"], "treeagent.v1");
-    assert_eq!(info["strategies"], json!(["STRATEGY_TREE"]));
+    assert_eq!(info["strategies"], json!(["STRATEGY_TREE", "STRATEGY_SEARCH"]));
     assert_eq!((&info["limits"]["pageSizeMax"], &info["limits"]["labels"]), (&json!(1000), &json!(32)));
     assert_eq!((&info["defaultBudgets"]["maxDepth"], &info["eventSchemaVersion"]), (&json!(4), &json!(1)));
     assert!(info["schemaVersion"].as_u64().unwrap() >= 5, "{info}");

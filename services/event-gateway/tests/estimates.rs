@@ -9,7 +9,9 @@ use tonic::{Request, Response, Status};
 use tree_agent_event_gateway::Config;
 use tree_agent_proto::internal::v1 as internal;
 use tree_agent_proto::internal::v1::model_service_server::{ModelService, ModelServiceServer};
-use tree_agent_proto::v1::{Budgets, CallCost, EstimateRunRequest, EstimateRunResponse, RoleCosts};
+use tree_agent_proto::v1::{
+    Budgets, CallCost, EstimateRunRequest, EstimateRunResponse, RoleCosts, SearchConfig, Strategy,
+};
 use tree_agent_runtime::config::RoleUrls;
 
 /// A role service that says what one call uses.
@@ -42,7 +44,7 @@ impl ModelService for Role {
 /// Costs of a role service that knows calls of each role at another price, beginning with `first`.
 fn costs(first: u64) -> RoleCosts {
     let cost = |n| Some(CallCost { tokens: first + n, cost_micros: Some(10 * (first + n)) });
-    RoleCosts { plan: cost(1), execute: cost(2), aggregate: cost(3) }
+    RoleCosts { plan: cost(1), execute: cost(2), aggregate: cost(3), research: cost(4) }
 }
 
 async fn serve(per_call: Option<RoleCosts>) -> http::Uri {
@@ -55,6 +57,17 @@ async fn serve(per_call: Option<RoleCosts>) -> http::Uri {
 
 /// The estimate of a run, where the aggregator says `aggregator`.
 async fn estimate(aggregator: Option<RoleCosts>) -> EstimateRunResponse {
+    let budgets = Budgets { max_depth: Some(1), max_replans_per_node: Some(0), ..budgets() };
+    estimate_of(aggregator, EstimateRunRequest { budgets: Some(budgets), ..EstimateRunRequest::default() })
+        .await
+}
+
+/// Four nodes, and two attempts at each call.
+fn budgets() -> Budgets {
+    Budgets { max_nodes: Some(4), max_attempts: Some(2), ..Budgets::default() }
+}
+
+async fn estimate_of(aggregator: Option<RoleCosts>, request: EstimateRunRequest) -> EstimateRunResponse {
     let roles = RoleUrls {
         planners: vec![serve(Some(costs(100))).await],
         executors: vec![serve(Some(costs(200))).await],
@@ -62,20 +75,37 @@ async fn estimate(aggregator: Option<RoleCosts>) -> EstimateRunResponse {
         ..RoleUrls::default()
     };
     let gateway = Gateway::start(Config { roles, ..Config::default() }).await;
-    let request = EstimateRunRequest {
-        model: "openai:some-model".into(),
-        budgets: Some(Budgets {
-            max_nodes: Some(4),
-            max_depth: Some(1),
-            max_replans_per_node: Some(0),
-            max_attempts: Some(2),
-            ..Budgets::default()
-        }),
-        ..EstimateRunRequest::default()
-    };
+    let request = EstimateRunRequest { model: "openai:some-model".into(), ..request };
     let answer = gateway.runs().estimate_run(request).await.unwrap().into_inner();
     gateway.stop().await;
     answer
+}
+
+#[tokio::test]
+async fn a_search_is_bounded_by_its_topics() {
+    let search = SearchConfig { max_depth: Some(3), synthesis: true, ..SearchConfig::default() };
+    let request = EstimateRunRequest {
+        strategy: Strategy::Search.into(),
+        search: Some(search),
+        budgets: Some(budgets()),
+        ..EstimateRunRequest::default()
+    };
+    let estimate = estimate_of(Some(costs(300)), request).await.estimate.unwrap();
+    // The root and three topics; all but one topic of the first level are picked, each in up to three questions.
+    let calls = (estimate.research_calls, estimate.pick_calls, estimate.aggregate_calls);
+    assert_eq!((calls, estimate.plan_calls, estimate.execute_calls), ((4, 6, 1), 0, 0));
+    assert_eq!((estimate.nodes, estimate.depth), (4, 3));
+    assert_eq!(estimate.tokens, Some(2 * (4 * 204 + 6 * 101 + 303)));
+    let wrong = SearchConfig { max_depth: Some(0), ..SearchConfig::default() };
+    let gateway = Gateway::start(Config::default()).await;
+    let request = EstimateRunRequest {
+        strategy: Strategy::Search.into(),
+        search: Some(wrong),
+        ..EstimateRunRequest::default()
+    };
+    let status = gateway.runs().estimate_run(request).await.unwrap_err();
+    assert_eq!(common::field(&status), "search.max_depth");
+    gateway.stop().await;
 }
 
 #[tokio::test]
@@ -83,7 +113,8 @@ async fn each_role_service_says_what_its_own_calls_use() {
     let answer = estimate(Some(costs(300))).await;
     assert_eq!(answer.model, "openai:some-model");
     let (plan, execute, aggregate) = (costs(100).plan, costs(200).execute, costs(300).aggregate);
-    assert_eq!(answer.per_call, Some(RoleCosts { plan, execute, aggregate }));
+    let research = costs(200).research;
+    assert_eq!(answer.per_call, Some(RoleCosts { plan, execute, aggregate, research }));
     let estimate = answer.estimate.unwrap();
     assert_eq!((estimate.nodes, estimate.attempts), (4, 2));
     let calls = (estimate.plan_calls, estimate.execute_calls, estimate.aggregate_calls);

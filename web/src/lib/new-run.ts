@@ -1,6 +1,6 @@
 // Checks of the form for a new run. The limits are those of the API.
 
-import type { Budgets } from '../gen/treeagent/v1/common_pb';
+import { Strategy, type Budgets } from '../gen/treeagent/v1/common_pb';
 import type { Failure } from './api/failure';
 
 export interface BudgetField {
@@ -31,6 +31,13 @@ export const BUDGET_FIELDS: BudgetField[] = [
   { key: 'dollars', label: 'US dollars', hint: 'no limit', least: 0.000001, most: 1e6 },
   { key: 'maxToolCalls', label: 'Tool calls', hint: 'no limit', least: 1, most: 1e12 },
 ];
+
+/** Budgets that shape a tree of plans. They mean nothing to a search, whose depth is an option of its own. */
+const OF_PLANS: BudgetField['key'][] = ['maxDepth', 'maxChildrenPerNode', 'maxParallelSteps', 'maxReplansPerNode'];
+
+/** The budgets of a strategy. */
+export const budgetFields = (strategy: Strategy): BudgetField[] =>
+  strategy === Strategy.SEARCH ? BUDGET_FIELDS.filter((field) => !OF_PLANS.includes(field.key)) : BUDGET_FIELDS;
 
 const inUnits = (value: bigint | undefined, unit: number): number | undefined => (value === undefined ? undefined : Number(value) / unit);
 
@@ -88,10 +95,10 @@ export function notStarted(why: Failure): string {
   return why.detail === '' ? why.title : why.detail;
 }
 
-/** The budgets of the request; a field that was left empty takes the server's default. */
-export function toBudgets(texts: BudgetTexts) {
+/** The budgets of the request; a field that was left empty takes the server's default. Only these `fields` count. */
+export function toBudgets(texts: BudgetTexts, fields = BUDGET_FIELDS) {
   const n = (key: BudgetField['key']): number | undefined => {
-    const text = texts[key]?.trim() ?? '';
+    const text = fields.some((field) => field.key === key) ? (texts[key]?.trim() ?? '') : '';
     return text === '' ? undefined : Number(text);
   };
   const big = (value: number | undefined): bigint | undefined => (value === undefined ? undefined : BigInt(Math.round(value)));

@@ -21,7 +21,7 @@ export interface StrategyChoice {
 const STRATEGIES: StrategyChoice[] = [
   { value: Strategy.TREE, label: 'Tree', hint: 'Plan, delegate, execute and aggregate' },
   { value: Strategy.HOMEWORK, label: 'Homework', hint: 'Work in rounds until the planner is satisfied' },
-  { value: Strategy.SEARCH, label: 'Search', hint: 'Research level by level, and expand the most promising leaf next' },
+  { value: Strategy.SEARCH, label: 'Search', hint: 'Research every topic of the first level, then pick where to dig deeper' },
 ];
 
 /** The strategies that the server accepts. */

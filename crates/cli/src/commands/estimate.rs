@@ -6,6 +6,7 @@ use tree_agent_model::LlmConfig;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
+use super::run::Asked;
 use crate::Context;
 use crate::client::request;
 use crate::error::CliError;
@@ -24,19 +25,17 @@ pub(super) struct RunEstimate {
     per_call: Option<RoleCosts>,
 }
 
-/// The estimate of the server that would run `spec` with these budgets, of which it fills in what is absent.
-pub(super) async fn of_server(
-    context: &Context,
-    spec: &RunSpec,
-    budgets: pb::Budgets,
-) -> Result<RunEstimate, CliError> {
+/// The estimate of the server that would do what is `asked`, of which it fills in what is absent.
+pub(super) async fn of_server(context: &Context, asked: Asked) -> Result<RunEstimate, CliError> {
     let client = context.connect().await?;
+    let Asked { spec, budgets, search } = asked;
     let message = pb::EstimateRunRequest {
-        objective: spec.objective.clone(),
+        objective: spec.objective,
         strategy: spec.strategy.to_wire(),
         context: Some(spec.context.to_wire()),
         budgets: Some(budgets),
-        model: spec.model.clone(),
+        model: spec.model,
+        search,
     };
     let answer = client
         .call(|| {
@@ -63,11 +62,7 @@ pub(super) fn of_this_process(spec: &RunSpec, models: &LlmConfig) -> RunEstimate
         Some("offline" | "scripted") => Some(RoleCosts::FREE),
         _ => models.max_cost_per_call(model),
     };
-    RunEstimate {
-        model: model.to_owned(),
-        estimate: Estimate::of(&spec.budgets, per_call.as_ref()),
-        per_call,
-    }
+    RunEstimate { model: model.to_owned(), estimate: Estimate::of(spec, per_call.as_ref()), per_call }
 }
 
 /// Prints an estimate.
@@ -85,16 +80,26 @@ fn lines(estimate: &Estimate, model: &str, model_is_known: bool) -> Vec<String> 
     let open = |flag: &str, why: &str| format!("no limit{why}; set {flag}");
     let bounded = |amount: Option<String>, flag: &str, why: &str| amount.unwrap_or_else(|| open(flag, why));
     let unpriced = if model_is_known { " (the price of this model is unknown)" } else { "" };
-    let calls = format!(
-        "{} plan, {} execute, {} aggregate; each made up to {} times",
-        grouped(estimate.plan_calls),
-        grouped(estimate.execute_calls),
-        grouped(estimate.aggregate_calls),
-        estimate.attempts
-    );
+    let mut calls = vec![
+        (estimate.plan_calls, "plan"),
+        (estimate.execute_calls, "execute"),
+        (estimate.aggregate_calls, "aggregate"),
+    ];
+    let is_search = estimate.research_calls > 0;
+    if is_search {
+        calls.retain(|(calls, _)| *calls > 0);
+        calls.push((estimate.research_calls, "research (2 questions each)"));
+        calls.push((estimate.pick_calls, "pick"));
+    }
+    let calls: Vec<String> = calls.into_iter().map(|(n, name)| format!("{} {name}", grouped(n))).collect();
+    let calls = format!("{}; each made up to {} times", calls.join(", "), estimate.attempts);
+    let mut nodes = format!("{}, down to level {}", grouped(estimate.nodes), estimate.depth);
+    if is_search {
+        nodes.push_str("; --max-nodes and --max-depth bound them");
+    }
     let rows = [
         ("model", model.to_owned()),
-        ("nodes", format!("{}, down to level {}", grouped(estimate.nodes), estimate.depth)),
+        ("nodes", nodes),
         ("role calls", calls),
         ("tokens", bounded(estimate.tokens.map(grouped), "--max-tokens", "")),
         ("cost", bounded(estimate.cost_micros.map(dollars), "--max-cost", unpriced)),
@@ -116,22 +121,30 @@ fn lines(estimate: &Estimate, model: &str, model_is_known: bool) -> Vec<String> 
 
 #[cfg(test)]
 mod tests {
+    use tree_agent_contract::{Budgets, SearchConfig};
+
     use super::*;
 
     #[test]
     fn what_is_not_bounded_names_the_flag() {
-        let budgets = tree_agent_contract::Budgets {
-            max_nodes: 10,
-            max_depth: 1,
-            ..tree_agent_contract::Budgets::default()
-        };
-        let text = lines(&Estimate::of(&budgets, None), "", false).join("\n");
+        let budgets = Budgets { max_nodes: 10, max_depth: 1, ..Budgets::default() };
+        let text = lines(&Estimate::of_tree(&budgets, None), "", false).join("\n");
         assert!(text.contains("nodes       10, down to level 1"), "{text}");
         assert!(text.contains("2 plan, 10 execute, 2 aggregate; each made up to 3 times"), "{text}");
         assert!(text.contains("tokens      no limit; set --max-tokens"), "{text}");
         assert!(text.contains("cost        no limit; set --max-cost"), "{text}");
         assert!(text.contains("wall clock  30m00s, and up to 5m00s more"), "{text}");
-        let free = lines(&Estimate::of(&budgets, Some(&RoleCosts::FREE)), "offline", true).join("\n");
+        let free = lines(&Estimate::of_tree(&budgets, Some(&RoleCosts::FREE)), "offline", true).join("\n");
         assert!(free.contains("tokens      0") && free.contains("cost        $0"), "{free}");
+    }
+
+    #[test]
+    fn a_search_counts_researches_and_picks() {
+        let budgets = Budgets { max_nodes: 20, ..Budgets::default() };
+        let search = SearchConfig { synthesis: true, ..SearchConfig::default() };
+        let text = lines(&Estimate::of_search(&budgets, &search, None), "", false).join("\n");
+        assert!(text.contains("20, down to level 4; --max-nodes and --max-depth bound them"), "{text}");
+        let calls = "1 aggregate, 20 research (2 questions each), 72 pick; each made up to 3 times";
+        assert!(text.contains(calls), "{text}");
     }
 }

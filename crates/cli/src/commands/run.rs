@@ -1,15 +1,12 @@
 //! `run`: an objective becomes a run, which is watched to its end.
 
-mod budget;
-mod objective;
-
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::{Budgets, RunContext, RunId, RunSpec, RunSummary, Scope, Strategy};
+use tree_agent_contract::{Budgets, RunContext, RunId, RunSpec, RunSummary, Scope, SearchConfig, Strategy};
 use tree_agent_event_gateway::STRATEGIES;
 use tree_agent_model::Switch;
 use tree_agent_proto::Wire;
@@ -17,10 +14,11 @@ use tree_agent_proto::v1 as pb;
 use tree_agent_runtime::channel::Connector;
 use uuid::Uuid;
 
-use self::budget::BudgetArgs;
-use self::objective::ObjectiveArgs;
+use super::budget::{BudgetArgs, PlanArgs};
 use super::follow::{Events, Followed, Synthesis, conclude, follow};
 use super::import::{check_folder, import};
+use super::objective::ObjectiveArgs;
+use super::search_args::SearchArgs;
 use super::watch::Reconnect;
 use super::{estimate, models};
 use crate::client::watch::Wanted;
@@ -57,8 +55,9 @@ pub(crate) struct Run {
     #[arg(short, long, value_name = "MODEL", default_value = "", hide_default_value = true, add = complete::models())]
     model: String,
     /// How the tree grows
-    #[arg(long, value_name = "STRATEGY", default_value = Strategy::Tree.as_str(), value_parser = strategies())]
-    strategy: String,
+    #[arg(long, value_name = "STRATEGY", default_value = Strategy::Tree.as_str(),
+          value_parser = strategies().try_map(|name| name.parse::<Strategy>()))]
+    strategy: Strategy,
     /// A name for the run, shown in place of the objective
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     name: String,
@@ -78,6 +77,10 @@ pub(crate) struct Run {
     reconnect: Reconnect,
     #[command(flatten)]
     budgets: BudgetArgs,
+    #[command(flatten)]
+    plans: PlanArgs,
+    #[command(flatten)]
+    search: SearchArgs,
     /// Run in this process, without a server
     #[arg(long, conflicts_with = "detach", help_heading = "Without a server")]
     local: bool,
@@ -101,6 +104,7 @@ const EXAMPLES: &str = "\
 Examples:
   tree-agent run \"How does the lease work?\" --dir ./docs --local
   tree-agent run --file objective.md --project handbook > answer.md
+  tree-agent run \"How do tides work?\" --strategy search --max-depth 3 --max-nodes 40
   git diff | tree-agent run - --max-time 10m --max-cost 0.50";
 
 impl Run {
@@ -114,12 +118,14 @@ impl Run {
             return list.print(context);
         }
         // Everything that can be wrong here is found before anything is written anywhere.
+        let (budgets, search) = self.limits()?;
         let spec = RunSpec {
-            budgets: Budgets::from_wire(self.budgets.given())?,
+            budgets: Budgets::from_wire(budgets)?,
             model: self.model.clone(),
             display_name: self.name.clone(),
             labels: self.label.iter().cloned().collect(),
-            strategy: self.strategy.parse().map_err(CliError::Usage)?,
+            strategy: self.strategy,
+            search: search.clone().map(SearchConfig::from_wire).transpose()?.map(Box::new),
             ..RunSpec::new(self.objective.read(self.estimate)?)
         };
         if !self.estimate {
@@ -128,15 +134,16 @@ impl Run {
         spec.budgets.validate().map_err(|e| CliError::Usage(e.to_string()))?;
         self.dir.as_deref().map(check_folder).transpose()?;
         self.out.as_deref().map(check_writable).transpose()?;
+        let asked = Asked { spec, budgets, search };
         if self.estimate {
-            return self.estimate(context, &spec).await;
+            return self.estimate(context, asked).await;
         }
         if self.local {
-            return self.locally(context, spec, &interrupt()?).await;
+            return self.locally(context, asked, &interrupt()?).await;
         }
         let client = context.connect().await?;
         let interrupt = interrupt()?;
-        match self.on(context, &client, spec, &interrupt).await? {
+        match self.on(context, &client, asked, &interrupt).await? {
             Outcome::Done(exit) => return Ok(exit),
             Outcome::Left(id) => {
                 context.out.note(format!("run {id} continues; watch it again with `tree-agent watch {id}`"));
@@ -146,11 +153,27 @@ impl Run {
         Ok(Exit::Interrupted)
     }
 
-    async fn estimate(&self, context: &Context, spec: &RunSpec) -> Result<Exit, CliError> {
+    /// The limits that were given for the strategy. A flag that means nothing to it is an error.
+    fn limits(&self) -> Result<(pb::Budgets, Option<pb::SearchConfig>), CliError> {
+        let not_for_it = |flag: &str| {
+            let strategy = self.strategy;
+            CliError::Usage(format!("{flag} means nothing to the strategy {strategy}: leave it out"))
+        };
+        if self.strategy == Strategy::Search {
+            self.plans.given().map_or(Ok(()), |flag| Err(not_for_it(flag)))?;
+            return Ok((self.budgets.of_search(), Some(self.search.read(self.budgets.max_depth())?)));
+        }
+        match self.search.given() {
+            Some(flag) => Err(CliError::Usage(format!("{flag} is for searches: add --strategy search"))),
+            None => Ok((self.budgets.of_plans(&self.plans), None)),
+        }
+    }
+
+    async fn estimate(&self, context: &Context, asked: Asked) -> Result<Exit, CliError> {
         let estimate = if self.local {
-            estimate::of_this_process(spec, &self.embedded.models())
+            estimate::of_this_process(&asked.spec, &self.embedded.models())
         } else {
-            estimate::of_server(context, spec, self.budgets.given()).await?
+            estimate::of_server(context, asked).await?
         };
         estimate::print(context, &estimate)?;
         Ok(Exit::Success)
@@ -160,7 +183,7 @@ impl Run {
     async fn locally(
         &self,
         context: &Context,
-        spec: RunSpec,
+        asked: Asked,
         interrupt: &CancellationToken,
     ) -> Result<Exit, CliError> {
         let data_dir = self.embedded.data_dir()?;
@@ -187,7 +210,7 @@ impl Run {
         let server = cluster.url();
         let work = async {
             let client = Client::connect(&server, &Connector::default()).await?;
-            self.on(context, &client, spec, interrupt).await
+            self.on(context, &client, asked, interrupt).await
         };
         let ended = tokio::select! {
             ended = work => ended,
@@ -210,12 +233,12 @@ impl Run {
         &self,
         context: &Context,
         client: &Client,
-        mut spec: RunSpec,
+        mut asked: Asked,
         interrupt: &CancellationToken,
     ) -> Result<Outcome, CliError> {
         let created = async {
-            spec.context = self.context(context, client).await?;
-            create(client, &spec, self.budgets.given()).await
+            asked.spec.context = self.context(context, client).await?;
+            create(client, asked).await
         };
         let run = tokio::select! {
             created = created => created?,
@@ -264,6 +287,16 @@ impl Run {
     }
 }
 
+/// A run as it was asked for.
+pub(super) struct Asked {
+    /// With every default of this program.
+    pub(super) spec: RunSpec,
+    /// What was given; the server fills in the rest.
+    pub(super) budgets: pb::Budgets,
+    /// The same of a search.
+    pub(super) search: Option<pb::SearchConfig>,
+}
+
 /// How the command ended.
 enum Outcome {
     /// It did what it was asked to do.
@@ -275,17 +308,18 @@ enum Outcome {
 }
 
 /// Creates the run. Every attempt carries the same request id, so that a repeated one makes no second run.
-async fn create(client: &Client, spec: &RunSpec, budgets: pb::Budgets) -> Result<RunSummary, CliError> {
+async fn create(client: &Client, asked: Asked) -> Result<RunSummary, CliError> {
+    let Asked { spec, budgets, search } = asked;
     let message = pb::CreateRunRequest {
-        objective: spec.objective.clone(),
+        objective: spec.objective,
         strategy: spec.strategy.to_wire(),
         context: Some(spec.context.to_wire()),
         budgets: Some(budgets),
-        model: spec.model.clone(),
+        model: spec.model,
         request_id: Uuid::new_v4().to_string(),
-        display_name: spec.display_name.clone(),
-        labels: spec.labels.clone(),
-        search: spec.search.to_wire(),
+        display_name: spec.display_name,
+        labels: spec.labels,
+        search,
     };
     let answer = client
         .call(|| {

@@ -3,7 +3,7 @@
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::role::CallKind;
-use tree_agent_contract::search::DEPTH_GUARD;
+use tree_agent_contract::search::{DEPTH_GUARD, SearchCounts};
 use tree_agent_contract::{NodeId, NodeStatus};
 use tree_agent_engine::Graph;
 
@@ -40,9 +40,8 @@ pub(crate) fn step(event: &Event, graph: &Graph) -> Option<(&'static str, Paint,
             };
             ("✓", Paint::Dim, format!("Skipped ({why}): {title}"))
         }
-        EventBody::NodeCompleted(done) => {
-            let counts = done.evidence.as_deref().filter(|text| text.starts_with("Tree search complete"))?;
-            ("✓", Paint::Good, one_line(counts))
+        EventBody::NodeCompleted(_) => {
+            ("✓", Paint::Good, format!("Tree search complete: {}", counts(node, graph)?))
         }
         _ => return None,
     })
@@ -61,6 +60,13 @@ fn begun(node: &GraphNode, title: &str, graph: &Graph) -> String {
     let total = graph.nodes().iter().filter(|other| other.parent_id == Some(parent.id)).count();
     let current = node.step_index.map_or(total, |index| index as usize + 1);
     format!("Walking root level: {title} ({current}/{total})")
+}
+
+/// What a search has done, if `node` is the root of one.
+fn counts(node: &GraphNode, graph: &Graph) -> Option<SearchCounts> {
+    let payload = node.result.as_ref().filter(|_| !is_topic(node))?.json_payload.clone()?;
+    let counts = serde_json::from_value(payload.into()).ok()?;
+    graph.nodes().iter().any(|other| other.parent_id == Some(node.id) && is_topic(other)).then_some(counts)
 }
 
 const fn is_topic(node: &GraphNode) -> bool {

@@ -327,7 +327,7 @@ impl RunService for Fake {
             estimate: Some(estimate),
             budgets: request.budgets,
             model: "openai:gpt-4o".into(),
-            per_call: Some(pb::RoleCosts { plan: cost, execute: cost, aggregate: cost }),
+            per_call: Some(pb::RoleCosts { plan: cost, execute: cost, aggregate: cost, research: None }),
         }))
     }
 

@@ -16,8 +16,7 @@ type Returned = (Vec<ArtifactDraft>, ResultDraft);
 
 /// What a search has done, as users read it.
 pub(super) fn sentence(counts: SearchCounts) -> String {
-    let SearchCounts { expanded, leaves, skipped } = counts;
-    format!("Tree search complete: {expanded} expanded, {leaves} leaves, {skipped} skipped")
+    format!("Tree search complete: {counts}")
 }
 
 /// The result of a researched topic. `unlisted` are topics that it found but that are no nodes.

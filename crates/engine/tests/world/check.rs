@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tree_agent_contract::event::EventBody;
 use tree_agent_contract::*;
-use tree_agent_engine::Audit;
+use tree_agent_engine::{Audit, CallKind};
 
 use super::World;
 
 impl World {
     pub(crate) fn check(&self) {
         self.check_universal();
+        self.check_estimate();
         match self.plan.strategy {
             Strategy::Search => self.check_search(),
             _ => self.check_bands(),
@@ -29,6 +30,27 @@ impl World {
         self.check_ids();
         self.check_usage();
         self.check_scratchpads();
+    }
+
+    /// The run stays within its estimate.
+    fn check_estimate(&self) {
+        let estimate = match self.plan.strategy {
+            Strategy::Search => Estimate::of_search(&self.plan.budgets, &self.plan.search, None),
+            _ => Estimate::of_tree(&self.plan.budgets, None),
+        };
+        let made = |kind| self.made.iter().filter(|(_, k, _)| *k == kind).count() as u64;
+        let nodes = self.run.graph().nodes();
+        assert!(nodes.len() as u64 <= estimate.nodes, "{} nodes of {estimate:?}", nodes.len());
+        assert!(nodes.iter().all(|n| n.depth <= estimate.depth), "{estimate:?}");
+        for (kind, most) in [
+            (CallKind::Plan, estimate.plan_calls),
+            (CallKind::Execute, estimate.execute_calls),
+            (CallKind::Aggregate, estimate.aggregate_calls),
+            (CallKind::Research, estimate.research_calls),
+            (CallKind::Pick, estimate.pick_calls),
+        ] {
+            assert!(made(kind) <= most, "{} calls of {kind:?}, of {estimate:?}", made(kind));
+        }
     }
 
     /// Whatever is named is named once, also when a node is called again.

@@ -40,10 +40,16 @@ impl LlmConfig {
             })
         };
         let context = tuning.context;
+        let question = role(&[Profile::Powerful, Profile::Balanced], context.executor, tuning.tool_rounds)?;
         Some(RoleCosts {
             plan: role(&[Profile::Powerful, Profile::Balanced], context.planner, 0)?,
             execute: role(&[Profile::Fast], context.executor, tuning.tool_rounds)?,
             aggregate: role(&[Profile::Balanced], context.aggregator, 0)?,
+            // The document, and the topics below it.
+            research: Some(CallCost {
+                tokens: question.tokens.saturating_mul(2),
+                cost_micros: question.cost_micros.map(|cost| cost.saturating_mul(2)),
+            }),
         })
     }
 }
@@ -75,6 +81,9 @@ mod tests {
         assert_eq!(most.aggregate, most.plan);
         // Four rounds of tools more, at 0.15 and 0.60.
         assert_eq!(most.execute, CallCost { tokens: 17_500, cost_micros: Some(7 * (300 + 300)) });
+        // Two questions of as many answers, by the more expensive model.
+        let research = CallCost { tokens: 2 * 17_500, cost_micros: Some(2 * 7 * 10_000) };
+        assert_eq!(most.research, Some(research));
         let dear = config(LlmArgs { model_fallback: "openai:gpt-4o".into(), ..args.clone() });
         assert_eq!(dear.max_cost_per_call("llm").unwrap().execute.cost_micros, Some(7 * 10_000));
         let other = config(args.clone()).max_cost_per_call("openai:made-up").unwrap();

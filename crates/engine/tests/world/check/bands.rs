@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tree_agent_contract::event::EventBody;
 use tree_agent_contract::*;
-use tree_agent_engine::CallKind;
 
 use super::super::World;
 
@@ -21,7 +20,6 @@ impl World {
     pub(super) fn check_bands(&self) {
         self.check_plans();
         self.check_labels();
-        self.check_estimate();
     }
 
     /// Plans and the steps at work stay within the limits.
@@ -58,22 +56,6 @@ impl World {
         }
         let bands: BTreeSet<_> = nodes.values().filter_map(|n| n.band).collect();
         assert!(bands.len() as u32 <= budgets.max_bands_per_plan);
-    }
-
-    /// The run stays within its estimate.
-    fn check_estimate(&self) {
-        let estimate = Estimate::of(&self.plan.budgets, None);
-        let made = |kind| self.made.iter().filter(|(_, k, _)| *k == kind).count() as u64;
-        let nodes = self.run.graph().nodes();
-        assert!(nodes.len() as u64 <= estimate.nodes, "{} nodes of {estimate:?}", nodes.len());
-        assert!(nodes.iter().all(|n| n.depth <= estimate.depth), "{estimate:?}");
-        for (kind, most) in [
-            (CallKind::Plan, estimate.plan_calls),
-            (CallKind::Execute, estimate.execute_calls),
-            (CallKind::Aggregate, estimate.aggregate_calls),
-        ] {
-            assert!(made(kind) <= most, "{} calls of {kind:?}, of {estimate:?}", made(kind));
-        }
     }
 
     /// Missing work is reported: a run that lost work to a failure or a budget is labelled as partial.

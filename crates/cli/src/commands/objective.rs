@@ -43,19 +43,21 @@ impl ObjectiveArgs {
 
 /// Reads an objective from `source`, without the white space around it.
 fn read(source: impl Read, name: &str) -> Result<String, CliError> {
+    let text = text_of(source, OBJECTIVE_BYTES).map_err(|why| cannot_read(name, &why))?;
+    Ok(text.trim().to_owned())
+}
+
+/// Reads a text of at most `max` bytes. An error says why it cannot be used.
+pub(super) fn text_of(source: impl Read, max: usize) -> Result<String, String> {
     let mut text = String::new();
-    source
-        .take(OBJECTIVE_BYTES as u64 + 1)
-        .read_to_string(&mut text)
-        .map_err(|e| cannot_read(name, &e.to_string()))?;
-    if text.len() > OBJECTIVE_BYTES {
-        return Err(cannot_read(name, &format!("it is larger than {OBJECTIVE_BYTES} bytes")));
+    source.take(max as u64 + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() > max {
+        return Err(format!("it is larger than {max} bytes"));
     }
-    let text = text.trim();
-    if text.is_empty() {
-        return Err(cannot_read(name, "it is empty"));
+    match text.trim().is_empty() {
+        true => Err("it is empty".to_owned()),
+        false => Ok(text),
     }
-    Ok(text.to_owned())
 }
 
 fn cannot_read(name: &str, why: &str) -> CliError {

@@ -1,4 +1,4 @@
-//! What a run may spend, as flags.
+//! What a run may use, as flags.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn micros(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What the run may spend. A run that uses up a budget returns what it has.
+/// What a run may use, whatever its strategy is. A run that uses up a budget returns what it has.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Budgets")]
 pub(super) struct BudgetArgs {
@@ -37,24 +37,9 @@ pub(super) struct BudgetArgs {
     /// Nodes of the tree [default: 1000]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_nodes: Option<u32>,
-    /// Deepest level of the tree; the root is level 0 [default: 4]
+    /// Deepest level of the tree; the root is level 0. A search only lists the topics of this level [default: 4]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_depth: Option<u32>,
-    /// Bands of one plan [default: 3]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    max_bands_per_plan: Option<u32>,
-    /// Steps of one band [default: 4]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    max_steps_per_band: Option<u32>,
-    /// Children of one node over all its plans [default: bands × steps × (1 + replans)]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    max_children_per_node: Option<u32>,
-    /// Times that one node may plan again [default: 1]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    max_replans_per_node: Option<u32>,
-    /// Steps of one band that run at the same time [default: 4]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    max_parallel_steps: Option<u32>,
     /// Attempts at one role call before it counts as failed [default: 3]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_attempts: Option<u32>,
@@ -79,16 +64,24 @@ pub(super) struct BudgetArgs {
 }
 
 impl BudgetArgs {
-    /// The budgets that were given. The server fills in the rest: its defaults, or its maxima where those are lower.
-    pub(super) fn given(&self) -> pb::Budgets {
-        let ms = |time: Option<Duration>| time.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
+    /// The budgets that were given for a run whose tree grows by plans. The server fills in the rest: its defaults, or
+    /// its maxima where those are lower.
+    pub(super) fn of_plans(&self, plans: &PlanArgs) -> pb::Budgets {
         pb::Budgets {
             max_depth: self.max_depth,
-            max_bands_per_plan: self.max_bands_per_plan,
-            max_steps_per_band: self.max_steps_per_band,
-            max_children_per_node: self.max_children_per_node,
-            max_replans_per_node: self.max_replans_per_node,
-            max_parallel_steps: self.max_parallel_steps,
+            max_bands_per_plan: plans.max_bands_per_plan,
+            max_steps_per_band: plans.max_steps_per_band,
+            max_children_per_node: plans.max_children_per_node,
+            max_replans_per_node: plans.max_replans_per_node,
+            max_parallel_steps: plans.max_parallel_steps,
+            ..self.of_search()
+        }
+    }
+
+    /// The budgets that were given for a search, whose depth is a limit of its own.
+    pub(super) fn of_search(&self) -> pb::Budgets {
+        let ms = |time: Option<Duration>| time.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
+        pb::Budgets {
             max_nodes: self.max_nodes,
             max_wall_clock_ms: ms(self.max_time).or(self.max_wall_clock_ms),
             max_attempts: self.max_attempts,
@@ -96,7 +89,48 @@ impl BudgetArgs {
             max_tokens: self.max_tokens,
             max_cost_micros: self.max_cost.or(self.max_cost_micros),
             max_tool_calls: self.max_tool_calls,
+            ..Default::default()
         }
+    }
+
+    /// The deepest level that was given.
+    pub(super) const fn max_depth(&self) -> Option<u32> {
+        self.max_depth
+    }
+}
+
+/// The shape of a tree that grows by plans.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Budgets")]
+pub(super) struct PlanArgs {
+    /// Bands of one plan [default: 3]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_bands_per_plan: Option<u32>,
+    /// Steps of one band [default: 4]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_steps_per_band: Option<u32>,
+    /// Children of one node over all its plans [default: bands × steps × (1 + replans)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_children_per_node: Option<u32>,
+    /// Times that one node may plan again [default: 1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_replans_per_node: Option<u32>,
+    /// Steps of one band that run at the same time [default: 4]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_parallel_steps: Option<u32>,
+}
+
+impl PlanArgs {
+    /// The first flag that was given.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let given = [
+            (self.max_bands_per_plan, "--max-bands-per-plan"),
+            (self.max_steps_per_band, "--max-steps-per-band"),
+            (self.max_children_per_node, "--max-children-per-node"),
+            (self.max_replans_per_node, "--max-replans-per-node"),
+            (self.max_parallel_steps, "--max-parallel-steps"),
+        ];
+        given.into_iter().find_map(|(value, flag)| value.map(|_| flag))
     }
 }
 
@@ -112,10 +146,13 @@ mod tests {
     struct Program {
         #[command(flatten)]
         budgets: BudgetArgs,
+        #[command(flatten)]
+        plans: PlanArgs,
     }
 
     fn given(flags: &[&str]) -> pb::Budgets {
-        Program::parse_from([&["x"], flags].concat()).budgets.given()
+        let program = Program::parse_from([&["x"], flags].concat());
+        program.budgets.of_plans(&program.plans)
     }
 
     #[test]

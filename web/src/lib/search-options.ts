@@ -1,0 +1,84 @@
+// How a guided search works, as the form asks for it. The limits are those of the API.
+
+import type { JsonObject } from '@bufbuild/protobuf';
+import { PickerPolicy } from '../gen/treeagent/v1/common_pb';
+
+/** The texts of one prompt and of the schema, by the names of their fields in errors of the API. */
+export const TEXT_FIELDS = [
+  { key: 'document', field: 'search.prompts.document', label: 'Document prompt', names: 'title, path, objective, siblings, schema, max_children' },
+  { key: 'children', field: 'search.prompts.children', label: 'Topics prompt', names: 'title, path, objective, siblings, schema, max_children' },
+  { key: 'pickerPrompt', field: 'search.prompts.picker', label: 'Picker prompt', names: 'objective, outline, leaves, note' },
+] as const;
+
+/** The API's name of the schema. */
+export const SCHEMA_FIELD = 'search.frontmatter_schema';
+
+export const PICKERS = [
+  { value: PickerPolicy.LLM, label: 'Model', hint: 'A model that sees the whole tree' },
+  { value: PickerPolicy.BREADTH_FIRST, label: 'Breadth first', hint: 'The topics in their order, level by level' },
+  { value: PickerPolicy.BEST_FIRST, label: 'Best score first', hint: 'The topic that promises the most' },
+];
+
+export interface SearchOptions {
+  concurrency: string;
+  maxDepth: string;
+  picker: PickerPolicy;
+  synthesis: boolean;
+  document: string;
+  children: string;
+  pickerPrompt: string;
+  schema: string;
+}
+
+export const defaultOptions = (): SearchOptions => ({
+  concurrency: '',
+  maxDepth: '',
+  picker: PickerPolicy.LLM,
+  synthesis: false,
+  document: '',
+  children: '',
+  pickerPrompt: '',
+  schema: '',
+});
+
+const PROMPT_BYTES = 65_536;
+
+/** What is wrong with a number that may be left out; empty when nothing is. */
+export function checkCount(text: string, most: number): string {
+  if (text.trim() === '') return '';
+  const value = Number(text);
+  return Number.isInteger(value) && value >= 1 && value <= most ? '' : `Give a whole number from 1 to ${most}, or leave it empty.`;
+}
+
+/** What is wrong with the length of a prompt; empty when nothing is. */
+export function checkPrompt(text: string, most = PROMPT_BYTES): string {
+  const bytes = new TextEncoder().encode(text).length;
+  return bytes > most ? `Shorten it: it has ${bytes} bytes, and ${most} are allowed.` : '';
+}
+
+/** What is wrong with a schema; empty when nothing is. Whether it is a JSON Schema is for the server to say. */
+export function checkSchema(text: string, most = PROMPT_BYTES): string {
+  if (text.trim() === '') return '';
+  const long = checkPrompt(text, most);
+  if (long !== '') return long;
+  try {
+    const schema: unknown = JSON.parse(text);
+    return typeof schema === 'object' && schema !== null && !Array.isArray(schema) ? '' : 'A JSON Schema is an object.';
+  } catch (error) {
+    return `This is not JSON: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}
+
+/** The options of the request. What was left empty takes the server's default. */
+export function toSearch(options: SearchOptions) {
+  const n = (text: string): number | undefined => (text.trim() === '' ? undefined : Number(text));
+  const text = (value: string): string | undefined => (value.trim() === '' ? undefined : value);
+  return {
+    concurrency: n(options.concurrency),
+    maxDepth: n(options.maxDepth),
+    picker: options.picker,
+    synthesis: options.synthesis,
+    prompts: { document: text(options.document), children: text(options.children), picker: text(options.pickerPrompt) },
+    frontmatterSchema: options.schema.trim() === '' ? undefined : (JSON.parse(options.schema) as JsonObject),
+  };
+}
