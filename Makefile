@@ -7,6 +7,7 @@ MAKEFLAGS += --no-print-directory
 # Variables that users set, such as `make demo DIR=~/notes OBJECTIVE='What did we decide?'`.
 DIR ?= .
 OBJECTIVE ?= Compare what happens when Postgres is down with what happens when Redis is down, and list the limits of a run
+STRATEGY ?= tree
 REPLICAS ?= 1
 PROFILE ?= release
 export REPLICAS PROFILE
@@ -19,8 +20,8 @@ help: ## print this list
 setup: ## install what tests and the cluster need (Postgres, Redis, linters)
 	@scripts/setup
 
-demo: ## run once over a folder of documents, in one process: DIR=… OBJECTIVE=…
-	@DIR='$(subst ','\'',$(value DIR))' OBJECTIVE='$(subst ','\'',$(value OBJECTIVE))' scripts/demo
+demo: ## run once over a folder of documents, in one process: DIR=… OBJECTIVE=… STRATEGY=tree|search
+	@DIR='$(subst ','\'',$(value DIR))' OBJECTIVE='$(subst ','\'',$(value OBJECTIVE))' STRATEGY='$(STRATEGY)' scripts/demo
 
 dev: web ## start the server and the web UI in one process, http://127.0.0.1:7400
 	@cargo run --quiet --package tree-agent-cli --bin tree-agent -- dev

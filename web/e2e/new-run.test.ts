@@ -4,10 +4,13 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { Gateway } from './gateway';
-import { close, open } from './page';
+import { close, connection, open, treeOf } from './page';
 
 /** A name that is not localhost: over plain HTTP the browser takes its pages for insecure ones. */
 const HOST = 'trees.example';
+
+/** Documents for a search. */
+const CORPUS = new URL('../../crates/model/tests/corpus', import.meta.url).pathname;
 
 const gateway = new Gateway([], { TREE_AGENT_HOSTS: HOST });
 let browser: Browser;
@@ -71,6 +74,74 @@ describe('a new run whose answer is lost', () => {
     const [first, second] = [await runsAbout('First thought'), await runsAbout('Second thought')];
     expect([first.length, second.length]).toEqual([1, 1]);
     expect(page.url()).toContain(second[0]!);
+    await close(page);
+  });
+});
+
+interface EventLine {
+  seq: number;
+  type: string;
+  nodeId: string;
+  payload: { leafNodeId?: string; reason?: string; search?: { concurrency: number; maxDepth: number }; objective?: string };
+}
+
+describe('a search', () => {
+  it('is started with its options, and shows topics that wait, the picked one and finished ones', async () => {
+    await gateway.cli('import', CORPUS, '--project', 'Harbour');
+    const page = await open(browser, `${gateway.url}/runs?new=1`);
+    await page.getByLabel('Objective', { exact: true }).fill('Everything about the harbour');
+    await page.getByText('Project context').click();
+    await page.getByRole('radiogroup', { name: 'Projects' }).getByText('Harbour').click();
+    await page.getByLabel('Strategy').selectOption('Search');
+    await page.getByLabel('Model', { exact: true }).fill('offline');
+    await page.getByLabel('Topics at a time').fill('0');
+    await page.getByRole('alert').filter({ hasText: 'from 1 to 256' }).waitFor();
+    await page.getByRole('button', { name: 'Start run' }).and(page.locator(':disabled')).waitFor();
+    await page.getByLabel('Topics at a time').fill('1');
+    await page.getByLabel('Levels').fill('3');
+
+    // What only the server can know is shown at its field.
+    await page.getByText('More', { exact: true }).click();
+    await page.getByLabel('Document prompt').fill('Write about {{heading}}.');
+    await start(page);
+    await page.locator('#search-document-problem').filter({ hasText: '{{heading}}' }).waitFor();
+    await page.getByLabel('Document prompt').fill('Write about {{title}}.');
+    await start(page);
+    await page.waitForURL('**/runs/*');
+    const run = new URL(page.url()).pathname.split('/').pop()!;
+    await connection(page, 'ended');
+
+    const log = (await gateway.cli('events', run, '-o', 'jsonl')).trim().split('\n').map((line) => JSON.parse(line) as EventLine);
+    expect(log[0]!.payload.search).toMatchObject({ concurrency: 1, maxDepth: 3, prompts: { document: 'Write about {{title}}.' } });
+    const pick = log.find((event) => event.type === 'tree.leaf_picked')!;
+    const leaf = pick.payload.leafNodeId!;
+
+    await close(page);
+
+    // At that moment: the picked topic and others are hollow, those of the first level are finished.
+    const then = await open(browser, `${gateway.url}/runs/${run}?seq=${pick.seq}&node=${leaf}`);
+    const picked = then.locator(`[data-card="${leaf}"]`);
+    await picked.getByText('picked').waitFor();
+    expect(await picked.getAttribute('data-expansion')).toBe('unexpanded');
+    await then.getByTestId('picked').filter({ hasText: pick.payload.reason!.slice(0, 40) }).waitFor();
+    await then.locator(`[data-card][data-expansion="expanded"], [data-card][data-expansion="leaf"]`).first().waitFor();
+    await close(then);
+
+    // At the end it is finished, and nothing is picked any more.
+    const end = await open(browser, `${gateway.url}/runs/${run}?node=${leaf}`);
+    await end.locator(`[data-card="${leaf}"]:is([data-expansion="expanded"], [data-expansion="leaf"])`).waitFor();
+    expect(await end.locator('[data-card]').getByText('picked').count()).toBe(0);
+    expect((await treeOf(end))[leaf]).toBe('completed');
+    await close(end);
+  });
+
+  it('offers no budgets of plans', async () => {
+    const page = await open(browser, `${gateway.url}/runs?new=1`);
+    await page.getByText('Budgets', { exact: true }).click();
+    await page.getByLabel('Replans per node').waitFor();
+    await page.getByLabel('Strategy').selectOption('Search');
+    await page.getByLabel('Nodes', { exact: true }).waitFor();
+    expect(await page.getByLabel('Replans per node').count()).toBe(0);
     await close(page);
   });
 });

@@ -263,6 +263,21 @@ impl Cluster {
         .await
     }
 
+    /// Creates a guided search of `model` and returns its id.
+    pub async fn search(&self, model: &str, search: pb::SearchConfig) -> String {
+        // Calls that a test cuts off again and again must not use up their attempts.
+        let budgets = pb::Budgets { max_attempts: Some(20), ..Default::default() };
+        self.create_run(pb::CreateRunRequest {
+            objective: "What does a search do?".into(),
+            strategy: pb::Strategy::Search.into(),
+            model: model.into(),
+            budgets: Some(budgets),
+            search: Some(search),
+            ..Default::default()
+        })
+        .await
+    }
+
     async fn create_run(&self, request: pb::CreateRunRequest) -> String {
         let answer = self.runs().create_run(request).await.expect("a run is created");
         answer.into_inner().run.expect("an answer holds the run").run_id

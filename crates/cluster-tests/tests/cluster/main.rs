@@ -6,4 +6,5 @@ mod keys;
 mod metrics;
 mod roles;
 mod scratchpads;
+mod searches;
 mod traces;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tree_agent_contract::limits;
 use tree_agent_contract::role::*;
-use tree_agent_contract::search::SearchPrompts;
+use tree_agent_contract::search::{PICK_NAMES, RESEARCH_NAMES, SearchPrompts};
 use tree_agent_contract::session::{SessionFork, SessionId, SessionMessage, Speaker};
 use tree_agent_model::LlmArgs;
 
@@ -236,6 +236,23 @@ async fn prompts_of_the_user_take_the_place_of_ours() {
         "Write about {{objective}} (Tides › Spring tides) for How do tides work?. - Neap tides {{other}}"
     );
     assert_eq!(asked[1].last(), "Below {{objective}}, at most 20?");
+}
+
+#[tokio::test]
+async fn every_name_that_a_prompt_may_hold_has_a_value() {
+    let all = |names: &[&str]| Some(format!("{{{{{}}}}}", names.join("}} {{")));
+    let prompts =
+        SearchPrompts { document: all(RESEARCH_NAMES), children: all(RESEARCH_NAMES), picker: None };
+    let provider = Provider::new(vec![document(), text(&topics())]).await;
+    let input = ResearchInput { prompts, ..input(Vec::new()) };
+    Service::new(&served_by(&provider)).research(&input).await.output();
+    let picker = Provider::always(Answer::Text("<output>tides/rules</output>".into(), "stop")).await;
+    let pick = PickInput { prompt: all(PICK_NAMES), ..pick_input() };
+    Service::new(&served_by(&picker)).pick(&pick).await.output();
+    let asked = [provider.asked()[0].last(), provider.asked()[1].last(), picker.asked()[0].last()];
+    for said in asked {
+        assert!(!said.contains("{{"), "{said}");
+    }
 }
 
 #[tokio::test]

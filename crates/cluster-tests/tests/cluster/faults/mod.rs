@@ -31,6 +31,7 @@ mod long_log;
 mod outages;
 mod redis;
 mod releases;
+mod searches;
 mod soak;
 mod storm;
 mod watchers;
