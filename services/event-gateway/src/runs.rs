@@ -5,8 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use prost::Message;
+use serde_json::Value;
 use tonic::{Request, Response, Status};
 use tree_agent_contract::error::{Checks, Invalid};
+use tree_agent_contract::search::SearchPrompts;
 use tree_agent_contract::{
     DocumentId, Estimate, Event, EventBody, FieldError, ModelChoice, NodeId, RunId, RunSpec, RunSummary,
     SearchConfig, Strategy, limits,
@@ -308,6 +310,10 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
     let asked_search = request.search.unwrap_or_default();
     let mut search: SearchConfig =
         taken(&mut checks, from_wire("search", asked_search.clone())).unwrap_or_default();
+    let SearchPrompts { document, children, picker } = &mut search.prompts;
+    for prompt in [document, children, picker].into_iter().flatten() {
+        *prompt = storable(prompt).into_owned();
+    }
     let mut spec = RunSpec {
         // What is told at once and what is read from the log later are the same.
         objective: storable(&request.objective).into_owned(),
@@ -344,10 +350,25 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
     Ok(spec)
 }
 
-/// The schema of the frontmatter is one.
+/// The schema of the frontmatter is one, and a store can keep it as it is.
 fn check_schema(search: &SearchConfig, checks: &mut Checks) {
-    if let Some(Err(problem)) = search.frontmatter_schema.as_ref().map(Schema::new) {
+    let Some(schema) = &search.frontmatter_schema else { return };
+    let problem = match schema.iter().any(|(name, value)| name.contains('\0') || has_nul(value)) {
+        true => Some("must not contain NUL characters".to_owned()),
+        false => Schema::new(schema).err(),
+    };
+    if let Some(problem) = problem {
         checks.push(FieldError::new("search.frontmatter_schema", problem));
+    }
+}
+
+/// True if a text in `value` holds a NUL character. Messages nest no deeper than their decoder allows.
+fn has_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(values) => values.iter().any(has_nul),
+        Value::Object(fields) => fields.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 

@@ -94,6 +94,11 @@ async fn create_run() {
             "search.prompts.picker",
         ),
         (
+            search(SearchConfig { frontmatter_schema: Some(schema("\0")), ..Default::default() }),
+            InvalidArgument,
+            "search.frontmatter_schema",
+        ),
+        (
             search(SearchConfig { frontmatter_schema: Some(schema("array")), ..Default::default() }),
             InvalidArgument,
             "search.frontmatter_schema",
@@ -144,7 +149,8 @@ async fn create_run() {
 async fn a_search_carries_three_full_prompts_and_a_schema_that_lists_leave_out() {
     let gateway = Gateway::start(Config::default()).await;
     let mut runs = gateway.runs();
-    let full = || Some("é".repeat(32 * 1024));
+    // A store keeps no NUL characters.
+    let full = || Some(format!("{}\0", "é".repeat(32 * 1024 - 2)));
     let config = SearchConfig {
         concurrency: Some(2),
         prompts: Some(SearchPrompts { document: full(), children: full(), picker: full() }),
@@ -172,7 +178,9 @@ async fn a_search_carries_three_full_prompts_and_a_schema_that_lists_leave_out()
     let first = runs.list_events(events).await.unwrap().into_inner().events.remove(0);
     let Some(event::Body::RunCreated(created)) = first.body else { panic!("{first:?}") };
     let kept = created.search.expect("how it searches");
-    assert_eq!((kept.prompts, kept.frontmatter_schema), (config.prompts, config.frontmatter_schema));
+    let shown = config.prompts.unwrap().document.unwrap().replace('\0', "\u{fffd}");
+    assert_eq!(kept.prompts.unwrap().document.unwrap(), shown);
+    assert_eq!(kept.frontmatter_schema, config.frontmatter_schema);
 
     // Other calls carry no prompts, and a run carries no more than these.
     let long = GetRunRequest { run_id: "r".repeat(300 * 1024) };

@@ -17,8 +17,9 @@ use crate::ports::{Command, Created, NewRun, PendingCommand, Runs};
 use crate::text::clean;
 
 /// The columns that [`summary`] reads, in its order.
-pub(super) const SUMMARY: &str = "id, spec, status, partial, root_node_id, head_seq, node_count, error, created_at, \
-                                  updated_at, usage, started_at, ended_at";
+pub(super) const SUMMARY: &str = "id, spec #- '{search,prompts}' #- '{search,frontmatterSchema}', status, partial, \
+                                  root_node_id, head_seq, node_count, error, created_at, updated_at, usage, \
+                                  started_at, ended_at";
 
 #[async_trait]
 impl Runs for PostgresStore {

@@ -66,6 +66,7 @@ contract! {
     leases::a_command_is_heard_although_drivers_vanish,
     runs::creating_writes_the_run_with_its_events,
     runs::a_request_id_makes_creation_idempotent,
+    runs::the_texts_of_a_search_count_and_are_not_listed,
     runs::concurrent_creations_with_one_request_id_make_one_run,
     runs::nodes_are_listed_with_their_parents,
     run_lists::lists_page_and_filter,

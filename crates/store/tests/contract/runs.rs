@@ -4,10 +4,14 @@ use std::time::Duration;
 
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::graph::Usage;
+use tree_agent_contract::search::SearchPrompts;
 use tree_agent_contract::{
-    DocumentId, NodeId, NodeStatus, ProjectId, RunContext, RunId, RunStatus, RunSummary,
+    DocumentId, NodeId, NodeStatus, ProjectId, RunContext, RunId, RunStatus, RunSummary, SearchConfig,
+    Strategy,
 };
-use tree_agent_store::{AppendOutcome, Command, Created, NewRun, NodeRow, PendingCommand, StoreError};
+use tree_agent_store::{
+    AppendOutcome, Command, Created, NewRun, NodeRow, PendingCommand, RunQuery, StoreError,
+};
 use uuid::Uuid;
 
 use crate::fixture::{Fixture, T0, append, claim, new_run, node_row, run_id, run_row};
@@ -107,6 +111,29 @@ pub async fn a_request_id_makes_creation_idempotent(f: Fixture) {
     }
     assert_eq!(f.rows("SELECT count(*) FROM tree_agent_runs").await, ["4"]);
     assert_eq!(f.rows("SELECT count(*) FROM tree_agent_events").await, ["8"]);
+}
+
+pub async fn the_texts_of_a_search_count_and_are_not_listed(f: Fixture) {
+    let with = |n, prompt: &str| {
+        let mut run = requested(n, "r", "ann");
+        let prompts = SearchPrompts { document: Some(prompt.into()), ..SearchPrompts::default() };
+        let schema = serde_json::json!({"type": "object"}).as_object().cloned();
+        let search =
+            SearchConfig { max_depth: 3, prompts, frontmatter_schema: schema, ..SearchConfig::default() };
+        run.spec.strategy = Strategy::Search;
+        run.spec.search = Some(Box::new(search));
+        run
+    };
+    let run = with(1, "Write.");
+    assert_eq!(f.store.create_run(run.clone()).await.unwrap(), Created::New(run_id(1)));
+    assert_eq!(f.store.create_run(with(2, "Write.")).await.unwrap(), Created::Existing(run_id(1)));
+    let other = f.store.create_run(with(3, "Write more.")).await;
+    assert!(matches!(other, Err(StoreError::Conflict(_))), "another request: {other:?}");
+    let listed = f.store.list_runs(RunQuery { limit: 10, ..RunQuery::default() }).await.unwrap();
+    for shown in [f.store.run(run_id(1)).await.unwrap(), listed.items[0].clone()] {
+        assert_eq!(shown.spec, run.spec.without_texts());
+        assert_eq!(shown.spec.search().max_depth, 3);
+    }
 }
 
 pub async fn concurrent_creations_with_one_request_id_make_one_run(f: Fixture) {
