@@ -187,6 +187,7 @@ async fn append(url: &str, writers: u64, rows: Rows) -> anyhow::Result<f64> {
                         Rows::Document(bytes) => vec![document(run_id, bytes)],
                         Rows::None | Rows::Nodes => Vec::new(),
                     },
+                    sessions: Vec::new(),
                 })
                 .await?;
         }

@@ -84,8 +84,8 @@ impl FirstAppend {
                 events: run.events,
                 projection: run.projection,
                 documents: run.documents,
+                sessions: run.sessions,
                 handled_commands: Vec::new(),
-                sessions: Vec::new(),
             },
         };
         Ok((first, run.spec, run.request_id))

@@ -242,6 +242,8 @@ pub struct NewRun {
     pub projection: Projection,
     /// Their documents.
     pub documents: Vec<DocumentOp>,
+    /// Their conversations.
+    pub sessions: Vec<Session>,
 }
 
 /// How `create_run` ended.

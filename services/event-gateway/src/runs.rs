@@ -107,6 +107,7 @@ impl RunService for Runs {
             events: started.events,
             projection,
             documents: started.documents,
+            sessions: started.sessions,
         };
         let created = self.gateway.store.create_run(run).await.map_err(|error| match error {
             StoreError::Conflict(message) => errors::already_exists("request_id", message),

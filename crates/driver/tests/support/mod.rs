@@ -15,7 +15,7 @@ use tree_agent_contract::search::{ChildDraft, tidy};
 use tree_agent_contract::session::{SessionFork, SessionMessage, Speaker};
 use tree_agent_contract::*;
 use tree_agent_driver::{Driver, DriverConfig, DriverHealth, DriverStats, Roles, Updates};
-use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, Graph, RoleCall, Run, start};
+use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, Decision, Graph, RoleCall, Run, start};
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_store::*;
 
@@ -183,8 +183,8 @@ pub(crate) async fn create_run_of(store: &dyn Store, spec: RunSpec, version: Opt
     let mut graph = Graph::new(run_id);
     decision.events.iter().for_each(|e| graph.apply(e).expect("a fresh log applies"));
     let projection = Projection::of(&decision.events, &graph);
-    let (events, documents) = (decision.events, decision.documents);
-    let run = NewRun { run_id, spec, request_id: String::new(), events, projection, documents };
+    let Decision { events, documents, sessions } = decision;
+    let run = NewRun { run_id, spec, request_id: String::new(), events, projection, documents, sessions };
     assert_eq!(store.create_run(run).await.expect("created"), Created::New(run_id));
     run_id
 }

@@ -125,6 +125,7 @@ impl Fixture {
             events: first.to_vec(),
             projection: project(&run, first),
             documents: documents(first),
+            sessions: Vec::new(),
         };
         assert_eq!(self.store.create_run(new).await.unwrap(), Created::New(first[0].run_id));
         let term = self.store.begin_term("test", Duration::from_secs(60)).await.unwrap().number;

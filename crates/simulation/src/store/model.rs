@@ -196,11 +196,13 @@ impl Model {
         }
         let (id, ended) = (append.run_id, run.row.status.is_final());
         self.commands.retain(|(run, n), _| *run != id || !ended && !append.handled_commands.contains(n));
-        let run_id = append.run_id;
-        let sessions = append.sessions.into_iter().map(|session| ((run_id, session.id.clone()), session));
-        self.sessions.extend(sessions);
+        self.write_sessions(id, append.sessions);
         self.write_documents(append.documents);
         AppendOutcome::Appended
+    }
+
+    fn write_sessions(&mut self, run: RunId, sessions: Vec<Session>) {
+        self.sessions.extend(sessions.into_iter().map(|session| ((run, session.id.clone()), session)));
     }
 
     /// The conversation and those that it continues, the oldest first.
@@ -311,6 +313,7 @@ impl Model {
         run.project(new.projection);
         self.runs.insert(new.run_id, run);
         self.write_documents(new.documents);
+        self.write_sessions(new.run_id, new.sessions);
         Ok(Created::New(new.run_id))
     }
 

@@ -14,8 +14,8 @@ use crate::error::StoreError;
 use crate::ports::{Claim, Failed, Leases, Term, quarantine_time};
 
 impl EmbeddedStore {
-    /// Sets the runs aside that have not ended yet, and returns how many these are: until the store is opened again, no
-    /// driver can claim them.
+    /// Sets the runs aside that have not ended yet, and returns how many these are: until the store is opened again, or
+    /// they are [brought back](Self::bring_back), no driver can claim them.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -31,6 +31,34 @@ impl EmbeddedStore {
             tx.query_one("SELECT count(*) FROM temp.runs_set_aside", [], |row| row.get::<_, i64>(0))
                 .map(|count| usize::try_from(count).unwrap_or_default())
                 .map_err(map_error)
+        })
+        .await
+    }
+
+    /// Lets drivers claim the run again, if it was set aside.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub async fn bring_back(&self, run: RunId) -> Result<(), StoreError> {
+        self.write(move |tx| {
+            execute(tx, "DELETE FROM temp.runs_set_aside WHERE id = ?1", &[&run.0]).map(drop)
+        })
+        .await
+    }
+
+    /// Ends the leases of every driver, so that their runs need not wait for that. Only one process has the store open:
+    /// before it begins to drive runs, every other driver is gone. Runs in quarantine stay there.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub async fn end_leases(&self) -> Result<(), StoreError> {
+        self.write(|tx| {
+            let sql = format!(
+                "UPDATE tree_agent_runs SET lease_owner = NULL, lease_expires_at = NULL \
+                 WHERE {LIVE} AND lease_expires_at = {INFINITY}"
+            );
+            execute(tx, &sql, &[])?;
+            execute(tx, "DELETE FROM tree_agent_drivers", &[]).map(drop)
         })
         .await
     }

@@ -9,6 +9,7 @@ mod keys;
 mod leases;
 mod log;
 mod make;
+mod one_process;
 mod operations;
 mod run_lists;
 mod runs;
@@ -77,6 +78,7 @@ contract! {
     runs::commands_wait_until_their_events_are_written,
     runs::the_end_of_a_run_empties_its_inbox_and_closes_it,
     sessions::conversations_are_written_with_their_events_and_read_as_a_chain,
+    sessions::a_run_is_created_with_its_conversations,
     sessions::a_fenced_writer_writes_no_conversation,
     sessions::a_parent_that_is_missing_or_a_circle_ends_the_chain,
     documents::putting_replaces_and_keeps_paths_unique,

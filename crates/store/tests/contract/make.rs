@@ -50,6 +50,7 @@ pub fn new_run(n: u128) -> NewRun {
             ..Projection::default()
         },
         documents: Vec::new(),
+        sessions: Vec::new(),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use tree_agent_contract::session::{Session, SessionMessage, Speaker};
 use tree_agent_contract::{NodeId, RunId, SessionId};
-use tree_agent_store::AppendOutcome;
+use tree_agent_store::{AppendOutcome, Created};
 
-use crate::fixture::{Fixture, T0, append, run_id};
+use crate::fixture::{Fixture, T0, append, new_run, run_id};
 
 fn session(n: u64, continues: Option<u64>) -> Session {
     let name = |n| SessionId::new(format!("s{n}"));
@@ -43,6 +43,16 @@ pub async fn conversations_are_written_with_their_events_and_read_as_a_chain(f: 
     let page = f.store.run_sessions(run, Some(SessionId::new("s1")), 2).await.unwrap();
     assert_eq!(page, [session(2, Some(1)), session(3, Some(2))]);
     assert_eq!(f.store.run_sessions(run, None, 10).await.unwrap().len(), 4);
+}
+
+pub async fn a_run_is_created_with_its_conversations(f: Fixture) {
+    let mut run = new_run(1);
+    run.sessions = vec![session(1, None), session(2, Some(1))];
+    for expected in [Created::New(run_id(1)), Created::Existing(run_id(1))] {
+        assert_eq!(f.store.create_run(run.clone()).await.unwrap(), expected);
+    }
+    let chain = f.store.session_chain(run_id(1), &SessionId::new("s2")).await.unwrap();
+    assert_eq!(chain, [session(1, None), session(2, Some(1))]);
 }
 
 pub async fn a_fenced_writer_writes_no_conversation(f: Fixture) {
