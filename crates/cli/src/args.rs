@@ -7,7 +7,7 @@ use tree_agent_runtime::credentials::TokenArgs;
 
 use crate::commands::{
     cancel, completions, delete, dev, doc, events, export, graph, import, log, migrate, projects, rebuild,
-    result, run, runs, status, verify, watch,
+    result, run, runs, search, status, verify, watch,
 };
 use crate::exit;
 use crate::output::Format;
@@ -66,6 +66,7 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     // Runs
     Run(Box<run::Run>),
+    Search(Box<search::Search>),
     Watch(watch::Watch),
     Result(result::GetResult),
     Runs(Box<runs::Runs>),

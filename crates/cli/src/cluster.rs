@@ -31,24 +31,33 @@ use crate::error::CliError;
 /// Time that open calls have to end. Runs that are cut off continue at the next start from their last event.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// Where an embedded cluster keeps its data, and the tools that its executor gets.
+/// Where an embedded cluster keeps its data, and what its roles use.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct EmbeddedArgs {
     /// Where the embedded store keeps its data [default: tree-agent in the user's data folder]
     #[arg(long, value_name = "DIR", env = "TREE_AGENT_DATA_DIR")]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) roles: RoleFlags,
+}
+
+/// The tools and the language models of an embedded cluster.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RoleFlags {
+    #[command(flatten)]
     tools: ToolsArgs,
     #[command(flatten)]
     llm: LlmArgs,
 }
 
-impl EmbeddedArgs {
+impl RoleFlags {
     /// The configured language models. Problems with them are reported when they are used.
     pub(crate) fn models(&self) -> LlmConfig {
         self.llm.check(&mut Problems::default())
     }
+}
 
+impl EmbeddedArgs {
     /// The configured folder, or the default one of the user.
     pub(crate) fn data_dir(&self) -> Result<PathBuf, CliError> {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -82,8 +91,18 @@ pub(crate) enum Unfinished {
     LeaveAlone,
 }
 
+/// The data of an embedded cluster.
+pub(crate) enum Data<'a> {
+    /// In this folder.
+    Dir(&'a Path, Unfinished),
+    /// In a store that is open already.
+    Open(EmbeddedStore),
+}
+
 /// The four running services.
 pub(crate) struct Cluster {
+    /// Through which the services tell each other what is new.
+    pub(crate) fanout: Arc<dyn Fanout>,
     /// Unfinished runs that stay as they are.
     pub(crate) left_alone: usize,
     /// The model of runs that name none.
@@ -94,27 +113,26 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts on `listen` with the data in `data_dir`. `model` is for runs that name none. If the address or the folder is in
-    /// use, the error says what to do.
+    /// Starts on `listen` with the `data`. `model` is for runs that name none. If the address or the folder is in use, the
+    /// error says what to do.
     pub(crate) async fn start(
         listen: SocketAddr,
-        data_dir: &Path,
+        data: Data<'_>,
         model: &str,
         scripted: Switch,
-        embedded: &EmbeddedArgs,
+        flags: &RoleFlags,
         access: &Access,
-        unfinished: Unfinished,
     ) -> Result<Self, CliError> {
         // Before anything is bound.
         let mut problems = Problems::default();
-        let servers = embedded.tools.check(&mut problems);
+        let servers = flags.tools.check(&mut problems);
         let role = RoleArgs {
             gateway: "http://127.0.0.1:7400".to_owned(),
             model: model.to_owned(),
             scripted,
             token: TokenArgs::default(),
             connect: ConnectArgs::default(),
-            llm: embedded.llm.clone(),
+            llm: flags.llm.clone(),
         };
         let role = role.check(&mut problems);
         let maxima =
@@ -130,13 +148,7 @@ impl Cluster {
         role.check_keys().await.map_err(|e| CliError::Usage(e.message))?;
         let listener = bind(listen).await.map_err(|e| CliError::Usage(chain(&e)))?;
         let address = listener.local_addr()?;
-        let store = EmbeddedStore::open(data_dir).await.map_err(|e| CliError::Usage(chain(&e)))?;
-        let left_alone = match unfinished {
-            Unfinished::Resume => 0,
-            Unfinished::LeaveAlone => {
-                store.set_unfinished_aside().await.map_err(|e| CliError::Other(chain(&e)))?
-            }
-        };
+        let (store, left_alone) = open(data).await?;
         let store: Arc<dyn Store> = Arc::new(store);
         let fanout: Arc<dyn Fanout> = Arc::new(InProcessFanout::new());
         let (planner, planners) = role_listener().await?;
@@ -193,12 +205,12 @@ impl Cluster {
             let served = tree_agent_aggregator::serve(aggregator_config, aggregator, stop).await;
             served.map_err(|e| stopped("aggregator", &e))
         });
-        let stop = shutdown.clone();
+        let (f, stop) = (fanout.clone(), shutdown.clone());
         services.spawn(async move {
-            let served = tree_agent_planner::serve(planner_config, store, fanout, planner, stop).await;
+            let served = tree_agent_planner::serve(planner_config, store, f, planner, stop).await;
             served.map_err(|e| stopped("planner", &e))
         });
-        Ok(Self { left_alone, model, address, shutdown, services })
+        Ok(Self { fanout, left_alone, model, address, shutdown, services })
     }
 
     /// What clients on this machine use as `--server`.
@@ -224,6 +236,22 @@ impl Cluster {
             }
         }
     }
+}
+
+/// The store, and how many of its unfinished runs stay as they are.
+async fn open(data: Data<'_>) -> Result<(EmbeddedStore, usize), CliError> {
+    let (dir, unfinished) = match data {
+        Data::Open(store) => return Ok((store, 0)),
+        Data::Dir(dir, unfinished) => (dir, unfinished),
+    };
+    let store = EmbeddedStore::open(dir).await.map_err(|e| CliError::Usage(chain(&e)))?;
+    let left_alone = match unfinished {
+        Unfinished::Resume => 0,
+        Unfinished::LeaveAlone => {
+            store.set_unfinished_aside().await.map_err(|e| CliError::Other(chain(&e)))?
+        }
+    };
+    Ok((store, left_alone))
 }
 
 /// The port of a role: reached from this process only, so the defaults do.

@@ -21,6 +21,7 @@ pub(crate) mod rebuild;
 pub(crate) mod result;
 pub(crate) mod run;
 pub(crate) mod runs;
+pub(crate) mod search;
 mod search_args;
 pub(crate) mod status;
 mod store;

@@ -1,7 +1,7 @@
 //! The tree-agent command line.
 //!
-//! Each command is a file of [`commands`]. Most are clients of a server. `dev` and `run --local` start the server
-//! inside this process ([`cluster`]) and are clients of that. `migrate`, `verify`, `rebuild` and `log` work on a
+//! Each command is a file of [`commands`]. Most are clients of a server. `dev`, `run --local` and `search` start the
+//! server inside this process ([`cluster`]) and are clients of that. `migrate`, `verify`, `rebuild` and `log` work on a
 //! store.
 
 mod args;
@@ -95,6 +95,7 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
     match cli.command {
         Command::Dev(dev) => dev.run(&context).await,
         Command::Run(run) => run.run(&context).await,
+        Command::Search(search) => search.run(&context).await,
         Command::Watch(watch) => watch.run(&context).await,
         Command::Runs(runs) => runs.run(&context).await,
         Command::Result(result) => result.run(&context).await,

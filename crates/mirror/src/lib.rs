@@ -36,6 +36,6 @@ pub use error::{MirrorError, Problem, Problems};
 pub use export::{Export, ExportedNode};
 pub use growth::{Change, Growth};
 pub use layout::{CHILDREN_JSON, DOCUMENT_MD, Digest, ListedChild, NODE_JSON, NodeFile, STATE_DIR, join};
-pub use read::{Folder, FolderNode, ReadLimits};
+pub use read::{Folder, FolderNode, ReadLimits, title_beside};
 pub use root::Root;
 pub use write::{Mirror, Record};

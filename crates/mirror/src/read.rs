@@ -138,6 +138,15 @@ impl Folder {
     }
 }
 
+/// The title of the node whose document is the file `document`: that of the `node.json` beside it, if there is one.
+pub fn title_beside(document: &Path) -> Option<String> {
+    if document.file_name()? != DOCUMENT_MD {
+        return None;
+    }
+    let text = content(document.parent()?, Path::new(NODE_JSON), NODE_BYTES).ok()??;
+    Some(serde_json::from_str::<NodeFile>(&text).ok()?.title)
+}
+
 /// Reads the folder `dir`.
 pub(crate) fn read(dir: &Path, limits: ReadLimits) -> Result<Folder, MirrorError> {
     let folder = Folder {

@@ -1,6 +1,6 @@
 //! The folder of a search, locked.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
@@ -85,7 +85,7 @@ fn check_ours(dir: &Path) -> Result<(), MirrorError> {
 
 fn lock(dir: &Path, holder: &str) -> Result<File, MirrorError> {
     let state = dir.join(STATE_DIR);
-    match std::fs::create_dir(&state) {
+    match private_folder().create(&state) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
             let meta = std::fs::symlink_metadata(&state).map_err(MirrorError::io("open", &state))?;
             if !meta.is_dir() {
@@ -111,6 +111,15 @@ fn lock(dir: &Path, holder: &str) -> Result<File, MirrorError> {
         file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(holder.as_bytes()));
     written.map_err(MirrorError::io("write", &path))?;
     Ok(file)
+}
+
+/// Makes folders for their owner alone: a log holds what nobody put into the documents.
+fn private_folder() -> DirBuilder {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "there is nothing to set"))]
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
 }
 
 /// Who holds the lock, as the file says.

@@ -89,6 +89,11 @@ impl Mirror {
         &self.root
     }
 
+    /// The folder, still locked, for another mirror.
+    pub fn into_root(self) -> Root {
+        self.root
+    }
+
     /// True if the document with this `digest` of the node at `path` is on the disk.
     pub fn has_document(&self, path: &str, digest: Digest) -> bool {
         self.written.get(path).is_some_and(|w| w.document == Some(digest))

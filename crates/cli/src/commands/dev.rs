@@ -11,7 +11,7 @@ use tree_agent_runtime::shutdown;
 
 use crate::Context;
 use crate::client::Client;
-use crate::cluster::{Access, Cluster, EmbeddedArgs, Unfinished};
+use crate::cluster::{Access, Cluster, Data, EmbeddedArgs, Unfinished};
 use crate::error::CliError;
 use crate::exit::Exit;
 
@@ -68,16 +68,10 @@ impl Dev {
             server: self.server.clone(),
             connector,
         };
-        let mut cluster = Cluster::start(
-            self.listen,
-            &data_dir,
-            &self.model,
-            self.scripted,
-            &self.embedded,
-            &access,
-            Unfinished::Resume,
-        )
-        .await?;
+        let data = Data::Dir(&data_dir, Unfinished::Resume);
+        let mut cluster =
+            Cluster::start(self.listen, data, &self.model, self.scripted, &self.embedded.roles, &access)
+                .await?;
         let server = cluster.url();
         // Announce only a server that answers.
         tokio::select! {

@@ -173,9 +173,14 @@ async fn body(client: &Client, id: DocumentId) -> Result<String, CliError> {
 }
 
 /// A folder that cannot be used is a mistake in what was asked for, unless the disk failed.
-fn unusable(error: MirrorError) -> CliError {
+pub(super) fn unusable(error: MirrorError) -> CliError {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     match error {
-        MirrorError::Io { .. } => CliError::Other(chain(&error)),
+        MirrorError::Io { ref source, .. }
+            if !matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem) =>
+        {
+            CliError::Other(chain(&error))
+        }
         other => CliError::Usage(chain(&other)),
     }
 }

@@ -43,20 +43,22 @@ pub(crate) enum Events {
     Answer,
     /// They are progress, the synthesis is what was asked for: stderr.
     Progress,
+    /// The same, as lines also where a tree could be drawn.
+    Steps,
 }
 
 impl Events {
     fn palette(self, out: &Output) -> Palette {
         match self {
             Events::Answer => out.palette(),
-            Events::Progress => out.progress_palette(),
+            Events::Progress | Events::Steps => out.progress_palette(),
         }
     }
 
     fn print(self, out: &Output, line: &str) -> Result<(), CliError> {
         match self {
             Events::Answer => out.line(line),
-            Events::Progress => {
+            Events::Progress | Events::Steps => {
                 out.note(line);
                 Ok(())
             }
@@ -122,7 +124,7 @@ impl Screen {
             return Ok(Screen::Json);
         }
         // With -o json the answer is one object at the end, so that events are progress for `watch` too.
-        let events = if out.is_json() { Events::Progress } else { events };
+        let events = if out.is_json() && events == Events::Answer { Events::Progress } else { events };
         let lines_are_piped = events == Events::Answer && !out.is_terminal();
         if out.is_quiet() && !lines_are_piped {
             return Ok(Screen::None);
@@ -135,7 +137,7 @@ impl Screen {
             0 => Graph::new(run),
             seq => Graph::from_snapshot(graph::fetch(client, run, Some(seq)).await?),
         };
-        if out.can_draw() && !lines_are_piped {
+        if out.can_draw() && !lines_are_piped && events != Events::Steps {
             let live = Live::begin(out.progress_palette())?;
             return Ok(Screen::Tree { graph, live, clock: ServerClock::default(), notice: None });
         }

@@ -26,7 +26,8 @@ const NAMED: usize = 20;
 
 /// Import the Markdown and plain text of a folder into a project
 ///
-/// A document that was imported before is replaced.
+/// A document that was imported before is replaced. The documents of a search that was written as a folder keep their
+/// titles.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
     /// The folder; the paths of the documents are relative to it
@@ -58,7 +59,7 @@ impl Import {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         check_folder(&self.dir)?;
         let client = context.connect().await?;
-        let imported = import(context, &client, &self.dir, &self.project).await?;
+        let imported = import(context, &client, &self.dir, None, &self.project).await?;
         if context.out.is_json() {
             context.out.json(&imported)?;
         } else {
@@ -108,16 +109,18 @@ pub(crate) fn check_folder(dir: &Path) -> Result<(), CliError> {
     }
 }
 
-/// Imports `dir` into the project named `project`, and reports on stderr what is left out.
+/// Imports `dir`, but not the folder `except` in it, into the project named `project`, and reports on stderr what is left
+/// out.
 pub(crate) async fn import(
     context: &Context,
     client: &Client,
     dir: &Path,
+    except: Option<&Path>,
     project: &str,
 ) -> Result<Imported, CliError> {
     let mut report = Report { context, dir, skipped: 0, others: 0 };
     let mut candidates = Vec::new();
-    for found in find(dir) {
+    for found in find(dir, except) {
         match found {
             Found::Document(candidate) => candidates.push(candidate),
             Found::Skipped(skipped) => report.skip(&skipped),
@@ -192,11 +195,11 @@ async fn write(
     candidate: Candidate,
 ) -> Result<Result<u64, Skipped>, CliError> {
     let path = candidate.path.clone();
-    let read = tokio::task::spawn_blocking(move || candidate.read())
+    let read = tokio::task::spawn_blocking(move || candidate.read().map(|body| (body, candidate.title())))
         .await
         .map_err(|e| CliError::Other(format!("reading {path} failed: {e}")))?;
-    let body = match read {
-        Ok(body) => body,
+    let (body, title) = match read {
+        Ok(read) => read,
         Err(skipped) => return Ok(Err(skipped)),
     };
     let written = client
@@ -205,7 +208,7 @@ async fn write(
             let message = pb::CreateDocumentRequest {
                 project_id: project_id.to_owned(),
                 path: path.clone(),
-                title: String::new(),
+                title: title.clone(),
                 body: body.clone(),
                 run_id: String::new(),
             };

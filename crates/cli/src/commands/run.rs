@@ -23,7 +23,7 @@ use super::watch::Reconnect;
 use super::{estimate, models};
 use crate::client::watch::Wanted;
 use crate::client::{Client, request, summary};
-use crate::cluster::{Access, Cluster, EmbeddedArgs, Unfinished};
+use crate::cluster::{Access, Cluster, Data, EmbeddedArgs, Unfinished};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::key_value;
@@ -111,7 +111,7 @@ impl Run {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         if self.model == models::HELP {
             let list = if self.local {
-                models::of_this_process(&self.embedded.models(), self.scripted).await?
+                models::of_this_process(&self.embedded.roles.models(), self.scripted).await?
             } else {
                 models::of_server(context).await?
             };
@@ -171,7 +171,7 @@ impl Run {
 
     async fn estimate(&self, context: &Context, asked: Asked) -> Result<Exit, CliError> {
         let estimate = if self.local {
-            estimate::of_this_process(&asked.spec, &self.embedded.models())
+            estimate::of_this_process(&asked.spec, &self.embedded.roles.models())
         } else {
             estimate::of_server(context, asked).await?
         };
@@ -190,16 +190,9 @@ impl Run {
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let unfinished = if self.resume { Unfinished::Resume } else { Unfinished::LeaveAlone };
         let access = Access::default();
-        let mut cluster = Cluster::start(
-            anywhere,
-            &data_dir,
-            &self.model,
-            self.scripted,
-            &self.embedded,
-            &access,
-            unfinished,
-        )
-        .await?;
+        let data = Data::Dir(&data_dir, unfinished);
+        let mut cluster =
+            Cluster::start(anywhere, data, &self.model, self.scripted, &self.embedded.roles, &access).await?;
         let dir = data_dir.display();
         if cluster.left_alone > 0 {
             context.out.note(format!(
@@ -267,7 +260,7 @@ impl Run {
 
     async fn context(&self, context: &Context, client: &Client) -> Result<RunContext, CliError> {
         if let Some(dir) = &self.dir {
-            let imported = import(context, client, dir, &folder_name(dir)?).await?;
+            let imported = import(context, client, dir, None, &folder_name(dir)?).await?;
             context.out.note(imported.sentence());
             return Ok(RunContext::project(imported.project_id));
         }
@@ -331,7 +324,7 @@ async fn create(client: &Client, asked: Asked) -> Result<RunSummary, CliError> {
 }
 
 /// The name of a folder, also of `.` and `..`.
-fn folder_name(dir: &Path) -> Result<String, CliError> {
+pub(super) fn folder_name(dir: &Path) -> Result<String, CliError> {
     let whole = dir
         .canonicalize()
         .map_err(|e| CliError::Usage(format!("the folder {} cannot be opened: {e}", dir.display())))?;

@@ -57,13 +57,17 @@ pub(crate) struct Skipped {
 }
 
 /// Everything in `folder`, in a stable order. Hidden files and folders of generated files are skipped without a report.
-/// Symbolic links are not followed, so that there are no loops and no files from outside the folder.
-pub(crate) fn find(folder: &Path) -> impl Iterator<Item = Found> + use<> {
-    let root = folder.to_owned();
+/// Symbolic links are not followed, so that there are no loops and no files from outside the folder. The folder `except`
+/// is passed over.
+pub(crate) fn find(folder: &Path, except: Option<&Path>) -> impl Iterator<Item = Found> + use<> {
+    let (root, except) = (folder.to_owned(), except.map(Path::to_owned));
     WalkDir::new(folder)
         .sort_by_file_name()
         .into_iter()
-        .filter_entry(|entry| entry.depth() == 0 || !is_passed_over(entry))
+        .filter_entry(move |entry| {
+            let is_excepted = except.as_deref().is_some_and(|except| entry.path() == except);
+            entry.depth() == 0 || !is_excepted && !is_passed_over(entry)
+        })
         .filter_map(move |entry| match entry {
             Ok(entry) if entry.file_type().is_dir() => None,
             Ok(entry) => Some(sort_out(&root, &entry)),
@@ -116,6 +120,11 @@ fn is_document(file: &Path) -> bool {
 }
 
 impl Candidate {
+    /// Its title, if it is a document of a search that was written as a folder; empty for a title from the text.
+    pub(crate) fn title(&self) -> String {
+        tree_agent_mirror::title_beside(&self.file).unwrap_or_default()
+    }
+
     /// The text, without a byte order mark.
     pub(crate) fn read(&self) -> Result<String, Skipped> {
         let skip = |why: String| Skipped { path: self.path.clone(), why, other_type: false };
@@ -150,7 +159,7 @@ mod tests {
     /// Paths that are read, and paths with the reason why not.
     fn sorted(folder: &Path) -> (Vec<String>, Vec<(String, String)>) {
         let (mut good, mut bad) = (Vec::new(), Vec::new());
-        for found in find(folder) {
+        for found in find(folder, None) {
             match found {
                 Found::Document(candidate) => match candidate.read() {
                     Ok(_) => good.push(candidate.path),
@@ -212,7 +221,7 @@ mod tests {
     fn a_byte_order_mark_is_no_text() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("a.md"), "\u{feff}# A").unwrap();
-        let Some(Found::Document(candidate)) = find(dir.path()).next() else { panic!("not found") };
+        let Some(Found::Document(candidate)) = find(dir.path(), None).next() else { panic!("not found") };
         assert_eq!(candidate.read().unwrap(), "# A");
     }
 }
