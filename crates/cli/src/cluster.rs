@@ -19,7 +19,6 @@ use tree_agent_fanout::{Fanout, InProcessFanout};
 use tree_agent_model::{LlmArgs, LlmConfig, RoleArgs, RoleConfig, Switch, ToolsArgs};
 use tree_agent_runtime::channel::{ConnectArgs, Connector};
 use tree_agent_runtime::config::{Problems, RoleUrls};
-use tree_agent_runtime::credentials::TokenArgs;
 use tree_agent_runtime::listen::bind;
 use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_runtime::server::{ServerArgs, ServerConfig};
@@ -72,14 +71,13 @@ impl EmbeddedArgs {
     }
 }
 
-/// Who may call the gateway of an embedded cluster, how, and for how much; and how its own roles call it.
+/// Who may call the gateway of an embedded cluster, how, and for how much.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Access {
     /// The most that a run may ask for; none for the usual limits.
     pub(crate) maxima: Option<MaximaArgs>,
     pub(crate) auth: AuthArgs,
     pub(crate) server: ServerArgs,
-    pub(crate) connector: Connector,
 }
 
 /// What happens to runs of the data directory that an earlier process did not finish.
@@ -130,20 +128,16 @@ impl Cluster {
             gateway: "http://127.0.0.1:7400".to_owned(),
             model: model.to_owned(),
             scripted,
-            token: TokenArgs::default(),
             connect: ConnectArgs::default(),
             llm: flags.llm.clone(),
         };
-        let role = role.check(&mut problems);
+        // Nothing outside this process knows the token, so nothing else can call the roles, or the gateway as a role.
+        let role_token = RoleToken::random();
+        let role = role.check(&role_token, &mut problems);
         let maxima =
             access.maxima.as_ref().map_or_else(Maxima::default, |maxima| maxima.check(&mut problems));
         let auth = access.auth.check(&mut problems);
         let gateway_server = ServerConfig { drain: DRAIN, ..access.server.check(&mut problems) };
-        if auth.is_some() && access.connector.credentials().is_none() {
-            let text = "is not set, and TREE_AGENT_TOKEN neither; the roles of this process read documents through its \
-                gateway, which asks for tokens, so they need one of their own";
-            problems.add("TREE_AGENT_TOKEN_FILE", text);
-        }
         problems.finish().map_err(|e| CliError::Usage(e.to_string()))?;
         role.check_keys().await.map_err(|e| CliError::Usage(e.message))?;
         let listener = bind(listen).await.map_err(|e| CliError::Usage(chain(&e)))?;
@@ -159,12 +153,10 @@ impl Cluster {
         let gateways =
             vec![gateway.parse().map_err(|e| CliError::Other(format!("{gateway} is not a URL: {e}")))?];
         // The gateway is in this process, so the token does not cross a network.
-        let connector = access.connector.clone().allow_plaintext_token();
-        let role = RoleConfig { gateways, connector, ..role };
+        let connector =
+            Connector::default().with_credentials(role_token.credentials()).allow_plaintext_token();
+        let role = RoleConfig { gateways, connector: connector.clone(), ..role };
         let model = role.default_model().to_owned();
-        // Nothing outside this process knows the token, so nothing else can call the roles.
-        let role_token = RoleToken::random();
-        let connector = Connector::default().with_credentials(role_token.credentials());
         let roles = RoleUrls { planners, executors, aggregators, connector };
         let planner_config = tree_agent_planner::Config {
             role: role.clone(),
@@ -179,12 +171,14 @@ impl Cluster {
             role_token: role_token.clone(),
             server: role_server(),
         };
-        let aggregator_config = tree_agent_aggregator::Config { role, role_token, server: role_server() };
+        let aggregator_config =
+            tree_agent_aggregator::Config { role, role_token: role_token.clone(), server: role_server() };
         let gateway_config = tree_agent_event_gateway::Config {
             server: gateway_server,
             roles,
             maxima,
             auth,
+            role_token: Some(role_token),
             ..Default::default()
         };
 

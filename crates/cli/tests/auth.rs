@@ -33,14 +33,11 @@ struct World {
 }
 
 impl World {
-    /// Starts `dev`, which logs everything; its roles have a token of their own.
+    /// Starts `dev`, which logs everything.
     fn start() -> Self {
         let (folder, issuer) = (tempfile::tempdir().unwrap(), Issuer::new("one", Algorithm::ES256));
         publish(&folder.path().join("jwks.json"), &[&issuer]);
-        let roles = folder.path().join("roles-token");
-        std::fs::write(&roles, issuer.token("roles", HOUR)).unwrap();
         let mut dev = dev(folder.path())
-            .env("TREE_AGENT_TOKEN_FILE", roles)
             .env("TREE_AGENT_LOG", "trace")
             .stdout(Stdio::piped())
             .stderr(File::create(folder.path().join("log")).unwrap())
@@ -95,14 +92,14 @@ fn json(output: &Output) -> Value {
 }
 
 #[test]
-fn roles_and_users_show_their_tokens_and_refusals_have_a_code_of_their_own() {
+fn users_show_their_tokens_and_refusals_have_a_code_of_their_own() {
     let world = World::start();
     let good = world.issuer.token("ann", HOUR);
     let documents = world.folder.path().join("documents");
     std::fs::create_dir(&documents).unwrap();
     std::fs::write(documents.join("lease.md"), "# Leases\n\nA lease lasts five seconds.\n").unwrap();
     let dir = documents.to_str().unwrap();
-    // The roles find the document through the gateway, with the token of theirs.
+    // The roles find the document through the gateway, with a token that only this process knows.
     let out = world.folder.path().join("answer.md");
     let output = world
         .run(&good, &["run", "How long does a lease last?", "--dir", dir, "--out", out.to_str().unwrap()]);
@@ -127,8 +124,7 @@ fn roles_and_users_show_their_tokens_and_refusals_have_a_code_of_their_own() {
 
     let log = std::fs::read_to_string(world.folder.path().join("log")).unwrap();
     assert!(log.contains("RunService/ListRuns"), "everything is logged");
-    let roles = std::fs::read_to_string(world.folder.path().join("roles-token")).unwrap();
-    for token in [&good, &stranger, &roles] {
+    for token in [&good, &stranger] {
         let (signed, signature) = token.rsplit_once('.').unwrap();
         assert!(!log.contains(signed) && !log.contains(signature), "a token is in the log");
     }
@@ -176,12 +172,10 @@ fn seq(line: &str) -> u64 {
 }
 
 #[test]
-fn a_dev_whose_roles_have_no_token_says_so_before_it_serves() {
+fn a_dev_without_an_audience_says_so_before_it_serves() {
     let folder = tempfile::tempdir().unwrap();
     publish(&folder.path().join("jwks.json"), &[&Issuer::new("one", Algorithm::EdDSA)]);
-    let output = dev(folder.path()).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("TREE_AGENT_TOKEN_FILE: is not set"), "{}", stderr(&output));
     let output = dev(folder.path()).env_remove("TREE_AGENT_AUTH_AUDIENCE").output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("TREE_AGENT_AUTH_AUDIENCE: is not set"), "{}", stderr(&output));
 }

@@ -8,7 +8,7 @@ use tree_agent_contract::role::RoleError;
 use tree_agent_contract::{ModelChoice, ModelProblem};
 use tree_agent_runtime::channel::{ConnectArgs, Connector};
 use tree_agent_runtime::config::Problems;
-use tree_agent_runtime::credentials::TokenArgs;
+use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_tools::{GatewayDocuments, McpConfig, McpServers, ToolRegistry};
 
 use crate::llm::{LanguageModels, LlmArgs};
@@ -35,9 +35,6 @@ pub struct RoleArgs {
     /// resources.
     #[arg(long, env = "TREE_AGENT_SCRIPTED", value_name = "on|off", default_value = "off")]
     pub scripted: Switch,
-    /// The token for gateways that require one.
-    #[command(flatten)]
-    pub token: TokenArgs,
     /// How other services are connected to.
     #[command(flatten)]
     pub connect: ConnectArgs,
@@ -47,8 +44,8 @@ pub struct RoleArgs {
 }
 
 impl RoleArgs {
-    /// Checks the arguments and adds what is wrong to `problems`.
-    pub fn check(&self, problems: &mut Problems) -> RoleConfig {
+    /// Checks the arguments and adds what is wrong to `problems`. The role sends `token` to gateways.
+    pub fn check(&self, token: &RoleToken, problems: &mut Problems) -> RoleConfig {
         let mut llm = self.llm.check(problems);
         // The operator's own default may be named as well.
         if let Ok(ModelChoice::Model(model)) = ModelChoice::parse(&self.model) {
@@ -59,7 +56,7 @@ impl RoleArgs {
         if let Err(error) = &models {
             problems.add("TREE_AGENT_MODEL", &error.message);
         }
-        let connector = self.connect.check(problems).with_credentials(self.token.check(problems));
+        let connector = self.connect.check(problems).with_credentials(token.credentials());
         let gateways = problems.urls("TREE_AGENT_GATEWAY", &self.gateway);
         connector.check_urls("TREE_AGENT_GATEWAY", &gateways, problems);
         RoleConfig {

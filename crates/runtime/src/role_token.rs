@@ -1,6 +1,8 @@
-//! The token with which the services of a cluster call its role services.
+//! The token with which the services of a cluster call each other.
 //!
-//! Planners and gateways send it. Role services refuse every call without it, except health, because probes have no token.
+//! Planners and gateways send it to role services, which refuse every call without it, except health, because probes have no
+//! token. Roles send it to gateways with the id of the run that they work for ([`RUN_ID`]). A gateway then shows them what
+//! that run may see.
 
 use std::path::PathBuf;
 
@@ -8,7 +10,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 use tonic::service::Routes;
 use tonic::{Code, Status};
 use tree_agent_security::{SharedSecret, SharedSecrets};
@@ -17,11 +19,14 @@ use crate::config::{Problems, Secret};
 use crate::credentials::Credentials;
 use crate::errors::status;
 
+/// The header that names the run for which a role calls a gateway.
+pub const RUN_ID: &str = "tree-agent-run-id";
+
 /// Where the role token comes from. The variable `TREE_AGENT_ROLE_TOKEN` holds a token itself. There is no flag for it, because
 /// other users of a machine can see command lines.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct RoleTokenArgs {
-    /// A file with the token that planners and gateways send to role services; all services of a cluster need the same one.
+    /// A file with the token that the services of a cluster send to each other; all of them need the same one.
     /// TREE_AGENT_ROLE_TOKEN holds a token itself
     #[arg(long, env = "TREE_AGENT_ROLE_TOKEN_FILE", value_name = "FILE")]
     pub role_token_file: Option<PathBuf>,
@@ -78,16 +83,18 @@ impl RoleToken {
             let text = "this role service requires the cluster's role token; set the same TREE_AGENT_ROLE_TOKEN for all services";
             return refused("ROLE_TOKEN_MISSING", text);
         };
-        let token = value.to_str().ok().and_then(|text| text.trim().split_once(' '));
-        let token =
-            token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer") && values.next().is_none());
-        match token {
-            Some((_, token)) if self.0.accept(token.trim().as_bytes()) => Ok(()),
-            _ => {
-                let text = "the role token is not valid for this service; set the same TREE_AGENT_ROLE_TOKEN for all services";
-                refused("ROLE_TOKEN_INVALID", text)
-            }
+        if values.next().is_none() && self.is_in(value) {
+            return Ok(());
         }
+        let text = "the role token is not valid for this service; set the same TREE_AGENT_ROLE_TOKEN for all services";
+        refused("ROLE_TOKEN_INVALID", text)
+    }
+
+    /// True if the value of `authorization` holds the token.
+    pub fn is_in(&self, value: &HeaderValue) -> bool {
+        let token = value.to_str().ok().and_then(|text| text.trim().split_once(' '));
+        let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        token.is_some_and(|(_, token)| self.0.accept(token.trim().as_bytes()))
     }
 }
 

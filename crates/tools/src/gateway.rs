@@ -5,7 +5,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::Uri;
 use tokio::time::timeout;
-use tonic::{Code, Status};
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
+use tonic::{Code, Request, Status};
 use tree_agent_contract::{
     Document, DocumentId, DocumentProps, DocumentSummary, RunId, Scope, SearchHit, SearchResults, Timestamp,
     limits,
@@ -16,6 +19,7 @@ use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
 use tree_agent_proto::v1::project_service_client::ProjectServiceClient;
 use tree_agent_runtime::channel::{Connector, Peers};
 use tree_agent_runtime::retry::backoff;
+use tree_agent_runtime::role_token::RUN_ID;
 
 use crate::error::ToolError;
 use crate::source::{
@@ -27,6 +31,20 @@ const TRY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Tries of one call. The channel takes another replica each time, if there is one.
 const TRIES: u32 = 4;
 
+/// Names the run with each call: it decides what the gateway shows.
+#[derive(Clone)]
+struct ForRun(MetadataValue<Ascii>);
+
+impl Interceptor for ForRun {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        request.metadata_mut().insert(RUN_ID, self.0.clone());
+        Ok(request)
+    }
+}
+
+/// Calls for one run.
+type Calls = InterceptedService<Peers, ForRun>;
+
 /// Documents over gRPC, from any of several gateways. A call that meets a gateway which is gone is made again, which
 /// is safe because every call may be repeated.
 pub struct GatewayDocuments {
@@ -35,27 +53,30 @@ pub struct GatewayDocuments {
 
 impl GatewayDocuments {
     /// Prepares clients of the gateways at `urls`; connects with the first call, and again after every loss. Must be
-    /// called in a runtime. Without any URL every call fails with [`ToolError::Unavailable`]. `connector` sends the token
-    /// that gateways ask for.
+    /// called in a runtime. Without any URL every call fails with [`ToolError::Unavailable`]. `connector` sends the role
+    /// token.
     pub fn connect_lazy(urls: &[Uri], connector: &Connector) -> Self {
         Self { channel: connector.balanced(urls) }
     }
 
-    /// Makes a call, and again while no gateway answers.
+    /// Makes a call for the caller's run, and again while no gateway answers.
     async fn call<R, T, F>(
         &self,
+        caller: &Caller,
         what: &str,
         request: R,
-        call: impl Fn(Peers, R) -> F,
+        call: impl Fn(Calls, R) -> F,
     ) -> Result<T, ToolError>
     where
         R: Clone,
         F: Future<Output = Result<T, Status>>,
     {
+        let run = caller.run_id.to_string().parse().expect("an id is visible ASCII");
+        let calls = InterceptedService::new(self.channel.clone(), ForRun(run));
         let mut tried = 0;
         loop {
             tried += 1;
-            let status = match timeout(TRY_TIMEOUT, call(self.channel.clone(), request.clone())).await {
+            let status = match timeout(TRY_TIMEOUT, call(calls.clone(), request.clone())).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(status)) => status,
                 Err(_) => Status::unavailable(format!("no answer within {} s", TRY_TIMEOUT.as_secs())),
@@ -71,7 +92,7 @@ impl GatewayDocuments {
                     if tried == TRIES {
                         if status.code() == Code::Unauthenticated {
                             tracing::warn!(
-                                "a gateway refuses our token (TREE_AGENT_TOKEN_FILE): {}",
+                                "a gateway refuses our token (TREE_AGENT_ROLE_TOKEN): {}",
                                 status.message()
                             );
                         }
@@ -87,11 +108,12 @@ impl GatewayDocuments {
 
     async fn create(
         &self,
+        caller: &Caller,
         what: &str,
         request: pb::CreateDocumentRequest,
     ) -> Result<DocumentSummary, ToolError> {
         let written = self
-            .call(what, request, |c, request| async move {
+            .call(caller, what, request, |c, request| async move {
                 let mut client = Self::documents(c).max_encoding_message_size(limits::MESSAGE_BYTES);
                 Ok(client.create_document(request).await?.into_inner())
             })
@@ -99,7 +121,7 @@ impl GatewayDocuments {
         summary(given(written.document)?)
     }
 
-    fn documents(channel: Peers) -> DocumentServiceClient<Peers> {
+    fn documents(channel: Calls) -> DocumentServiceClient<Calls> {
         DocumentServiceClient::new(channel).max_decoding_message_size(limits::MESSAGE_BYTES)
     }
 }
@@ -120,7 +142,7 @@ impl DocumentSource for GatewayDocuments {
             ..Default::default()
         };
         let page = self
-            .call("the project", request, |c, request| async move {
+            .call(caller, "the project", request, |c, request| async move {
                 Ok(Self::documents(c).list_documents(request).await?.into_inner())
             })
             .await?;
@@ -142,7 +164,7 @@ impl DocumentSource for GatewayDocuments {
             limit: query.limit,
         };
         let found = self
-            .call("the project", request, |c, request| async move {
+            .call(caller, "the project", request, |c, request| async move {
                 Ok(Self::documents(c).search_documents(request).await?.into_inner())
             })
             .await?;
@@ -158,7 +180,7 @@ impl DocumentSource for GatewayDocuments {
         let request = pb::GetDocumentRequest { document_id: id.to_string() };
         let what = format!("document {id}");
         let found = self
-            .call(&what, request, |c, request| async move {
+            .call(caller, &what, request, |c, request| async move {
                 Ok(Self::documents(c).get_document(request).await?.into_inner())
             })
             .await?;
@@ -197,7 +219,7 @@ impl DocumentSource for GatewayDocuments {
             body: document.body,
             run_id: String::new(),
         };
-        self.create(&what, request).await
+        self.create(caller, &what, request).await
     }
 
     async fn keep_output(&self, caller: &Caller, output: LongOutput) -> Result<DocumentId, ToolError> {
@@ -208,14 +230,14 @@ impl DocumentSource for GatewayDocuments {
             body: output.body,
             run_id: caller.run_id.to_string(),
         };
-        Ok(self.create(&format!("run {}", caller.run_id), request).await?.id)
+        Ok(self.create(caller, &format!("run {}", caller.run_id), request).await?.id)
     }
 
     async fn list_projects(&self, caller: &Caller, limit: u32) -> Result<Vec<ProjectInfo>, ToolError> {
         if caller.context.scope == Scope::Global {
             let request = pb::ListProjectsRequest { page_size: limit, ..Default::default() };
             let page = self
-                .call("the list", request, |c, request| async move {
+                .call(caller, "the list", request, |c, request| async move {
                     Ok(ProjectServiceClient::new(c).list_projects(request).await?.into_inner())
                 })
                 .await?;
@@ -226,7 +248,7 @@ impl DocumentSource for GatewayDocuments {
             let key = Some(pb::get_project_request::Key::ProjectId(id.to_string()));
             let request = pb::GetProjectRequest { key };
             let found = self
-                .call(&format!("project {id}"), request, |c, request| async move {
+                .call(caller, &format!("project {id}"), request, |c, request| async move {
                     Ok(ProjectServiceClient::new(c).get_project(request).await?.into_inner())
                 })
                 .await?;

@@ -7,7 +7,8 @@ use tonic::{Request, Response, Status};
 use tree_agent_contract::error::Checks;
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{
-    Document, DocumentId, DocumentKind, DocumentProps, DocumentSummary, ProjectId, RunContext, RunId, limits,
+    Document, DocumentId, DocumentKind, DocumentProps, DocumentSummary, ProjectId, RunContext, RunId, Scope,
+    limits,
 };
 use tree_agent_proto::v1::document_service_server::DocumentService;
 use tree_agent_proto::{Wire, v1 as pb};
@@ -18,6 +19,7 @@ use crate::auth::Caller;
 use crate::errors;
 use crate::gateway::{Gateway, from_wire, id, now};
 use crate::pages::{self, Pages};
+use crate::view::View;
 use crate::watch::service::decoded;
 
 /// Hits of a search when the client names no limit, and at the most.
@@ -32,8 +34,9 @@ impl DocumentService for Documents {
         &self,
         request: Request<pb::GetDocumentRequest>,
     ) -> Result<Response<pb::GetDocumentResponse>, Status> {
+        let view = self.0.view(request.extensions()).await?;
         let id = id(DocumentId::parse_field("document_id", &request.get_ref().document_id))?;
-        let document = self.0.store.document(id).await.map_err(|e| errors::store(&e))?;
+        let document = view.document(&*self.0.store, id).await.map_err(|e| errors::store(&e))?;
         let summary = summary_to_wire(&summary(&document));
         Ok(Response::new(pb::GetDocumentResponse {
             document: Some(pb::Document {
@@ -59,6 +62,7 @@ impl DocumentService for Documents {
         &self,
         request: Request<pb::ListDocumentsRequest>,
     ) -> Result<Response<pb::ListDocumentsResponse>, Status> {
+        let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
         let project_ids: Vec<ProjectId> =
             from_wire("project_ids", request.project_ids.clone()).map_err(|e| invalid(&e.into()))?;
@@ -84,12 +88,15 @@ impl DocumentService for Documents {
             let (id, path) = cursor.split_once(':')?;
             Some((path.to_owned(), id.parse().ok()?))
         })?;
-        self.0.require_projects("project_ids", &project_ids).await?;
+        self.0.require_projects(&view, "project_ids", &project_ids).await?;
         if let Some(run) = run_id {
-            self.0.store.run(run).await.map_err(|e| errors::store(&e))?;
+            self.run(&view, run).await?;
         }
-        let query =
+        let mut query =
             DocumentQuery { project_ids, run_id, kinds, path_prefix: request.path_prefix, after, limit };
+        if !narrow(&mut query, &view) {
+            return Ok(Response::new(pb::ListDocumentsResponse::default()));
+        }
         let page = self.0.store.list_documents(query).await.map_err(|e| errors::store(&e))?;
         let next_page_token = match page.items.last() {
             Some(last) if page.more => pages.token(&format!("{}:{}", last.id, last.path)),
@@ -105,15 +112,21 @@ impl DocumentService for Documents {
         &self,
         request: Request<pb::SearchDocumentsRequest>,
     ) -> Result<Response<pb::SearchDocumentsResponse>, Status> {
+        let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
-        let context: RunContext =
+        let mut context: RunContext =
             from_wire("context", request.context.unwrap_or_default()).map_err(|e| invalid(&e.into()))?;
         context.validate().map_err(|e| invalid(&e))?;
         let limit = if request.limit == 0 { HITS.0 } else { request.limit.min(HITS.1) };
         let mut checks = Checks::default();
         checks.text("query", &request.query, limits::TEXT_BYTES);
         checks.finish().map_err(|e| invalid(&e))?;
-        self.0.require_projects("context.project_ids", &context.project_ids).await?;
+        self.0.require_projects(&view, "context.project_ids", &context.project_ids).await?;
+        if let Some(visible) = view.context()
+            && context.scope == Scope::Global
+        {
+            context = visible.clone();
+        }
         let query = SearchQuery {
             text: request.query,
             context,
@@ -133,6 +146,7 @@ impl DocumentService for Documents {
         &self,
         request: Request<pb::CreateDocumentRequest>,
     ) -> Result<Response<pb::CreateDocumentResponse>, Status> {
+        let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
         // The same owner and path make the same id: writing again replaces.
         let (document_id, kind, project_id, run_id) = match (&*request.project_id, &*request.run_id) {
@@ -159,7 +173,10 @@ impl DocumentService for Documents {
         };
         let now = now();
         if let Some(run) = run_id {
-            self.0.store.run(run).await.map_err(|e| errors::store(&e))?;
+            self.run(&view, run).await?;
+        }
+        if let Some(project) = project_id {
+            view.check_project(project).map_err(|e| errors::store(&e))?;
         }
         let document = Document {
             id: document_id,
@@ -180,6 +197,25 @@ impl DocumentService for Documents {
         })?;
         Ok(Response::new(pb::CreateDocumentResponse { document: Some(written) }))
     }
+}
+
+impl Documents {
+    /// An error unless `run` exists and is visible.
+    async fn run(&self, view: &View, run: RunId) -> Result<(), Status> {
+        view.check_run(run).map_err(|e| errors::store(&e))?;
+        self.0.store.run(run).await.map(drop).map_err(|e| errors::store(&e))
+    }
+}
+
+/// Limits a list without a run to the sources that `view` shows. False if nothing is left.
+fn narrow(query: &mut DocumentQuery, view: &View) -> bool {
+    let Some(context) = view.context().filter(|_| query.run_id.is_none()) else { return true };
+    if query.project_ids.is_empty() {
+        query.project_ids.clone_from(&context.project_ids);
+    }
+    let has_sources = query.kinds.is_empty() || query.kinds.contains(&DocumentKind::Source);
+    query.kinds = vec![DocumentKind::Source];
+    has_sources
 }
 
 /// A path is relative and says one thing only: no blank, `.` or `..` part, and no character that a name may not have.

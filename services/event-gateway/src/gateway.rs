@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use http::Extensions;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
@@ -19,6 +20,7 @@ use crate::documents::{summary, summary_to_wire};
 use crate::errors;
 use crate::graphs::{Graphs, Snapshot};
 use crate::runs::check_types;
+use crate::view::View;
 use crate::watch::service::{Messages, Watched};
 use crate::watch::{
     Board, DocumentStart, DocumentWatcher, EventFilter, ListFrom, ListStart, ListWatcher, Stalls, Start,
@@ -132,6 +134,11 @@ impl Gateway {
         Ok(ListWatcher::new(start, board, store, &self.config, until, stats).watched())
     }
 
+    /// What the caller of a request may see.
+    pub(crate) async fn view(&self, extensions: &Extensions) -> Result<View, Status> {
+        View::of(&*self.store, extensions).await
+    }
+
     /// Something has changed in the list of runs that this gateway knows of.
     pub(crate) fn list_changed(&self) {
         self.board.nudge();
@@ -191,9 +198,14 @@ impl Gateway {
     }
 
     /// `NOT_FOUND` with the field unless every project exists.
-    pub(crate) async fn require_projects(&self, field: &str, ids: &[ProjectId]) -> Result<(), Status> {
+    pub(crate) async fn require_projects(
+        &self,
+        view: &View,
+        field: &str,
+        ids: &[ProjectId],
+    ) -> Result<(), Status> {
         for (i, project) in ids.iter().enumerate() {
-            self.store.project(*project).await.map_err(|error| match error {
+            view.project(&*self.store, *project).await.map_err(|error| match error {
                 StoreError::NotFound { .. } => errors::not_found(&format!("{field}[{i}]"), error.to_string()),
                 other => errors::store(&other),
             })?;

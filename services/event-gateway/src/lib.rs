@@ -19,6 +19,7 @@ mod results;
 mod run_lists;
 mod runs;
 mod server_info;
+mod view;
 mod watch;
 mod web;
 
@@ -35,6 +36,7 @@ use tree_agent_proto::v1::project_service_server::ProjectServiceServer;
 use tree_agent_proto::v1::run_service_server::RunServiceServer;
 use tree_agent_proto::v1::server_service_server::ServerServiceServer;
 use tree_agent_runtime::config::RoleUrls;
+use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_runtime::server::{ServeError, ServerConfig};
 use tree_agent_runtime::{Readiness, Server, limited, retry};
 use tree_agent_store::Store;
@@ -63,6 +65,8 @@ pub struct Config {
     pub maxima: Maxima,
     /// Checks callers' tokens; without it everybody may call.
     pub auth: Option<Authenticator>,
+    /// What roles show with the run that they work for. Without it no role may call.
+    pub role_token: Option<RoleToken>,
     /// How often store and fan-out are checked.
     pub health_check: Duration,
 }
@@ -75,6 +79,7 @@ impl Default for Config {
             roles: RoleUrls::default(),
             maxima: Maxima::default(),
             auth: None,
+            role_token: None,
             health_check: Duration::from_secs(2),
         }
     }
@@ -138,7 +143,14 @@ pub async fn serve(
         .service(limited!(DocumentServiceServer::new(documents::Documents(gateway.clone()))))
         .service(limited!(ProjectServiceServer::new(projects::Projects(gateway.clone()))))
         .service(limited!(ServerServiceServer::new(info)))
-        .serve_wrapped(listener, shutdown, |routes| web::router(routes, gateway, config.auth, &origins))
+        .serve_wrapped(listener, shutdown, |routes| {
+            web::router(
+                routes,
+                gateway,
+                auth::Admission { authenticator: config.auth, role_token: config.role_token },
+                &origins,
+            )
+        })
         .await
 }
 

@@ -62,6 +62,7 @@ impl Args {
             roles: self.roles.check(connector, problems),
             maxima: self.maxima.check(problems),
             auth: self.auth.check(problems),
+            role_token: Some(role_token),
             ..Config::default()
         }
     }

@@ -30,6 +30,7 @@ use crate::maxima::Maxima;
 use crate::models::{MODEL_PATIENCE, Models};
 use crate::pages::{self, Pages};
 use crate::server_info::STRATEGIES;
+use crate::view::View;
 use crate::watch::service::decoded;
 use crate::{results, run_lists};
 
@@ -65,7 +66,8 @@ impl Runs {
 
     /// The projects of a run exist, and its model can be used.
     async fn require(&self, spec: &RunSpec) -> Result<(), Status> {
-        self.gateway.require_projects("context.project_ids", &spec.context.project_ids).await?;
+        let projects = &spec.context.project_ids;
+        self.gateway.require_projects(&View::Everything, "context.project_ids", projects).await?;
         self.models.require(&spec.model).await
     }
 

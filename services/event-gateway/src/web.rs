@@ -15,7 +15,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use tree_agent_runtime::errors;
 use tree_agent_runtime::server::{Origins, Static};
 
-use crate::auth::{Authenticator, Guard};
+use crate::auth::{Admission, Guard};
 use crate::connect::{self, Connect};
 use crate::gateway::Gateway;
 use crate::watch::service::{WATCH_DOCUMENT, WATCH_RUN, WATCH_RUNS, watch_document, watch_run, watch_runs};
@@ -58,7 +58,7 @@ fn cors(origins: &Origins) -> CorsLayer {
 pub(crate) fn router(
     routes: Routes,
     gateway: Arc<Gateway>,
-    authenticator: Option<Authenticator>,
+    admission: Admission,
     origins: &Origins,
 ) -> Routes {
     let watch = Router::new()
@@ -67,7 +67,7 @@ pub(crate) fn router(
         .route(WATCH_DOCUMENT, post(watch_document))
         .with_state(gateway);
     let services = Routes::from(routes.into_axum_router().merge(watch)).prepare();
-    let guarded = Guard::new(Connect::new(services), authenticator);
+    let guarded = Guard::new(Connect::new(services), admission);
     let web = GrpcWebLayer::new().layer(guarded.clone());
     let grpc = cors(origins).layer(tower::service_fn(move |request: Request<Body>| {
         let (guarded, web) = (guarded.clone(), web.clone());

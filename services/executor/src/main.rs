@@ -36,9 +36,10 @@ async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let (config, startup) = configure("executor", &args.listen, &args.log, DEFAULT_PORT, |problems| {
         let servers = args.tools.check(problems);
+        let role_token = args.role_token.check(problems);
         Config {
-            role: RoleConfig { servers, ..args.role.check(problems) },
-            role_token: args.role_token.check(problems),
+            role: RoleConfig { servers, ..args.role.check(&role_token, problems) },
+            role_token,
             server: args.listen.server(problems),
         }
     })?;

@@ -48,10 +48,9 @@ async fn main() -> anyhow::Result<()> {
         configure("planner", &args.listen, &args.log, DEFAULT_PORT, |problems| {
             let storage = args.storage.check(problems);
             let owner = format!("planner-{}-{}", std::process::id(), uuid::Uuid::new_v4().simple());
-            let role = args.role.check(problems);
             let role_token = args.role_token.check(problems);
-            let connector = role.connector.clone().with_credentials(role_token.credentials());
-            let (driver, peers) = args.driver.check(owner, connector, problems);
+            let role = args.role.check(&role_token, problems);
+            let (driver, peers) = args.driver.check(owner, role.connector.clone(), problems);
             let server = args.listen.server(problems);
             (Config { role, role_token, driver, peers, server }, storage)
         })?;

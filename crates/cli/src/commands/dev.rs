@@ -6,6 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use tree_agent_event_gateway::{AuthArgs, MaximaArgs};
 use tree_agent_model::Switch;
+use tree_agent_runtime::channel::Connector;
 use tree_agent_runtime::server::ServerArgs;
 use tree_agent_runtime::shutdown;
 
@@ -61,12 +62,10 @@ impl Dev {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let interrupt = shutdown::signal()?;
         let data_dir = self.embedded.data_dir()?;
-        let connector = context.connector.clone().allow_plaintext_token();
         let access = Access {
             maxima: Some(self.maxima.clone()),
             auth: self.auth.clone(),
             server: self.server.clone(),
-            connector,
         };
         let data = Data::Dir(&data_dir, Unfinished::Resume);
         let mut cluster =
@@ -74,8 +73,9 @@ impl Dev {
                 .await?;
         let server = cluster.url();
         // Announce only a server that answers.
+        let connector = Connector::default();
         tokio::select! {
-            connected = Client::connect(&server, &access.connector) => drop(connected?),
+            connected = Client::connect(&server, &connector) => drop(connected?),
             error = cluster.failed() => return Err(error),
         }
         let ready = Ready {

@@ -9,6 +9,7 @@ mod caller;
 mod guard;
 mod keys;
 mod refusal;
+mod rules;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -16,7 +17,7 @@ mod verify;
 pub use args::AuthArgs;
 pub(crate) use args::warn_if_public;
 pub(crate) use caller::Caller;
-pub(crate) use guard::Guard;
+pub(crate) use guard::{Admission, Guard};
 pub use keys::KeysError;
 pub(crate) use refusal::Refusal;
 pub use verify::{AuthConfig, Authenticator};

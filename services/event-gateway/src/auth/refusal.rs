@@ -2,6 +2,7 @@
 
 use tonic::{Code, Status};
 use tree_agent_runtime::errors::status;
+use tree_agent_runtime::role_token::RUN_ID;
 
 /// Why a call is refused, or a stream ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,15 +16,23 @@ pub(crate) enum Refusal {
     /// It never was good here.
     #[error("the token is not accepted: {0}")]
     Invalid(&'static str),
+    /// A role named no run.
+    #[error("a role must name the run that it works for in the metadata as {RUN_ID}: ID")]
+    NoRun,
+    /// A role has no business there.
+    #[error("roles may read and write documents of their run's context, and nothing else")]
+    Role,
 }
 
 impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
-        let reason = match refusal {
-            Refusal::Missing => "TOKEN_MISSING",
-            Refusal::Expired => "TOKEN_EXPIRED",
-            Refusal::Invalid(_) => "TOKEN_INVALID",
+        let (code, reason) = match refusal {
+            Refusal::Missing => (Code::Unauthenticated, "TOKEN_MISSING"),
+            Refusal::Expired => (Code::Unauthenticated, "TOKEN_EXPIRED"),
+            Refusal::Invalid(_) => (Code::Unauthenticated, "TOKEN_INVALID"),
+            Refusal::NoRun => (Code::PermissionDenied, "RUN_MISSING"),
+            Refusal::Role => (Code::PermissionDenied, "NOT_FOR_ROLES"),
         };
-        status(Code::Unauthenticated, reason, refusal.to_string())
+        status(code, reason, refusal.to_string())
     }
 }

@@ -145,7 +145,7 @@ impl Authenticator {
         if user_id.is_empty() || user_id.len() > limits::LABEL_BYTES || user_id.contains(char::is_control) {
             return Err(Refusal::Invalid("its sub must be 1 to 256 bytes without control characters"));
         }
-        Ok(Caller { user_id, expires_at: Some(Instant::now() + remaining) })
+        Ok(Caller { user_id, expires_at: Some(Instant::now() + remaining), works_for: None })
     }
 }
 
