@@ -448,6 +448,20 @@ fn a_topic_whose_frontmatter_stays_wrong_is_open_and_is_tried_again_by_the_next_
     assert!(dir.join("s0/document.md").exists());
 }
 
+#[test]
+fn a_search_without_a_first_level_fails_and_the_next_one_begins_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("tides");
+    let output = search(&dir, "scripted:fanout=2,depth=1,fail=rejected,fail_role=research", &[]);
+    assert_eq!(code(&output), 3, "{}", stderr(&output));
+    assert!(stderr(&output).contains("the search did not complete; it is failed"), "{}", stderr(&output));
+    let slow = "scripted:fanout=2,depth=1,latency_ms=300";
+    killed_when(&dir, slow, |event| event["type"] == "tree.node_created");
+    let output = succeeded(search(&dir, slow, &[]));
+    assert!(stderr(&output).contains("continues after 0 documents"), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "Tree search complete: 0 expanded, 2 leaves, 0 skipped\n");
+}
+
 #[tokio::test]
 async fn documents_are_searched_without_a_language_model_and_the_folder_can_be_imported() {
     let folder = tempfile::tempdir().unwrap();

@@ -46,7 +46,11 @@ pub fn edits(wanted: &Wanted, folder: &Folder) -> Vec<Problem> {
         (Some(_), None) => edits.push(Problem::new(DOCUMENT_MD, "was added")),
         _ => {}
     }
-    edits.extend(list_edit(folder, "", &folder.children, &wanted.children, wanted.lists_grow));
+    // An earlier search that failed at once has left an empty list.
+    let is_nothing = wanted.children.is_none() && folder.children.as_ref().is_some_and(Vec::is_empty);
+    if !is_nothing {
+        edits.extend(list_edit(folder, "", &folder.children, &wanted.children, wanted.lists_grow));
+    }
     let grows = wanted.lists_grow;
     for node in &folder.nodes {
         // A node that the log does not know makes the list differ in which it stands.

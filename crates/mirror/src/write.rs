@@ -129,12 +129,12 @@ impl Mirror {
             is_work |= self.write_children(path, &dir, children)?;
         }
         // A research costs a few waits for the disk, not one more for each topic that it lists: without this file, and with
-        // an empty one, a node is what its other files and its parent say.
+        // an empty one, a node is what its other files and its parent say. Nor does one wait that names a new search only.
         let is_finished = matches!(record.file.status, Expansion::Expanded | Expansion::Leaf);
         let file = json(&record.file);
         let digest = Digest::of(&file);
         if self.entry(path).file != Some(digest) {
-            self.write(&dir, NODE_JSON, &file, is_finished)?;
+            self.write(&dir, NODE_JSON, &file, is_finished && is_work)?;
             self.entry(path).file = Some(digest);
         }
         // The log can bring back a lost status; only finished work is worth the wait.

@@ -390,7 +390,8 @@ impl Work<'_> {
             out.warn(format!("error: the search did not complete; it is {}{because}", end.status));
         } else if end.partial {
             out.warn(format!(
-                "note: the search is partial{because}; the same command searches on from what is in {dir}"
+                "note: the search is partial{because}; the same command, or one with larger limits, goes on from what is in \
+                 {dir}"
             ));
         }
         let counts = counts(growing.graph());

@@ -53,6 +53,15 @@ fn edits_are_found() {
 }
 
 #[test]
+fn the_empty_list_of_a_search_that_failed_is_no_edit_of_the_next() {
+    let dir = tempfile::tempdir().expect("a folder");
+    fs::write(dir.path().join("children.json"), "[]").unwrap();
+    assert_eq!(edits(&Wanted::default(), &read(dir.path())), []);
+    fs::write(dir.path().join("children.json"), r#"[{"title":"Mine","slug":"mine"}]"#).unwrap();
+    assert_eq!(edits(&Wanted::default(), &read(dir.path())).len(), 1);
+}
+
+#[test]
 fn how_a_file_is_formatted_is_no_edit() {
     let compact =
         r#"[{"slug":"a","title":"About a"},{"slug":"b","title":"About b"},{"slug":"c","title":"About c"}]"#;
