@@ -373,6 +373,55 @@ fn a_log_is_verified_archived_and_brought_back() {
     assert_eq!(code(&run("", &["verify", "--all", "--data-dir", "/nowhere/at/all"])), 2);
 }
 
+/// A step of a plan that is a search: run, shown, exported, verified, rebuilt, archived and brought back.
+#[test]
+fn a_step_that_is_a_search_is_treated_like_the_rest_of_its_run() {
+    let (data, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let dev = Dev::start(data.path());
+    let server = dev.server.as_str();
+    let model = "scripted:fanout=2,depth=2,artifacts=document,search_steps=1,search_depth=3,search_nodes=9";
+    let told =
+        succeeded(run(server, &["run", "explore", "--model", model, "--max-depth", "1", "-o", "jsonl"]));
+    let events = lines(&told);
+    let id = events[0]["runId"].as_str().unwrap().to_owned();
+    assert_eq!(events.last().unwrap()["payload"]["status"], "completed");
+    assert_ne!(events.last().unwrap()["payload"]["partial"], true);
+    let graph = stdout(&succeeded(run(server, &["graph", &id, "--format", "json"])));
+    let graph: Value = serde_json::from_str(&graph).unwrap();
+    let nodes = graph["nodes"].as_array().unwrap();
+    let searches: Vec<&Value> = nodes.iter().filter(|node| node["strategy"] == "search").collect();
+    let [search] = searches[..] else { panic!("{graph}") };
+    assert_eq!((&search["title"], &search["status"]), (&"s0".into(), &"completed".into()));
+    let counts = serde_json::json!({"expanded": 2, "leaves": 4, "skipped": 0});
+    assert_eq!(search["result"]["jsonPayload"], counts);
+    let picks: Vec<&Value> = events.iter().filter(|event| event["type"] == "tree.leaf_picked").collect();
+    assert!(picks.len() == 4 && picks.iter().all(|pick| pick["nodeId"] == search["id"]), "{picks:?}");
+    assert!(stdout(&succeeded(run(server, &["graph", &id]))).contains("s0  search · completed"));
+
+    let out = work.path().join("export");
+    succeeded(run(server, &["export", &id, out.to_str().unwrap()]));
+    for (path, status) in [("s0", "expanded"), ("s0/s1", "expanded"), ("s0/s1/s0", "leaf"), ("s1", "leaf")] {
+        let node = std::fs::read_to_string(out.join(path).join("node.json")).unwrap();
+        assert!(node.contains(&format!("\"status\": \"{status}\"")), "{path}: {node}");
+        assert!(out.join(path).join("document.md").is_file(), "{path}");
+    }
+    assert_eq!(dev.terminate(), 0);
+
+    let (dir, archives) = (data.path().to_str().unwrap(), work.path().join("archives"));
+    let folder = archives.to_str().unwrap();
+    let verified =
+        || lines(&succeeded(run("", &["verify", "--all", "--data-dir", dir, "-o", "jsonl"]))).remove(0);
+    let sound = verified();
+    assert_eq!(sound["sound"], true, "{sound}");
+    let rebuilt = lines(&succeeded(run("", &["rebuild", &id, "--data-dir", dir, "-o", "jsonl"]))).remove(0);
+    assert_eq!(rebuilt["differences"], 0, "{rebuilt}");
+    std::fs::create_dir(&archives).unwrap();
+    succeeded(run("", &["log", "prune", folder, "--older-than", "0s", "--data-dir", dir, "--yes"]));
+    assert_eq!(verified()["archived"], true);
+    succeeded(run("", &["log", "restore", folder, &id, "--data-dir", dir]));
+    assert_eq!(verified(), sound);
+}
+
 #[test]
 fn dev_keeps_runs_within_the_maxima_of_its_operator() {
     let data = tempfile::tempdir().unwrap();

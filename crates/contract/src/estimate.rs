@@ -1,4 +1,7 @@
 //! The most that a run can use, computed from its budgets alone: an upper bound, shown before anything is spent.
+//!
+//! It counts what plans can hold. A step that is a guided search adds topics up to a limit of its own; these stay
+//! within the budgets of the run.
 
 use serde::{Deserialize, Serialize};
 

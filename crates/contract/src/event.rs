@@ -13,11 +13,12 @@ use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
 use crate::result::{ArtifactType, HintType, SuccessAssessment, TreeAgentResult};
 use crate::role::CallKind;
 use crate::run::{RunSpec, Strategy};
-use crate::search::PickerPolicy;
+use crate::search::{PickerPolicy, StepSearch};
 use crate::status::{NodeStatus, Outcome, Role, RunStatus, StepStatus};
 use crate::time::Timestamp;
 
 mod json;
+mod make;
 mod opaque;
 
 pub use opaque::Opaque;
@@ -215,6 +216,9 @@ payloads! {
         /// guided search.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         score: Option<f64>,
+        /// The limits of a guided search that begins here as a step of a plan; none for the defaults.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        search: Option<StepSearch>,
     }
     /// Payload of `tree.node_status`.
     NodeStatusChanged {
@@ -299,6 +303,12 @@ payloads! {
         reason: String,
         /// How it will be judged.
         success_criteria: Vec<String>,
+        /// `search` if a guided search carries it out; none for a node that plans or executes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        strategy: Option<Strategy>,
+        /// The limits of that search; none for the defaults.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        search: Option<StepSearch>,
     }
     /// Payload of `tree.step_status`. Its node is the one that planned the step.
     StepStatusChanged {
@@ -546,38 +556,6 @@ const fn first() -> u32 {
 
 const fn is_first(version: &u32) -> bool {
     *version == 1
-}
-
-impl RunCreated {
-    /// The first event of a log of this schema version, with behaviour version 1.
-    pub fn new(spec: RunSpec, root_node_id: NodeId) -> Self {
-        Self { spec, root_node_id, schema_version: SCHEMA_VERSION, behaviour_version: 1 }
-    }
-}
-
-impl NodeCreated {
-    /// A root called `title`.
-    pub fn new(title: impl Into<String>) -> Self {
-        Self {
-            parent_node_id: None,
-            title: title.into(),
-            depth: 0,
-            band_index: None,
-            step_index: None,
-            step_id: None,
-            reason: String::new(),
-            success_criteria: Vec::new(),
-            strategy: None,
-            score: None,
-        }
-    }
-}
-
-impl NodeStatusChanged {
-    /// A status about which there is nothing else to say.
-    pub const fn new(status: NodeStatus, role: Role) -> Self {
-        Self { status, role, message: None, progress: None, attempt: None, call: None, why: None }
-    }
 }
 
 /// Why a stored text is not an event.

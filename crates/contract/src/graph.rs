@@ -6,6 +6,8 @@ use serde_json::{Map, Value};
 use crate::event::{LeafPicked, NodeSkipped, UsageRecorded};
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
 use crate::result::{ArtifactType, TreeAgentResult};
+use crate::run::Strategy;
+use crate::search::StepSearch;
 use crate::sparse::Sparse;
 use crate::status::{NodeStatus, Outcome, Role, RunStatus, StepStatus};
 use crate::time::Timestamp;
@@ -110,6 +112,9 @@ pub struct GraphNode {
     /// Sums over the role calls of the node and of everything below it. The root's are those of the run.
     #[serde(default)]
     pub subtree_usage: Sparse<Usage>,
+    /// How the tree grows below it, if that differs from its parent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Strategy>,
     /// What a guided search says about it, if it is a topic of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<Box<GraphTopic>>,
@@ -196,6 +201,12 @@ pub struct GraphStep {
     /// How it will be judged.
     #[serde(default)]
     pub success_criteria: Vec<String>,
+    /// `search` if a guided search carries it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Strategy>,
+    /// The limits of that search; none for the defaults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<StepSearch>,
     /// Its status.
     pub status: StepStatus,
     /// The node that carries it out, once there is one.

@@ -41,7 +41,7 @@ pub use label::LabelFilter;
 pub use model::{ModelChoice, ModelName, ModelProblem, ModelProblemKind, Profile, ProviderKind};
 pub use result::{ArtifactType, HintType, ResultKind, SuccessAssessment, TreeAgentResult};
 pub use run::{RunSpec, RunSummary, Strategy};
-pub use search::{PickerPolicy, SearchConfig, SearchCounts};
+pub use search::{PickerPolicy, SearchConfig, SearchCounts, StepSearch};
 pub use session::SessionId;
 pub use sparse::Sparse;
 pub use status::{NodeStatus, Outcome, Role, RunStatus, StepStatus};

@@ -60,6 +60,8 @@ pub const LABEL_VALUE_BYTES: usize = 128;
 pub const SEARCH_CHILDREN: usize = 1_000;
 /// Maximum of topics that a guided search researches at the same time.
 pub const SEARCH_CONCURRENCY: u64 = 256;
+/// Topics of a guided search that carries out a step of a plan.
+pub const STEP_SEARCH_NODES: u64 = 10_000;
 /// Bytes of a prompt that a user gives with a run, and of the JSON Schema of the frontmatter.
 pub const PROMPT_BYTES: usize = 64 * 1024;
 /// Messages that one research may add to its conversation.

@@ -7,7 +7,8 @@
 //! | [`SEARCH_CHILDREN`](crate::limits::SEARCH_CHILDREN) | topics in one list | 1,000 |
 //! | `budgets.maxNodes` | topics of the run, listed ones included | 1,000 |
 //!
-//! The limits of the tree strategy on bands, steps, children and depth do not apply to a search.
+//! The limits of the tree strategy on bands, steps, children and depth do not apply to a search. A step of a plan may
+//! be a search of its own, with a `maxDepth` that counts from its node and a limit of topics ([`StepSearch`]).
 
 pub mod slug;
 
@@ -162,6 +163,22 @@ impl Expansion {
             status if status.is_final() || node.started_at.is_none() => Self::Unexpanded,
             _ => Self::InProgress,
         }
+    }
+}
+
+/// The limits of a search that carries out one step of a plan, within those of its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StepSearch {
+    /// Levels of topics below the node of the step, as [`SearchConfig::max_depth`] counts them. Default 3.
+    pub max_depth: u32,
+    /// Topics of the search, listed ones included. Default 50.
+    pub max_nodes: u32,
+}
+
+impl Default for StepSearch {
+    fn default() -> Self {
+        Self { max_depth: 3, max_nodes: 50 }
     }
 }
 

@@ -19,8 +19,8 @@ use scripts::{is_optional, is_stroke, runs_on};
 pub const VERSION: i32 = 2;
 
 /// `text` with every character in its usual form (NFKC): accents composed, full-width letters and ligatures as plain
-/// letters. Invisible characters are left out, such as soft hyphens, and so are marks that writers may leave out, such as
-/// Arabic vowel signs. Characters with which some languages divide words become spaces.
+/// letters. Invisible characters are left out, such as soft hyphens, and so are marks that writers may leave out, such
+/// as Arabic vowel signs. Characters with which some languages divide words become spaces.
 pub fn comparable(text: &str) -> Cow<'_, str> {
     // Some take a place of their own: separators of lines, and the Braille pattern without dots.
     let odd = |c: char| is_invisible(c) && !c.is_whitespace() && c != BRAILLE_BLANK || is_stroke(c);

@@ -69,6 +69,31 @@ fn a_plan_must_keep_every_rule() {
 }
 
 #[test]
+fn a_step_may_be_a_search_within_limits() {
+    let with_search = |strategy: Value, search: Value| {
+        let mut output = planner();
+        output["plan"]["bands"][0]["steps"][0]["strategy"] = strategy;
+        output["plan"]["bands"][0]["steps"][0]["search"] = search;
+        check_planner(output)
+    };
+    let limits = |depth: u32, nodes: u32| json!({"maxDepth": depth, "maxNodes": nodes});
+    for good in [limits(1, 1), limits(64, 10_000), json!({}), Value::Null] {
+        with_search(json!("search"), good).expect("a search");
+    }
+    for (strategy, search, field) in [
+        (json!("tree"), Value::Null, "strategy"),
+        (json!("homework"), Value::Null, "strategy"),
+        (Value::Null, limits(2, 5), "search"),
+        (json!("search"), limits(0, 5), "search.maxDepth"),
+        (json!("search"), limits(65, 5), "search.maxDepth"),
+        (json!("search"), limits(2, 0), "search.maxNodes"),
+        (json!("search"), limits(2, 10_001), "search.maxNodes"),
+    ] {
+        about(with_search(strategy, search), &format!("plan.bands[0].steps[0].{field}"));
+    }
+}
+
+#[test]
 fn step_ids_are_stable_over_replans() {
     let output: PlannerOutput = serde_json::from_value(planner()).expect("the shape is right");
     let prior = |title: &str| {

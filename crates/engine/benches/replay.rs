@@ -95,11 +95,10 @@ fn answer(call: RoleCall, fanout: usize, depth: u32) -> CallOutput {
 
 fn plan(fanout: usize) -> PlanDraft {
     let step = |s: usize| StepDraft {
-        id: StepId::new(format!("s{s}")),
-        title: format!("Look at part {s} of the whole"),
         reason: "the whole needs its parts".into(),
         success_criteria: vec!["it was looked at".into()],
         step_index: s as u32,
+        ..StepDraft::new(StepId::new(format!("s{s}")), format!("Look at part {s} of the whole"))
     };
     let steps = (0..fanout).map(step).collect();
     let band = BandDraft { index: 0, goal: "all parts".into(), parallelizable: true, steps };

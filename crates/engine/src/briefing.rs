@@ -39,6 +39,17 @@ pub(crate) fn context(
     }
 }
 
+/// What the node at `at` is asked to do, for searches that carry it out: its title and how it will be judged.
+pub(crate) fn task(state: &State, at: usize) -> String {
+    let node = state.node(at);
+    let mut task = node.title.clone();
+    for criterion in &node.success_criteria {
+        task.push_str("\n- ");
+        task.push_str(criterion);
+    }
+    task
+}
+
 /// The summary of the latest plan of the node at `at`.
 pub(crate) fn plan_summary(state: &State, at: usize) -> String {
     state.node(at).plan.as_ref().map(|p| p.summary.clone()).unwrap_or_default()

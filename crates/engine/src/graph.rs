@@ -259,6 +259,7 @@ impl Graph {
                     artifacts: Vec::new(),
                     usage: Sparse::default(),
                     subtree_usage: Sparse::default(),
+                    strategy: e.strategy,
                     topic: is_topic(e)
                         .then(|| Box::new(GraphTopic { score: e.score, ..GraphTopic::default() })),
                     created_at: event.timestamp,
@@ -332,6 +333,8 @@ impl Graph {
                     title: e.title.clone(),
                     reason: e.reason.clone(),
                     success_criteria: e.success_criteria.clone(),
+                    strategy: e.strategy,
+                    search: e.search,
                     status: StepStatus::Pending,
                     node_id: None,
                 });

@@ -2,11 +2,12 @@
 //!
 //! Only what fits is visited, so the cost does not grow with the tree:
 //!
-//! 1. Branches are unfolded breadth-first, as long as what waits or works in them fits. A branch that stays folded is one
-//!    line with the number of topics that wait in it.
-//! 2. Where room is left, what is finished in these branches is listed too. Otherwise it is counted.
+//! 1. The last pick and the branches above it are unfolded, in half of the room.
+//! 2. Branches are unfolded breadth-first, as long as what waits or works in them fits. A branch that stays folded is
+//!    one line with the number of topics that wait in it.
+//! 3. Where room is left, what is finished in these branches is listed too. Otherwise it is counted.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 
 use tree_agent_contract::role::OfferedLeaf;
@@ -15,7 +16,7 @@ use tree_agent_contract::text::{count, truncate};
 use tree_agent_contract::{NodeStatus, graph::GraphNode};
 
 use crate::state::State;
-use crate::topics::{Phase, Place, Topics, is_lost};
+use crate::topics::{Phase, Place, Topic, Topics, is_lost};
 
 /// Bytes of an outline and of the paths that it offers: about 6,000 tokens.
 pub(crate) const ROOM: usize = 24 * 1024;
@@ -37,14 +38,29 @@ pub(crate) struct Outline {
 struct Unfolded {
     /// How many of its busy children are shown, the first ones.
     busy: usize,
+    /// A busy child behind those, which is shown because the last pick was below it.
+    last: Option<usize>,
     /// What is finished in it is listed.
     finished: bool,
+}
+
+impl Unfolded {
+    /// The first `busy` of the busy children of `topic`, and `last`.
+    fn new(topic: &Topic, busy: usize, last: Option<usize>) -> Self {
+        let last = last.filter(|last| !topic.busy.iter().take(busy).any(|child| child == last));
+        Self { busy, last, finished: false }
+    }
+
+    /// The busy children of `topic` that are shown.
+    fn shown<'a>(&self, topic: &'a Topic) -> impl Iterator<Item = usize> + use<'a> {
+        topic.busy.iter().copied().take(self.busy).chain(self.last)
+    }
 }
 
 /// The outline of the branch of `within`, in at most about `room` bytes.
 pub(crate) fn outline(state: &State, topics: &Topics, within: usize, room: usize) -> Outline {
     let view = View { state, topics, top: topics.topic(within).place.depth };
-    let (unfolded, _) = unfold(&view, within, room);
+    let unfolded = unfold(&view, within, room);
     let mut drawn = Drawn { view, unfolded, text: String::new(), offered: Vec::new() };
     for at in topics.line(within) {
         let shown = if drawn.text.is_empty() { "Within: " } else { " > " };
@@ -59,34 +75,41 @@ pub(crate) fn outline(state: &State, topics: &Topics, within: usize, room: usize
     Outline { text: drawn.text, leaves: drawn.offered.into_iter().map(|(_, leaf)| leaf).collect() }
 }
 
-/// Which branches are unfolded, and the room that is left.
-fn unfold(view: &View<'_>, within: usize, mut room: usize) -> (BTreeMap<usize, Unfolded>, usize) {
-    let mut unfolded: BTreeMap<usize, Unfolded> = BTreeMap::new();
+/// Which branches are unfolded.
+fn unfold(view: &View<'_>, within: usize, room: usize) -> BTreeMap<usize, Unfolded> {
+    let (mut unfolded, used) = unfold_last_picked(view, within, room / 2);
+    let mut room = room.saturating_sub(used);
     let mut order = Vec::new();
     let mut queue = VecDeque::from([within]);
     while let Some(at) = queue.pop_front() {
-        let mut used = 0;
-        let mut fits = 0;
-        for &child in &view.topics.topic(at).busy {
-            used += view.cost(child, true);
+        let topic = view.topics.topic(at);
+        let before = unfolded.remove(&at);
+        // What the line to the last pick shows is paid for.
+        let paid: BTreeSet<usize> = before.iter().flat_map(|before| before.shown(topic)).collect();
+        let (mut used, mut fits) = (0, 0);
+        for &child in &topic.busy {
+            used += if paid.contains(&child) { 0 } else { view.cost(child, true) };
             if used > room {
                 break;
             }
             fits += 1;
         }
-        let busy = &view.topics.topic(at).busy;
-        // The topmost branch shows as many as fit, and one at least.
-        if at == within && used > room {
-            fits = fits.max(1);
-            used = room;
-        } else if used > room {
-            continue;
-        }
-        room -= used.min(room);
-        queue.extend(
-            busy.iter().copied().take(fits).filter(|child| !view.topics.topic(*child).busy.is_empty()),
-        );
-        unfolded.insert(at, Unfolded { busy: fits, finished: false });
+        let shown = match before {
+            _ if used <= room => {
+                room -= used;
+                Unfolded::new(topic, fits, None)
+            }
+            // The topmost branch shows as many as fit, and one at least.
+            before if at == within => {
+                room = 0;
+                let before = before.unwrap_or_default();
+                Unfolded::new(topic, fits.max(before.busy).max(1), before.last)
+            }
+            Some(before) => before,
+            None => continue,
+        };
+        queue.extend(shown.shown(topic).filter(|child| !view.topics.topic(*child).busy.is_empty()));
+        unfolded.insert(at, shown);
         order.push(at);
     }
     for at in order {
@@ -102,7 +125,38 @@ fn unfold(view: &View<'_>, within: usize, mut room: usize) -> (BTreeMap<usize, U
             unfolded.entry(at).or_default().finished = true;
         }
     }
-    (unfolded, room)
+    unfolded
+}
+
+/// Unfolds the last pick and the branches above it, so that one that is chosen again and again is not folded each time.
+/// They take at most about `room` bytes: first what is below and beside the last pick, then the branches above. Also
+/// returns the bytes.
+fn unfold_last_picked(view: &View<'_>, within: usize, room: usize) -> (BTreeMap<usize, Unfolded>, usize) {
+    let (mut unfolded, mut used) = (BTreeMap::new(), 0);
+    let line = view.topics.last_picked().map(|last| view.topics.line(last)).unwrap_or_default();
+    let root = view.topics.root();
+    let line: Vec<usize> = std::iter::once(root).chain(line).skip_while(|at| *at != within).collect();
+    for (n, &at) in line.iter().enumerate().rev() {
+        let busy = &view.topics.topic(at).busy;
+        if busy.is_empty() {
+            continue;
+        }
+        // Where the line goes on.
+        let last = line.get(n + 1).copied().filter(|child| busy.contains(child));
+        used += last.map_or(0, |last| view.cost(last, true));
+        let mut fits = 0;
+        for &child in busy.iter().filter(|child| Some(**child) != last) {
+            let cost = view.cost(child, true);
+            if used + cost > room {
+                break;
+            }
+            used += cost;
+            fits += 1;
+        }
+        let is_among = last.is_some_and(|last| busy.iter().take(fits + 1).any(|at| *at == last));
+        unfolded.insert(at, Unfolded::new(view.topics.topic(at), fits + usize::from(is_among), last));
+    }
+    (unfolded, used)
 }
 
 struct View<'a> {
@@ -136,25 +190,25 @@ struct Drawn<'a> {
 impl Drawn<'_> {
     /// Draws what is below the topic at `at`. It calls itself for each level, of which there are at most 64.
     fn branch(&mut self, at: usize) {
-        let Some(&Unfolded { busy, finished }) = self.unfolded.get(&at) else { return };
+        let Some(unfolded) = self.unfolded.get(&at) else { return };
         let topics = self.view.topics;
         let topic = topics.topic(at);
         let depth = topic.place.depth + 1;
+        let finished = unfolded.finished;
+        let shown: BTreeSet<usize> = unfolded.shown(topic).collect();
         if finished {
-            let mut shown = 0;
             for &child in &topic.children {
-                let is_busy = topic.busy.contains(&child);
-                shown += usize::from(is_busy);
-                if !is_busy || shown <= busy {
+                if shown.contains(&child) || !topic.busy.contains(&child) {
                     self.topic(child);
                 }
             }
         } else {
-            topic.busy.iter().take(busy).for_each(|&child| self.topic(child));
+            shown.iter().for_each(|&child| self.topic(child));
         }
-        let more = topic.busy.len() - busy;
+        let more = topic.busy.len() - shown.len();
         if more > 0 {
-            let waiting: u64 = topic.busy.iter().skip(busy).map(|&child| topics.topic(child).waiting).sum();
+            let shown: u64 = shown.iter().map(|&child| topics.topic(child).waiting).sum();
+            let waiting = topic.waiting - shown;
             self.line(
                 depth,
                 &format!("… {} with {waiting} unexpanded, offered later", count(more, "more topic")),

@@ -265,10 +265,10 @@ impl State {
                 let mut control = Control { parent, strategy, ..Control::default() };
                 // A node that carries out a step of a plan was counted with its plan.
                 self.planned_nodes += u32::from(parent.is_some() && e.band_index.is_none());
-                // A synthesis of a search must be affordable from its beginning.
+                // A synthesis of a search must be affordable from its beginning. A step always ends with one.
                 let is_search = strategy == Strategy::Search
                     && parent.is_none_or(|p| self.control[p].strategy != Strategy::Search);
-                control.owes = is_search && self.spec.search.as_ref().is_some_and(|search| search.synthesis);
+                control.owes = is_search && (parent.is_some() || self.spec.search().synthesis);
                 if control.owes {
                     self.ledger.owe();
                 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tree_agent_contract::event::{Event, EventBody, NodeCreated, NodeStatusChanged};
 use tree_agent_contract::role::CallKind;
 use tree_agent_contract::search::{DEPTH_GUARD, PickerPolicy, SearchConfig, SearchCounts};
-use tree_agent_contract::{NodeId, NodeStatus, Outcome, StepId};
+use tree_agent_contract::{NodeId, NodeStatus, Outcome, StepId, StepSearch};
 
 use crate::covered::Covered;
 use crate::state::State;
@@ -95,7 +95,11 @@ pub(crate) struct Picking {
 pub(crate) struct Topics {
     /// The node at the root of the search.
     root: usize,
+    /// The search carries out a step of a plan.
+    is_step: bool,
     max_depth: u32,
+    /// Topics that it may list; none if only the run limits them.
+    max_nodes: Option<u32>,
     concurrency: u32,
     policy: PickerPolicy,
     /// By node; the root among them.
@@ -109,6 +113,8 @@ pub(crate) struct Topics {
     picking: Option<Picking>,
     /// The topic that was picked and has not begun.
     picked: Option<usize>,
+    /// The topic that was picked last.
+    last_picked: Option<usize>,
     counts: SearchCounts,
     covered: Covered,
 }
@@ -122,6 +128,7 @@ impl Topics {
             EventBody::LeafPicked(e) => {
                 self.picking = None;
                 self.picked = state.position(e.leaf_node_id);
+                self.last_picked = self.picked;
             }
             EventBody::SessionForked(_) => self.topic_mut(at).has_session = true,
             EventBody::NodeSkipped(e) => {
@@ -144,6 +151,10 @@ impl Topics {
             let search = state.spec().search();
             let SearchConfig { concurrency, max_depth, picker, .. } = *search;
             (self.root, self.concurrency, self.max_depth, self.policy) = (at, concurrency, max_depth, picker);
+            if state.control(at).parent.is_some() {
+                let StepSearch { max_depth, max_nodes } = e.search.unwrap_or_default();
+                (self.is_step, self.max_depth, self.max_nodes) = (true, max_depth, Some(max_nodes));
+            }
             let root = Topic { phase: Phase::Researched, ..Topic::default() };
             self.topics.insert(at, root);
             return;
@@ -288,6 +299,21 @@ impl Topics {
         self.root
     }
 
+    /// True if the search carries out a step of a plan.
+    pub(crate) fn is_step(&self) -> bool {
+        self.is_step
+    }
+
+    /// Topics that the search itself allows.
+    pub(crate) fn max_nodes(&self) -> usize {
+        self.max_nodes.map_or(usize::MAX, |most| most as usize)
+    }
+
+    /// Topics that the search itself still allows.
+    pub(crate) fn room(&self) -> usize {
+        self.max_nodes().saturating_sub(self.topics.len() - 1)
+    }
+
     /// Who picks.
     pub(crate) fn policy(&self) -> PickerPolicy {
         self.policy
@@ -327,6 +353,11 @@ impl Topics {
     /// The topic that was picked and has not begun.
     pub(crate) fn picked(&self) -> Option<usize> {
         self.picked
+    }
+
+    /// The topic that was picked last.
+    pub(crate) fn last_picked(&self) -> Option<usize> {
+        self.last_picked
     }
 
     /// Topics that wait and are too deep to be researched, with the topics above them.

@@ -18,7 +18,7 @@ use tree_agent_contract::role::{
     StepDraft, Synthesis,
 };
 use tree_agent_contract::text::prefix;
-use tree_agent_contract::{HintType, ResultKind, StepId, SuccessAssessment, limits};
+use tree_agent_contract::{HintType, ResultKind, StepId, Strategy, SuccessAssessment, limits};
 use tree_agent_tools::{LIST_DOCUMENTS, ToolError};
 
 pub use script::{Artifacts, Fault, KEYS, Pick, Script};
@@ -130,14 +130,19 @@ impl Scripted {
                 let n = band * self.script.fanout + i;
                 let title =
                     if parent.depth == 0 { format!("s{n}") } else { format!("{}.s{n}", parent.title) };
-                step(format!("s{n}"), title, i)
+                let is_search = i < self.script.search_steps;
+                StepDraft {
+                    strategy: is_search.then_some(Strategy::Search),
+                    search: is_search.then_some(self.script.search),
+                    ..step(format!("s{n}"), title, i)
+                }
             })
             .collect()
     }
 }
 
 fn step(id: String, title: String, step_index: u32) -> StepDraft {
-    StepDraft { id: StepId::new(id), title, reason: String::new(), success_criteria: Vec::new(), step_index }
+    StepDraft { step_index, ..StepDraft::new(StepId::new(id), title) }
 }
 
 fn note(text: &str) -> ScratchpadDraft {

@@ -117,13 +117,7 @@ impl Runner {
 
     async fn run(&self) -> Done {
         let title = self.objective.lines().next().unwrap_or_default().to_owned();
-        let root = StepDraft {
-            id: tree_agent_contract::StepId::new("root"),
-            title,
-            reason: String::new(),
-            success_criteria: vec![],
-            step_index: 0,
-        };
+        let root = StepDraft::new(tree_agent_contract::StepId::new("root"), title);
         self.node(NodeId::root(self.run), root, 0, vec![]).await
     }
 

@@ -11,14 +11,14 @@ use crate::wire::{Wire, missing, wire_message, within};
 wire_message! {
     RunStatusChanged => RunStatusChanged { status, reason, partial }
     NodeCreated => NodeCreated {
-        parent_node_id, title, depth, band_index, step_index, step_id, reason, success_criteria, strategy, score,
+        parent_node_id, title, depth, band_index, step_index, step_id, reason, success_criteria, strategy, score, search,
     }
     NodeStatusChanged => NodeStatusChanged { status, role, message, progress, attempt, call, why }
     NodeCompleted => NodeCompleted { outcome, evidence, metrics }
     NodeFailed => NodeFailed { error, retryable }
     PlanCreated => PlanCreated { plan_id, version, summary, mode_reason }
     PlanBandCreated => PlanBandCreated { plan_id, band_index, step_ids, goal, parallelizable }
-    StepCreated => StepCreated { step_id, band_index, step_index, title, reason, success_criteria }
+    StepCreated => StepCreated { step_id, band_index, step_index, title, reason, success_criteria, strategy, search }
     StepStatusChanged => StepStatusChanged { step_id, status }
     NodeDelegated => NodeDelegated { child_node_id, step_id }
     ScratchpadLinked => ScratchpadLinked { scratchpad_doc_id }
@@ -180,13 +180,13 @@ mod tests {
         let samples = serde_json::json!({
             "tree.run_created": {"objective":"o","strategy":"tree","context":{"scope":"project","projectIds":[id]},"budgets":{"maxDepth":2,"maxTokens":5},"model":"offline","userId":"u","rootNodeId":id,"schemaVersion":1,"behaviourVersion":2,"search":{"concurrency":2,"maxDepth":3,"picker":"best-first","prompts":{"document":"d","children":"c","picker":"p"},"frontmatterSchema":{"type":"object"},"synthesis":true}},
             "tree.run_status": {"status":"failed","reason":"r","partial":true},
-            "tree.node_created": {"parentNodeId":id,"title":"t","depth":1,"bandIndex":0,"stepIndex":2,"stepId":"s","reason":"r","successCriteria":["c"],"strategy":"search","score":0.5},
+            "tree.node_created": {"parentNodeId":id,"title":"t","depth":1,"bandIndex":0,"stepIndex":2,"stepId":"s","reason":"r","successCriteria":["c"],"strategy":"search","score":0.5,"search":{"maxDepth":2,"maxNodes":7}},
             "tree.node_status": {"status":"blocked","role":"planner","message":"m","progress":0.5,"attempt":2,"call":"aggregate","why":"w"},
             "tree.node_completed": {"outcome":"partial","evidence":"e","metrics":{"durationMs":7,"ratio":0.5,"list":[null,true,"x"]}},
             "tree.node_failed": {"error":"e","retryable":true},
             "tree.plan_created": {"planId":id,"version":2,"summary":"s","modeReason":"m"},
             "tree.plan_band_created": {"planId":id,"bandIndex":1,"stepIds":["a","b"],"goal":"g","parallelizable":false},
-            "tree.step_created": {"stepId":"a","bandIndex":1,"stepIndex":0,"title":"t","reason":"r","successCriteria":["c"]},
+            "tree.step_created": {"stepId":"a","bandIndex":1,"stepIndex":0,"title":"t","reason":"r","successCriteria":["c"],"strategy":"search","search":{"maxDepth":2,"maxNodes":7}},
             "tree.step_status": {"stepId":"a","status":"running"},
             "tree.node_delegated": {"childNodeId":id,"stepId":"a"},
             "tree.scratchpad_linked": {"scratchpadDocId":id},

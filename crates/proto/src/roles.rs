@@ -37,7 +37,7 @@ wire_message! {
     LeafDecision => LeafDecision { can_execute_directly, complexity, blockers }
     PlanDraft => PlanDraft { summary, bands }
     BandDraft => BandDraft { index, goal, parallelizable, steps }
-    StepDraft => StepDraft { id, title, reason, success_criteria, step_index }
+    StepDraft => StepDraft { id, title, reason, success_criteria, step_index, strategy, search }
 
     ExecuteInput => ExecuteRequest { call [required], earlier }
     ExecutorOutput => ExecutorOutput { actions, artifacts, result [required], scratchpad [required] }

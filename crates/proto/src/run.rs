@@ -31,6 +31,7 @@ wire_message! {
         nodes, depth, plan_calls, execute_calls, aggregate_calls, attempts, tokens, cost_micros, tool_calls,
         wall_clock_ms, ends_within_ms, unlimited, research_calls, pick_calls,
     }
+    StepSearch => StepSearch { max_depth, max_nodes }
     SearchPrompts => SearchPrompts { document, children, picker }
     SuccessAssessment => SuccessAssessment { met, notes }
     TreeAgentResult => TreeAgentResult {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::{RunId, RunSpec, SearchConfig, Strategy};
+use tree_agent_contract::{RunId, RunSpec, SearchConfig, Strategy, Timestamp};
 use tree_agent_driver::{Driver, DriverConfig};
 use tree_agent_engine::{Decision, Graph, start};
 use tree_agent_event_gateway::{Gateway, WatchConfig};
@@ -39,13 +39,16 @@ pub(crate) struct Cluster {
     drivers: Vec<DriverSlot>,
     gateways: Vec<GatewaySlot>,
     pub(crate) doors: GatewayHandles,
-    /// Runs that nobody drives although somebody could: their epoch, whether their driver is gone or frozen (otherwise
-    /// its task hangs), and since when.
-    orphans: BTreeMap<RunId, (u64, bool, Instant)>,
+    /// Runs that nobody drives although somebody could, and since when.
+    orphans: BTreeMap<RunId, (Orphaned, Instant)>,
     /// Commands that are not answered, although somebody could: how long that may take, and since when.
     unheard: BTreeMap<(RunId, i64), (Duration, Instant)>,
     fanout_was_down: bool,
 }
+
+/// Why nobody drives a run: its epoch, whether its driver is gone or frozen (otherwise its task hangs), and when a
+/// driver that is gone or frozen last renewed its lease.
+type Orphaned = (u64, bool, Option<Timestamp>);
 
 struct DriverSlot {
     lives: u32,
@@ -244,7 +247,8 @@ impl Cluster {
         }
         let (now, lease) = (Instant::now(), world.plan.lease);
         let mut late = Vec::new();
-        for (id, run) in &world.model().runs {
+        let model = world.model();
+        for (id, run) in &model.runs {
             let holder = self.drivers.iter().find(|d| Some(&d.node.name) == run.owner.as_ref());
             let stuck = holder.is_none_or(|d| d.node.is_gone() || d.node.is_stuck());
             let hung = holder.is_some_and(|d| d.node.hangs_since(*id).is_some());
@@ -255,16 +259,20 @@ impl Cluster {
                 self.orphans.remove(id);
                 continue;
             }
-            // Another kind of fault starts a new wait, because the lease may have been renewed until then.
-            let orphan = self.orphans.entry(*id).or_insert((run.epoch, stuck, now));
-            if (orphan.0, orphan.1) != (run.epoch, stuck) {
-                *orphan = (run.epoch, stuck, now);
+            // Another kind of fault starts a new wait, because the lease may have been renewed until then. So does a
+            // request of a driver that is gone, when it takes effect only now.
+            let lease_of = |owner: &String| model.drivers.get(owner).map(|driver| driver.renewed_at);
+            let renewed = run.owner.as_ref().filter(|_| stuck).and_then(lease_of);
+            let fault = (run.epoch, stuck, renewed);
+            let orphan = self.orphans.entry(*id).or_insert((fault, now));
+            if orphan.0 != fault {
+                *orphan = (fault, now);
             }
             // A stuck task has the length of a lease to make progress; then its lease expires.
             let bound = TAKEOVER + if stuck { lease } else { 2 * lease };
-            if now - orphan.2 > bound {
+            if now - orphan.1 > bound {
                 late.push(format!("{}: nobody took it over within {} ms", run_name(*id), bound.as_millis()));
-                orphan.2 = now + Duration::from_secs(86_400);
+                orphan.1 = now + Duration::from_secs(86_400);
             }
         }
         late.into_iter().for_each(|text| world.violation(text));

@@ -8,7 +8,7 @@ use tree_agent_contract::event::{ToolCallRequested, UsageRecorded};
 use tree_agent_contract::role::*;
 use tree_agent_contract::search::{ChildDraft, tidy};
 use tree_agent_contract::session::{SessionMessage, Speaker};
-use tree_agent_contract::{HintType, ResultKind, StepId};
+use tree_agent_contract::{HintType, ResultKind, StepId, StepSearch, Strategy};
 use tree_agent_driver::{Roles, Updates};
 use tree_agent_engine::{CallInput, CallOutput, RoleCall};
 
@@ -170,12 +170,17 @@ impl SimRoles {
                     goal: format!("band {band}"),
                     parallelizable: dice.chance(75),
                     steps: (0..dice.within(1..=3))
-                        .map(|step| StepDraft {
-                            id: StepId::new(format!("c{number}b{band}s{step}")),
-                            title: format!("step {band}.{step} of {number}"),
-                            reason: "needed".into(),
-                            success_criteria: vec!["done".into()],
-                            step_index: step as u32,
+                        .map(|step| {
+                            let id = StepId::new(format!("c{number}b{band}s{step}"));
+                            let is_search = dice.chance(15);
+                            StepDraft {
+                                reason: "needed".into(),
+                                success_criteria: vec!["done".into()],
+                                step_index: step as u32,
+                                strategy: is_search.then_some(Strategy::Search),
+                                search: is_search.then_some(StepSearch { max_depth: 3, max_nodes: 8 }),
+                                ..StepDraft::new(id, format!("step {band}.{step} of {number}"))
+                            }
                         })
                         .collect(),
                 })

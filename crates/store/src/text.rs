@@ -111,8 +111,8 @@ impl<'a> Snippets<'a> {
     }
 
     /// The part of `body` that holds the most of the words, as one line of plain text; its beginning when it holds none
-    /// or nothing is left to look for them. When the body spells them in another way, the part shows how they are usually
-    /// written.
+    /// or nothing is left to look for them. When the body spells them in another way, the part shows how they are
+    /// usually written.
     pub(crate) fn of(&mut self, body: &str) -> String {
         let seen = prefix(body, self.bytes);
         self.bytes -= seen.len();

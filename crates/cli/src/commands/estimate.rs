@@ -96,6 +96,8 @@ fn lines(estimate: &Estimate, model: &str, model_is_known: bool) -> Vec<String> 
     let mut nodes = format!("{}, down to level {}", grouped(estimate.nodes), estimate.depth);
     if is_search {
         nodes.push_str("; --max-nodes and --max-depth bound them");
+    } else if estimate.plan_calls > 0 && model != "offline" {
+        nodes.push_str("; topics of steps that are searches come on top, up to --max-nodes");
     }
     let rows = [
         ("model", model.to_owned()),
@@ -136,6 +138,7 @@ mod tests {
         assert!(text.contains("wall clock  30m00s, and up to 5m00s more"), "{text}");
         let free = lines(&Estimate::of_tree(&budgets, Some(&RoleCosts::FREE)), "offline", true).join("\n");
         assert!(free.contains("tokens      0") && free.contains("cost        $0"), "{free}");
+        assert!(text.contains("steps that are searches come on top") && !free.contains("searches"), "{text}");
     }
 
     #[test]

@@ -117,6 +117,22 @@ fn the_whole_tree() {
 }
 
 #[test]
+fn a_step_that_is_a_search_says_so() {
+    let mut log = growing();
+    let root = NodeId::root(log.run);
+    let created = NodeCreated {
+        parent_node_id: Some(root),
+        depth: 1,
+        band_index: Some(0),
+        strategy: Some(Strategy::Search),
+        ..NodeCreated::new("Everything about tides")
+    };
+    log.push(NodeId::child(root, 1, &StepId::new("s")), Some(root), created);
+    let text = drawn(&log.graph(), None, false, 200);
+    assert!(text.contains("Everything about tides  search · waiting"), "{text}");
+}
+
+#[test]
 fn finished_parts_fold() {
     insta::assert_snapshot!(drawn(&growing().graph(), Some(24), true, 80));
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tree_agent_contract::graph::GraphNode;
-use tree_agent_contract::{NodeId, NodeStatus, Outcome, Role, RunStatus, Timestamp};
+use tree_agent_contract::{NodeId, NodeStatus, Outcome, Role, RunStatus, Strategy, Timestamp};
 use tree_agent_engine::Graph;
 
 use super::line::Line;
@@ -263,6 +263,9 @@ fn node_line(node: &GraphNode, lead: &str, now: Timestamp) -> Line {
     }
     if let Some(band) = node.band_index {
         line.before(format!("b{band} "), Paint::Dim);
+    }
+    if node.strategy == Some(Strategy::Search) {
+        line.after("search", Paint::Plan);
     }
     let partial = if node.outcome == Some(Outcome::Partial) { " (partial)" } else { "" };
     line.after(format!("{}{partial}", node.status), paint);

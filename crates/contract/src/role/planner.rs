@@ -1,6 +1,7 @@
 //! The planner: execute, or decompose into bands of steps.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +10,8 @@ use crate::error::{Checks, Invalid};
 use crate::ids::StepId;
 use crate::limits;
 use crate::result::TreeAgentResult;
+use crate::run::Strategy;
+use crate::search::StepSearch;
 use crate::status::{StepStatus, named_enum};
 
 named_enum! {
@@ -60,6 +63,27 @@ pub struct StepDraft {
     pub success_criteria: Vec<String>,
     /// Its place in the band, 0..n-1.
     pub step_index: u32,
+    /// `search` if a guided search carries it out; none for a node that plans or executes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Strategy>,
+    /// The limits of that search; none for the defaults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<StepSearch>,
+}
+
+impl StepDraft {
+    /// A step called `title`, the first of its band.
+    pub fn new(id: StepId, title: impl Into<String>) -> Self {
+        Self {
+            id,
+            title: title.into(),
+            reason: String::new(),
+            success_criteria: Vec::new(),
+            step_index: 0,
+            strategy: None,
+            search: None,
+        }
+    }
 }
 
 /// A band: steps that run side by side, after the band before it has ended.
@@ -187,6 +211,7 @@ fn check_plan(plan: &PlanDraft, prior: &[PriorStep], c: &mut Checks) {
             c.require(step.step_index as usize == s, format_args!("{at}.stepIndex"), || {
                 format!("is {}; steps must be numbered 0..n-1 in order, so {s}", step.step_index)
             });
+            check_search(step, &at, c);
             if let Some(title) = known.get(&step.id) {
                 c.require(*title == step.title, format_args!("{at}.title"), || {
                     format!(
@@ -197,4 +222,16 @@ fn check_plan(plan: &PlanDraft, prior: &[PriorStep], c: &mut Checks) {
             }
         }
     }
+}
+
+/// A step may be a search. Its limits are checked only then, because nothing else has any.
+fn check_search(step: &StepDraft, at: &impl Display, c: &mut Checks) {
+    let is_search = step.strategy == Some(Strategy::Search);
+    c.require(step.strategy.is_none() || is_search, format_args!("{at}.strategy"), || {
+        "must be \"search\" or left out".into()
+    });
+    let Some(search) = &step.search else { return };
+    c.require(is_search, format_args!("{at}.search"), || "needs strategy \"search\"".into());
+    c.range(format_args!("{at}.search.maxDepth"), search.max_depth.into(), 1..=64);
+    c.range(format_args!("{at}.search.maxNodes"), search.max_nodes.into(), 1..=limits::STEP_SEARCH_NODES);
 }

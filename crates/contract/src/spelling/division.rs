@@ -1,5 +1,5 @@
-//! What may stand within a word that a reader sees in one piece: marks of Markdown, links, tags and entities of HTML, and
-//! characters without a width.
+//! What may stand within a word that a reader sees in one piece: marks of Markdown, links, tags and entities of HTML,
+//! and characters without a width.
 
 use std::borrow::Cow;
 

@@ -3,8 +3,8 @@
 /// Whether `c` belongs to a script that puts no spaces between words, or to Hangul, whose words take endings.
 ///
 /// These are the blocks whose letters Unicode lets stand on both sides of a line break: line-break class SA (Thai, Lao,
-/// Myanmar, Khmer, the scripts of the Tai, Ahom), AK, AP and AS (Balinese, Javanese, Batak, Cham and others of the Brahmi
-/// family), ID, CJ and NS (Han, kana, Bopomofo, Yi, Tangut, Nushu), and those of Hangul.
+/// Myanmar, Khmer, the scripts of the Tai, Ahom), AK, AP and AS (Balinese, Javanese, Batak, Cham and others of the
+/// Brahmi family), ID, CJ and NS (Han, kana, Bopomofo, Yi, Tangut, Nushu), and those of Hangul.
 pub(super) const fn runs_on(c: char) -> bool {
     matches!(
         c,

@@ -116,11 +116,10 @@ fn researched(input: &ResearchInput, fanout: u32) -> ResearchOutput {
 
 fn plan(call: &CallContext, fanout: u32) -> PlannerOutput {
     let steps = (0..fanout).map(|s| StepDraft {
-        id: StepId::new(format!("s{s}")),
-        title: format!("{} / {s}", call.title),
         reason: "part of it".into(),
         success_criteria: vec!["done".into()],
         step_index: s,
+        ..StepDraft::new(StepId::new(format!("s{s}")), format!("{} / {s}", call.title))
     });
     let band = BandDraft { index: 0, goal: "all".into(), parallelizable: true, steps: steps.collect() };
     PlannerOutput {

@@ -137,7 +137,12 @@ impl Decider<'_> {
     /// The aggregator is not available. The node still returns the results of its children, labelled as partial, so
     /// that they are not lost.
     pub(crate) fn return_children(&mut self, at: usize, error: &RoleError) {
-        let children: Vec<usize> = self.state.latest_children(at).collect();
+        let children = self.state.latest_children(at).collect();
+        self.return_nodes(at, children, error);
+    }
+
+    /// As [`return_children`](Self::return_children), with the results of these nodes below it.
+    pub(crate) fn return_nodes(&mut self, at: usize, nodes: Vec<usize>, error: &RoleError) {
         let mut result = TreeAgentResult {
             kind: ResultKind::Json,
             summary: String::new(),
@@ -154,7 +159,7 @@ impl Decider<'_> {
         };
         let mut summary =
             format!("The results could not be aggregated ({error}); they are returned as they are.");
-        for child in children {
+        for child in nodes {
             let node = self.state.node(child);
             if let (NodeStatus::Completed, Some(of_child)) = (node.status, &node.result) {
                 summary.push_str(&format!("\n- {}: {}", node.title, of_child.summary));

@@ -58,6 +58,8 @@ pub(super) fn plan(
                     title: step.title,
                     reason: step.reason,
                     success_criteria: step.success_criteria,
+                    strategy: step.strategy,
+                    search: step.search,
                 },
             );
         }
@@ -133,8 +135,9 @@ fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
             step_id: Some(step.step_id.clone()),
             reason: step.reason,
             success_criteria: step.success_criteria,
-            strategy: None,
+            strategy: step.strategy,
             score: None,
+            search: step.search,
         };
         d.push(child, Some(parent), created.into());
         d.emit(at, NodeDelegated { child_node_id: child, step_id: step.step_id });

@@ -26,6 +26,10 @@
 //! | `executing` | failure, no attempts left | `failed` |
 //! | any of these | out of budget | `cancelled` |
 //!
+//! A search may be a run of its own or carry out a step of a plan. A step has limits of its own
+//! ([`StepSearch`](tree_agent_contract::StepSearch)), is about the task of the step, and ends with a synthesis. It fails
+//! if none of its topics was researched.
+//!
 //! All nodes of a search share one account of its topics ([`Topics`]). What is done after an event is asked for as
 //! [`Next::Advance`], so that the account has followed the event.
 
@@ -35,7 +39,7 @@ use tree_agent_contract::event::*;
 use tree_agent_contract::role::*;
 use tree_agent_contract::search::{ChildEntry, DEPTH_GUARD};
 use tree_agent_contract::session::{Session, SessionFork, SessionMessage};
-use tree_agent_contract::text::count;
+use tree_agent_contract::text::{count, prefix};
 use tree_agent_contract::{DocumentId, NodeStatus, RunStatus, SessionId, StepId, Strategy, limits};
 
 use super::picks;
@@ -54,9 +58,10 @@ const SIBLINGS: usize = 100;
 /// Documents that a synthesis is told about, the first ones in breadth-first order.
 const SYNTHESISED: usize = 256;
 
-/// What the strategy keeps about a whole search.
+/// What the strategy keeps about a whole search. It is boxed because a run has few searches and may have many nodes of
+/// other strategies.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Search(Topics);
+pub(super) struct Search(Box<Topics>);
 
 impl Search {
     /// Its name in the log.
@@ -116,6 +121,10 @@ impl Rules for Search {
             CallKind::Pick => picks::failed(&self.0, d, &failure.text()),
             kind if kind.finishes() => {
                 d.status(at, NodeStatus::Aggregating, Some("guard:aggregationFailed".into()));
+                if self.0.is_step() {
+                    let topics = self.0.researched_topics(SYNTHESISED);
+                    return d.return_nodes(at, topics, &failure.error);
+                }
                 let (artifacts, result) = returned::counts(self.0.counts());
                 self.end(d, at, artifacts, result);
             }
@@ -185,7 +194,10 @@ impl Rules for Search {
         d.ask(Next::Advance { at });
     }
 
-    fn brief(&self, state: &State, at: usize, kind: CallKind, call: CallContext) -> CallInput {
+    fn brief(&self, state: &State, at: usize, kind: CallKind, mut call: CallContext) -> CallInput {
+        if self.0.is_step() {
+            call.objective = briefing::task(state, self.0.root());
+        }
         match kind {
             CallKind::Research => CallInput::Research(Box::new(self.research(state, at, call))),
             CallKind::Pick => {
@@ -268,7 +280,7 @@ impl Search {
             session: (!is_root).then(|| self.fork(state, at)),
             prompts: search.prompts.clone(),
             frontmatter_schema: search.frontmatter_schema.clone(),
-            max_children: limits::SEARCH_CHILDREN as u32,
+            max_children: limits::SEARCH_CHILDREN.min(self.0.max_nodes()) as u32,
         }
     }
 
@@ -318,6 +330,7 @@ impl Search {
     /// Creates the topics below the one at `at`, as many as the limit of nodes allows.
     fn list(&self, d: &mut Decider<'_>, at: usize, children: Vec<ChildEntry>) -> usize {
         let room = d.state.budgets().max_nodes.saturating_sub(d.state.planned_nodes()) as usize;
+        let room = room.min(self.0.room());
         let (parent, depth) = (d.state.node(at).id, d.state.node(at).depth + 1);
         let below = self.0.topic(at).place.depth + 1;
         let listed = children.len();
@@ -387,11 +400,27 @@ impl Search {
     /// Every topic has ended.
     fn finish(&self, d: &mut Decider<'_>, at: usize) {
         let has_documents = !self.0.researched_topics(1).is_empty();
-        if d.state.spec().search().synthesis && has_documents {
+        if has_documents && (self.0.is_step() || d.state.spec().search().synthesis) {
             return d.need(at, CallKind::Aggregate, None);
+        }
+        if self.0.is_step() {
+            // Whoever planned the step wants to know what was found, not how many topics were listed.
+            return match d.state.exhausted() {
+                Some(_) => d.cancel(at),
+                None => d.fail(at, self.nothing_found(d.state), false),
+            };
         }
         let (artifacts, result) = returned::counts(self.0.counts());
         self.end(d, at, artifacts, result);
+    }
+
+    /// Why a step found nothing: none of its topics was researched.
+    fn nothing_found(&self, state: &State) -> String {
+        let topics = &self.0.topic(self.0.root()).children;
+        let error = topics.iter().find_map(|topic| state.node(*topic).error.as_deref());
+        let (number, first) = (topics.len(), error.unwrap_or("unknown"));
+        let error = format!("none of its {number} topics was researched; the first error: {first}");
+        prefix(&error, limits::TEXT_BYTES).to_owned()
     }
 
     /// The root returns its result.

@@ -3,6 +3,7 @@
 mod adopting;
 mod blocked;
 mod search;
+mod search_steps;
 
 use tree_agent_contract::event::*;
 use tree_agent_contract::role::*;
@@ -75,11 +76,9 @@ impl Hand {
 
     fn plans(&mut self, call: &RoleCall, steps: u32, parallelizable: bool) {
         let steps = (0..steps).map(|step_index| StepDraft {
-            id: StepId::new(format!("s{step_index}")),
-            title: format!("step {step_index}"),
             reason: "needed".into(),
-            success_criteria: vec![],
             step_index,
+            ..StepDraft::new(StepId::new(format!("s{step_index}")), format!("step {step_index}"))
         });
         let band = BandDraft { index: 0, goal: "all".into(), parallelizable, steps: steps.collect() };
         let plan = PlanDraft { summary: "a plan".into(), bands: vec![band] };
@@ -471,13 +470,7 @@ fn a_synthesis_is_returned_if_another_plan_leads_nowhere() {
     returns_the_synthesis(&mut hand);
     // No step of the new plan completes.
     let (mut hand, again) = planning_again();
-    let step = StepDraft {
-        id: StepId::new("new"),
-        title: "a new step".into(),
-        reason: "needed".into(),
-        success_criteria: vec![],
-        step_index: 0,
-    };
+    let step = StepDraft { reason: "needed".into(), ..StepDraft::new(StepId::new("new"), "a new step") };
     let band = BandDraft { index: 0, goal: "more".into(), parallelizable: true, steps: vec![step] };
     let plan = PlanDraft { summary: "another".into(), bands: vec![band] };
     hand.answers_plan(&again, PlannerMode::Plan, Some(plan));
@@ -496,11 +489,12 @@ fn a_full_plan_can_be_replanned_with_default_budgets() {
     for round in 0..2 {
         let plan = hand.only();
         let step = |band: u32, step_index: u32| StepDraft {
-            id: StepId::new(format!("r{round}b{band}s{step_index}")),
-            title: format!("step {band}.{step_index} of {round}"),
             reason: "needed".into(),
-            success_criteria: vec![],
             step_index,
+            ..StepDraft::new(
+                StepId::new(format!("r{round}b{band}s{step_index}")),
+                format!("step {band}.{step_index} of {round}"),
+            )
         };
         let band = |index: u32| BandDraft {
             index,

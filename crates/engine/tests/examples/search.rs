@@ -8,10 +8,10 @@ use tree_agent_engine::{CallInput, CallKind, CallOutput, Input, RoleCall, Run, s
 
 use crate::world::{executor_output, notes};
 
-/// A search that is driven by hand.
-struct Hand {
-    run: Run,
-    log: Vec<Event>,
+/// A run with searches that is driven by hand.
+pub(super) struct Hand {
+    pub(super) run: Run,
+    pub(super) log: Vec<Event>,
     now: Timestamp,
 }
 
@@ -21,13 +21,16 @@ fn two_at_a_time() -> SearchConfig {
 
 impl Hand {
     fn new(search: SearchConfig, budgets: Budgets) -> Self {
-        let id = RunId(uuid::Uuid::from_u128(7));
-        let spec = RunSpec {
+        Self::of(RunSpec {
             strategy: Strategy::Search,
             search: Some(Box::new(search)),
             budgets,
             ..RunSpec::new("find out")
-        };
+        })
+    }
+
+    pub(super) fn of(spec: RunSpec) -> Self {
+        let id = RunId(uuid::Uuid::from_u128(7));
         let now = Timestamp::from_millis(1_000);
         let log = start(id, spec, now).events;
         let run = Run::replay(id, &log).expect("a fresh log replays");
@@ -44,35 +47,35 @@ impl Hand {
         hand
     }
 
-    fn feed(&mut self, input: Input) {
+    pub(super) fn feed(&mut self, input: Input) {
         // Far enough apart for every note to be written at once.
         self.now = self.now.plus_millis(2_000);
         self.log.extend(self.run.handle(input, self.now).events);
     }
 
-    fn due(&mut self) -> Vec<RoleCall> {
+    pub(super) fn due(&mut self) -> Vec<RoleCall> {
         self.run.take_due(self.now, usize::MAX)
     }
 
-    fn only(&mut self) -> RoleCall {
+    pub(super) fn only(&mut self) -> RoleCall {
         let due = self.due();
         let [call] = &due[..] else { panic!("{} calls are due", due.len()) };
         call.clone()
     }
 
     /// The one call that is due is for the topic with this title.
-    fn only_for(&mut self, title: &str) -> RoleCall {
+    pub(super) fn only_for(&mut self, title: &str) -> RoleCall {
         let call = self.only();
         assert_eq!(call.input.context().title, title);
         call
     }
 
-    fn titles(calls: &[RoleCall]) -> Vec<&str> {
+    pub(super) fn titles(calls: &[RoleCall]) -> Vec<&str> {
         calls.iter().map(|call| call.input.context().title.as_str()).collect()
     }
 
     /// The research finds these topics. `@0.7` after a title is its score.
-    fn finds(&mut self, call: &RoleCall, topics: &[&str]) {
+    pub(super) fn finds(&mut self, call: &RoleCall, topics: &[&str]) {
         let is_root = matches!(&call.input, CallInput::Research(input) if input.form == ResearchForm::Root);
         let drafts = topics.iter().map(|topic| {
             let (title, score) = topic.split_once('@').unwrap_or((topic, ""));
@@ -90,12 +93,12 @@ impl Hand {
         self.feed(Input::Output(call.key, CallOutput::Research(output)));
     }
 
-    fn picks(&mut self, call: &RoleCall, path: &str) {
+    pub(super) fn picks(&mut self, call: &RoleCall, path: &str) {
         let output = PickOutput { path: path.into(), reason: "it matters".into() };
         self.feed(Input::Output(call.key, CallOutput::Pick(output)));
     }
 
-    fn fails(&mut self, call: &RoleCall) {
+    pub(super) fn fails(&mut self, call: &RoleCall) {
         let error = RoleError::new(RoleErrorKind::Rejected, "cannot be had");
         self.feed(Input::Failed(call.key, error));
     }
@@ -108,7 +111,7 @@ impl Hand {
         picked.collect()
     }
 
-    fn node(&self, title: &str) -> &graph::GraphNode {
+    pub(super) fn node(&self, title: &str) -> &graph::GraphNode {
         self.run
             .graph()
             .nodes()
@@ -134,7 +137,7 @@ impl Hand {
     }
 
     /// The state is that of the log, also for a driver that takes over now.
-    fn take_over(&mut self) {
+    pub(super) fn take_over(&mut self) {
         let replayed = Run::replay(self.run.graph().run_id(), &self.log).expect("it replays");
         assert_eq!(replayed.to_bytes(), self.run.to_bytes());
         self.run = replayed;
@@ -142,12 +145,12 @@ impl Hand {
     }
 }
 
-fn pick_input(call: &RoleCall) -> &PickInput {
+pub(super) fn pick_input(call: &RoleCall) -> &PickInput {
     let CallInput::Pick(input) = &call.input else { panic!("{:?} is no pick", call.key) };
     input
 }
 
-fn research_input(call: &RoleCall) -> &ResearchInput {
+pub(super) fn research_input(call: &RoleCall) -> &ResearchInput {
     let CallInput::Research(input) = &call.input else { panic!("{:?} is no research", call.key) };
     input
 }
@@ -399,6 +402,59 @@ fn large_trees_are_folded_and_a_branch_may_be_named() {
     hand.picks(&again, &path);
     assert_eq!(hand.picked().len(), 1);
     assert_eq!(hand.picked()[0].fallback, None, "a branch is not an invalid pick");
+}
+
+/// A branch that is chosen again and again is not named again for each of its topics.
+#[test]
+fn the_branch_of_the_last_pick_stays_unfolded() {
+    let config = SearchConfig { concurrency: 1, max_depth: 6, ..SearchConfig::default() };
+    let mut hand = Hand::listed(config, &["A", "B", "C"]);
+    let many = |name: &str| (0..150).map(|n| format!("{name} {n} {}", "x".repeat(100))).collect::<Vec<_>>();
+    let finds = |hand: &mut Hand, call: &RoleCall, name: &str| {
+        let topics = many(name);
+        hand.finds(call, &topics.iter().map(String::as_str).collect::<Vec<_>>());
+    };
+    for name in ["P", "Q", "R"] {
+        let call = hand.only();
+        finds(&mut hand, &call, name);
+    }
+    let mut due = hand.due();
+    hand.picks(&due.remove(0), "c");
+    due.extend(hand.due());
+    let take = |due: &mut Vec<RoleCall>, kind| {
+        let at = due.iter().position(|call| call.key.kind == kind);
+        due.remove(at.unwrap_or_else(|| panic!("no {kind:?} is due")))
+    };
+    // From here on, every pick is one call, although all branches together never fit.
+    for n in 0..12 {
+        let mut pick = take(&mut due, CallKind::Pick);
+        assert!(pick_input(&pick).outline.len() <= 25 * 1024, "{}", pick_input(&pick).outline.len());
+        let offers = |at: &str| pick_input(&pick).leaves.iter().any(|leaf| leaf.path == at);
+        assert!(n == 0 || offers("a") && offers("b"), "{n}: the rest of the tree is offered as well");
+        if n == 6 {
+            // A branch of the branch is named once.
+            let is_folded = |leaf: &&OfferedLeaf| leaf.path.starts_with("c/") && leaf.leaves_below > 0;
+            let path = pick_input(&pick).leaves.iter().find(is_folded).expect("a branch of C").path.clone();
+            hand.picks(&pick, &path);
+            due.extend(hand.due());
+            pick = take(&mut due, CallKind::Pick);
+        }
+        let is_below = |leaf: &&OfferedLeaf| leaf.path.starts_with("c/") && leaf.leaves_below == 0;
+        let below = pick_input(&pick).leaves.iter().filter(is_below);
+        // The first of the deepest.
+        let path = below.rev().max_by_key(|leaf| leaf.depth).expect("a leaf of C").path.clone();
+        hand.picks(&pick, &path);
+        assert_eq!(hand.picked().len(), n + 1, "{path}");
+        let depth = hand.run.graph().node(hand.picked()[n].leaf_node_id).expect("a topic").depth;
+        assert_eq!(depth, if n < 6 { 2 } else { 3 });
+        due.extend(hand.due());
+        let research = take(&mut due, CallKind::Research);
+        match n {
+            0 => finds(&mut hand, &research, "S"),
+            _ => hand.finds(&research, &[]),
+        }
+        due.extend(hand.due());
+    }
 }
 
 #[test]

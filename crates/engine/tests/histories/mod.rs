@@ -167,6 +167,15 @@ fn searching(plan: &WorldPlan) -> WorldPlan {
     WorldPlan { strategy: Strategy::Search, search, fanout: 4, ..plan.clone() }
 }
 
+/// Such a world in which some steps are searches.
+fn with_searches(plan: &WorldPlan) -> WorldPlan {
+    WorldPlan { search_steps: true, fanout: 3, ..plan.clone() }
+}
+
+fn searches(log: &[Event]) -> usize {
+    log.iter().filter(|e| matches!(&e.body, EventBody::NodeCreated(n) if n.strategy.is_some())).count()
+}
+
 /// What a log must show.
 type Shows = fn(&[Event]) -> bool;
 
@@ -247,6 +256,16 @@ fn cases() -> Vec<(&'static str, WorldPlan, Shows)> {
             failed && ends(log, RunStatus::Completed, true)
         }),
         ("search-tokens", searching(&with(&rough, |b| b.max_tokens = Some(30_000))), |log| {
+            trips(log, "maxTokens") && picks(log).count() > 0 && ends(log, RunStatus::Completed, true)
+        }),
+        ("search-step", WorldPlan { fanout: 2, ..with_searches(&quiet) }, |log| {
+            searches(log) == 1 && picks(log).count() > 0 && ends(log, RunStatus::Completed, false)
+        }),
+        ("search-step-failed", with_searches(&rough), |log| {
+            let failed = log.iter().any(|e| matches!(&e.body, EventBody::NodeFailed(_)));
+            searches(log) > 1 && failed && picks(log).count() > 0 && ends(log, RunStatus::Completed, true)
+        }),
+        ("search-step-tokens", with_searches(&with(&rough, |b| b.max_tokens = Some(90_000))), |log| {
             trips(log, "maxTokens") && picks(log).count() > 0 && ends(log, RunStatus::Completed, true)
         }),
         ("deep", with(&WorldPlan { failures: 40, ..quiet }, |b| b.max_depth = 2), |log| {

@@ -14,10 +14,30 @@ use super::World;
 impl World {
     pub(crate) fn check(&self) {
         self.check_universal();
-        self.check_estimate();
+        // An estimate counts what plans can hold. Topics of their steps come on top.
+        if !self.plan.search_steps {
+            self.check_estimate();
+        }
         match self.plan.strategy {
-            Strategy::Search => self.check_search(),
-            _ => self.check_bands(),
+            Strategy::Search => {
+                let limits = StepSearch { max_depth: self.plan.search.max_depth, max_nodes: u32::MAX };
+                self.check_search(NodeId::root(self.run_id), limits);
+            }
+            _ => {
+                self.check_bands();
+                self.check_searches();
+            }
+        }
+    }
+
+    /// What holds for every step that is a search.
+    fn check_searches(&self) {
+        for event in &self.log {
+            if let EventBody::NodeCreated(e) = &event.body
+                && e.strategy == Some(Strategy::Search)
+            {
+                self.check_search(event.node_id, e.search.expect("its limits"));
+            }
         }
     }
 
@@ -95,6 +115,7 @@ impl World {
         // A search has a depth limit of its own, and lists one level beyond those that it researches.
         let deepest = match self.plan.strategy {
             Strategy::Search => self.plan.search.max_depth.max(2),
+            _ if self.plan.search_steps => budgets.max_depth + 3,
             _ => budgets.max_depth,
         };
         let (mut nodes, mut exhausted) = (0, false);

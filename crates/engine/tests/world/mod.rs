@@ -32,8 +32,10 @@ pub(crate) struct WorldPlan {
     /// Roles keep to their allowance. Otherwise they use any amount.
     pub(crate) obedient: bool,
     pub(crate) strategy: Strategy,
-    /// For the strategy `search`.
+    /// For the strategy `search`, and for steps that are searches.
     pub(crate) search: SearchConfig,
+    /// Some steps of plans are searches.
+    pub(crate) search_steps: bool,
 }
 
 impl WorldPlan {
@@ -50,6 +52,7 @@ impl WorldPlan {
             obedient: true,
             strategy: Strategy::Tree,
             search: SearchConfig::default(),
+            search_steps: false,
         }
     }
 }
@@ -109,13 +112,23 @@ pub(crate) fn plans() -> impl Generator<Value = WorldPlan> {
                 obedient,
                 strategy: Strategy::Tree,
                 search: SearchConfig::default(),
+                search_steps: false,
             }
         })
 }
 
 /// Worlds of guided searches.
 pub(crate) fn searches() -> impl Generator<Value = WorldPlan> {
-    let search = (1u32..6, 1u32..5, prop::sample::select(PickerPolicy::ALL), any::<bool>()).prop_map(
+    (plans(), configs()).prop_map(|(plan, search)| WorldPlan { strategy: Strategy::Search, search, ..plan })
+}
+
+/// Worlds of trees in which some steps are searches.
+pub(crate) fn trees_with_searches() -> impl Generator<Value = WorldPlan> {
+    (plans(), configs()).prop_map(|(plan, search)| WorldPlan { search_steps: true, search, ..plan })
+}
+
+fn configs() -> impl Generator<Value = SearchConfig> {
+    (1u32..6, 1u32..5, prop::sample::select(PickerPolicy::ALL), any::<bool>()).prop_map(
         |(concurrency, max_depth, picker, synthesis)| SearchConfig {
             concurrency,
             max_depth,
@@ -123,8 +136,7 @@ pub(crate) fn searches() -> impl Generator<Value = WorldPlan> {
             synthesis,
             ..SearchConfig::default()
         },
-    );
-    (plans(), search).prop_map(|(plan, search)| WorldPlan { strategy: Strategy::Search, search, ..plan })
+    )
 }
 
 pub(crate) struct World {
@@ -376,6 +388,7 @@ impl World {
         let bands = if self.plan.failures == 0 { 1 } else { 1 + usize::from(self.roll()) % 4 };
         let fanout = usize::from(self.plan.fanout);
         let round = if self.roll() < 128 { 0 } else { input.prior_steps.len() };
+        let searches: Vec<Option<StepSearch>> = (0..bands * fanout).map(|n| self.step_search(n)).collect();
         PlannerOutput {
             mode: if leaf { PlannerMode::Execute } else { PlannerMode::Plan },
             mode_reason: "because".into(),
@@ -389,11 +402,15 @@ impl World {
                         parallelizable: b % 2 == 0,
                         steps: (0..fanout)
                             .map(|s| StepDraft {
-                                id: StepId::new(format!("r{round}b{b}s{s}")),
-                                title: format!("step {b}.{s} of round {round}"),
                                 reason: "needed".into(),
                                 success_criteria: vec!["done".into()],
                                 step_index: s as u32,
+                                strategy: searches[b * fanout + s].map(|_| Strategy::Search),
+                                search: searches[b * fanout + s],
+                                ..StepDraft::new(
+                                    StepId::new(format!("r{round}b{b}s{s}")),
+                                    format!("step {b}.{s} of round {round}"),
+                                )
                             })
                             .collect(),
                     })

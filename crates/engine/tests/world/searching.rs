@@ -1,5 +1,6 @@
 //! What the roles of a guided search answer.
 
+use tree_agent_contract::StepSearch;
 use tree_agent_contract::role::*;
 use tree_agent_contract::search::{ChildDraft, tidy};
 use tree_agent_contract::session::{SessionMessage, Speaker};
@@ -42,6 +43,21 @@ impl World {
         }
     }
 
+    /// The limits of step number `n` of a plan, if it is a search.
+    pub(super) fn step_search(&mut self, n: usize) -> Option<StepSearch> {
+        if !self.plan.search_steps {
+            return None;
+        }
+        if self.plan.failures == 0 {
+            return (n == 0).then_some(StepSearch { max_depth: 3, max_nodes: 20 });
+        }
+        let (is_search, max_depth, max_nodes) = (self.roll() < 90, self.roll() % 3, self.roll() % 9);
+        is_search.then_some(StepSearch {
+            max_depth: u32::from(max_depth) + 1,
+            max_nodes: u32::from(max_nodes) + 1,
+        })
+    }
+
     /// Mostly one of the leaves that are offered.
     pub(super) fn pick_output(&mut self, input: &PickInput) -> PickOutput {
         assert!(!input.leaves.is_empty(), "a picker has a choice: {}", input.outline);
@@ -57,7 +73,8 @@ impl World {
         let path = match roll {
             0..=20 if self.plan.failures > 0 => "no/such/topic".to_owned(),
             21..=40 if self.plan.failures > 0 => {
-                self.run.graph().nodes()[1].step_id.as_ref().expect("a slug").to_string()
+                let topic = self.run.graph().nodes().iter().find(|node| node.topic.is_some());
+                topic.and_then(|node| node.step_id.as_ref()).expect("a slug").to_string()
             }
             41..=44 if self.plan.failures > 0 => String::new(),
             _ => input.leaves[usize::from(roll) % input.leaves.len()].path.clone(),

@@ -70,6 +70,7 @@ impl Graph {
             artifacts: Vec::new(),
             usage: Default::default(),
             subtree_usage: Default::default(),
+            strategy: None,
             topic: (parent_id.is_some() && band.is_none()).then(Box::default),
             created_at: at,
             started_at: (status != NodeStatus::Waiting).then_some(at),

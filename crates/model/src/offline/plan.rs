@@ -429,5 +429,6 @@ fn step_of(task: Task, step_index: u32, used: &mut BTreeSet<String>, prior: &[Pr
     }
     // A step of an earlier plan keeps its title, whatever has been found since.
     let title = prior.iter().find(|p| p.id.as_str() == id).map_or(task.title, |p| p.title.clone());
-    StepDraft { id: StepId::new(id), title, reason: task.reason, success_criteria: task.criteria, step_index }
+    let step = StepDraft::new(StepId::new(id), title);
+    StepDraft { reason: task.reason, success_criteria: task.criteria, step_index, ..step }
 }

@@ -3,14 +3,21 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use tree_agent_contract::limits;
 use tree_agent_contract::role::{RoleError, RoleErrorKind};
+use tree_agent_contract::{StepSearch, limits};
 
 /// The options of a script: key, values with the default, meaning.
 pub const KEYS: &[(&str, &str, &str)] = &[
     ("fanout", "1 to 256 (4)", "steps of a band"),
     ("depth", "0 to 64 (3)", "nodes above this depth plan, nodes at it execute"),
     ("bands", "1 to 64 (1)", "bands of a plan"),
+    (
+        "search_steps",
+        "0 to 256 (0)",
+        "so many steps of each band are searches; their topics have the fan-out and the depth of the script",
+    ),
+    ("search_depth", "1 to 64 (3)", "levels of topics of such a search"),
+    ("search_nodes", "1 to 10000 (50)", "topics of such a search"),
     ("latency_ms", "0 to 86400000 (0)", "milliseconds that every call takes"),
     ("result_bytes", "1 to 262144 (500)", "bytes of a result's text; at most 16384 without artifacts"),
     ("artifacts", "none, json, document (none)", "where that text stands: in the summary, or in an artifact"),
@@ -53,6 +60,10 @@ pub struct Script {
     pub depth: u32,
     /// Bands of a plan.
     pub bands: u32,
+    /// Steps of a band that are searches, the first ones.
+    pub search_steps: u32,
+    /// The limits of these searches.
+    pub search: StepSearch,
     /// Milliseconds that every call takes.
     pub latency_ms: u64,
     /// Bytes of a result's text.
@@ -148,6 +159,8 @@ impl Default for Script {
             fanout: 4,
             depth: 3,
             bands: 1,
+            search_steps: 0,
+            search: StepSearch::default(),
             latency_ms: 0,
             result_bytes: 500,
             artifacts: Artifacts::None,
@@ -206,6 +219,11 @@ impl FromStr for Script {
                 "fanout" => script.fanout = number(key, value, 1, 256)?,
                 "depth" => script.depth = number(key, value, 0, 64)?,
                 "bands" => script.bands = number(key, value, 1, limits::BANDS as u64)?,
+                "search_steps" => script.search_steps = number(key, value, 0, 256)?,
+                "search_depth" => script.search.max_depth = number(key, value, 1, 64)?,
+                "search_nodes" => {
+                    script.search.max_nodes = number(key, value, 1, limits::STEP_SEARCH_NODES)?;
+                }
                 "latency_ms" => script.latency_ms = number(key, value, 0, 86_400_000)?,
                 "result_bytes" => script.result_bytes = number(key, value, 1, 256 * 1024)?,
                 "artifacts" => {

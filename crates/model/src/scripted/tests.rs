@@ -4,7 +4,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tree_agent_contract::role::RoleUpdate;
 use tree_agent_contract::role::{ChildOutcome, OfferedLeaf, PriorStep, ResearchForm};
-use tree_agent_contract::{Budgets, NodeId, NodeStatus, RunContext, RunId, StepStatus};
+use tree_agent_contract::{Budgets, NodeId, NodeStatus, RunContext, RunId, StepSearch, StepStatus};
 use tree_agent_tools::{Caller, MemoryDocuments, ToolRegistry};
 
 use super::*;
@@ -64,6 +64,19 @@ async fn the_tree_has_the_set_shape() {
     let leaf = model.plan(&plan_input(2), &io).await.unwrap();
     leaf.validate(&[]).unwrap();
     assert_eq!(leaf.mode, PlannerMode::Execute);
+}
+
+#[tokio::test]
+async fn the_first_steps_of_a_band_may_be_searches() {
+    let model = model("fanout=3,search_steps=2,search_depth=2,search_nodes=7");
+    let (io, _updates) = io();
+    let output = model.plan(&plan_input(0), &io).await.unwrap();
+    output.validate(&[]).unwrap();
+    let steps = output.plan.unwrap().bands.remove(0).steps;
+    let search = StepSearch { max_depth: 2, max_nodes: 7 };
+    let searches: Vec<_> = steps.iter().map(|step| (step.strategy, step.search)).collect();
+    let of_search = (Some(tree_agent_contract::Strategy::Search), Some(search));
+    assert_eq!(searches, [of_search, of_search, (None, None)]);
 }
 
 #[tokio::test]

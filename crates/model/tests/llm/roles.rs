@@ -173,6 +173,26 @@ async fn a_plan_that_is_no_plan_is_executed() {
     }
 }
 
+/// A search is more than one worker does, so a plan of one step is kept if it is one.
+#[tokio::test]
+async fn a_step_may_be_a_search() {
+    let mut wide = step("a", "Everything about tides");
+    wide["search"] = json!({"maxDepth": 2, "maxNodes": 40});
+    let provider = Provider::new(vec![text(&plan(&[band(&[wide])]))]).await;
+    let outcome = Service::new(&served_by(&provider)).plan(&plan_input("What is there about tides?")).await;
+    let wide = &outcome.output().plan.as_ref().expect("a plan").bands[0].steps[0];
+    let limits = tree_agent_contract::StepSearch { max_depth: 2, max_nodes: 40 };
+    assert_eq!((wide.strategy, wide.search), (Some(tree_agent_contract::Strategy::Search), Some(limits)));
+    // Other steps have none, whether the answer says so or not.
+    let mut narrow = step("b", "Part b");
+    narrow["search"] = json!(null);
+    let steps = [step("a", "Part a"), narrow];
+    let provider = Provider::new(vec![text(&plan(&[band(&steps)]))]).await;
+    let outcome = Service::new(&served_by(&provider)).plan(&plan_input("Compare the parts")).await;
+    let steps = &outcome.output().plan.as_ref().expect("a plan").bands[0].steps;
+    assert!(steps.iter().all(|step| step.strategy.is_none() && step.search.is_none()), "{steps:?}");
+}
+
 #[tokio::test]
 async fn a_replan_may_keep_one_step() {
     let mut input = plan_input("Compare the parts");

@@ -3,7 +3,7 @@
 import type { Event, NodeCreated } from '../../gen/treeagent/v1/events_pb';
 import { FINAL, NO_USAGE } from './model';
 import type { GraphNode, Plan, PlanStep, Usage } from './model';
-import { artifact, nodeStatus, outcome, result, role, skip, stepStatus, tidy, time } from './wire';
+import { artifact, nodeStatus, outcome, ownStrategy, result, role, skip, stepSearch, stepStatus, tidy, time } from './wire';
 
 /** An event that does not follow from the ones before it. */
 export class ReplayError extends Error {
@@ -33,6 +33,7 @@ export function createdNode(event: Event, e: NodeCreated): GraphNode {
     artifacts: [],
     usage: NO_USAGE,
     subtreeUsage: NO_USAGE,
+    strategy: ownStrategy(e.strategy),
     // Topics of a guided search have a slug and stand in no band.
     topic: e.stepId !== undefined && e.bandIndex === undefined ? tidy({ score: e.score }) : undefined,
     createdAt: time(event.timestamp),
@@ -89,13 +90,15 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
       const e = body.value;
       const band = plan.bands[e.bandIndex];
       if (band === undefined) throw new UnknownError(event, `band ${e.bandIndex}`);
-      const step: PlanStep = {
+      const step = tidy<PlanStep>({
         stepId: e.stepId,
         title: e.title,
         reason: e.reason,
         successCriteria: e.successCriteria,
+        strategy: ownStrategy(e.strategy),
+        search: stepSearch(e.search),
         status: 'pending',
-      };
+      });
       const bands = plan.bands.with(e.bandIndex, { ...band, steps: [...band.steps, step] });
       return { ...node, plan: { ...plan, bands } };
     }

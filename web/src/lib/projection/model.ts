@@ -45,6 +45,15 @@ export interface ToolActivity {
   ok?: boolean;
 }
 
+/** How a tree grows. */
+export type Strategy = 'tree' | 'homework' | 'search';
+
+/** The limits of a guided search that carries out a step of a plan. */
+export interface StepSearch {
+  maxDepth: number;
+  maxNodes: number;
+}
+
 export type PickerPolicy = 'llm' | 'breadth-first' | 'best-first';
 
 /** Why a topic was chosen. */
@@ -71,6 +80,9 @@ export interface PlanStep {
   title: string;
   reason: string;
   successCriteria: string[];
+  /** `search` if a guided search carries it out. */
+  strategy?: Strategy;
+  search?: StepSearch;
   status: StepStatus;
   nodeId?: string;
 }
@@ -165,6 +177,8 @@ export interface GraphNode {
   readonly usage: Usage;
   /** Sums over the role calls of the node and its descendants. */
   readonly subtreeUsage: Usage;
+  /** How the tree grows below it, if that differs from its parent. */
+  readonly strategy?: Strategy;
   readonly topic?: Topic;
   /** Milliseconds since 1970, with microseconds as the fraction. */
   readonly createdAt: number;

@@ -11,6 +11,7 @@ import {
   Role as PbRole,
   RunStatus as PbRunStatus,
   Scope,
+  type StepSearch as PbStepSearch,
   StepStatus as PbStepStatus,
   Strategy,
   type TreeAgentResult,
@@ -29,6 +30,7 @@ import type {
   Result,
   Role,
   RunStatus,
+  StepSearch,
   StepStatus,
   Topic,
   Usage,
@@ -106,12 +108,23 @@ function plan(p: GraphPlan): Plan {
           title: s.title,
           reason: s.reason,
           successCriteria: s.successCriteria,
+          strategy: ownStrategy(s.strategy),
+          search: stepSearch(s.search),
           status: stepStatus(s.status),
           nodeId: s.nodeId,
         }),
       ),
     })),
   };
+}
+
+/** How a tree grows where that differs from the node above. */
+export function ownStrategy(s: Strategy | undefined): GraphNode['strategy'] {
+  return s === undefined ? undefined : (strategy(s) as GraphNode['strategy']);
+}
+
+export function stepSearch(s: PbStepSearch | undefined): StepSearch | undefined {
+  return s && { maxDepth: s.maxDepth, maxNodes: s.maxNodes };
 }
 
 export function leafPick(p: LeafPicked): LeafPick {
@@ -165,6 +178,7 @@ function node(n: PbGraphNode): GraphNode {
     artifacts: n.artifacts.map(artifact),
     usage: usage(n.usage),
     subtreeUsage: usage(n.subtreeUsage),
+    strategy: ownStrategy(n.strategy),
     topic: n.topic && topic(n.topic),
     createdAt: time(n.createdAt),
     startedAt: n.startedAt && time(n.startedAt),

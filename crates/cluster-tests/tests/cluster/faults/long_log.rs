@@ -33,11 +33,10 @@ impl Roles for Chatter {
             return Ok(talk(updates).await);
         }
         let step = |n| StepDraft {
-            id: StepId::new(format!("s{n}")),
-            title: format!("part {n}"),
             reason: "a part of it".into(),
             success_criteria: vec!["done".into()],
             step_index: n,
+            ..StepDraft::new(StepId::new(format!("s{n}")), format!("part {n}"))
         };
         let steps = (0..STEPS).map(step).collect();
         let band = BandDraft { index: 0, goal: "all".into(), parallelizable: true, steps };

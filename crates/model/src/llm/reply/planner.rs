@@ -10,7 +10,7 @@ use tree_agent_contract::role::{
     BandDraft, Complexity, LeafDecision, PlanDraft, PlanInput, PlannerMode, PlannerOutput, PriorStep,
     ScratchpadDraft, StepDraft,
 };
-use tree_agent_contract::{StepId, limits};
+use tree_agent_contract::{StepId, StepSearch, Strategy, limits};
 
 use super::schema::Schema;
 use super::{Reply, contract_errors, cut, line, object, read_as, scratchpad};
@@ -139,8 +139,30 @@ struct Step {
     /// How one will know that it is done.
     #[schemars(length(max = 3), inner(length(max = 160)))]
     success_criteria: Vec<String>,
+    /// Only for a step that explores a wide subject: how far its search goes. Null for all other steps.
+    search: Option<Search>,
     #[schemars(skip)]
     step_index: Option<u32>,
+}
+
+/// A search for everything there is about the subject of the step.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Search {
+    /// Levels of topics.
+    #[schemars(range(min = 1, max = 5))]
+    max_depth: u32,
+    /// Topics in all.
+    #[schemars(range(min = 1, max = 200))]
+    max_nodes: u32,
+}
+
+impl From<Search> for StepSearch {
+    /// What a model wants beyond the contract is cut, not asked for again.
+    fn from(search: Search) -> Self {
+        let most = u32::try_from(limits::STEP_SEARCH_NODES).unwrap_or(u32::MAX);
+        Self { max_depth: search.max_depth.clamp(1, 64), max_nodes: search.max_nodes.clamp(1, most) }
+    }
 }
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::of::<PlannerReply>);
@@ -227,12 +249,14 @@ fn plans(reply: Plan, input: &PlanInput, shown: bool) -> Result<PlannerOutput, V
     let (bands, mut remarks) = bands(reply.plan.bands, &input.prior_steps)?;
     let steps: usize = bands.iter().map(|band| band.steps.len()).sum();
     // Proportionality: a tree of one child is the same work with more ceremony, and so is one for a task that the
-    // planner itself calls trivial. A plan that keeps finished steps is left alone.
+    // planner itself calls trivial. A plan that keeps finished steps is left alone, and so is one with a search, which
+    // is more than one worker does.
     let replans = !input.prior_steps.is_empty();
+    let searches = bands.iter().flat_map(|band| &band.steps).any(|step| step.strategy.is_some());
     let trivial = leaf
         .as_ref()
         .is_some_and(|l| l.can_execute_directly && l.complexity == Complexity::Low && l.blockers.is_empty());
-    if !replans && (steps == 1 || trivial) {
+    if !replans && !searches && (steps == 1 || trivial) {
         let why = if steps == 1 {
             "a plan of one step is the task itself"
         } else {
@@ -321,6 +345,8 @@ fn bands(mut bands: Vec<Band>, prior: &[PriorStep]) -> Result<(Vec<BandDraft>, V
                     .map(|c| cut(c, limits::TEXT_BYTES))
                     .collect(),
                 step_index: s as u32,
+                strategy: step.search.map(|_| Strategy::Search),
+                search: step.search.map(StepSearch::from),
             });
         }
         drafts.push(draft);

@@ -1,0 +1,39 @@
+//! Payloads about which there is little to say.
+
+use super::{NodeCreated, NodeStatusChanged, RunCreated, SCHEMA_VERSION};
+use crate::ids::NodeId;
+use crate::run::RunSpec;
+use crate::status::{NodeStatus, Role};
+
+impl RunCreated {
+    /// The first event of a log of this schema version, with behaviour version 1.
+    pub fn new(spec: RunSpec, root_node_id: NodeId) -> Self {
+        Self { spec, root_node_id, schema_version: SCHEMA_VERSION, behaviour_version: 1 }
+    }
+}
+
+impl NodeCreated {
+    /// A root called `title`.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self {
+            parent_node_id: None,
+            title: title.into(),
+            depth: 0,
+            band_index: None,
+            step_index: None,
+            step_id: None,
+            reason: String::new(),
+            success_criteria: Vec::new(),
+            strategy: None,
+            score: None,
+            search: None,
+        }
+    }
+}
+
+impl NodeStatusChanged {
+    /// A status about which there is nothing else to say.
+    pub const fn new(status: NodeStatus, role: Role) -> Self {
+        Self { status, role, message: None, progress: None, attempt: None, call: None, why: None }
+    }
+}
