@@ -41,10 +41,11 @@ pub fn edits(wanted: &Wanted, folder: &Folder) -> Vec<Problem> {
     let mut edits = Vec::new();
     let by_path: HashMap<&str, &WantedNode> =
         wanted.nodes.iter().map(|node| (node.path.as_str(), node)).collect();
-    match (folder.document, wanted.document) {
-        (Some(is), Some(should)) if is != should => edits.push(Problem::new(DOCUMENT_MD, "was edited")),
-        (Some(_), None) => edits.push(Problem::new(DOCUMENT_MD, "was added")),
-        _ => {}
+    // The overview that an earlier search ended with stays until there is another one.
+    if let (Some(is), Some(should)) = (folder.document, wanted.document)
+        && is != should
+    {
+        edits.push(Problem::new(DOCUMENT_MD, "was edited"));
     }
     // An earlier search that failed at once has left an empty list.
     let is_nothing = wanted.children.is_none() && folder.children.as_ref().is_some_and(Vec::is_empty);

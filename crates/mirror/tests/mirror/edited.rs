@@ -62,6 +62,17 @@ fn the_empty_list_of_a_search_that_failed_is_no_edit_of_the_next() {
 }
 
 #[test]
+fn the_overview_of_an_earlier_search_is_no_edit() {
+    let put = |dir: &Path| fs::write(dir.join("document.md"), "# Overview\n").unwrap();
+    assert_eq!(edits_of(put), [""; 0]);
+    let dir = tempfile::tempdir().expect("a folder");
+    complete(dir.path(), 1).expect("it can be written");
+    put(dir.path());
+    let wanted = Wanted { document: Some(Digest::of("# Another\n")), ..wanted(1) };
+    assert_eq!(edits(&wanted, &read(dir.path()))[0].to_string(), "document.md: was edited");
+}
+
+#[test]
 fn how_a_file_is_formatted_is_no_edit() {
     let compact =
         r#"[{"slug":"a","title":"About a"},{"slug":"b","title":"About b"},{"slug":"c","title":"About c"}]"#;
