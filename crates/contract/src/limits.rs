@@ -64,6 +64,9 @@ pub const SEARCH_CONCURRENCY: u64 = 256;
 pub const STEP_SEARCH_NODES: u64 = 10_000;
 /// Bytes of a prompt that a user gives with a run, and of the JSON Schema of the frontmatter.
 pub const PROMPT_BYTES: usize = 64 * 1024;
+/// Levels of the JSON Schema of the frontmatter. As protobuf each level takes up to three messages, of which a decoder
+/// accepts a hundred, with those around the schema.
+pub const SCHEMA_LEVELS: usize = 24;
 /// Messages that one research may add to its conversation.
 pub const SESSION_MESSAGES: usize = 16;
 /// Bytes of one message of a conversation. Roles shorten what is longer.

@@ -123,8 +123,15 @@ impl SearchConfig {
                 format!("has no value for {}; it may name {}", of(&unknown), of(known))
             });
         }
-        let schema = self.frontmatter_schema.as_ref().and_then(|s| serde_json::to_string(s).ok());
-        c.at_most("search.frontmatter_schema", schema.as_deref().unwrap_or_default(), limits::PROMPT_BYTES);
+        if let Some(schema) = &self.frontmatter_schema {
+            const FIELD: &str = "search.frontmatter_schema";
+            let levels = 1 + schema.values().map(levels).max().unwrap_or_default();
+            c.require(levels <= limits::SCHEMA_LEVELS, FIELD, || {
+                format!("has {levels} levels; at most {} are allowed", limits::SCHEMA_LEVELS)
+            });
+            let text = serde_json::to_string(schema).unwrap_or_default();
+            c.at_most(FIELD, &text, limits::PROMPT_BYTES);
+        }
         c.finish()
     }
 
@@ -231,6 +238,15 @@ pub fn fill<'a>(text: &'a str, values: &[(&str, &str)]) -> Cow<'a, str> {
     Cow::Owned(filled)
 }
 
+/// Objects and arrays within each other. Decoders bound them.
+fn levels(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => 1 + fields.values().map(levels).max().unwrap_or_default(),
+        Value::Array(values) => 1 + values.iter().map(levels).max().unwrap_or_default(),
+        _ => 0,
+    }
+}
+
 /// The first names in `text` that are none of `known`. Anything else between braces, such as code, is text.
 fn unknown_names<'a>(text: &'a str, known: &[&str]) -> Vec<&'a str> {
     let is_name = |name: &str| {
@@ -312,6 +328,21 @@ mod tests {
             fields,
             ["search.concurrency", "search.max_depth", "search.prompts.document", "search.prompts.picker"]
         );
+    }
+
+    #[test]
+    fn a_schema_has_a_limit_of_levels() {
+        let nested = |levels: usize| {
+            let schema = (1..levels).fold(serde_json::json!({}), |inner, level| match level % 2 {
+                0 => serde_json::json!({"not": inner}),
+                _ => serde_json::json!([inner]),
+            });
+            let schema = serde_json::json!({"allOf": schema}).as_object().cloned();
+            SearchConfig { frontmatter_schema: schema, ..SearchConfig::default() }.validate()
+        };
+        nested(limits::SCHEMA_LEVELS - 1).expect("as many as are allowed");
+        let error = nested(limits::SCHEMA_LEVELS).unwrap_err().to_string();
+        assert_eq!(error, "search.frontmatter_schema: has 25 levels; at most 24 are allowed");
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! come from models and users: nothing in them costs more than their size. Errors say what is wrong and where, so
 //! that whoever wrote the document can correct it.
 
+mod expansion;
 mod schema;
 
 use std::fmt::Write;

@@ -112,7 +112,15 @@ where
         Err(status) => return Ok(error(&status)),
     };
     let response = services.call(grpc_request(parts, message)).await?;
-    Ok(answer(codec, &method, response).await.unwrap_or_else(|status| error(&status)))
+    Ok(answer(codec, &method, response).await.unwrap_or_else(|status| error(&blamed(status))))
+}
+
+/// The gRPC library calls a request that it cannot read an internal error. Messages that nest too deep get that far.
+fn blamed(status: Status) -> Status {
+    match status.message().starts_with("failed to decode Protobuf message") {
+        true => malformed(format!("the body cannot be read: {}", status.message())),
+        false => status,
+    }
 }
 
 /// The method that is called, when this protocol can serve it.

@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 use tree_agent_event_gateway::Config;
-use tree_agent_proto::v1::{GetRunRequest, GetRunResponse};
+use tree_agent_proto::v1::{GetRunRequest, GetRunResponse, WatchRunRequest};
 use tree_agent_runtime::server::{BodyLimits, ServerConfig};
 
 async fn post(
@@ -94,6 +94,34 @@ async fn three_full_prompts_fit_also_with_escapes() {
     let answer = post(&gateway, "RunService/GetRun", "application/json", body).await;
     assert_ne!(answer.status(), StatusCode::OK, "other calls carry no prompts");
     gateway.stop().await;
+}
+
+/// The run's first event carries its schema. Whoever may create the run must be able to read that.
+#[tokio::test]
+async fn a_schema_that_nests_too_deep_is_refused_and_others_are_read_back() {
+    let gateway = Gateway::start(Config::default()).await;
+    let nested = |levels: usize| {
+        let schema = (1..levels).fold(json!({}), |inner, _| json!({ "not": inner }));
+        json!({ "objective": "why?", "strategy": "STRATEGY_SEARCH", "search": { "frontmatterSchema": schema } })
+    };
+    for levels in [25, 31, 32, 33, 34, 60] {
+        let (status, error) = call(&gateway, "RunService/CreateRun", nested(levels)).await;
+        let code = (status, &error["code"]);
+        assert_eq!(code, (StatusCode::BAD_REQUEST, &json!("invalid_argument")), "{levels}: {error}");
+    }
+    let (status, created) = call(&gateway, "RunService/CreateRun", nested(24)).await;
+    assert_eq!(status, StatusCode::OK, "{created}");
+    let run = &created["run"]["runId"];
+    let (_, page) = call(&gateway, "RunService/ListEvents", json!({ "runId": run, "pageSize": 1 })).await;
+    let schema = &page["events"][0]["runCreated"]["search"]["frontmatterSchema"];
+    assert_eq!(schema, &nested(24)["search"]["frontmatterSchema"], "{page}");
+    let mut watched = gateway.runs().watch_run(watch(run)).await.unwrap().into_inner();
+    assert!(watched.message().await.unwrap().is_some(), "a decoder of a client reads it");
+    gateway.stop().await;
+}
+
+fn watch(run: &Value) -> WatchRunRequest {
+    WatchRunRequest { run_id: run.as_str().unwrap().into(), ..Default::default() }
 }
 
 #[tokio::test]
