@@ -130,7 +130,7 @@ fn is_first_document(event: &Value) -> bool {
 fn a_search_is_written_in_the_layout_of_the_seed_and_told_in_its_words() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("tides");
-    let model = "scripted:fanout=2,depth=4";
+    let model = "scripted:fanout=2,depth=4,tools=1";
     let output = succeeded(search(&dir, model, &["--max-depth", "3", "--max-nodes", "40"]));
     assert_eq!(stdout(&output), "Tree search complete: 6 expanded, 0 leaves, 0 skipped\n");
     let said = stderr(&output);
@@ -145,6 +145,7 @@ fn a_search_is_written_in_the_layout_of_the_seed_and_told_in_its_words() {
     ] {
         assert!(said.contains(step), "{step}\n{said}");
     }
+    assert!(!said.contains("list_documents"), "the calls of tools are in the log: {said}");
     assert!(
         !dir.join("document.md").exists() && !dir.join("node.json").exists(),
         "the root has children alone"

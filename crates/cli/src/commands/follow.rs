@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::event::Event;
+use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::{RunId, RunStatus};
 use tree_agent_engine::Graph;
 
@@ -43,7 +43,7 @@ pub(crate) enum Events {
     Answer,
     /// They are progress, the synthesis is what was asked for: stderr.
     Progress,
-    /// The same, as lines also where a tree could be drawn.
+    /// The same, as lines also where a tree could be drawn, and without the calls of tools.
     Steps,
 }
 
@@ -150,6 +150,9 @@ impl Screen {
             (Screen::Json, Update::Event(event)) => out.json(&event),
             (Screen::Lines { graph, events }, Update::Event(event)) => {
                 apply(graph, &event)?;
+                if *events == Events::Steps && matches!(event.body, EventBody::ToolCallRequested(_)) {
+                    return Ok(());
+                }
                 lines::line(&event, graph, events.palette(out))
                     .map_or(Ok(()), |line| events.print(out, &line))
             }
