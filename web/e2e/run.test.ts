@@ -61,6 +61,23 @@ describe('the graph', () => {
   });
 });
 
+describe('a step that is a search', () => {
+  it('says so in the list, on its card and in the plan', async () => {
+    const model = 'scripted:fanout=2,depth=2,search_steps=1,search_depth=2,search_nodes=9';
+    const run = await gateway.run('Explore the tides', model, '--max-depth', '1');
+    await until(() => graphAt(run), (g) => g.status === 'completed', 'the run ends', 60_000);
+    const page = await open(browser, `${gateway.url}/runs/${run}`);
+    await ended(page);
+    await treeItem(page, /^s0, .*, search$/).click();
+    await page.locator('[data-card][class*=selected]').getByText('search', { exact: true }).waitFor();
+    await treeItem(page, /^Explore the tides,/).click();
+    await page.getByRole('tab', { name: 'Plan' }).click();
+    await page.getByTestId('step-search').filter({ hasText: 'a search of at most 9 topics on 2 levels' }).waitFor();
+    expect(await page.getByTestId('step-search').count()).toBe(1);
+    await close(page);
+  });
+});
+
 describe('the node panel', () => {
   it('shows everything about a node', async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`);

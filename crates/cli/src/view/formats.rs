@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use tree_agent_contract::graph::{GraphNode, GraphSnapshot};
-use tree_agent_contract::{NodeStatus, Role};
+use tree_agent_contract::{NodeStatus, Role, Strategy};
 
 use super::paint::fit;
 use super::printable::one_line;
@@ -64,7 +64,8 @@ fn label(node: &GraphNode) -> String {
         Role::Planner => 'P',
         Role::Executor => 'E',
     };
-    format!("{}\n{role} {}", fit(&one_line(&node.title), TITLE), node.status)
+    let search = if node.strategy == Some(Strategy::Search) { " search" } else { "" };
+    format!("{}\n{role}{search} {}", fit(&one_line(&node.title), TITLE), node.status)
 }
 
 fn fill(status: NodeStatus) -> &'static str {

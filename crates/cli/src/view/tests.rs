@@ -130,6 +130,8 @@ fn a_step_that_is_a_search_says_so() {
     log.push(NodeId::child(root, 1, &StepId::new("s")), Some(root), created);
     let text = drawn(&log.graph(), None, false, 200);
     assert!(text.contains("Everything about tides  search · waiting"), "{text}");
+    let picture = dot(&log.graph().snapshot());
+    assert!(picture.contains("P search waiting"), "{picture}");
 }
 
 #[test]
