@@ -175,6 +175,13 @@ fn a_search_is_written_in_the_layout_of_the_seed_and_told_in_its_words() {
     assert_eq!((&counts["expanded"], &counts["skipped"]), (&8.into(), &6.into()), "{counts}");
     assert_eq!((&counts["status"], &counts["partial"]), (&"completed".into(), &false.into()), "{counts}");
     assert!(dir.join("s0/s1/s0/document.md").exists());
+    // Without its log, which went to an archive, the folder is all that there is.
+    let (archive, data) = (dir.join(".tree-agent/archive"), dir.join(".tree-agent"));
+    let prune = ["log", "prune", archive.to_str().unwrap(), "--older-than", "0s", "--yes", "--data-dir"];
+    std::fs::create_dir(&archive).unwrap();
+    succeeded(run(&[&prune[..], &[data.to_str().unwrap()]].concat()));
+    let later = succeeded(search(&dir, model, &["--max-depth", "4", "--max-nodes", "40"]));
+    assert_eq!(stdout(&later), "Tree search complete: 0 expanded, 0 leaves, 14 skipped\n");
 }
 
 /// A generator of small numbers; each seed has its own series.

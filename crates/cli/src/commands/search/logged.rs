@@ -27,14 +27,17 @@ pub(super) struct Logged {
 }
 
 impl Logged {
-    /// Reads the log of the latest search; none if there was none.
+    /// Reads the log of the latest search; none if there was none, or if it was moved to an archive.
     pub(super) async fn latest(store: &dyn Store) -> Result<Option<Self>, CliError> {
         let latest = searches(store, Vec::new(), 1).await?;
         let Some(&run) = latest.first() else { return Ok(None) };
         let mut logged: Option<Self> = None;
         loop {
             let after = logged.as_ref().map_or(0, |logged| logged.graph.seq());
-            let page = store.read(run, after, PAGE).await.map_err(unreadable)?;
+            let page = match store.read(run, after, PAGE).await {
+                Err(StoreError::Archived(_)) => return Ok(None),
+                page => page.map_err(unreadable)?,
+            };
             if page.is_empty() {
                 return Ok(logged);
             }
