@@ -17,7 +17,7 @@ const TOPICS: usize = 2 + 4 + 8 + 16 + 32;
 const KILLS: usize = 20;
 
 /// The nodes whose research is in flight after the first `head` events.
-fn researching(history: &History, head: u64) -> usize {
+fn researching(history: &History, head: u64) -> BTreeSet<NodeId> {
     let mut at_work = BTreeSet::new();
     for event in history.events().iter().take_while(|event| event.seq <= head) {
         match &event.body {
@@ -31,7 +31,21 @@ fn researching(history: &History, head: u64) -> usize {
             _ => {}
         }
     }
-    at_work.len()
+    at_work
+}
+
+/// The researches that may have been made again: what was in flight when another driver took over, and what was when an
+/// executor died, between these two heads of the log.
+fn redone(history: &History, writers: &[u64], dead_executors: &[(u64, u64)]) -> usize {
+    let taken_over = (1..).zip(writers.windows(2)).map(|(head, epochs)| match epochs[1] - epochs[0] {
+        0 => 0,
+        // A driver that died before it wrote anything has made the calls, too.
+        drivers => researching(history, head).len() * drivers as usize,
+    });
+    let lost = dead_executors
+        .iter()
+        .map(|(before, after)| researching(history, *before).union(&researching(history, *after)).count());
+    taken_over.chain(lost).sum()
 }
 
 /// The paths of all topics, and whether they were researched.
@@ -88,19 +102,20 @@ async fn f02_a_search_survives_twenty_kills_and_researches_nothing_twice() {
 
     let run = cluster.search(MODEL, search).await;
     let mut follower = cluster.follow(&run);
-    // The heads of the log at which a driver died.
-    let mut cut_off = Vec::new();
+    // The heads of the log before and after the death of an executor.
+    let mut dead_executors = Vec::new();
     for position in positions {
         follower.until("the next kill", |events| events.len() >= position).await;
         match cluster.lease_of(&run).await.filter(|_| random.bool()) {
             Some(driver) => {
                 cluster.planners[driver].kill();
-                cut_off.push(cluster.run(&run).await.head_seq);
                 cluster.planners[driver].start();
             }
             None => {
                 let executor = random.usize(..cluster.executors.len());
+                let before = cluster.run(&run).await.head_seq;
                 cluster.executors[executor].kill();
+                dead_executors.push((before, cluster.run(&run).await.head_seq));
                 cluster.executors[executor].start();
             }
         }
@@ -111,9 +126,10 @@ async fn f02_a_search_survives_twenty_kills_and_researches_nothing_twice() {
     assert_eq!(tree(&history), tree(&undisturbed), "the same tree");
     // An executor that was killed has not said that it served a call.
     let made = researches(&cluster) - before;
-    let redone: usize = cut_off.iter().map(|head| researching(&history, *head)).sum();
-    let drivers = cut_off.len();
-    eprintln!("{drivers} drivers and {} executors killed; {made} researches made", KILLS - drivers);
+    let writers = cluster.writers_of(&run).await;
+    let redone = redone(&history, &writers, &dead_executors);
+    let executors = dead_executors.len();
+    eprintln!("{} drivers and {executors} executors killed; {made} researches made", KILLS - executors);
     assert!(
         made <= 1 + TOPICS + redone,
         "made {made} researches; {TOPICS} topics and their root were needed, and {redone} were in flight"
