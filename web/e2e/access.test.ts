@@ -71,6 +71,11 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     await page.getByLabel('Depth').fill('99');
     await page.getByText('whole number from 0 to 64').waitFor();
     found.push(...(await violations(page, 'new run')));
+    await page.getByLabel('Strategy').selectOption('Search');
+    await page.getByText('More', { exact: true }).click();
+    await page.getByLabel('Levels').fill('99');
+    await page.getByText('whole number from 1 to 64').waitFor();
+    found.push(...(await violations(page, 'new search')));
     await page.goto(`${gateway.url}/runs/nonsense`);
     await page.getByText('Run not found').waitFor();
     found.push(...(await violations(page, 'no such run')));
