@@ -70,7 +70,7 @@ pub(crate) fn query_words(text: &str) -> Vec<String> {
     for word in spelling::queried(text).split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
     {
         let word = word.to_lowercase();
-        // Lower case can bring combining marks (as in "İ"), which are no word characters.
+        // Lower case can bring combining marks, which are no word characters.
         let word: String = word.chars().filter(|c| c.is_alphanumeric()).collect();
         if !word.is_empty() && !words.contains(&word) {
             words.push(word);

@@ -128,9 +128,19 @@ impl World {
 
     /// A call of a role for `run`.
     async fn call(&self, run: Option<&str>, path: &str, body: &Value) -> (StatusCode, String) {
+        self.call_with(&format!("Bearer {}", self.token.expose()), run, path, body).await
+    }
+
+    async fn call_with(
+        &self,
+        authorization: &str,
+        run: Option<&str>,
+        path: &str,
+        body: &Value,
+    ) -> (StatusCode, String) {
         let mut request = Request::post(format!("http://{}/{path}", self.gateway.address))
             .header(header::CONTENT_TYPE, "application/json")
-            .header(header::AUTHORIZATION, format!("Bearer {}", self.token.expose()));
+            .header(header::AUTHORIZATION, authorization);
         if let Some(run) = run {
             request = request.header(RUN_ID, run);
         }
@@ -328,6 +338,21 @@ async fn a_role_sees_what_its_run_may_see() {
         request.as_object_mut().unwrap().extend(owner.as_object().unwrap().clone());
         let written = world.get("DocumentService/CreateDocument", request).await;
         assert_eq!(written["document"]["path"], "notes/new.md");
+    }
+    world.gateway.stop().await;
+}
+
+/// A gateway that asks users for no tokens does not take a role for a user.
+#[tokio::test]
+async fn a_role_with_another_token_is_refused() {
+    let world = World::new().await;
+    let other = format!("Bearer {}", SharedSecret::random().expose());
+    for authorization in [&*other, "Bearer ", "Basic YTpi", world.token.expose()] {
+        let request = json!({ "documentId": world.theirs.document });
+        let path = "treeagent.v1.DocumentService/GetDocument";
+        let (status, text) = world.call_with(authorization, Some(&world.run), path, &request).await;
+        assert_eq!(status, StatusCode::UNAUTHORIZED, "{authorization}: {text}");
+        assert!(text.contains("ROLE_TOKEN_INVALID"), "{text}");
     }
     world.gateway.stop().await;
 }

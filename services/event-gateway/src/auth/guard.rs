@@ -33,6 +33,10 @@ impl Admission {
                 Err(Refusal::Role)
             };
         }
+        // A role with another token is no user, also where users need none.
+        if headers.contains_key(RUN_ID) {
+            return Err(Refusal::RoleToken);
+        }
         self.authenticator.as_ref().map(|authenticator| authenticator.admit(headers)).transpose()
     }
 

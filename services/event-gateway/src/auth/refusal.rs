@@ -16,6 +16,12 @@ pub(crate) enum Refusal {
     /// It never was good here.
     #[error("the token is not accepted: {0}")]
     Invalid(&'static str),
+    /// A caller names a run, as roles do, and does not show the token of roles.
+    #[error(
+        "{RUN_ID} is only for roles, which must show the role token of this gateway; set the same \
+         TREE_AGENT_ROLE_TOKEN for all services"
+    )]
+    RoleToken,
     /// A role named no run.
     #[error("a role must name the run that it works for in the metadata as {RUN_ID}: ID")]
     NoRun,
@@ -30,6 +36,7 @@ impl From<Refusal> for Status {
             Refusal::Missing => (Code::Unauthenticated, "TOKEN_MISSING"),
             Refusal::Expired => (Code::Unauthenticated, "TOKEN_EXPIRED"),
             Refusal::Invalid(_) => (Code::Unauthenticated, "TOKEN_INVALID"),
+            Refusal::RoleToken => (Code::Unauthenticated, "ROLE_TOKEN_INVALID"),
             Refusal::NoRun => (Code::PermissionDenied, "RUN_MISSING"),
             Refusal::Role => (Code::PermissionDenied, "NOT_FOR_ROLES"),
         };
