@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 use tree_agent_contract::role::{ArtifactDraft, DraftType, ParentHintDraft, ResultDraft};
 use tree_agent_contract::search::{ChildEntry, SearchCounts};
-use tree_agent_contract::{HintType, ResultKind};
+use tree_agent_contract::text::count;
+use tree_agent_contract::{HintType, ResultKind, limits};
 
 /// The label of a topic's document.
 const DOCUMENT: &str = "document";
@@ -11,6 +12,9 @@ const DOCUMENT: &str = "document";
 const CHILDREN: &str = "children";
 /// The label of the counts of a search.
 const SEARCH: &str = "search";
+
+/// Bytes of the links of an overview.
+const LINKS_BYTES: usize = 64 * 1024;
 
 type Returned = (Vec<ArtifactDraft>, ResultDraft);
 
@@ -70,6 +74,31 @@ pub(super) fn with_counts(
     }
     result.kind = ResultKind::Hybrid;
     (artifacts, result)
+}
+
+/// Adds links to `documents`, with their titles, to the first document among `artifacts`. What a role writes cannot be
+/// relied on for that.
+pub(super) fn add_links(
+    artifacts: &mut [ArtifactDraft],
+    documents: impl ExactSizeIterator<Item = (String, String)>,
+) {
+    let Some(overview) = artifacts.iter_mut().find_map(|artifact| artifact.document_markdown.as_mut()) else {
+        return;
+    };
+    let mut list = "\n\n## Documents\n\n".to_owned();
+    let total = documents.len();
+    for (n, (title, path)) in documents.enumerate() {
+        let line = format!("- [{}]({path})\n", title.replace('[', "\\[").replace(']', "\\]"));
+        if list.len() + line.len() > LINKS_BYTES {
+            list.push_str(&format!("- and {}\n", count(total - n, "more document")));
+            break;
+        }
+        list.push_str(&line);
+    }
+    if overview.trim_end().len() + list.len() <= limits::DOCUMENT_BYTES {
+        overview.truncate(overview.trim_end().len());
+        overview.push_str(&list);
+    }
 }
 
 fn counts_artifact(counts: SearchCounts, label: &str) -> ArtifactDraft {

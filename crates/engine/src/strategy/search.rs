@@ -104,7 +104,9 @@ impl Rules for Search {
                 let (child_ids, summary) = (child_ids.collect(), out.synthesis.summary);
                 let success_assessment = out.result.success_assessment.clone();
                 d.emit(at, NodeAggregated { child_ids, summary, success_assessment });
-                let (artifacts, result) = returned::with_counts(self.0.counts(), out.artifacts, out.result);
+                let mut artifacts = out.artifacts;
+                returned::add_links(&mut artifacts, self.documents(d.state));
+                let (artifacts, result) = returned::with_counts(self.0.counts(), artifacts, out.result);
                 self.end(d, at, artifacts, result);
             }
             CallOutput::Plan(_) | CallOutput::Execute(_) => unreachable!("a search neither plans nor executes"),
@@ -387,6 +389,12 @@ impl Search {
         let (artifacts, result) = returned::link(title, &other, &link);
         d.return_result(at, artifacts, result);
         d.complete(at, None);
+    }
+
+    /// The titles of the documents that a synthesis is about, and where they are.
+    fn documents(&self, state: &State) -> impl ExactSizeIterator<Item = (String, String)> {
+        let topics = self.0.researched_topics(SYNTHESISED).into_iter();
+        topics.map(|at| (state.node(at).title.clone(), format!("{}/document.md", self.0.path(state, at))))
     }
 
     /// Ends the topic at `at` if it is researched and nothing below it waits.

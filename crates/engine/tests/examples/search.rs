@@ -519,7 +519,14 @@ fn a_synthesis_is_written_on_request() {
         },
         scratchpad: notes(),
     };
-    hand.feed(Input::Output(call.key, CallOutput::Aggregate(output)));
+    let decision = hand.run.handle(Input::Output(call.key, CallOutput::Aggregate(output)), hand.now);
+    let overview = decision.documents.iter().find_map(|op| match op {
+        DocumentOp::Create(document) => Some(&document.body),
+        DocumentOp::Append { .. } => None,
+    });
+    let overview = overview.expect("an overview");
+    assert!(overview.ends_with("\n\n## Documents\n\n- [A](a/document.md)\n"), "{overview}");
+    hand.log.extend(decision.events);
     assert_eq!(hand.run.graph().status(), RunStatus::Completed);
     assert_eq!(hand.counts(), SearchCounts { expanded: 0, leaves: 1, skipped: 0 });
     assert_eq!(hand.run.graph().nodes()[0].result.as_ref().unwrap().document_ids.len(), 1);
