@@ -3,7 +3,7 @@
 
 use tree_agent_cluster_tests::{Cluster, History, Options, SOON, Signal, eventually};
 use tree_agent_contract::event::BudgetExhausted;
-use tree_agent_contract::{Event, EventBody, NodeStatus, RunStatus};
+use tree_agent_contract::{EventBody, RunStatus};
 use tree_agent_proto::v1 as pb;
 
 async fn ended(cluster: &Cluster, model: &str, budgets: pb::Budgets) -> History {
@@ -145,19 +145,17 @@ async fn a_spent_budget_returns_the_work_that_there_is() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_cancelled_from_every_state() {
     let cluster = Cluster::start(Options::default()).await;
-    for (role, status) in [
-        ("plan", NodeStatus::Planning),
-        ("execute", NodeStatus::Executing),
-        ("aggregate", NodeStatus::Aggregating),
+    for (role, process, calls) in [
+        ("plan", &cluster.planners[0], 1.0),
+        ("execute", &cluster.executors[0], 2.0),
+        ("aggregate", &cluster.aggregators[0], 1.0),
     ] {
-        let before = cluster.calls().iter().sum::<usize>();
+        let under_way = async || process.metric("tree_agent_role_calls_in_flight").await;
         let model = format!("scripted:fanout=2,depth=1,fail=hang,fail_role={role}");
         let run = cluster.create(&model).await;
         let mut follower = cluster.follow(&run);
-        let at_work = |events: &[Event]| {
-            events.iter().any(|e| matches!(&e.body, EventBody::NodeStatusChanged(s) if s.status == status))
-        };
-        follower.until(&format!("a node in {status:?}"), at_work).await;
+        // A call that is cancelled on its way never reaches the role.
+        eventually("the calls hang in the role", SOON, async || under_way().await == Some(calls)).await;
         let request = pb::CancelRunRequest { run_id: run.clone(), reason: format!("enough of {role}") };
         cluster.runs().cancel_run(request.clone()).await.expect("accepted");
         let history = follower.end().await;
@@ -165,15 +163,7 @@ async fn a_run_is_cancelled_from_every_state() {
         assert_eq!((end.status, end.reason.clone()), (RunStatus::Cancelled, Some(request.reason.clone())));
         assert_eq!(cluster.run(&run).await.status(), pb::RunStatus::Cancelled);
         // The cancellation reaches the role: a call that would hang for ever has ended.
-        let calls = match role {
-            "plan" => 1,
-            "execute" => 5,
-            _ => 6,
-        };
-        eventually("the calls in flight are cut", SOON, async || {
-            cluster.calls().iter().sum::<usize>() - before >= calls
-        })
-        .await;
+        eventually("the calls in flight are cut", SOON, async || under_way().await == Some(0.0)).await;
         // Cancelling again changes nothing.
         let again = cluster.runs().cancel_run(request).await.expect("accepted").into_inner();
         let head = again.run.expect("the run").head_seq;
