@@ -3,10 +3,12 @@
 import type { JsonObject } from '@bufbuild/protobuf';
 import { PickerPolicy } from '../gen/treeagent/v1/common_pb';
 
+const TOPIC_NAMES = 'title, path, objective, siblings, schema, max_children';
+
 /** The texts of one prompt and of the schema, by the names of their fields in errors of the API. */
 export const TEXT_FIELDS = [
-  { key: 'document', field: 'search.prompts.document', label: 'Document prompt', names: 'title, path, objective, siblings, schema, max_children' },
-  { key: 'children', field: 'search.prompts.children', label: 'Topics prompt', names: 'title, path, objective, siblings, schema, max_children' },
+  { key: 'document', field: 'search.prompts.document', label: 'Document prompt', names: TOPIC_NAMES },
+  { key: 'children', field: 'search.prompts.children', label: 'Topics prompt', names: TOPIC_NAMES },
   { key: 'pickerPrompt', field: 'search.prompts.picker', label: 'Picker prompt', names: 'objective, outline, leaves, note' },
 ] as const;
 
