@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
+use tree_agent_testkit::folders;
 
 /// The text of a file.
 pub(crate) fn read(dir: &Path, path: &str) -> String {
@@ -18,23 +19,7 @@ pub(crate) fn put(dir: &Path, path: &str, text: &str) {
 
 /// Every file with its content, without the log.
 pub(crate) fn files(dir: &Path) -> Vec<(String, String)> {
-    fn walk(dir: &Path, at: &str, found: &mut Vec<(String, String)>) {
-        for entry in std::fs::read_dir(dir).expect("a folder") {
-            let entry = entry.expect("an entry");
-            let path = format!("{at}{}", entry.file_name().to_string_lossy());
-            if entry.file_type().expect("a type").is_dir() {
-                if entry.file_name() != ".tree-agent" {
-                    walk(&entry.path(), &format!("{path}/"), found);
-                }
-            } else {
-                found.push((path, std::fs::read_to_string(entry.path()).expect("text")));
-            }
-        }
-    }
-    let mut found = Vec::new();
-    walk(dir, "", &mut found);
-    found.sort();
-    found
+    folders::files(dir, |path| path.ends_with(".tree-agent"))
 }
 
 /// The same without the names of conversations, which differ between searches.

@@ -10,7 +10,7 @@ use tree_agent_contract::role::*;
 use tree_agent_contract::*;
 use tree_agent_engine::{CallInput, CallKind, CallOutput, Input, RoleCall, Run, start};
 
-use crate::world::{executor_output, notes};
+use crate::world::{aggregator_output, executor_output, notes};
 
 /// A run that is driven by hand.
 struct Hand {
@@ -101,27 +101,14 @@ impl Hand {
     }
 
     fn aggregates(&mut self, call: &RoleCall) {
-        let executed = executor_output("all");
-        let output = AggregatorOutput {
-            synthesis: Synthesis { summary: "together".into(), key_findings: vec![], gaps: vec![] },
-            artifacts: executed.artifacts,
-            result: executed.result,
-            next: AggregatorNext::default(),
-            scratchpad: notes(),
-        };
-        self.feed(Input::Output(call.key, CallOutput::Aggregate(output)));
+        self.feed(Input::Output(call.key, CallOutput::Aggregate(aggregator_output("all"))));
     }
 
     /// The aggregator asks for another plan.
     fn replans(&mut self, call: &RoleCall) {
-        let executed = executor_output("all");
-        let output = AggregatorOutput {
-            synthesis: Synthesis { summary: "together".into(), key_findings: vec![], gaps: vec![] },
-            artifacts: executed.artifacts,
-            result: ResultDraft { summary: "the paid synthesis".into(), ..executed.result },
-            next: AggregatorNext { should_replan: true, replan_reason: Some("more is needed".into()) },
-            scratchpad: notes(),
-        };
+        let mut output = aggregator_output("all");
+        output.result.summary = "the paid synthesis".into();
+        output.next = AggregatorNext { should_replan: true, replan_reason: Some("more is needed".into()) };
         self.feed(Input::Output(call.key, CallOutput::Aggregate(output)));
     }
 

@@ -6,7 +6,7 @@ use tree_agent_contract::search::{ChildDraft, Expansion, SearchCounts, tidy};
 use tree_agent_contract::*;
 use tree_agent_engine::{CallInput, CallKind, CallOutput, Input, RoleCall, Run, start};
 
-use crate::world::{executor_output, notes};
+use crate::world::{aggregator_output, notes};
 
 /// A run with searches that is driven by hand.
 pub(super) struct Hand {
@@ -508,17 +508,9 @@ fn a_synthesis_is_written_on_request() {
     let CallInput::Aggregate(input) = &call.input else { panic!("{:?}", call.key) };
     assert_eq!(input.children.len(), 1);
     assert!(input.children[0].artifacts[0].document_id.is_some());
-    let executed = executor_output("all");
-    let output = AggregatorOutput {
-        synthesis: Synthesis { summary: "together".into(), key_findings: vec![], gaps: vec![] },
-        artifacts: executed.artifacts,
-        result: executed.result,
-        next: AggregatorNext {
-            should_replan: true,
-            replan_reason: Some("a search never plans again".into()),
-        },
-        scratchpad: notes(),
-    };
+    let replan_reason = Some("a search never plans again".into());
+    let next = AggregatorNext { should_replan: true, replan_reason };
+    let output = AggregatorOutput { next, ..aggregator_output("all") };
     let decision = hand.run.handle(Input::Output(call.key, CallOutput::Aggregate(output)), hand.now);
     let overview = decision.documents.iter().find_map(|op| match op {
         DocumentOp::Create(document) => Some(&document.body),

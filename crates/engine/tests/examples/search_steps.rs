@@ -7,7 +7,7 @@ use tree_agent_contract::*;
 use tree_agent_engine::{Audit, CallInput, CallKind, CallOutput, Input, RoleCall};
 
 use super::search::{Hand, pick_input, research_input};
-use crate::world::{executor_output, notes};
+use crate::world::{aggregator_output, executor_output, notes};
 
 /// A tree whose root has planned one step for each of these limits, and a last one that is no search.
 fn planned(searches: &[StepSearch]) -> Hand {
@@ -45,15 +45,7 @@ impl Hand {
     }
 
     fn aggregates(&mut self, call: &RoleCall) {
-        let executed = executor_output("all");
-        let output = AggregatorOutput {
-            synthesis: Synthesis { summary: "together".into(), key_findings: vec![], gaps: vec![] },
-            artifacts: executed.artifacts,
-            result: executed.result,
-            next: AggregatorNext { should_replan: false, replan_reason: None },
-            scratchpad: notes(),
-        };
-        self.feed(Input::Output(call.key, CallOutput::Aggregate(output)));
+        self.feed(Input::Output(call.key, CallOutput::Aggregate(aggregator_output("all"))));
     }
 
     /// The calls that are due, by the titles of their nodes.

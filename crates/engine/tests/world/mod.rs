@@ -425,17 +425,9 @@ impl World {
         *asked += 1;
         let asked = *asked;
         let should_replan = self.plan.failures > 0 && asked < 5 && self.roll() < 80;
-        let executed = executor_output(&input.call.title);
-        AggregatorOutput {
-            synthesis: Synthesis { summary: "together".into(), key_findings: vec![], gaps: vec![] },
-            artifacts: executed.artifacts,
-            result: executed.result,
-            next: AggregatorNext {
-                should_replan,
-                replan_reason: should_replan.then(|| "more is needed".into()),
-            },
-            scratchpad: notes(),
-        }
+        let next =
+            AggregatorNext { should_replan, replan_reason: should_replan.then(|| "more is needed".into()) };
+        AggregatorOutput { next, ..aggregator_output(&input.call.title) }
     }
 
     pub(crate) fn live_bytes(&self) -> Vec<u8> {
@@ -457,6 +449,17 @@ impl World {
 
 pub(crate) fn notes() -> ScratchpadDraft {
     ScratchpadDraft { append_markdown: "- noted".into(), tail_preview: "noted".into() }
+}
+
+pub(crate) fn aggregator_output(title: &str) -> AggregatorOutput {
+    let ExecutorOutput { artifacts, result, scratchpad, .. } = executor_output(title);
+    AggregatorOutput {
+        synthesis: Synthesis { summary: "together".into(), key_findings: vec![], gaps: vec![] },
+        artifacts,
+        result,
+        next: AggregatorNext::default(),
+        scratchpad,
+    }
 }
 
 pub(crate) fn executor_output(title: &str) -> ExecutorOutput {

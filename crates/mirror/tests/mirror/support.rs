@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tree_agent_contract::search::Expansion;
 use tree_agent_mirror::*;
+use tree_agent_testkit::folders;
 
 pub(crate) const HOLDER: &str = "process 1 on host test";
 
@@ -119,24 +120,7 @@ pub(crate) fn complete(dir: &Path, n: usize) -> Result<(), MirrorError> {
 
 /// Every file below `dir` but the lock, with its content.
 pub(crate) fn files(dir: &Path) -> Vec<(String, String)> {
-    fn walk(dir: &Path, at: &str, found: &mut Vec<(String, String)>) {
-        for entry in std::fs::read_dir(dir).expect("a folder") {
-            let entry = entry.expect("an entry");
-            let path = format!("{at}{}", entry.file_name().to_string_lossy());
-            if entry.file_type().expect("a type").is_dir() {
-                if path != STATE_DIR {
-                    walk(&entry.path(), &format!("{path}/"), found);
-                }
-            } else {
-                let text = std::fs::read_to_string(entry.path()).expect("text");
-                found.push((path, text));
-            }
-        }
-    }
-    let mut found = Vec::new();
-    walk(dir, "", &mut found);
-    found.sort();
-    found
+    folders::files(dir, |path| path == STATE_DIR)
 }
 
 /// How a step of the disk fails.
