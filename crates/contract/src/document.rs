@@ -36,6 +36,23 @@ pub struct DocumentProps {
     /// The depth of that node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
+    /// SHA-256 of the body, in hex. Absent on documents of runs, and on sources that an earlier version wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_hash: Option<Box<str>>,
+    /// The import that wrote it; absent if a person or a tool did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub import: Option<Box<DocumentImport>>,
+}
+
+/// Where an imported document comes from. The client that imports chooses all of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DocumentImport {
+    /// Names what was imported, such as one folder of one machine. An import removes only its own documents.
+    pub source: String,
+    /// The file within it, `/`-separated. A long file is several documents.
+    pub file: String,
+    /// Changes with the content of the file and with the way it is converted.
+    pub fingerprint: String,
 }
 
 /// A document with its body.

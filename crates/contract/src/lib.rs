@@ -31,7 +31,8 @@ pub mod time;
 pub use budget::{Allowance, BudgetLeft, Budgets};
 pub use context::{RunContext, Scope};
 pub use document::{
-    Document, DocumentKind, DocumentOp, DocumentProps, DocumentSummary, SearchHit, SearchResults,
+    Document, DocumentImport, DocumentKind, DocumentOp, DocumentProps, DocumentSummary, SearchHit,
+    SearchResults,
 };
 pub use error::{FieldError, Invalid};
 pub use estimate::{CallCost, Estimate, RoleCosts};

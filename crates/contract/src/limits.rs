@@ -22,6 +22,8 @@ pub const ARTIFACTS: usize = 64;
 pub const LABEL_BYTES: usize = 256;
 /// Bytes of a document's body, also of one scratchpad.
 pub const DOCUMENT_BYTES: usize = 1024 * 1024;
+/// Bytes of the name of an import, and of the fingerprint of an imported file.
+pub const IMPORT_BYTES: usize = 128;
 /// Bytes of an artifact's JSON payload, tool arguments or any other JSON in an event.
 pub const JSON_BYTES: usize = 256 * 1024;
 /// Bytes of a scratchpad's `tailPreview`; longer ones are cut from the front.

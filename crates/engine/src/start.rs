@@ -56,6 +56,7 @@ pub(crate) fn scratchpad(
             tree_agent_node_id: Some(node),
             parent_node_id: parent,
             depth: Some(depth),
+            ..DocumentProps::default()
         },
         created_at: now,
         updated_at: now,

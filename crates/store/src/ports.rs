@@ -309,6 +309,10 @@ pub trait Documents: Send + Sync {
     /// project and path but another id is [`StoreError::Conflict`]; an unknown project is
     /// [`StoreError::NotFound`].
     async fn put_document(&self, document: Document) -> Result<(), StoreError>;
+
+    /// Removes a source. If `import` is given, only if that [import](tree_agent_contract::DocumentImport::source) wrote it last;
+    /// false, and nothing is removed, if not. [`StoreError::NotFound`] for an unknown document and for one of a run.
+    async fn delete_source(&self, id: DocumentId, import: Option<&str>) -> Result<bool, StoreError>;
 }
 
 /// The end of a document's text, or the beginning of it.

@@ -218,6 +218,7 @@ impl DocumentSource for GatewayDocuments {
             title: document.title,
             body: document.body,
             run_id: String::new(),
+            import: None,
         };
         self.create(caller, &what, request).await
     }
@@ -229,6 +230,7 @@ impl DocumentSource for GatewayDocuments {
             title: output.title,
             body: output.body,
             run_id: caller.run_id.to_string(),
+            import: None,
         };
         Ok(self.create(caller, &format!("run {}", caller.run_id), request).await?.id)
     }

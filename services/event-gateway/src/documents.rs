@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use futures::stream::BoxStream;
+use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 use tree_agent_contract::error::Checks;
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{
-    Document, DocumentId, DocumentKind, DocumentProps, DocumentSummary, ProjectId, RunContext, RunId, Scope,
-    limits,
+    Document, DocumentId, DocumentImport, DocumentKind, DocumentProps, DocumentSummary, ProjectId,
+    RunContext, RunId, Scope, limits,
 };
 use tree_agent_proto::v1::document_service_server::DocumentService;
 use tree_agent_proto::{Wire, v1 as pb};
@@ -166,6 +167,12 @@ impl DocumentService for Documents {
         check_path(&mut checks, &request.path);
         checks.at_most("title", &title, limits::TITLE_BYTES);
         checks.at_most("body", &body, limits::DOCUMENT_BYTES);
+        let import = request.import.map(|import| Box::new(import_from_wire(import)));
+        if let Some(import) = &import {
+            check_import(&mut checks, import);
+            checks.require(project_id.is_some(), "import", || "is only for documents of a project".into());
+            checks.require(view.context().is_none(), "import", || "is not for roles".into());
+        }
         checks.finish().map_err(|e| invalid(&e))?;
         let title = match title.trim() {
             "" => default_title(&request.path, &body),
@@ -178,6 +185,8 @@ impl DocumentService for Documents {
         if let Some(project) = project_id {
             view.check_project(project).map_err(|e| errors::store(&e))?;
         }
+        let body = body.into_owned();
+        let content_hash = project_id.map(|_| content_hash(&body));
         let document = Document {
             id: document_id,
             kind,
@@ -185,8 +194,8 @@ impl DocumentService for Documents {
             run_id,
             path: request.path,
             title,
-            body: body.into_owned(),
-            props: DocumentProps::default(),
+            body,
+            props: DocumentProps { content_hash, import, ..DocumentProps::default() },
             created_at: now,
             updated_at: now,
         };
@@ -196,6 +205,33 @@ impl DocumentService for Documents {
             other => errors::store(&other),
         })?;
         Ok(Response::new(pb::CreateDocumentResponse { document: Some(written) }))
+    }
+
+    async fn delete_document(
+        &self,
+        request: Request<pb::DeleteDocumentRequest>,
+    ) -> Result<Response<pb::DeleteDocumentResponse>, Status> {
+        let request = request.into_inner();
+        let id = id(DocumentId::parse_field("document_id", &request.document_id))?;
+        let mut checks = Checks::default();
+        checks.at_most("import_source", &request.import_source, limits::IMPORT_BYTES);
+        checks.finish().map_err(|e| invalid(&e))?;
+        let import = (!request.import_source.is_empty()).then_some(&*request.import_source);
+        match self.0.store.delete_source(id, import).await {
+            Ok(true) => {}
+            Ok(false) => return Err(errors::not_of_import(id, &request.import_source)),
+            Err(StoreError::NotFound { .. }) => match self.0.store.document(id).await {
+                Ok(document) if document.run_id.is_some() => return Err(errors::document_of_run(id)),
+                Err(StoreError::NotFound { .. }) if !request.allow_missing => {
+                    return Err(errors::store(&StoreError::not_found("document", id)));
+                }
+                // Somebody wrote it again at this moment: it was missing when it was to be removed.
+                Ok(_) | Err(StoreError::NotFound { .. }) => {}
+                Err(error) => return Err(errors::store(&error)),
+            },
+            Err(error) => return Err(errors::store(&error)),
+        }
+        Ok(Response::new(pb::DeleteDocumentResponse {}))
     }
 }
 
@@ -226,6 +262,21 @@ fn check_path(checks: &mut Checks, path: &str) {
         format!("{path:?} must be relative, separated by /, without empty, . or .. parts")
     });
     checks.require(!path.contains('\\'), "path", || format!("{path:?} must not hold backslashes"));
+}
+
+/// SHA-256 of a body, in hex.
+fn content_hash(body: &str) -> Box<str> {
+    Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
+}
+
+fn import_from_wire(import: pb::DocumentImport) -> DocumentImport {
+    DocumentImport { source: import.source, file: import.file, fingerprint: import.fingerprint }
+}
+
+fn check_import(checks: &mut Checks, import: &DocumentImport) {
+    checks.name("import.source", &import.source, limits::IMPORT_BYTES);
+    checks.name("import.file", &import.file, limits::PATH_BYTES);
+    checks.name("import.fingerprint", &import.fingerprint, limits::IMPORT_BYTES);
 }
 
 /// The first Markdown heading, else the file name.
@@ -266,6 +317,12 @@ pub(crate) fn summary_to_wire(summary: &DocumentSummary) -> pb::DocumentSummary 
         title: summary.title.clone(),
         bytes: summary.bytes,
         updated_at: Some(summary.updated_at.to_wire()),
+        content_hash: summary.props.content_hash.as_deref().unwrap_or_default().to_owned(),
+        import: summary.props.import.as_deref().cloned().map(|import| pb::DocumentImport {
+            source: import.source,
+            file: import.file,
+            fingerprint: import.fingerprint,
+        }),
     }
 }
 

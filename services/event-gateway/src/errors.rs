@@ -1,7 +1,7 @@
 //! How failures of the store look to clients.
 
 use tonic::{Code, Status};
-use tree_agent_contract::{FieldError, NodeId, RunId, limits};
+use tree_agent_contract::{DocumentId, FieldError, NodeId, RunId, limits};
 use tree_agent_engine::ReplayError;
 use tree_agent_runtime::errors::{chain, field, status};
 use tree_agent_store::StoreError;
@@ -37,6 +37,18 @@ pub(crate) fn no_node(run: RunId, node: NodeId) -> Status {
 pub(crate) fn not_ended(run: RunId) -> Status {
     let message = format!("run {run} has not ended; cancel it first, and delete it when it has ended");
     field(Code::FailedPrecondition, "RUN_NOT_ENDED", &FieldError::new("run_id", message))
+}
+
+/// `FAILED_PRECONDITION` for a document that stays with its run.
+pub(crate) fn document_of_run(id: DocumentId) -> Status {
+    let message = format!("document {id} belongs to a run and stays with it; delete the run");
+    field(Code::FailedPrecondition, "DOCUMENT_OF_RUN", &FieldError::new("document_id", message))
+}
+
+/// `FAILED_PRECONDITION` for a document that another import, a person or a tool has written.
+pub(crate) fn not_of_import(id: DocumentId, source: &str) -> Status {
+    let message = format!("document {id} was not written last by the import {source:?}");
+    field(Code::FailedPrecondition, "NOT_OF_IMPORT", &FieldError::new("import_source", message))
 }
 
 /// `ALREADY_EXISTS` for what `name` names.

@@ -367,6 +367,11 @@ async fn documents() {
         body: "text".into(),
         ..Default::default()
     };
+    let imported = |source: &str, file: &str, fingerprint: &str| {
+        let (source, file, fingerprint) = (source.into(), file.into(), fingerprint.into());
+        let import = Some(DocumentImport { source, file, fingerprint });
+        CreateDocumentRequest { import, ..create("a.md") }
+    };
     for (request, code, name) in [
         (
             CreateDocumentRequest { project_id: "nonsense".into(), ..create("a.md") },
@@ -390,9 +395,26 @@ async fn documents() {
             InvalidArgument,
             "body",
         ),
+        (imported("", "a.md", "1"), InvalidArgument, "import.source"),
+        (imported(&"s".repeat(129), "a.md", "1"), InvalidArgument, "import.source"),
+        (imported("s", "a\nb", "1"), InvalidArgument, "import.file"),
+        (imported("s", "a.md", ""), InvalidArgument, "import.fingerprint"),
     ] {
         is(documents.create_document(request).await.unwrap_err(), code, name);
     }
+    let run_id = gateway.create_run("why?").await.run_id;
+    let of_run = CreateDocumentRequest { project_id: String::new(), run_id, ..imported("s", "a.md", "1") };
+    is(documents.create_document(of_run).await.unwrap_err(), InvalidArgument, "import");
+    for (text, code) in [("", InvalidArgument), ("nonsense", InvalidArgument), (NOBODY, NotFound)] {
+        let delete = DeleteDocumentRequest { document_id: text.into(), ..Default::default() };
+        is(documents.delete_document(delete).await.unwrap_err(), code, "document_id");
+    }
+    let delete = DeleteDocumentRequest {
+        document_id: NOBODY.into(),
+        import_source: "s".repeat(129),
+        allow_missing: true,
+    };
+    is(documents.delete_document(delete).await.unwrap_err(), InvalidArgument, "import_source");
     for (text, code) in [("", InvalidArgument), ("nonsense", InvalidArgument), (NOBODY, NotFound)] {
         let get = GetDocumentRequest { document_id: text.into() };
         is(documents.get_document(get).await.unwrap_err(), code, "document_id");

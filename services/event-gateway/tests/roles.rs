@@ -339,6 +339,12 @@ async fn a_role_sees_what_its_run_may_see() {
         let written = world.get("DocumentService/CreateDocument", request).await;
         assert_eq!(written["document"]["path"], "notes/new.md");
     }
+    // What a role writes is nobody's import, so no import removes it.
+    let import = json!({ "source": "folder", "file": "a.md", "fingerprint": "1" });
+    let request = json!({ "projectId": ours.project, "path": "a.md", "body": "x", "import": import });
+    let path = "treeagent.v1.DocumentService/CreateDocument";
+    let (status, text) = world.call(Some(&world.run), path, &request).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{text}");
     world.gateway.stop().await;
 }
 

@@ -185,6 +185,61 @@ async fn documents_are_written_replaced_listed_and_found() {
 }
 
 #[tokio::test]
+async fn a_source_tells_its_hash_and_its_import_and_can_be_deleted() {
+    let gateway = Gateway::start(Config::default()).await;
+    let mut documents = gateway.documents();
+    let project = gateway.create_project("Imported").await.project_id;
+    let import =
+        DocumentImport { source: "folder:1".into(), file: "guide.html".into(), fingerprint: "abc".into() };
+    let imported = CreateDocumentRequest {
+        project_id: project.clone(),
+        path: "guide.html".into(),
+        body: "text\0".into(),
+        import: Some(import.clone()),
+        ..Default::default()
+    };
+    let written = documents.create_document(imported.clone()).await.unwrap().into_inner().document.unwrap();
+    // Of the body as it is stored, with U+FFFD for the NUL.
+    assert_eq!(written.content_hash, "7c1c2ace5e7887e93c8dc0f93d9f0c0febda26f3308840b030204b4044db654a");
+    let list = ListDocumentsRequest { project_ids: vec![project.clone()], ..Default::default() };
+    let listed = documents.list_documents(list.clone()).await.unwrap().into_inner().documents;
+    assert_eq!((&listed[0].content_hash, &listed[0].import), (&written.content_hash, &Some(import)));
+
+    let delete = |source: &str, allow_missing| DeleteDocumentRequest {
+        document_id: written.document_id.clone(),
+        import_source: source.into(),
+        allow_missing,
+    };
+    let refused = documents.delete_document(delete("folder:2", true)).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
+    // A person's document in the same place is not the import's any more.
+    let by_hand = CreateDocumentRequest { import: None, ..imported };
+    documents.create_document(by_hand).await.unwrap();
+    let refused = documents.delete_document(delete("folder:1", true)).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
+    documents.delete_document(delete("", false)).await.unwrap();
+    assert!(documents.list_documents(list).await.unwrap().into_inner().documents.is_empty());
+    let missing = documents.delete_document(delete("", false)).await.unwrap_err();
+    assert_eq!(missing.code(), tonic::Code::NotFound);
+    documents.delete_document(delete("", true)).await.unwrap();
+
+    let run = gateway.create_run("why?").await.run_id;
+    let of_run = CreateDocumentRequest {
+        run_id: run,
+        path: "a.txt".into(),
+        body: "text".into(),
+        ..Default::default()
+    };
+    let of_run = documents.create_document(of_run).await.unwrap().into_inner().document.unwrap();
+    assert_eq!(of_run.content_hash, "");
+    let delete = DeleteDocumentRequest { document_id: of_run.document_id.clone(), ..Default::default() };
+    let refused = documents.delete_document(delete).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
+    documents.get_document(GetDocumentRequest { document_id: of_run.document_id }).await.unwrap();
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn projects_are_written_once_per_request_id_found_by_name_and_listed() {
     use get_project_request::Key;
     let gateway = Gateway::start(Config::default()).await;

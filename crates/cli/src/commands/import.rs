@@ -211,6 +211,7 @@ async fn write(
                 title: title.clone(),
                 body: body.clone(),
                 run_id: String::new(),
+                import: None,
             };
             async move { documents.create_document(request(message)).await }
         })

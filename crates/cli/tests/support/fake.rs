@@ -470,6 +470,13 @@ impl DocumentService for Fake {
     ) -> Result<Response<pb::CreateDocumentResponse>, Status> {
         Err(Status::unimplemented("not in this script"))
     }
+
+    async fn delete_document(
+        &self,
+        _: Request<pb::DeleteDocumentRequest>,
+    ) -> Result<Response<pb::DeleteDocumentResponse>, Status> {
+        Err(Status::unimplemented("not in this script"))
+    }
 }
 
 #[tonic::async_trait]

@@ -104,6 +104,7 @@ impl Decider<'_> {
                         tree_agent_node_id: Some(node_id),
                         parent_node_id: parent,
                         depth: Some(depth),
+                        ..DocumentProps::default()
                     },
                     created_at: self.now,
                     updated_at: self.now,

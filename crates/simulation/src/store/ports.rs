@@ -295,6 +295,10 @@ impl Documents for SimStore {
     async fn put_document(&self, _: Document) -> Result<(), StoreError> {
         Err(absent("sources"))
     }
+
+    async fn delete_source(&self, _: DocumentId, _: Option<&str>) -> Result<bool, StoreError> {
+        Err(absent("sources"))
+    }
 }
 
 #[async_trait]

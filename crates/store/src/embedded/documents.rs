@@ -146,6 +146,27 @@ impl Documents for EmbeddedStore {
         })
         .await
     }
+
+    async fn delete_source(&self, id: DocumentId, import: Option<&str>) -> Result<bool, StoreError> {
+        let import = import.map(str::to_owned);
+        self.write(move |tx| {
+            let found = tx
+                .query_row(
+                    "SELECT row, ?2 IS NULL OR json_extract(props, '$.import.source') IS ?2 FROM onto_sources WHERE id = ?1",
+                    params![id.0, import],
+                    |row| Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?)),
+                )
+                .optional()
+                .map_err(map_error)?;
+            let (row, meant) = found.ok_or_else(|| StoreError::not_found("document", id))?;
+            if meant {
+                execute(tx, "DELETE FROM onto_documents_search WHERE rowid = ?1", &[&row])?;
+                execute(tx, "DELETE FROM onto_sources WHERE row = ?1", &[&row])?;
+            }
+            Ok(meant)
+        })
+        .await
+    }
 }
 
 fn tail(db: &Connection, id: DocumentId, from: u64, max: usize) -> Result<Option<DocumentTail>, StoreError> {

@@ -199,6 +199,17 @@ impl Documents for PostgresStore {
             other => other,
         })
     }
+
+    async fn delete_source(&self, id: DocumentId, import: Option<&str>) -> Result<bool, StoreError> {
+        let mut connection = self.connection().await?;
+        let sql = "DELETE FROM onto_sources WHERE id = $1 \
+                   AND ($2::text IS NULL OR props #>> '{import,source}' = $2) RETURNING 1";
+        if !connection.query(sql, &[&id.0, &import]).await?.is_empty() {
+            return Ok(true);
+        }
+        let known = connection.query("SELECT 1 FROM onto_sources WHERE id = $1", &[&id.0]).await?;
+        if known.is_empty() { Err(StoreError::not_found("document", id)) } else { Ok(false) }
+    }
 }
 
 /// Indexes the documents again that were indexed with another version of the rules.

@@ -2,7 +2,7 @@
 
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::limits::{DOCUMENT_BYTES, PAGE_MAX};
-use tree_agent_contract::{DocumentId, NodeId, ProjectId, RunContext, Scope, Timestamp};
+use tree_agent_contract::{DocumentId, DocumentImport, NodeId, ProjectId, RunContext, Scope, Timestamp};
 use tree_agent_store::{AppendOutcome, DocumentQuery, NewProject, Project, SearchQuery, StoreError};
 use uuid::Uuid;
 
@@ -68,6 +68,53 @@ pub async fn putting_replaces_and_keeps_paths_unique(f: Fixture) {
     assert!(matches!(error, StoreError::NotFound { what: "project", .. }), "{error:?}");
     let missing = f.store.document(DocumentId(Uuid::from_u128(2))).await.unwrap_err();
     assert!(matches!(missing, StoreError::NotFound { what: "document", .. }));
+}
+
+pub async fn a_deleted_source_is_gone_and_an_import_deletes_only_its_own(f: Fixture) {
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    let imported = |n, path: &str, by: &str| {
+        let mut document = source(n, 1, path, "T", "wörds");
+        document.props.content_hash = Some("ab".repeat(32).into());
+        document.props.import = Some(Box::new(DocumentImport {
+            source: by.into(),
+            file: format!("{path}\"'"),
+            fingerprint: "f".into(),
+        }));
+        document
+    };
+    let (ours, theirs) = (imported(1, "a.md", "it's \"ours\""), imported(2, "b.md", "theirs"));
+    let of_nobody = source(3, 1, "c.md", "T", "wörds");
+    for document in [&ours, &theirs, &of_nobody] {
+        f.store.put_document(document.clone()).await.unwrap();
+    }
+    assert_eq!(f.store.document(ours.id).await.unwrap(), ours, "props are kept");
+    let listed = f.store.list_documents(DocumentQuery { limit: 1, ..Default::default() }).await.unwrap();
+    assert_eq!(listed.items[0].props, ours.props);
+    let import = Some("it's \"ours\"");
+    assert!(!f.store.delete_source(theirs.id, import).await.unwrap());
+    assert!(!f.store.delete_source(of_nobody.id, import).await.unwrap());
+    assert_eq!(found(&f, "wörds", RunContext::default(), "").await, [1, 2, 3]);
+    assert!(f.store.delete_source(ours.id, import).await.unwrap());
+    assert!(f.store.delete_source(of_nobody.id, None).await.unwrap());
+    assert_eq!(found(&f, "wörds", RunContext::default(), "").await, [2]);
+    assert_eq!(f.store.project(project_id(1)).await.unwrap().document_count, 1);
+    for import in [None, import] {
+        let error = f.store.delete_source(ours.id, import).await.unwrap_err();
+        assert!(matches!(error, StoreError::NotFound { what: "document", .. }), "{error:?}");
+    }
+    f.store.put_document(ours.clone()).await.unwrap();
+    assert_eq!(found(&f, "wörds", RunContext::default(), "").await, [1, 2], "its path is free again");
+    // What a run wrote is no source.
+    let claim = f.claimed(1, "a").await;
+    let pad = Document {
+        project_id: None,
+        run_id: Some(claim.run_id),
+        ..source(5, 1, "", "Scratchpad", "# Notes\n")
+    };
+    f.store.put_document(pad.clone()).await.unwrap();
+    let error = f.store.delete_source(pad.id, None).await.unwrap_err();
+    assert!(matches!(error, StoreError::NotFound { what: "document", .. }), "{error:?}");
+    assert_eq!(f.store.document(pad.id).await.unwrap().body, pad.body);
 }
 
 pub async fn documents_of_appends_grow_and_keep_their_end(f: Fixture) {

@@ -82,6 +82,7 @@ contract! {
     sessions::a_fenced_writer_writes_no_conversation,
     sessions::a_parent_that_is_missing_or_a_circle_ends_the_chain,
     documents::putting_replaces_and_keeps_paths_unique,
+    documents::a_deleted_source_is_gone_and_an_import_deletes_only_its_own,
     documents::documents_of_appends_grow_and_keep_their_end,
     documents::the_tail_of_a_document_begins_where_it_is_asked_for,
     documents::a_document_keeps_every_version_of_itself,

@@ -81,6 +81,12 @@ impl DocumentService for OneDocument {
     ) -> Result<Response<CreateDocumentResponse>, Status> {
         Err(Status::unimplemented("read only"))
     }
+    async fn delete_document(
+        &self,
+        _: Request<DeleteDocumentRequest>,
+    ) -> Result<Response<DeleteDocumentResponse>, Status> {
+        Err(Status::unimplemented("read only"))
+    }
 }
 
 async fn serve(service: OneDocument) -> http::Uri {

@@ -7,6 +7,7 @@
 /// needs a rule.
 const RULES: &[(&str, bool)] = &[
     ("/treeagent.v1.DocumentService/CreateDocument", true),
+    ("/treeagent.v1.DocumentService/DeleteDocument", false),
     ("/treeagent.v1.DocumentService/GetDocument", true),
     ("/treeagent.v1.DocumentService/ListDocuments", true),
     ("/treeagent.v1.DocumentService/SearchDocuments", true),
