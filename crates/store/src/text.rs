@@ -57,10 +57,10 @@ const STOP_WORDS: &[&str] = &[
 /// The version of what [`index_text`] makes of a text.
 pub(crate) const INDEX_VERSION: i32 = spelling::VERSION;
 
-/// `text` as it is given to a full-text index: words that look the same are the same.
+/// `text` as it is given to a full-text index: words that look the same are the same. Only letters and digits are left,
+/// because the databases differ in what they take for parts of words, tags, numbers and host names.
 pub(crate) fn index_text(text: &str) -> String {
-    // Postgres would take what these characters begin for tags and entities of HTML, and skip it.
-    clean(&spelling::indexed(text)).replace(['&', '<', '>'], " ")
+    spelling::indexed(text).chars().map(|c| if c.is_alphanumeric() { c } else { ' ' }).collect()
 }
 
 /// The distinct words of a query, as [`index_text`] writes them, in lower case: letters and digits only, so that they can
@@ -69,11 +69,8 @@ pub(crate) fn query_words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in spelling::queried(text).split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
     {
-        let word = word.to_lowercase();
-        // Lower case can bring combining marks, which are no word characters.
-        let word: String = word.chars().filter(|c| c.is_alphanumeric()).collect();
-        if !word.is_empty() && !words.contains(&word) {
-            words.push(word);
+        if !words.iter().any(|known| known == word) {
+            words.push(word.to_owned());
         }
     }
     if words.iter().any(|word| !STOP_WORDS.contains(&word.as_str())) {
@@ -178,7 +175,7 @@ fn matches(body: &str, words: &[String]) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut at = 0;
     for token in body.split(|c: char| !c.is_alphanumeric()) {
-        let lower = token.to_lowercase();
+        let lower = spelling::folded(token);
         let hit = stems.iter().zip(words).position(|(stem, word)| {
             lower.starts_with(stem.as_str()) && (word.chars().count() > 3 || lower.len() <= word.len() + 2)
         });

@@ -1,6 +1,6 @@
 //! Documents in memory: for tests and for trying a model without a server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -14,7 +14,7 @@ use crate::source::{
     Caller, DocumentSource, ListDocuments, Listing, LongOutput, NewDocument, ProjectInfo, SearchDocuments,
 };
 
-/// Projects and documents in memory. Search counts words, without any folding of endings.
+/// Projects and documents in memory. Search counts words.
 #[derive(Default)]
 pub struct MemoryDocuments {
     state: Mutex<State>,
@@ -93,6 +93,12 @@ impl MemoryDocuments {
     }
 }
 
+/// The words of a text that [`spelling`] has put into its form. Endings are folded roughly.
+fn words_of(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(|word| word.trim_end_matches('s').to_owned()).collect()
+}
+
 fn summary(d: &Document) -> DocumentSummary {
     DocumentSummary {
         id: d.id,
@@ -124,15 +130,13 @@ impl DocumentSource for MemoryDocuments {
         caller: &Caller,
         query: &SearchDocuments,
     ) -> Result<SearchResults, ToolError> {
-        let words = spelling::joined(&query.query);
-        let words: Vec<String> =
-            spelling::comparable(&words).split_whitespace().map(str::to_lowercase).collect();
+        let words = words_of(&spelling::queried(&query.query));
         let mut hits: Vec<SearchHit> = self
             .sources(caller, None, &query.path_prefix)
             .iter()
             .filter_map(|d| {
-                let body = spelling::searchable(&d.body).to_lowercase();
-                let found = words.iter().filter(|word| body.contains(word.as_str())).count();
+                let held = words_of(&spelling::indexed(&format!("{}\n{}\n{}", d.title, d.path, d.body)));
+                let found = words.iter().filter(|word| held.contains(*word)).count();
                 (found > 0).then(|| SearchHit {
                     document: summary(d),
                     snippet: d.body.chars().take(160).collect(),

@@ -43,7 +43,7 @@ pub(super) fn key_terms(text: &str) -> Vec<Term> {
     // As a reader sees them: a mark or an entity within a word does not divide it.
     let text = spelling::joined(text);
     for word in compounds(&text) {
-        let stems: Vec<String> = stems(word).collect();
+        let stems = stems_of(&spelling::queried(word));
         let lower = spelling::comparable(word).to_lowercase();
         let tiny = word.chars().count() < 2 && word.is_ascii();
         if tiny
@@ -66,14 +66,17 @@ pub(super) fn key_terms(text: &str) -> Vec<Term> {
 /// word that can also be read in one piece (`met**eor**`) is counted in its parts and, at the end, as a whole.
 pub(super) fn stems(text: &str) -> std::vec::IntoIter<String> {
     // To Unicode `run_created` and `tree.node` are one word, but to a person who searches they are several.
-    let words: Vec<String> = spelling::indexed(text)
-        .unicode_words()
+    stems_of(&spelling::indexed(text)).into_iter()
+}
+
+/// The stems of a text that [`spelling`] has put into its form.
+fn stems_of(text: &str) -> Vec<String> {
+    text.unicode_words()
         .map(without_possessive)
         .flat_map(|w| w.split(|c: char| !c.is_alphanumeric()))
         .filter(|w| !w.is_empty())
         .map(stem)
-        .collect();
-    words.into_iter()
+        .collect()
 }
 
 /// The words of `text`. Words joined by a hyphen count as one.

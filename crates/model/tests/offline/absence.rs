@@ -68,6 +68,43 @@ async fn a_word_that_is_spelled_in_another_way_is_not_called_missing() {
     }
 }
 
+/// Where a word stands in a document although its letters do not stand alone there.
+#[tokio::test]
+async fn a_word_among_signs_escapes_and_marks_is_not_called_missing() {
+    for (body, word) in [
+        ("The Zirvane™ works.", "Zirvane"),
+        ("The Zirvane¹,² works.", "Zirvane"),
+        ("The Zirvaneª works.", "Zirvane"),
+        ("The Zirvane¼ works.", "Zirvane"),
+        ("The №Zirvane works.", "Zirvane"),
+        ("See [plan](Quarterly%20Zirvane.md) first.", "Zirvane"),
+        ("See [plan](Mu%CC%88rvak.md) first.", "Mürvak"),
+        ("Kırbakkale iyi.", "KIRBAKKALE"),
+        ("KIRBAKKALE iyi.", "Kırbakkale"),
+        ("The Zir<wbr />vane works.", "Zirvane"),
+        ("The <em>Zir</em >vane works.", "Zirvane"),
+        ("The [Z](a(b)c)irvane works.", "Zirvane"),
+        ("The [Zirvane](x)next works.", "Zirvane"),
+        (r#"{"name": "sm\u00f6rvak"}"#, "smörvak"),
+        ("It has 10,000 parts.", "10000"),
+        ("It has 10000 parts.", "10,000"),
+        ("The quarterlyZirvane works.", "Zirvane"),
+        ("The Zir==va==ne works.", "Zirvane"),
+        ("The Zir[^1]vane works.", "Zirvane"),
+    ] {
+        for documents in [1, 250] {
+            let runner = Runner::new(&format!("What is {word}?"), 1);
+            let project = runner.context.project_ids[0];
+            for i in 1..documents {
+                runner.documents.add_source(project, &format!("log/{i:03}.md"), "# Log\n\nNothing of note.");
+            }
+            runner.documents.add_source(project, "word.md", &format!("# Page\n\n{body}"));
+            let done = runner.run().await;
+            assert!(!done.document.contains("No document contains"), "{word} in {body}: {}", done.document);
+        }
+    }
+}
+
 /// Marks that writers leave out, and scripts that put no spaces between words.
 #[tokio::test]
 async fn a_word_of_another_script_is_not_called_missing() {

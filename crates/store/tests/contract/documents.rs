@@ -301,6 +301,13 @@ pub async fn words_that_look_the_same_are_found(f: Fixture) {
         (16, "o.md", "Bopomofo", "ㄅㄆㄇㄈ"),
         (17, "p.md", "Link", "a [lin](target)kedix"),
         (18, "q.md", "Hindi", "हिन्दी भाषा"),
+        (19, "r.md", "Signs", "Zirvane™ and №Rundel"),
+        (20, "s.md", "Addresses", "[plan](Quarterly%20Tolmek.md) and M%C3%BCrvak"),
+        (21, "t.md", "Turkish", "Kırbakkale and ISPARTA"),
+        (22, "u.md", "Tags", "Vol<wbr />gant and [H](a(b)c)ofnar"),
+        (23, "v.md", "Escapes", r#"{"sm\u00f6rvak": "one\ntwirbel"}"#),
+        (24, "w.md", "Numbers", "10,000 and dromedarName"),
+        (25, "x.md", "Marks between letters", "Ọ̀yọ́ and Z\u{32a}algo"),
     ] {
         f.store.put_document(source(n, 1, path, title, body)).await.unwrap();
     }
@@ -329,8 +336,30 @@ pub async fn words_that_look_the_same_are_found(f: Fixture) {
     for word in ["שלום", "שָׁלוֹם", "\u{fb2a}לום"] {
         assert_eq!(sorted(word).await, [13], "{word:?}");
     }
-    for (word, document) in [("ꦗꦮ", 14), ("ꪒꪾ", 15), ("ㄇㄈ", 16), ("linkedix", 17), ("भाषा", 18)]
-    {
+    for (word, document) in [
+        ("ꦗꦮ", 14),
+        ("ꪒꪾ", 15),
+        ("ㄇㄈ", 16),
+        ("linkedix", 17),
+        ("भाषा", 18),
+        ("हिन्दी", 18),
+        ("zirvane", 19),
+        ("Zirvane™", 19),
+        ("rundel", 19),
+        ("tolmek", 20),
+        ("mürvak", 20),
+        ("KIRBAKKALE", 21),
+        ("ısparta", 21),
+        ("volgant", 22),
+        ("hofnar", 22),
+        ("smörvak", 23),
+        ("twirbel", 23),
+        ("10000", 24),
+        ("10,000", 24),
+        ("dromedar", 24),
+        ("Ọ̀yọ́", 25),
+        ("Z\u{32a}algo", 25),
+    ] {
         assert_eq!(sorted(word).await, [document], "{word:?}");
     }
     // What stands between is still found by its parts.
