@@ -129,6 +129,55 @@ fn a_newcomers_session() {
 }
 
 #[test]
+fn projects_are_changed_archived_and_deleted() {
+    let data = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    documents(folder.path());
+    let dev = Dev::start(data.path());
+    let server = dev.server.as_str();
+    let import = ["import", folder.path().to_str().unwrap(), "--project", "leases"];
+    succeeded(run(server, &import));
+    let rules = ["--deny-tools", "create_document, files__write", "--read-only", "on", "-o", "jsonl"];
+    let changed = lines(&succeeded(run(server, &[&["projects", "update", "leases"][..], &rules].concat())));
+    assert_eq!(changed[0]["tools"]["deniedTools"], serde_json::json!(["create_document", "files__write"]));
+    assert_eq!((&changed[0]["tools"]["readOnly"], &changed[0]["name"]), (&true.into(), &"leases".into()));
+    let shown = stdout(&succeeded(run(server, &["projects"])));
+    assert!(shown.contains("not create_document, files__write; read-only"), "{shown}");
+    let renamed =
+        ["projects", "update", "leases", "--name", "Leases 2", "--deny-tools", "", "--read-only", "off"];
+    assert_eq!(stdout(&succeeded(run(server, &renamed))), "project Leases 2 changed; tools: all\n");
+    for (args, said) in [
+        (vec!["projects", "update", "leases 2"], "nothing to change"),
+        (vec!["projects", "update", "leases 2", "--allow-tools", "read"], "project.tools.allowed_tools[0]"),
+        (vec!["projects", "update", "leases", "--read-only", "on"], "does not exist"),
+    ] {
+        let output = run(server, &args);
+        assert_eq!(code(&output), 2, "{args:?}");
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    }
+
+    assert_eq!(
+        stdout(&succeeded(run(server, &["projects", "archive", "leases 2"]))),
+        "project Leases 2 is archived\n"
+    );
+    let refused = run(server, &["run", "why?", "--project", "leases 2"]);
+    assert!(code(&refused) != 0 && stderr(&refused).contains("is archived"), "{}", stderr(&refused));
+    let of_status = |status| lines(&succeeded(run(server, &["projects", "--status", status, "-o", "jsonl"])));
+    assert_eq!((of_status("archived").len(), of_status("active").len()), (1, 0));
+    succeeded(run(server, &["projects", "unarchive", "leases 2"]));
+
+    let slow = ["--model", "scripted:latency_ms=60000", "--detach"];
+    let asked = [&["run", "slowly", "--project", "leases 2"][..], &slow].concat();
+    let id = stdout(&succeeded(run(server, &asked))).trim().to_owned();
+    let refused = run(server, &["projects", "delete", "leases 2"]);
+    assert!(code(&refused) != 0 && stderr(&refused).contains(&id), "{}", stderr(&refused));
+    let deleted = succeeded(run(server, &["projects", "delete", "leases 2", "--force", "-o", "jsonl"]));
+    assert_eq!(lines(&deleted)[0]["deleted"], true);
+    assert!(lines(&succeeded(run(server, &["projects", "-o", "jsonl"]))).is_empty());
+    assert_eq!(dev.terminate(), 0);
+}
+
+#[test]
 fn the_banner_names_the_ui_only_if_it_is_built_in() {
     let data = tempfile::tempdir().unwrap();
     let mut dev = program("");

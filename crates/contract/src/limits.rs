@@ -47,6 +47,8 @@ pub const PAGE_DEFAULT: usize = 100;
 pub const PAGE_MAX: usize = 1_000;
 /// Projects that a run's context may name.
 pub const CONTEXT_PROJECTS: usize = 32;
+/// Names of tools in one list of a project's rules.
+pub const TOOL_NAMES: usize = 256;
 /// Maximum of tokens, millionths of a dollar or milliseconds that one model call may report. It is far more than a call
 /// can use, and small enough that the sums of a run stay exact wherever they are counted.
 pub const USAGE: u64 = 1_000_000_000_000;

@@ -21,6 +21,7 @@ wire_enum! {
     HintType => pb::HintType { ReadDocuments, ReadJson }
     Strategy => pb::Strategy { Tree, Homework, Search }
     CallKind => pb::CallKind { Plan, Execute, Aggregate, Research, Pick }
+    ProjectStatus => pb::ProjectStatus { Active, Archived }
     DocumentKind => pb::DocumentKind { Source, Scratchpad, Artifact }
 }
 
@@ -31,6 +32,7 @@ wire_message! {
         nodes, depth, plan_calls, execute_calls, aggregate_calls, attempts, tokens, cost_micros, tool_calls,
         wall_clock_ms, ends_within_ms, unlimited, research_calls, pick_calls,
     }
+    ToolRules => ToolRules { allowed_tools, denied_tools, read_only, replace_imported }
     StepSearch => StepSearch { max_depth, max_nodes }
     SearchPrompts => SearchPrompts { document, children, picker }
     SuccessAssessment => SuccessAssessment { met, notes }

@@ -16,6 +16,7 @@ use tree_agent_contract::{
 mod archives;
 mod leases;
 mod operations;
+mod projects;
 mod run_lists;
 mod sessions;
 
@@ -23,6 +24,10 @@ pub use archives::{Archives, Partition, RunRecord, StoredDocument};
 pub(crate) use leases::quarantine_time;
 pub use leases::{Claim, Failed, Leases, QUARANTINE_MAX, Term};
 pub use operations::{Operations, Stored, StoredChunk, StoredEvent, WholeProjection};
+pub use projects::{
+    NewProject, Project, ProjectChange, ProjectDeletion, ProjectQuery, Projects, RulesChange,
+};
+pub(crate) use projects::{USERS_NAMED, parse_rules, parse_status};
 pub use run_lists::{IdPart, ListedRun, RunFilter, RunLists, RunQuery};
 pub(crate) use sessions::CHAIN;
 pub use sessions::Sessions;
@@ -357,50 +362,4 @@ pub struct SearchQuery {
     pub path_prefix: String,
     /// Hits at the most.
     pub limit: usize,
-}
-
-/// Projects.
-#[async_trait]
-pub trait Projects: Send + Sync {
-    /// Writes a project, and returns what is stored. A user who repeats a request id gets the project that the first
-    /// request made, whatever the second one says; the same id again does the same. The name of another project is
-    /// [`StoreError::Conflict`].
-    async fn create_project(&self, project: NewProject) -> Result<Project, StoreError>;
-
-    /// The project, or [`StoreError::NotFound`].
-    async fn project(&self, id: ProjectId) -> Result<Project, StoreError>;
-
-    /// A page of projects by name, after `after_name`.
-    async fn list_projects(
-        &self,
-        name_contains: &str,
-        after_name: &str,
-        limit: usize,
-    ) -> Result<Page<Project>, StoreError>;
-}
-
-/// A project that is to be written.
-#[derive(Clone, Debug)]
-pub struct NewProject {
-    /// What is written.
-    pub project: Project,
-    /// Who asks for it; empty without authentication.
-    pub user_id: String,
-    /// Tells a repeated request from a new one, among the requests of this user; empty for none.
-    pub request_id: String,
-}
-
-/// A named set of documents.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Project {
-    /// Its id.
-    pub id: ProjectId,
-    /// Its name, unique, letter case aside.
-    pub name: String,
-    /// What it is about.
-    pub description: String,
-    /// Its source documents (computed on reading).
-    pub document_count: u64,
-    /// When it was created.
-    pub created_at: Timestamp,
 }

@@ -22,6 +22,7 @@ const POSTGRES: &[(&str, &str)] = &[
     ("V32__requests", include_str!("../../../migrations/postgres/V32__requests.sql")),
     ("V33__spelling", include_str!("../../../migrations/postgres/V33__spelling.sql")),
     ("V34__sessions", include_str!("../../../migrations/postgres/V34__sessions.sql")),
+    ("V35__project_rules", include_str!("../../../migrations/postgres/V35__project_rules.sql")),
 ];
 
 const EMBEDDED: &[(&str, &str)] = &[
@@ -38,6 +39,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("V32__requests", include_str!("../../../migrations/embedded/V32__requests.sql")),
     ("V33__spelling", include_str!("../../../migrations/embedded/V33__spelling.sql")),
     ("V34__sessions", include_str!("../../../migrations/embedded/V34__sessions.sql")),
+    ("V35__project_rules", include_str!("../../../migrations/embedded/V35__project_rules.sql")),
 ];
 
 /// Which set of migrations.

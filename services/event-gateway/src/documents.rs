@@ -9,7 +9,7 @@ use tree_agent_contract::error::Checks;
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{
     Document, DocumentId, DocumentImport, DocumentKind, DocumentProps, DocumentSummary, ProjectId,
-    RunContext, RunId, Scope, limits,
+    ProjectStatus, RunContext, RunId, Scope, limits,
 };
 use tree_agent_proto::v1::document_service_server::DocumentService;
 use tree_agent_proto::{Wire, v1 as pb};
@@ -183,7 +183,10 @@ impl DocumentService for Documents {
             self.run(&view, run).await?;
         }
         if let Some(project) = project_id {
-            view.check_project(project).map_err(|e| errors::store(&e))?;
+            let project = view.project(&*self.0.store, project).await.map_err(|e| errors::store(&e))?;
+            if project.status == ProjectStatus::Archived {
+                return Err(errors::archived_project("project_id", project.id));
+            }
         }
         let body = body.into_owned();
         let content_hash = project_id.map(|_| content_hash(&body));

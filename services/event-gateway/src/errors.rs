@@ -1,7 +1,7 @@
 //! How failures of the store look to clients.
 
 use tonic::{Code, Status};
-use tree_agent_contract::{DocumentId, FieldError, NodeId, RunId, limits};
+use tree_agent_contract::{DocumentId, FieldError, NodeId, ProjectId, RunId, limits};
 use tree_agent_engine::ReplayError;
 use tree_agent_runtime::errors::{chain, field, status};
 use tree_agent_store::StoreError;
@@ -49,6 +49,22 @@ pub(crate) fn document_of_run(id: DocumentId) -> Status {
 pub(crate) fn not_of_import(id: DocumentId, source: &str) -> Status {
     let message = format!("document {id} was not written last by the import {source:?}");
     field(Code::FailedPrecondition, "NOT_OF_IMPORT", &FieldError::new("import_source", message))
+}
+
+/// `FAILED_PRECONDITION` for a project that live runs name in their context.
+pub(crate) fn in_use(project: ProjectId, runs: &[RunId]) -> Status {
+    let runs: Vec<String> = runs.iter().map(RunId::to_string).collect();
+    let message = format!(
+        "project {project} is used by live runs, among them {}; wait until they have ended, cancel them, or set force",
+        runs.join(", ")
+    );
+    field(Code::FailedPrecondition, "PROJECT_IN_USE", &FieldError::new("project_id", message))
+}
+
+/// `FAILED_PRECONDITION` for a project in `name` that takes nothing new.
+pub(crate) fn archived_project(name: &str, project: ProjectId) -> Status {
+    let message = format!("project {project} is archived; set its status to active first");
+    field(Code::FailedPrecondition, "PROJECT_ARCHIVED", &FieldError::new(name, message))
 }
 
 /// `ALREADY_EXISTS` for what `name` names.

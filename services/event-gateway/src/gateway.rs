@@ -14,7 +14,7 @@ use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::Metrics;
 use tree_agent_runtime::errors::{invalid, invalid_field};
-use tree_agent_store::{Store, StoreError};
+use tree_agent_store::{Project, Store, StoreError};
 
 use crate::documents::{summary, summary_to_wire};
 use crate::errors;
@@ -197,20 +197,22 @@ impl Gateway {
         }
     }
 
-    /// `NOT_FOUND` with the field unless every project exists.
+    /// The projects. `NOT_FOUND` with the field unless every one exists.
     pub(crate) async fn require_projects(
         &self,
         view: &View,
         field: &str,
         ids: &[ProjectId],
-    ) -> Result<(), Status> {
+    ) -> Result<Vec<Project>, Status> {
+        let mut projects = Vec::with_capacity(ids.len());
         for (i, project) in ids.iter().enumerate() {
-            view.project(&*self.store, *project).await.map_err(|error| match error {
+            let found = view.project(&*self.store, *project).await.map_err(|error| match error {
                 StoreError::NotFound { .. } => errors::not_found(&format!("{field}[{i}]"), error.to_string()),
                 other => errors::store(&other),
             })?;
+            projects.push(found);
         }
-        Ok(())
+        Ok(projects)
     }
 }
 

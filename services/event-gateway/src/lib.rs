@@ -14,6 +14,7 @@ mod graphs;
 mod maxima;
 mod models;
 mod pages;
+mod project_changes;
 mod projects;
 mod results;
 mod run_lists;

@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
 use tree_agent_contract::error::Checks;
-use tree_agent_contract::{ProjectId, Scope, limits};
+use tree_agent_contract::{ProjectId, ProjectStatus, Scope, limits};
 use tree_agent_proto::v1::get_project_request::Key;
 use tree_agent_proto::v1::project_service_server::ProjectService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::{invalid, invalid_field};
-use tree_agent_store::{NewProject, Page, Project, StoreError, storable};
+use tree_agent_store::{NewProject, Page, Project, ProjectDeletion, ProjectQuery, StoreError, storable};
 use uuid::Uuid;
 
 use crate::auth::Caller;
 use crate::errors;
-use crate::gateway::{Gateway, id, now};
+use crate::gateway::{Gateway, from_wire, id, now};
 use crate::pages::{self, Pages};
+use crate::project_changes;
 use crate::view::View;
 
 /// The service.
@@ -23,14 +24,8 @@ pub(crate) struct Projects(pub(crate) Arc<Gateway>);
 
 impl Projects {
     /// A page of the projects `ids`, of which there are few.
-    async fn among(
-        &self,
-        ids: &[ProjectId],
-        name_contains: &str,
-        after: &str,
-        limit: usize,
-    ) -> Result<Page<Project>, Status> {
-        let (wanted, after) = (name_contains.to_lowercase(), after.to_lowercase());
+    async fn among(&self, ids: &[ProjectId], query: &ProjectQuery) -> Result<Page<Project>, Status> {
+        let (wanted, after) = (query.name_contains.to_lowercase(), query.after_name.to_lowercase());
         let mut found = Vec::new();
         for id in ids {
             match self.0.store.project(*id).await {
@@ -39,25 +34,31 @@ impl Projects {
                 Err(error) => return Err(errors::store(&error)),
             }
         }
-        found.retain(|(name, _)| name.contains(&wanted) && *name > after);
+        found.retain(|(name, project)| {
+            let has_status = query.statuses.is_empty() || query.statuses.contains(&project.status);
+            name.contains(&wanted) && *name > after && has_status
+        });
         found.sort_by(|a, b| a.0.cmp(&b.0));
-        let more = found.len() > limit;
-        Ok(Page { items: found.into_iter().take(limit).map(|(_, project)| project).collect(), more })
+        let more = found.len() > query.limit;
+        Ok(Page { items: found.into_iter().take(query.limit).map(|(_, project)| project).collect(), more })
     }
 
     /// The project with exactly this name, letter case aside, if `view` shows it.
     async fn named(&self, view: &View, name: &str) -> Result<Project, Status> {
         let wanted = name.trim().to_lowercase();
-        let mut after = String::new();
+        let mut query = ProjectQuery {
+            name_contains: name.trim().to_owned(),
+            limit: limits::PAGE_MAX,
+            ..ProjectQuery::default()
+        };
         loop {
-            let page = self.0.store.list_projects(name.trim(), &after, limits::PAGE_MAX).await;
-            let page = page.map_err(|e| errors::store(&e))?;
+            let page = self.0.store.list_projects(query.clone()).await.map_err(|e| errors::store(&e))?;
             let mut visible = page.items.iter().filter(|p| view.check_project(p.id).is_ok());
             if let Some(found) = visible.find(|p| p.name.to_lowercase() == wanted) {
                 return Ok(found.clone());
             }
             match page.items.last() {
-                Some(last) if page.more => after.clone_from(&last.name),
+                Some(last) if page.more => query.after_name.clone_from(&last.name),
                 _ => return Err(errors::not_found("name", format!("no project is named {name:?}"))),
             }
         }
@@ -79,19 +80,18 @@ impl ProjectService for Projects {
         checks.at_most("request_id", &request.request_id, limits::REQUEST_ID_BYTES);
         checks.finish().map_err(|e| invalid(&e))?;
         let project = Project {
-            id: ProjectId::from(Uuid::now_v7()),
-            name: name.to_owned(),
             // A repeated request is compared with what was stored.
             description: storable(&request.description).into_owned(),
-            document_count: 0,
-            created_at: now(),
+            ..Project::new(ProjectId::from(Uuid::now_v7()), name, now())
         };
         let wanted = NewProject { project: project.clone(), user_id, request_id: request.request_id };
         let written = self.0.store.create_project(wanted).await.map_err(|error| match error {
             StoreError::Conflict(message) => errors::already_exists("name", message),
             other => errors::store(&other),
         })?;
-        if (&written.name, &written.description) != (&project.name, &project.description) {
+        // What a project was created with is not known any more once it has changed.
+        let unchanged = written.updated_at == written.created_at;
+        if unchanged && (&written.name, &written.description) != (&project.name, &project.description) {
             let text = format!("was used before, for the project {:?}", written.name);
             return Err(errors::already_exists("request_id", text));
         }
@@ -120,15 +120,20 @@ impl ProjectService for Projects {
     ) -> Result<Response<pb::ListProjectsResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
-        let pages = Pages::of("projects", &[&request.name_contains]);
-        let limit = pages::size(request.page_size);
-        let after = pages.cursor(&request.page_token, |cursor| Some(cursor.to_owned()))?.unwrap_or_default();
+        let statuses: Vec<ProjectStatus> =
+            from_wire("statuses", request.statuses).map_err(|e| invalid(&e.into()))?;
+        let names: Vec<&str> = statuses.iter().map(|status| status.as_str()).collect();
+        let pages = Pages::of("projects", &[&request.name_contains, &names.join(",")]);
+        let after = pages.cursor(&request.page_token, |cursor| Some(cursor.to_owned()))?;
+        let query = ProjectQuery {
+            name_contains: request.name_contains,
+            statuses,
+            after_name: after.unwrap_or_default(),
+            limit: pages::size(request.page_size),
+        };
         let page = match view.context().filter(|context| context.scope != Scope::Global) {
-            Some(context) => self.among(&context.project_ids, &request.name_contains, &after, limit).await?,
-            None => {
-                let page = self.0.store.list_projects(&request.name_contains, &after, limit).await;
-                page.map_err(|e| errors::store(&e))?
-            }
+            Some(context) => self.among(&context.project_ids, &query).await?,
+            None => self.0.store.list_projects(query).await.map_err(|e| errors::store(&e))?,
         };
         let next_page_token = match page.items.last() {
             Some(last) if page.more => pages.token(&last.name),
@@ -139,6 +144,34 @@ impl ProjectService for Projects {
             next_page_token,
         }))
     }
+
+    async fn update_project(
+        &self,
+        request: Request<pb::UpdateProjectRequest>,
+    ) -> Result<Response<pb::UpdateProjectResponse>, Status> {
+        let pb::UpdateProjectRequest { project, update_mask } = request.into_inner();
+        let project = project.ok_or_else(|| invalid_field("project", "is required"))?;
+        let id = id(ProjectId::parse_field("project.project_id", &project.project_id))?;
+        let change = project_changes::change(project, update_mask, now()).map_err(|e| invalid(&e))?;
+        let changed = self.0.store.update_project(id, change).await.map_err(|error| match error {
+            StoreError::Conflict(message) => errors::already_exists("project.name", message),
+            other => errors::store(&other),
+        })?;
+        Ok(Response::new(pb::UpdateProjectResponse { project: Some(to_wire(&changed)) }))
+    }
+
+    async fn delete_project(
+        &self,
+        request: Request<pb::DeleteProjectRequest>,
+    ) -> Result<Response<pb::DeleteProjectResponse>, Status> {
+        let request = request.into_inner();
+        let id = id(ProjectId::parse_field("project_id", &request.project_id))?;
+        let deleted = self.0.store.delete_project(id, request.force).await;
+        match deleted.map_err(|e| errors::store(&e))? {
+            ProjectDeletion::Deleted => Ok(Response::new(pb::DeleteProjectResponse {})),
+            ProjectDeletion::InUse(runs) => Err(errors::in_use(id, &runs)),
+        }
+    }
 }
 
 fn to_wire(project: &Project) -> pb::Project {
@@ -148,5 +181,8 @@ fn to_wire(project: &Project) -> pb::Project {
         description: project.description.clone(),
         document_count: project.document_count,
         created_at: Some(project.created_at.to_wire()),
+        status: project.status.to_wire(),
+        tools: Some(project.tools.to_wire()),
+        updated_at: Some(project.updated_at.to_wire()),
     }
 }

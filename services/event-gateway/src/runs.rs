@@ -10,8 +10,8 @@ use tonic::{Request, Response, Status};
 use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::search::SearchPrompts;
 use tree_agent_contract::{
-    DocumentId, Estimate, Event, EventBody, FieldError, ModelChoice, NodeId, RunId, RunSpec, RunSummary,
-    SearchConfig, Strategy, limits,
+    DocumentId, Estimate, Event, EventBody, FieldError, ModelChoice, NodeId, ProjectStatus, RunId, RunSpec,
+    RunSummary, SearchConfig, Strategy, limits,
 };
 use tree_agent_engine::Graph;
 use tree_agent_fanout::Topic;
@@ -64,10 +64,13 @@ impl Runs {
         checked.await.map_err(|_| Status::internal("the request could not be checked"))?
     }
 
-    /// The projects of a run exist, and its model can be used.
+    /// The projects of a run exist and take new runs, and its model can be used.
     async fn require(&self, spec: &RunSpec) -> Result<(), Status> {
-        let projects = &spec.context.project_ids;
-        self.gateway.require_projects(&View::Everything, "context.project_ids", projects).await?;
+        let (field, ids) = ("context.project_ids", &spec.context.project_ids);
+        let projects = self.gateway.require_projects(&View::Everything, field, ids).await?;
+        if let Some(at) = projects.iter().position(|project| project.status == ProjectStatus::Archived) {
+            return Err(errors::archived_project(&format!("{field}[{at}]"), projects[at].id));
+        }
         self.models.require(&spec.model).await
     }
 

@@ -327,13 +327,7 @@ async fn projects() {
     }
     // What was stored before there was a rule can still be read and found.
     let old = "old\x1b[2J\u{202e}name";
-    let project = Project {
-        id: uuid::Uuid::now_v7().into(),
-        name: old.into(),
-        description: String::new(),
-        document_count: 0,
-        created_at: Timestamp::from_millis(0),
-    };
+    let project = Project::new(uuid::Uuid::now_v7().into(), old, Timestamp::from_millis(0));
     let new = NewProject { project, user_id: String::new(), request_id: String::new() };
     gateway.store.create_project(new).await.unwrap();
     let key = Some(get_project_request::Key::Name(old.into()));

@@ -27,7 +27,7 @@ use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use tree_agent_runtime::channel::Connector;
 use tree_agent_store::embedded::EmbeddedStore;
-use tree_agent_store::{Command, Projects, Runs, Store};
+use tree_agent_store::{Command, ProjectQuery, Projects, Runs, Store};
 
 use self::growing::Growing;
 use self::logged::{Logged, titles, unfinished, unreadable, wanted};
@@ -176,7 +176,9 @@ impl Search {
     async fn known_documents(&self, store: &EmbeddedStore) -> Result<Option<RunContext>, CliError> {
         let Some(dir) = &self.dir else { return Ok(None) };
         let name = folder_name(dir)?;
-        let page = store.list_projects(&name, "", limits::PAGE_MAX).await.map_err(unreadable)?;
+        let query =
+            ProjectQuery { name_contains: name.clone(), limit: limits::PAGE_MAX, ..ProjectQuery::default() };
+        let page = store.list_projects(query).await.map_err(unreadable)?;
         let is_it = |other: &str| other.to_lowercase() == name.to_lowercase();
         Ok(page.items.iter().find(|project| is_it(&project.name)).map(|p| RunContext::project(p.id)))
     }

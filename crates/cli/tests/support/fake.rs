@@ -508,6 +508,20 @@ impl ProjectService for Fake {
     ) -> Result<Response<pb::CreateProjectResponse>, Status> {
         Err(Status::unimplemented("not in this script"))
     }
+
+    async fn update_project(
+        &self,
+        _: Request<pb::UpdateProjectRequest>,
+    ) -> Result<Response<pb::UpdateProjectResponse>, Status> {
+        Err(Status::unimplemented("not in this script"))
+    }
+
+    async fn delete_project(
+        &self,
+        _: Request<pb::DeleteProjectRequest>,
+    ) -> Result<Response<pb::DeleteProjectResponse>, Status> {
+        Err(Status::unimplemented("not in this script"))
+    }
 }
 
 fn project() -> pb::Project {

@@ -500,13 +500,14 @@ impl Projects for Unreliable {
     async fn project(&self, id: ProjectId) -> Result<Project, StoreError> {
         self.inner.project(id).await
     }
-    async fn list_projects(
-        &self,
-        name: &str,
-        after: &str,
-        limit: usize,
-    ) -> Result<Page<Project>, StoreError> {
-        self.inner.list_projects(name, after, limit).await
+    async fn list_projects(&self, query: ProjectQuery) -> Result<Page<Project>, StoreError> {
+        self.inner.list_projects(query).await
+    }
+    async fn update_project(&self, id: ProjectId, change: ProjectChange) -> Result<Project, StoreError> {
+        self.inner.update_project(id, change).await
+    }
+    async fn delete_project(&self, id: ProjectId, force: bool) -> Result<ProjectDeletion, StoreError> {
+        self.inner.delete_project(id, force).await
     }
 }
 

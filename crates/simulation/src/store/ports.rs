@@ -311,8 +311,16 @@ impl Projects for SimStore {
         Err(StoreError::not_found("project", id))
     }
 
-    async fn list_projects(&self, _: &str, _: &str, _: usize) -> Result<Page<Project>, StoreError> {
+    async fn list_projects(&self, _: ProjectQuery) -> Result<Page<Project>, StoreError> {
         Err(absent("projects"))
+    }
+
+    async fn update_project(&self, id: ProjectId, _: ProjectChange) -> Result<Project, StoreError> {
+        Err(StoreError::not_found("project", id))
+    }
+
+    async fn delete_project(&self, id: ProjectId, _: bool) -> Result<ProjectDeletion, StoreError> {
+        Err(StoreError::not_found("project", id))
     }
 }
 

@@ -3,12 +3,14 @@
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::limits::{DOCUMENT_BYTES, PAGE_MAX};
 use tree_agent_contract::{DocumentId, DocumentImport, NodeId, ProjectId, RunContext, Scope, Timestamp};
-use tree_agent_store::{AppendOutcome, DocumentQuery, NewProject, Project, SearchQuery, StoreError};
+use tree_agent_store::{
+    AppendOutcome, DocumentQuery, NewProject, Project, ProjectQuery, SearchQuery, StoreError,
+};
 use uuid::Uuid;
 
 use crate::fixture::{Fixture, T0, append, run_id};
 
-fn project_id(n: u128) -> ProjectId {
+pub fn project_id(n: u128) -> ProjectId {
     ProjectId(Uuid::from_u128(0xaa00 + n))
 }
 
@@ -17,13 +19,11 @@ pub fn new_project(n: u128, name: &str) -> NewProject {
 }
 
 fn project(n: u128, name: &str) -> Project {
-    Project {
-        id: project_id(n),
-        name: name.into(),
-        description: "d".into(),
-        document_count: 0,
-        created_at: T0,
-    }
+    Project { description: "d".into(), ..Project::new(project_id(n), name, T0) }
+}
+
+fn named(contains: &str, after: &str, limit: usize) -> ProjectQuery {
+    ProjectQuery { name_contains: contains.into(), after_name: after.into(), limit, ..Default::default() }
 }
 
 pub fn source(n: u128, project: u128, path: &str, title: &str, body: &str) -> Document {
@@ -489,7 +489,7 @@ pub async fn a_request_id_belongs_to_the_user_who_sent_it(f: Fixture) {
     }
     f.store.create_project(asked(6, "Without", "ann", "")).await.unwrap();
     f.store.create_project(asked(7, "Without too", "ann", "")).await.unwrap();
-    assert_eq!(f.store.list_projects("", "", 10).await.unwrap().items.len(), 4);
+    assert_eq!(f.store.list_projects(named("", "", 10)).await.unwrap().items.len(), 4);
 }
 
 pub async fn concurrent_requests_with_one_id_make_one_project(f: Fixture) {
@@ -520,7 +520,7 @@ pub async fn projects_have_unique_names_and_pages(f: Fixture) {
     let missing = f.store.project(project_id(9)).await.unwrap_err();
     assert!(matches!(missing, StoreError::NotFound { what: "project", .. }));
     let list = async |contains: &str, after: &str, limit| {
-        let page = f.store.list_projects(contains, after, limit).await.unwrap();
+        let page = f.store.list_projects(named(contains, after, limit)).await.unwrap();
         (page.items.into_iter().map(|p| p.name).collect::<Vec<_>>(), page.more)
     };
     assert_eq!(list("", "", 10).await.0, ["Alpha", "alphabet", "beta", "Ärger"]);

@@ -11,6 +11,7 @@ mod log;
 mod make;
 mod one_process;
 mod operations;
+mod projects;
 mod run_lists;
 mod runs;
 mod schema;
@@ -96,6 +97,10 @@ contract! {
     documents::projects_have_unique_names_and_pages,
     documents::a_request_id_belongs_to_the_user_who_sent_it,
     documents::concurrent_requests_with_one_id_make_one_project,
+    projects::a_change_leaves_the_rest_as_it_is,
+    projects::a_new_name_is_unique_and_the_old_one_is_free,
+    projects::a_deleted_project_takes_its_documents_along,
+    projects::a_project_that_live_runs_name_is_kept_unless_forced,
     operations::what_is_stored_can_be_seen_cell_by_cell,
     operations::stored_events_are_not_interpreted,
     operations::run_ids_page_upwards,

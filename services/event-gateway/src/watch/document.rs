@@ -279,13 +279,7 @@ mod tests {
         async fn new() -> Self {
             let store = Arc::new(EmbeddedStore::open_in_memory().await.unwrap());
             let id = ProjectId(uuid::Uuid::from_u128(1));
-            let project = Project {
-                id,
-                name: "One".into(),
-                description: String::new(),
-                document_count: 0,
-                created_at: Timestamp(1),
-            };
+            let project = Project::new(id, "One", Timestamp(1));
             let new = NewProject { project, user_id: String::new(), request_id: String::new() };
             store.create_project(new).await.unwrap();
             let document = Document {

@@ -1,0 +1,126 @@
+//! Changes of projects, and their end.
+
+use std::time::Duration;
+
+use tree_agent_contract::{ProjectStatus, RunContext, RunStatus, Timestamp, ToolRules};
+use tree_agent_store::{
+    AppendOutcome, Project, ProjectChange, ProjectDeletion, ProjectQuery, RulesChange, SearchQuery,
+    StoreError,
+};
+
+use crate::documents::{new_project, project_id, source};
+use crate::fixture::{Fixture, append, claim, new_run, run_id, run_row};
+
+fn named(name: &str) -> ProjectChange {
+    ProjectChange { name: Some(name.into()), at: Timestamp(7), ..ProjectChange::default() }
+}
+
+pub async fn a_change_leaves_the_rest_as_it_is(f: Fixture) {
+    let before = f.store.create_project(new_project(1, "One")).await.unwrap();
+    assert_eq!((before.status, &before.tools), (ProjectStatus::Active, &ToolRules::default()));
+    let denied = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    let rules = RulesChange {
+        denied_tools: Some(denied(&["create_document", "files__read"])),
+        read_only: Some(true),
+        ..RulesChange::default()
+    };
+    let change = ProjectChange { tools: rules, at: Timestamp(5), ..ProjectChange::default() };
+    let changed = f.store.update_project(project_id(1), change).await.unwrap();
+    let tools = ToolRules {
+        denied_tools: denied(&["create_document", "files__read"]),
+        read_only: true,
+        ..ToolRules::default()
+    };
+    assert_eq!(changed, Project { tools: tools.clone(), updated_at: Timestamp(5), ..before });
+    // Other rules of the same project stay, and a list is replaced as a whole.
+    let rules = RulesChange { denied_tools: Some(vec![]), ..RulesChange::default() };
+    let change = ProjectChange {
+        description: Some("new\0".into()),
+        status: Some(ProjectStatus::Archived),
+        tools: rules,
+        ..named("Uno")
+    };
+    let changed = f.store.update_project(project_id(1), change).await.unwrap();
+    let expected = Project {
+        name: "Uno".into(),
+        description: "new\u{fffd}".into(),
+        status: ProjectStatus::Archived,
+        tools: ToolRules { denied_tools: vec![], ..tools },
+        updated_at: Timestamp(7),
+        ..changed.clone()
+    };
+    assert_eq!(changed, expected);
+    assert_eq!(f.store.project(project_id(1)).await.unwrap(), expected);
+    let found = async |statuses: &[ProjectStatus]| {
+        let query = ProjectQuery { statuses: statuses.to_vec(), limit: 10, ..ProjectQuery::default() };
+        let page = f.store.list_projects(query).await.unwrap();
+        page.items.into_iter().map(|project| project.name).collect::<Vec<_>>()
+    };
+    f.store.create_project(new_project(2, "Two")).await.unwrap();
+    assert_eq!(found(&[]).await, ["Two", "Uno"]);
+    assert_eq!(found(&[ProjectStatus::Active]).await, ["Two"]);
+    assert_eq!(found(&[ProjectStatus::Archived]).await, ["Uno"]);
+    assert_eq!(found(ProjectStatus::ALL).await, ["Two", "Uno"]);
+}
+
+pub async fn a_new_name_is_unique_and_the_old_one_is_free(f: Fixture) {
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    f.store.create_project(new_project(2, "Two")).await.unwrap();
+    let error = f.store.update_project(project_id(2), named("ONE")).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Conflict(text) if text.contains("ONE")), "{error:?}");
+    assert_eq!(f.store.project(project_id(2)).await.unwrap().name, "Two");
+    // Another case of its own name is no conflict.
+    assert_eq!(f.store.update_project(project_id(1), named("oNE")).await.unwrap().name, "oNE");
+    f.store.update_project(project_id(1), named("Three")).await.unwrap();
+    f.store.update_project(project_id(2), named("one")).await.unwrap();
+    let missing = f.store.update_project(project_id(9), named("Nine")).await.unwrap_err();
+    assert!(matches!(missing, StoreError::NotFound { what: "project", .. }));
+}
+
+pub async fn a_deleted_project_takes_its_documents_along(f: Fixture) {
+    for (n, name) in [(1, "One"), (2, "Two")] {
+        f.store.create_project(new_project(n, name)).await.unwrap();
+        f.store.put_document(source(n, n, "a.md", "T", "kumquat")).await.unwrap();
+    }
+    assert_eq!(f.store.delete_project(project_id(1), false).await.unwrap(), ProjectDeletion::Deleted);
+    for missing in [
+        f.store.project(project_id(1)).await.map(drop),
+        f.store.delete_project(project_id(1), true).await.map(drop),
+        f.store.put_document(source(1, 1, "a.md", "T", "x")).await,
+        f.store.document(source(1, 1, "a.md", "T", "x").id).await.map(drop),
+    ] {
+        assert!(matches!(missing, Err(StoreError::NotFound { .. })), "{missing:?}");
+    }
+    let query = SearchQuery {
+        text: "kumquat".into(),
+        context: RunContext::default(),
+        path_prefix: String::new(),
+        limit: 9,
+    };
+    let found = f.store.search_documents(query).await.unwrap();
+    assert_eq!((found.total, found.hits[0].document.project_id), (1, Some(project_id(2))));
+    // Its name is free again, and so is its id.
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    assert_eq!(f.store.project(project_id(1)).await.unwrap().document_count, 0);
+}
+
+pub async fn a_project_that_live_runs_name_is_kept_unless_forced(f: Fixture) {
+    for n in [1, 2] {
+        f.store.create_project(new_project(n, &format!("P{n}"))).await.unwrap();
+        let mut run = new_run(n);
+        run.spec.context = RunContext::project(project_id(n));
+        f.store.create_run(run).await.unwrap();
+    }
+    let in_use = ProjectDeletion::InUse(vec![run_id(1)]);
+    assert_eq!(f.store.delete_project(project_id(1), false).await.unwrap(), in_use);
+    assert_eq!(f.store.project(project_id(1)).await.unwrap().name, "P1");
+    assert_eq!(f.store.delete_project(project_id(1), true).await.unwrap(), ProjectDeletion::Deleted);
+    assert!(f.store.run(run_id(1)).await.is_ok(), "the run is there without its project");
+    // A run that has ended holds nothing up.
+    let claims = claim(&*f.store, "a", Duration::from_secs(60), 10).await;
+    let claimed = claims.iter().find(|claim| claim.run_id == run_id(2)).unwrap();
+    let mut end = append(claimed.run_id, claimed.epoch, 2, 1);
+    end.projection.run = Some(run_row(RunStatus::Completed));
+    assert_eq!(f.store.append([end].into()).await.unwrap(), [AppendOutcome::Appended]);
+    assert_eq!(f.store.delete_project(project_id(2), false).await.unwrap(), ProjectDeletion::Deleted);
+}
