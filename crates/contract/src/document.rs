@@ -15,13 +15,33 @@ named_enum! {
         Scratchpad = "document.tree_agent.scratchpad",
         /// A node's artifact.
         Artifact = "document.tree_agent.artifact",
+        /// The document above all others of a run.
+        Workspace = "document.tree_agent.workspace",
+        /// The document above all others of a run that begins as homework.
+        HomeworkWorkspace = "document.homework.workspace",
+        /// The main scratchpad of homework: what its planner writes, and the roll-ups.
+        HomeworkScratchpad = "document.homework.scratchpad.root",
+        /// The scratchpad of one branch of homework.
+        HomeworkBranch = "document.homework.scratchpad.exec",
+        /// The plan of homework: steps with their state.
+        HomeworkPlan = "document.homework.plan",
+        /// What one iteration of homework was about.
+        HomeworkSummary = "document.homework.summary.iteration",
+    }
+}
+
+impl DocumentKind {
+    /// True for the document above all others of a run.
+    pub const fn is_workspace(self) -> bool {
+        matches!(self, Self::Workspace | Self::HomeworkWorkspace)
     }
 }
 
 /// Links from a run's documents to its tree (the `props` column).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentProps {
-    /// `tree_agent_scratchpad` or `tree_agent_artifact`; absent on sources.
+    /// What the document is for: `tree_agent_workspace`, `tree_agent_scratchpad` or `tree_agent_artifact`; in homework
+    /// `workspace`, `scratchpad_root`, `scratchpad_exec`, `plan` or `iteration_summary`. Absent on sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doc_role: Option<String>,
     /// The run that wrote it.
@@ -36,6 +56,21 @@ pub struct DocumentProps {
     /// The depth of that node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
+    /// The run that wrote it, if it belongs to homework.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub homework_run_id: Option<RunId>,
+    /// The branch of homework that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch_id: Option<String>,
+    /// The iteration of homework in which it was created, 1 for the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iteration: Option<u32>,
+    /// `planner` or `executor`: the role that writes it. Only in homework.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Words by which it can be found. `homework` is the first in homework.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
     /// SHA-256 of the body, in hex. Absent on documents of runs, and on sources that an earlier version wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_hash: Option<Box<str>>,
@@ -153,4 +188,30 @@ pub enum DocumentOp {
         /// When.
         at: Timestamp,
     },
+    /// Gives a document another text. Its earlier texts stay in its history.
+    Replace {
+        /// The document.
+        id: DocumentId,
+        /// The event with which it changes.
+        seq: u64,
+        /// The whole new text.
+        text: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// Puts a document of the run below another one (`document_has_document`). Both exist, the child has no parent yet,
+    /// and it is not above the parent.
+    Link {
+        /// The one above.
+        parent: DocumentId,
+        /// The one below.
+        child: DocumentId,
+        /// The event with which it gets its place.
+        seq: u64,
+        /// When.
+        at: Timestamp,
+    },
 }
+
+/// The relation of a document to those below it (`rel` in the table of edges).
+pub const HAS_DOCUMENT: &str = "document_has_document";

@@ -122,6 +122,26 @@ impl DocumentId {
         Self::derive(&[node.as_bytes(), b"scratchpad"])
     }
 
+    /// The document above all others of `run`.
+    pub fn workspace(run: RunId) -> Self {
+        Self::derive(&[run.as_bytes(), b"workspace"])
+    }
+
+    /// The plan of the homework that `node` does.
+    pub fn plan(node: NodeId) -> Self {
+        Self::derive(&[node.as_bytes(), b"plan"])
+    }
+
+    /// The scratchpad of a branch of the homework that `node` does.
+    pub fn branch(node: NodeId, branch: &str) -> Self {
+        Self::derive(&[node.as_bytes(), branch.as_bytes(), b"branch"])
+    }
+
+    /// The summary of one iteration of the homework that `node` does.
+    pub fn iteration(node: NodeId, iteration: u32) -> Self {
+        Self::derive(&[node.as_bytes(), &iteration.to_be_bytes(), b"iteration"])
+    }
+
     /// The source document at `path` of `project`: importing it again replaces it.
     pub fn source(project: ProjectId, path: &str) -> Self {
         Self::derive(&[project.as_bytes(), path.as_bytes(), b"source"])
