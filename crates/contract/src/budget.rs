@@ -6,6 +6,15 @@ use crate::error::{Checks, Invalid};
 
 /// Maximum of children of one node.
 const MAX_CHILDREN: u32 = 16_384;
+/// Maximum of iterations of homework.
+const MAX_ITERATIONS: u64 = 100;
+/// Iterations of homework if nobody says otherwise.
+const DEFAULT_ITERATIONS: u32 = 5;
+
+/// Other strategies than homework do not iterate, so logs of theirs need not say it.
+const fn are_default_iterations(iterations: &u32) -> bool {
+    *iterations == DEFAULT_ITERATIONS
+}
 
 /// Limits of one run. An event reports every limit that is reached. The run then returns what it has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +31,9 @@ pub struct Budgets {
     pub max_children_per_node: u32,
     /// Times that one node may plan again. Default 1.
     pub max_replans_per_node: u32,
+    /// Iterations of homework. They take the place of replans and of the limit of children. Default 5.
+    #[serde(skip_serializing_if = "are_default_iterations")]
+    pub max_iterations: u32,
     /// Steps of one band that run in parallel. Default 4.
     pub max_parallel_steps: u32,
     /// Nodes of the run. Default 1,000.
@@ -78,6 +90,7 @@ impl Default for Budgets {
             max_steps_per_band: 4,
             max_children_per_node: 24,
             max_replans_per_node: 1,
+            max_iterations: DEFAULT_ITERATIONS,
             max_parallel_steps: 4,
             max_nodes: 1_000,
             max_wall_clock_ms: 1_800_000,
@@ -113,6 +126,7 @@ impl Budgets {
         c.range("budgets.max_steps_per_band", self.max_steps_per_band.into(), 1..=256);
         c.range("budgets.max_children_per_node", self.max_children_per_node.into(), 1..=MAX_CHILDREN.into());
         c.range("budgets.max_replans_per_node", self.max_replans_per_node.into(), 0..=16);
+        c.range("budgets.max_iterations", self.max_iterations.into(), 1..=MAX_ITERATIONS);
         c.range("budgets.max_parallel_steps", self.max_parallel_steps.into(), 1..=256);
         c.range("budgets.max_nodes", self.max_nodes.into(), 1..=1_000_000);
         c.range("budgets.max_wall_clock_ms", self.max_wall_clock_ms, 1_000..=2_592_000_000);

@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::homework::{BranchNote, PlanItem};
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
 use crate::result::{ArtifactType, HintType, SuccessAssessment, TreeAgentResult};
 use crate::role::CallKind;
@@ -149,6 +150,10 @@ events! {
     ToolCallResult = "tree.tool_call_result",
     /// A topic of a guided search needs no research.
     NodeSkipped = "tree.node_skipped",
+    /// The plan document of homework changed.
+    PlanDocumentUpdated = "tree.plan_document_updated",
+    /// A task of homework was refused.
+    TaskRefused = "tree.task_refused",
 }
 
 macro_rules! payloads {
@@ -219,6 +224,12 @@ payloads! {
         /// The limits of a guided search that begins here as a step of a plan; none for the defaults.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         search: Option<StepSearch>,
+        /// The iteration of homework of which it is a task, 1 for the first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        iteration: Option<u32>,
+        /// The branch of homework of which it is a task.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch_id: Option<String>,
     }
     /// Payload of `tree.node_status`.
     NodeStatusChanged {
@@ -273,6 +284,10 @@ payloads! {
         /// Why the planner chose to decompose.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode_reason: Option<String>,
+        /// The iteration of homework that it is for. Its tasks are one band; an iteration whose tasks were all refused has
+        /// none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        iteration: Option<u32>,
     }
     /// Payload of `tree.plan_band_created`.
     PlanBandCreated {
@@ -309,6 +324,9 @@ payloads! {
         /// The limits of that search; none for the defaults.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         search: Option<StepSearch>,
+        /// The branch of homework that it is for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch_id: Option<String>,
     }
     /// Payload of `tree.step_status`. Its node is the one that planned the step.
     StepStatusChanged {
@@ -488,6 +506,12 @@ payloads! {
         iteration: u32,
         /// The roll-up in a sentence or two.
         summary: String,
+        /// What each branch has found so far.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        branches: Vec<BranchNote>,
+        /// The summary of the iteration, a document of its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary_document_id: Option<DocumentId>,
     }
     /// Payload of `tree.tool_call_requested`.
     ToolCallRequested {
@@ -536,6 +560,35 @@ payloads! {
         /// The topic that covers it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         covered_by: Option<NodeId>,
+    }
+    /// Payload of `tree.plan_document_updated`.
+    PlanDocumentUpdated {
+        /// The plan document.
+        document_id: DocumentId,
+        /// The iteration that is to begin, 1 for the first.
+        iteration: u32,
+        /// Its steps.
+        items: Vec<PlanItem>,
+        /// What is still to do.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        remaining: Vec<String>,
+        /// What is still unknown.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        questions: Vec<String>,
+    }
+    /// Payload of `tree.task_refused`. Its node is the one that planned the task.
+    TaskRefused {
+        /// The iteration for which it was meant.
+        iteration: u32,
+        /// The branch for which it was meant.
+        branch_id: String,
+        /// The task.
+        title: String,
+        /// Why.
+        reason: String,
+        /// The node whose task it repeats, if it repeats one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        repeats: Option<NodeId>,
     }
 }
 

@@ -118,6 +118,9 @@ pub struct GraphNode {
     /// What a guided search says about it, if it is a topic of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<Box<GraphTopic>>,
+    /// What homework says about it, if it is a task of homework.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Box<GraphTask>>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it first began to work.
@@ -126,6 +129,16 @@ pub struct GraphNode {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
+}
+
+/// What homework says about one of its tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GraphTask {
+    /// The iteration, 1 for the first.
+    pub iteration: u32,
+    /// The branch, whose scratchpad is that of the node.
+    pub branch_id: String,
 }
 
 /// What a guided search says about one of its topics.
@@ -169,6 +182,9 @@ pub struct GraphPlan {
     pub version: u32,
     /// In a sentence or two.
     pub summary: String,
+    /// The iteration of homework that it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iteration: Option<u32>,
     /// Its bands in order.
     pub bands: Vec<GraphBand>,
 }
@@ -207,6 +223,9 @@ pub struct GraphStep {
     /// The limits of that search; none for the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<StepSearch>,
+    /// The branch of homework that it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch_id: Option<String>,
     /// Its status.
     pub status: StepStatus,
     /// The node that carries it out, once there is one.

@@ -13,6 +13,7 @@ pub mod error;
 pub mod estimate;
 pub mod event;
 pub mod graph;
+pub mod homework;
 pub mod ids;
 pub mod label;
 pub mod limits;

@@ -79,6 +79,16 @@ pub const SESSION_MESSAGE_BYTES: usize = 32 * 1024;
 pub const SESSION_FORK_BYTES: usize = 128 * 1024;
 /// Bytes of the path that a picker names.
 pub const PICK_BYTES: usize = 8 * 1024;
+/// Bytes of the name of a branch of homework.
+pub const BRANCH_ID_BYTES: usize = 128;
+/// Branches about which a roll-up of homework may say something.
+pub const BRANCH_NOTES: usize = 256;
+/// The latest tasks of a branch of homework of which the planner is told the results.
+pub const BRANCH_ENTRIES: usize = 2;
+/// Steps of the plan document of homework.
+pub const PLAN_ITEMS: usize = 64;
+/// Questions that a planner of homework may have, and pieces of remaining work.
+pub const HOMEWORK_NOTES: usize = 32;
 /// Values of a filter such as `statuses` or `types`.
 pub const FILTER_VALUES: usize = 64;
 /// Bytes of a `request_id`.

@@ -95,6 +95,9 @@ impl RunSpec {
         if !self.display_name.is_empty() {
             checks.name("display_name", &self.display_name, limits::DISPLAY_NAME_BYTES);
         }
+        if self.strategy == Strategy::Homework {
+            checks.range("budgets.max_depth", self.budgets.max_depth.into(), 1..=64);
+        }
         label::check_all(&mut checks, &self.labels);
         let search = self.search.as_ref().map_or(Ok(()), |search| search.validate());
         for part in [self.context.validate(), self.budgets.validate(), search] {

@@ -27,6 +27,8 @@ impl NodeCreated {
             strategy: None,
             score: None,
             search: None,
+            iteration: None,
+            branch_id: None,
         }
     }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::executor::{ArtifactDraft, ResultDraft, check_returned};
 use super::{ArtifactRef, CallContext, ScratchpadDraft};
 use crate::error::{Checks, Invalid};
+use crate::homework::HomeworkBrief;
 use crate::ids::{NodeId, StepId};
 use crate::limits;
 use crate::result::TreeAgentResult;
@@ -91,6 +92,9 @@ pub struct AggregateInput {
     /// The exhausted budget, if the result will be partial because of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exhausted_budget: Option<String>,
+    /// How the homework went, if the node does homework. Then `children` are the tasks of all iterations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub homework: Option<Box<HomeworkBrief>>,
 }
 
 impl AggregatorOutput {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::aggregator::ChildOutcome;
 use super::{CallContext, ScratchpadDraft};
 use crate::error::{Checks, Invalid};
+use crate::homework::BranchTask;
 use crate::limits;
 use crate::result::{HintType, ResultKind, SuccessAssessment};
 use crate::status::named_enum;
@@ -124,6 +125,9 @@ pub struct ExecuteInput {
     pub call: CallContext,
     /// What the siblings of earlier bands returned.
     pub earlier: Vec<ChildOutcome>,
+    /// What it is in homework, if it is a task of homework. Then `earlier` are the results of its branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Box<BranchTask>>,
 }
 
 impl ExecutorOutput {

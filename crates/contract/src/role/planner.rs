@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CallContext, ScratchpadDraft};
 use crate::error::{Checks, Invalid};
+use crate::homework::{HomeworkBrief, HomeworkDraft};
 use crate::ids::StepId;
 use crate::limits;
 use crate::result::TreeAgentResult;
@@ -21,6 +22,8 @@ named_enum! {
         Execute = "execute",
         /// The node delegates to children.
         Plan = "plan",
+        /// Only in homework: the objective is reached.
+        Done = "done",
     }
 }
 
@@ -69,6 +72,9 @@ pub struct StepDraft {
     /// The limits of that search; none for the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<StepSearch>,
+    /// Only in homework, and required there: the branch that carries it out. A new name begins a branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch_id: Option<String>,
 }
 
 impl StepDraft {
@@ -82,6 +88,7 @@ impl StepDraft {
             step_index: 0,
             strategy: None,
             search: None,
+            branch_id: None,
         }
     }
 }
@@ -124,6 +131,9 @@ pub struct PlannerOutput {
     /// The plan; required for mode `plan`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanDraft>,
+    /// Only in homework, and required there: the plan document, the roll-up, and what is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub homework: Option<Box<HomeworkDraft>>,
     /// What goes to the scratchpad.
     pub scratchpad: ScratchpadDraft,
 }
@@ -157,6 +167,9 @@ pub struct PlanInput {
     /// What the aggregator made of them. It is returned if another plan leads nowhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier_result: Option<TreeAgentResult>,
+    /// Where the homework stands, if the node does homework.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub homework: Option<Box<HomeworkBrief>>,
 }
 
 impl PlannerOutput {
@@ -172,6 +185,31 @@ impl PlannerOutput {
             }
             (PlannerMode::Plan, Some(plan)) => check_plan(plan, prior, &mut c),
             (PlannerMode::Execute, _) => {}
+            (PlannerMode::Done, _) => c.require(false, "mode", || "\"done\" is an answer of homework".into()),
+        }
+        c.finish()
+    }
+
+    /// As [`validate`](Self::validate), for the planner of homework that is asked about iteration `iteration`.
+    pub fn validate_homework(&self, iteration: u32) -> Result<(), Invalid> {
+        let mut c = Checks::default();
+        c.text("modeReason", &self.mode_reason, limits::TEXT_BYTES);
+        self.scratchpad.check(&mut c);
+        match (self.mode, &self.plan) {
+            (PlannerMode::Execute, _) => {
+                c.require(false, "mode", || "must be \"plan\" or \"done\" in homework".into())
+            }
+            (PlannerMode::Done, _) => c.require(iteration > 1, "mode", || {
+                "nothing has been done yet; give at least one task".into()
+            }),
+            (PlannerMode::Plan, None) => {
+                c.require(false, "plan", || "is required when mode is \"plan\"".into())
+            }
+            (PlannerMode::Plan, Some(plan)) => check_tasks(plan, &mut c),
+        }
+        match &self.homework {
+            Some(homework) => homework.check(iteration, &mut c),
+            None => c.require(false, "homework", || "is required in homework".into()),
         }
         c.finish()
     }
@@ -221,6 +259,22 @@ fn check_plan(plan: &PlanDraft, prior: &[PriorStep], c: &mut Checks) {
                 });
             }
         }
+    }
+}
+
+/// The tasks of one iteration are the steps of one band, each for a branch.
+fn check_tasks(plan: &PlanDraft, c: &mut Checks) {
+    check_plan(plan, &[], c);
+    c.require(plan.bands.len() <= 1, "plan.bands", || {
+        "the tasks of an iteration run side by side; give one band".into()
+    });
+    for (s, step) in plan.bands.iter().flat_map(|band| &band.steps).enumerate() {
+        let at = format_args!("plan.bands[0].steps[{s}]");
+        let branch = step.branch_id.as_deref().unwrap_or_default();
+        c.text(format_args!("{at}.branchId"), branch, limits::BRANCH_ID_BYTES);
+        c.require(step.strategy.is_none(), format_args!("{at}.strategy"), || {
+            "a task of homework is not a search; leave it out".into()
+        });
     }
 }
 
