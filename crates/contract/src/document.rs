@@ -173,6 +173,7 @@ pub struct SearchResults {
 /// A write to a document that belongs to an append: it happens in the same transaction as the events, or not
 /// at all.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a box would cost an allocation for each document")]
 pub enum DocumentOp {
     /// Creates a document, with its body.
     Create(Document),

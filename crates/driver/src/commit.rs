@@ -84,7 +84,8 @@ impl Pending {
     fn bytes(&self) -> usize {
         let text = |op: &DocumentOp| match op {
             DocumentOp::Create(document) => document.body.len(),
-            DocumentOp::Append { text, .. } => text.len(),
+            DocumentOp::Append { text, .. } | DocumentOp::Replace { text, .. } => text.len(),
+            DocumentOp::Link { .. } => 0,
         };
         let said = self.append.sessions.iter().flat_map(|session| &session.messages);
         let said = said.map(|message| message.text.len()).sum::<usize>();

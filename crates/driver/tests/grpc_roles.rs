@@ -48,6 +48,7 @@ impl PlannerService for Scripted {
 
 fn output() -> PlannerOutput {
     PlannerOutput {
+        homework: None,
         mode: PlannerMode::Execute,
         mode_reason: "small".into(),
         leaf_decision: None,
@@ -85,6 +86,7 @@ fn call(timeout_ms: u64) -> RoleCall {
         finish: None,
     };
     let input = PlanInput {
+        homework: None,
         call: context,
         existing_plan_summary: String::new(),
         replan_reason: String::new(),

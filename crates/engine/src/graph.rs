@@ -235,6 +235,7 @@ impl Graph {
                 self.index.insert(event.node_id, self.nodes.len());
                 grow_gently(&mut self.nodes);
                 self.nodes.push(GraphNode {
+                    task: None,
                     id: event.node_id,
                     parent_id: event.parent_node_id,
                     title: e.title.clone(),
@@ -310,6 +311,7 @@ impl Graph {
             }
             EventBody::PlanCreated(e) => {
                 node.plan = Some(Box::new(GraphPlan {
+                    iteration: None,
                     plan_id: e.plan_id,
                     version: e.version,
                     summary: e.summary.clone().unwrap_or_default(),
@@ -329,6 +331,7 @@ impl Graph {
                 let band = node.plan.as_mut().and_then(|p| p.bands.get_mut(e.band_index as usize));
                 let band = band.ok_or_else(|| unknown(format!("band {}", e.band_index)))?;
                 band.steps.push(GraphStep {
+                    branch_id: None,
                     step_id: e.step_id.clone(),
                     title: e.title.clone(),
                     reason: e.reason.clone(),
@@ -399,7 +402,9 @@ impl Graph {
             | EventBody::ReplanRequested(_)
             | EventBody::GuidanceAdded(_)
             | EventBody::PlanEdited(_)
-            | EventBody::RollupUpdated(_) => {}
+            | EventBody::RollupUpdated(_)
+            | EventBody::PlanDocumentUpdated(_)
+            | EventBody::TaskRefused(_) => {}
         }
         Ok(())
     }

@@ -46,6 +46,7 @@ async fn main() {
         finish: None,
     };
     let plan = PlanInput {
+        homework: None,
         call: call.clone(),
         existing_plan_summary: String::new(),
         replan_reason: String::new(),
@@ -69,8 +70,9 @@ async fn main() {
         "synthesis": {"summary": "Runs wait.", "keyFindings": ["Runs wait."], "gaps": []},
         "artifacts": [{"type": "document", "label": "answer", "title": "Answer", "documentMarkdown": document}],
         "result": {"summary": "Runs wait until it is back.", "successAssessment": {"met": true}}});
-    let execute = ExecuteInput { call: call.clone(), earlier: (0..3).map(child).collect() };
+    let execute = ExecuteInput { task: None, call: call.clone(), earlier: (0..3).map(child).collect() };
     let aggregate = AggregateInput {
+        homework: None,
         call,
         plan_summary: "Look at each.".into(),
         children: (0..8).map(child).collect(),

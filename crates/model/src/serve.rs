@@ -328,7 +328,7 @@ mod tests {
             allowance: Default::default(),
             finish: None,
         };
-        let input = ExecuteInput { call, earlier: vec![] };
+        let input = ExecuteInput { task: None, call, earlier: vec![] };
         let stream = server.call::<ExecuteInput>(Request::new(input.to_wire())).unwrap().into_inner();
         let said: Vec<_> = stream.collect().await;
         let (end, beats) = said.split_last().unwrap();

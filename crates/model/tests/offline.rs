@@ -167,6 +167,7 @@ impl Runner {
                 };
             }
             let input = PlanInput {
+                homework: None,
                 call: call.clone(),
                 existing_plan_summary: String::new(),
                 replan_reason: String::new(),
@@ -200,6 +201,7 @@ impl Runner {
                     }
                 }
                 let input = AggregateInput {
+                    homework: None,
                     call: call.clone(),
                     plan_summary: plan.summary,
                     children,
@@ -211,7 +213,7 @@ impl Runner {
                 calls += made;
                 (output.artifacts, output.result)
             } else {
-                let input = ExecuteInput { call: call.clone(), earlier };
+                let input = ExecuteInput { task: None, call: call.clone(), earlier };
                 let (output, made) = self.call("execute", async |io| Offline.execute(&input, io).await).await;
                 output.validate().unwrap();
                 calls += made;
@@ -449,7 +451,7 @@ async fn a_text_without_sentence_ends_is_quoted() {
 
 #[tokio::test]
 async fn without_tool_calls_left_what_was_read_is_the_answer_and_it_is_said() {
-    let leaf = |runner: &Runner| ExecuteInput { call: context(runner, "storm"), earlier: vec![] };
+    let leaf = |runner: &Runner| ExecuteInput { task: None, call: context(runner, "storm"), earlier: vec![] };
     let mut runner = Runner::new("storm", 1);
     let input = leaf(&runner);
     let (whole, calls) = runner.call("execute", async |io| Offline.execute(&input, io).await).await;
@@ -468,8 +470,11 @@ async fn without_tool_calls_left_what_was_read_is_the_answer_and_it_is_said() {
 #[tokio::test]
 async fn a_child_without_json_is_read_from_its_document() {
     let runner = Runner::new("storm", 1);
-    let leaf =
-        ExecuteInput { call: context(&runner, "What safety/storms.md says about storm"), earlier: vec![] };
+    let leaf = ExecuteInput {
+        task: None,
+        call: context(&runner, "What safety/storms.md says about storm"),
+        earlier: vec![],
+    };
     let (output, _) = runner.call("execute", async |io| Offline.execute(&leaf, io).await).await;
     let document_id = DocumentId(uuid::Uuid::from_u128(77));
     let body = output.artifacts[0].document_markdown.clone().unwrap();
@@ -496,6 +501,7 @@ async fn a_child_without_json_is_read_from_its_document() {
         artifacts: vec![],
     };
     let input = AggregateInput {
+        homework: None,
         call: context(&runner, "storm"),
         plan_summary: "p".into(),
         children: vec![child],

@@ -2,23 +2,27 @@
 
 use tree_agent_contract::error::FieldError;
 use tree_agent_contract::event::*;
+use tree_agent_contract::homework::{BranchNote, ItemState, PlanItem};
 use tree_agent_contract::{Event, RunSpec};
 
 use crate::run::spec;
 use crate::v1 as pb;
-use crate::wire::{Wire, missing, wire_message, within};
+use crate::wire::{Wire, missing, wire_enum, wire_message, within};
 
 wire_message! {
     RunStatusChanged => RunStatusChanged { status, reason, partial }
     NodeCreated => NodeCreated {
         parent_node_id, title, depth, band_index, step_index, step_id, reason, success_criteria, strategy, score, search,
+        iteration, branch_id,
     }
     NodeStatusChanged => NodeStatusChanged { status, role, message, progress, attempt, call, why }
     NodeCompleted => NodeCompleted { outcome, evidence, metrics }
     NodeFailed => NodeFailed { error, retryable }
-    PlanCreated => PlanCreated { plan_id, version, summary, mode_reason }
+    PlanCreated => PlanCreated { plan_id, version, summary, mode_reason, iteration }
     PlanBandCreated => PlanBandCreated { plan_id, band_index, step_ids, goal, parallelizable }
-    StepCreated => StepCreated { step_id, band_index, step_index, title, reason, success_criteria, strategy, search }
+    StepCreated => StepCreated {
+        step_id, band_index, step_index, title, reason, success_criteria, strategy, search, branch_id,
+    }
     StepStatusChanged => StepStatusChanged { step_id, status }
     NodeDelegated => NodeDelegated { child_node_id, step_id }
     ScratchpadLinked => ScratchpadLinked { scratchpad_doc_id }
@@ -39,10 +43,18 @@ wire_message! {
     RunForked => RunForked { source_run_id, at_seq }
     LeafPicked => LeafPicked { leaf_node_id, reason, policy, fallback }
     SessionForked => SessionForked { session_id, parent_session_id }
-    RollupUpdated => RollupUpdated { document_id, iteration, summary }
+    RollupUpdated => RollupUpdated { document_id, iteration, summary, branches, summary_document_id }
+    BranchNote => BranchNote { branch_id, summary }
     ToolCallRequested => ToolCallRequested { call_id, tool_name, args, purpose, phase, started_at }
     ToolCallResult => ToolCallResult { call_id, tool_name, ok, summary, error, phase, completed_at }
     NodeSkipped => NodeSkipped { reason, covered_by }
+    PlanDocumentUpdated => PlanDocumentUpdated { document_id, iteration, items, remaining, questions }
+    PlanItem => PlanItem { title, state, note }
+    TaskRefused => TaskRefused { iteration, branch_id, title, reason, repeats }
+}
+
+wire_enum! {
+    ItemState => pb::ItemState { Todo, Doing, Done, Dropped }
 }
 
 impl Wire for RunCreated {
@@ -163,6 +175,8 @@ bodies! {
     ToolCallRequested = ToolCallRequested,
     ToolCallResult = ToolCallResult,
     NodeSkipped = NodeSkipped,
+    PlanDocumentUpdated = PlanDocumentUpdated,
+    TaskRefused = TaskRefused,
 }
 
 #[cfg(test)]
@@ -180,13 +194,13 @@ mod tests {
         let samples = serde_json::json!({
             "tree.run_created": {"objective":"o","strategy":"tree","context":{"scope":"project","projectIds":[id]},"budgets":{"maxDepth":2,"maxTokens":5},"model":"offline","userId":"u","rootNodeId":id,"schemaVersion":1,"behaviourVersion":2,"search":{"concurrency":2,"maxDepth":3,"picker":"best-first","prompts":{"document":"d","children":"c","picker":"p"},"frontmatterSchema":{"type":"object"},"synthesis":true}},
             "tree.run_status": {"status":"failed","reason":"r","partial":true},
-            "tree.node_created": {"parentNodeId":id,"title":"t","depth":1,"bandIndex":0,"stepIndex":2,"stepId":"s","reason":"r","successCriteria":["c"],"strategy":"search","score":0.5,"search":{"maxDepth":2,"maxNodes":7}},
+            "tree.node_created": {"parentNodeId":id,"title":"t","depth":1,"bandIndex":0,"stepIndex":2,"stepId":"s","reason":"r","successCriteria":["c"],"strategy":"search","score":0.5,"search":{"maxDepth":2,"maxNodes":7},"iteration":3,"branchId":"b"},
             "tree.node_status": {"status":"blocked","role":"planner","message":"m","progress":0.5,"attempt":2,"call":"aggregate","why":"w"},
             "tree.node_completed": {"outcome":"partial","evidence":"e","metrics":{"durationMs":7,"ratio":0.5,"list":[null,true,"x"]}},
             "tree.node_failed": {"error":"e","retryable":true},
-            "tree.plan_created": {"planId":id,"version":2,"summary":"s","modeReason":"m"},
+            "tree.plan_created": {"planId":id,"version":2,"summary":"s","modeReason":"m","iteration":3},
             "tree.plan_band_created": {"planId":id,"bandIndex":1,"stepIds":["a","b"],"goal":"g","parallelizable":false},
-            "tree.step_created": {"stepId":"a","bandIndex":1,"stepIndex":0,"title":"t","reason":"r","successCriteria":["c"],"strategy":"search","search":{"maxDepth":2,"maxNodes":7}},
+            "tree.step_created": {"stepId":"a","bandIndex":1,"stepIndex":0,"title":"t","reason":"r","successCriteria":["c"],"strategy":"search","search":{"maxDepth":2,"maxNodes":7},"branchId":"b"},
             "tree.step_status": {"stepId":"a","status":"running"},
             "tree.node_delegated": {"childNodeId":id,"stepId":"a"},
             "tree.scratchpad_linked": {"scratchpadDocId":id},
@@ -203,10 +217,12 @@ mod tests {
             "tree.run_forked": {"sourceRunId":id,"atSeq":9},
             "tree.leaf_picked": {"leafNodeId":id,"reason":"r","policy":"llm","fallback":"f"},
             "tree.session_forked": {"sessionId":"a","parentSessionId":"b"},
-            "tree.rollup_updated": {"documentId":id,"iteration":1,"summary":"s"},
+            "tree.rollup_updated": {"documentId":id,"iteration":1,"summary":"s","branches":[{"branchId":"b","summary":"s"}],"summaryDocumentId":id},
             "tree.tool_call_requested": {"callId":"t1","toolName":"n","args":{"q":"x"},"purpose":"p","phase":"execute","startedAt":at},
             "tree.tool_call_result": {"callId":"t1","toolName":"n","ok":false,"summary":"s","error":"e","phase":"execute","completedAt":at},
             "tree.node_skipped": {"reason":"r","coveredBy":id},
+            "tree.plan_document_updated": {"documentId":id,"iteration":2,"items":[{"title":"t","state":"doing","note":"n"}],"remaining":["r"],"questions":["q"]},
+            "tree.task_refused": {"iteration":2,"branchId":"b","title":"t","reason":"r","repeats":id},
         });
         for event_type in EventBody::TYPES {
             let payload = samples.get(event_type).unwrap_or_else(|| panic!("no sample of {event_type}"));

@@ -1,6 +1,9 @@
 //! The role contracts.
 
 use tree_agent_contract::error::FieldError;
+use tree_agent_contract::homework::{
+    BranchBrief, BranchEntry, BranchTask, HomeworkBrief, HomeworkDraft, Refusal,
+};
 use tree_agent_contract::role::*;
 use tree_agent_contract::search::ChildEntry;
 use tree_agent_contract::session::{SessionFork, SessionId, SessionMessage, Speaker};
@@ -10,7 +13,7 @@ use crate::internal::v1 as pb;
 use crate::wire::{Wire, missing, wire_enum, wire_message, within};
 
 wire_enum! {
-    PlannerMode => pb::PlannerMode { Execute, Plan }
+    PlannerMode => pb::PlannerMode { Execute, Plan, Done }
     Complexity => pb::Complexity { Low, Medium, High }
     ActionKind => pb::ActionKind { Analysis, ToolCall, Document }
     DraftType => pb::DraftType { Document, Json }
@@ -31,15 +34,17 @@ wire_message! {
     ArtifactRef => ArtifactRef { label, title, document_id, is_primary, snippet, hinted }
     ChildOutcome => ChildOutcome { node_id, step_id, title, status, partial, result, error, artifacts }
 
-    PlanInput => PlanRequest { call [required], existing_plan_summary, replan_reason, prior_steps, earlier_result }
+    PlanInput => PlanRequest {
+        call [required], existing_plan_summary, replan_reason, prior_steps, earlier_result, homework,
+    }
     PriorStep => PriorStep { id, title, status, summary }
-    PlannerOutput => PlannerOutput { mode, mode_reason, leaf_decision, plan, scratchpad [required] }
+    PlannerOutput => PlannerOutput { mode, mode_reason, leaf_decision, plan, homework, scratchpad [required] }
     LeafDecision => LeafDecision { can_execute_directly, complexity, blockers }
     PlanDraft => PlanDraft { summary, bands }
     BandDraft => BandDraft { index, goal, parallelizable, steps }
-    StepDraft => StepDraft { id, title, reason, success_criteria, step_index, strategy, search }
+    StepDraft => StepDraft { id, title, reason, success_criteria, step_index, strategy, search, branch_id }
 
-    ExecuteInput => ExecuteRequest { call [required], earlier }
+    ExecuteInput => ExecuteRequest { call [required], earlier, task }
     ExecutorOutput => ExecutorOutput { actions, artifacts, result [required], scratchpad [required] }
     Action => Action { kind, note, tool_name, tool_args }
     ArtifactDraft => ArtifactDraft { r#type, label, title, document_markdown, json_payload, is_primary }
@@ -59,10 +64,19 @@ wire_message! {
     OfferedLeaf => OfferedLeaf { path, title, depth, score, leaves_below }
     PickOutput => PickOutput { path, reason }
 
-    AggregateInput => AggregateRequest { call [required], plan_summary, children, exhausted_budget }
+    AggregateInput => AggregateRequest { call [required], plan_summary, children, exhausted_budget, homework }
     AggregatorOutput => AggregatorOutput { synthesis [required], artifacts, result [required], next [required], scratchpad [required] }
     Synthesis => Synthesis { summary, key_findings, gaps }
     AggregatorNext => AggregatorNext { should_replan, replan_reason }
+
+    HomeworkBrief => HomeworkBrief {
+        iteration, max_iterations, scratchpad_doc_id, plan_doc_id, last [required], rollups, branches, refused,
+    }
+    HomeworkDraft => HomeworkDraft { items, rollup, branches, remaining, questions }
+    BranchBrief => BranchBrief { branch_id, title, scratchpad_doc_id, summary, entries, earlier }
+    BranchEntry => BranchEntry { iteration, title, status, summary }
+    Refusal => Refusal { branch_id, title, reason }
+    BranchTask => BranchTask { branch_id, iteration, scratchpad_doc_id, workspace_doc_id, rollup }
 
     ModelProblem => ModelProblem { kind, message }
 }
@@ -159,5 +173,41 @@ mod tests {
             "note": "n", "prompt": "p",
         }));
         survives::<PickOutput>(json!({"path": "a/b", "reason": "r"}));
+    }
+
+    #[test]
+    fn what_homework_asks_and_is_answered_survives_the_wire() {
+        let id = "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b";
+        let draft = json!({
+            "items": [{"title": "t", "state": "dropped", "note": "n"}], "rollup": "r",
+            "branches": [{"branchId": "b", "summary": "s"}], "remaining": ["m"], "questions": ["q"],
+        });
+        let brief = json!({
+            "iteration": 3, "maxIterations": 5, "scratchpadDocId": id, "planDocId": id, "last": draft,
+            "rollups": ["r1", "r2"],
+            "branches": [{
+                "branchId": "b", "title": "t", "scratchpadDocId": id, "summary": "s", "earlier": 1,
+                "entries": [{"iteration": 2, "title": "t", "status": "failed", "summary": "s"}],
+            }],
+            "refused": [{"branchId": "b", "title": "t", "reason": "r"}],
+        });
+        survives::<PlanInput>(json!({
+            "call": call(), "existingPlanSummary": "", "replanReason": "", "priorSteps": [], "homework": brief,
+        }));
+        let step = json!({
+            "id": "s", "title": "t", "reason": "r", "successCriteria": [], "stepIndex": 0, "branchId": "b",
+        });
+        let band = json!({"index": 0, "goal": "g", "parallelizable": true, "steps": [step]});
+        survives::<PlannerOutput>(json!({
+            "mode": "done", "modeReason": "m", "plan": {"summary": "s", "bands": [band]}, "homework": draft,
+            "scratchpad": {"appendMarkdown": "a", "tailPreview": "a"},
+        }));
+        let task = json!({
+            "branchId": "b", "iteration": 2, "scratchpadDocId": id, "workspaceDocId": id, "rollup": "r",
+        });
+        survives::<ExecuteInput>(json!({"call": call(), "earlier": [], "task": task}));
+        survives::<AggregateInput>(json!({
+            "call": call(), "planSummary": "s", "children": [], "homework": brief,
+        }));
     }
 }

@@ -22,7 +22,10 @@ wire_enum! {
     Strategy => pb::Strategy { Tree, Homework, Search }
     CallKind => pb::CallKind { Plan, Execute, Aggregate, Research, Pick }
     ProjectStatus => pb::ProjectStatus { Active, Archived }
-    DocumentKind => pb::DocumentKind { Source, Scratchpad, Artifact }
+    DocumentKind => pb::DocumentKind {
+        Source, Scratchpad, Artifact, Workspace, HomeworkWorkspace, HomeworkScratchpad, HomeworkBranch, HomeworkPlan,
+        HomeworkSummary,
+    }
 }
 
 wire_message! {
@@ -87,7 +90,7 @@ macro_rules! budgets {
 }
 budgets!(
     max_depth, max_bands_per_plan, max_steps_per_band, max_children_per_node, max_replans_per_node,
-    max_parallel_steps, max_nodes, max_wall_clock_ms, max_attempts, call_timeout_ms;
+    max_iterations, max_parallel_steps, max_nodes, max_wall_clock_ms, max_attempts, call_timeout_ms;
     max_tokens, max_cost_micros, max_tool_calls
 );
 

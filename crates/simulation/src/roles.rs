@@ -187,6 +187,7 @@ impl SimRoles {
                 .collect(),
         });
         PlannerOutput {
+            homework: None,
             mode: if delegate { PlannerMode::Plan } else { PlannerMode::Execute },
             mode_reason: "because".into(),
             leaf_decision: None,

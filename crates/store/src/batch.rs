@@ -20,7 +20,18 @@ pub(crate) fn check(appends: &[RunAppend]) -> Result<(), StoreError> {
     if let Some(pair) = runs.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(StoreError::Conflict(format!("run {} occurs twice in one append", pair[0])));
     }
-    appends.iter().try_for_each(|a| check_events(a.run_id, a.expected_head, &a.events))
+    appends.iter().try_for_each(|a| {
+        check_events(a.run_id, a.expected_head, &a.events)?;
+        check_documents(a.run_id, &a.documents)
+    })
+}
+
+/// Neither adapter can write replaced texts and links of documents yet.
+fn check_documents(run: RunId, ops: &[DocumentOp]) -> Result<(), StoreError> {
+    match ops.iter().any(|op| matches!(op, DocumentOp::Replace { .. } | DocumentOp::Link { .. })) {
+        true => Err(StoreError::Conflict(format!("run {run} replaces or links a document"))),
+        false => Ok(()),
+    }
 }
 
 fn check_events(run: RunId, head: u64, events: &[Event]) -> Result<(), StoreError> {
@@ -148,6 +159,8 @@ impl<'a> DocumentWrites<'a> {
                     }
                 },
                 DocumentOp::Append { text, .. } if text.is_empty() => {}
+                // `check` has refused these.
+                DocumentOp::Replace { .. } | DocumentOp::Link { .. } => {}
                 DocumentOp::Append { id, seq, text, at } => {
                     if let Some(i) = created.get(id) {
                         let document = merged.creates[*i].to_mut();

@@ -23,6 +23,7 @@ use tree_agent_tools::{MemoryDocuments, ToolRegistry};
 fn input(model: &str) -> AggregateInput {
     let run_id = RunId(uuid::Uuid::from_u128(8));
     AggregateInput {
+        homework: None,
         call: CallContext {
             run_id,
             node_id: NodeId::root(run_id),

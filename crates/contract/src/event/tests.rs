@@ -1,6 +1,10 @@
 //! Names, keys and versions of events.
 
+use serde_json::Value;
+
 use super::*;
+use crate::run::RunSpec;
+use crate::status::{NodeStatus, Role};
 
 #[test]
 fn json_has_the_keys_of_the_contract() {

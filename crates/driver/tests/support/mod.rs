@@ -123,6 +123,7 @@ fn plan(call: &CallContext, fanout: u32) -> PlannerOutput {
     });
     let band = BandDraft { index: 0, goal: "all".into(), parallelizable: true, steps: steps.collect() };
     PlannerOutput {
+        homework: None,
         mode: PlannerMode::Plan,
         mode_reason: "large".into(),
         leaf_decision: None,

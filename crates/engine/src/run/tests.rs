@@ -11,7 +11,7 @@ use crate::start::start;
 fn written(decision: &Decision) -> String {
     let text = |op: &DocumentOp| match op {
         DocumentOp::Append { text, .. } => text.clone(),
-        DocumentOp::Create(_) => String::new(),
+        _ => String::new(),
     };
     decision.documents.iter().map(text).collect()
 }
@@ -46,6 +46,7 @@ fn pieces_of_one_call_stand_together_and_everything_else_on_lines_of_its_own() {
         pad += &written(&run.handle(Input::Update(second, wrote(piece)), later));
     }
     let output = PlannerOutput {
+        homework: None,
         mode: PlannerMode::Execute,
         mode_reason: "small".into(),
         leaf_decision: None,
@@ -76,6 +77,7 @@ fn a_scratchpad_changes_four_times_a_second_at_the_most_and_nothing_is_lost() {
         note(run.handle(Input::Update(key, wrote(&format!("{n} "))), at(ms)), ms);
     }
     let output = PlannerOutput {
+        homework: None,
         mode: PlannerMode::Execute,
         mode_reason: "small".into(),
         leaf_decision: None,

@@ -34,7 +34,16 @@ pub(super) fn plan(
     }
     let version = d.state.control(at).bands().plan_version + 1;
     let plan_id = PlanId::of(d.state.node(at).id, version);
-    d.emit(at, PlanCreated { plan_id, version, summary: Some(plan.summary), mode_reason: Some(mode_reason) });
+    d.emit(
+        at,
+        PlanCreated {
+            iteration: None,
+            plan_id,
+            version,
+            summary: Some(plan.summary),
+            mode_reason: Some(mode_reason),
+        },
+    );
     for (band_index, band) in (0..).zip(&plan.bands) {
         d.emit(
             at,
@@ -52,6 +61,7 @@ pub(super) fn plan(
             d.emit(
                 at,
                 StepCreated {
+                    branch_id: None,
                     step_id: step.id,
                     band_index,
                     step_index,
@@ -127,6 +137,8 @@ fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
         }
         let child = NodeId::child(parent, version, &step.step_id);
         let created = NodeCreated {
+            branch_id: None,
+            iteration: None,
             parent_node_id: Some(parent),
             title: step.title.clone(),
             depth,

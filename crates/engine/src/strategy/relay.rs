@@ -90,7 +90,7 @@ impl Rules for Relay {
     }
 
     fn brief(&self, state: &State, at: usize, _kind: CallKind, call: CallContext) -> CallInput {
-        CallInput::Execute(Box::new(ExecuteInput { call, earlier: briefing::earlier_outcomes(state, at) }))
+        CallInput::Execute(Box::new(ExecuteInput { task: None, call, earlier: briefing::earlier_outcomes(state, at) }))
     }
 }
 

@@ -216,7 +216,7 @@ impl Rules for Search {
             CallKind::Aggregate => {
                 let topics = self.0.researched_topics(SYNTHESISED);
                 let children = topics.into_iter().map(|at| briefing::child_outcome(state, at));
-                CallInput::Aggregate(Box::new(AggregateInput {
+                CallInput::Aggregate(Box::new(AggregateInput { homework: None,
                     call,
                     plan_summary: returned::sentence(self.0.counts()),
                     children: children.collect(),

@@ -90,18 +90,18 @@ impl Rules for Tree {
 
     fn brief(&self, state: &State, at: usize, kind: CallKind, call: CallContext) -> CallInput {
         match kind {
-            CallKind::Plan => CallInput::Plan(Box::new(PlanInput {
+            CallKind::Plan => CallInput::Plan(Box::new(PlanInput { homework: None,
                 call,
                 existing_plan_summary: briefing::plan_summary(state, at),
                 replan_reason: state.control(at).bands().replan_reason.clone().unwrap_or_default(),
                 prior_steps: briefing::prior_steps(state, at),
                 earlier_result: state.node(at).result.as_deref().cloned(),
             })),
-            CallKind::Execute => CallInput::Execute(Box::new(ExecuteInput {
+            CallKind::Execute => CallInput::Execute(Box::new(ExecuteInput { task: None,
                 call,
                 earlier: briefing::earlier_outcomes(state, at),
             })),
-            CallKind::Aggregate => CallInput::Aggregate(Box::new(AggregateInput {
+            CallKind::Aggregate => CallInput::Aggregate(Box::new(AggregateInput { homework: None,
                 call,
                 plan_summary: briefing::plan_summary(state, at),
                 children: briefing::child_outcomes(state, at),

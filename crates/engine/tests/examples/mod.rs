@@ -87,6 +87,7 @@ impl Hand {
 
     fn answers_plan(&mut self, call: &RoleCall, mode: PlannerMode, plan: Option<PlanDraft>) {
         let output = PlannerOutput {
+            homework: None,
             mode,
             mode_reason: "because".into(),
             leaf_decision: None,
@@ -513,6 +514,7 @@ fn reasons_stay_on_a_node_after_it_has_moved_on() {
     hand.later(1_000);
     let plan = hand.only();
     let output = PlannerOutput {
+        homework: None,
         mode: PlannerMode::Execute,
         mode_reason: "one short look".into(),
         leaf_decision: Some(LeafDecision {

@@ -514,7 +514,7 @@ fn a_synthesis_is_written_on_request() {
     let decision = hand.run.handle(Input::Output(call.key, CallOutput::Aggregate(output)), hand.now);
     let overview = decision.documents.iter().find_map(|op| match op {
         DocumentOp::Create(document) => Some(&document.body),
-        DocumentOp::Append { .. } => None,
+        _ => None,
     });
     let overview = overview.expect("an overview");
     assert!(overview.ends_with("\n\n## Documents\n\n- [A](a/document.md)\n"), "{overview}");

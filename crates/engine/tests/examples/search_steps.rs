@@ -28,6 +28,7 @@ fn planned(searches: &[StepSearch]) -> Hand {
     steps.push(step(steps.len(), None));
     let band = BandDraft { index: 0, goal: "all".into(), parallelizable: true, steps };
     let output = PlannerOutput {
+        homework: None,
         mode: PlannerMode::Plan,
         mode_reason: "wide".into(),
         leaf_decision: None,

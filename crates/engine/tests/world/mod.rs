@@ -360,6 +360,7 @@ impl World {
         if self.plan.failures > 0 && self.roll() < self.plan.failures / 4 {
             // Breaks the contract: an empty scratchpad.
             let garbage = PlannerOutput {
+                homework: None,
                 mode: PlannerMode::Plan,
                 mode_reason: String::new(),
                 leaf_decision: None,
@@ -390,6 +391,7 @@ impl World {
         let round = if self.roll() < 128 { 0 } else { input.prior_steps.len() };
         let searches: Vec<Option<StepSearch>> = (0..bands * fanout).map(|n| self.step_search(n)).collect();
         PlannerOutput {
+            homework: None,
             mode: if leaf { PlannerMode::Execute } else { PlannerMode::Plan },
             mode_reason: "because".into(),
             leaf_decision: None,

@@ -46,6 +46,7 @@ impl Graph {
         };
         let at = Timestamp(1);
         self.0.nodes.push(GraphNode {
+            task: None,
             id,
             parent_id,
             title: title.into(),

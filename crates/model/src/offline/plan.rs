@@ -207,6 +207,7 @@ fn shown(terms: &[Term], most: usize) -> Vec<&str> {
 fn execute(reason: &str, read: &[Found], notes: &str) -> PlannerOutput {
     let reads: String = read.iter().map(|f| format!("- {}\n", step::reads(&f.path))).collect();
     PlannerOutput {
+        homework: None,
         mode: PlannerMode::Execute,
         mode_reason: reason.to_owned(),
         leaf_decision: Some(LeafDecision {
@@ -408,6 +409,7 @@ fn delegate(
     let steps: usize = bands.iter().map(|b| b.steps.len()).sum();
     let lines: String = bands.iter().flat_map(|b| &b.steps).map(|s| format!("- {}\n", s.title)).collect();
     PlannerOutput {
+        homework: None,
         mode: PlannerMode::Plan,
         mode_reason: reason.to_owned(),
         leaf_decision: Some(LeafDecision {

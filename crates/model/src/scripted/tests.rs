@@ -36,6 +36,7 @@ fn call(title: &str, depth: u32, attempt: u32) -> CallContext {
 
 fn plan_input(depth: u32) -> PlanInput {
     PlanInput {
+        homework: None,
         call: call("root", depth, 1),
         existing_plan_summary: String::new(),
         replan_reason: String::new(),
@@ -88,7 +89,7 @@ async fn results_have_the_set_size_and_are_valid_wherever_they_stand() {
     ] {
         let (io, _updates) = io();
         let output = model(options)
-            .execute(&ExecuteInput { call: call("ä", 3, 1), earlier: vec![] }, &io)
+            .execute(&ExecuteInput { task: None, call: call("ä", 3, 1), earlier: vec![] }, &io)
             .await
             .unwrap();
         output.validate().unwrap();
@@ -109,8 +110,9 @@ async fn faults_hit_the_chosen_calls_only() {
     for (title, attempt, fails) in
         [("s1", 1, true), ("s1", 2, true), ("s1", 3, false), ("s0", 1, false), ("s3", 1, true)]
     {
-        let answer =
-            model.execute(&ExecuteInput { call: call(title, 3, attempt), earlier: vec![] }, &io).await;
+        let answer = model
+            .execute(&ExecuteInput { task: None, call: call(title, 3, attempt), earlier: vec![] }, &io)
+            .await;
         assert_eq!(answer.is_err_and(|e| e.kind == RoleErrorKind::Rejected), fails, "{title} {attempt}");
     }
     assert!(model.plan(&plan_input(0), &io).await.is_ok(), "only execute calls are chosen by default");
@@ -121,9 +123,10 @@ async fn garbage_breaks_the_contract_in_every_role() {
     let model = model("fail=garbage,fail_role=any");
     let (io, _updates) = io();
     assert!(model.plan(&plan_input(0), &io).await.unwrap().validate(&[]).is_err());
-    let input = ExecuteInput { call: call("x", 3, 1), earlier: vec![] };
+    let input = ExecuteInput { task: None, call: call("x", 3, 1), earlier: vec![] };
     assert!(model.execute(&input, &io).await.unwrap().validate().is_err());
     let input = AggregateInput {
+        homework: None,
         call: call("x", 0, 1),
         plan_summary: "p".into(),
         children: vec![],
@@ -135,7 +138,7 @@ async fn garbage_breaks_the_contract_in_every_role() {
 #[tokio::test(start_paused = true)]
 async fn a_hanging_call_never_answers_and_latency_is_kept() {
     let (io, _updates) = io();
-    let input = ExecuteInput { call: call("x", 3, 1), earlier: vec![] };
+    let input = ExecuteInput { task: None, call: call("x", 3, 1), earlier: vec![] };
     let hang = model("fail=hang");
     assert!(tokio::time::timeout(Duration::from_secs(3600), hang.execute(&input, &io)).await.is_err());
     let begun = tokio::time::Instant::now();
@@ -148,6 +151,7 @@ async fn the_root_asks_once_for_another_plan_and_keeps_a_step() {
     let model = model("replan=1");
     let (io, _updates) = io();
     let mut input = AggregateInput {
+        homework: None,
         call: call("root", 0, 1),
         plan_summary: "Scripted plan".into(),
         children: vec![ChildOutcome {
@@ -186,7 +190,10 @@ async fn the_root_asks_once_for_another_plan_and_keeps_a_step() {
 #[tokio::test]
 async fn tool_calls_are_said_before_and_after() {
     let (io, mut updates) = io();
-    model("tools=2").execute(&ExecuteInput { call: call("x", 3, 1), earlier: vec![] }, &io).await.unwrap();
+    model("tools=2")
+        .execute(&ExecuteInput { task: None, call: call("x", 3, 1), earlier: vec![] }, &io)
+        .await
+        .unwrap();
     drop(io);
     let mut said = Vec::new();
     while let Some(update) = updates.recv().await {

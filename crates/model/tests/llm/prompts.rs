@@ -82,6 +82,7 @@ fn children() -> Vec<ChildOutcome> {
 async fn the_planner_sees_what_it_should() {
     let provider = Provider::new(vec![text(&direct())]).await;
     let input = PlanInput {
+        homework: None,
         call: context(),
         existing_plan_summary: "Look at each harbour".into(),
         replan_reason: "the east harbour is missing".into(),
@@ -100,7 +101,7 @@ async fn the_planner_sees_what_it_should() {
 #[tokio::test]
 async fn the_executor_sees_what_it_should() {
     let provider = Provider::new(vec![text(&executed())]).await;
-    let input = ExecuteInput { call: context(), earlier: children() };
+    let input = ExecuteInput { task: None, call: context(), earlier: children() };
     let args = LlmArgs { model_tool_rounds: "0".into(), ..served_by(&provider) };
     Service::new(&args).execute(&input).await.output();
     insta::assert_snapshot!("executor", sent(&provider));
@@ -110,6 +111,7 @@ async fn the_executor_sees_what_it_should() {
 async fn the_aggregator_sees_what_it_should() {
     let provider = Provider::new(vec![text(&aggregated())]).await;
     let input = AggregateInput {
+        homework: None,
         call: context(),
         plan_summary: "Look at each harbour".into(),
         children: children(),
@@ -125,6 +127,7 @@ async fn the_aggregator_sees_what_it_should() {
 async fn a_prompt_keeps_to_its_budget_and_says_what_it_left_out() {
     let provider = Provider::always(text(&aggregated())).await;
     let mut input = AggregateInput {
+        homework: None,
         call: context(),
         plan_summary: String::new(),
         children: (0..12).map(|n| child(n, &format!("Harbour {n}"))).collect(),

@@ -55,6 +55,7 @@ async fn anthropic_is_asked_in_its_own_words() {
     assert_eq!((usage.input_tokens, usage.output_tokens, usage.cached_tokens), (1_000, 50, 400));
     assert_eq!(service.execute(&execute_input("Tides?")).await.output().artifacts.len(), 2);
     let input = AggregateInput {
+        homework: None,
         call: call("Tides?"),
         plan_summary: String::new(),
         children: Vec::new(),
@@ -94,6 +95,7 @@ async fn an_aggregator_without_artifacts_still_returns_a_document() {
     answer["next"] = json!({"shouldReplan": true, "replanReason": "the tables of May are missing"});
     let provider = Provider::new(vec![text(&answer)]).await;
     let input = AggregateInput {
+        homework: None,
         call: call("Tides?"),
         plan_summary: "Both parts.".into(),
         children: Vec::new(),

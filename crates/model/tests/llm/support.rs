@@ -209,6 +209,7 @@ pub(crate) fn call(title: &str) -> CallContext {
 
 pub(crate) fn plan_input(title: &str) -> PlanInput {
     PlanInput {
+        homework: None,
         call: call(title),
         existing_plan_summary: String::new(),
         replan_reason: String::new(),
@@ -218,7 +219,7 @@ pub(crate) fn plan_input(title: &str) -> PlanInput {
 }
 
 pub(crate) fn execute_input(title: &str) -> ExecuteInput {
-    ExecuteInput { call: call(title), earlier: Vec::new() }
+    ExecuteInput { task: None, call: call(title), earlier: Vec::new() }
 }
 
 pub(crate) fn step(id: &str, title: &str) -> Value {

@@ -24,7 +24,7 @@ async fn a_word_is_called_missing_only_when_no_document_of_a_large_context_holds
     let mut call = context(&runner, "What tides.md says about pipe");
     (call.depth, call.success_criteria) =
         (1, vec!["Quotes passages about pipe".into(), "Reads `operations/tides.md`".into()]);
-    let leaf = ExecuteInput { call, earlier: vec![] };
+    let leaf = ExecuteInput { task: None, call, earlier: vec![] };
     let (output, _) = runner.call("execute", async |io| Offline.execute(&leaf, io).await).await;
     let said = output.artifacts[0].document_markdown.as_ref().unwrap();
     assert!(said.contains("Nothing was found") && !said.contains("No document contains"), "{said}");

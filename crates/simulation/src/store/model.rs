@@ -241,6 +241,8 @@ impl Model {
                         *self.lost.entry(id).or_default() += from as u64;
                     }
                 }
+                // Nothing replaces or links a document yet.
+                DocumentOp::Replace { .. } | DocumentOp::Link { .. } => {}
             }
         }
     }

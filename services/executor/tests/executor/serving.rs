@@ -72,7 +72,7 @@ pub(crate) fn request(model: &str, change: impl FnOnce(&mut CallContext)) -> Exe
         finish: None,
     };
     change(&mut call);
-    ExecuteInput { call, earlier: vec![] }.to_wire()
+    ExecuteInput { task: None, call, earlier: vec![] }.to_wire()
 }
 
 /// Reads a stream to its end: the updates, then the output or the failure.

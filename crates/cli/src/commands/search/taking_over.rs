@@ -88,7 +88,7 @@ fn check_room(spec: &RunSpec, topics: usize) -> Result<(), CliError> {
 const fn created(op: &DocumentOp) -> Option<DocumentId> {
     match op {
         DocumentOp::Create(document) => Some(document.id),
-        DocumentOp::Append { .. } => None,
+        _ => None,
     }
 }
 

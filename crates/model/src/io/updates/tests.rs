@@ -76,7 +76,7 @@ async fn said(model: Writer) -> Vec<(u128, String)> {
         finish: None,
     };
     let began = Instant::now();
-    let input = ExecuteInput { call, earlier: vec![] };
+    let input = ExecuteInput { task: None, call, earlier: vec![] };
     let mut stream = server.call::<ExecuteInput>(Request::new(input.to_wire())).unwrap().into_inner();
     let mut said = Vec::new();
     while let Some(response) = stream.next().await {

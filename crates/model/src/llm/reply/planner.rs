@@ -235,6 +235,7 @@ fn executes(reply: Execute, shown: bool) -> PlannerOutput {
     let reason = cut(&reply.mode_reason, limits::TEXT_BYTES);
     let outcome = format!("**Executes directly:** {}", line(&reason, 1_000));
     PlannerOutput {
+        homework: None,
         mode: PlannerMode::Execute,
         mode_reason: reason,
         leaf_decision: leaf(reply.leaf_decision),
@@ -265,6 +266,7 @@ fn plans(reply: Plan, input: &PlanInput, shown: bool) -> Result<PlannerOutput, V
         let reason = cut(&format!("{reason} ({why}, so it is executed directly)"), limits::TEXT_BYTES);
         let outcome = format!("**Executes directly:** {}", line(&reason, 1_000));
         return Ok(PlannerOutput {
+            homework: None,
             mode: PlannerMode::Execute,
             mode_reason: reason,
             leaf_decision: leaf,
@@ -275,6 +277,7 @@ fn plans(reply: Plan, input: &PlanInput, shown: bool) -> Result<PlannerOutput, V
     let summary = cut(&reply.plan.summary, limits::TEXT_BYTES);
     remarks.insert(0, format!("**Plans** {steps} steps in {} bands: {}", bands.len(), line(&summary, 1_000)));
     Ok(PlannerOutput {
+        homework: None,
         mode: PlannerMode::Plan,
         mode_reason: reason,
         leaf_decision: leaf,
@@ -337,6 +340,7 @@ fn bands(mut bands: Vec<Band>, prior: &[PriorStep]) -> Result<(Vec<BandDraft>, V
             taken.insert(id.clone());
             let criteria = step.success_criteria.iter().filter(|c| !c.trim().is_empty());
             draft.steps.push(StepDraft {
+                branch_id: None,
                 id: StepId::new(id),
                 title,
                 reason: cut(&step.reason, limits::TEXT_BYTES),

@@ -1,0 +1,461 @@
+//! The payloads of all event types.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::homework::{BranchNote, PlanItem};
+use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
+use crate::result::{ArtifactType, HintType, SuccessAssessment, TreeAgentResult};
+use crate::role::CallKind;
+use crate::run::{RunSpec, Strategy};
+use crate::search::{PickerPolicy, StepSearch};
+use crate::status::{NodeStatus, Outcome, Role, RunStatus, StepStatus};
+use crate::time::Timestamp;
+
+macro_rules! payloads {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $field:ident : $type:ty,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name { $($(#[$fdoc])* pub $field: $type,)* }
+    )*};
+}
+
+payloads! {
+    /// Payload of `tree.run_created`. Its node is the root.
+    RunCreated {
+        /// What was asked for.
+        #[serde(flatten)]
+        spec: RunSpec,
+        /// The root of the tree.
+        root_node_id: NodeId,
+        /// Version of the event contract that the log was begun with.
+        schema_version: u32,
+        /// Version of the engine's behaviour that the run keeps for life. Logs without it are of version 1.
+        #[serde(default = "first", skip_serializing_if = "is_first")]
+        behaviour_version: u32,
+    }
+    /// Payload of `tree.run_status`. Its node is the root.
+    RunStatusChanged {
+        /// The new status.
+        status: RunStatus,
+        /// Why, for failures, pauses and cancellations.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// True if the run ended as partial: work was lost to a failure, a limit or a budget.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        partial: bool,
+    }
+    /// Payload of `tree.node_created`.
+    NodeCreated {
+        /// The node that delegated; none for the root.
+        #[serde(default)]
+        parent_node_id: Option<NodeId>,
+        /// What the node is for.
+        title: String,
+        /// 0 for the root.
+        depth: u32,
+        /// Band of the parent's plan; none for the root.
+        #[serde(default)]
+        band_index: Option<u32>,
+        /// Place in that band; none for the root.
+        #[serde(default)]
+        step_index: Option<u32>,
+        /// The step that it carries out; none for the root.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step_id: Option<StepId>,
+        /// Why the parent wants it.
+        #[serde(default)]
+        reason: String,
+        /// How the parent will judge it.
+        #[serde(default)]
+        success_criteria: Vec<String>,
+        /// How the tree grows below it, if that differs from its parent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        strategy: Option<Strategy>,
+        /// How much it promises, from 0 to 1, in the judgement of the research that found it. Only for topics of a
+        /// guided search.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        score: Option<f64>,
+        /// The limits of a guided search that begins here as a step of a plan; none for the defaults.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        search: Option<StepSearch>,
+        /// The iteration of homework of which it is a task, 1 for the first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        iteration: Option<u32>,
+        /// The branch of homework of which it is a task.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch_id: Option<String>,
+    }
+    /// Payload of `tree.node_status`.
+    NodeStatusChanged {
+        /// The new status.
+        status: NodeStatus,
+        /// The role the node now shows.
+        role: Role,
+        /// Why: `leaf_decision:direct`, `guard:maxDepth`, `retry:2 …`, or free text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        /// From 0 to 1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        progress: Option<f64>,
+        /// The attempt number of the role call that this status is about, if it is not the first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attempt: Option<u32>,
+        /// The role call that the node needs from here on: a new one, even if it is of the same role as the last. In old
+        /// logs the status alone says it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<CallKind>,
+        /// Why, in words that stay on the node after it has moved on: a decision, a guard, the reason of a retry.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    }
+    /// Payload of `tree.node_completed`.
+    NodeCompleted {
+        /// How well it did.
+        outcome: Outcome,
+        /// What supports that, in a sentence.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        evidence: Option<String>,
+        /// Figures about the node, such as `durationMs`, `toolCalls`, `children`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        metrics: Option<Map<String, Value>>,
+    }
+    /// Payload of `tree.node_failed`.
+    NodeFailed {
+        /// What went wrong.
+        error: String,
+        /// True if a retry could help.
+        retryable: bool,
+    }
+    /// Payload of `tree.plan_created`.
+    PlanCreated {
+        /// The plan.
+        plan_id: PlanId,
+        /// 1 for a node's first plan.
+        version: u32,
+        /// The plan in a sentence or two.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<String>,
+        /// Why the planner chose to decompose.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode_reason: Option<String>,
+        /// The iteration of homework that it is for. Its tasks are one band; an iteration whose tasks were all refused has
+        /// none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        iteration: Option<u32>,
+    }
+    /// Payload of `tree.plan_band_created`.
+    PlanBandCreated {
+        /// The plan.
+        plan_id: PlanId,
+        /// 0 for the first band.
+        band_index: u32,
+        /// Its steps in order.
+        step_ids: Vec<StepId>,
+        /// What the band is for.
+        #[serde(default)]
+        goal: String,
+        /// False: its steps run one after the other.
+        #[serde(default = "yes")]
+        parallelizable: bool,
+    }
+    /// Payload of `tree.step_created`.
+    StepCreated {
+        /// The step.
+        step_id: StepId,
+        /// Its band.
+        band_index: u32,
+        /// Its place in the band.
+        step_index: u32,
+        /// What it is.
+        title: String,
+        /// Why it is needed.
+        reason: String,
+        /// How it will be judged.
+        success_criteria: Vec<String>,
+        /// `search` if a guided search carries it out; none for a node that plans or executes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        strategy: Option<Strategy>,
+        /// The limits of that search; none for the defaults.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        search: Option<StepSearch>,
+        /// The branch of homework that it is for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch_id: Option<String>,
+    }
+    /// Payload of `tree.step_status`. Its node is the one that planned the step.
+    StepStatusChanged {
+        /// The step.
+        step_id: StepId,
+        /// The new status.
+        status: StepStatus,
+    }
+    /// Payload of `tree.node_delegated`. Its node is the one that delegates.
+    NodeDelegated {
+        /// The new child.
+        child_node_id: NodeId,
+        /// The step that it carries out.
+        step_id: StepId,
+    }
+    /// Payload of `tree.scratchpad_linked`.
+    ScratchpadLinked {
+        /// The scratchpad.
+        scratchpad_doc_id: DocumentId,
+    }
+    /// Payload of `tree.scratchpad_updated`.
+    ScratchpadUpdated {
+        /// The scratchpad.
+        scratchpad_doc_id: DocumentId,
+        /// The end of it.
+        tail_preview: String,
+        /// When it grew.
+        updated_at: Timestamp,
+    }
+    /// Payload of `tree.artifact_created`.
+    ArtifactCreated {
+        /// The artifact.
+        artifact_id: ArtifactId,
+        /// What it is.
+        artifact_type: ArtifactType,
+        /// The document, for document artifacts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        document_id: Option<DocumentId>,
+        /// The role's name for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        label: Option<String>,
+        /// The document's title.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        /// The payload, for JSON artifacts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        json_payload: Option<Map<String, Value>>,
+        /// True for the artifact to read first.
+        #[serde(default)]
+        is_primary: bool,
+        /// The beginning of the document, at most [`SNIPPET_BYTES`](crate::limits::SNIPPET_BYTES), which the parent
+        /// sees.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        snippet: Option<String>,
+    }
+    /// Payload of `tree.node_result`.
+    NodeResult {
+        /// The envelope.
+        result: TreeAgentResult,
+    }
+    /// Payload of `tree.parent_hint`.
+    ParentHint {
+        /// Who should read.
+        parent_node_id: NodeId,
+        /// What kind of reading.
+        hint_type: HintType,
+        /// The artifacts.
+        artifact_ids: Vec<ArtifactId>,
+        /// The documents among them.
+        document_ids: Vec<DocumentId>,
+    }
+    /// Payload of `tree.node_aggregated`.
+    NodeAggregated {
+        /// The children that were read.
+        child_ids: Vec<NodeId>,
+        /// What they amount to.
+        summary: String,
+        /// The aggregator's judgement.
+        #[serde(default)]
+        success_assessment: Option<SuccessAssessment>,
+    }
+    /// Payload of `tree.replan_requested`.
+    ReplanRequested {
+        /// Why.
+        reason: String,
+        /// The children whose results led to it.
+        based_on_child_ids: Vec<NodeId>,
+    }
+    /// Payload of `tree.usage_recorded`.
+    UsageRecorded {
+        /// The model.
+        model: String,
+        /// Tokens sent.
+        input_tokens: u64,
+        /// Tokens received.
+        output_tokens: u64,
+        /// Sent tokens that the provider had cached.
+        #[serde(default)]
+        cached_tokens: u64,
+        /// Millionths of a US dollar.
+        #[serde(default)]
+        cost_micros: u64,
+        /// Milliseconds of the call.
+        #[serde(default)]
+        duration_ms: u64,
+        /// What the call was for: `plan`, `execute`, `aggregate`, `pick`.
+        #[serde(default)]
+        purpose: String,
+    }
+    /// Payload of `tree.budget_exhausted`. Its node is the root.
+    BudgetExhausted {
+        /// The budget's key, such as `maxWallClockMs`.
+        budget: String,
+        /// Its limit.
+        limit: u64,
+        /// What was used when it was exhausted.
+        used: u64,
+        /// What is kept of the rest for aggregation. `used` plus this is the limit.
+        #[serde(default)]
+        reserved: u64,
+    }
+    /// Payload of `tree.guidance_added`.
+    GuidanceAdded {
+        /// What the user said.
+        text: String,
+        /// Who said it.
+        #[serde(default)]
+        author: String,
+    }
+    /// Payload of `tree.plan_edited`.
+    PlanEdited {
+        /// The new plan.
+        plan_id: PlanId,
+        /// Its version.
+        version: u32,
+        /// What was changed, in words.
+        summary: String,
+        /// Who changed it.
+        #[serde(default)]
+        author: String,
+    }
+    /// Payload of `tree.run_forked`. Its node is the root.
+    RunForked {
+        /// The run that this one continues.
+        source_run_id: RunId,
+        /// The last event that they share.
+        at_seq: u64,
+    }
+    /// Payload of `tree.leaf_picked`.
+    LeafPicked {
+        /// The leaf that is expanded next.
+        leaf_node_id: NodeId,
+        /// Why.
+        #[serde(default)]
+        reason: String,
+        /// Who chose. None in logs of other programs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        policy: Option<PickerPolicy>,
+        /// Why the choice of the model was not used, if it was not. Then this is the first unexpanded leaf in
+        /// breadth-first order.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fallback: Option<String>,
+    }
+    /// Payload of `tree.session_forked`.
+    SessionForked {
+        /// The new conversation.
+        session_id: String,
+        /// The one that it continues.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent_session_id: Option<String>,
+    }
+    /// Payload of `tree.rollup_updated`.
+    RollupUpdated {
+        /// The document that holds the roll-up.
+        document_id: DocumentId,
+        /// The iteration, 1 for the first.
+        iteration: u32,
+        /// The roll-up in a sentence or two.
+        summary: String,
+        /// What each branch has found so far.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        branches: Vec<BranchNote>,
+        /// The summary of the iteration, a document of its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary_document_id: Option<DocumentId>,
+    }
+    /// Payload of `tree.tool_call_requested`.
+    ToolCallRequested {
+        /// Identifies the call within the node, so that its result can be matched.
+        call_id: String,
+        /// The tool.
+        tool_name: String,
+        /// Its arguments.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        args: Option<Map<String, Value>>,
+        /// What it is for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        purpose: Option<String>,
+        /// The role at work: `plan`, `execute`, `aggregate`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        phase: Option<String>,
+        /// When it was asked for, by the role's clock.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        started_at: Option<Timestamp>,
+    }
+    /// Payload of `tree.tool_call_result`.
+    ToolCallResult {
+        /// The call.
+        call_id: String,
+        /// The tool.
+        tool_name: String,
+        /// True if it worked.
+        ok: bool,
+        /// What it returned, shortened.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<String>,
+        /// What went wrong.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+        /// The role at work.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        phase: Option<String>,
+        /// When it answered, by the role's clock.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        completed_at: Option<Timestamp>,
+    }
+    /// Payload of `tree.node_skipped`.
+    NodeSkipped {
+        /// Why: it was complete before the run, or another topic covers it.
+        reason: String,
+        /// The topic that covers it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        covered_by: Option<NodeId>,
+    }
+    /// Payload of `tree.plan_document_updated`.
+    PlanDocumentUpdated {
+        /// The plan document.
+        document_id: DocumentId,
+        /// The iteration that is to begin, 1 for the first.
+        iteration: u32,
+        /// Its steps.
+        items: Vec<PlanItem>,
+        /// What is still to do.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        remaining: Vec<String>,
+        /// What is still unknown.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        questions: Vec<String>,
+    }
+    /// Payload of `tree.task_refused`. Its node is the one that planned the task.
+    TaskRefused {
+        /// The iteration for which it was meant.
+        iteration: u32,
+        /// The branch for which it was meant.
+        branch_id: String,
+        /// The task.
+        title: String,
+        /// Why.
+        reason: String,
+        /// The node whose task it repeats, if it repeats one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        repeats: Option<NodeId>,
+    }
+}
+
+const fn yes() -> bool {
+    true
+}
+
+const fn first() -> u32 {
+    1
+}
+
+const fn is_first(version: &u32) -> bool {
+    *version == 1
+}
