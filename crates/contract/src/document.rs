@@ -146,6 +146,9 @@ pub struct DocumentSummary {
     pub props: DocumentProps,
     /// When its body last changed.
     pub updated_at: Timestamp,
+    /// The document above it, within its run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<DocumentId>,
 }
 
 /// One document that matches a full-text query.
@@ -172,6 +175,8 @@ pub struct SearchResults {
 
 /// A write to a document that belongs to an append: it happens in the same transaction as the events, or not
 /// at all.
+// Few of them are in memory at a time.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "a box would cost an allocation for each document")]
 pub enum DocumentOp {
@@ -200,8 +205,9 @@ pub enum DocumentOp {
         /// When.
         at: Timestamp,
     },
-    /// Puts a document of the run below another one (`document_has_document`). Both exist, the child has no parent yet,
-    /// and it is not above the parent.
+    /// Puts a document of the run below another one (`document_has_document`). Both exist, the child has no other parent,
+    /// and it is not above the parent. Else the append is refused. With the creation of the child it also says which
+    /// event creates it.
     Link {
         /// The one above.
         parent: DocumentId,

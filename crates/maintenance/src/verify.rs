@@ -320,7 +320,7 @@ impl Check {
                 self.findings.extend(differences(&stored.rows, &fold.whole().rows(self.run)));
             }
         }
-        let there: BTreeMap<_, _> = stored.documents.iter().copied().collect();
+        let there: BTreeMap<_, _> = stored.documents.iter().map(|d| (d.id, d.base_seq)).collect();
         for (document, seq) in std::mem::take(&mut self.grown) {
             // What was written with the document, or before there were chunks, is in its body. Events may have come
             // since the documents were looked at.

@@ -1,17 +1,13 @@
 //! What both adapters do before they write an append: they check it and merge what would be written twice.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
-use tree_agent_contract::document::{Document, DocumentOp};
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::limits::DOCUMENT_BYTES;
-use tree_agent_contract::text::suffix;
-use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, Scope, Timestamp};
+use tree_agent_contract::{NodeId, RunId, RunSpec, Scope, Timestamp};
 
+use crate::document_writes::check_links;
 use crate::error::StoreError;
 use crate::ports::{NewRun, PendingCommand, RunAppend};
-use crate::text::clean;
 
 /// Refuses an append that no writer may make. Then nothing of the whole call is written.
 pub(crate) fn check(appends: &[RunAppend]) -> Result<(), StoreError> {
@@ -22,16 +18,8 @@ pub(crate) fn check(appends: &[RunAppend]) -> Result<(), StoreError> {
     }
     appends.iter().try_for_each(|a| {
         check_events(a.run_id, a.expected_head, &a.events)?;
-        check_documents(a.run_id, &a.documents)
+        check_links(a.run_id, a.expected_head, a.events.len() as u64, &a.documents)
     })
-}
-
-/// Neither adapter can write replaced texts and links of documents yet.
-fn check_documents(run: RunId, ops: &[DocumentOp]) -> Result<(), StoreError> {
-    match ops.iter().any(|op| matches!(op, DocumentOp::Replace { .. } | DocumentOp::Link { .. })) {
-        true => Err(StoreError::Conflict(format!("run {run} replaces or links a document"))),
-        false => Ok(()),
-    }
 }
 
 fn check_events(run: RunId, head: u64, events: &[Event]) -> Result<(), StoreError> {
@@ -81,6 +69,7 @@ pub(crate) struct FirstAppend {
 impl FirstAppend {
     pub(crate) fn of(run: NewRun) -> Result<(Self, RunSpec, String), StoreError> {
         check_events(run.run_id, 0, &run.events)?;
+        check_links(run.run_id, 0, run.events.len() as u64, &run.documents)?;
         let root = run.events.iter().find_map(|event| match &event.body {
             EventBody::RunCreated(created) => Some(created.root_node_id),
             _ => None,
@@ -124,75 +113,6 @@ pub(crate) fn last_of_each<T, K: std::hash::Hash + Eq>(rows: &[T], key: impl Fn(
     rows.iter().enumerate().filter(|(i, row)| last[&key(row)] == *i).map(|(_, row)| row).collect()
 }
 
-/// Document writes: at most one creation per document, and one chunk per document and event.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct DocumentWrites<'a> {
-    pub(crate) creates: Vec<Cow<'a, Document>>,
-    pub(crate) appends: Vec<ChunkWrite<'a>>,
-}
-
-/// Text that is added to a document with an event.
-#[derive(Debug, PartialEq)]
-pub(crate) struct ChunkWrite<'a> {
-    pub(crate) id: DocumentId,
-    pub(crate) seq: u64,
-    /// Bytes that the same append adds to the document before it.
-    pub(crate) offset: u64,
-    pub(crate) text: Cow<'a, str>,
-    pub(crate) at: Timestamp,
-}
-
-impl<'a> DocumentWrites<'a> {
-    /// Merges `ops`: additions to a document that is created in the same batch become part of its body.
-    pub(crate) fn merge(ops: &'a [DocumentOp]) -> Self {
-        let mut merged = Self::default();
-        let mut created: HashMap<DocumentId, usize> = HashMap::new();
-        for op in ops {
-            match op {
-                DocumentOp::Create(document) => match created.get(&document.id) {
-                    Some(i) => merged.creates[*i] = Cow::Borrowed(document),
-                    None => {
-                        // The creation replaces what was added before it.
-                        merged.appends.retain(|chunk| chunk.id != document.id);
-                        created.insert(document.id, merged.creates.len());
-                        merged.creates.push(Cow::Borrowed(document));
-                    }
-                },
-                DocumentOp::Append { text, .. } if text.is_empty() => {}
-                // `check` has refused these.
-                DocumentOp::Replace { .. } | DocumentOp::Link { .. } => {}
-                DocumentOp::Append { id, seq, text, at } => {
-                    if let Some(i) = created.get(id) {
-                        let document = merged.creates[*i].to_mut();
-                        document.body.push_str(text);
-                        document.updated_at = *at;
-                        continue;
-                    }
-                    let text = clean(suffix(text, DOCUMENT_BYTES));
-                    let before = merged.appends.iter_mut().rev().find(|chunk| chunk.id == *id);
-                    let offset = match before {
-                        Some(before) if before.seq == *seq => {
-                            before.text.to_mut().push_str(&text);
-                            before.at = *at;
-                            continue;
-                        }
-                        Some(before) => before.offset + before.text.len() as u64,
-                        None => 0,
-                    };
-                    merged.appends.push(ChunkWrite { id: *id, seq: *seq, offset, text, at: *at });
-                }
-            }
-        }
-        for document in &mut merged.creates {
-            if document.body.len() > DOCUMENT_BYTES {
-                let kept = suffix(&document.body, DOCUMENT_BYTES).to_owned();
-                document.to_mut().body = kept;
-            }
-        }
-        merged
-    }
-}
-
 /// A command as it is stored. One that this version does not know stays in the inbox for a newer version. It must not
 /// block the others.
 pub(crate) fn command(id: i64, run_id: RunId, text: &[u8]) -> Option<PendingCommand> {
@@ -207,62 +127,7 @@ pub(crate) fn command(id: i64, run_id: RunId, text: &[u8]) -> Option<PendingComm
 
 #[cfg(test)]
 mod tests {
-    use tree_agent_contract::document::{DocumentKind, DocumentProps};
-    use uuid::Uuid;
-
     use super::*;
-
-    fn document(id: u128, body: &str) -> Document {
-        Document {
-            id: DocumentId(Uuid::from_u128(id)),
-            kind: DocumentKind::Scratchpad,
-            project_id: None,
-            run_id: None,
-            path: String::new(),
-            title: "t".into(),
-            body: body.into(),
-            props: DocumentProps::default(),
-            created_at: Timestamp(1),
-            updated_at: Timestamp(1),
-        }
-    }
-
-    fn append(id: u128, text: &str, at: i64) -> DocumentOp {
-        let id = DocumentId(Uuid::from_u128(id));
-        DocumentOp::Append { id, seq: at as u64, text: text.into(), at: Timestamp(at) }
-    }
-
-    #[test]
-    fn one_creation_of_a_document_and_one_chunk_of_an_event_remain() {
-        let ops = [
-            append(2, "lost", 2),
-            DocumentOp::Create(document(1, "a")),
-            append(1, "b", 3),
-            append(3, "x", 4),
-            DocumentOp::Create(document(2, "new")),
-            append(3, "ü\0", 5),
-            append(3, "z", 5),
-            append(3, "", 6),
-            append(3, "end", 7),
-        ];
-        let writes = DocumentWrites::merge(&ops);
-        assert_eq!(
-            writes.creates,
-            [
-                Cow::Owned(Document { updated_at: Timestamp(3), ..document(1, "ab") }),
-                Cow::Owned(document(2, "new")),
-            ]
-        );
-        let chunk = |seq, offset, text: &'static str| ChunkWrite {
-            id: DocumentId(Uuid::from_u128(3)),
-            seq,
-            offset,
-            text: text.into(),
-            at: Timestamp(seq as i64),
-        };
-        // Places count the bytes that are stored.
-        assert_eq!(writes.appends, [chunk(4, 0, "x"), chunk(5, 1, "ü\u{fffd}z"), chunk(7, 7, "end")]);
-    }
 
     #[test]
     fn the_last_row_of_a_key_counts() {

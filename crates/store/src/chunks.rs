@@ -3,12 +3,14 @@
 use crate::ports::DocumentTail;
 use tree_agent_contract::Timestamp;
 use tree_agent_contract::limits::DOCUMENT_BYTES;
+use tree_agent_contract::text::suffix;
 
 /// Where the text of a document begins and ends, counted from the first byte that it ever had.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
-    /// Bytes that were before the body when it was written whole.
-    pub(crate) dropped: u64,
+    /// Where the present text begins: behind what was before the body when it was written whole, or where the text
+    /// was last replaced.
+    pub(crate) origin: u64,
     /// Where the last chunk ends, or the body if there is none.
     pub(crate) end: u64,
 }
@@ -20,7 +22,7 @@ impl Span {
     }
 
     fn shown(self) -> u64 {
-        self.dropped.max(self.end.saturating_sub(DOCUMENT_BYTES as u64))
+        self.origin.max(self.end.saturating_sub(DOCUMENT_BYTES as u64))
     }
 
     /// At most `max` bytes from `wanted` on. `parts` are the pieces of text that reach behind [`Span::from`], with their
@@ -40,7 +42,7 @@ impl Span {
             end = end.max(at + part.len() as u64);
         }
         // What is shown begins with a whole character. A position that the reader chose is left as it is.
-        if wanted < start && self.shown() > self.dropped {
+        if wanted < start && self.shown() > self.origin {
             let rest = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
             bytes.drain(..rest);
             start += rest as u64;
@@ -49,7 +51,15 @@ impl Span {
             let whole = |at: &usize| bytes[*at] & 0xc0 != 0x80;
             bytes.truncate((1..=max).rev().find(whole).unwrap_or(max));
         }
-        DocumentTail { start, end, written_at, bytes }
+        DocumentTail { start, end, text_start: self.origin, written_at, bytes }
+    }
+}
+
+/// What is shown of a text that was read whole.
+pub(crate) fn cut(text: String) -> String {
+    match suffix(&text, DOCUMENT_BYTES) {
+        end if end.len() < text.len() => end.to_owned(),
+        _ => text,
     }
 }
 
@@ -67,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_tail_begins_within_a_part_or_between_two() {
-        let span = Span { dropped: 2, end: 8 };
+        let span = Span { origin: 2, end: 8 };
         let tail = |wanted, parts: &[(u64, &'static str)]| {
             let tail = span.tail(
                 wanted,
@@ -86,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_tail_is_cut_between_characters() {
-        let (span, text) = (Span { dropped: 0, end: 7 }, "aüb€");
+        let (span, text) = (Span { origin: 0, end: 7 }, "aüb€");
         let cut = |wanted, max| {
             let bytes = span.tail(wanted, max, Timestamp(0), [(0, text.as_bytes())]).bytes;
             String::from_utf8(bytes).unwrap()
@@ -97,10 +107,10 @@ mod tests {
 
     #[test]
     fn a_long_text_begins_with_a_whole_character() {
-        let span = Span { dropped: 0, end: MAX + 2 };
+        let span = Span { origin: 0, end: MAX + 2 };
         let text = "ü".repeat(DOCUMENT_BYTES / 2 + 1);
         assert_eq!(span.tail(0, usize::MAX, Timestamp(0), [(0, text.as_bytes())]).start, 2);
-        let odd = Span { dropped: 0, end: MAX + 1 };
+        let odd = Span { origin: 0, end: MAX + 1 };
         let text = format!("ü{}", "x".repeat(DOCUMENT_BYTES - 1));
         let tail = odd.tail(0, usize::MAX, Timestamp(0), [(0, text.as_bytes())]);
         assert_eq!((tail.start, tail.end, tail.bytes.len()), (2, MAX + 1, DOCUMENT_BYTES - 1));

@@ -98,6 +98,11 @@ impl StoreError {
         ))
     }
 
+    /// The writer wants a document where it cannot be. Nothing of the append is written.
+    pub(crate) fn refused_place(run: RunId, child: DocumentId, parent: DocumentId, why: &str) -> Self {
+        Self::Conflict(format!("document {child} of run {run} cannot be below document {parent}: {why}"))
+    }
+
     /// The name of a project is in use.
     pub(crate) fn name_taken(name: &str) -> Self {
         Self::Conflict(format!("a project named {name:?} exists (letter case aside); choose another name"))

@@ -7,6 +7,7 @@
 mod batch;
 mod cells;
 mod chunks;
+mod document_writes;
 pub mod embedded;
 pub mod error;
 pub mod ports;

@@ -20,10 +20,10 @@ mod projects;
 mod run_lists;
 mod sessions;
 
-pub use archives::{Archives, Partition, RunRecord, StoredDocument};
+pub use archives::{Archives, Partition, RunRecord, StoredDocument, StoredEdge};
 pub(crate) use leases::quarantine_time;
 pub use leases::{Claim, Failed, Leases, QUARANTINE_MAX, Term};
-pub use operations::{Operations, Stored, StoredChunk, StoredEvent, WholeProjection};
+pub use operations::{DocumentRecord, Operations, Stored, StoredChunk, StoredEvent, WholeProjection};
 pub use projects::{
     NewProject, Project, ProjectChange, ProjectDeletion, ProjectQuery, Projects, RulesChange,
 };
@@ -297,9 +297,23 @@ pub trait Documents: Send + Sync {
     /// The document, or [`StoreError::NotFound`]; also when its run was [deleted](RunLists::delete_run).
     async fn document(&self, id: DocumentId) -> Result<Document, StoreError>;
 
+    /// The document and its place, as they are now or as they were after the event `at_seq` of its run, however large
+    /// that is. [`StoreError::NotFound`] also before the document was created, and for one of a project at any event:
+    /// only runs keep the texts that were.
+    async fn document_at(&self, id: DocumentId, at_seq: Option<u64>) -> Result<PlacedDocument, StoreError>;
+
+    /// The texts that a document of a run has had, newest first: those of events before `before`, at most `limit`.
+    /// None for a document of a project. [`StoreError::NotFound`] as [`document`](Self::document).
+    async fn document_versions(
+        &self,
+        id: DocumentId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<DocumentVersion>, StoreError>;
+
     /// The text of a document from byte `from` on, at most `max` bytes of it (4 or more, so that any character fits), or
     /// [`StoreError::NotFound`]. Bytes are counted from the first that the document ever had, also after its body has
-    /// lost its beginning to the limit, so that whoever follows a document that grows gets each byte once.
+    /// lost its beginning to the limit or was replaced, so that whoever follows a document that grows gets each byte once.
     async fn document_tail(&self, id: DocumentId, from: u64, max: usize) -> Result<DocumentTail, StoreError>;
 
     /// A page of documents, by path, then id.
@@ -327,11 +341,35 @@ pub struct DocumentTail {
     pub start: u64,
     /// Where the text of the document ends.
     pub end: u64,
+    /// Where the present text begins. It moves on when the text is replaced: what was read before is no part of it.
+    pub text_start: u64,
     /// When the document was last written whole. Text that was added since does not count.
     pub written_at: Timestamp,
     /// UTF-8, from `start` to `end` or as far as was asked for; empty when `start` is at or beyond the end. Begins within a
     /// character when `start` does, and ends with a whole one.
     pub bytes: Vec<u8>,
+}
+
+/// A document and its place in the tree of its run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlacedDocument {
+    /// The document.
+    pub document: Document,
+    /// The one above it; none for the first of a run, for documents of projects, and for runs of before.
+    pub parent_id: Option<DocumentId>,
+}
+
+/// One of the texts that a document has had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentVersion {
+    /// The event with which it got this text.
+    pub seq: u64,
+    /// When.
+    pub at: Timestamp,
+    /// Bytes of the text. Readers see the end of one over the limit.
+    pub bytes: u64,
+    /// True if the text replaced the one before, also for the first; false if it continued it.
+    pub replaced: bool,
 }
 
 /// Which documents to list.
@@ -341,6 +379,14 @@ pub struct DocumentQuery {
     pub project_ids: Vec<ProjectId>,
     /// Only documents of this run.
     pub run_id: Option<RunId>,
+    /// Only documents right below this one.
+    pub parent_id: Option<DocumentId>,
+    /// Only documents with this `doc_role`.
+    pub doc_role: Option<String>,
+    /// Only documents of the homework of this run (`homework_run_id`).
+    pub homework_run_id: Option<RunId>,
+    /// Only documents of this branch.
+    pub branch_id: Option<String>,
     /// Only these kinds; empty for all.
     pub kinds: Vec<DocumentKind>,
     /// Only paths that begin with this.

@@ -23,6 +23,7 @@ const POSTGRES: &[(&str, &str)] = &[
     ("V33__spelling", include_str!("../../../migrations/postgres/V33__spelling.sql")),
     ("V34__sessions", include_str!("../../../migrations/postgres/V34__sessions.sql")),
     ("V35__project_rules", include_str!("../../../migrations/postgres/V35__project_rules.sql")),
+    ("V36__document_tree", include_str!("../../../migrations/postgres/V36__document_tree.sql")),
 ];
 
 const EMBEDDED: &[(&str, &str)] = &[
@@ -40,6 +41,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("V33__spelling", include_str!("../../../migrations/embedded/V33__spelling.sql")),
     ("V34__sessions", include_str!("../../../migrations/embedded/V34__sessions.sql")),
     ("V35__project_rules", include_str!("../../../migrations/embedded/V35__project_rules.sql")),
+    ("V36__document_tree", include_str!("../../../migrations/embedded/V36__document_tree.sql")),
 ];
 
 /// Which set of migrations.

@@ -286,6 +286,7 @@ fn summary(d: pb::DocumentSummary) -> Result<DocumentSummary, ToolError> {
             ..DocumentProps::default()
         },
         updated_at: read::<Option<Timestamp>>(d.updated_at)?.unwrap_or_default(),
+        parent_id: None,
     })
 }
 

@@ -110,6 +110,7 @@ fn summary(d: &Document) -> DocumentSummary {
         bytes: d.body.len() as u64,
         props: d.props.clone(),
         updated_at: d.updated_at,
+        parent_id: None,
     }
 }
 

@@ -93,8 +93,15 @@ impl DocumentService for Documents {
         if let Some(run) = run_id {
             self.run(&view, run).await?;
         }
-        let mut query =
-            DocumentQuery { project_ids, run_id, kinds, path_prefix: request.path_prefix, after, limit };
+        let mut query = DocumentQuery {
+            project_ids,
+            run_id,
+            kinds,
+            path_prefix: request.path_prefix,
+            after,
+            limit,
+            ..DocumentQuery::default()
+        };
         if !narrow(&mut query, &view) {
             return Ok(Response::new(pb::ListDocumentsResponse::default()));
         }
@@ -306,6 +313,7 @@ pub(crate) fn summary(document: &Document) -> DocumentSummary {
         bytes: document.body.len() as u64,
         props: document.props.clone(),
         updated_at: document.updated_at,
+        parent_id: None,
     }
 }
 

@@ -476,6 +476,17 @@ impl Documents for Unreliable {
     async fn document(&self, id: DocumentId) -> Result<Document, StoreError> {
         self.inner.document(id).await
     }
+    async fn document_at(&self, id: DocumentId, at_seq: Option<u64>) -> Result<PlacedDocument, StoreError> {
+        self.inner.document_at(id, at_seq).await
+    }
+    async fn document_versions(
+        &self,
+        id: DocumentId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<DocumentVersion>, StoreError> {
+        self.inner.document_versions(id, before, limit).await
+    }
     async fn document_tail(&self, id: DocumentId, from: u64, max: usize) -> Result<DocumentTail, StoreError> {
         self.inner.document_tail(id, from, max).await
     }

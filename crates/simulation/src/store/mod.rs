@@ -1,5 +1,6 @@
 //! The store port over a model in memory, behind a network that loses, delays and repeats calls.
 
+mod documents;
 mod leases;
 mod model;
 mod ports;

@@ -3,11 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use tree_agent_contract::document::{Document, DocumentOp};
+use tree_agent_contract::document::Document;
 use tree_agent_contract::graph::Usage;
-use tree_agent_contract::limits::DOCUMENT_BYTES;
 use tree_agent_contract::session::Session;
-use tree_agent_contract::text::suffix;
 use tree_agent_contract::{
     ArtifactId, DocumentId, Event, EventBody, NodeId, PlanId, RunId, RunSpec, RunStatus, RunSummary,
     SessionId, Timestamp,
@@ -17,6 +15,7 @@ use tree_agent_store::{
     RunAppend, RunRow, StoreError,
 };
 
+use super::documents::{History, Place};
 use crate::flaw::Flaw;
 
 /// Everything that is stored.
@@ -30,6 +29,12 @@ pub struct Model {
     pub sessions: BTreeMap<(RunId, SessionId), Session>,
     /// Bytes that documents have lost at their beginning.
     pub lost: BTreeMap<DocumentId, u64>,
+    /// Where the texts of documents begin that were replaced.
+    pub starts: BTreeMap<DocumentId, u64>,
+    /// What was written of each document.
+    pub(crate) histories: BTreeMap<DocumentId, History>,
+    /// The places of documents.
+    pub(crate) places: BTreeMap<DocumentId, Place>,
     /// Unanswered commands by run, in order.
     pub commands: BTreeMap<(RunId, i64), Command>,
     /// The drivers.
@@ -166,20 +171,29 @@ impl Model {
                 )));
             }
         }
+        for append in appends.iter().filter(|append| self.fits(append)) {
+            self.check_places(append)?;
+        }
         Ok(appends.into_iter().map(|append| self.append_one(append)).collect())
+    }
+
+    /// True if the fence lets the append through.
+    fn fits(&self, append: &RunAppend) -> bool {
+        let run = self.runs.get(&append.run_id);
+        run.is_some_and(|run| run.epoch == append.epoch && run.head() == append.expected_head)
     }
 
     fn append_one(&mut self, append: RunAppend) -> AppendOutcome {
         self.appends += 1;
         let (no_fence, by_epoch) = (self.has(Flaw::NoFence), self.has(Flaw::NoHeadInFence));
         let Some(run) = self.runs.get(&append.run_id) else { return AppendOutcome::Fenced };
-        let fits = run.epoch == append.epoch && run.head() == append.expected_head;
-        if !(fits || no_fence || by_epoch && run.epoch == append.epoch) {
+        if !(self.fits(&append) || no_fence || by_epoch && run.epoch == append.epoch) {
             if !self.was_written(run, &append) {
                 return AppendOutcome::Fenced;
             }
             if self.has(Flaw::DocumentsTwice) {
-                self.write_documents(append.documents);
+                let (first, head) = (append.expected_head + 1, run.head());
+                self.write_documents(append.documents, first, head);
             }
             return AppendOutcome::Appended;
         }
@@ -194,10 +208,10 @@ impl Model {
         if !lost_rows {
             run.project(append.projection);
         }
-        let (id, ended) = (append.run_id, run.row.status.is_final());
+        let (id, ended, head) = (append.run_id, run.row.status.is_final(), run.head());
         self.commands.retain(|(run, n), _| *run != id || !ended && !append.handled_commands.contains(n));
         self.write_sessions(id, append.sessions);
-        self.write_documents(append.documents);
+        self.write_documents(append.documents, append.expected_head + 1, head);
         AppendOutcome::Appended
     }
 
@@ -222,29 +236,6 @@ impl Model {
         let stored = run.log.iter().skip(append.expected_head as usize).take(append.events.len());
         let ours = append.events.iter().map(|event| (append.epoch, event));
         run.epoch == append.epoch && stored.map(|(epoch, event)| (*epoch, event)).eq(ours)
-    }
-
-    fn write_documents(&mut self, ops: Vec<DocumentOp>) {
-        for op in ops {
-            match op {
-                DocumentOp::Create(document) => {
-                    self.lost.remove(&document.id);
-                    self.documents.insert(document.id, document);
-                }
-                DocumentOp::Append { id, text, at, .. } => {
-                    if let Some(document) = self.documents.get_mut(&id) {
-                        // A text that is too long for a document loses its beginning.
-                        document.body.push_str(&text[excess(&text)..]);
-                        document.updated_at = at;
-                        let from = excess(&document.body);
-                        document.body.drain(..from);
-                        *self.lost.entry(id).or_default() += from as u64;
-                    }
-                }
-                // Nothing replaces or links a document yet.
-                DocumentOp::Replace { .. } | DocumentOp::Link { .. } => {}
-            }
-        }
     }
 
     /// [`EventLog::read`](tree_agent_store::EventLog::read).
@@ -313,8 +304,10 @@ impl Model {
         run.updated_at = new.events.last().map_or(run.created_at, |event| event.timestamp);
         run.log = new.events.into_iter().map(|event| (0, event)).collect();
         run.project(new.projection);
+        let head = run.head();
+        self.places_of(new.run_id, 0, head, &new.documents)?;
         self.runs.insert(new.run_id, run);
-        self.write_documents(new.documents);
+        self.write_documents(new.documents, 1, head);
         self.write_sessions(new.run_id, new.sessions);
         Ok(Created::New(new.run_id))
     }
@@ -349,14 +342,6 @@ impl Model {
         Ok(run.deleted)
     }
 
-    /// A document, unless its run was deleted.
-    pub(crate) fn document(&self, id: DocumentId) -> Result<&Document, StoreError> {
-        let shown = |document: &&Document| {
-            !document.run_id.and_then(|run| self.runs.get(&run)).is_some_and(|run| run.deleted)
-        };
-        self.documents.get(&id).filter(shown).ok_or_else(|| StoreError::not_found("document", id))
-    }
-
     /// [`Runs::send_command`](tree_agent_store::Runs::send_command).
     pub fn send_command(&mut self, id: RunId, command: Command) -> Result<Option<i64>, StoreError> {
         let run = self.runs.get_mut(&id).ok_or_else(|| StoreError::not_found("run", id))?;
@@ -387,9 +372,4 @@ fn outcome(event: &Event) -> bool {
     use EventBody::{NodeAggregated, NodeCompleted, NodeFailed, NodeResult, PlanCreated, ReplanRequested};
     let tree = matches!(event.body, PlanCreated(_) | NodeResult(_) | NodeCompleted(_) | NodeFailed(_));
     tree || matches!(event.body, NodeAggregated(_) | ReplanRequested(_))
-}
-
-/// Bytes to remove from the beginning of `text` so that it fits into a document.
-fn excess(text: &str) -> usize {
-    text.len() - suffix(text, DOCUMENT_BYTES).len()
 }

@@ -268,20 +268,21 @@ impl Documents for SimStore {
         self.call("document", &[], move |model, _| model.document(id).cloned()).await
     }
 
-    /// The bytes from `from` on, counted from the first byte that the document ever had.
+    async fn document_at(&self, id: DocumentId, at_seq: Option<u64>) -> Result<PlacedDocument, StoreError> {
+        self.call("document_at", &[], move |model, _| model.document_at(id, at_seq)).await
+    }
+
+    async fn document_versions(
+        &self,
+        id: DocumentId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<DocumentVersion>, StoreError> {
+        self.call("document_versions", &[], move |model, _| model.document_versions(id, before, limit)).await
+    }
+
     async fn document_tail(&self, id: DocumentId, from: u64, max: usize) -> Result<DocumentTail, StoreError> {
-        self.call("document_tail", &[], move |model, _| {
-            let document = model.document(id)?;
-            let lost = model.lost.get(&id).copied().unwrap_or_default();
-            let (start, end) = (from.max(lost), lost + document.body.len() as u64);
-            // The part may begin within a character, and ends between two.
-            let first = (start.min(end) - lost) as usize;
-            let last = document.body.floor_char_boundary(first.saturating_add(max)).max(first);
-            let bytes = document.body.as_bytes()[first..last].to_vec();
-            // Nothing writes a document of a run anew here.
-            Ok(DocumentTail { start, end, written_at: document.created_at, bytes })
-        })
-        .await
+        self.call("document_tail", &[], move |model, _| model.document_tail(id, from, max)).await
     }
 
     async fn list_documents(&self, _: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError> {

@@ -12,6 +12,10 @@ macro_rules! contract {
 }
 
 contract! {
+    document_tree::a_text_that_is_replaced_stays_in_the_history,
+    document_tree::a_reader_is_told_where_the_present_text_begins,
+    document_tree::documents_of_a_run_form_a_tree,
+    document_tree::a_place_that_cannot_be_is_refused_and_nothing_is_written,
     log::appends_and_reads_back_exactly,
     log::a_stale_epoch_or_head_is_fenced_and_writes_nothing,
     log::a_repeated_append_is_appended_once,

@@ -10,8 +10,9 @@ use uuid::Uuid;
 
 use super::EmbeddedStore;
 use super::connection::map_error;
-use super::{documents, projection, sessions};
-use crate::batch::{self, DocumentWrites};
+use super::{projection, run_documents, sessions};
+use crate::batch;
+use crate::document_writes::DocumentWrites;
 use crate::error::StoreError;
 use crate::ports::{AppendOutcome, EventLog, READ_BYTES, RunAppend};
 use crate::text::clean_json;
@@ -144,7 +145,8 @@ pub(super) fn write(tx: &Transaction<'_>, append: &RunAppend) -> Result<AppendOu
         )?;
     }
     projection::write(tx, run, &append.projection)?;
-    documents::write(tx, run, last.0 as u64, DocumentWrites::merge(&append.documents))?;
+    let first = append.expected_head + 1;
+    run_documents::write(tx, run, DocumentWrites::merge(&append.documents, first, last.0 as u64))?;
     sessions::write(tx, run, &append.sessions)?;
     for id in &append.handled_commands {
         execute(tx, "DELETE FROM tree_agent_commands WHERE run_id = ?1 AND id = ?2", params![run.0, id])?;

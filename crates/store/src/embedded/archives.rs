@@ -8,7 +8,7 @@ use tree_agent_contract::{DocumentId, RunId, RunStatus, Timestamp};
 
 use super::append::execute;
 use super::connection::{map_error, now};
-use super::operations::replace_origin;
+use super::operations::{edge, replace_origin};
 use super::runs::note_request;
 use super::{EmbeddedStore, blocking, locked, projection, sessions};
 use crate::batch::context_metrics;
@@ -50,8 +50,8 @@ impl Archives for EmbeddedStore {
     ) -> Result<Vec<StoredDocument>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.query(move |db| {
-            let sql = "SELECT id, type_key, run_id, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq \
-                       FROM tree_agent_documents WHERE run_id = ?1 AND (?2 IS NULL OR id > ?2) ORDER BY id LIMIT ?3";
+            let sql = "SELECT id, type_key, run_id, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq, created_seq, \
+                       parent_id, linked_seq, linked_at FROM tree_agent_documents WHERE run_id = ?1 AND (?2 IS NULL OR id > ?2) ORDER BY id LIMIT ?3";
             let mut statement = db.prepare_cached(sql).map_err(map_error)?;
             let mut rows =
                 statement.query(params![run.0, after.map(|id| id.0), limit]).map_err(map_error)?;
@@ -75,9 +75,7 @@ impl Archives for EmbeddedStore {
             }
             remove(tx, run)?;
             if deleted {
-                for table in ["tree_agent_commands", "onto_edges"] {
-                    execute(tx, &format!("DELETE FROM {table} WHERE run_id = ?1"), &[&run.0])?;
-                }
+                execute(tx, "DELETE FROM tree_agent_commands WHERE run_id = ?1", &[&run.0])?;
                 execute(
                     tx,
                     "DELETE FROM tree_agent_requests WHERE run_id = ?1 AND (user_id, request_id) IN \
@@ -190,7 +188,9 @@ fn document(row: &Row<'_>) -> Result<StoredDocument, StoreError> {
     };
     let dropped_bytes = row.get::<_, i64>(9).map_err(map_error)? as u64;
     let base_seq = row.get::<_, i64>(10).map_err(map_error)? as u64;
-    Ok(StoredDocument { document, dropped_bytes, base_seq })
+    let created_seq = Some(row.get::<_, i64>(11).map_err(map_error)? as u64);
+    let edge = edge(row, 12).map_err(map_error)?;
+    Ok(StoredDocument { document, dropped_bytes, base_seq, created_seq, edge })
 }
 
 /// Everything of a run except its row.
@@ -281,16 +281,17 @@ fn restore(
             ],
         )?;
     }
-    for StoredDocument { document, dropped_bytes, base_seq } in documents {
+    for StoredDocument { document, dropped_bytes, base_seq, created_seq, edge } in documents {
         let inserted = execute(
             tx,
-            "INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq) \
-             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 \
+            "INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq, \
+             created_seq, parent_id, linked_seq, linked_at) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15 \
              WHERE NOT EXISTS (SELECT 1 FROM onto_documents d WHERE d.id = ?2 AND d.run_id IS NOT ?1) \
              ON CONFLICT (run_id, id) DO UPDATE SET \
              type_key = excluded.type_key, path = excluded.path, title = excluded.title, body = excluded.body, \
              props = excluded.props, created_at = excluded.created_at, updated_at = excluded.updated_at, \
-             dropped_bytes = excluded.dropped_bytes, base_seq = excluded.base_seq",
+             dropped_bytes = excluded.dropped_bytes, base_seq = excluded.base_seq, created_seq = excluded.created_seq, \
+             parent_id = excluded.parent_id, linked_seq = excluded.linked_seq, linked_at = excluded.linked_at",
             params![
                 run.0,
                 document.id.0,
@@ -303,6 +304,10 @@ fn restore(
                 document.updated_at.micros(),
                 dropped_bytes as i64,
                 base_seq as i64,
+                created_seq.unwrap_or(base_seq) as i64,
+                edge.map(|edge| edge.parent_id.0),
+                edge.map(|edge| edge.seq as i64),
+                edge.map(|edge| edge.at.micros()),
             ],
         )?;
         if inserted == 0 {
@@ -313,8 +318,8 @@ fn restore(
     for chunk in chunks {
         execute(
             tx,
-            "INSERT INTO tree_agent_document_chunks (run_id, document_id, seq, start_byte, body, created_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO tree_agent_document_chunks (run_id, document_id, seq, start_byte, body, created_at, replaces) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             params![
                 run.0,
                 chunk.document_id.0,
@@ -322,6 +327,7 @@ fn restore(
                 chunk.start_byte as i64,
                 clean(&chunk.body),
                 chunk.created_at.micros(),
+                chunk.replaces,
             ],
         )?;
     }

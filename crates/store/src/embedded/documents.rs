@@ -11,52 +11,50 @@ use uuid::Uuid;
 use super::EmbeddedStore;
 use super::append::execute;
 use super::connection::map_error;
-use crate::batch::DocumentWrites;
+use super::run_documents::put_of_run;
+use super::versions;
 use crate::chunks::{Span, to_read};
 use crate::error::StoreError;
-use crate::ports::{DocumentQuery, DocumentTail, Documents, Page, SearchQuery};
-use crate::text::{INDEX_VERSION, Snippets, clean, index_text, json_text, query_words};
+use crate::ports::{
+    DocumentQuery, DocumentTail, DocumentVersion, Documents, Page, PlacedDocument, SearchQuery,
+};
+use crate::text::{INDEX_VERSION, Snippets, clean, index_text, query_words};
 
 /// The columns that [`summary`] reads, in its order.
-const SUMMARY: &str =
-    "d.id, d.type_key, d.project_id, d.run_id, d.path, d.title, d.bytes, d.props, d.updated_at";
+pub(super) const SUMMARY: &str =
+    "d.id, d.type_key, d.project_id, d.run_id, d.path, d.title, d.bytes, d.props, d.updated_at, d.parent_id";
 
 /// The same of a source.
-const SOURCE: &str =
-    "d.id, d.type_key, d.project_id, NULL, d.path, d.title, octet_length(d.body), d.props, d.updated_at";
+const SOURCE: &str = "d.id, d.type_key, d.project_id, NULL, d.path, d.title, octet_length(d.body), d.props, d.updated_at, NULL";
 
 /// Documents of deleted runs are hidden with them.
-const SHOWN: &str =
+pub(super) const SHOWN: &str =
     "NOT EXISTS (SELECT 1 FROM tree_agent_runs r WHERE r.id = d.run_id AND r.deleted_at IS NOT NULL)";
 
 #[async_trait]
 impl Documents for EmbeddedStore {
     async fn document(&self, id: DocumentId) -> Result<Document, StoreError> {
+        self.query(move |db| Ok(versions::latest(db, id)?.document)).await
+    }
+
+    async fn document_at(&self, id: DocumentId, at_seq: Option<u64>) -> Result<PlacedDocument, StoreError> {
+        self.query(move |db| match at_seq {
+            None => versions::latest(db, id),
+            Some(seq) => versions::at(db, id, seq),
+        })
+        .await
+    }
+
+    async fn document_versions(
+        &self,
+        id: DocumentId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<DocumentVersion>, StoreError> {
         self.query(move |db| {
-            let sql = format!(
-                "SELECT {SUMMARY}, d.body, d.created_at FROM onto_documents d WHERE d.id = ?1 AND {SHOWN} \
-                 ORDER BY d.created_at LIMIT 1"
-            );
-            let row = db
-                .query_row(&sql, [id.0], |row| {
-                    Ok((summary(row), row.get::<_, String>(9)?, Timestamp(row.get(10)?)))
-                })
-                .optional()
-                .map_err(map_error)?;
-            let (head, body, created_at) = row.ok_or_else(|| StoreError::not_found("document", id))?;
-            let head = head?;
-            Ok(Document {
-                id,
-                kind: head.kind,
-                project_id: head.project_id,
-                run_id: head.run_id,
-                path: head.path,
-                title: head.title,
-                body,
-                props: head.props,
-                created_at,
-                updated_at: head.updated_at,
-            })
+            // One moment, so that the list fits the document.
+            let snapshot = db.unchecked_transaction().map_err(map_error)?;
+            versions::list(&snapshot, id, before, limit)
         })
         .await
     }
@@ -77,8 +75,21 @@ impl Documents for EmbeddedStore {
         if !query.kinds.is_empty() {
             filter.any_of("d.type_key", query.kinds.iter().map(|kind| Value::Text(kind.as_str().into())));
         }
-        if let Some(run) = query.run_id {
+        // What belongs to the homework of a run is written by it.
+        if let Some(run) = query.run_id.or(query.homework_run_id) {
             filter.any_of("d.run_id", std::iter::once(blob(run.0)));
+        }
+        if let Some(parent) = query.parent_id {
+            filter.any_of("d.parent_id", std::iter::once(blob(parent.0)));
+        }
+        let homework = query.homework_run_id.map(|run| run.to_string());
+        for (key, value) in
+            [("doc_role", &query.doc_role), ("branch_id", &query.branch_id), ("homework_run_id", &homework)]
+        {
+            if let Some(value) = value {
+                let value = Value::Text(clean(value).into_owned());
+                filter.any_of(&format!("d.props ->> '{key}'"), std::iter::once(value));
+            }
         }
         filter.prefix(&query.path_prefix);
         if let Some((path, id)) = &query.after {
@@ -130,12 +141,15 @@ impl Documents for EmbeddedStore {
                 Some(run) => {
                     let head = tx
                         .query_row("SELECT head_seq FROM tree_agent_runs WHERE id = ?1", [run.0], |row| {
-                            row.get(0)
+                            row.get::<_, i64>(0)
                         })
                         .optional()
                         .map_err(map_error)?;
-                    let also = "type_key = excluded.type_key, path = excluded.path, ";
-                    put_of_run(tx, run, head.unwrap_or_default(), &document, also)
+                    let (head, also) = (
+                        head.unwrap_or_default() as u64,
+                        "type_key = excluded.type_key, path = excluded.path, ",
+                    );
+                    put_of_run(tx, run, head, head, &document, also)
                 }
                 None => put(tx, &document),
             };
@@ -174,7 +188,9 @@ fn tail(db: &Connection, id: DocumentId, from: u64, max: usize) -> Result<Option
     let sql = format!(
         "SELECT d.run_id, d.base_seq, d.dropped_bytes, d.dropped_bytes + octet_length(d.body), (SELECT c.start_byte + octet_length(c.body) \
          FROM tree_agent_document_chunks c WHERE c.run_id = d.run_id AND c.document_id = d.id AND c.seq > d.base_seq \
-         ORDER BY c.seq DESC LIMIT 1), d.updated_at FROM tree_agent_documents d WHERE d.id = ?1 AND {SHOWN} \
+         ORDER BY c.seq DESC LIMIT 1), d.updated_at, (SELECT c.start_byte FROM tree_agent_document_chunks c \
+         WHERE c.run_id = d.run_id AND c.document_id = d.id AND c.seq > d.base_seq AND c.replaces = 1 \
+         ORDER BY c.seq DESC LIMIT 1) FROM tree_agent_documents d WHERE d.id = ?1 AND {SHOWN} \
          ORDER BY d.created_at LIMIT 1"
     );
     let found = db
@@ -184,15 +200,16 @@ fn tail(db: &Connection, id: DocumentId, from: u64, max: usize) -> Result<Option
                 let (run, base): (Uuid, i64) = (row.get(0)?, row.get(1)?);
                 let (dropped, body_end): (i64, i64) = (row.get(2)?, row.get(3)?);
                 let (end, written_at) = (row.get::<_, Option<i64>>(4)?, Timestamp(row.get(5)?));
-                Ok((run, base, dropped, body_end, end.unwrap_or(body_end), written_at))
+                let origin = row.get::<_, Option<i64>>(6)?.unwrap_or(dropped);
+                Ok((run, base, dropped, origin, body_end, end.unwrap_or(body_end), written_at))
             };
             statement.query_row([id.0], read).optional()
         })
         .map_err(map_error)?;
-    let Some((run, base, dropped, body_end, end, written_at)) = found else {
+    let Some((run, base, dropped, origin, body_end, end, written_at)) = found else {
         return source_tail(db, id, from, max);
     };
-    let span = Span { dropped: dropped as u64, end: end as u64 };
+    let span = Span { origin: origin as u64, end: end as u64 };
     let begin = i64::try_from(span.from(from)).unwrap_or(i64::MAX);
     // Backwards from the end to the chunk in which the reader stands, and no further than is asked for.
     let sql = "SELECT start_byte, CAST(body AS BLOB) FROM tree_agent_document_chunks \
@@ -234,68 +251,8 @@ fn source_tail(
     let params = params![id.0, begin, to_read(max), DOCUMENT_BYTES as i64];
     let source = db.query_row(sql, params, read).optional().map_err(map_error)?;
     Ok(source.map(|(end, begin, written_at, text)| {
-        Span { dropped: 0, end }.tail(from, max, written_at, [(begin, text.as_slice())])
+        Span { origin: 0, end }.tail(from, max, written_at, [(begin, text.as_slice())])
     }))
-}
-
-/// Writes the documents of an append of `run` that ends with event `head`.
-pub(super) fn write(
-    db: &Connection,
-    run: RunId,
-    head: u64,
-    writes: DocumentWrites<'_>,
-) -> Result<(), StoreError> {
-    for document in &writes.creates {
-        put_of_run(db, run, head as i64, document, "")?;
-    }
-    // Each chunk begins where the last one ends, or the body. Only its place is looked up, whatever the document holds.
-    let mut chunk_at = db
-        .prepare_cached(
-            "INSERT INTO tree_agent_document_chunks (run_id, document_id, seq, start_byte, body, created_at) \
-             SELECT d.run_id, d.id, ?3, COALESCE((SELECT c.start_byte + octet_length(c.body) \
-             FROM tree_agent_document_chunks c WHERE c.run_id = d.run_id AND c.document_id = d.id AND c.seq > d.base_seq \
-             ORDER BY c.seq DESC LIMIT 1), d.dropped_bytes + octet_length(d.body)), ?4, ?5 \
-             FROM tree_agent_documents d WHERE d.run_id = ?1 AND d.id = ?2",
-        )
-        .map_err(map_error)?;
-    for chunk in &writes.appends {
-        let params = params![run.0, chunk.id.0, chunk.seq as i64, chunk.text, chunk.at.micros()];
-        chunk_at.execute(params).map_err(map_error)?;
-    }
-    Ok(())
-}
-
-/// Inserts a document of a run. If it exists, replaces title, body, props and what `also` sets, and it begins anew: chunks of
-/// events up to `base` do not belong to it any more.
-fn put_of_run(
-    db: &Connection,
-    run: RunId,
-    base: i64,
-    document: &Document,
-    also: &str,
-) -> Result<(), StoreError> {
-    execute(
-        db,
-        &format!(
-            "INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, base_seq) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (run_id, id) DO UPDATE SET {also}\
-             title = excluded.title, body = excluded.body, props = excluded.props, updated_at = excluded.updated_at, \
-             dropped_bytes = 0, base_seq = excluded.base_seq"
-        ),
-        params![
-            run.0,
-            document.id.0,
-            document.kind.as_str(),
-            clean(&document.path),
-            clean(&document.title),
-            clean(&document.body),
-            json_text(&document.props)?,
-            document.created_at.micros(),
-            document.updated_at.micros(),
-            base,
-        ],
-    )
-    .map(drop)
 }
 
 /// Inserts or replaces a document of a project.
@@ -397,8 +354,8 @@ fn search(
     let mut rows = statement.query(params_from_iter(filter.params)).map_err(map_error)?;
     let (mut hits, mut snippets) = (Vec::new(), Snippets::new(words));
     while let Some(row) = rows.next().map_err(map_error)? {
-        let body: String = row.get(9).map_err(map_error)?;
-        let rank: f64 = row.get(10).map_err(map_error)?;
+        let body: String = row.get(10).map_err(map_error)?;
+        let rank: f64 = row.get(11).map_err(map_error)?;
         hits.push(SearchHit { document: summary(row)?, snippet: snippets.of(&body), score: -rank });
     }
     Ok(SearchResults { hits, total: total as u64 })
@@ -448,7 +405,7 @@ fn blob(id: Uuid) -> Value {
     Value::Blob(id.as_bytes().to_vec())
 }
 
-fn summary(row: &Row<'_>) -> Result<DocumentSummary, StoreError> {
+pub(super) fn summary(row: &Row<'_>) -> Result<DocumentSummary, StoreError> {
     let id = DocumentId(row.get(0).map_err(map_error)?);
     let broken = |e: Box<dyn std::error::Error + Send + Sync>| {
         StoreError::broken(format!("document {id} cannot be read"), e)
@@ -465,5 +422,6 @@ fn summary(row: &Row<'_>) -> Result<DocumentSummary, StoreError> {
         bytes: row.get::<_, i64>(6).map_err(map_error)? as u64,
         props: serde_json::from_str(&props).map_err(|e| broken(e.into()))?,
         updated_at: Timestamp(row.get(8).map_err(map_error)?),
+        parent_id: row.get::<_, Option<Uuid>>(9).map_err(map_error)?.map(DocumentId),
     })
 }

@@ -12,9 +12,11 @@ mod migrate;
 mod operations;
 mod projection;
 mod projects;
+mod run_documents;
 mod run_lists;
 mod runs;
 mod sessions;
+mod versions;
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};

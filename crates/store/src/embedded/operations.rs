@@ -12,7 +12,9 @@ use super::{EmbeddedStore, projection as rows};
 use crate::batch::context_metrics;
 use crate::cells::{Kind, Row, TABLES, Table};
 use crate::error::StoreError;
-use crate::ports::{Operations, Stored, StoredChunk, StoredEvent, WholeProjection};
+use crate::ports::{
+    DocumentRecord, Operations, Stored, StoredChunk, StoredEdge, StoredEvent, WholeProjection,
+};
 use crate::schema::Dialect;
 use crate::text::{clean, fold, json_text};
 
@@ -83,7 +85,7 @@ impl Operations for EmbeddedStore {
         let (document, seq) = after.map_or((Uuid::nil(), -1), |(id, seq)| (id.0, seq as i64));
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.query(move |db| {
-            let sql = "SELECT document_id, seq, start_byte, body, created_at FROM tree_agent_document_chunks \
+            let sql = "SELECT document_id, seq, start_byte, body, created_at, replaces FROM tree_agent_document_chunks \
                        WHERE run_id = ?1 AND (document_id, seq) > (?2, ?3) ORDER BY document_id, seq LIMIT ?4";
             let mut statement = db.prepare_cached(sql).map_err(map_error)?;
             let chunks = statement.query_map(params![run.0, document, seq, limit], |row| {
@@ -93,6 +95,7 @@ impl Operations for EmbeddedStore {
                     start_byte: row.get::<_, i64>(2)? as u64,
                     body: row.get(3)?,
                     created_at: Timestamp(row.get(4)?),
+                    replaces: row.get(5)?,
                 })
             });
             chunks.and_then(Iterator::collect).map_err(map_error)
@@ -126,6 +129,14 @@ impl Operations for EmbeddedStore {
         })
         .await
     }
+}
+
+/// The place of a document, from the column `first` on.
+pub(super) fn edge(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<Option<StoredEdge>> {
+    let Some(parent) = row.get::<_, Option<Uuid>>(first)? else { return Ok(None) };
+    let seq = row.get::<_, Option<i64>>(first + 1)?.unwrap_or_default() as u64;
+    let at = Timestamp(row.get::<_, Option<i64>>(first + 2)?.unwrap_or_default());
+    Ok(Some(StoredEdge { parent_id: DocumentId(parent), seq, at }))
 }
 
 fn stored_event(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredEvent> {
@@ -165,11 +176,18 @@ fn stored(db: &Connection, run: RunId) -> Result<Stored, StoreError> {
             rows.push(row.map_err(map_error)?);
         }
     }
-    let mut statement = db
-        .prepare_cached("SELECT id, base_seq FROM tree_agent_documents WHERE run_id = ?1 ORDER BY id")
-        .map_err(map_error)?;
-    let documents =
-        statement.query_map([run.0], |row| Ok((DocumentId(row.get(0)?), row.get::<_, i64>(1)? as u64)));
+    let sql = "SELECT id, type_key, base_seq, created_seq, parent_id, linked_seq, linked_at \
+               FROM tree_agent_documents WHERE run_id = ?1 ORDER BY id";
+    let mut statement = db.prepare_cached(sql).map_err(map_error)?;
+    let documents = statement.query_map([run.0], |row| {
+        Ok(DocumentRecord {
+            id: DocumentId(row.get(0)?),
+            type_key: row.get(1)?,
+            base_seq: row.get::<_, i64>(2)? as u64,
+            created_seq: row.get::<_, i64>(3)? as u64,
+            edge: edge(row, 4)?,
+        })
+    });
     let documents = documents.and_then(Iterator::collect).map_err(map_error)?;
     let mut statement = db
         .prepare_cached("SELECT id FROM tree_agent_sessions WHERE run_id = ?1 ORDER BY id")

@@ -97,6 +97,24 @@ pub struct StoredDocument {
     /// The last event before its chunks.
     #[serde(default)]
     pub base_seq: u64,
+    /// The first event at which its text is known; none in archives of before, where it is `base_seq`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_seq: Option<u64>,
+    /// Its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edge: Option<StoredEdge>,
+}
+
+/// The place of a document in the tree of its run (`document_has_document`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredEdge {
+    /// The document above it.
+    pub parent_id: DocumentId,
+    /// The event with which it got its place.
+    pub seq: u64,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// A partition of the log.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use tree_agent_contract::ids::EventId;
 use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, SessionId, Timestamp};
 
-use super::Projection;
+use super::{Projection, StoredEdge};
 use crate::cells::Row;
 use crate::error::StoreError;
 
@@ -74,10 +74,25 @@ pub struct Stored {
     pub last_seq: u64,
     /// The run's own row, then its nodes, plans and artifacts, each by id.
     pub rows: Vec<Row>,
-    /// Its documents, by id, each with the last event before its chunks.
-    pub documents: Vec<(DocumentId, u64)>,
+    /// Its documents, by id.
+    pub documents: Vec<DocumentRecord>,
     /// Its conversations, by id.
     pub sessions: Vec<SessionId>,
+}
+
+/// What the row of a document says beside its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentRecord {
+    /// The document.
+    pub id: DocumentId,
+    /// What it is, as it is stored.
+    pub type_key: String,
+    /// The last event before its chunks.
+    pub base_seq: u64,
+    /// The first event at which its text is known.
+    pub created_seq: u64,
+    /// Its place.
+    pub edge: Option<StoredEdge>,
 }
 
 /// Text that a document grew by with an event.
@@ -92,8 +107,17 @@ pub struct StoredChunk {
     pub start_byte: u64,
     /// The text.
     pub body: String,
+    /// True if it is the whole text of the document from here on.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub replaces: bool,
     /// When.
     pub created_at: Timestamp,
+}
+
+// Serde hands over a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// An event as it is stored.

@@ -95,9 +95,16 @@ impl PostgresStore {
     /// Writes what belongs to runs of one shard, in one transaction.
     async fn append_group(&self, appends: &[&RunAppend]) -> Result<Vec<AppendOutcome>, StoreError> {
         let mut connection = self.connection().await?;
-        let moved = match appends.iter().any(|append| append.ends_run()) {
-            true => write_ends(&mut connection, appends).await?,
-            false => write(&mut connection, appends).await?,
+        let columns = Columns::of(appends)?;
+        let moved = if !columns.links.is_empty() {
+            connection.begin().await?;
+            let moved = write_all(&mut connection, appends, &columns).await;
+            connection.end(moved).await?
+        } else if appends.iter().any(|append| append.ends_run()) {
+            write_ends(&mut connection, appends, &columns).await?
+        } else {
+            let shape = columns.shape();
+            ids(&connection.query(shape.sql(), &columns.params(shape)).await?)
         };
         let mut outcomes = Vec::with_capacity(appends.len());
         for append in appends {
@@ -132,22 +139,49 @@ async fn refuse_archived(connection: &mut Connection, run: RunId, after: i64) ->
     if archived { Err(StoreError::Archived(run)) } else { Ok(()) }
 }
 
-/// Writes, in one statement, the parts that pass the fence. Returns the ids of the runs whose head moved, sorted.
+/// Writes the parts that pass the fence, within a transaction. Returns the ids of the runs whose head moved, sorted.
 pub(super) async fn write(
     connection: &mut Connection,
     appends: &[&RunAppend],
 ) -> Result<Vec<Uuid>, StoreError> {
-    let columns = Columns::of(appends)?;
-    let shape = columns.shape();
-    Ok(ids(&connection.query(shape.sql(), &columns.params(shape)).await?))
+    write_all(connection, appends, &Columns::of(appends)?).await
 }
 
-/// As [`write`], for runs of which some end. Their inboxes are emptied by a second statement in the same transaction and
-/// round trip: the first one does not see a command that was sent while it waited for the row of the run.
-async fn write_ends(connection: &mut Connection, appends: &[&RunAppend]) -> Result<Vec<Uuid>, StoreError> {
-    let columns = Columns::of(appends)?;
+/// As [`write`]. Documents that were there before get their places one after the other, because each of them decides which
+/// places the others may have. That is rare: a document has its place when it is created.
+async fn write_all(
+    connection: &mut Connection,
+    appends: &[&RunAppend],
+    columns: &Columns<'_>,
+) -> Result<Vec<Uuid>, StoreError> {
     let shape = columns.shape();
-    let ended: Vec<Uuid> = appends.iter().filter(|a| a.ends_run()).map(|a| a.run_id.0).collect();
+    let moved = ids(&connection.query(shape.sql(), &columns.params(shape)).await?);
+    for (run, link) in columns.links.iter().filter(|(run, _)| moved.binary_search(&run.0).is_ok()) {
+        let sql = "SELECT tree_agent_place_document($1, $2, $3, $4, $5)";
+        let (seq, at) = (link.seq as i64, Time(link.at));
+        connection.query(sql, &[&run.0, &link.child.0, &link.parent.0, &seq, &at]).await?;
+    }
+    let ended = ended(appends);
+    if !ended.is_empty() {
+        connection.query(&EMPTY_INBOXES, &[&ended]).await?;
+    }
+    Ok(moved)
+}
+
+/// The runs that end with `appends`.
+fn ended(appends: &[&RunAppend]) -> Vec<Uuid> {
+    appends.iter().filter(|append| append.ends_run()).map(|append| append.run_id.0).collect()
+}
+
+/// As one statement, for runs of which some end. Their inboxes are emptied by a second statement in the same transaction
+/// and round trip: the first one does not see a command that was sent while it waited for the row of the run.
+async fn write_ends(
+    connection: &mut Connection,
+    appends: &[&RunAppend],
+    columns: &Columns<'_>,
+) -> Result<Vec<Uuid>, StoreError> {
+    let shape = columns.shape();
+    let ended = ended(appends);
     let rows =
         connection.query_both((shape.sql(), &columns.params(shape)), (&EMPTY_INBOXES, &[&ended])).await?;
     Ok(ids(&rows))

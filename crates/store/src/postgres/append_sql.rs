@@ -162,25 +162,38 @@ impl Builder {
             "timestamptz",
             "timestamptz",
             "int8",
+            "int8",
+            "uuid",
+            "int8",
+            "timestamptz",
+            "bool",
         ]);
         self.sql.push_str(&format!(
-            ", creates AS (INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, base_seq) \
-             SELECT i.* FROM {rows} AS i(run_id) WHERE i.run_id = ANY (ARRAY(SELECT id FROM moved)) \
+            ", creates AS (INSERT INTO tree_agent_documents AS d (run_id, id, type_key, path, title, body, props, created_at, updated_at, \
+             base_seq, created_seq, parent_id, linked_seq, linked_at) \
+             SELECT i.run_id, i.id, i.type_key, i.path, i.title, i.body, i.props, i.created_at, i.updated_at, i.base, i.created, \
+             CASE WHEN i.parent IS NULL OR i.parent_is_new THEN i.parent ELSE COALESCE((SELECT p.id FROM tree_agent_documents p \
+             WHERE p.run_id = i.run_id AND p.id = i.parent), \
+             tree_agent_refuse_place(i.run_id, i.id, i.parent, 'the run has none to be above it')) END, i.linked_seq, i.linked_at \
+             FROM {rows} AS i(run_id, id, type_key, path, title, body, props, created_at, updated_at, base, created, parent, \
+             linked_seq, linked_at, parent_is_new) WHERE i.run_id = ANY (ARRAY(SELECT id FROM moved)) \
              ON CONFLICT (run_id, id) DO UPDATE SET title = EXCLUDED.title, body = EXCLUDED.body, props = EXCLUDED.props, \
-             updated_at = EXCLUDED.updated_at, dropped_bytes = 0, base_seq = EXCLUDED.base_seq)"
+             updated_at = EXCLUDED.updated_at, dropped_bytes = 0, base_seq = EXCLUDED.base_seq, created_seq = EXCLUDED.created_seq, \
+             parent_id = CASE WHEN EXCLUDED.parent_id IS NULL OR EXCLUDED.parent_id = d.parent_id THEN d.parent_id \
+             ELSE tree_agent_refuse_place(d.run_id, d.id, EXCLUDED.parent_id, 'it exists already, in another place') END)"
         ));
     }
 
     /// Each chunk begins where the last one ends, or the body. Only its place is looked up, whatever the document holds.
     fn appends(&mut self) {
-        let rows = self.unnest(&["uuid", "uuid", "int8", "int8", "text", "timestamptz"]);
+        let rows = self.unnest(&["uuid", "uuid", "int8", "int8", "int8", "text", "bool", "timestamptz"]);
         self.sql.push_str(&format!(
-            ", appends AS (INSERT INTO tree_agent_document_chunks (run_id, document_id, seq, start_byte, body, created_at) \
-             SELECT a.run_id, a.id, a.seq, a.end_byte + a.start, a.body, a.at FROM (SELECT i.*, \
-             (SELECT COALESCE((SELECT c.start_byte + octet_length(c.body) FROM tree_agent_document_chunks c \
+            ", appends AS (INSERT INTO tree_agent_document_chunks (run_id, document_id, seq, start_byte, body, replaces, created_at) \
+             SELECT a.run_id, a.id, a.seq, a.end_byte + a.start, a.body, a.replaces, a.at FROM (SELECT i.*, \
+             COALESCE(i.base, (SELECT COALESCE((SELECT c.start_byte + octet_length(c.body) FROM tree_agent_document_chunks c \
              WHERE c.run_id = d.run_id AND c.document_id = d.id AND c.seq > d.base_seq ORDER BY c.seq DESC LIMIT 1), \
-             d.dropped_bytes + octet_length(d.body)) FROM tree_agent_documents d WHERE d.run_id = i.run_id AND d.id = i.id) \
-             AS end_byte FROM {rows} AS i(run_id, id, seq, start, body, at) \
+             d.dropped_bytes + octet_length(d.body)) FROM tree_agent_documents d WHERE d.run_id = i.run_id AND d.id = i.id)) \
+             AS end_byte FROM {rows} AS i(run_id, id, seq, base, start, body, replaces, at) \
              WHERE i.run_id = ANY (ARRAY(SELECT id FROM moved))) a WHERE a.end_byte IS NOT NULL)"
         ));
     }
@@ -213,6 +226,8 @@ mod tests {
 
     use super::*;
 
+    const FUNCTIONS: [&str; 1] = ["tree_agent_refuse_place"];
+
     /// All of them are keyed by run (`tests/contract/keys.rs`).
     #[test]
     fn an_append_touches_only_what_belongs_to_its_runs() {
@@ -221,6 +236,7 @@ mod tests {
             let names = BranchSet(shape).sql().split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
             tables.extend(names.filter(|name| name.starts_with("tree_agent_") || name.starts_with("onto_")));
         }
+        tables.retain(|name| !FUNCTIONS.contains(name));
         let expected = [
             "tree_agent_artifacts",
             "tree_agent_commands",

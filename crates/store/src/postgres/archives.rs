@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::columns::{cleaned, json};
 use super::connection::Connection;
-use super::operations::{replace_origin, replace_rows};
+use super::operations::{edge, replace_origin, replace_rows};
 use super::runs::note_request;
 use super::sessions;
 use super::types::{Json, JsonText, Time};
@@ -64,8 +64,8 @@ impl Archives for PostgresStore {
         let after = after.map(|id| id.0);
         let rows = connection
             .query(
-                "SELECT id, type_key, run_id, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq \
-                 FROM tree_agent_documents WHERE run_id = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3",
+                "SELECT id, type_key, run_id, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq, created_seq, \
+                 parent_id, linked_seq, linked_at FROM tree_agent_documents WHERE run_id = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3",
                 &[&run.0, &after, &i64::try_from(limit).unwrap_or(i64::MAX)],
             )
             .await?;
@@ -201,7 +201,8 @@ fn document(row: &Row) -> Result<StoredDocument, StoreError> {
         updated_at: row.get::<_, Time>(8).0,
     };
     let (dropped_bytes, base_seq) = (row.get::<_, i64>(9) as u64, row.get::<_, i64>(10) as u64);
-    Ok(StoredDocument { document, dropped_bytes, base_seq })
+    let created_seq = Some(row.get::<_, i64>(11) as u64);
+    Ok(StoredDocument { document, dropped_bytes, base_seq, created_seq, edge: edge(row, 12) })
 }
 
 async fn prune(
@@ -224,9 +225,7 @@ async fn prune(
     delete_rows(connection, "tree_agent_sessions", run, String::new()).await?;
     if deleted {
         delete_events(connection, run).await?;
-        for table in ["tree_agent_commands", "onto_edges"] {
-            connection.query(&format!("DELETE FROM {table} WHERE run_id = $1"), &[&run.0]).await?;
-        }
+        connection.query("DELETE FROM tree_agent_commands WHERE run_id = $1", &[&run.0]).await?;
         connection
             .query(
                 "DELETE FROM tree_agent_requests q USING tree_agent_runs r WHERE r.id = $1 \
@@ -402,17 +401,18 @@ async fn insert_events(
 async fn insert_document(
     connection: &mut Connection,
     run: RunId,
-    StoredDocument { document, dropped_bytes, base_seq }: StoredDocument,
+    StoredDocument { document, dropped_bytes, base_seq, created_seq, edge }: StoredDocument,
 ) -> Result<bool, StoreError> {
     let inserted = connection
         .query(
-            "INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq) \
-             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11 \
+            "INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq, \
+             created_seq, parent_id, linked_seq, linked_at) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15 \
              WHERE NOT EXISTS (SELECT FROM onto_documents d WHERE d.id = $2 AND d.run_id IS DISTINCT FROM $1) \
              ON CONFLICT (run_id, id) DO UPDATE SET \
              type_key = excluded.type_key, path = excluded.path, title = excluded.title, body = excluded.body, \
              props = excluded.props, created_at = excluded.created_at, updated_at = excluded.updated_at, \
-             dropped_bytes = excluded.dropped_bytes, base_seq = excluded.base_seq RETURNING id",
+             dropped_bytes = excluded.dropped_bytes, base_seq = excluded.base_seq, created_seq = excluded.created_seq, \
+             parent_id = excluded.parent_id, linked_seq = excluded.linked_seq, linked_at = excluded.linked_at RETURNING id",
             &[
                 &run.0,
                 &document.id.0,
@@ -425,6 +425,10 @@ async fn insert_document(
                 &Time(document.updated_at),
                 &(dropped_bytes as i64),
                 &(base_seq as i64),
+                &(created_seq.unwrap_or(base_seq) as i64),
+                &edge.map(|edge| edge.parent_id.0),
+                &edge.map(|edge| edge.seq as i64),
+                &edge.map(|edge| Time(edge.at)),
             ],
         )
         .await?;
@@ -441,11 +445,12 @@ async fn insert_chunks(
     let start: Vec<i64> = chunks.iter().map(|c| c.start_byte as i64).collect();
     let body: Vec<_> = chunks.iter().map(|c| clean(&c.body)).collect();
     let at: Vec<Time> = chunks.iter().map(|c| Time(c.created_at)).collect();
+    let replaces: Vec<bool> = chunks.iter().map(|c| c.replaces).collect();
     connection
         .query(
-            "INSERT INTO tree_agent_document_chunks (run_id, document_id, seq, start_byte, body, created_at) \
-             SELECT $1, i.* FROM unnest($2::uuid[], $3::int8[], $4::int8[], $5::text[], $6::timestamptz[]) AS i",
-            &[&run.0, &document, &seq, &start, &body, &at],
+            "INSERT INTO tree_agent_document_chunks (run_id, document_id, seq, start_byte, body, created_at, replaces) \
+             SELECT $1, i.* FROM unnest($2::uuid[], $3::int8[], $4::int8[], $5::text[], $6::timestamptz[], $7::bool[]) AS i",
+            &[&run.0, &document, &seq, &start, &body, &at, &replaces],
         )
         .await
         .map(drop)

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use deadpool_postgres::tokio_postgres::types::ToSql;
-use tree_agent_contract::document::Document;
 use tree_agent_contract::event::Event;
 use tree_agent_contract::ids::EventId;
 use tree_agent_contract::session::Session;
@@ -12,7 +11,8 @@ use uuid::Uuid;
 
 use super::append_sql::BranchSet;
 use super::types::{JsonText, Time};
-use crate::batch::{DocumentWrites, last_of_each, last_progress};
+use crate::batch::{last_of_each, last_progress};
+use crate::document_writes::{CreateWrite, DocumentWrites, LinkWrite};
 use crate::error::StoreError;
 use crate::ports::{Projection, RunAppend, RunRow};
 use crate::text::{clean, clean_json, json_text};
@@ -77,10 +77,13 @@ columns! {
 
     Creates<'a> {
         run: Uuid, id: Uuid, type_key: &'static str, path: Cow<'a, str>, title: Cow<'a, str>, body: Cow<'a, str>,
-        props: JsonText, created: Time, updated: Time, base: i64,
+        props: JsonText, created: Time, updated: Time, base: i64, created_seq: i64, parent: Option<Uuid>,
+        linked_seq: Option<i64>, linked_at: Option<Time>, parent_is_new: bool,
     }
 
-    Appends<'a> { run: Uuid, id: Uuid, seq: i64, start: i64, body: Cow<'a, str>, at: Time, }
+    Appends<'a> {
+        run: Uuid, id: Uuid, seq: i64, base: Option<i64>, start: i64, body: Cow<'a, str>, replaces: bool, at: Time,
+    }
 
     Commands { run: Uuid, id: i64, }
 
@@ -102,6 +105,8 @@ pub(super) struct Columns<'a> {
     appends: Appends<'a>,
     commands: Commands,
     sessions: Sessions<'a>,
+    /// Places of documents that were there before. They have a statement of their own.
+    pub(super) links: Vec<(RunId, LinkWrite)>,
 }
 
 impl<'a> Columns<'a> {
@@ -125,7 +130,8 @@ impl<'a> Columns<'a> {
                 columns.event(event, append.epoch);
             }
             columns.projection(run, &append.projection)?;
-            columns.documents(run, last.0, DocumentWrites::merge(&append.documents))?;
+            let first = append.expected_head + 1;
+            columns.documents(run, DocumentWrites::merge(&append.documents, first, last.0))?;
             for id in &append.handled_commands {
                 columns.commands.run.push(run.0);
                 columns.commands.id.push(*id);
@@ -271,26 +277,35 @@ impl<'a> Columns<'a> {
         Ok(())
     }
 
-    fn documents(&mut self, run: RunId, head: u64, writes: DocumentWrites<'a>) -> Result<(), StoreError> {
-        for document in writes.creates {
-            self.create(run, head, document)?;
+    fn documents(&mut self, run: RunId, writes: DocumentWrites<'a>) -> Result<(), StoreError> {
+        for create in writes.creates {
+            self.create(run, create)?;
         }
+        self.links.extend(writes.links.into_iter().map(|link| (run, link)));
         for chunk in writes.appends {
             let columns = &mut self.appends;
             columns.run.push(run.0);
             columns.id.push(chunk.id.0);
             columns.seq.push(chunk.seq as i64);
+            columns.base.push(chunk.base.map(|base| base as i64));
             columns.start.push(chunk.offset as i64);
             columns.body.push(chunk.text);
+            columns.replaces.push(chunk.replaces);
             columns.at.push(Time(chunk.at));
         }
         Ok(())
     }
 
-    fn create(&mut self, run: RunId, head: u64, document: Cow<'a, Document>) -> Result<(), StoreError> {
+    fn create(&mut self, run: RunId, create: CreateWrite<'a>) -> Result<(), StoreError> {
+        let CreateWrite { document, created_seq, base_seq, link, parent_is_new } = create;
         let columns = &mut self.creates;
         columns.run.push(run.0);
-        columns.base.push(head as i64);
+        columns.base.push(base_seq as i64);
+        columns.created_seq.push(created_seq as i64);
+        columns.parent.push(link.map(|link| link.parent.0));
+        columns.linked_seq.push(link.map(|link| link.seq as i64));
+        columns.linked_at.push(link.map(|link| Time(link.at)));
+        columns.parent_is_new.push(parent_is_new);
         columns.id.push(document.id.0);
         columns.type_key.push(document.kind.as_str());
         columns.props.push(json(&document.props)?);

@@ -341,6 +341,9 @@ async fn with_timeout<T>(
         .map_or(Err(Failure::TimedOut), |r| r.map_err(Failure::Postgres))
 }
 
+/// The error code of `tree_agent_refuse_place`.
+const REFUSED_PLACE: &str = "TA001";
+
 /// What a Postgres error means to a caller.
 pub(super) fn map_error(error: tokio_postgres::Error) -> StoreError {
     let Some(db) = error.as_db_error() else {
@@ -357,7 +360,7 @@ pub(super) fn map_error(error: tokio_postgres::Error) -> StoreError {
             "the database lacks a table that this version needs; run `tree-agent migrate`",
             error,
         )
-    } else if *code == SqlState::UNIQUE_VIOLATION {
+    } else if *code == SqlState::UNIQUE_VIOLATION || code.code() == REFUSED_PLACE {
         StoreError::Conflict(message)
     } else if *code == SqlState::LOCK_NOT_AVAILABLE {
         StoreError::unavailable("another client of the database holds a row locked", LockHeld(message))

@@ -12,46 +12,47 @@ use super::PostgresStore;
 use super::columns::{cleaned, json};
 use super::connection::{Connection, map_error};
 use super::types::{Json, Time};
+use super::versions;
 use crate::chunks::{Span, to_read};
 use crate::error::StoreError;
-use crate::ports::{DocumentQuery, DocumentTail, Documents, Page, SearchQuery};
+use crate::ports::{
+    DocumentQuery, DocumentTail, DocumentVersion, Documents, Page, PlacedDocument, SearchQuery,
+};
 use crate::text::{INDEX_VERSION, Snippets, clean, index_text, query_words};
 
 /// The columns that [`summary`] reads, in its order.
-const SUMMARY: &str =
-    "d.id, d.type_key, d.project_id, d.run_id, d.path, d.title, d.bytes, d.props, d.updated_at";
+pub(super) const SUMMARY: &str =
+    "d.id, d.type_key, d.project_id, d.run_id, d.path, d.title, d.bytes, d.props, d.updated_at, d.parent_id";
 
 /// The same of a source.
 const SOURCE: &str = "d.id, d.type_key, d.project_id, NULL::uuid, d.path, d.title, octet_length(d.body)::int8, \
-                      d.props, d.updated_at";
+                      d.props, d.updated_at, NULL::uuid";
 
 /// Documents of deleted runs are hidden with them.
-const SHOWN: &str =
+pub(super) const SHOWN: &str =
     "NOT EXISTS (SELECT FROM tree_agent_runs r WHERE r.id = d.run_id AND r.deleted_at IS NOT NULL)";
 
 #[async_trait]
 impl Documents for PostgresStore {
     async fn document(&self, id: DocumentId) -> Result<Document, StoreError> {
+        Ok(versions::latest(&mut self.connection().await?, id).await?.document)
+    }
+
+    async fn document_at(&self, id: DocumentId, at_seq: Option<u64>) -> Result<PlacedDocument, StoreError> {
         let mut connection = self.connection().await?;
-        let sql = format!(
-            "SELECT {SUMMARY}, d.body, d.created_at FROM onto_documents d WHERE d.id = $1 AND {SHOWN} \
-             ORDER BY d.created_at LIMIT 1"
-        );
-        let row = connection.query_opt(&sql, &[&id.0]).await?;
-        let row = row.ok_or_else(|| StoreError::not_found("document", id))?;
-        let head = summary(&row)?;
-        Ok(Document {
-            id,
-            kind: head.kind,
-            project_id: head.project_id,
-            run_id: head.run_id,
-            path: head.path,
-            title: head.title,
-            body: row.get(9),
-            props: head.props,
-            created_at: row.get::<_, Time>(10).0,
-            updated_at: head.updated_at,
-        })
+        match at_seq {
+            None => versions::latest(&mut connection, id).await,
+            Some(seq) => versions::at(&mut connection, id, seq).await,
+        }
+    }
+
+    async fn document_versions(
+        &self,
+        id: DocumentId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<DocumentVersion>, StoreError> {
+        versions::list(&mut self.connection().await?, id, before, limit).await
     }
 
     async fn document_tail(&self, id: DocumentId, from: u64, max: usize) -> Result<DocumentTail, StoreError> {
@@ -60,7 +61,9 @@ impl Documents for PostgresStore {
         let sql = format!(
             "SELECT d.run_id, d.base_seq, d.dropped_bytes, d.dropped_bytes + octet_length(d.body), \
              (SELECT c.start_byte + octet_length(c.body) FROM tree_agent_document_chunks c WHERE c.run_id = d.run_id \
-             AND c.document_id = d.id AND c.seq > d.base_seq ORDER BY c.seq DESC LIMIT 1), d.updated_at \
+             AND c.document_id = d.id AND c.seq > d.base_seq ORDER BY c.seq DESC LIMIT 1), d.updated_at, \
+             (SELECT c.start_byte FROM tree_agent_document_chunks c WHERE c.run_id = d.run_id \
+             AND c.document_id = d.id AND c.seq > d.base_seq AND c.replaces ORDER BY c.seq DESC LIMIT 1) \
              FROM tree_agent_documents d WHERE d.id = $1 AND {SHOWN} ORDER BY d.created_at LIMIT 1"
         );
         let Some(row) = connection.query_opt(&sql, &[&id.0]).await? else {
@@ -73,7 +76,7 @@ impl Documents for PostgresStore {
                 connection.query_opt(sql, &[&id.0, &begin, &to_read, &(DOCUMENT_BYTES as i64)]).await?;
             let source = source.ok_or_else(|| StoreError::not_found("document", id))?;
             let (end, begin): (i64, i64) = (source.get(0), source.get(1));
-            let span = Span { dropped: 0, end: end as u64 };
+            let span = Span { origin: 0, end: end as u64 };
             let parts = [(begin as u64, source.get::<_, &[u8]>(3))];
             return Ok(span.tail(from, max, source.get::<_, Time>(2).0, parts));
         };
@@ -81,7 +84,8 @@ impl Documents for PostgresStore {
         let body_end: i64 = row.get(3);
         let end = row.get::<_, Option<i64>>(4).unwrap_or(body_end);
         let written_at = row.get::<_, Time>(5).0;
-        let span = Span { dropped: dropped as u64, end: end as u64 };
+        let origin = row.get::<_, Option<i64>>(6).unwrap_or(dropped);
+        let span = Span { origin: origin as u64, end: end as u64 };
         let begin = i64::try_from(span.from(from)).unwrap_or(i64::MAX);
         let mut parts = Vec::new();
         if begin < body_end {
@@ -95,7 +99,8 @@ impl Documents for PostgresStore {
                    WHERE run_id = $1 AND document_id = $2 AND seq > $3 AND start_byte < $5 \
                    AND seq >= COALESCE((SELECT seq FROM tree_agent_document_chunks WHERE run_id = $1 \
                    AND document_id = $2 AND seq > $3 AND start_byte <= $4 ORDER BY seq DESC LIMIT 1), 0) ORDER BY seq";
-        let until = begin.saturating_add(to_read);
+        // What was written since then is left to the next call: it may have replaced the text.
+        let until = begin.saturating_add(to_read).min(end);
         parts.extend(connection.query(sql, &[&run, &id.0, &base, &begin, &until]).await?);
         let parts = parts.iter().map(|part| (part.get::<_, i64>(0) as u64, part.get::<_, &[u8]>(1)));
         Ok(span.tail(from, max, written_at, parts))
@@ -104,7 +109,16 @@ impl Documents for PostgresStore {
     async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError> {
         let projects: Vec<Uuid> = query.project_ids.iter().map(|id| id.0).collect();
         let kinds: Vec<&str> = query.kinds.iter().map(|kind| kind.as_str()).collect();
-        let run = query.run_id.map(|id| id.0);
+        // What belongs to the homework of a run is written by it.
+        let run = query.run_id.or(query.homework_run_id).map(|id| id.0);
+        let parent = query.parent_id.map(|id| id.0);
+        let homework = query.homework_run_id.map(|id| id.to_string());
+        let props = [
+            ("homework_run_id", homework.as_deref()),
+            ("doc_role", query.doc_role.as_deref()),
+            ("branch_id", query.branch_id.as_deref()),
+        ];
+        let props: Vec<_> = props.into_iter().filter_map(|(key, value)| Some((key, clean(value?)))).collect();
         let prefix = clean(&query.path_prefix);
         let after = query.after.as_ref().map(|(path, id)| (clean(path), id.0));
         let limit = query.limit as i64 + 1;
@@ -121,6 +135,14 @@ impl Documents for PostgresStore {
         if let Some(run) = &run {
             params.push(run);
             conditions.push(format!("d.run_id = ${}", params.len()));
+        }
+        if let Some(parent) = &parent {
+            params.push(parent);
+            conditions.push(format!("d.parent_id = ${}", params.len()));
+        }
+        for (key, value) in &props {
+            params.push(value);
+            conditions.push(format!("d.props ->> '{key}' = ${}", params.len()));
         }
         if !prefix.is_empty() {
             params.push(&prefix);
@@ -173,11 +195,12 @@ impl Documents for PostgresStore {
                  updated_at = EXCLUDED.updated_at, search = EXCLUDED.search, search_version = EXCLUDED.search_version"
             }
             Some(_) => {
-                "INSERT INTO tree_agent_documents AS d (id, type_key, run_id, path, title, body, props, created_at, updated_at, base_seq) \
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, COALESCE((SELECT head_seq FROM tree_agent_runs WHERE id = $3), 0)) \
+                "INSERT INTO tree_agent_documents AS d (id, type_key, run_id, path, title, body, props, created_at, updated_at, base_seq, created_seq) \
+                 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, h.head, h.head \
+                 FROM (SELECT COALESCE((SELECT head_seq FROM tree_agent_runs WHERE id = $3), 0) AS head) h \
                  ON CONFLICT (run_id, id) DO UPDATE SET type_key = EXCLUDED.type_key, path = EXCLUDED.path, \
                  title = EXCLUDED.title, body = EXCLUDED.body, props = EXCLUDED.props, updated_at = EXCLUDED.updated_at, \
-                 dropped_bytes = 0, base_seq = EXCLUDED.base_seq"
+                 dropped_bytes = 0, base_seq = EXCLUDED.base_seq, created_seq = EXCLUDED.created_seq"
             }
         };
         let is_source = document.run_id.is_none();
@@ -264,14 +287,14 @@ async fn search(
         .await?;
     let mut snippets = Snippets::new(words);
     let hits = rows.iter().map(|row| {
-        let body: &str = row.get(9);
-        Ok(SearchHit { document: summary(row)?, snippet: snippets.of(body), score: row.get(10) })
+        let body: &str = row.get(10);
+        Ok(SearchHit { document: summary(row)?, snippet: snippets.of(body), score: row.get(11) })
     });
-    let total = rows.first().map_or(0, |row| row.get::<_, i64>(11) as u64);
+    let total = rows.first().map_or(0, |row| row.get::<_, i64>(12) as u64);
     Ok(SearchResults { hits: hits.collect::<Result<_, StoreError>>()?, total })
 }
 
-fn summary(row: &Row) -> Result<DocumentSummary, StoreError> {
+pub(super) fn summary(row: &Row) -> Result<DocumentSummary, StoreError> {
     let id = DocumentId(row.get(0));
     let broken = |e: Box<dyn std::error::Error + Send + Sync>| {
         StoreError::broken(format!("document {id} cannot be read"), e)
@@ -287,5 +310,6 @@ fn summary(row: &Row) -> Result<DocumentSummary, StoreError> {
         bytes: row.get::<_, i64>(6) as u64,
         props: serde_json::from_slice(&props.0).map_err(|e| broken(e.into()))?,
         updated_at: row.get::<_, Time>(8).0,
+        parent_id: row.get::<_, Option<Uuid>>(9).map(DocumentId),
     })
 }

@@ -19,6 +19,7 @@ mod sessions;
 mod shards;
 mod tls;
 mod types;
+mod versions;
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row as PostgresRow;
 use tree_agent_contract::ids::EventId;
-use tree_agent_contract::{DocumentId, NodeId, RunId, SessionId};
+use tree_agent_contract::{DocumentId, NodeId, RunId, SessionId, Timestamp};
 use uuid::Uuid;
 
 use super::PostgresStore;
@@ -16,7 +16,9 @@ use super::types::{Json, Time};
 use crate::batch::context_metrics;
 use crate::cells::{Kind, Row, TABLES, Table};
 use crate::error::StoreError;
-use crate::ports::{Operations, Stored, StoredChunk, StoredEvent, WholeProjection};
+use crate::ports::{
+    DocumentRecord, Operations, Stored, StoredChunk, StoredEdge, StoredEvent, WholeProjection,
+};
 use crate::schema::Dialect;
 use crate::text::clean;
 
@@ -81,7 +83,7 @@ impl Operations for PostgresStore {
         let mut connection = self.connection().await?;
         let rows = connection
             .query(
-                "SELECT document_id, seq, start_byte, body, created_at FROM tree_agent_document_chunks \
+                "SELECT document_id, seq, start_byte, body, created_at, replaces FROM tree_agent_document_chunks \
                  WHERE run_id = $1 AND (document_id, seq) > ($2, $3) ORDER BY document_id, seq LIMIT $4",
                 &[&run.0, &document, &seq, &i64::try_from(limit).unwrap_or(i64::MAX)],
             )
@@ -92,6 +94,7 @@ impl Operations for PostgresStore {
             start_byte: row.get::<_, i64>(2) as u64,
             body: row.get(3),
             created_at: row.get::<_, Time>(4).0,
+            replaces: row.get(5),
         };
         Ok(rows.iter().map(chunk).collect())
     }
@@ -110,6 +113,15 @@ impl Operations for PostgresStore {
 }
 
 static READ: OnceLock<String> = OnceLock::new();
+
+/// The place of a document, from the column `first` on.
+pub(super) fn edge(row: &PostgresRow, first: usize) -> Option<StoredEdge> {
+    row.get::<_, Option<Uuid>>(first).map(|parent| StoredEdge {
+        parent_id: DocumentId(parent),
+        seq: row.get::<_, Option<i64>>(first + 1).unwrap_or_default() as u64,
+        at: row.get::<_, Option<Time>>(first + 2).map_or_else(Timestamp::default, |at| at.0),
+    })
+}
 
 fn stored_event(run: RunId, row: &PostgresRow) -> Result<StoredEvent, StoreError> {
     let seq = row.get::<_, i64>(0) as u64;
@@ -143,10 +155,17 @@ async fn stored(connection: &mut Connection, run: RunId) -> Result<Stored, Store
             rows.push(cells(table, &row));
         }
     }
-    let sql = "SELECT id, base_seq FROM tree_agent_documents WHERE run_id = $1 ORDER BY id";
+    let sql = "SELECT id, type_key, base_seq, created_seq, parent_id, linked_seq, linked_at \
+               FROM tree_agent_documents WHERE run_id = $1 ORDER BY id";
     let documents = connection.query(sql, &[&run.0]).await?;
-    let documents =
-        documents.iter().map(|row| (DocumentId(row.get(0)), row.get::<_, i64>(1) as u64)).collect();
+    let record = |row: &PostgresRow| DocumentRecord {
+        id: DocumentId(row.get(0)),
+        type_key: row.get(1),
+        base_seq: row.get::<_, i64>(2) as u64,
+        created_seq: row.get::<_, i64>(3) as u64,
+        edge: edge(row, 4),
+    };
+    let documents = documents.iter().map(record).collect();
     let sql = "SELECT id FROM tree_agent_sessions WHERE run_id = $1 ORDER BY id";
     let sessions = connection.query(sql, &[&run.0]).await?;
     Ok(Stored {

@@ -11,8 +11,7 @@ use crate::fixture::server;
 
 /// What belongs to a run: the tables that appends write and those that are written beside them, with the column that
 /// names the run.
-const OF_RUNS: [(&str, &str); 10] = [
-    ("onto_edges", "run_id"),
+const OF_RUNS: [(&str, &str); 9] = [
     ("tree_agent_artifacts", "run_id"),
     ("tree_agent_commands", "run_id"),
     ("tree_agent_document_chunks", "run_id"),

@@ -3,6 +3,7 @@
 #![allow(missing_docs, unreachable_pub)]
 
 mod claims;
+mod document_tree;
 mod documents;
 mod fixture;
 mod keys;
@@ -40,6 +41,11 @@ macro_rules! contract {
 }
 
 contract! {
+    document_tree::a_text_that_is_replaced_stays_in_the_history,
+    document_tree::a_reader_is_told_where_the_present_text_begins,
+    document_tree::documents_of_a_run_form_a_tree,
+    document_tree::a_place_that_cannot_be_is_refused_and_nothing_is_written,
+    document_tree::documents_are_found_by_their_place_and_their_part_in_homework,
     log::appends_and_reads_back_exactly,
     log::a_stale_epoch_or_head_is_fenced_and_writes_nothing,
     log::a_repeated_append_is_appended_once,
