@@ -26,6 +26,7 @@ mod tokens;
 mod tool_calls;
 mod toolbox;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -35,7 +36,9 @@ use tree_agent_contract::role::{
     AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PickInput, PickOutput,
     PlanInput, PlannerOutput, ResearchForm, ResearchInput, ResearchOutput, RoleError, RoleErrorKind,
 };
-use tree_agent_contract::{ModelChoice, ModelName, ModelProblem, ModelProblemKind, Profile, ProviderKind};
+use tree_agent_contract::{
+    DocumentId, ModelChoice, ModelName, ModelProblem, ModelProblemKind, Profile, ProviderKind,
+};
 
 use tree_agent_runtime::Metrics;
 
@@ -46,7 +49,7 @@ use failure::{Failure, FailureKind};
 use fork::Fork;
 use gate::GateCounts;
 use provider::Provider;
-use reply::{AggregatorReply, Bounds, ExecutorReply, PickerReply, PlannerReply};
+use reply::{AggregatorReply, Bounds, ExecutorReply, HomeworkReply, PickerReply, PlannerReply};
 
 pub use settings::{ContextTokens, LlmArgs, LlmConfig};
 
@@ -274,12 +277,34 @@ impl Llm {
     }
 }
 
+/// Bytes of a scratchpad of homework that a prompt shows.
+const SCRATCHPAD_BYTES: usize = 8 * 1024;
+
+/// The end of the scratchpad `id`. The call holds less of it, which must do if the documents cannot be reached.
+async fn end_of(io: &RoleIo, id: DocumentId, call: &CallContext) -> String {
+    match io.tools().end_of_document(id, SCRATCHPAD_BYTES).await {
+        Ok(end) => end,
+        Err(error) => {
+            tracing::warn!(%id, "a scratchpad could not be read: {error}");
+            call.scratchpad_tail.clone()
+        }
+    }
+}
+
 #[async_trait]
 impl RoleModel for Llm {
     async fn plan(&self, input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput, RoleError> {
         let profile = if input.call.depth == 0 { Profile::Powerful } else { Profile::Balanced };
         let budget = self.shared.config.tuning.context.planner;
         let mut call = self.call(io, &input.call, "plan", profile, budget)?;
+        if let Some(brief) = &input.homework {
+            let mut input = input.clone();
+            input.call.scratchpad_tail = end_of(io, brief.scratchpad_doc_id, &input.call).await;
+            let answer = call.ask::<HomeworkReply>(&input, |with, trimmer| {
+                context::homework(&input, brief, with.schema, trimmer)
+            });
+            return Ok(answer.await?.output);
+        }
         if call.bounds.bands == 1 && input.prior_steps.is_empty() {
             call.bounds.least_steps = 2;
         }
@@ -292,8 +317,13 @@ impl RoleModel for Llm {
         let budget = self.shared.config.tuning.context.executor;
         let mut call = self.call(io, &input.call, "execute", Profile::Fast, budget)?;
         call.tools = self.tools(io).await;
-        let answer = call.ask::<ExecutorReply>(input, |with, trimmer| {
-            context::executor(input, with.tools, with.schema, trimmer)
+        let mut input = Cow::Borrowed(input);
+        if let Some(task) = &input.task {
+            let end = end_of(io, task.scratchpad_doc_id, &input.call).await;
+            input.to_mut().call.scratchpad_tail = end;
+        }
+        let answer = call.ask::<ExecutorReply>(&input, |with, trimmer| {
+            context::executor(&input, with.tools, with.schema, trimmer)
         });
         let mut answered = answer.await?;
         answered.output.actions.splice(0..0, answered.actions);

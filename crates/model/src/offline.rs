@@ -2,7 +2,8 @@
 //!
 //! The planner splits an objective by its own parts and by the documents that speak of it; the executor quotes the
 //! passages that answer its step, verbatim, each with its source; the aggregator merges them, removes repeats and
-//! names what is missing. In a guided search it takes the folders, documents and sections of the context for topics,
+//! names what is missing. In homework the planner gives each part or folder a branch, reads the documents one after the
+//! other, and follows words that the results share. In a guided search it takes the folders, documents and sections of the context for topics,
 //! and words that several documents share.
 //!
 //! It is deterministic: the same documents and objective give the same text, byte for byte, whatever the timing, host
@@ -16,6 +17,7 @@ mod corpus;
 mod document;
 mod execute;
 mod findings;
+mod homework;
 mod markdown;
 mod objective;
 mod pick;

@@ -3,6 +3,7 @@
 //! It looks at no document, makes no tool call unless told to, and answers the same for the same node title and
 //! attempt. The grammar of its name is documented at [`Script`].
 
+mod homework;
 mod script;
 mod search;
 
@@ -153,6 +154,13 @@ fn note(text: &str) -> ScratchpadDraft {
 impl RoleModel for Scripted {
     async fn plan(&self, input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput, RoleError> {
         let garbage = self.begin("plan", &input.call, io).await?;
+        if let Some(brief) = &input.homework {
+            let mut output = homework::plan(&self.script, brief);
+            if garbage {
+                output.homework = None;
+            }
+            return Ok(output);
+        }
         let plan = if !input.replan_reason.is_empty() {
             // The first earlier step is named again: one that has completed must not run again.
             let mut steps: Vec<StepDraft> = input

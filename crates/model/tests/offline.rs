@@ -2,6 +2,8 @@
 
 #[path = "offline/absence.rs"]
 mod absence;
+#[path = "offline/homework.rs"]
+mod homework;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use tree_agent_contract::{RunContext, Scope};
+use tree_agent_contract::text::suffix;
+use tree_agent_contract::{DocumentId, RunContext, Scope};
 
 use crate::args::{self, Args};
 use crate::builtin::{self, BUILTINS};
@@ -121,6 +122,16 @@ impl ToolSet {
     /// The tools that the run's context offers now. Their names are unique.
     pub fn specs(&self) -> Vec<Arc<ToolSpec>> {
         self.registry.specs(&self.caller.context)
+    }
+
+    /// The end of a document of the context or of the run, at most `max` bytes. It is no call of a tool: a role may
+    /// always read what it has written to.
+    pub async fn end_of_document(&self, id: DocumentId, max: usize) -> Result<String, ToolError> {
+        let document = self.registry.source.read_document(&self.caller, id).await?;
+        match self.caller.may_read(document.project_id, document.run_id) {
+            true => Ok(suffix(&document.body, max).to_owned()),
+            false => Err(ToolError::NotFound(format!("document {id}"))),
+        }
     }
 
     /// Checks the arguments against the tool's schema and calls the tool `name`. A `null` for an optional argument

@@ -2,6 +2,7 @@
 //! the scratchpad is dropped first, then what children returned beyond their summaries, then the summaries. The
 //! prompt says what was left out.
 
+mod homework;
 mod search;
 mod views;
 
@@ -11,6 +12,7 @@ use tree_agent_contract::text::{prefix, suffix};
 use super::prompt::Prompt;
 use super::tokens;
 
+pub(super) use homework::planner as homework;
 pub(super) use search::{children, document, picker};
 pub(super) use views::{Deliverable, aggregator, executor, planner};
 

@@ -16,7 +16,8 @@ pub(super) struct Prompt {
     pub(super) user: String,
 }
 
-/// The prompts: those of the strategy `tree`, one for each role, and those of a guided search.
+/// The prompts: those of the strategy `tree`, one for each role, those of a guided search, and that of the planner of
+/// homework.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Template {
     /// The planner.
@@ -25,6 +26,8 @@ pub(super) enum Template {
     Executor,
     /// The aggregator.
     Aggregator,
+    /// The planner of homework.
+    Homework,
     /// The picker of a search.
     Picker,
     /// The first level of a search.
@@ -46,6 +49,7 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         ("planner", include_str!("../../prompts/tree/planner.md.j2")),
         ("executor", include_str!("../../prompts/tree/executor.md.j2")),
         ("aggregator", include_str!("../../prompts/tree/aggregator.md.j2")),
+        ("homework", include_str!("../../prompts/homework/planner.md.j2")),
         ("picker", include_str!("../../prompts/search/picker.md.j2")),
     ];
     let mut add = |name: String, text: &'static str| {
@@ -83,6 +87,7 @@ pub(super) fn render(
         Template::Planner => "planner",
         Template::Executor => "executor",
         Template::Aggregator => "aggregator",
+        Template::Homework => "homework",
         Template::Picker => "picker",
         Template::SearchRoot => "search.root",
         Template::SearchDocument => "search.document",

@@ -8,6 +8,7 @@
 
 mod aggregator;
 mod executor;
+mod homework;
 mod picker;
 mod planner;
 mod research;
@@ -21,6 +22,7 @@ use tree_agent_contract::{Invalid, text};
 
 pub(super) use aggregator::AggregatorReply;
 pub(super) use executor::ExecutorReply;
+pub(super) use homework::HomeworkReply;
 pub(super) use picker::PickerReply;
 pub(super) use planner::PlannerReply;
 pub(super) use research::{ChildrenReply, DocumentReply};

@@ -33,7 +33,10 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     let by_parts = asked != Parts::One;
     let (terms, absent) = words_of(input, &brief);
     let mut gaps: Vec<String> = document::absence(&absent).into_iter().collect();
-    gaps.extend(Notes::of(&input.call).unquoted);
+    if let Some(homework) = &input.homework {
+        gaps.extend(homework.last.remaining.iter().map(|left| format!("Not done: {}.", short(left, 300))));
+    }
+    gaps.extend(notes_of(input).unquoted);
     let mut all: Vec<Ranked> = Vec::new();
     // The child that found a passage first. The passage appears under its heading.
     let mut finder: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -175,7 +178,7 @@ fn words_of(input: &AggregateInput, brief: &Brief) -> (Vec<Term>, Vec<String>) {
     let all = |key: &'static str| payloads().flat_map(move |p| findings::words(p, key));
     let asked = key_terms(&all("terms").collect::<Vec<_>>().join(" "));
     let (telling, rest): (Vec<Term>, Vec<Term>) = brief.terms().into_iter().partition(|t| asked.contains(t));
-    let mut absent = Notes::of(&input.call).absent;
+    let mut absent = notes_of(input).absent;
     for word in all("absent") {
         if !absent.iter().any(|a| a == word) {
             absent.push(word.to_owned());
@@ -189,6 +192,11 @@ fn words_of(input: &AggregateInput, brief: &Brief) -> (Vec<Term>, Vec<String>) {
         !payloads().any(held)
     });
     (if telling.is_empty() { rest } else { telling }, absent)
+}
+
+/// What the planner of the node noted. That of homework notes nothing of the kind.
+fn notes_of(input: &AggregateInput) -> Notes {
+    if input.homework.is_some() { Notes::default() } else { Notes::of(&input.call) }
 }
 
 /// The quotations of a child with their scores: from its JSON, or from its documents if it returned no JSON of ours.

@@ -29,7 +29,8 @@ const QUOTATIONS: &str = "quotations";
 pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<ExecutorOutput, RoleError> {
     let call = &input.call;
     let brief = Brief::of(call);
-    let notes = Notes::of(call);
+    // The scratchpad of a branch tells what its earlier tasks were to do.
+    let notes = if input.task.is_some() { Notes::default() } else { Notes::of(call) };
     let mut terms = brief.terms();
     let mut missing = Missing::default();
     let (ranked, read) = if let Some((a, b)) = &brief.compares {

@@ -11,6 +11,7 @@ use tree_agent_contract::role::{
 
 use tree_agent_contract::text::suffix;
 
+use super::homework;
 use super::objective::{Parts, parts};
 use super::rank::{ALONE, Counts, Passage, floor};
 use super::step::{self, Brief};
@@ -32,6 +33,9 @@ const ARTICLES: &[&str] = &["a", "an", "the", "our", "your", "its", "their", "my
 /// Decides for a node, and plans if need be.
 pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput, RoleError> {
     let call = &input.call;
+    if let Some(homework) = &input.homework {
+        return homework::plan(input, homework, io).await;
+    }
     let brief = Brief::of(call);
     let leaf = call.depth >= call.budgets.max_depth;
     if brief.compares.is_some() {
@@ -93,25 +97,25 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
 }
 
 /// Steps that one band may hold.
-fn width(call: &CallContext) -> usize {
+pub(super) fn width(call: &CallContext) -> usize {
     call.budgets.max_steps_per_band.min(call.budgets.max_children_per_node) as usize
 }
 
 /// A document and what it has to say.
-struct Found {
-    path: String,
+pub(super) struct Found {
+    pub(super) path: String,
     score: u64,
     /// Score of its best passage.
     best: u64,
-    passages: usize,
+    pub(super) passages: usize,
     /// The most terms that one of its passages holds.
     covers: usize,
-    terms: BTreeSet<usize>,
+    pub(super) terms: BTreeSet<usize>,
 }
 
 /// What a node looks for, as far as its documents know of it.
-struct Subject {
-    terms: Vec<Term>,
+pub(super) struct Subject {
+    pub(super) terms: Vec<Term>,
     /// Those that tell where the answer stands, the heaviest first.
     telling: Vec<usize>,
     /// Those that no passage holds.
@@ -120,19 +124,19 @@ struct Subject {
 
 impl Subject {
     /// `terms` by weight, at most [`NAMED`] of them, in the order of the objective.
-    fn heaviest(&self, among: &BTreeSet<usize>) -> Vec<&str> {
+    pub(super) fn heaviest(&self, among: &BTreeSet<usize>) -> Vec<&str> {
         let mut chosen: Vec<usize> =
             self.telling.iter().copied().filter(|i| among.contains(i)).take(NAMED).collect();
         chosen.sort_unstable();
         self.shown(&chosen)
     }
 
-    fn shown<'a>(&self, indices: impl IntoIterator<Item = &'a usize>) -> Vec<&str> {
+    pub(super) fn shown<'a>(&self, indices: impl IntoIterator<Item = &'a usize>) -> Vec<&str> {
         indices.into_iter().map(|&i| self.terms[i].shown.as_str()).collect()
     }
 
     /// The few words that say what it is about.
-    fn what(&self) -> String {
+    pub(super) fn what(&self) -> String {
         match self.telling.as_slice() {
             [] => listed(&shown(&self.terms, NAMED)),
             some => listed(&self.heaviest(&some.iter().copied().collect())),
@@ -157,7 +161,7 @@ impl Subject {
 }
 
 /// The documents that are worth a step, best first, and what they are asked for.
-fn weigh(passages: Vec<Passage>, terms: Vec<Term>) -> (Vec<Found>, Subject) {
+pub(super) fn weigh(passages: Vec<Passage>, terms: Vec<Term>) -> (Vec<Found>, Subject) {
     let counts = Counts::new(passages, &terms);
     let telling = counts.telling();
     let by_weight = counts.by_weight().into_iter().filter(|i| telling.contains(i)).collect();
@@ -221,11 +225,18 @@ fn execute(reason: &str, read: &[Found], notes: &str) -> PlannerOutput {
 }
 
 /// A step before it has an id.
-struct Task {
+pub(super) struct Task {
     id: String,
-    title: String,
-    reason: String,
-    criteria: Vec<String>,
+    pub(super) title: String,
+    pub(super) reason: String,
+    pub(super) criteria: Vec<String>,
+}
+
+impl Task {
+    /// One whose id nobody needs.
+    pub(super) fn new(title: String, reason: String, criteria: Vec<String>) -> Self {
+        Self { id: String::new(), title, reason, criteria }
+    }
 }
 
 /// One step for each part of the objective.
@@ -248,20 +259,7 @@ fn by_parts(input: &PlanInput, brief: &Brief) -> Option<PlannerOutput> {
         rest.iter().for_each(|part| last.push_str(&format!("; {part}")));
     }
     let n = parts.len();
-    let tasks: Vec<Task> = parts
-        .iter()
-        .enumerate()
-        .map(|(i, part)| Task {
-            id: format!("part-{}", i + 1),
-            title: if part.ends_with('?') || asks(part) {
-                capital(&short(part, TITLE))
-            } else {
-                format!("What is said about {}", short(part, TITLE))
-            },
-            reason: format!("Part {} of {n} of the task.", i + 1),
-            criteria: vec![step::answers(part)],
-        })
-        .collect();
+    let tasks: Vec<Task> = parts.iter().enumerate().map(|(i, part)| part_task(part, i + 1, n)).collect();
     let mut bands: Vec<(String, Vec<Task>)> = Vec::new();
     for task in tasks {
         match bands.last_mut() {
@@ -280,6 +278,20 @@ fn by_parts(input: &PlanInput, brief: &Brief) -> Option<PlannerOutput> {
     }
     let reason = format!("The task has {n} parts.");
     Some(delegate(input, &reason, &format!("Answer {n} parts, then merge."), bands, ""))
+}
+
+/// A step that answers `part`, which is number `i` of `n`.
+pub(super) fn part_task(part: &str, i: usize, n: usize) -> Task {
+    Task {
+        id: format!("part-{i}"),
+        title: if part.ends_with('?') || asks(part) {
+            capital(&short(part, TITLE))
+        } else {
+            format!("What is said about {}", short(part, TITLE))
+        },
+        reason: format!("Part {i} of {n} of the task."),
+        criteria: vec![step::answers(part)],
+    }
 }
 
 /// Whether `part` is a request by itself (`how it ends`, `Describe it`) and no mere thing (`the end`).
@@ -350,7 +362,7 @@ fn by_found_documents(input: &PlanInput, found: &[Found], subject: &Subject, rea
 }
 
 /// A step that quotes what `paths` say of `words`; `named` stand in its title.
-fn task(paths: &[String], words: &[&str], named: &[&str], passages: Option<usize>) -> Task {
+pub(super) fn task(paths: &[String], words: &[&str], named: &[&str], passages: Option<usize>) -> Task {
     let folder = |path: &String| path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
     let what = listed(&named[..named.len().min(NAMED)]);
     let subject = match paths {

@@ -18,6 +18,17 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ),
     ("search_depth", "1 to 64 (3)", "levels of topics of such a search"),
     ("search_nodes", "1 to 10000 (50)", "topics of such a search"),
+    ("iterations", "1 to 100 (2)", "in homework, iterations after which the planner is done"),
+    (
+        "branches",
+        "0 to 256 (0)",
+        "in homework, branches that take turns, b0, b1, …; 0: as many as the fan-out, which is the number of tasks of an iteration; tasks are titled i1.b0, i1.b1, …",
+    ),
+    (
+        "repeats",
+        "0 to 256 (0)",
+        "in homework, so many tasks of an iteration repeat the last one of their branch",
+    ),
     ("latency_ms", "0 to 86400000 (0)", "milliseconds that every call takes"),
     ("result_bytes", "1 to 262144 (500)", "bytes of a result's text; at most 16384 without artifacts"),
     ("artifacts", "none, json, document (none)", "where that text stands: in the summary, or in an artifact"),
@@ -64,6 +75,12 @@ pub struct Script {
     pub search_steps: u32,
     /// The limits of these searches.
     pub search: StepSearch,
+    /// Iterations of homework after which its planner is done.
+    pub iterations: u32,
+    /// Branches of homework; 0: as many as the fan-out.
+    pub branches: u32,
+    /// Tasks of an iteration of homework that repeat the last one of their branch.
+    pub repeats: u32,
     /// Milliseconds that every call takes.
     pub latency_ms: u64,
     /// Bytes of a result's text.
@@ -161,6 +178,9 @@ impl Default for Script {
             bands: 1,
             search_steps: 0,
             search: StepSearch::default(),
+            iterations: 2,
+            branches: 0,
+            repeats: 0,
             latency_ms: 0,
             result_bytes: 500,
             artifacts: Artifacts::None,
@@ -188,6 +208,11 @@ impl Script {
         let chosen =
             is_role && self.chooses(title) && (self.fail_attempts == 0 || attempt <= self.fail_attempts);
         chosen.then_some(fault)
+    }
+
+    /// Branches of homework.
+    pub(super) const fn branches(&self) -> u32 {
+        if self.branches == 0 { self.fanout } else { self.branches }
     }
 
     /// True if the node titled `title` is one of those that faults are for.
@@ -224,6 +249,9 @@ impl FromStr for Script {
                 "search_nodes" => {
                     script.search.max_nodes = number(key, value, 1, limits::STEP_SEARCH_NODES)?;
                 }
+                "iterations" => script.iterations = number(key, value, 1, 100)?,
+                "branches" => script.branches = number(key, value, 0, 256)?,
+                "repeats" => script.repeats = number(key, value, 0, 256)?,
                 "latency_ms" => script.latency_ms = number(key, value, 0, 86_400_000)?,
                 "result_bytes" => script.result_bytes = number(key, value, 1, 256 * 1024)?,
                 "artifacts" => {

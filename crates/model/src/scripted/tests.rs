@@ -2,9 +2,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use tree_agent_contract::homework::{BranchBrief, BranchEntry, HomeworkBrief, HomeworkDraft};
 use tree_agent_contract::role::RoleUpdate;
 use tree_agent_contract::role::{ChildOutcome, OfferedLeaf, PriorStep, ResearchForm};
-use tree_agent_contract::{Budgets, NodeId, NodeStatus, RunContext, RunId, StepSearch, StepStatus};
+use tree_agent_contract::{
+    Budgets, DocumentId, NodeId, NodeStatus, RunContext, RunId, StepSearch, StepStatus,
+};
 use tree_agent_tools::{Caller, MemoryDocuments, ToolRegistry};
 
 use super::*;
@@ -347,4 +350,65 @@ async fn picks_are_as_set() {
     assert_eq!(error.kind, RoleErrorKind::Internal);
     assert!(model("fail=garbage,fail_role=pick").pick(&input, &io).await.unwrap().validate().is_err());
     assert!("pick=best".parse::<Script>().is_err());
+}
+
+fn homework_input(brief: HomeworkBrief) -> PlanInput {
+    PlanInput { homework: Some(Box::new(brief)), ..plan_input(0) }
+}
+
+/// The brief of an iteration; `branches` are those that the tasks so far began, with their last titles.
+fn brief(iteration: u32, branches: &[(&str, &str)]) -> HomeworkBrief {
+    let branch = |(id, title): &(&str, &str)| BranchBrief {
+        branch_id: (*id).into(),
+        title: (*title).into(),
+        scratchpad_doc_id: DocumentId::from(uuid::Uuid::nil()),
+        summary: String::new(),
+        entries: vec![BranchEntry {
+            iteration: iteration - 1,
+            title: (*title).into(),
+            status: NodeStatus::Completed,
+            summary: "s".into(),
+        }],
+        earlier: 0,
+    };
+    HomeworkBrief {
+        iteration,
+        max_iterations: 5,
+        scratchpad_doc_id: DocumentId::from(uuid::Uuid::nil()),
+        plan_doc_id: DocumentId::from(uuid::Uuid::nil()),
+        last: HomeworkDraft::default(),
+        rollups: vec![],
+        branches: branches.iter().map(branch).collect(),
+        refused: vec![],
+    }
+}
+
+#[tokio::test]
+async fn homework_has_the_set_iterations_and_branches() {
+    let (io, _updates) = io();
+    let model = model("fanout=2,iterations=2,branches=3,repeats=1");
+    let tasks = async |brief: HomeworkBrief| {
+        let iteration = brief.iteration;
+        let output = model.plan(&homework_input(brief), &io).await.unwrap();
+        output.validate_homework(iteration).unwrap();
+        let steps = output.plan.into_iter().flat_map(|plan| plan.bands).flat_map(|band| band.steps);
+        steps.map(|step| (step.branch_id.unwrap(), step.title)).collect::<Vec<_>>()
+    };
+    let named = |tasks: &[(&str, &str)]| -> Vec<(String, String)> {
+        tasks.iter().map(|(branch, title)| ((*branch).to_owned(), (*title).to_owned())).collect()
+    };
+    assert_eq!(tasks(brief(1, &[])).await, named(&[("b0", "i1.b0"), ("b1", "i1.b1")]));
+    let begun = [("b0", "i1.b0"), ("b1", "i1.b1")];
+    assert_eq!(tasks(brief(2, &begun)).await, named(&[("b2", "i2.b2"), ("b0", "i2.b0")]));
+    assert_eq!(tasks(brief(3, &begun)).await, []);
+    let last = HomeworkBrief { max_iterations: 1, ..brief(2, &begun) };
+    assert_eq!(tasks(last).await, [], "no iteration may follow");
+    // With as many branches as tasks, the first task is that of the iteration before.
+    let model = self::model("fanout=2,repeats=1");
+    let output = model.plan(&homework_input(brief(2, &begun)), &io).await.unwrap();
+    let steps = &output.plan.unwrap().bands[0].steps;
+    assert_eq!(steps.iter().map(|s| s.title.as_str()).collect::<Vec<_>>(), ["i1.b0", "i2.b1"]);
+    let garbage = self::model("fail=garbage,fail_role=plan");
+    let output = garbage.plan(&homework_input(brief(1, &[])), &io).await.unwrap();
+    assert!(output.validate_homework(1).is_err());
 }

@@ -4,6 +4,7 @@
 mod bad_input;
 mod budget;
 mod gemini;
+mod homework;
 mod hostile;
 mod keys;
 mod prompts;

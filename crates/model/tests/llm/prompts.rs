@@ -12,7 +12,7 @@ use crate::provider::{Provider, text};
 use crate::support::*;
 
 /// What the provider was told, as text.
-fn sent(provider: &Provider) -> String {
+pub(crate) fn sent(provider: &Provider) -> String {
     let asked = provider.asked();
     let messages = asked[0].body["messages"].as_array().unwrap();
     messages
@@ -36,7 +36,7 @@ fn context() -> CallContext {
     }
 }
 
-fn child(n: u128, title: &str) -> ChildOutcome {
+pub(crate) fn child(n: u128, title: &str) -> ChildOutcome {
     ChildOutcome {
         node_id: NodeId::from(Uuid::from_u128(n)),
         step_id: StepId::new(format!("s{n}")),

@@ -82,6 +82,7 @@ impl<O: std::fmt::Debug> CallOutcome<O> {
 /// A service: models and the documents of one project.
 pub(crate) struct Service {
     pub(crate) models: Models,
+    pub(crate) documents: Arc<MemoryDocuments>,
     tools: ToolRegistry,
     /// What its calls may use.
     pub(crate) allowance: Allowance,
@@ -89,7 +90,7 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn new(args: &LlmArgs) -> Self {
-        let documents = MemoryDocuments::default();
+        let documents = Arc::new(MemoryDocuments::default());
         let project = documents.add_project("harbour");
         documents.add_source(project, "tides.md", "# Tides\n\nHigh water is at noon.\n");
         documents.add_source(
@@ -99,7 +100,8 @@ impl Service {
         );
         Self {
             models: Models::with_language_models("", language(args)).expect("language models are set"),
-            tools: ToolRegistry::new(Arc::new(documents)),
+            tools: ToolRegistry::new(documents.clone()),
+            documents,
             allowance: Allowance::default(),
         }
     }
@@ -149,7 +151,11 @@ impl Service {
     pub(crate) async fn plan(&self, input: &PlanInput) -> CallOutcome<PlannerOutput> {
         let outcome = self.call("plan", async |model, io| model.plan(input, io).await).await;
         if let Ok(output) = &outcome.output {
-            output.validate(&input.prior_steps).expect("an answer keeps to the contract");
+            let valid = match &input.homework {
+                Some(brief) => output.validate_homework(brief.iteration),
+                None => output.validate(&input.prior_steps),
+            };
+            valid.expect("an answer keeps to the contract");
         }
         outcome
     }

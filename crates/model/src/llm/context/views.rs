@@ -8,9 +8,10 @@ use tree_agent_contract::text::one_line;
 
 use super::super::prompt::{Prompt, Template, render};
 use super::PromptTrimmer;
+use super::homework::{self, Ended, Task};
 
 #[derive(Serialize)]
-struct Call {
+pub(super) struct Call {
     objective: String,
     title: String,
     reason: String,
@@ -21,7 +22,7 @@ struct Call {
 }
 
 impl Call {
-    fn of(call: &CallContext, trimmer: &mut PromptTrimmer) -> Self {
+    pub(super) fn of(call: &CallContext, trimmer: &mut PromptTrimmer) -> Self {
         Self {
             objective: trimmer.own(&call.objective),
             title: trimmer.own(&call.title),
@@ -171,6 +172,8 @@ struct ExecutorView {
     tools: bool,
     deliverable: &'static str,
     scratchpad: String,
+    /// What it is in homework.
+    task: Option<Task>,
     earlier: Vec<Child>,
     left_out: Vec<String>,
 }
@@ -187,6 +190,7 @@ pub(in crate::llm) fn executor(
         tools,
         deliverable: Deliverable::of(&input.call).words(),
         scratchpad: trimmer.scratchpad(&input.call.scratchpad_tail),
+        task: input.task.as_ref().map(|task| Task::of(task, &input.call.context.project_ids, trimmer)),
         earlier: input.earlier.iter().map(|child| Child::of(child, trimmer)).collect(),
         left_out: Vec::new(),
     };
@@ -233,6 +237,8 @@ struct AggregatorView {
     plan: String,
     exhausted: Option<String>,
     scratchpad: String,
+    /// How the homework went.
+    homework: Option<Ended>,
     children: Vec<Child>,
     left_out: Vec<String>,
 }
@@ -243,12 +249,18 @@ pub(in crate::llm) fn aggregator(
     schema: Option<&str>,
     trimmer: &mut PromptTrimmer,
 ) -> Result<Prompt, RoleError> {
+    // Of a long homework the summaries of the branches tell what the first tasks found.
+    let shown = match &input.homework {
+        Some(_) => &input.children[input.children.len().saturating_sub(homework::TASKS)..],
+        None => &input.children,
+    };
     let mut view = AggregatorView {
         call: Call::of(&input.call, trimmer),
         plan: trimmer.summary(&input.plan_summary),
         exhausted: input.exhausted_budget.clone(),
         scratchpad: trimmer.scratchpad(&input.call.scratchpad_tail),
-        children: input.children.iter().map(|child| Child::of(child, trimmer)).collect(),
+        homework: input.homework.as_ref().map(|brief| Ended::of(brief, input, trimmer)),
+        children: shown.iter().map(|child| Child::of(child, trimmer)).collect(),
         left_out: Vec::new(),
     };
     view.left_out = trimmer.left_out();

@@ -92,6 +92,7 @@ impl Schema {
                 };
                 bound("bands", "maxItems", u64::from(bounds.bands));
                 bound("steps", "maxItems", u64::from(bounds.steps));
+                bound("tasks", "maxItems", u64::from(bounds.steps));
                 bound("children", "maxItems", u64::from(bounds.children));
                 bound("steps", "minItems", u64::from(bounds.least_steps.min(bounds.steps)));
                 // A token is about four characters, and the document is one part of the answer.
