@@ -2,7 +2,10 @@
 // technology, keyboard use, narrow pages.
 
 import { readFileSync } from 'node:fs';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
@@ -12,18 +15,25 @@ import { close, connection, drawn, open, treeItem, until } from './page';
 const gateway = new Gateway();
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 let browser: Browser;
+let notes: string;
 /** A run with a failure, tools and documents. */
 let done: string;
 let graph: GraphJson;
 
 beforeAll(async () => {
   [browser] = await Promise.all([launch(), gateway.start()]);
+  notes = await mkdtemp(join(tmpdir(), 'tree-agent-notes-'));
+  await mkdir(join(notes, 'moon'));
+  await writeFile(join(notes, 'tides.md'), '# Tides\n\nTides follow the moon.\n');
+  await writeFile(join(notes, 'moon', 'dark.md'), '# Dark\n\nThe moon has no light of its own.\n');
+  await gateway.cli('import', notes, '--project', 'Coast');
   done = await gateway.run('Grow and lose a leaf', 'scripted:fanout=3,depth=2,tools=1,artifacts=document,fail=rejected,fail_titles=s1.s0');
   graph = await until(() => gateway.graph(done), (g) => g.status === 'completed', 'the run ends', 60_000);
 });
 afterAll(async () => {
   await browser?.close();
   await gateway.stop();
+  await rm(notes, { recursive: true, force: true });
 });
 
 interface Finding {
@@ -79,6 +89,33 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     await page.goto(`${gateway.url}/runs/nonsense`);
     await page.getByText('Run not found').waitFor();
     found.push(...(await violations(page, 'no such run')));
+    expect(found).toEqual([]);
+    await close(page);
+  });
+
+  it('holds for projects: list, folders, a document, a search, the question before deleting', async () => {
+    const page = await open(browser, `${gateway.url}/projects`, options);
+    await page.getByRole('link', { name: 'Coast' }).waitFor();
+    const found = await violations(page, 'projects');
+    await page.getByRole('link', { name: 'Coast' }).click();
+    await treeItem(page, /^moon, folder/).waitFor();
+    found.push(...(await violations(page, 'folders')));
+    await treeItem(page, /^tides\.md/).click();
+    await page.getByText('Tides follow the moon.').waitFor();
+    found.push(...(await violations(page, 'a document')));
+    await page.getByRole('button', { name: 'Delete document' }).click();
+    await page.getByRole('dialog', { name: 'Delete this document?' }).waitFor();
+    found.push(...(await violations(page, 'delete a document')));
+    await page.keyboard.press('Escape');
+    await page.getByRole('searchbox').fill('moon');
+    await page.locator('mark').first().waitFor();
+    found.push(...(await violations(page, 'documents found')));
+    await page.setViewportSize({ width: 360, height: 740 });
+    await page.getByRole('link', { name: 'All documents' }).waitFor();
+    found.push(...(await violations(page, 'a narrow document')));
+    await page.getByRole('link', { name: 'All documents' }).click();
+    await page.locator('mark').first().waitFor();
+    found.push(...(await violations(page, 'narrow documents')));
     expect(found).toEqual([]);
     await close(page);
   });

@@ -140,7 +140,7 @@ function graphOf(log: Log, seq: number): Projection {
 
 function serveFile(url: string, res: ServerResponse): void {
   const path = url.split('?')[0]!;
-  const page = path === '/' || path === '/runs' || path.startsWith('/runs/');
+  const page = path === '/' || /^\/(runs|projects)(\/|$)/.test(path);
   const file = join(DIST, page ? 'index.html' : path.replaceAll('..', ''));
   if (!existsSync(file)) {
     res.writeHead(404).end();

@@ -1,12 +1,12 @@
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, it, vi } from 'vitest';
-import { WatchDocumentResponseSchema, type WatchDocumentResponse } from '../src/gen/treeagent/v1/document_service_pb';
+import { DocumentTextSchema, WatchDocumentResponseSchema, type WatchDocumentResponse } from '../src/gen/treeagent/v1/document_service_pb';
 
 vi.mock('../src/lib/api/client', () => ({ failure: () => ({ kind: 'other', title: '', detail: '' }) }));
 const { DocumentText } = await import('../src/lib/stream/document');
 
 const say = (message: WatchDocumentResponse['message']): WatchDocumentResponse => create(WatchDocumentResponseSchema, { message });
-const text = (offset: number, words: string): WatchDocumentResponse => say({ case: 'text', value: { $typeName: 'treeagent.v1.DocumentText', offset: BigInt(offset), text: words } });
+const text = (offset: number, words: string): WatchDocumentResponse => say({ case: 'text', value: create(DocumentTextSchema, { offset: BigInt(offset), text: words }) });
 
 describe('the text of a document stream', () => {
   it('counts bytes, not characters, so it resumes where the text ended', () => {

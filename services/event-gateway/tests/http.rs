@@ -109,7 +109,7 @@ async fn other_sites_may_not_call() {
 #[tokio::test]
 async fn pages_are_html_under_a_strict_policy() {
     let gateway = Gateway::start(Config::default()).await;
-    for path in ["/", "/runs", "/runs/0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b"] {
+    for path in ["/", "/runs", "/runs/0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b", "/projects"] {
         let page = http(&gateway, Request::get("/"), path, Bytes::new()).await;
         assert_eq!(page.status(), StatusCode::OK, "{path}");
         assert!(page.headers()[header::CONTENT_TYPE].to_str().unwrap().starts_with("text/html"));

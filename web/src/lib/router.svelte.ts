@@ -19,6 +19,16 @@ class Router {
     return /^\/runs\/([^/]+)\/?$/.exec(this.path)?.[1];
   }
 
+  /** True on the page of all projects. */
+  get isProjects(): boolean {
+    return /^\/projects\/?$/.test(this.path);
+  }
+
+  /** The project of `/projects/<id>`; undefined on every other page. */
+  get projectId(): string | undefined {
+    return /^\/projects\/([^/]+)\/?$/.exec(this.path)?.[1];
+  }
+
   get(name: string): string {
     return this.params.get(name) ?? '';
   }

@@ -1,10 +1,11 @@
 // A run, node, event or document in the forms that other tools take: JSON, a URL, commands.
 
 import { toJson } from '@bufbuild/protobuf';
-import { DocumentSchema, type Document } from '../gen/treeagent/v1/document_service_pb';
+import { DocumentSchema, type Document, type DocumentSummary } from '../gen/treeagent/v1/document_service_pb';
 import type { Event } from '../gen/treeagent/v1/events_pb';
 import { token } from './api/token';
 import { eventJson } from './events';
+import { projectUrl } from './project-list';
 import type { GraphNode } from './projection/model';
 
 /** One form. A function makes the text when it is copied: it takes work to make, or it goes on changing. */
@@ -89,6 +90,16 @@ export function documentForms(runId: string, nodeId: string, tab: string, docume
   return [
     ...(document?.summary?.documentId !== documentId ? [] : [{ label: 'JSON', text: JSON.stringify(toJson(DocumentSchema, document), null, 2) }]),
     { label: 'URL', text: `${nodeUrl(runId, nodeId, undefined)}&tab=${tab}` },
+    { label: 'grpcurl', text: grpcurl('DocumentService/GetDocument', { documentId }) },
+    { label: 'CLI', text: commandLine('doc', documentId) },
+  ];
+}
+
+/** A document of a project. */
+export function sourceForms(projectId: string, { documentId, path }: DocumentSummary, document: Document | undefined): Form[] {
+  return [
+    ...(document?.summary?.documentId !== documentId ? [] : [{ label: 'JSON', text: JSON.stringify(toJson(DocumentSchema, document), null, 2) }]),
+    { label: 'URL', text: `${location.origin}${projectUrl(projectId, path)}` },
     { label: 'grpcurl', text: grpcurl('DocumentService/GetDocument', { documentId }) },
     { label: 'CLI', text: commandLine('doc', documentId) },
   ];

@@ -1,0 +1,43 @@
+// Projects and their documents: addresses, filters, and how a document is shown.
+
+import { ProjectStatus, type Project } from '../gen/treeagent/v1/project_service_pb';
+
+/** The address of a project, or of one of its documents. */
+export function projectUrl(projectId: string, path = ''): string {
+  const base = `/projects/${encodeURIComponent(projectId)}`;
+  return path === '' ? base : `${base}?${new URLSearchParams({ path }).toString()}`;
+}
+
+export const PROJECT_FILTERS = [
+  { key: '', label: 'Active', statuses: [ProjectStatus.ACTIVE] },
+  { key: 'archived', label: 'Archived', statuses: [ProjectStatus.ARCHIVED] },
+  { key: 'all', label: 'All', statuses: [] },
+];
+
+export const isArchived = (project: Project | undefined): boolean => project?.status === ProjectStatus.ARCHIVED;
+
+const MARKDOWN = new Set(['md', 'markdown', 'mdx', 'html', 'htm', '']);
+
+/** Whether a document at this path is Markdown. Imported HTML is, too: the import converts it. Other files are plain text. */
+export function isMarkdown(path: string): boolean {
+  // Further parts of a long file are below its path.
+  const file = path.replace(/\/part-\d+$/, '').split('/').at(-1)!;
+  const dot = file.lastIndexOf('.');
+  return MARKDOWN.has(dot <= 0 ? '' : file.slice(dot + 1).toLowerCase());
+}
+
+export interface Piece {
+  text: string;
+  found: boolean;
+}
+
+/** A text in pieces: those that are a word of the query, letter case aside, and what is between them. */
+export function highlight(text: string, query: string): Piece[] {
+  const words = query.split(/[^\p{L}\p{N}]+/u).filter((word) => word.length > 1);
+  if (words.length === 0) return [{ text, found: false }];
+  const longest = words.sort((a, b) => b.length - a.length).join('|');
+  return text
+    .split(new RegExp(`(${longest})`, 'giu'))
+    .map((piece, i) => ({ text: piece, found: i % 2 === 1 }))
+    .filter((piece) => piece.text !== '');
+}
