@@ -91,7 +91,7 @@ describe('a search', () => {
     const page = await open(browser, `${gateway.url}/runs?new=1`);
     await page.getByLabel('Objective', { exact: true }).fill('Everything about the harbour');
     await page.getByText('Project context').click();
-    await page.getByRole('radiogroup', { name: 'Projects' }).getByText('Harbour').click();
+    await page.getByRole('group', { name: 'Projects', exact: true }).getByText('Harbour').click();
     await page.getByLabel('Strategy').selectOption('Search');
     await page.getByLabel('Model', { exact: true }).fill('offline');
     await page.getByLabel('Topics at a time').fill('0');

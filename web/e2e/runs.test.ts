@@ -50,7 +50,7 @@ describe('the list of runs', () => {
     expect(await start.isDisabled()).toBe(true);
     await page.getByLabel('Project', { exact: true }).fill('coa');
     await page.getByText('Desert').waitFor({ state: 'detached' });
-    await page.getByRole('radio', { name: /Coast/ }).check({ force: true });
+    await page.getByRole('checkbox', { name: /Coast/ }).check();
     expect(await start.isDisabled()).toBe(false);
     await page.getByText('Budgets').click();
     await page.getByLabel('Depth').fill('99');
@@ -90,13 +90,13 @@ describe('the list of runs', () => {
     const first = page.url();
     await page.getByRole('button', { name: 'Change context' }).click();
     const change = page.getByRole('button', { name: 'Start new run' });
-    expect(await change.isDisabled()).toBe(false);
-    await page.getByText('Project context', { exact: true }).last().click();
-    expect(await change.isDisabled()).toBe(true);
-    await page.getByRole('radio', { name: /Coast/ }).check({ force: true });
+    // The run's own context is preselected.
     await page.getByText('already has this context').waitFor();
+    expect(await page.getByRole('checkbox', { name: /Coast/ }).isChecked()).toBe(true);
     expect(await change.isDisabled()).toBe(true);
-    await page.getByRole('radio', { name: /Desert/ }).check({ force: true });
+    await page.getByRole('button', { name: 'Leave out Coast' }).click();
+    expect(await change.isDisabled()).toBe(true);
+    await page.getByRole('checkbox', { name: /Desert/ }).check();
     await change.click();
     await page.waitForURL((url) => url.href !== first);
     await page.getByTestId('context').filter({ hasText: 'Project context: Desert' }).waitFor();

@@ -161,10 +161,10 @@ describe('the forms', () => {
     const answer = await hold(page, 'ProjectService/ListProjects');
     await page.goto(`${gateway.url}/runs?new=1`);
     await page.getByText('Project context').click();
-    const list = page.getByRole('radiogroup', { name: 'Projects' });
+    const list = page.getByRole('group', { name: 'Projects', exact: true });
     await list.getByText('Loading projects…').waitFor();
     await answer();
-    await list.getByText('There are no projects yet').waitFor();
+    await list.getByText('There are no active projects').waitFor();
     await page.getByLabel('Project', { exact: true }).fill('nothing has this');
     await list.getByText('No project has a matching name').waitFor();
     await page.unrouteAll({ behavior: 'ignoreErrors' });

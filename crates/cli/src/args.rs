@@ -6,8 +6,8 @@ use tree_agent_runtime::channel::ConnectArgs;
 use tree_agent_runtime::credentials::TokenArgs;
 
 use crate::commands::{
-    cancel, completions, delete, dev, doc, events, export, graph, import, log, migrate, projects, rebuild,
-    result, run, runs, search, status, verify, watch,
+    cancel, completions, copy, delete, dev, doc, events, export, graph, import, log, migrate, projects,
+    rebuild, result, run, runs, search, status, verify, watch,
 };
 use crate::exit;
 use crate::output::Format;
@@ -67,6 +67,7 @@ pub(crate) enum Command {
     // Runs
     Run(Box<run::Run>),
     Search(Box<search::Search>),
+    Copy(copy::Copy),
     Watch(watch::Watch),
     Result(result::GetResult),
     Runs(Box<runs::Runs>),

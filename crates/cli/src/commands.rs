@@ -3,6 +3,7 @@
 mod budget;
 pub(crate) mod cancel;
 pub(crate) mod completions;
+pub(crate) mod copy;
 pub(crate) mod delete;
 pub(crate) mod dev;
 pub(crate) mod doc;

@@ -96,6 +96,7 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
         Command::Dev(dev) => dev.run(&context).await,
         Command::Run(run) => run.run(&context).await,
         Command::Search(search) => search.run(&context).await,
+        Command::Copy(copy) => copy.run(&context).await,
         Command::Watch(watch) => watch.run(&context).await,
         Command::Runs(runs) => runs.run(&context).await,
         Command::Result(result) => result.run(&context).await,

@@ -103,6 +103,9 @@ pub struct CallContext {
     /// Set when a budget of the run is nearly used up: finish with as little further work as possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish: Option<BudgetLeft>,
+    /// No tool that writes may be offered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
 }
 
 /// What a role writes to the node's scratchpad: required in every answer.

@@ -56,6 +56,12 @@ pub struct RunSpec {
     /// How its guided searches work; none for the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Box<SearchConfig>>,
+    /// No tool that writes is offered. The run writes its own documents only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
+    /// The run that it is a copy of, perhaps with another context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_of: Option<RunId>,
 }
 
 impl RunSpec {
@@ -71,6 +77,8 @@ impl RunSpec {
             display_name: String::new(),
             labels: BTreeMap::new(),
             search: None,
+            read_only: false,
+            copy_of: None,
         }
     }
 

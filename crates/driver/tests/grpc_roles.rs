@@ -84,6 +84,7 @@ fn call(timeout_ms: u64) -> RoleCall {
         sibling_index: 0,
         allowance: Default::default(),
         finish: None,
+        read_only: false,
     };
     let input = PlanInput {
         homework: None,

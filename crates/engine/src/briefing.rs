@@ -36,6 +36,7 @@ pub(crate) fn context(
         sibling_index,
         allowance: budgets::allowance(state, allotted),
         finish: budgets::finish(state, kind, now),
+        read_only: spec.read_only,
     }
 }
 

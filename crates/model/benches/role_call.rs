@@ -44,6 +44,7 @@ async fn main() {
         sibling_index: 0,
         allowance: Allowance::default(),
         finish: None,
+        read_only: false,
     };
     let plan = PlanInput {
         homework: None,

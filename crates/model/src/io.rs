@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tree_agent_contract::event::{ToolCallRequested, ToolCallResult, UsageRecorded};
-use tree_agent_contract::role::{RoleUpdate, ScratchpadDelta};
+use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate, ScratchpadDelta};
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{Allowance, Timestamp, limits};
 use tree_agent_tools::{ToolError, ToolSet};
@@ -134,6 +134,13 @@ impl RoleIo {
     }
 }
 
+/// A tool failure as the failure of the call. Documents that cannot be reached are waited for, like a role that
+/// cannot be reached: nothing was done that could be done twice.
+pub(crate) fn failed(error: ToolError) -> RoleError {
+    let kind = if error.retryable() { RoleErrorKind::Unreachable } else { RoleErrorKind::Internal };
+    RoleError::new(kind, error.to_string())
+}
+
 fn below(most: Option<u64>, used: &AtomicU64) -> bool {
     most.is_none_or(|most| used.load(Ordering::Relaxed) < most)
 }
@@ -195,7 +202,7 @@ mod tests {
     async fn a_call_goes_on_until_it_has_used_what_it_may() {
         let tools = ToolRegistry::new(Arc::new(MemoryDocuments::default()));
         let begun = |allowance| {
-            let caller = Caller { run_id: RunId(uuid::Uuid::from_u128(1)), context: RunContext::default() };
+            let caller = Caller::new(RunId(uuid::Uuid::from_u128(1)), RunContext::default());
             let (io, updates) = RoleIo::new(tools.tool_set(caller), "execute");
             (io.allowing(allowance), updates)
         };

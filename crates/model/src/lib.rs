@@ -4,6 +4,7 @@
 //! documents and says so in its output; `scripted` follows a script given in its name, for benchmarks and tests.
 //! [`Models`] finds a model by name, and [`RoleServer`] turns its calls into the streams of the role services.
 
+mod applied;
 mod catalogue;
 mod config;
 mod io;

@@ -232,10 +232,10 @@ pub(crate) struct Llm {
 
 impl Llm {
     /// The tools that a call may use.
-    async fn tools(&self, io: &RoleIo) -> Vec<genai::chat::Tool> {
+    async fn tools(&self, io: &RoleIo) -> Result<Vec<genai::chat::Tool>, RoleError> {
         match self.shared.config.tuning.tool_rounds > 0 && io.may_go_on() {
             true => toolbox::offered(io).await,
-            false => Vec::new(),
+            false => Ok(Vec::new()),
         }
     }
 
@@ -316,7 +316,7 @@ impl RoleModel for Llm {
     async fn execute(&self, input: &ExecuteInput, io: &RoleIo) -> Result<ExecutorOutput, RoleError> {
         let budget = self.shared.config.tuning.context.executor;
         let mut call = self.call(io, &input.call, "execute", Profile::Fast, budget)?;
-        call.tools = self.tools(io).await;
+        call.tools = self.tools(io).await?;
         let mut input = Cow::Borrowed(input);
         if let Some(task) = &input.task {
             let end = end_of(io, task.scratchpad_doc_id, &input.call).await;
@@ -345,7 +345,7 @@ impl RoleModel for Llm {
         };
         let budget = self.shared.config.tuning.context.executor;
         let mut call = self.call(io, &input.call, "research", profile, budget)?;
-        call.tools = self.tools(io).await;
+        call.tools = self.tools(io).await?;
         call.bounds.children = input.max_children.min(research::LISTED);
         research::research(input, call).await
     }

@@ -34,14 +34,13 @@ use async_trait::async_trait;
 use tree_agent_contract::event::UsageRecorded;
 use tree_agent_contract::role::{
     AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PickInput, PickOutput,
-    PlanInput, PlannerOutput, ResearchInput, ResearchOutput, RoleError, RoleErrorKind,
+    PlanInput, PlannerOutput, ResearchInput, ResearchOutput, RoleError,
 };
 use tree_agent_contract::text;
 use tree_agent_contract::text::count;
-use tree_agent_tools::ToolError;
 
 use crate::RoleModel;
-use crate::io::RoleIo;
+use crate::io::{RoleIo, failed};
 
 /// What every document of this model says about itself.
 const LABEL: &str = "offline model: rule-based, no language model";
@@ -99,13 +98,6 @@ async fn used(io: &RoleIo, purpose: &str, begun: Instant) {
         purpose: purpose.to_owned(),
     })
     .await;
-}
-
-/// A tool failure as the failure of the call. Documents that cannot be reached are waited for, like a role that
-/// cannot be reached: nothing was done that could be done twice.
-fn failed(error: ToolError) -> RoleError {
-    let kind = if error.retryable() { RoleErrorKind::Unreachable } else { RoleErrorKind::Internal };
-    RoleError::new(kind, error.to_string())
 }
 
 /// The title of what a node returns: the objective for the root, the task for any other node.

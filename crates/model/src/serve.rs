@@ -28,6 +28,7 @@ use tree_agent_runtime::limited;
 use tree_agent_tools::{Caller, ToolRegistry};
 
 use crate::RoleModel;
+use crate::applied::Applied;
 use crate::io::{RoleIo, Updates};
 use crate::select::Models;
 use crate::stats::{Counted, Stats};
@@ -107,12 +108,13 @@ pub struct RoleServer {
     models: Models,
     tools: ToolRegistry,
     stats: Arc<Stats>,
+    applied: Arc<Applied>,
 }
 
 impl RoleServer {
     /// A server of `models` with `tools`.
     pub fn new(models: Models, tools: ToolRegistry) -> Self {
-        Self { models, tools, stats: Arc::default() }
+        Self { models, tools, stats: Arc::default(), applied: Arc::default() }
     }
 
     /// Adds its metrics.
@@ -140,8 +142,10 @@ impl RoleServer {
         let budget = Duration::from_millis(call.budgets.call_timeout_ms);
         let limit = timeout.map_or(budget, |t| t.min(budget));
         let model = self.models.resolve(&call.model).map_err(|e| role_status(&e))?;
-        let caller = Caller { run_id: call.run_id, context: call.context.clone() };
-        let (io, updates) = RoleIo::new(self.tools.tool_set(caller), I::PHASE);
+        let caller = Caller { run_id: call.run_id, context: call.context.clone(), read_only: call.read_only };
+        let tools = self.tools.tool_set(caller);
+        self.applied.note(I::PHASE, &tools);
+        let (io, updates) = RoleIo::new(tools, I::PHASE);
         let io = io.allowing(call.allowance);
         let work = async move {
             io.tools().ready().await;
@@ -327,6 +331,7 @@ mod tests {
             sibling_index: 0,
             allowance: Default::default(),
             finish: None,
+            read_only: false,
         };
         let input = ExecuteInput { task: None, call, earlier: vec![] };
         let stream = server.call::<ExecuteInput>(Request::new(input.to_wire())).unwrap().into_inner();

@@ -83,7 +83,7 @@ impl Runner {
     }
 
     fn io(&self, phase: &'static str) -> (RoleIo, mpsc::Receiver<RoleUpdate>) {
-        let caller = Caller { run_id: self.run, context: self.context.clone() };
+        let caller = Caller::new(self.run, self.context.clone());
         let (io, updates) = RoleIo::new(self.tools.tool_set(caller), phase);
         (io.allowing(Allowance { tool_calls: self.tool_calls, ..Allowance::default() }), updates)
     }
@@ -147,6 +147,7 @@ impl Runner {
                 sibling_index: 0,
                 allowance: Default::default(),
                 finish: None,
+                read_only: false,
             };
             let mut tree = format!("{}- {}\n", "  ".repeat(depth as usize), step.title);
             if self.fail.is_some_and(|title| step.title.contains(title)) {
@@ -539,5 +540,6 @@ fn context(runner: &Runner, title: &str) -> CallContext {
         sibling_index: 0,
         allowance: Default::default(),
         finish: None,
+        read_only: false,
     }
 }

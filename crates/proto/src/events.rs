@@ -74,6 +74,8 @@ impl Wire for RunCreated {
             schema_version: self.schema_version,
             behaviour_version: self.behaviour_version,
             search: self.spec.search.to_wire(),
+            read_only: self.spec.read_only,
+            copy_of: self.spec.copy_of.to_wire(),
         }
     }
 
@@ -83,6 +85,8 @@ impl Wire for RunCreated {
                 display_name: Wire::from_wire(pb.display_name)?,
                 labels: pb.labels,
                 search: Wire::from_wire(pb.search).map_err(|e| within("search", e))?,
+                read_only: pb.read_only,
+                copy_of: Wire::from_wire(pb.copy_of).map_err(|e| within("copy_of", e))?,
                 ..spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?
             },
             root_node_id: Wire::from_wire(pb.root_node_id).map_err(|e| within("root_node_id", e))?,

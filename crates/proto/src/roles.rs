@@ -25,7 +25,7 @@ wire_enum! {
 wire_message! {
     CallContext => CallContext {
         run_id, node_id, attempt, objective, title, reason, success_criteria, depth, budgets [required], context [required], model,
-        scratchpad_tail, sibling_index, allowance [required], finish,
+        scratchpad_tail, sibling_index, allowance [required], finish, read_only,
     }
     Allowance => Allowance { tokens, cost_micros, tool_calls }
     BudgetLeft => BudgetLeft { budget, limit, left }

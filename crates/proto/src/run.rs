@@ -164,6 +164,8 @@ pub(crate) fn spec(
         display_name: String::new(),
         labels: BTreeMap::new(),
         search: None,
+        read_only: false,
+        copy_of: None,
     })
 }
 
@@ -193,6 +195,8 @@ impl Wire for RunSummary {
             started_at: self.started_at.to_wire(),
             ended_at: self.ended_at.to_wire(),
             search: self.spec.search.as_ref().map(|search| search.without_texts().to_wire()),
+            read_only: self.spec.read_only,
+            copy_of: self.spec.copy_of.to_wire(),
         }
     }
 
@@ -206,6 +210,8 @@ impl Wire for RunSummary {
                 display_name: Wire::from_wire(pb.display_name)?,
                 labels: pb.labels,
                 search: Wire::from_wire(pb.search).map_err(|e| within("search", e))?,
+                read_only: pb.read_only,
+                copy_of: Wire::from_wire(pb.copy_of).map_err(|e| within("copy_of", e))?,
                 ..spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?
             },
             status: Wire::from_wire(pb.status).map_err(|e| within("status", e))?,

@@ -329,6 +329,10 @@ pub trait Documents: Send + Sync {
     /// [`StoreError::NotFound`].
     async fn put_document(&self, document: Document) -> Result<(), StoreError>;
 
+    /// The same for a source that a tool writes, whose props name its run. False, and nothing is written, where a document
+    /// stands whose props name none: people wrote it.
+    async fn put_tool_document(&self, document: Document) -> Result<bool, StoreError>;
+
     /// Removes a source. If `import` is given, only if that [import](tree_agent_contract::DocumentImport::source) wrote it last;
     /// false, and nothing is removed, if not. [`StoreError::NotFound`] for an unknown document and for one of a run.
     async fn delete_source(&self, id: DocumentId, import: Option<&str>) -> Result<bool, StoreError>;

@@ -1,5 +1,7 @@
 //! The built-in tools over documents and projects.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 use tree_agent_contract::text::{count, prefix};
 use tree_agent_contract::{Document, DocumentId, DocumentSummary, ProjectId, Scope, SearchResults, limits};
@@ -16,7 +18,7 @@ pub const SEARCH_DOCUMENTS: &str = "search_documents";
 /// Reads one document.
 pub const READ_DOCUMENT: &str = "read_document";
 /// Writes a source document.
-pub const CREATE_DOCUMENT: &str = "create_document";
+pub const CREATE_DOCUMENT: &str = tree_agent_contract::project::CREATE_DOCUMENT;
 /// Lists projects.
 pub const LIST_PROJECTS: &str = "list_projects";
 
@@ -46,6 +48,8 @@ pub(crate) struct Builtin {
     pub(crate) params: &'static [Param],
     /// The scopes in which it is offered.
     pub(crate) scopes: &'static [Scope],
+    /// It changes a project.
+    pub(crate) writes: bool,
 }
 
 /// Every built-in tool.
@@ -65,6 +69,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
             param("page_token", ParamKind::Text(PATH_BYTES * 4), false, "nextPageToken of the page before."),
         ],
         scopes: ANY,
+        writes: false,
     },
     Builtin {
         name: SEARCH_DOCUMENTS,
@@ -81,6 +86,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
             ),
         ],
         scopes: ANY,
+        writes: false,
     },
     Builtin {
         name: READ_DOCUMENT,
@@ -101,10 +107,12 @@ pub(crate) const BUILTINS: &[Builtin] = &[
             ),
         ],
         scopes: ANY,
+        writes: false,
     },
     Builtin {
         name: CREATE_DOCUMENT,
-        description: "Writes a source document into a project of the context. The same path again replaces it.",
+        description: "Writes a source document into a project of the context. The same path again replaces it. What people \
+                      imported stays as it is.",
         params: &[
             param(
                 "project_id",
@@ -122,6 +130,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
             param("body", ParamKind::Text(limits::DOCUMENT_BYTES), true, "Markdown or plain text."),
         ],
         scopes: ANY,
+        writes: true,
     },
     Builtin {
         name: LIST_PROJECTS,
@@ -133,6 +142,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
             "Rows at the most; 100 by default.",
         )],
         scopes: SEVERAL,
+        writes: false,
     },
 ];
 
@@ -153,6 +163,42 @@ pub(crate) async fn call(
     }
 }
 
+/// Those of `projects` that do not offer the tool `name`, in global context. In any other the rules of all projects of the
+/// context held before the call.
+async fn closed(
+    s: &dyn DocumentSource,
+    caller: &Caller,
+    name: &str,
+    projects: impl Iterator<Item = ProjectId>,
+) -> Result<BTreeSet<ProjectId>, ToolError> {
+    if caller.context.scope != Scope::Global {
+        return Ok(BTreeSet::new());
+    }
+    let distinct: BTreeSet<ProjectId> = projects.collect();
+    let projects: Vec<ProjectId> = distinct.into_iter().collect();
+    if projects.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let rules = s.tool_rules(caller, &projects).await?;
+    let writes = BUILTINS.iter().any(|tool| tool.name == name && tool.writes);
+    let closed = projects.into_iter().zip(rules);
+    let closed = closed.filter(|(_, rules)| rules.as_ref().is_some_and(|rules| !rules.offer(name, writes)));
+    Ok(closed.map(|(project, _)| project).collect())
+}
+
+/// An error if the call is about a project that does not offer the tool `name`.
+async fn allowed(
+    s: &dyn DocumentSource,
+    caller: &Caller,
+    name: &str,
+    project: Option<ProjectId>,
+) -> Result<(), ToolError> {
+    match closed(s, caller, name, project.into_iter()).await?.first() {
+        Some(&project) => Err(ToolError::Denied { tool: name.to_owned(), project }),
+        None => Ok(()),
+    }
+}
+
 async fn list_documents(
     s: &dyn DocumentSource,
     caller: &Caller,
@@ -164,6 +210,7 @@ async fn list_documents(
     {
         return Err(ToolError::NotFound(format!("project {project}")));
     }
+    allowed(s, caller, LIST_DOCUMENTS, project_id).await?;
     let query = ListDocuments {
         project_id,
         path_prefix: args.text("path_prefix").to_owned(),
@@ -172,6 +219,9 @@ async fn list_documents(
     };
     let mut listing = s.list_documents(caller, &query).await?;
     listing.documents.retain(|d| is_source(d) && caller.may_read(d.project_id, d.run_id));
+    let closed =
+        closed(s, caller, LIST_DOCUMENTS, listing.documents.iter().filter_map(|d| d.project_id)).await?;
+    listing.documents.retain(|d| d.project_id.is_none_or(|project| !closed.contains(&project)));
     let more = if listing.next_page_token.is_empty() { "" } else { ", more follow" };
     Ok(ToolOutput {
         summary: format!("{}{more}", count(listing.documents.len(), "document")),
@@ -197,6 +247,9 @@ async fn search_documents(
     hits.retain(|hit| {
         is_source(&hit.document) && caller.may_read(hit.document.project_id, hit.document.run_id)
     });
+    let projects = hits.iter().filter_map(|hit| hit.document.project_id);
+    let closed = closed(s, caller, SEARCH_DOCUMENTS, projects).await?;
+    hits.retain(|hit| hit.document.project_id.is_none_or(|project| !closed.contains(&project)));
     let total = total.saturating_sub((answered - hits.len()) as u64);
     let value: Vec<Value> = hits
         .iter()
@@ -229,6 +282,7 @@ async fn read_document(
     if !caller.may_read(document.project_id, document.run_id) {
         return Err(ToolError::NotFound(format!("document {id}")));
     }
+    allowed(s, caller, READ_DOCUMENT, document.project_id).await?;
     let Document { body, path, title, .. } = &document;
     let offset = args.integer("offset").unwrap_or(0) as usize;
     if !body.is_char_boundary(offset) {
@@ -276,6 +330,7 @@ async fn create_document(
         let message = format!("{path:?} must be relative and have no empty, . or .. parts");
         return Err(ToolError::argument(CREATE_DOCUMENT, "path", message));
     }
+    allowed(s, caller, CREATE_DOCUMENT, Some(project_id)).await?;
     let document = NewDocument {
         project_id,
         path: path.to_owned(),
@@ -312,4 +367,16 @@ fn summary_json(document: &DocumentSummary) -> Map<String, Value> {
     row.insert("title".to_owned(), document.title.as_str().into());
     row.insert("bytes".to_owned(), document.bytes.into());
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use tree_agent_contract::project::BUILTIN_TOOLS;
+
+    use super::*;
+
+    #[test]
+    fn the_contract_knows_every_built_in_tool() {
+        assert_eq!(BUILTINS.iter().map(|tool| tool.name).collect::<Vec<_>>(), BUILTIN_TOOLS);
+    }
 }

@@ -1,5 +1,7 @@
 //! Why a tool call failed.
 
+use tree_agent_contract::ProjectId;
+
 /// The failure of a tool call. The text is what the role and the event log are told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolError {
@@ -10,6 +12,14 @@ pub enum ToolError {
         name: String,
         /// The names that would be right.
         available: String,
+    },
+    /// The project that the call is about does not offer the tool.
+    #[error("project {project} does not allow the tool {tool}")]
+    Denied {
+        /// The tool.
+        tool: String,
+        /// The project.
+        project: ProjectId,
     },
     /// An argument is missing, unknown, of the wrong type or out of range.
     #[error("argument {field:?} of {tool}: {message}")]

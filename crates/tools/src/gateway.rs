@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::try_join_all;
 use http::Uri;
 use tokio::time::timeout;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -10,8 +11,8 @@ use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::{Code, Request, Status};
 use tree_agent_contract::{
-    Document, DocumentId, DocumentProps, DocumentSummary, RunId, Scope, SearchHit, SearchResults, Timestamp,
-    limits,
+    Document, DocumentId, DocumentProps, DocumentSummary, ProjectId, RunId, Scope, SearchHit, SearchResults,
+    Timestamp, ToolRules, limits,
 };
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -28,6 +29,8 @@ use crate::source::{
 
 /// How long one try may take: documents are small, so a gateway that needs longer is treated as gone.
 const TRY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Projects that are asked for at the same time.
+const PROJECTS_AT_ONCE: usize = 8;
 /// Tries of one call. The channel takes another replica each time, if there is one.
 const TRIES: u32 = 4;
 
@@ -121,6 +124,27 @@ impl GatewayDocuments {
         summary(given(written.document)?)
     }
 
+    async fn project(&self, caller: &Caller, id: ProjectId) -> Result<pb::Project, ToolError> {
+        let key = Some(pb::get_project_request::Key::ProjectId(id.to_string()));
+        let request = pb::GetProjectRequest { key };
+        let found = self
+            .call(caller, &format!("project {id}"), request, |c, request| async move {
+                Ok(ProjectServiceClient::new(c).get_project(request).await?.into_inner())
+            })
+            .await?;
+        given(found.project)
+    }
+
+    /// None if the project does not exist for the caller.
+    async fn rules_of(&self, caller: &Caller, id: ProjectId) -> Result<Option<ToolRules>, ToolError> {
+        match self.project(caller, id).await {
+            // A gateway that knows no rules sends none.
+            Ok(project) => read(project.tools.unwrap_or_default()).map(Some),
+            Err(ToolError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     fn documents(channel: Calls) -> DocumentServiceClient<Calls> {
         DocumentServiceClient::new(channel).max_decoding_message_size(limits::MESSAGE_BYTES)
     }
@@ -203,6 +227,18 @@ impl DocumentSource for GatewayDocuments {
         })
     }
 
+    async fn tool_rules(
+        &self,
+        caller: &Caller,
+        projects: &[ProjectId],
+    ) -> Result<Vec<Option<ToolRules>>, ToolError> {
+        let mut rules = Vec::with_capacity(projects.len());
+        for some in projects.chunks(PROJECTS_AT_ONCE) {
+            rules.extend(try_join_all(some.iter().map(|id| self.rules_of(caller, *id))).await?);
+        }
+        Ok(rules)
+    }
+
     async fn create_document(
         &self,
         caller: &Caller,
@@ -247,14 +283,7 @@ impl DocumentSource for GatewayDocuments {
         }
         let mut projects = Vec::new();
         for id in caller.context.project_ids.iter().take(limit as usize) {
-            let key = Some(pb::get_project_request::Key::ProjectId(id.to_string()));
-            let request = pb::GetProjectRequest { key };
-            let found = self
-                .call(caller, &format!("project {id}"), request, |c, request| async move {
-                    Ok(ProjectServiceClient::new(c).get_project(request).await?.into_inner())
-                })
-                .await?;
-            projects.push(project(given(found.project)?)?);
+            projects.push(project(self.project(caller, *id).await?)?);
         }
         projects.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(projects)

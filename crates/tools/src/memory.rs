@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use tree_agent_contract::{
     Document, DocumentId, DocumentKind, DocumentProps, DocumentSummary, ProjectId, RunId, SearchHit,
-    SearchResults, Timestamp, spelling,
+    SearchResults, Timestamp, ToolRules, spelling,
 };
 
 use crate::error::ToolError;
@@ -24,6 +24,7 @@ pub struct MemoryDocuments {
 struct State {
     projects: BTreeMap<ProjectId, String>,
     documents: BTreeMap<DocumentId, Document>,
+    rules: BTreeMap<ProjectId, ToolRules>,
 }
 
 impl MemoryDocuments {
@@ -34,9 +35,14 @@ impl MemoryDocuments {
         id
     }
 
-    /// Adds or replaces a source document and returns its id, the same for the same project and path.
+    /// Sets what tools may do in a project.
+    pub fn set_rules(&self, project: ProjectId, rules: ToolRules) {
+        self.lock().rules.insert(project, rules);
+    }
+
+    /// Adds or replaces a source document as people import it, and returns its id, the same for the same project and path.
     pub fn add_source(&self, project: ProjectId, path: &str, body: &str) -> DocumentId {
-        let id = DocumentId::derive(&[project.as_bytes(), path.as_bytes()]);
+        let id = source_id(project, path);
         let heading = body.lines().find_map(|line| line.strip_prefix("# ")).map(str::trim);
         let name = path.rsplit('/').next().unwrap_or(path);
         self.put(Document {
@@ -99,6 +105,10 @@ fn words_of(text: &str) -> BTreeSet<String> {
     words.map(|word| word.trim_end_matches('s').to_owned()).collect()
 }
 
+fn source_id(project: ProjectId, path: &str) -> DocumentId {
+    DocumentId::derive(&[project.as_bytes(), path.as_bytes()])
+}
+
 fn summary(d: &Document) -> DocumentSummary {
     DocumentSummary {
         id: d.id,
@@ -158,6 +168,16 @@ impl DocumentSource for MemoryDocuments {
             .ok_or_else(|| ToolError::NotFound(format!("document {id}")))
     }
 
+    async fn tool_rules(
+        &self,
+        _: &Caller,
+        projects: &[ProjectId],
+    ) -> Result<Vec<Option<ToolRules>>, ToolError> {
+        let state = self.lock();
+        let of = |id: &ProjectId| state.rules.get(id).cloned().unwrap_or_default();
+        Ok(projects.iter().map(|id| state.projects.contains_key(id).then(|| of(id))).collect())
+    }
+
     async fn create_document(
         &self,
         caller: &Caller,
@@ -167,10 +187,22 @@ impl DocumentSource for MemoryDocuments {
         if !caller.context.allows(project) || !self.lock().projects.contains_key(&project) {
             return Err(ToolError::NotFound(format!("project {project}")));
         }
-        let id = self.add_source(project, &document.path, &document.body);
+        let id = source_id(project, &document.path);
+        {
+            let state = self.lock();
+            let there = state.documents.get(&id);
+            let is_imported = there.is_some_and(|found| found.props.tree_agent_run_id.is_none());
+            if is_imported && !state.rules.get(&project).is_some_and(|rules| rules.replace_imported) {
+                let text =
+                    format!("{:?} was imported, and stays as it is; choose another path", document.path);
+                return Err(ToolError::Source(text));
+            }
+        }
+        self.add_source(project, &document.path, &document.body);
         let mut state = self.lock();
         let stored =
             state.documents.get_mut(&id).ok_or_else(|| ToolError::NotFound(format!("document {id}")))?;
+        stored.props.tree_agent_run_id = Some(caller.run_id);
         if !document.title.is_empty() {
             stored.title = document.title;
         }

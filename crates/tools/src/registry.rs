@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tree_agent_contract::text::suffix;
-use tree_agent_contract::{DocumentId, RunContext, Scope};
+use tree_agent_contract::{DocumentId, RunContext, Scope, ToolRules};
 
 use crate::args::{self, Args};
-use crate::builtin::{self, BUILTINS};
+use crate::builtin::{self, BUILTINS, Builtin};
 use crate::error::ToolError;
 use crate::mcp::{McpServers, McpTool, Server};
 use crate::schema::Schema;
@@ -56,8 +56,24 @@ pub struct ToolOutput {
 #[derive(Clone)]
 pub struct ToolRegistry {
     source: Arc<dyn DocumentSource>,
-    builtins: Arc<[(Arc<ToolSpec>, &'static [Scope])]>,
+    builtins: Arc<[(Arc<ToolSpec>, &'static Builtin)]>,
     servers: McpServers,
+}
+
+/// What holds for the tools of a run: its own word, and that of every project that its context names.
+struct Rules {
+    read_only: bool,
+    /// Those of the projects that exist; none if the context names none.
+    projects: Option<Vec<ToolRules>>,
+}
+
+impl Rules {
+    /// True if the run is offered the tool `name`. A context whose projects are all gone offers none.
+    fn offer(&self, name: &str, writes: bool) -> bool {
+        let projects = self.projects.as_ref();
+        let all_do = projects.is_none_or(|all| !all.is_empty() && all.iter().all(|p| p.offer(name, writes)));
+        all_do && !(self.read_only && writes)
+    }
 }
 
 /// A tool that a context offers, and what implements it.
@@ -73,7 +89,7 @@ impl ToolRegistry {
             let schema =
                 Schema::new(args::schema(tool.params)).expect("the schemas of built-in tools compile");
             let spec = ToolSpec::new(tool.name.to_owned(), tool.description.to_owned(), schema);
-            (Arc::new(spec), tool.scopes)
+            (Arc::new(spec), tool)
         });
         Self { source, builtins: builtins.collect(), servers: McpServers::default() }
     }
@@ -85,16 +101,14 @@ impl ToolRegistry {
         self
     }
 
-    /// The tools that `context` offers now: `list_projects` only if there is more than one project to see, those of an
-    /// MCP server as its configuration says.
-    pub fn specs(&self, context: &RunContext) -> Vec<Arc<ToolSpec>> {
-        self.offered(context).into_iter().map(|tool| tool.spec).collect()
-    }
-
-    fn offered(&self, context: &RunContext) -> Vec<Offered> {
-        let builtins = self.builtins.iter().filter(|(_, scopes)| scopes.contains(&context.scope));
+    /// The tools that a run is offered: `list_projects` only if there is more than one project to see, those of an MCP
+    /// server as its configuration says, and of all of them what `rules` allow.
+    fn offered(&self, context: &RunContext, rules: &Rules) -> Vec<Offered> {
+        let builtins = self.builtins.iter().filter(|(_, tool)| tool.scopes.contains(&context.scope));
+        let builtins = builtins.filter(|(_, tool)| rules.offer(tool.name, tool.writes));
         let builtins = builtins.map(|(spec, _)| Offered { spec: spec.clone(), server: None });
         let foreign = self.servers.tools(context).into_iter();
+        let foreign = foreign.filter(|(_, tool)| rules.offer(tool.spec.name(), tool.writes));
         let foreign =
             foreign.map(|(server, tool)| Offered { spec: tool.spec.clone(), server: Some((server, tool)) });
         builtins.chain(foreign).collect()
@@ -119,9 +133,9 @@ impl ToolSet {
         self.registry.servers.ready().await;
     }
 
-    /// The tools that the run's context offers now. Their names are unique.
-    pub fn specs(&self) -> Vec<Arc<ToolSpec>> {
-        self.registry.specs(&self.caller.context)
+    /// The run on whose behalf they are called.
+    pub const fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// The end of a document of the context or of the run, at most `max` bytes. It is no call of a tool: a role may
@@ -134,10 +148,28 @@ impl ToolSet {
         }
     }
 
-    /// Checks the arguments against the tool's schema and calls the tool `name`. A `null` for an optional argument
-    /// counts as absent.
+    /// The tools that the run is offered now. Their names are unique. Fails if the rules of its projects cannot be read.
+    pub async fn specs(&self) -> Result<Vec<Arc<ToolSpec>>, ToolError> {
+        Ok(self.offered().await?.into_iter().map(|tool| tool.spec).collect())
+    }
+
+    async fn offered(&self) -> Result<Vec<Offered>, ToolError> {
+        let Caller { context, read_only, .. } = &self.caller;
+        // In global context the project that a call is about decides, if it is about one.
+        let projects = match context.scope {
+            Scope::Global => None,
+            Scope::Project | Scope::MultiProject => {
+                let rules = self.registry.source.tool_rules(&self.caller, &context.project_ids).await?;
+                Some(rules.into_iter().flatten().collect())
+            }
+        };
+        Ok(self.registry.offered(context, &Rules { read_only: *read_only, projects }))
+    }
+
+    /// Checks the arguments against the tool's schema and calls the tool `name`, if the rules of the projects allow it
+    /// now. A `null` for an optional argument counts as absent.
     pub async fn call(&self, name: &str, args: &Map<String, Value>) -> Result<ToolOutput, ToolError> {
-        let mut offered = self.registry.offered(&self.caller.context);
+        let mut offered = self.offered().await?;
         let Some(at) = offered.iter().position(|tool| tool.spec.name == name) else {
             let names: Vec<_> = offered.iter().map(|tool| tool.spec.name()).collect();
             return Err(ToolError::UnknownTool { name: name.to_owned(), available: names.join(", ") });

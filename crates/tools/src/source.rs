@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use tree_agent_contract::{
     Document, DocumentId, DocumentKind, DocumentSummary, ProjectId, RunContext, RunId, SearchResults,
+    ToolRules,
 };
 
 use crate::error::ToolError;
@@ -14,9 +15,16 @@ pub struct Caller {
     pub run_id: RunId,
     /// What the run may look at.
     pub context: RunContext,
+    /// The run may call no tool that writes.
+    pub read_only: bool,
 }
 
 impl Caller {
+    /// A run that may write.
+    pub const fn new(run_id: RunId, context: RunContext) -> Self {
+        Self { run_id, context, read_only: false }
+    }
+
     /// True when the caller may read a document that belongs to `project` and `run`.
     pub fn may_read(&self, project: Option<ProjectId>, run: Option<RunId>) -> bool {
         run == Some(self.run_id) || project.is_some_and(|p| self.context.allows(p))
@@ -111,7 +119,16 @@ pub trait DocumentSource: Send + Sync {
     /// [`ToolError::NotFound`].
     async fn read_document(&self, caller: &Caller, id: DocumentId) -> Result<Document, ToolError>;
 
-    /// Writes a source document; the same project and path again replaces it, so a repeated call is safe.
+    /// What the projects say about tools, in their order; none for a project that does not exist. Rules change while runs
+    /// are at work.
+    async fn tool_rules(
+        &self,
+        caller: &Caller,
+        projects: &[ProjectId],
+    ) -> Result<Vec<Option<ToolRules>>, ToolError>;
+
+    /// Writes a source document; the same project and path again replaces it, so a repeated call is safe. A document that
+    /// people imported is replaced only if its project allows that.
     async fn create_document(
         &self,
         caller: &Caller,

@@ -40,6 +40,7 @@ fn input(model: &str) -> AggregateInput {
             sibling_index: 0,
             allowance: Default::default(),
             finish: None,
+            read_only: false,
         },
         plan_summary: "plan".into(),
         children: vec![ChildOutcome {

@@ -189,11 +189,15 @@ impl DocumentService for Documents {
         if let Some(run) = run_id {
             self.run(&view, run).await?;
         }
+        let mut writer = None;
+        let mut replaces_all = true;
         if let Some(project) = project_id {
             let project = view.project(&*self.0.store, project).await.map_err(|e| errors::store(&e))?;
             if project.status == ProjectStatus::Archived {
                 return Err(errors::archived_project("project_id", project.id));
             }
+            writer = view.writer(&*self.0.store, &project).await?;
+            replaces_all = writer.is_none() || project.tools.replace_imported;
         }
         let body = body.into_owned();
         let content_hash = project_id.map(|_| content_hash(&body));
@@ -205,15 +209,28 @@ impl DocumentService for Documents {
             path: request.path,
             title,
             body,
-            props: DocumentProps { content_hash, import, ..DocumentProps::default() },
+            // Of a source that has a run, people know that a tool wrote it.
+            props: DocumentProps {
+                tree_agent_run_id: writer,
+                content_hash,
+                import,
+                ..DocumentProps::default()
+            },
             created_at: now,
             updated_at: now,
         };
         let written = summary_to_wire(&summary(&document));
-        self.0.store.put_document(document).await.map_err(|error| match error {
+        let put = match replaces_all {
+            true => self.0.store.put_document(document).await.map(|()| true),
+            false => self.0.store.put_tool_document(document).await,
+        };
+        let is_written = put.map_err(|error| match error {
             StoreError::Conflict(message) => errors::already_exists("path", message),
             other => errors::store(&other),
         })?;
+        if !is_written {
+            return Err(errors::imported(&written.path));
+        }
         Ok(Response::new(pb::CreateDocumentResponse { document: Some(written) }))
     }
 

@@ -67,6 +67,13 @@ pub(crate) fn archived_project(name: &str, project: ProjectId) -> Status {
     field(Code::FailedPrecondition, "PROJECT_ARCHIVED", &FieldError::new(name, message))
 }
 
+/// `FAILED_PRECONDITION` for a document that a tool may not replace.
+pub(crate) fn imported(path: &str) -> Status {
+    let message =
+        format!("{path:?} was imported by people, and tools may not replace it; choose another path");
+    field(Code::FailedPrecondition, "DOCUMENT_IMPORTED", &FieldError::new("path", message))
+}
+
 /// `ALREADY_EXISTS` for what `name` names.
 pub(crate) fn already_exists(name: &str, message: impl Into<String>) -> Status {
     field(Code::AlreadyExists, "ALREADY_EXISTS", &FieldError::new(name, message))

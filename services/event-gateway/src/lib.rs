@@ -6,6 +6,7 @@
 
 mod auth;
 mod connect;
+mod copies;
 mod descriptors;
 mod documents;
 mod errors;

@@ -3,7 +3,9 @@
 use prost::Message;
 use tonic::Status;
 use tree_agent_contract::error::Checks;
-use tree_agent_contract::{FieldError, LabelFilter, ProjectId, RunStatus, Strategy, Timestamp, limits};
+use tree_agent_contract::{
+    FieldError, LabelFilter, ProjectId, RunId, RunStatus, Strategy, Timestamp, limits,
+};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::invalid;
 use tree_agent_store::{IdPart, RunFilter, RunQuery, Store};
@@ -66,6 +68,7 @@ pub(crate) fn of_watch(request: pb::WatchRunsRequest) -> (pb::ListRunsRequest, S
         model: request.model,
         strategies: request.strategies,
         id_part: request.id_part,
+        copy_of: request.copy_of,
     };
     (list, request.resume_token)
 }
@@ -85,6 +88,8 @@ pub(crate) fn filter(request: pb::ListRunsRequest) -> Result<RunFilter, Status> 
         .and_then(|text| taken(&mut checks, ProjectId::parse_field("project_id", &text)));
     let id_part =
         parsed(&request.id_part).and_then(|text| taken(&mut checks, IdPart::parse_field("id_part", &text)));
+    let copy_of =
+        parsed(&request.copy_of).and_then(|text| taken(&mut checks, RunId::parse_field("copy_of", &text)));
     let mut time = |field: &str, time: Option<<Timestamp as Wire>::Pb>| {
         time.and_then(|time| taken(&mut checks, from_wire::<Timestamp>(field, time)))
     };
@@ -105,6 +110,7 @@ pub(crate) fn filter(request: pb::ListRunsRequest) -> Result<RunFilter, Status> 
         model: request.model,
         strategies,
         id_part,
+        copy_of,
     })
 }
 

@@ -32,7 +32,7 @@ use crate::pages::{self, Pages};
 use crate::server_info::STRATEGIES;
 use crate::view::View;
 use crate::watch::service::decoded;
-use crate::{results, run_lists};
+use crate::{copies, results, run_lists};
 
 /// Bytes after which a page ends, however few rows it has: with the row that passes it, it stays within a message.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -93,7 +93,7 @@ impl RunService for Runs {
         request: Request<pb::CreateRunRequest>,
     ) -> Result<Response<pb::CreateRunResponse>, Status> {
         let caller = Caller::of(request.extensions());
-        let request = request.into_inner();
+        let request = copies::completed(&*self.gateway.store, request.into_inner(), &caller.user_id).await?;
         let request_id = request.request_id.clone();
         let spec = self.spec(request, caller.user_id).await?;
         // What was accepted once stays accepted, whatever has become of its projects and its model's key.
@@ -320,6 +320,10 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
     for prompt in [document, children, picker].into_iter().flatten() {
         *prompt = storable(prompt).into_owned();
     }
+    let copy_of = match request.copy_of.as_str() {
+        "" => None,
+        text => taken(&mut checks, RunId::parse_field("copy_of", text)),
+    };
     let mut spec = RunSpec {
         // What is told at once and what is read from the log later are the same.
         objective: storable(&request.objective).into_owned(),
@@ -331,6 +335,8 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
         display_name: request.display_name,
         labels: request.labels,
         search: is_search.then(|| Box::new(search.clone())),
+        read_only: request.read_only.unwrap_or_default(),
+        copy_of,
     };
     match spec.validate() {
         Ok(()) => {

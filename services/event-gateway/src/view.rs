@@ -5,6 +5,7 @@
 
 use http::Extensions;
 use tonic::{Code, Status};
+use tree_agent_contract::project::CREATE_DOCUMENT;
 use tree_agent_contract::{Document, DocumentId, ProjectId, RunContext, RunId};
 use tree_agent_runtime::errors::status;
 use tree_agent_store::{Project, Projects, Store, StoreError};
@@ -23,6 +24,8 @@ pub(crate) enum View {
         id: RunId,
         /// Its context.
         context: RunContext,
+        /// It may change no project.
+        read_only: bool,
     },
 }
 
@@ -34,7 +37,9 @@ impl View {
     pub(crate) async fn of(store: &dyn Store, extensions: &Extensions) -> Result<Self, Status> {
         let Some(id) = Caller::of(extensions).works_for else { return Ok(Self::Everything) };
         match store.run(id).await {
-            Ok(run) if !run.status.is_final() => Ok(Self::Run { id, context: run.spec.context }),
+            Ok(run) if !run.status.is_final() => {
+                Ok(Self::Run { id, context: run.spec.context, read_only: run.spec.read_only })
+            }
             Ok(_) | Err(StoreError::NotFound { .. }) => {
                 let text = "roles may call only while their run is live";
                 Err(status(Code::PermissionDenied, "RUN_NOT_LIVE", text))
@@ -77,6 +82,34 @@ impl View {
             (None, None) => *self == Self::Everything,
         };
         if visible { Ok(document) } else { Err(StoreError::not_found("document", id)) }
+    }
+
+    /// The run on whose behalf the caller writes into `project`; none for users.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` if the run is read-only, or if a project of its context or `project` itself forbids it.
+    pub(crate) async fn writer(&self, store: &dyn Store, project: &Project) -> Result<Option<RunId>, Status> {
+        let Self::Run { id, context, read_only } = self else { return Ok(None) };
+        if *read_only {
+            let text = "the run is read-only; it writes its own documents only";
+            return Err(status(Code::FailedPrecondition, "RUN_READ_ONLY", text));
+        }
+        // As for the tools that the run is offered: what every project of its context allows.
+        let mut projects = vec![project.clone()];
+        for other in context.project_ids.iter().filter(|other| **other != project.id) {
+            match Projects::project(store, *other).await {
+                Ok(other) => projects.push(other),
+                Err(StoreError::NotFound { .. }) => {}
+                Err(error) => return Err(errors::store(&error)),
+            }
+        }
+        match projects.iter().find(|project| !project.tools.offer(CREATE_DOCUMENT, true)) {
+            Some(project) => {
+                let text = format!("project {} does not allow the tool {CREATE_DOCUMENT}", project.id);
+                Err(status(Code::FailedPrecondition, "TOOL_DENIED", text))
+            }
+            None => Ok(Some(*id)),
+        }
     }
 
     /// The project `id`, if it is visible.

@@ -38,7 +38,7 @@ impl Names {
     fn value(&self, field: &str) -> Option<&str> {
         Some(match field {
             "project_id" | "project_ids" => &self.project,
-            "run_id" | "run_ids" => &self.run,
+            "run_id" | "run_ids" | "copy_of" => &self.run,
             "document_id" | "document_ids" => &self.document,
             "name" => &self.project_name,
             "path" | "path_prefix" => &self.path,
@@ -283,10 +283,16 @@ async fn no_tool_reaches_what_its_run_may_not_see() {
     let source = Arc::new(GatewayDocuments::connect_lazy(&[url], &connector));
     let theirs = RunContext::project(world.theirs.project.parse().unwrap());
     let (mut tried, mut own) = (0, 0);
+    let registry = ToolRegistry::new(source.clone());
+    let of = |context: RunContext| registry.tool_set(Caller::new(world.run.parse().unwrap(), context));
+    let specs = of(RunContext::default()).specs().await.unwrap();
+    assert!(
+        of(theirs.clone()).specs().await.unwrap().is_empty(),
+        "a project that is not ours offers nothing"
+    );
     for context in [RunContext::default(), theirs] {
-        let caller = Caller { run_id: world.run.parse().unwrap(), context };
-        let tools = ToolRegistry::new(source.clone()).tool_set(caller);
-        for tool in tools.specs() {
+        let tools = of(context);
+        for tool in &specs {
             let properties = tool.schema()["properties"].as_object().unwrap().clone();
             let args = properties.into_iter().filter_map(|(name, schema)| {
                 let value =

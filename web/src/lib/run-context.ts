@@ -1,24 +1,34 @@
-// The context of a run: which projects it can read.
+// The context of a run: which projects it can read, and what the server knows of them.
 
-import { Scope, type RunContext } from '../gen/treeagent/v1/common_pb';
-import type { Project } from '../gen/treeagent/v1/project_service_pb';
+import type { RunContext } from '../gen/treeagent/v1/common_pb';
+import { ProjectStatus, type Project } from '../gen/treeagent/v1/project_service_pb';
 import { projects } from './api/client';
+import { GLOBAL, isGlobal, recentIds, type Choice } from './context-choice';
 
-export interface Choice {
-  kind: 'global' | 'project';
-  project?: { id: string; name: string };
+/** The choice that leads to a context. Names that are not known yet are ids. */
+export async function toChoice(context: RunContext | undefined): Promise<Choice> {
+  if (isGlobal(context)) return GLOBAL;
+  const ids = context?.projectIds ?? [];
+  const names = await Promise.all(ids.map(projectName));
+  return { kind: 'project', projects: ids.map((id, i) => ({ id, name: names[i] ?? id })) };
 }
 
-export const GLOBAL: Choice = { kind: 'global' };
-
-export function toRequest(choice: Choice): { scope: Scope; projectIds: string[] } {
-  return choice.kind === 'global' || choice.project === undefined
-    ? { scope: Scope.GLOBAL, projectIds: [] }
-    : { scope: Scope.PROJECT, projectIds: [choice.project.id] };
-}
-
-export function isGlobal(context: RunContext | undefined): boolean {
-  return context === undefined || context.projectIds.length === 0;
+/** The recent contexts whose projects all take new runs. */
+export async function recentChoices(): Promise<Choice[]> {
+  const found = await Promise.all(
+    recentIds().map(async (ids): Promise<Choice | undefined> => {
+      try {
+        const answers = await Promise.all(ids.map((id) => projects.getProject({ key: { case: 'projectId', value: id } })));
+        const named = answers.map((answer) => answer.project).filter((p) => p !== undefined && p.status !== ProjectStatus.ARCHIVED);
+        if (named.length !== ids.length) return undefined;
+        return { kind: 'project', projects: named.map((p) => ({ id: p!.projectId, name: p!.name })) };
+      } catch {
+        // It is gone, or the server cannot be reached: the list says so.
+        return undefined;
+      }
+    }),
+  );
+  return found.filter((choice) => choice !== undefined);
 }
 
 const names = new Map<string, Promise<string>>();

@@ -58,6 +58,9 @@ pub(crate) struct Run {
     #[arg(long, value_name = "STRATEGY", default_value = Strategy::Tree.as_str(),
           value_parser = strategies().try_map(|name| name.parse::<Strategy>()))]
     strategy: Strategy,
+    /// Offer no tool that writes: the run writes its own documents only
+    #[arg(long)]
+    read_only: bool,
     /// A name for the run, shown in place of the objective
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     name: String,
@@ -125,6 +128,7 @@ impl Run {
             display_name: self.name.clone(),
             labels: self.label.iter().cloned().collect(),
             strategy: self.strategy,
+            read_only: self.read_only,
             search: search.clone().map(SearchConfig::from_wire).transpose()?.map(Box::new),
             ..RunSpec::new(self.objective.read(self.estimate)?)
         };
@@ -264,20 +268,25 @@ impl Run {
             context.out.note(imported.sentence());
             return Ok(RunContext::project(imported.project_id));
         }
-        let mut project_ids = Vec::new();
-        for key in &self.project {
-            let project = client.existing_project(key).await?;
-            project_ids.push(Wire::from_wire(project.project_id)?);
-        }
-        project_ids.sort();
-        project_ids.dedup();
-        let scope = match project_ids.len() {
-            0 => Scope::Global,
-            1 => Scope::Project,
-            _ => Scope::MultiProject,
-        };
-        Ok(RunContext { scope, project_ids })
+        context_of(client, &self.project).await
     }
+}
+
+/// The context of the projects that `keys` name; every project without any.
+pub(super) async fn context_of(client: &Client, keys: &[String]) -> Result<RunContext, CliError> {
+    let mut project_ids = Vec::new();
+    for key in keys {
+        let project = client.existing_project(key).await?;
+        project_ids.push(Wire::from_wire(project.project_id)?);
+    }
+    project_ids.sort();
+    project_ids.dedup();
+    let scope = match project_ids.len() {
+        0 => Scope::Global,
+        1 => Scope::Project,
+        _ => Scope::MultiProject,
+    };
+    Ok(RunContext { scope, project_ids })
 }
 
 /// A run as it was asked for.
@@ -313,7 +322,14 @@ async fn create(client: &Client, asked: Asked) -> Result<RunSummary, CliError> {
         display_name: spec.display_name,
         labels: spec.labels,
         search,
+        read_only: Some(spec.read_only),
+        copy_of: String::new(),
     };
+    send(client, message).await
+}
+
+/// Creates the run that `message` describes, which has a request id.
+pub(super) async fn send(client: &Client, message: pb::CreateRunRequest) -> Result<RunSummary, CliError> {
     let answer = client
         .call(|| {
             let (mut runs, message) = (client.runs(), message.clone());
@@ -332,7 +348,7 @@ pub(super) fn folder_name(dir: &Path) -> Result<String, CliError> {
 }
 
 /// An error unless a file can be made at `path`.
-fn check_writable(path: &Path) -> Result<(), CliError> {
+pub(super) fn check_writable(path: &Path) -> Result<(), CliError> {
     let parent = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),

@@ -7,7 +7,8 @@ mod row;
 use clap::Args;
 
 use self::filter::Filter;
-use self::row::{HEADERS, Names, cells};
+pub(super) use self::row::Names;
+use self::row::{HEADERS, cells};
 use super::follow::now;
 use super::watch::Reconnect;
 use crate::error::CliError;

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::events::Only;
 use super::follow::{Events, Followed, Synthesis, conclude, follow};
+use super::runs::Names;
 use crate::client::reconnect::Policy;
 use crate::client::watch::Wanted;
 use crate::error::CliError;
@@ -49,6 +50,13 @@ impl Watch {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let client = context.connect().await?;
         let run = client.find_run(&self.run).await?;
+        if !context.out.is_json() {
+            let summary = client.run(run).await?;
+            let mut names = Names::default();
+            names.learn(&client, std::slice::from_ref(&summary)).await?;
+            let copy = summary.spec.copy_of.map(|copied| format!("; a copy of run {copied}"));
+            context.out.note(format!("context: {}{}", names.context(&summary), copy.unwrap_or_default()));
+        }
         let wanted = Wanted {
             after_seq: self.after_seq,
             node: self.only.node(&client, run).await?,

@@ -499,6 +499,9 @@ impl Documents for Unreliable {
     async fn put_document(&self, document: Document) -> Result<(), StoreError> {
         self.inner.put_document(document).await
     }
+    async fn put_tool_document(&self, document: Document) -> Result<bool, StoreError> {
+        self.inner.put_tool_document(document).await
+    }
     async fn delete_source(&self, id: DocumentId, import: Option<&str>) -> Result<bool, StoreError> {
         self.inner.delete_source(id, import).await
     }

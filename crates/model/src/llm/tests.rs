@@ -22,6 +22,7 @@ fn call() -> CallContext {
         sibling_index: 0,
         allowance: Default::default(),
         finish: None,
+        read_only: false,
     }
 }
 

@@ -1,14 +1,16 @@
 //! The tools of a call: their definitions, their parallel execution, and their output, which is marked as material.
 
+use std::sync::Arc;
+
 use futures::future::join_all;
 use genai::chat::{Tool, ToolCall, ToolResponse};
 use serde_json::{Map, Value};
-use tree_agent_contract::role::{Action, ActionKind};
+use tree_agent_contract::role::{Action, ActionKind, RoleError};
 use tree_agent_contract::text::prefix;
-use tree_agent_tools::prompt_text;
+use tree_agent_tools::{ToolSpec, prompt_text};
 
 use super::material::data;
-use crate::io::RoleIo;
+use crate::io::{RoleIo, failed};
 
 /// Maximum of calls in one answer; further ones are refused with an error.
 const MAX_CALLS: usize = 8;
@@ -20,15 +22,13 @@ const MIN_ANSWER_BYTES: usize = 400;
 const MAX_NAME_BYTES: usize = 64;
 
 /// The tools that the run's context offers.
-pub(super) async fn offered(io: &RoleIo) -> Vec<Tool> {
+pub(super) async fn offered(io: &RoleIo) -> Result<Vec<Tool>, RoleError> {
     io.tools().ready().await;
-    io.tools()
-        .specs()
-        .iter()
-        .map(|spec| {
-            Tool::new(spec.name()).with_description(spec.description()).with_schema(spec.schema().clone())
-        })
-        .collect()
+    let specs = io.tools().specs().await.map_err(failed)?;
+    let tool = |spec: &Arc<ToolSpec>| {
+        Tool::new(spec.name()).with_description(spec.description()).with_schema(spec.schema().clone())
+    };
+    Ok(specs.iter().map(tool).collect())
 }
 
 /// A call and its result.

@@ -34,6 +34,7 @@ fn call(title: &str, depth: u32, attempt: u32) -> CallContext {
         sibling_index: 0,
         allowance: Default::default(),
         finish: None,
+        read_only: false,
     }
 }
 
@@ -50,7 +51,7 @@ fn plan_input(depth: u32) -> PlanInput {
 
 fn io() -> (RoleIo, tokio::sync::mpsc::Receiver<RoleUpdate>) {
     let tools = ToolRegistry::new(Arc::new(MemoryDocuments::default()));
-    let caller = Caller { run_id: RunId(uuid::Uuid::from_u128(1)), context: RunContext::default() };
+    let caller = Caller::new(RunId(uuid::Uuid::from_u128(1)), RunContext::default());
     RoleIo::new(tools.tool_set(caller), "execute")
 }
 

@@ -111,7 +111,7 @@ impl Service {
         phase: &'static str,
         answer: impl AsyncFnOnce(&dyn RoleModel, &RoleIo) -> Result<O, RoleError>,
     ) -> CallOutcome<O> {
-        let caller = Caller { run_id: RunId::from(Uuid::from_u128(1)), context: RunContext::default() };
+        let caller = Caller::new(RunId::from(Uuid::from_u128(1)), RunContext::default());
         let (io, mut updates) = RoleIo::new(self.tools.tool_set(caller), phase);
         let io = io.allowing(self.allowance);
         let model = self.models.resolve("").expect("the default");
@@ -210,6 +210,7 @@ pub(crate) fn call(title: &str) -> CallContext {
         sibling_index: 0,
         allowance: Default::default(),
         finish: None,
+        read_only: false,
     }
 }
 

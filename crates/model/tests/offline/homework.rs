@@ -37,6 +37,7 @@ impl Runner {
             sibling_index: 0,
             allowance: Default::default(),
             finish: None,
+            read_only: false,
         }
     }
 

@@ -297,6 +297,10 @@ impl Documents for SimStore {
         Err(absent("sources"))
     }
 
+    async fn put_tool_document(&self, _: Document) -> Result<bool, StoreError> {
+        Err(absent("sources"))
+    }
+
     async fn delete_source(&self, _: DocumentId, _: Option<&str>) -> Result<bool, StoreError> {
         Err(absent("sources"))
     }

@@ -132,33 +132,11 @@ impl Documents for EmbeddedStore {
     }
 
     async fn put_document(&self, document: Document) -> Result<(), StoreError> {
-        self.write(move |tx| {
-            if let Some(id) = document.project_id {
-                let known = tx.query_row("SELECT 1 FROM onto_projects WHERE id = ?1", [id.0], |_| Ok(()));
-                known.optional().map_err(map_error)?.ok_or_else(|| StoreError::not_found("project", id))?;
-            }
-            let written = match document.run_id {
-                Some(run) => {
-                    let head = tx
-                        .query_row("SELECT head_seq FROM tree_agent_runs WHERE id = ?1", [run.0], |row| {
-                            row.get::<_, i64>(0)
-                        })
-                        .optional()
-                        .map_err(map_error)?;
-                    let (head, also) = (
-                        head.unwrap_or_default() as u64,
-                        "type_key = excluded.type_key, path = excluded.path, ",
-                    );
-                    put_of_run(tx, run, head, head, &document, also)
-                }
-                None => put(tx, &document),
-            };
-            written.map_err(|error| match error {
-                StoreError::Conflict(_) => StoreError::path_taken(document.project_id, &document.path),
-                other => other,
-            })
-        })
-        .await
+        self.put(document, true).await.map(drop)
+    }
+
+    async fn put_tool_document(&self, document: Document) -> Result<bool, StoreError> {
+        self.put(document, false).await
     }
 
     async fn delete_source(&self, id: DocumentId, import: Option<&str>) -> Result<bool, StoreError> {
@@ -178,6 +156,37 @@ impl Documents for EmbeddedStore {
                 execute(tx, "DELETE FROM onto_sources WHERE row = ?1", &[&row])?;
             }
             Ok(meant)
+        })
+        .await
+    }
+}
+
+impl EmbeddedStore {
+    /// False if a document stands there that is not replaced, because people wrote it.
+    async fn put(&self, document: Document, replaces_all: bool) -> Result<bool, StoreError> {
+        self.write(move |tx| {
+            if let Some(id) = document.project_id {
+                let known = tx.query_row("SELECT 1 FROM onto_projects WHERE id = ?1", [id.0], |_| Ok(()));
+                known.optional().map_err(map_error)?.ok_or_else(|| StoreError::not_found("project", id))?;
+            }
+            let written = match document.run_id {
+                Some(run) => {
+                    let head = tx
+                        .query_row("SELECT head_seq FROM tree_agent_runs WHERE id = ?1", [run.0], |row| {
+                            row.get::<_, i64>(0)
+                        })
+                        .optional()
+                        .map_err(map_error)?;
+                    let head = head.unwrap_or_default() as u64;
+                    let also = "type_key = excluded.type_key, path = excluded.path, ";
+                    put_of_run(tx, run, head, head, &document, also).map(|()| true)
+                }
+                None => put(tx, &document, replaces_all),
+            };
+            written.map_err(|error| match error {
+                StoreError::Conflict(_) => StoreError::path_taken(document.project_id, &document.path),
+                other => other,
+            })
         })
         .await
     }
@@ -256,14 +265,14 @@ fn source_tail(
 }
 
 /// Inserts or replaces a document of a project.
-fn put(db: &Connection, document: &Document) -> Result<(), StoreError> {
-    let row: i64 = db
+fn put(db: &Connection, document: &Document, replaces_all: bool) -> Result<bool, StoreError> {
+    let row: Option<i64> = db
         .prepare_cached(
             "INSERT INTO onto_sources (id, type_key, project_id, path, title, body, props, created_at, updated_at) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO UPDATE SET \
              type_key = excluded.type_key, project_id = excluded.project_id, path = excluded.path, \
              title = excluded.title, body = excluded.body, props = excluded.props, updated_at = excluded.updated_at \
-             RETURNING row",
+             WHERE ?10 OR onto_sources.props ->> '$.tree_agent_run_id' IS NOT NULL RETURNING row",
         )
         .and_then(|mut statement| {
             statement.query_row(
@@ -278,13 +287,17 @@ fn put(db: &Connection, document: &Document) -> Result<(), StoreError> {
                         .map_err(|e| rusqlite::Error::ToSqlConversionFailure(Box::new(e)))?,
                     document.created_at.micros(),
                     document.updated_at.micros(),
+                    replaces_all,
                 ],
                 |row| row.get(0),
             )
+            .optional()
         })
         .map_err(map_error)?;
+    let Some(row) = row else { return Ok(false) };
     let is_source = document.kind == DocumentKind::Source;
-    index(db, row, is_source.then_some([&document.title, &document.path, &document.body]))
+    index(db, row, is_source.then_some([&document.title, &document.path, &document.body]))?;
+    Ok(true)
 }
 
 /// Updates the full-text index for a document with its title, path and body. Sources are in it, other documents are not.

@@ -185,6 +185,10 @@ impl Conditions {
             let value = value.map_or_else(String::new, |value| format!(" AND l.value = {value}"));
             self.add(format!("EXISTS (SELECT 1 FROM json_each(labels) l WHERE l.key = {key}{value})"));
         }
+        if let Some(copied) = filter.copy_of {
+            let copied = self.param(Value::Text(copied.to_string()));
+            self.add(format!("spec ->> '$.copyOf' = {copied}"));
+        }
         if let Some(part) = &filter.id_part {
             let (low, high) = part.range();
             let (low, high) = (self.param(blob(low)), self.param(blob(high)));

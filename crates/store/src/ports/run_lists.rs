@@ -86,6 +86,8 @@ pub struct RunFilter {
     pub strategies: Vec<Strategy>,
     /// Only runs whose id begins or ends so.
     pub id_part: Option<IdPart>,
+    /// Only copies of this run.
+    pub copy_of: Option<RunId>,
 }
 
 impl RunFilter {
@@ -103,6 +105,7 @@ impl RunFilter {
             && (self.model.is_empty() || self.model == spec.model)
             && (self.strategies.is_empty() || self.strategies.contains(&spec.strategy))
             && self.id_part.as_ref().is_none_or(|part| part.matches(run.run_id))
+            && self.copy_of.is_none_or(|copied| spec.copy_of == Some(copied))
     }
 
     /// True when no run that has ended is asked for.

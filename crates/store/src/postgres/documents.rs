@@ -177,6 +177,28 @@ impl Documents for PostgresStore {
     }
 
     async fn put_document(&self, document: Document) -> Result<(), StoreError> {
+        self.put(document, true).await.map(drop)
+    }
+
+    async fn put_tool_document(&self, document: Document) -> Result<bool, StoreError> {
+        self.put(document, false).await
+    }
+
+    async fn delete_source(&self, id: DocumentId, import: Option<&str>) -> Result<bool, StoreError> {
+        let mut connection = self.connection().await?;
+        let sql = "DELETE FROM onto_sources WHERE id = $1 \
+                   AND ($2::text IS NULL OR props #>> '{import,source}' = $2) RETURNING 1";
+        if !connection.query(sql, &[&id.0, &import]).await?.is_empty() {
+            return Ok(true);
+        }
+        let known = connection.query("SELECT 1 FROM onto_sources WHERE id = $1", &[&id.0]).await?;
+        if known.is_empty() { Err(StoreError::not_found("document", id)) } else { Ok(false) }
+    }
+}
+
+impl PostgresStore {
+    /// False if a document stands there that is not replaced, because people wrote it.
+    async fn put(&self, document: Document, replaces_all: bool) -> Result<bool, StoreError> {
         let mut connection = self.connection().await?;
         let (project, path) = (document.project_id, document.path.clone());
         if let Some(id) = project {
@@ -192,7 +214,8 @@ impl Documents for PostgresStore {
                  THEN tree_agent_search_vector($10, $11, $12) END, $13) ON CONFLICT (id) DO UPDATE SET \
                  type_key = EXCLUDED.type_key, project_id = EXCLUDED.project_id, path = EXCLUDED.path, \
                  title = EXCLUDED.title, body = EXCLUDED.body, props = EXCLUDED.props, \
-                 updated_at = EXCLUDED.updated_at, search = EXCLUDED.search, search_version = EXCLUDED.search_version"
+                 updated_at = EXCLUDED.updated_at, search = EXCLUDED.search, search_version = EXCLUDED.search_version \
+                 WHERE $14 OR onto_sources.props ? 'tree_agent_run_id' RETURNING id"
             }
             Some(_) => {
                 "INSERT INTO tree_agent_documents AS d (id, type_key, run_id, path, title, body, props, created_at, updated_at, base_seq, created_seq) \
@@ -200,7 +223,7 @@ impl Documents for PostgresStore {
                  FROM (SELECT COALESCE((SELECT head_seq FROM tree_agent_runs WHERE id = $3), 0) AS head) h \
                  ON CONFLICT (run_id, id) DO UPDATE SET type_key = EXCLUDED.type_key, path = EXCLUDED.path, \
                  title = EXCLUDED.title, body = EXCLUDED.body, props = EXCLUDED.props, updated_at = EXCLUDED.updated_at, \
-                 dropped_bytes = 0, base_seq = EXCLUDED.base_seq, created_seq = EXCLUDED.created_seq"
+                 dropped_bytes = 0, base_seq = EXCLUDED.base_seq, created_seq = EXCLUDED.created_seq RETURNING id"
             }
         };
         let is_source = document.run_id.is_none();
@@ -215,23 +238,12 @@ impl Documents for PostgresStore {
             vec![&document.id.0, &kind, &owner, &path_stored, &title, &body, &props, &times[0], &times[1]];
         if let Some(indexed) = &indexed {
             params.extend(indexed.iter().map(|text| text as &(dyn ToSql + Sync)));
-            params.push(&INDEX_VERSION);
+            params.extend([&INDEX_VERSION as &(dyn ToSql + Sync), &replaces_all]);
         }
-        connection.query(sql, &params).await.map(drop).map_err(|error| match error {
+        connection.query(sql, &params).await.map(|rows| !rows.is_empty()).map_err(|error| match error {
             StoreError::Conflict(_) => StoreError::path_taken(project, &path),
             other => other,
         })
-    }
-
-    async fn delete_source(&self, id: DocumentId, import: Option<&str>) -> Result<bool, StoreError> {
-        let mut connection = self.connection().await?;
-        let sql = "DELETE FROM onto_sources WHERE id = $1 \
-                   AND ($2::text IS NULL OR props #>> '{import,source}' = $2) RETURNING 1";
-        if !connection.query(sql, &[&id.0, &import]).await?.is_empty() {
-            return Ok(true);
-        }
-        let known = connection.query("SELECT 1 FROM onto_sources WHERE id = $1", &[&id.0]).await?;
-        if known.is_empty() { Err(StoreError::not_found("document", id)) } else { Ok(false) }
     }
 }
 

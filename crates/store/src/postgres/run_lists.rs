@@ -159,6 +159,11 @@ impl Conditions {
             // The index is of runs that have labels.
             self.add(format!("labels <> '{{}}' AND {condition}"));
         }
+        if let Some(copied) = filter.copy_of {
+            let copied = self.param(copied.to_string());
+            // The index is of copies.
+            self.add(format!("spec ? 'copyOf' AND spec ->> 'copyOf' = {copied}"));
+        }
         if let Some(part) = &filter.id_part {
             let (low, high) = part.range();
             let (low, high) = (self.param(low), self.param(high));

@@ -103,6 +103,7 @@ contract! {
     documents::projects_have_unique_names_and_pages,
     documents::a_request_id_belongs_to_the_user_who_sent_it,
     documents::concurrent_requests_with_one_id_make_one_project,
+    projects::a_tool_replaces_what_tools_wrote_and_nothing_else,
     projects::a_change_leaves_the_rest_as_it_is,
     projects::a_new_name_is_unique_and_the_old_one_is_free,
     projects::a_deleted_project_takes_its_documents_along,

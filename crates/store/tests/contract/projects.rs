@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tree_agent_contract::{ProjectStatus, RunContext, RunStatus, Timestamp, ToolRules};
+use tree_agent_contract::{
+    Document, DocumentProps, ProjectStatus, RunContext, RunStatus, Timestamp, ToolRules,
+};
 use tree_agent_store::{
     AppendOutcome, Project, ProjectChange, ProjectDeletion, ProjectQuery, RulesChange, SearchQuery,
     StoreError,
@@ -123,4 +125,37 @@ pub async fn a_project_that_live_runs_name_is_kept_unless_forced(f: Fixture) {
     end.projection.run = Some(run_row(RunStatus::Completed));
     assert_eq!(f.store.append([end].into()).await.unwrap(), [AppendOutcome::Appended]);
     assert_eq!(f.store.delete_project(project_id(2), false).await.unwrap(), ProjectDeletion::Deleted);
+}
+
+pub async fn a_tool_replaces_what_tools_wrote_and_nothing_else(f: Fixture) {
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    let of_tool = |n: u128, path: &str, body: &str| {
+        let document = source(n, 1, path, "T", body);
+        let props = DocumentProps { tree_agent_run_id: Some(run_id(n)), ..document.props };
+        Document { props, ..document }
+    };
+    let body = async |n: u128| f.store.document(of_tool(n, "", "").id).await.unwrap().body;
+    f.store.put_document(source(1, 1, "imported.md", "T", "by people")).await.unwrap();
+    assert!(!f.store.put_tool_document(of_tool(1, "imported.md", "by a tool")).await.unwrap());
+    assert_eq!(body(1).await, "by people");
+    for text in ["by a tool", "by it again"] {
+        assert!(f.store.put_tool_document(of_tool(2, "new.md", text)).await.unwrap());
+        assert_eq!(body(2).await, text);
+    }
+    // What people replace is theirs, and what a tool may replace becomes a tool's.
+    f.store.put_document(source(2, 1, "new.md", "T", "by people")).await.unwrap();
+    assert!(!f.store.put_tool_document(of_tool(2, "new.md", "by a tool")).await.unwrap());
+    f.store.put_document(of_tool(2, "new.md", "by a tool")).await.unwrap();
+    assert!(f.store.put_tool_document(of_tool(2, "new.md", "by it again")).await.unwrap());
+    let query = SearchQuery {
+        text: "tool".into(),
+        context: RunContext::default(),
+        path_prefix: String::new(),
+        limit: 9,
+    };
+    assert_eq!(
+        f.store.search_documents(query).await.unwrap().total,
+        0,
+        "what was refused is not in the index"
+    );
 }

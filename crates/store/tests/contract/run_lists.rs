@@ -97,6 +97,7 @@ pub async fn every_filter_finds_what_it_names(f: Fixture) {
         run.events.iter_mut().for_each(|event| event.run_id = run.run_id);
         if n == 4 {
             run.spec.strategy = Strategy::Search;
+            run.spec.copy_of = Some(run_id(1));
         }
         f.store.create_run(run).await.unwrap();
     }
@@ -111,6 +112,8 @@ pub async fn every_filter_finds_what_it_names(f: Fixture) {
     assert_eq!(find(RunFilter { user_id: "an".into(), ..any() }).await, []);
     assert_eq!(find(RunFilter { model: "offline".into(), ..any() }).await, [2, 4]);
     assert_eq!(find(RunFilter { strategies: vec![Strategy::Search], ..any() }).await, [4]);
+    assert_eq!(find(RunFilter { copy_of: Some(run_id(1)), ..any() }).await, [4]);
+    assert_eq!(find(RunFilter { copy_of: Some(run_id(2)), ..any() }).await, []);
     let both = vec![Strategy::Search, Strategy::Tree];
     assert_eq!(find(RunFilter { strategies: both, ..any() }).await, [1, 2, 3, 4]);
     let at = |n: u64| Some(T0.plus_millis(n * 1_000));

@@ -49,6 +49,8 @@ pub(crate) struct McpTool {
     pub(crate) spec: Arc<ToolSpec>,
     /// The server's own name for it.
     own_name: String,
+    /// The server does not say that it only reads (`readOnlyHint`).
+    pub(crate) writes: bool,
 }
 
 /// A supervised server.
@@ -306,7 +308,8 @@ impl Server {
         let name = names::qualified(&self.config.name, &tool.name);
         let schema = Schema::new(schema).map_err(|why| format!("its schema cannot be used: {why}"))?;
         let spec = Arc::new(ToolSpec::new(name, description, schema));
-        Ok(McpTool { spec, own_name: tool.name.into_owned() })
+        let only_reads = tool.annotations.and_then(|annotations| annotations.read_only_hint);
+        Ok(McpTool { spec, own_name: tool.name.into_owned(), writes: only_reads != Some(true) })
     }
 }
 

@@ -98,7 +98,7 @@ async fn serve(service: OneDocument) -> http::Uri {
 }
 
 fn caller(project: ProjectId) -> Caller {
-    Caller { run_id: RunId(uuid::Uuid::from_u128(1)), context: RunContext::project(project) }
+    Caller::new(RunId(uuid::Uuid::from_u128(1)), RunContext::project(project))
 }
 
 #[tokio::test]

@@ -3,4 +3,5 @@
 mod gateway;
 mod mcp;
 mod registry;
+mod rules;
 mod server;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Map, Value, json};
-use tree_agent_contract::{ProjectId, RunContext, RunId, Scope};
+use tree_agent_contract::{RunContext, RunId, Scope, ToolRules};
 use tree_agent_tools::*;
 
 use crate::server::{SERVES, TestServer, command};
@@ -28,7 +28,7 @@ async fn set(config: &str) -> ToolSet {
     let config = McpConfig::parse(config, |name| (name == "PASSED").then(|| "y".to_owned())).unwrap();
     let registry =
         ToolRegistry::new(Arc::new(MemoryDocuments::default())).with_servers(McpServers::start(config));
-    let caller = Caller { run_id: RunId(uuid::Uuid::from_u128(3)), context: RunContext::default() };
+    let caller = Caller::new(RunId(uuid::Uuid::from_u128(3)), RunContext::default());
     let tools = registry.tool_set(caller);
     tokio::time::timeout(SOON, tools.ready()).await.expect("the server starts");
     tools
@@ -43,21 +43,21 @@ async fn text(tools: &ToolSet, name: &str, args: Value) -> String {
     call(tools, name, args).await.unwrap().value["text"].as_str().unwrap().to_owned()
 }
 
-fn names(tools: &ToolSet) -> Vec<String> {
-    tools.specs().iter().map(|spec| spec.name().to_owned()).collect()
+async fn names(tools: &ToolSet) -> Vec<String> {
+    tools.specs().await.unwrap().iter().map(|spec| spec.name().to_owned()).collect()
 }
 
 #[tokio::test]
 async fn tools_of_a_child_process_join_the_built_in_ones() {
     let tools = child("pass_env = [\"PASSED\"]").await;
-    let all = names(&tools);
+    let all = names(&tools).await;
     assert!(all.contains(&READ_DOCUMENT.to_owned()) && all.contains(&"t__echo".to_owned()), "{all:?}");
     assert!(!all.contains(&"t__broken".to_owned()), "a schema that is none: {all:?}");
     assert!(
         all.iter()
             .all(|n| n.len() <= 64 && n.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b)))
     );
-    let spec = tools.specs().into_iter().find(|spec| spec.name() == "t__echo").unwrap();
+    let spec = tools.specs().await.unwrap().into_iter().find(|spec| spec.name() == "t__echo").unwrap();
     assert_eq!((spec.description(), &spec.schema()["required"][0]), ("Says the text again.", &json!("text")));
     assert_eq!(
         text(&tools, "t__echo", json!({"text": "hällo\n$(rm -rf /); `x`"})).await,
@@ -123,7 +123,7 @@ async fn a_server_that_dies_fails_its_calls_and_is_started_again() {
             assert!(matches!(error, ToolError::Server { .. }) && error.retryable(), "{error:?}");
         }
         // Its tools are still offered, and the next call finds a new process.
-        assert!(names(&tools).contains(&"t__echo".to_owned()));
+        assert!(names(&tools).await.contains(&"t__echo".to_owned()));
         assert_eq!(text(&tools, "t__echo", json!({"text": "again"})).await, "again");
     }
     assert_ne!(text(&tools, "t__pid", json!({})).await, first);
@@ -190,27 +190,25 @@ async fn a_long_answer_is_cut_and_kept_whole() {
 #[tokio::test]
 async fn a_server_that_cannot_start_holds_nobody_up() {
     let tools = set("[servers.gone]\ncommand = [\"/no/such/program\"]\n[servers.mute]\ncommand = [\"sleep\", \"600\"]\nstart_timeout_seconds = 1").await;
-    assert!(names(&tools).iter().all(|name| !name.contains("__")));
+    assert!(names(&tools).await.iter().all(|name| !name.contains("__")));
     assert!(call(&tools, LIST_DOCUMENTS, json!({})).await.is_ok());
 }
 
 #[tokio::test]
 async fn a_server_is_offered_only_where_it_is_configured_for() {
-    let mine = ProjectId(uuid::Uuid::from_u128(1));
+    let documents = Arc::new(MemoryDocuments::default());
+    let (mine, other) = (documents.add_project("mine"), documents.add_project("other"));
     let text = format!(
         "[servers.t]\ncommand = {:?}\nenv = {{ {SERVES} = \"1\" }}\nscopes = [\"project\"]\nprojects = [\"{mine}\"]\ntools = [\"echo\", \"no_such\"]",
         command()
     );
     let config = McpConfig::parse(&text, |_| None).unwrap();
-    let registry =
-        ToolRegistry::new(Arc::new(MemoryDocuments::default())).with_servers(McpServers::start(config));
-    let of =
-        |context: RunContext| registry.tool_set(Caller { run_id: RunId(uuid::Uuid::from_u128(3)), context });
+    let registry = ToolRegistry::new(documents).with_servers(McpServers::start(config));
+    let of = |context: RunContext| registry.tool_set(Caller::new(RunId(uuid::Uuid::from_u128(3)), context));
     let tools = of(RunContext::project(mine));
     tokio::time::timeout(SOON, tools.ready()).await.unwrap();
-    let foreign: Vec<String> = names(&tools).into_iter().filter(|name| name.contains("__")).collect();
+    let foreign: Vec<String> = names(&tools).await.into_iter().filter(|name| name.contains("__")).collect();
     assert_eq!(foreign, ["t__echo"]);
-    let other = ProjectId(uuid::Uuid::from_u128(2));
     for context in [
         RunContext::default(),
         RunContext::project(other),
@@ -219,6 +217,34 @@ async fn a_server_is_offered_only_where_it_is_configured_for() {
         let error = call(&of(context), "t__echo", json!({"text": "x"})).await.unwrap_err();
         assert!(matches!(error, ToolError::UnknownTool { .. }), "{error:?}");
     }
+}
+
+/// Rules name tools of servers as they name built-in ones. Only a server knows which of its tools only read.
+#[tokio::test]
+async fn projects_and_read_only_runs_filter_the_tools_of_servers() {
+    let documents = Arc::new(MemoryDocuments::default());
+    let project = documents.add_project("mine");
+    let text = format!(
+        "[servers.t]\ncommand = {:?}\nenv = {{ {SERVES} = \"1\" }}\ntools = [\"echo\", \"big\"]",
+        command()
+    );
+    let servers = McpServers::start(McpConfig::parse(&text, |_| None).unwrap());
+    let registry = ToolRegistry::new(documents.clone()).with_servers(servers);
+    let caller = Caller::new(RunId(uuid::Uuid::from_u128(3)), RunContext::project(project));
+    let tools = registry.tool_set(caller.clone());
+    tokio::time::timeout(SOON, tools.ready()).await.unwrap();
+    let foreign = async |tools: &ToolSet| {
+        names(tools).await.into_iter().filter(|name| name.contains("__")).collect::<Vec<_>>()
+    };
+    assert_eq!(foreign(&tools).await, ["t__echo", "t__big"]);
+    let only_reads = registry.tool_set(Caller { read_only: true, ..caller });
+    assert_eq!(foreign(&only_reads).await, ["t__echo"]);
+    let error = call(&only_reads, "t__big", json!({"n": 10})).await.unwrap_err();
+    assert!(matches!(error, ToolError::UnknownTool { .. }), "{error:?}");
+    documents.set_rules(project, ToolRules { denied_tools: vec!["t__echo".into()], ..Default::default() });
+    assert_eq!(foreign(&tools).await, ["t__big"]);
+    let error = call(&tools, "t__echo", json!({"text": "x"})).await.unwrap_err();
+    assert!(matches!(error, ToolError::UnknownTool { .. }), "{error:?}");
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ fn world() -> World {
 
 impl World {
     fn tools(&self, context: RunContext) -> ToolSet {
-        self.registry.tool_set(Caller { run_id: self.run, context })
+        self.registry.tool_set(Caller::new(self.run, context))
     }
 }
 
@@ -43,17 +43,18 @@ fn paths(output: &ToolOutput, key: &str) -> Vec<String> {
     output.value[key].as_array().unwrap().iter().map(|d| d["path"].as_str().unwrap().to_owned()).collect()
 }
 
-#[test]
-fn a_context_offers_the_tools_that_make_sense_in_it() {
+#[tokio::test]
+async fn a_context_offers_the_tools_that_make_sense_in_it() {
     let world = world();
-    let names = |context: &RunContext| {
-        world.registry.specs(context).iter().map(|t| t.name().to_owned()).collect::<Vec<_>>()
+    let names = async |context: &RunContext| {
+        let specs = world.tools(context.clone()).specs().await.unwrap();
+        specs.iter().map(|t| t.name().to_owned()).collect::<Vec<_>>()
     };
     let all = [LIST_DOCUMENTS, SEARCH_DOCUMENTS, READ_DOCUMENT, CREATE_DOCUMENT, LIST_PROJECTS];
-    assert_eq!(names(&RunContext::default()), all);
-    assert_eq!(names(&RunContext { scope: Scope::MultiProject, project_ids: vec![world.mine] }), all);
-    assert_eq!(names(&RunContext::project(world.mine)), all[..4]);
-    for spec in world.registry.specs(&RunContext::default()) {
+    assert_eq!(names(&RunContext::default()).await, all);
+    assert_eq!(names(&RunContext { scope: Scope::MultiProject, project_ids: vec![world.mine] }).await, all);
+    assert_eq!(names(&RunContext::project(world.mine)).await, all[..4]);
+    for spec in world.tools(RunContext::default()).specs().await.unwrap() {
         let schema = spec.schema();
         assert_eq!(schema["additionalProperties"], false);
         assert!(!schema["properties"].as_object().unwrap().is_empty());

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, JsonObject, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServiceExt};
@@ -69,7 +69,8 @@ impl ServerHandler for TestServer {
             json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}),
         );
         let mut tools = vec![
-            Tool::new("echo", "Says the text again.", text),
+            Tool::new("echo", "Says the text again.", text)
+                .with_annotations(ToolAnnotations::default().read_only(true)),
             Tool::new("big", "Answers n bytes.", number()),
             Tool::new("slow", "Answers after n ms.", number()),
             Tool::new("dotted.name", "Has a name that providers do not take.", none()),

@@ -37,7 +37,8 @@ impl RoleModel for Reader {
     }
 
     async fn execute(&self, input: &ExecuteInput, io: &RoleIo) -> Result<ExecutorOutput, RoleError> {
-        let offered: Vec<String> = io.tools().specs().iter().map(|spec| spec.name().to_owned()).collect();
+        let offered: Vec<String> =
+            io.tools().specs().await.unwrap().iter().map(|spec| spec.name().to_owned()).collect();
         assert!(offered.contains(&"files__read_text_file".to_owned()), "{offered:?}");
         assert!(!offered.contains(&"files__write_file".to_owned()), "not in its list: {offered:?}");
         let file = self.folder.join(&input.call.title);

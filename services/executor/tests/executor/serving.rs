@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Status, Streaming};
 use tree_agent_contract::role::{CallContext, ExecuteInput, ExecutorOutput, RoleErrorKind, RoleUpdate};
 use tree_agent_contract::{
-    Budgets, Document, DocumentId, DocumentSummary, NodeId, RunContext, RunId, SearchResults,
+    Budgets, Document, DocumentId, DocumentSummary, NodeId, ProjectId, RunContext, RunId, SearchResults,
+    ToolRules,
 };
 use tree_agent_model::{Models, RoleServer};
 use tree_agent_proto::internal::v1::execute_response::Message;
@@ -70,6 +71,7 @@ pub(crate) fn request(model: &str, change: impl FnOnce(&mut CallContext)) -> Exe
         sibling_index: 0,
         allowance: Default::default(),
         finish: None,
+        read_only: false,
     };
     change(&mut call);
     ExecuteInput { task: None, call, earlier: vec![] }.to_wire()
@@ -183,6 +185,13 @@ impl DocumentSource for Stuck {
     }
     async fn create_document(&self, _: &Caller, _: NewDocument) -> Result<DocumentSummary, ToolError> {
         Err(ToolError::Source("read only".into()))
+    }
+    async fn tool_rules(
+        &self,
+        _: &Caller,
+        projects: &[ProjectId],
+    ) -> Result<Vec<Option<ToolRules>>, ToolError> {
+        Ok(projects.iter().map(|_| None).collect())
     }
     async fn keep_output(&self, _: &Caller, _: LongOutput) -> Result<DocumentId, ToolError> {
         Err(ToolError::Source("read only".into()))

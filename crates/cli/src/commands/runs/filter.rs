@@ -10,7 +10,7 @@ use crate::commands::follow::now;
 use crate::commands::run::strategies;
 use crate::complete;
 use crate::error::CliError;
-use crate::value::{When, when};
+use crate::value::{RunRef, When, when};
 
 /// Filters; a run must pass all of them.
 #[derive(Debug, Args)]
@@ -35,6 +35,9 @@ pub(super) struct Filter {
     /// Only runs of this strategy
     #[arg(long, value_name = "STRATEGY", value_parser = strategies())]
     strategy: Vec<String>,
+    /// Only copies of this run
+    #[arg(long, value_name = "RUN", add = complete::runs())]
+    copies_of: Option<RunRef>,
     /// Only runs of this user
     #[arg(long, value_name = "USER", default_value = "", hide_default_value = true)]
     user: String,
@@ -57,6 +60,10 @@ impl Filter {
             None => String::new(),
             Some(key) => client.existing_project(key).await?.project_id,
         };
+        let copy_of = match &self.copies_of {
+            None => String::new(),
+            Some(run) => client.find_run(run).await?.to_wire(),
+        };
         let statuses: Vec<RunStatus> = parsed(&self.status)?;
         let strategies: Vec<tree_agent_contract::Strategy> = parsed(&self.strategy)?;
         let time = |when: Option<When>| when.map(|when| Timestamp::to_wire(&when.before(now())));
@@ -70,6 +77,7 @@ impl Filter {
             labels: self.label.clone(),
             model: self.model.clone(),
             strategies: strategies.to_wire(),
+            copy_of,
             ..Default::default()
         })
     }
@@ -85,6 +93,7 @@ impl Filter {
         let project = self.project.iter().map(|project| ("--project", project));
         let texts = texts.into_iter().chain(project).filter(|(_, text)| !text.is_empty());
         words.extend(texts.map(|(flag, text)| format!("{flag} {text:?}")));
+        words.extend(self.copies_of.iter().map(|run| format!("--copies-of {run}")));
         let times = [("--since", self.since), ("--before", self.before)];
         words.extend(times.into_iter().filter_map(|(flag, when)| when.map(|when| format!("{flag} {when}"))));
         (!words.is_empty()).then(|| words.join(" "))

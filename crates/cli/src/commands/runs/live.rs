@@ -95,6 +95,7 @@ fn request(filter: pb::ListRunsRequest, limit: usize) -> pb::WatchRunsRequest {
         model: filter.model,
         strategies: filter.strategies,
         id_part: filter.id_part,
+        copy_of: filter.copy_of,
     }
 }
 

@@ -14,18 +14,22 @@ use crate::view::usage::{dollars, grouped};
 
 /// The columns.
 pub(super) const HEADERS: &[&str] =
-    &["ID", "STATUS", "CREATED", "DURATION", "NODES", "COST", "MODEL", "PROJECT", "OBJECTIVE"];
+    &["ID", "STATUS", "CREATED", "DURATION", "NODES", "COST", "MODEL", "CONTEXT", "OBJECTIVE"];
 
 /// Characters of the end of an id: enough to tell a few million runs apart.
 const SHORT_ID: usize = 8;
 
 /// The names of projects, asked for once.
 #[derive(Debug, Default)]
-pub(super) struct Names(HashMap<ProjectId, String>);
+pub(in crate::commands) struct Names(HashMap<ProjectId, String>);
 
 impl Names {
     /// Asks the server for the names of the projects that these runs name.
-    pub(super) async fn learn(&mut self, client: &Client, runs: &[RunSummary]) -> Result<(), CliError> {
+    pub(in crate::commands) async fn learn(
+        &mut self,
+        client: &Client,
+        runs: &[RunSummary],
+    ) -> Result<(), CliError> {
         for id in runs.iter().flat_map(|run| &run.spec.context.project_ids) {
             if !self.0.contains_key(id) {
                 let name = client.project_by_id(*id).await?.map(|project| project.name);
@@ -36,9 +40,12 @@ impl Names {
         Ok(())
     }
 
-    fn of(&self, run: &RunSummary) -> String {
+    /// The context of a run: the names of its projects, and whether it may change them.
+    pub(in crate::commands) fn context(&self, run: &RunSummary) -> String {
         let names = run.spec.context.project_ids.iter().filter_map(|id| self.0.get(id).cloned());
-        names.collect::<Vec<_>>().join(", ")
+        let names = names.collect::<Vec<_>>().join(", ");
+        let names = if names.is_empty() { "all".to_owned() } else { names };
+        if run.spec.read_only { format!("{names} (read-only)") } else { names }
     }
 }
 
@@ -58,7 +65,7 @@ pub(super) fn cells(run: &RunSummary, names: &Names, now: Timestamp, is_terminal
         Cell::plain(grouped(run.node_count)),
         Cell::plain(dollars(run.usage.cost_micros)),
         Cell::plain(model),
-        Cell::plain(if run.spec.context.project_ids.is_empty() { "all".to_owned() } else { names.of(run) }),
+        Cell::plain(names.context(run)),
         Cell::plain(title),
     ]
 }
@@ -102,7 +109,7 @@ mod tests {
         let names = Names(HashMap::from([(project, "handbook".to_owned())]));
         let mut table = Table::new(HEADERS);
         table.push(cells(&run, &names, at(3_600), true));
-        table.push(cells(&RunSummary { started_at: None, ..run }, &names, at(3_600), false));
+        table.push(cells(&RunSummary { started_at: None, ..run.clone() }, &names, at(3_600), false));
         let lines = table.render(Palette { colour: false }, 200);
         let words = |line: &String| line.split_whitespace().collect::<Vec<_>>().join(" ");
         let rest = "✓ completed (partial) 1h ago";
@@ -110,10 +117,12 @@ mod tests {
         assert_eq!(
             lines.iter().map(words).collect::<Vec<_>>(),
             [
-                "ID STATUS CREATED DURATION NODES COST MODEL PROJECT OBJECTIVE".to_owned(),
+                "ID STATUS CREATED DURATION NODES COST MODEL CONTEXT OBJECTIVE".to_owned(),
                 format!("6c1d2e4b {rest} 1m02s {about}"),
                 format!("{run_id} {rest} - {about}"),
             ]
         );
+        let everywhere = RunSpec { read_only: true, ..RunSpec::new("why?") };
+        assert_eq!(names.context(&RunSummary { spec: everywhere, ..run }), "all (read-only)");
     }
 }

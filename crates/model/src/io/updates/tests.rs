@@ -74,6 +74,7 @@ async fn said(model: Writer) -> Vec<(u128, String)> {
         sibling_index: 0,
         allowance: Default::default(),
         finish: None,
+        read_only: false,
     };
     let began = Instant::now();
     let input = ExecuteInput { task: None, call, earlier: vec![] };

@@ -70,6 +70,7 @@ impl World {
             sibling_index: 0,
             allowance: Default::default(),
             finish: None,
+            read_only: false,
         }
     }
 
@@ -95,7 +96,7 @@ impl World {
         messages: Vec<SessionMessage>,
     ) -> Result<ResearchOutput, RoleError> {
         let input = self.input(path, messages);
-        let caller = Caller { run_id: input.call.run_id, context: self.context.clone() };
+        let caller = Caller::new(input.call.run_id, self.context.clone());
         let (io, mut updates) = RoleIo::new(self.tools.tool_set(caller), "research");
         let io = io.allowing(Allowance { tool_calls: self.tool_calls, ..Allowance::default() });
         let reading = async { while updates.recv().await.is_some_and(|u| u != RoleUpdate::Heartbeat) {} };
@@ -240,7 +241,7 @@ async fn lists_keep_to_their_limit_and_say_so() {
     let world = World::new(&files);
     let mut input = world.input(&[], Vec::new());
     input.max_children = 7;
-    let caller = Caller { run_id: input.call.run_id, context: world.context.clone() };
+    let caller = Caller::new(input.call.run_id, world.context.clone());
     let (io, updates) = RoleIo::new(world.tools.tool_set(caller), "research");
     drop(updates);
     let output = research(&input, &io).await.unwrap();

@@ -1,0 +1,87 @@
+//! `copy`: the same run again, perhaps with another context.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tree_agent_contract::RunContext;
+use tree_agent_model::Switch;
+use tree_agent_proto::{Wire, v1 as pb};
+use uuid::Uuid;
+
+use super::follow::{Events, Followed, Synthesis, conclude, follow};
+use super::run::{check_writable, context_of, send};
+use super::watch::Reconnect;
+use crate::client::watch::Wanted;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::value::RunRef;
+use crate::{Context, complete, interrupt};
+
+/// Start a run again, perhaps with another context
+///
+/// The copy has the objective, the strategy, the model, the budgets and all options of the run, and names the run that it
+/// copies. Without --project and --global it has its context, too. The run itself does not change.
+#[derive(Debug, Args)]
+pub(crate) struct Copy {
+    /// The run: its id, the beginning or end of it, @latest, or @2 for the one before
+    #[arg(value_name = "RUN", add = complete::runs())]
+    run: RunRef,
+    /// A project (name or id) that the copy may read; can be repeated
+    #[arg(short, long, value_name = "PROJECT", add = complete::projects())]
+    project: Vec<String>,
+    /// Let the copy read every project
+    #[arg(long, conflicts_with = "project")]
+    global: bool,
+    /// Whether the copy may call tools that write [default: as the run]
+    #[arg(long, value_name = "on|off")]
+    read_only: Option<Switch>,
+    /// Write the answer to this file instead of stdout
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print the id of the copy and leave it to the server
+    #[arg(long, conflicts_with = "out")]
+    detach: bool,
+    #[command(flatten)]
+    reconnect: Reconnect,
+}
+
+impl Copy {
+    pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
+        self.out.as_deref().map(check_writable).transpose()?;
+        let client = context.connect().await?;
+        let copied = client.find_run(&self.run).await?;
+        let of_copy = match (self.global, self.project.is_empty()) {
+            (true, _) => Some(RunContext::default()),
+            (false, true) => None,
+            (false, false) => Some(context_of(&client, &self.project).await?),
+        };
+        let message = pb::CreateRunRequest {
+            copy_of: copied.to_wire(),
+            context: of_copy.map(|context| context.to_wire()),
+            read_only: self.read_only.map(|switch| switch == Switch::On),
+            request_id: Uuid::new_v4().to_string(),
+            ..Default::default()
+        };
+        let interrupt = interrupt()?;
+        let run = send(&client, message).await?;
+        let id = run.run_id;
+        if self.detach {
+            match context.out.is_json() {
+                true => context.out.json(&run)?,
+                false => context.out.line(id.to_string())?,
+            }
+            return Ok(Exit::Success);
+        }
+        let policy = self.reconnect.policy();
+        match follow(context, &client, id, Wanted::default(), policy, Events::Progress, &interrupt).await? {
+            Followed::Ended(end) => {
+                let synthesis = self.out.as_deref().map_or(Synthesis::Print, Synthesis::Write);
+                conclude(context, &client, id, &end, synthesis).await
+            }
+            Followed::Interrupted => {
+                context.out.note(format!("run {id} continues; watch it again with `tree-agent watch {id}`"));
+                Ok(Exit::Interrupted)
+            }
+        }
+    }
+}
