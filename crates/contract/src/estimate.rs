@@ -113,7 +113,8 @@ impl Estimate {
     pub fn of(spec: &RunSpec, costs: Option<&RoleCosts>) -> Self {
         match spec.strategy {
             Strategy::Search => Self::of_search(&spec.budgets, &spec.search(), costs),
-            Strategy::Tree | Strategy::Homework => Self::of_tree(&spec.budgets, costs),
+            Strategy::Tree => Self::of_tree(&spec.budgets, costs),
+            Strategy::Homework => Self::of_homework(&spec.budgets, costs),
         }
     }
 
@@ -172,6 +173,21 @@ impl Estimate {
             ..Calls::default()
         };
         Self::bounded(budgets, nodes, reached, calls, costs)
+    }
+
+    /// The bounds that `budgets` set to homework.
+    pub fn of_homework(budgets: &Budgets, costs: Option<&RoleCosts>) -> Self {
+        let iterations = u64::from(budgets.max_iterations);
+        let tasks = iterations.saturating_mul(budgets.max_steps_per_band.into());
+        let nodes = u64::from(budgets.max_nodes).min(tasks.saturating_add(1));
+        let calls = Calls {
+            // The planner is also asked after the last iteration.
+            plan: iterations.saturating_add(1),
+            execute: nodes - 1,
+            aggregate: u64::from(nodes > 1),
+            ..Calls::default()
+        };
+        Self::bounded(budgets, nodes, u32::from(nodes > 1), calls, costs)
     }
 
     fn bounded(budgets: &Budgets, nodes: u64, depth: u32, calls: Calls, costs: Option<&RoleCosts>) -> Self {
@@ -288,6 +304,19 @@ mod tests {
         assert_eq!(one.plan_calls, 17, "the root is asked, though its plan would be cut to nothing");
         let flat = Estimate::of_tree(&Budgets { max_depth: 0, ..wide }, None);
         assert_eq!((flat.nodes, flat.plan_calls, flat.execute_calls, flat.aggregate_calls), (1, 0, 1, 0));
+    }
+
+    #[test]
+    fn homework_is_bounded_by_its_iterations() {
+        let budgets = Budgets { max_iterations: 3, max_steps_per_band: 4, ..Budgets::default() };
+        let spec = RunSpec { strategy: Strategy::Homework, budgets, ..RunSpec::new("why?") };
+        let calls = |spec: &RunSpec| {
+            let estimate = Estimate::of(spec, None);
+            (estimate.nodes, estimate.plan_calls, estimate.execute_calls, estimate.aggregate_calls)
+        };
+        assert_eq!((calls(&spec), Estimate::of(&spec, None).depth), ((13, 4, 12, 1), 1));
+        let alone = Budgets { max_nodes: 1, ..spec.budgets.clone() };
+        assert_eq!(calls(&RunSpec { budgets: alone, ..spec }), (1, 4, 0, 0));
     }
 
     #[test]

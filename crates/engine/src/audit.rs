@@ -2,6 +2,7 @@
 //! event and reports violations.
 
 mod bands;
+mod homework;
 mod search;
 
 use std::collections::{BTreeSet, HashMap};
@@ -38,6 +39,11 @@ pub struct Violation {
 /// - The root of a search picks topics of its own search. None is researched beyond the depth limit of its search, and a
 ///   search that is a step lists no more topics than it may.
 ///
+/// Of homework also:
+///
+/// - Iterations follow each other, within their limit, and each is rolled up once.
+/// - A branch has one task in an iteration.
+///
 /// [`Run::replay`](crate::Run::replay) checks that `seq` is contiguous and that events name what exists.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
@@ -46,6 +52,7 @@ pub struct Audit {
     /// Logs of this behaviour version close every tool call.
     closes_tools: bool,
     searches: search::Searches,
+    homeworks: homework::Homeworks,
     violations: Vec<Violation>,
 }
 
@@ -92,9 +99,8 @@ impl Audit {
         }
         self.check_envelope(event);
         self.check_tools(event);
-        if let Some(message) = self.searches.event(event) {
-            self.note(event, message);
-        }
+        let of_strategies = [self.searches.event(event), self.homeworks.event(event)];
+        of_strategies.into_iter().flatten().for_each(|message| self.note(event, message));
         match &event.body {
             EventBody::RunCreated(e) => self.closes_tools = e.behaviour_version >= 2,
             EventBody::RunStatusChanged(e) => {

@@ -21,6 +21,8 @@ pub(crate) struct Behaviour {
     /// The expected need of a call before the first call of its role has ended: a model's answer with some context, at
     /// the price of a large model. If an eighth of the limit is less, that is used instead.
     pub(crate) unseen: Amounts,
+    /// Every document of the run has a place below its workspace.
+    pub(crate) links_documents: bool,
 }
 
 const FIRST: Behaviour = Behaviour {
@@ -29,10 +31,14 @@ const FIRST: Behaviour = Behaviour {
     provider_patience_ms: 50_000,
     grace_ms: 10_000,
     unseen: [16_384, 50_000, 8],
+    links_documents: false,
 };
 
-/// Version 1 first. Since version 2, every tool call in a log has a result before its node goes on.
-static VERSIONS: [Behaviour; 2] = [FIRST, FIRST];
+const THIRD: Behaviour = Behaviour { links_documents: true, ..FIRST };
+
+/// Version 1 first. Since version 2, every tool call in a log has a result before its node goes on. Since
+/// version 3, a run has a workspace, and its documents are below it.
+static VERSIONS: [Behaviour; 3] = [FIRST, FIRST, THIRD];
 
 impl Behaviour {
     /// The version with which new runs begin.

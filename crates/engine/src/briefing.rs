@@ -5,6 +5,7 @@ use tree_agent_contract::{NodeStatus, Outcome, StepId, StepStatus, Strategy, Tim
 
 use crate::amounts::Amounts;
 use crate::budgets;
+use crate::call::Asked;
 use crate::state::State;
 
 /// What every call for the node at `at` is told.
@@ -56,13 +57,16 @@ pub(crate) fn plan_summary(state: &State, at: usize) -> String {
     state.node(at).plan.as_ref().map(|p| p.summary.clone()).unwrap_or_default()
 }
 
-/// What a research of the node at `at` is asked for.
-pub(crate) fn research_form(state: &State, at: usize) -> ResearchForm {
+/// What a call for the node at `at` is asked for, beyond its kind.
+pub(crate) fn asked(state: &State, at: usize) -> Asked {
     let above = state.control(at).parent.map(|parent| state.control(parent).strategy);
-    match above == Some(Strategy::Search) {
+    let form = match above == Some(Strategy::Search) {
         true => ResearchForm::Topic,
         false => ResearchForm::Root,
-    }
+    };
+    let latest = || state.node(at).plan.as_ref().and_then(|plan| plan.iteration).unwrap_or_default();
+    let iteration = (state.control(at).strategy == Strategy::Homework).then(|| latest() + 1);
+    Asked { form, iteration }
 }
 
 /// The status of a step whose node has `status`.

@@ -55,6 +55,15 @@ impl CallInput {
     }
 }
 
+/// What a call was asked for, beyond its kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// The form of a research.
+    pub(crate) form: ResearchForm,
+    /// The iteration that is to be planned; only in homework.
+    pub(crate) iteration: Option<u32>,
+}
+
 /// The output of a role.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallOutput {
@@ -82,14 +91,16 @@ impl CallOutput {
         }
     }
 
-    /// Checks the contract of its role. `prior` are the steps that the node planned before, and `form` is what a
-    /// research was asked for.
-    pub(crate) fn validate(&self, prior: &[PriorStep], form: ResearchForm) -> Result<(), String> {
+    /// Checks the contract of its role. `prior` are the steps that the node planned before.
+    pub(crate) fn validate(&self, prior: &[PriorStep], asked: Asked) -> Result<(), String> {
         let valid = match self {
-            CallOutput::Plan(output) => output.validate(prior),
+            CallOutput::Plan(output) => match asked.iteration {
+                Some(iteration) => output.validate_homework(iteration),
+                None => output.validate(prior),
+            },
             CallOutput::Execute(output) => output.validate(),
             CallOutput::Aggregate(output) => output.validate(),
-            CallOutput::Research(output) => output.validate(form),
+            CallOutput::Research(output) => output.validate(asked.form),
             CallOutput::Pick(output) => output.validate(),
         };
         valid.map_err(|error| error.to_string())

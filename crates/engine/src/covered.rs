@@ -111,6 +111,13 @@ impl Covered {
     }
 }
 
+/// True if every word of `text` that counts is in `earlier`.
+pub(crate) fn adds_nothing(text: &str, earlier: &str) -> bool {
+    let earlier: BTreeSet<String> = words(earlier).into_iter().collect();
+    let words = words(text);
+    !words.is_empty() && words.iter().all(|word| earlier.contains(word))
+}
+
 fn is_similar(wanted: &BTreeSet<String>, title: &str, summary: &str) -> bool {
     let other: BTreeSet<String> = words(title).into_iter().collect();
     let shared = wanted.intersection(&other).count();

@@ -1,14 +1,14 @@
 //! Deciding: the events that follow from an input, up to the point where it matters how the tree grows. That is left to
 //! the strategies: what they have to do is collected as [`Next`].
 
+mod documents;
 mod ending;
 mod result;
 
-use tree_agent_contract::document::DocumentOp;
 use tree_agent_contract::event::*;
 use tree_agent_contract::role::{CallKind, ResearchOutput, RoleError, RoleErrorKind, RoleUpdate};
-use tree_agent_contract::text::{prefix, suffix};
-use tree_agent_contract::{DocumentId, NodeId, NodeStatus, Role, Timestamp, limits};
+use tree_agent_contract::text::prefix;
+use tree_agent_contract::{NodeId, NodeStatus, Role, Timestamp, limits};
 
 use crate::amounts::TOOL_CALLS;
 use crate::call::{CallKey, CallOutput, at_work};
@@ -329,8 +329,7 @@ impl<'a> Decider<'a> {
     fn on_output(&mut self, at: usize, key: CallKey, output: CallOutput) {
         let valid = match output.kind() {
             kind if kind != key.kind => Err(format!("a {:?} answer to a {:?} call", kind, key.kind)),
-            _ => output
-                .validate(&briefing::prior_steps(self.state, at), briefing::research_form(self.state, at)),
+            _ => output.validate(&briefing::prior_steps(self.state, at), briefing::asked(self.state, at)),
         };
         if let Err(message) = valid {
             return self.on_failure(at, key, RoleError::new(RoleErrorKind::InvalidOutput, message));
@@ -382,45 +381,6 @@ impl<'a> Decider<'a> {
             self.status_of_attempt(at, NodeStatus::Blocked, message, (attempt > 1).then_some(attempt));
         }
         self.in_flight.wait_for_role(self.state, at, tries, self.now.plus_millis(delay));
-    }
-
-    /// Appends a note of whole lines to the node's scratchpad.
-    pub(crate) fn append_scratchpad(&mut self, at: usize, markdown: &str) {
-        if !pacing::may_change(self.state, at, self.now) {
-            // The run ends before the note may be written. The result is used without it.
-            return;
-        }
-        let mut text = markdown.to_owned();
-        if !text.is_empty() && !text.ends_with('\n') {
-            text.push('\n');
-        }
-        self.write_scratchpad(at, text, true);
-    }
-
-    /// Adds `text` to the end of the node's scratchpad, on a new line if it `begins` one. The event carries the new
-    /// end.
-    fn write_scratchpad(&mut self, at: usize, mut text: String, begins: bool) {
-        if text.is_empty() {
-            return;
-        }
-        let node = self.state.node(at);
-        let id = node.scratchpad_doc_id.unwrap_or_else(|| DocumentId::scratchpad(node.id));
-        let before = node.scratchpad_tail.as_deref().unwrap_or_default();
-        if begins && !before.is_empty() && !before.ends_with('\n') {
-            text.insert(0, '\n');
-        }
-        let tail_preview = if text.len() >= limits::TAIL_PREVIEW_BYTES {
-            suffix(&text, limits::TAIL_PREVIEW_BYTES).to_owned()
-        } else {
-            suffix(&format!("{before}{text}"), limits::TAIL_PREVIEW_BYTES).to_owned()
-        };
-        self.emit(at, ScratchpadUpdated { scratchpad_doc_id: id, tail_preview, updated_at: self.now });
-        self.decision.documents.push(DocumentOp::Append {
-            id,
-            seq: self.state.graph().seq(),
-            text,
-            at: self.now,
-        });
     }
 }
 

@@ -5,11 +5,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use tree_agent_contract::event::{Event, EventBody, NodeCreated};
 use tree_agent_contract::graph::{
-    GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphTopic, GraphView,
-    ToolActivity, Usage,
+    GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphTask, GraphTopic,
+    GraphView, ToolActivity, Usage,
 };
 use tree_agent_contract::{
-    NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, StepId, StepStatus, Strategy, Timestamp, limits,
+    NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, StepId, StepStatus, Timestamp, limits,
 };
 
 /// Why an event cannot follow the events before it.
@@ -47,16 +47,6 @@ pub enum ReplayError {
         /// Version of the engine's behaviour.
         behaviour: u32,
     },
-    /// The event begins a node in a way that this program does not know.
-    #[error("event {seq} of run {run} begins a node with strategy {name}, which this version cannot drive")]
-    Strategy {
-        /// The run.
-        run: RunId,
-        /// The event.
-        seq: u64,
-        /// The strategy.
-        name: Strategy,
-    },
     /// The event belongs to another run.
     #[error("an event of run {found} was applied to run {run}")]
     OtherRun {
@@ -70,7 +60,7 @@ pub enum ReplayError {
 impl ReplayError {
     /// True if a newer program wrote the log and can go on with it. Nothing is wrong with the run.
     pub fn is_newer(&self) -> bool {
-        matches!(self, Self::Version { .. } | Self::Strategy { .. })
+        matches!(self, Self::Version { .. })
     }
 }
 
@@ -235,7 +225,6 @@ impl Graph {
                 self.index.insert(event.node_id, self.nodes.len());
                 grow_gently(&mut self.nodes);
                 self.nodes.push(GraphNode {
-                    task: None,
                     id: event.node_id,
                     parent_id: event.parent_node_id,
                     title: e.title.clone(),
@@ -263,6 +252,7 @@ impl Graph {
                     strategy: e.strategy,
                     topic: is_topic(e)
                         .then(|| Box::new(GraphTopic { score: e.score, ..GraphTopic::default() })),
+                    task: task(e),
                     created_at: event.timestamp,
                     started_at: None,
                     ended_at: None,
@@ -311,9 +301,9 @@ impl Graph {
             }
             EventBody::PlanCreated(e) => {
                 node.plan = Some(Box::new(GraphPlan {
-                    iteration: None,
                     plan_id: e.plan_id,
                     version: e.version,
+                    iteration: e.iteration,
                     summary: e.summary.clone().unwrap_or_default(),
                     bands: Vec::new(),
                 }));
@@ -331,13 +321,13 @@ impl Graph {
                 let band = node.plan.as_mut().and_then(|p| p.bands.get_mut(e.band_index as usize));
                 let band = band.ok_or_else(|| unknown(format!("band {}", e.band_index)))?;
                 band.steps.push(GraphStep {
-                    branch_id: None,
                     step_id: e.step_id.clone(),
                     title: e.title.clone(),
                     reason: e.reason.clone(),
                     success_criteria: e.success_criteria.clone(),
                     strategy: e.strategy,
                     search: e.search,
+                    branch_id: e.branch_id.clone(),
                     status: StepStatus::Pending,
                     node_id: None,
                 });
@@ -468,6 +458,12 @@ pub(crate) fn grow_gently<T>(items: &mut Vec<T>) {
 /// Topics of a guided search have a slug and stand in no band.
 fn is_topic(created: &NodeCreated) -> bool {
     created.step_id.is_some() && created.band_index.is_none()
+}
+
+/// A task of homework has an iteration and a branch.
+fn task(created: &NodeCreated) -> Option<Box<GraphTask>> {
+    let (iteration, branch_id) = (created.iteration?, created.branch_id.clone()?);
+    Some(Box::new(GraphTask { iteration, branch_id }))
 }
 
 fn step_mut<'a>(node: &'a mut GraphNode, id: &StepId) -> Option<&'a mut GraphStep> {

@@ -232,6 +232,13 @@ impl State {
         self.latest_children(at).any(|c| self.node(c).status == NodeStatus::Completed)
     }
 
+    /// True if a child of the node at `at` was a task of `branch` before the latest one.
+    pub(crate) fn has_branch(&self, at: usize, branch: &str) -> bool {
+        let children = &self.control[at].bands().children;
+        let earlier = &children[..children.len().saturating_sub(1)];
+        earlier.iter().any(|&c| self.node(c).task.as_ref().is_some_and(|task| task.branch_id == branch))
+    }
+
     /// The child of an earlier plan that already completed `step`. Finished work is not repeated.
     pub(crate) fn reusable_child(&self, at: usize, step: &StepId) -> Option<usize> {
         let child = self.control[at].bands().child_of(step)?;

@@ -32,6 +32,18 @@ proptest! {
     }
 
     #[test]
+    fn every_homework_ends_and_keeps_the_invariants(plan in world::homeworks()) {
+        let world = World::run(&plan);
+        world.check();
+        let stored: Vec<_> = world.log.iter().map(|e| {
+            serde_json::from_str(&serde_json::to_string(e).expect("json")).expect("reads back")
+        }).collect();
+        let replayed = Run::replay(world.run_id, &stored).expect("a stored log replays");
+        prop_assert_eq!(replayed.to_bytes(), world.live_bytes());
+        prop_assert_eq!(World::run(&plan).log, world.log);
+    }
+
+    #[test]
     fn every_tree_with_searches_ends_and_keeps_the_invariants(plan in world::trees_with_searches()) {
         let world = World::run(&plan);
         world.check();

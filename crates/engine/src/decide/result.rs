@@ -1,17 +1,18 @@
 //! Turns a role's drafts into artifacts, documents, the result envelope and the hint to the parent.
 
 use serde_json::{Map, Value};
-use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
+use tree_agent_contract::document::Document;
 use tree_agent_contract::event::*;
 use tree_agent_contract::limits;
 use tree_agent_contract::role::{ArtifactDraft, DraftType, ResultDraft, RoleError};
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{
-    ArtifactId, ArtifactType, DocumentId, HintType, NodeStatus, Outcome, ResultKind, SuccessAssessment,
-    TreeAgentResult,
+    ArtifactId, ArtifactType, DocumentId, HintType, NodeStatus, Outcome, ResultKind, Strategy,
+    SuccessAssessment, TreeAgentResult,
 };
 
 use super::{Decider, Next};
+use crate::documents::{self, ARTIFACT};
 
 impl Decider<'_> {
     /// Emits the artifacts, the result and the parent's hint of a node.
@@ -53,10 +54,9 @@ impl Decider<'_> {
         artifacts: Vec<ArtifactDraft>,
         draft: ResultDraft,
     ) -> (Vec<ArtifactId>, Vec<DocumentId>) {
-        let node = self.state.node(at);
-        let (node_id, parent, depth) = (node.id, node.parent_id, node.depth);
+        let (node, place) = (self.state.node(at), self.place_of(at));
+        let node_id = node.id;
         let (scratchpad_doc_id, scratchpad_tail) = (node.scratchpad_doc_id, node.scratchpad_tail.clone());
-        let run_id = self.state.graph().run_id();
         let number = self.state.control(at).results;
         let primary = draft
             .primary_artifact_label
@@ -84,31 +84,16 @@ impl Decider<'_> {
                 .filter(|_| artifact.r#type == DraftType::Document)
                 .map(|body| prefix(body, limits::SNIPPET_BYTES).to_owned());
             let is_primary = primary.as_deref() == Some(artifact.label.as_str());
+            let mut document = None;
             let (artifact_type, document_id) = match artifact.r#type {
                 DraftType::Document => (ArtifactType::Document, Some(DocumentId::of_artifact(id))),
                 DraftType::Json => (ArtifactType::Json, None),
             };
             if let Some(document_id) = document_id {
                 result.document_ids.push(document_id);
-                self.decision.documents.push(DocumentOp::Create(Document {
-                    id: document_id,
-                    kind: DocumentKind::Artifact,
-                    project_id: None,
-                    run_id: Some(run_id),
-                    path: String::new(),
-                    title: artifact.title.clone().unwrap_or_default(),
-                    body: artifact.document_markdown.unwrap_or_default(),
-                    props: DocumentProps {
-                        doc_role: Some("tree_agent_artifact".into()),
-                        tree_agent_run_id: Some(run_id),
-                        tree_agent_node_id: Some(node_id),
-                        parent_node_id: parent,
-                        depth: Some(depth),
-                        ..DocumentProps::default()
-                    },
-                    created_at: self.now,
-                    updated_at: self.now,
-                }));
+                let title = artifact.title.clone().unwrap_or_default();
+                let body = artifact.document_markdown.unwrap_or_default();
+                document = Some(self.artifact_document(at, document_id, title, body));
             } else if result.json_payload.is_none() || is_primary {
                 result.json_payload = artifact.json_payload.clone();
             }
@@ -130,9 +115,29 @@ impl Decider<'_> {
                     snippet,
                 },
             );
+            if let Some(document) = document {
+                self.create_document(document, place);
+            }
         }
         self.emit(at, NodeResult { result });
         hinted
+    }
+
+    /// The document behind an artifact of the node at `at`.
+    fn artifact_document(&self, at: usize, id: DocumentId, title: String, body: String) -> Document {
+        let node = self.state.node(at);
+        let document = documents::artifact(self.state.graph().run_id(), id, title, body, self.now);
+        let document = documents::of_node(document, node.id, node.parent_id, node.depth);
+        if self.state.control(at).strategy != Strategy::Homework {
+            return document;
+        }
+        match &node.task {
+            Some(task) => {
+                let document = documents::of_homework(document, ARTIFACT, "executor");
+                documents::of_branch(document, &task.branch_id, task.iteration)
+            }
+            None => documents::of_homework(document, ARTIFACT, "planner"),
+        }
     }
 
     /// The aggregator is not available. The node still returns the results of its children, labelled as partial, so

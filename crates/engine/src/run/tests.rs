@@ -11,7 +11,7 @@ use crate::start::start;
 fn written(decision: &Decision) -> String {
     let text = |op: &DocumentOp| match op {
         DocumentOp::Append { text, .. } => text.clone(),
-        _ => String::new(),
+        DocumentOp::Create(_) | DocumentOp::Replace { .. } | DocumentOp::Link { .. } => String::new(),
     };
     decision.documents.iter().map(text).collect()
 }

@@ -1,13 +1,12 @@
 //! Bands, which strategies share: a plan is cut to the limits of its run and written, its bands open one after the
 //! other, and the steps of a band run side by side.
 
-use tree_agent_contract::document::DocumentOp;
 use tree_agent_contract::event::*;
 use tree_agent_contract::role::PlanDraft;
 use tree_agent_contract::{DocumentId, NodeId, NodeStatus, PlanId, StepStatus};
 
 use crate::decide::{Decider, Next};
-use crate::start::scratchpad;
+use crate::documents;
 
 /// What became of a plan.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,18 +31,32 @@ pub(super) fn plan(
     if plan.bands.is_empty() {
         return Planned::Empty(guards.into_iter().next_back().unwrap_or("guard:maxNodes"));
     }
+    write(d, at, plan, mode_reason, None);
+    for guard in guards {
+        d.status(at, NodeStatus::Delegating, Some(guard.into()));
+    }
+    d.status_because(at, NodeStatus::Delegating, why);
+    if begin(d, at) { Planned::Done } else { Planned::Open }
+}
+
+/// Opens the first band of a plan that was just written. True if every band has ended.
+pub(super) fn begin(d: &mut Decider<'_>, at: usize) -> bool {
+    open(d, at, 0);
+    advance_from(d, at, 0)
+}
+
+/// Writes the plan of the node at `at`. `iteration` is that of homework.
+pub(super) fn write(
+    d: &mut Decider<'_>,
+    at: usize,
+    plan: PlanDraft,
+    mode_reason: String,
+    iteration: Option<u32>,
+) {
     let version = d.state.control(at).bands().plan_version + 1;
     let plan_id = PlanId::of(d.state.node(at).id, version);
-    d.emit(
-        at,
-        PlanCreated {
-            iteration: None,
-            plan_id,
-            version,
-            summary: Some(plan.summary),
-            mode_reason: Some(mode_reason),
-        },
-    );
+    let (summary, mode_reason) = (Some(plan.summary), Some(mode_reason));
+    d.emit(at, PlanCreated { plan_id, version, summary, mode_reason, iteration });
     for (band_index, band) in (0..).zip(&plan.bands) {
         d.emit(
             at,
@@ -61,7 +74,6 @@ pub(super) fn plan(
             d.emit(
                 at,
                 StepCreated {
-                    branch_id: None,
                     step_id: step.id,
                     band_index,
                     step_index,
@@ -70,16 +82,11 @@ pub(super) fn plan(
                     success_criteria: step.success_criteria,
                     strategy: step.strategy,
                     search: step.search,
+                    branch_id: step.branch_id,
                 },
             );
         }
     }
-    for guard in guards {
-        d.status(at, NodeStatus::Delegating, Some(guard.into()));
-    }
-    d.status_because(at, NodeStatus::Delegating, why);
-    open(d, at, 0);
-    if advance_from(d, at, 0) { Planned::Done } else { Planned::Open }
 }
 
 /// Cuts the plan to the run's limits and returns the names of the guards that did so.
@@ -120,6 +127,7 @@ fn clamp(d: &Decider<'_>, at: usize, plan: &mut PlanDraft) -> Vec<&'static str> 
 fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
     let band = d.state.node(at).plan.as_ref().and_then(|p| p.bands.get(band_index as usize));
     let Some(steps) = band.map(|b| b.steps.clone()) else { return false };
+    let iteration = d.state.node(at).plan.as_ref().and_then(|p| p.iteration);
     if d.state.exhausted().is_some() {
         for step in steps {
             d.emit(at, StepStatusChanged { step_id: step.step_id, status: StepStatus::Cancelled });
@@ -137,8 +145,6 @@ fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
         }
         let child = NodeId::child(parent, version, &step.step_id);
         let created = NodeCreated {
-            branch_id: None,
-            iteration: None,
             parent_node_id: Some(parent),
             title: step.title.clone(),
             depth,
@@ -150,14 +156,28 @@ fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
             strategy: step.strategy,
             score: None,
             search: step.search,
+            iteration,
+            branch_id: step.branch_id.clone(),
         };
         d.push(child, Some(parent), created.into());
         d.emit(at, NodeDelegated { child_node_id: child, step_id: step.step_id });
-        let run_id = d.state.graph().run_id();
-        let document = scratchpad(run_id, child, Some(parent), depth, &step.title, d.now);
-        let linked = ScratchpadLinked { scratchpad_doc_id: DocumentId::scratchpad(child) };
-        d.push(child, Some(parent), linked.into());
-        d.decision.documents.push(DocumentOp::Create(document));
+        let (run_id, place) = (d.state.graph().run_id(), d.place_of(at));
+        let (scratchpad_doc_id, document) = match (iteration, step.branch_id) {
+            // The tasks of a branch share its scratchpad, which its first task begins.
+            (Some(iteration), Some(branch)) => {
+                let begins = !d.state.has_branch(at, &branch);
+                let new = || documents::branch(run_id, parent, &branch, iteration, &step.title, d.now);
+                (DocumentId::branch(parent, &branch), begins.then(new))
+            }
+            _ => {
+                let new = documents::scratchpad(run_id, child, Some(parent), depth, &step.title, d.now);
+                (new.id, Some(new))
+            }
+        };
+        d.push(child, Some(parent), ScratchpadLinked { scratchpad_doc_id }.into());
+        if let Some(document) = document {
+            d.create_document(document, place);
+        }
     }
     if d.state.node(at).status != NodeStatus::Waiting {
         d.status(at, NodeStatus::Waiting, None);

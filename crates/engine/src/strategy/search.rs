@@ -34,7 +34,6 @@
 //! [`Next::Advance`], so that the account has followed the event.
 
 use serde::Serialize;
-use tree_agent_contract::document::DocumentOp;
 use tree_agent_contract::event::*;
 use tree_agent_contract::role::*;
 use tree_agent_contract::search::{ChildEntry, DEPTH_GUARD};
@@ -48,8 +47,8 @@ use super::rules::Rules;
 use crate::briefing;
 use crate::call::{CallInput, CallOutput};
 use crate::decide::{Decider, Failure, Next};
+use crate::documents;
 use crate::outline::{ROOM, outline};
-use crate::start::scratchpad;
 use crate::state::State;
 use crate::topics::{Phase, Topics, child_id};
 
@@ -86,9 +85,10 @@ impl Rules for Search {
         }
         let node = d.state.node(at);
         let (id, parent, depth, title) = (node.id, node.parent_id, node.depth, node.title.clone());
-        let document = scratchpad(d.state.graph().run_id(), id, parent, depth, &title, d.now);
+        let document = documents::scratchpad(d.state.graph().run_id(), id, parent, depth, &title, d.now);
+        let above = d.place_of(d.state.control(at).parent.unwrap_or_default());
         d.emit(at, ScratchpadLinked { scratchpad_doc_id: DocumentId::scratchpad(id) });
-        d.decision.documents.push(DocumentOp::Create(document));
+        d.create_document(document, above);
         self.fork_session(d, at);
         d.need(at, CallKind::Research, None);
     }

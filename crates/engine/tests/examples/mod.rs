@@ -2,6 +2,7 @@
 
 mod adopting;
 mod blocked;
+mod homework;
 mod search;
 mod search_steps;
 

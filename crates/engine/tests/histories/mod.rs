@@ -15,7 +15,7 @@ use tree_agent_engine::{Graph, Run};
 use crate::world::{World, WorldPlan};
 
 /// The behaviour version that new logs begin with.
-const CURRENT: &str = "v2";
+const CURRENT: &str = "v3";
 /// Worlds of which the one with the shortest log is recorded.
 const SEEDS: u64 = 300;
 
@@ -167,6 +167,15 @@ fn searching(plan: &WorldPlan) -> WorldPlan {
     WorldPlan { strategy: Strategy::Search, search, fanout: 4, ..plan.clone() }
 }
 
+/// Homework in such a world.
+fn homework(plan: &WorldPlan) -> WorldPlan {
+    WorldPlan { strategy: Strategy::Homework, ..plan.clone() }
+}
+
+fn rollups(log: &[Event]) -> usize {
+    log.iter().filter(|e| matches!(e.body, EventBody::RollupUpdated(_))).count()
+}
+
 /// Such a world in which some steps are searches.
 fn with_searches(plan: &WorldPlan) -> WorldPlan {
     WorldPlan { search_steps: true, fanout: 3, ..plan.clone() }
@@ -240,6 +249,20 @@ fn cases() -> Vec<(&'static str, WorldPlan, Shows)> {
                 && gaps.count() > 2
                 && plans(log) > 0
                 && says(log, "retry:")
+        }),
+        ("homework", homework(&quiet), |log| rollups(log) > 2 && ends(log, RunStatus::Completed, false)),
+        ("homework-refused", homework(&rough), |log| {
+            let refused = log.iter().filter(|e| matches!(e.body, EventBody::TaskRefused(_))).count();
+            refused > 1 && rollups(log) > 1 && !ends(log, RunStatus::Failed, false)
+        }),
+        ("homework-last", with(&homework(&rough), |b| b.max_iterations = 2), |log| {
+            says(log, "guard:maxIterations") && ends(log, RunStatus::Completed, true)
+        }),
+        ("homework-tokens", homework(&with(&rough, |b| b.max_tokens = Some(30_000))), |log| {
+            trips(log, "maxTokens") && rollups(log) > 0 && ends(log, RunStatus::Completed, true)
+        }),
+        ("homework-takeover", WorldPlan { crash_every: 5, ..homework(&rough) }, |log| {
+            rollups(log) > 1 && ends(log, RunStatus::Completed, false)
         }),
         ("search", WorldPlan { fanout: 2, ..searching(&quiet) }, |log| {
             picks(log).count() > 2 && ends(log, RunStatus::Completed, false) && says(log, "guard:maxDepth")

@@ -1,6 +1,7 @@
 //! Checks the invariants on a finished log: those of every strategy, and those of strategies that plan in bands.
 
 mod bands;
+mod homework;
 mod search;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +24,8 @@ impl World {
                 let limits = StepSearch { max_depth: self.plan.search.max_depth, max_nodes: u32::MAX };
                 self.check_search(NodeId::root(self.run_id), limits);
             }
-            _ => {
+            Strategy::Homework => self.check_homework(),
+            Strategy::Tree => {
                 self.check_bands();
                 self.check_searches();
             }
@@ -50,13 +52,21 @@ impl World {
         self.check_ids();
         self.check_usage();
         self.check_scratchpads();
+        self.documents.check();
+    }
+
+    /// The scratchpad of a node. The tasks of a branch share one.
+    fn scratchpad(&self, node: NodeId) -> DocumentId {
+        let node = self.run.graph().node(node).expect("a node");
+        node.scratchpad_doc_id.unwrap_or_else(|| DocumentId::scratchpad(node.id))
     }
 
     /// The run stays within its estimate.
     fn check_estimate(&self) {
         let estimate = match self.plan.strategy {
             Strategy::Search => Estimate::of_search(&self.plan.budgets, &self.plan.search, None),
-            _ => Estimate::of_tree(&self.plan.budgets, None),
+            Strategy::Homework => Estimate::of_homework(&self.plan.budgets, None),
+            Strategy::Tree => Estimate::of_tree(&self.plan.budgets, None),
         };
         let made = |kind| self.made.iter().filter(|(_, k, _)| *k == kind).count() as u64;
         let nodes = self.run.graph().nodes();
@@ -103,7 +113,7 @@ impl World {
         }
         let given_up = self.cancelled || self.run.exhausted_budget().is_some();
         for (node, wrote) in &self.said {
-            let pad = self.pads.get(&DocumentId::scratchpad(*node)).map_or("", String::as_str);
+            let pad = self.documents.text(self.scratchpad(*node));
             let found = pad.matches(wrote.as_str()).count();
             assert!(wrote.is_empty() || found == 1 || given_up, "{wrote:?} is {found} times in {pad:?}");
         }

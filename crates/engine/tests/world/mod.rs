@@ -1,11 +1,14 @@
 //! A simulated world around one run: roles that answer late, wrongly or not at all, and drivers that crash.
 
 mod check;
+mod documents;
+mod homework;
 mod meters;
 mod searching;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use documents::Documents;
 use meters::Meters;
 use proptest::prelude::{Just, any, prop, prop_oneof};
 use proptest::strategy::Strategy as Generator;
@@ -122,6 +125,15 @@ pub(crate) fn searches() -> impl Generator<Value = WorldPlan> {
     (plans(), configs()).prop_map(|(plan, search)| WorldPlan { strategy: Strategy::Search, search, ..plan })
 }
 
+/// Worlds of homework.
+pub(crate) fn homeworks() -> impl Generator<Value = WorldPlan> {
+    (plans(), 1u32..6).prop_map(|(mut plan, iterations)| {
+        plan.budgets.max_iterations = iterations;
+        plan.budgets.max_depth = plan.budgets.max_depth.max(1);
+        WorldPlan { strategy: Strategy::Homework, ..plan }
+    })
+}
+
 /// Worlds of trees in which some steps are searches.
 pub(crate) fn trees_with_searches() -> impl Generator<Value = WorldPlan> {
     (plans(), configs()).prop_map(|(plan, search)| WorldPlan { search_steps: true, search, ..plan })
@@ -157,8 +169,7 @@ pub(crate) struct World {
     ending: BTreeMap<CallKey, Ending>,
     /// What ended calls wrote, by node.
     said: Vec<(NodeId, String)>,
-    /// What was written to documents.
-    pads: BTreeMap<DocumentId, String>,
+    documents: Documents,
     cancelled: bool,
     meters: Meters,
 }
@@ -179,7 +190,8 @@ impl World {
         spec.strategy = plan.strategy;
         spec.search = Some(Box::new(plan.search.clone()));
         let now = Timestamp::from_millis(1_000_000);
-        let log = start(run_id, spec, now).events;
+        let start = start(run_id, spec, now);
+        let log = start.events;
         let run = Run::replay(run_id, &log).expect("a fresh log replays");
         let mut world = Self {
             run_id,
@@ -194,10 +206,11 @@ impl World {
             replans_asked: BTreeMap::new(),
             ending: BTreeMap::new(),
             said: Vec::new(),
-            pads: BTreeMap::new(),
+            documents: Documents::default(),
             cancelled: false,
             meters: Meters::default(),
         };
+        world.documents.write(start.documents);
         world.feed(Input::Claimed);
         let mut inputs = 0u32;
         while !world.run.is_final() {
@@ -262,11 +275,7 @@ impl World {
     fn feed(&mut self, input: Input) {
         let decision = self.run.handle(input, self.now);
         self.log.extend(decision.events);
-        for op in decision.documents {
-            if let DocumentOp::Append { id, text, .. } = op {
-                self.pads.entry(id).or_default().push_str(&text);
-            }
-        }
+        self.documents.write(decision.documents);
         let run = &self.run;
         for (key, ended) in self.ending.extract_if(.., |key, _| !run.is_in_flight(key)) {
             if ended.accepted {
@@ -370,7 +379,10 @@ impl World {
             return self.feed(Input::Output(key, CallOutput::Plan(garbage)));
         }
         let output = match call.input {
-            CallInput::Plan(input) => CallOutput::Plan(self.plan_output(&input)),
+            CallInput::Plan(input) => CallOutput::Plan(match &input.homework {
+                Some(brief) => self.homework_output(brief),
+                None => self.plan_output(&input),
+            }),
             CallInput::Execute(input) => CallOutput::Execute(executor_output(&input.call.title)),
             CallInput::Aggregate(input) => CallOutput::Aggregate(self.aggregator_output(&input)),
             CallInput::Research(input) => CallOutput::Research(self.research_output(&input)),

@@ -1,0 +1,142 @@
+//! What homework writes into its documents, as Markdown.
+
+use std::fmt::Write as _;
+
+use tree_agent_contract::NodeStatus;
+use tree_agent_contract::homework::{BranchEntry, HomeworkDraft, ItemState, Refusal};
+use tree_agent_contract::role::StepDraft;
+
+/// A task that is about to begin, in the scratchpad of its branch.
+pub(super) fn task(iteration: u32, title: &str, reason: &str, criteria: &[String]) -> String {
+    let mut text = format!("## Iteration {iteration}: {}\n\n", one_line(title));
+    if !reason.is_empty() {
+        let _ = writeln!(text, "{}\n", one_line(reason));
+    }
+    list(&mut text, criteria);
+    if !criteria.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+/// What a task has led to, in the scratchpad of its branch.
+pub(super) fn outcome(summary: &str) -> String {
+    format!("**Result:** {}\n\n", one_line(summary))
+}
+
+/// That a task failed, in the scratchpad of its branch.
+pub(super) fn failure(error: &str) -> String {
+    format!("**Failed:** {}\n\n", one_line(error))
+}
+
+/// What a roll-up says about one task: the name of its branch, and what became of it.
+pub(super) struct Rolled<'a> {
+    pub(super) branch_id: &'a str,
+    pub(super) entry: BranchEntry,
+}
+
+/// The roll-up of an iteration, in the main scratchpad.
+pub(super) fn rollup(iteration: u32, rollup: &str, tasks: &[Rolled<'_>], draft: &HomeworkDraft) -> String {
+    let mut text = format!("## Roll-up of iteration {iteration}\n\n{}\n\n", rollup.trim());
+    for Rolled { branch_id, entry } in tasks {
+        let _ = writeln!(text, "- `{branch_id}`, {}: {}", said(entry), one_line(&entry.summary));
+    }
+    if !tasks.is_empty() {
+        text.push('\n');
+    }
+    section(&mut text, "Remaining", &draft.remaining);
+    section(&mut text, "Questions", &draft.questions);
+    text
+}
+
+/// What an iteration begins with, in the main scratchpad.
+pub(super) fn assigned(iteration: u32, tasks: &[StepDraft], refused: &[Refusal]) -> String {
+    let mut text = format!("## Iteration {iteration}\n\n");
+    for task in tasks {
+        let branch = task.branch_id.as_deref().unwrap_or_default();
+        let _ = writeln!(text, "- `{branch}`: {}", one_line(&task.title));
+    }
+    for task in refused {
+        let (branch, title) = (&task.branch_id, one_line(&task.title));
+        let _ = writeln!(text, "- refused, `{branch}`: {title} ({})", one_line(&task.reason));
+    }
+    text.push('\n');
+    text
+}
+
+/// That the planner is satisfied, in the main scratchpad.
+pub(super) fn done(reason: &str) -> String {
+    format!("## Done\n\n{}\n\n", reason.trim())
+}
+
+/// The plan document.
+pub(super) fn plan(title: &str, iteration: u32, draft: &HomeworkDraft) -> String {
+    let mut text = format!("# Plan: {}\n\nAs of iteration {iteration}.\n\n", one_line(title));
+    for item in &draft.items {
+        let mark = match item.state {
+            ItemState::Done => "[x]",
+            ItemState::Todo | ItemState::Doing | ItemState::Dropped => "[ ]",
+        };
+        let title = one_line(&item.title);
+        let _ = match item.state {
+            ItemState::Todo | ItemState::Done => write!(text, "- {mark} {title}"),
+            ItemState::Doing | ItemState::Dropped => write!(text, "- {mark} {title} ({})", item.state),
+        };
+        if !item.note.is_empty() {
+            let _ = write!(text, ": {}", one_line(&item.note));
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    section(&mut text, "Remaining", &draft.remaining);
+    section(&mut text, "Questions", &draft.questions);
+    text
+}
+
+/// The summary of an iteration, a document of its own.
+pub(super) fn iteration(iteration: u32, rollup: &str, tasks: &[Rolled<'_>]) -> String {
+    let mut text = format!("# Iteration {iteration}\n\n{}\n", rollup.trim());
+    for Rolled { branch_id, entry } in tasks {
+        let _ = write!(text, "\n## {}\n\nBranch `{branch_id}`, {}.\n", one_line(&entry.title), entry.status);
+        if !entry.summary.is_empty() {
+            let _ = write!(text, "\n{}\n", entry.summary.trim());
+        }
+    }
+    text
+}
+
+/// The roll-up of an iteration about which no planner was asked: what its tasks led to.
+pub(super) fn without_planner(tasks: &[Rolled<'_>]) -> String {
+    let completed = tasks.iter().filter(|task| task.entry.status == NodeStatus::Completed).count();
+    let mut text = format!("{completed} of {} tasks completed.", tasks.len());
+    for Rolled { entry, .. } in tasks {
+        let _ = write!(text, " {}: {}", one_line(&entry.title), one_line(&entry.summary));
+    }
+    text
+}
+
+fn said(entry: &BranchEntry) -> String {
+    match entry.status {
+        NodeStatus::Completed => one_line(&entry.title),
+        status => format!("{} ({status})", one_line(&entry.title)),
+    }
+}
+
+fn section(text: &mut String, heading: &str, lines: &[String]) {
+    if !lines.is_empty() {
+        let _ = writeln!(text, "{heading}:\n");
+        list(text, lines);
+        text.push('\n');
+    }
+}
+
+fn list(text: &mut String, lines: &[String]) {
+    for line in lines {
+        let _ = writeln!(text, "- {}", one_line(line));
+    }
+}
+
+/// A text of a role on one line, so that it cannot look like a part of the document around it.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
