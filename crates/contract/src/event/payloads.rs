@@ -1,4 +1,4 @@
-//! The payloads of all event types.
+//! The payload of each event type.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

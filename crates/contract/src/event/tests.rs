@@ -1,10 +1,9 @@
 //! Names, keys and versions of events.
 
+use super::*;
 use serde_json::Value;
 
-use super::*;
-use crate::run::RunSpec;
-use crate::status::{NodeStatus, Role};
+use crate::{NodeStatus, Role, RunSpec};
 
 #[test]
 fn json_has_the_keys_of_the_contract() {
