@@ -20,7 +20,7 @@ pub use planner::{
     StepDraft,
 };
 pub use research::{ResearchForm, ResearchInput, ResearchOutput};
-pub use update::{RoleUpdate, ScratchpadDelta};
+pub use update::{KeptDocument, RoleUpdate, ScratchpadDelta, ToolCallKept};
 
 use serde::{Deserialize, Serialize};
 

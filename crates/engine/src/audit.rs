@@ -309,6 +309,7 @@ mod tests {
         then(
             &mut log,
             tree_agent_contract::event::ToolCallResult {
+                document_id: None,
                 call_id: "t".into(),
                 tool_name: "look".into(),
                 ok: false,

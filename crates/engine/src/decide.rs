@@ -261,6 +261,7 @@ impl<'a> Decider<'a> {
                     error: Some("abandoned".into()),
                     phase,
                     completed_at: None,
+                    document_id: None,
                 },
             );
         }
@@ -295,6 +296,10 @@ impl<'a> Decider<'a> {
             RoleUpdate::ToolCallResult(mut result) => {
                 result.call_id = self.tool_call_id(at, &result.call_id);
                 self.emit(at, result);
+            }
+            RoleUpdate::ToolCallKept(mut kept) => {
+                kept.result.call_id = self.tool_call_id(at, &kept.result.call_id);
+                self.keep_document(at, *kept);
             }
             RoleUpdate::Usage(usage) => self.emit(at, usage),
             RoleUpdate::Heartbeat => {}

@@ -1,12 +1,15 @@
 //! The logged state of a run: the graph that users see, and what decisions need in addition. Applying an event is the
 //! only way to change it.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged, SCHEMA_VERSION};
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::role::CallKind;
 use tree_agent_contract::{
-    ArtifactId, Budgets, NodeId, NodeStatus, RunSpec, RunStatus, Sparse, StepId, Strategy, Timestamp,
+    ArtifactId, Budgets, DocumentId, NodeId, NodeStatus, RunSpec, RunStatus, Sparse, StepId, Strategy,
+    Timestamp,
 };
 
 use crate::amounts::{Amounts, Ledger, TOOL_CALLS};
@@ -35,6 +38,8 @@ pub(crate) struct State {
     ledger: Ledger,
     /// What nodes waited for.
     waiting: Waiting,
+    /// Documents of the run that tools wrote.
+    kept: BTreeSet<DocumentId>,
 }
 
 /// A budget was used up.
@@ -125,6 +130,7 @@ struct Bytes<'a> {
     exhausted: &'a Option<Exhausted>,
     ledger: &'a Ledger,
     waiting: &'a Waiting,
+    kept: &'a BTreeSet<DocumentId>,
 }
 
 impl State {
@@ -149,6 +155,7 @@ impl State {
             exhausted: None,
             ledger: Ledger::default(),
             waiting: Waiting::default(),
+            kept: BTreeSet::new(),
         })
     }
 
@@ -232,6 +239,11 @@ impl State {
         self.latest_children(at).any(|c| self.node(c).status == NodeStatus::Completed)
     }
 
+    /// True if a tool has written this document of the run.
+    pub(crate) fn has_kept(&self, id: DocumentId) -> bool {
+        self.kept.contains(&id)
+    }
+
     /// True if a child of the node at `at` was a task of `branch` before the latest one.
     pub(crate) fn has_branch(&self, at: usize, branch: &str) -> bool {
         let children = &self.control[at].bands().children;
@@ -256,6 +268,7 @@ impl State {
             exhausted: &self.exhausted,
             ledger: &self.ledger,
             waiting: &self.waiting,
+            kept: &self.kept,
         };
         serde_json::to_vec(&bytes).unwrap_or_else(|e| unreachable!("the state always has a JSON form: {e}"))
     }
@@ -337,6 +350,7 @@ impl State {
                 });
             }
             EventBody::ToolCallResult(e) => {
+                self.kept.extend(e.document_id);
                 self.control[at].open_tools.retain(|open| open.call_id != e.call_id);
             }
             EventBody::StepCreated(e) => {

@@ -408,6 +408,9 @@ payloads! {
         /// When it answered, by the role's clock.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         completed_at: Option<Timestamp>,
+        /// The document of the run that it wrote.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        document_id: Option<DocumentId>,
     }
     /// Payload of `tree.node_skipped`.
     NodeSkipped {

@@ -14,6 +14,29 @@ pub struct ScratchpadDelta {
     pub append_markdown: String,
 }
 
+/// A tool has answered and written a document of the run: a note, or an answer that is too long for a prompt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCallKept {
+    /// The answer.
+    pub result: ToolCallResult,
+    /// The document.
+    pub document: KeptDocument,
+}
+
+/// A document of a run that a tool wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeptDocument {
+    /// Names it within the run ([`DocumentId::of_run`](crate::DocumentId::of_run)). It holds a hash of the text, because
+    /// a path that the run has already stays what it is.
+    pub path: String,
+    /// Its title.
+    pub title: String,
+    /// Its text.
+    pub body: String,
+}
+
 /// One update of a role call in flight. Each becomes an event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -24,6 +47,8 @@ pub enum RoleUpdate {
     ToolCallRequested(ToolCallRequested),
     /// A tool answered.
     ToolCallResult(ToolCallResult),
+    /// A tool answered and wrote a document.
+    ToolCallKept(Box<ToolCallKept>),
     /// Tokens or money were used.
     Usage(UsageRecorded),
     /// Only a sign of life; not an event.
@@ -47,12 +72,12 @@ impl RoleUpdate {
                     call.args.as_ref().map(|a| serde_json::to_string(a).map_or(usize::MAX, |s| s.len()));
                 c.range("args", args.unwrap_or_default() as u64, 0..=limits::JSON_BYTES as u64);
             }
-            RoleUpdate::ToolCallResult(result) => {
-                c.at_most("callId", &result.call_id, limits::LABEL_BYTES);
-                c.text("toolName", &result.tool_name, limits::LABEL_BYTES);
-                c.at_most("summary", result.summary.as_deref().unwrap_or_default(), limits::TEXT_BYTES);
-                c.at_most("error", result.error.as_deref().unwrap_or_default(), limits::TEXT_BYTES);
-                c.at_most("phase", result.phase.as_deref().unwrap_or_default(), limits::LABEL_BYTES);
+            RoleUpdate::ToolCallResult(result) => check_result(result, &mut c),
+            RoleUpdate::ToolCallKept(kept) => {
+                check_result(&kept.result, &mut c);
+                c.text("document.path", &kept.document.path, limits::LABEL_BYTES);
+                c.at_most("document.title", &kept.document.title, limits::TITLE_BYTES);
+                c.at_most("document.body", &kept.document.body, limits::DOCUMENT_BYTES);
             }
             RoleUpdate::Usage(usage) => {
                 c.at_most("model", &usage.model, limits::LABEL_BYTES);
@@ -71,4 +96,12 @@ impl RoleUpdate {
         }
         c.finish()
     }
+}
+
+fn check_result(result: &ToolCallResult, c: &mut Checks) {
+    c.at_most("callId", &result.call_id, limits::LABEL_BYTES);
+    c.text("toolName", &result.tool_name, limits::LABEL_BYTES);
+    c.at_most("summary", result.summary.as_deref().unwrap_or_default(), limits::TEXT_BYTES);
+    c.at_most("error", result.error.as_deref().unwrap_or_default(), limits::TEXT_BYTES);
+    c.at_most("phase", result.phase.as_deref().unwrap_or_default(), limits::LABEL_BYTES);
 }

@@ -4,7 +4,9 @@ use serde_json::{Map, Value};
 use tree_agent_contract::document::Document;
 use tree_agent_contract::event::*;
 use tree_agent_contract::limits;
-use tree_agent_contract::role::{ArtifactDraft, DraftType, ResultDraft, RoleError};
+use tree_agent_contract::role::{
+    ArtifactDraft, DraftType, KeptDocument, ResultDraft, RoleError, ToolCallKept,
+};
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{
     ArtifactId, ArtifactType, DocumentId, HintType, NodeStatus, Outcome, ResultKind, Strategy,
@@ -121,6 +123,35 @@ impl Decider<'_> {
         }
         self.emit(at, NodeResult { result });
         hinted
+    }
+
+    /// A tool of the node at `at` has written a document of the run, which becomes an artifact of the node. A document
+    /// that the run has already is written once.
+    pub(super) fn keep_document(&mut self, at: usize, kept: ToolCallKept) {
+        let ToolCallKept { result, document: KeptDocument { path, title, body } } = kept;
+        let id = DocumentId::of_run(self.state.graph().run_id(), &path);
+        let is_new = !self.state.has_kept(id);
+        self.emit(at, ToolCallResult { document_id: Some(id), ..result });
+        if !is_new {
+            return;
+        }
+        let (node_id, number) = (self.state.node(at).id, self.state.control(at).results);
+        let snippet = Some(prefix(&body, limits::SNIPPET_BYTES).to_owned());
+        self.emit(
+            at,
+            ArtifactCreated {
+                artifact_id: ArtifactId::of(node_id, number, &path),
+                artifact_type: ArtifactType::Document,
+                document_id: Some(id),
+                label: Some(path.clone()),
+                title: Some(title.clone()),
+                json_payload: None,
+                is_primary: false,
+                snippet,
+            },
+        );
+        let document = self.artifact_document(at, id, title, body);
+        self.create_document(Document { path, ..document }, self.place_of(at));
     }
 
     /// The document behind an artifact of the node at `at`.

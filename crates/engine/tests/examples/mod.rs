@@ -3,6 +3,7 @@
 mod adopting;
 mod blocked;
 mod homework;
+mod kept;
 mod search;
 mod search_steps;
 

@@ -334,11 +334,39 @@ impl World {
                     may || !self.run.is_in_flight(&call.key),
                     "a role that takes more tools than it may failed"
                 );
+                self.keep(&call.key, round);
             }
             if !self.run.is_in_flight(&call.key) {
                 return;
             }
         }
+    }
+
+    /// The tool answers, and sometimes writes a document. Some of these are the same.
+    fn keep(&mut self, key: &CallKey, round: u8) {
+        let roll = self.roll();
+        if !self.run.is_in_flight(key) || roll > 160 {
+            return;
+        }
+        let result = event::ToolCallResult {
+            call_id: format!("t{round}"),
+            tool_name: "list_documents".into(),
+            ok: true,
+            summary: None,
+            error: None,
+            phase: None,
+            completed_at: None,
+            document_id: None,
+        };
+        let path = format!("notes/{}.md", roll % 5);
+        let document = KeptDocument { path: path.clone(), title: "a note".into(), body: path };
+        self.feed(Input::Update(
+            *key,
+            match roll < 120 {
+                true => RoleUpdate::ToolCallKept(Box::new(ToolCallKept { result, document })),
+                false => RoleUpdate::ToolCallResult(result),
+            },
+        ));
     }
 
     fn roll(&mut self) -> u8 {
