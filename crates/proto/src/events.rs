@@ -46,7 +46,7 @@ wire_message! {
     RollupUpdated => RollupUpdated { document_id, iteration, summary, branches, summary_document_id }
     BranchNote => BranchNote { branch_id, summary }
     ToolCallRequested => ToolCallRequested { call_id, tool_name, args, purpose, phase, started_at }
-    ToolCallResult => ToolCallResult { call_id, tool_name, ok, summary, error, phase, completed_at }
+    ToolCallResult => ToolCallResult { call_id, tool_name, ok, summary, error, phase, completed_at, document_id }
     NodeSkipped => NodeSkipped { reason, covered_by }
     PlanDocumentUpdated => PlanDocumentUpdated { document_id, iteration, items, remaining, questions }
     PlanItem => PlanItem { title, state, note }

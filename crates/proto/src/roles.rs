@@ -30,6 +30,8 @@ wire_message! {
     Allowance => Allowance { tokens, cost_micros, tool_calls }
     BudgetLeft => BudgetLeft { budget, limit, left }
     ScratchpadDelta => ScratchpadDelta { append_markdown }
+    ToolCallKept => ToolCallKept { result [required], document [required] }
+    KeptDocument => KeptDocument { path, title, body }
     ScratchpadDraft => ScratchpadDraft { append_markdown, tail_preview }
     ArtifactRef => ArtifactRef { label, title, document_id, is_primary, snippet, hinted }
     ChildOutcome => ChildOutcome { node_id, step_id, title, status, partial, result, error, artifacts }
@@ -102,6 +104,7 @@ impl Wire for RoleUpdate {
             RoleUpdate::Scratchpad(delta) => Update::Scratchpad(delta.to_wire()),
             RoleUpdate::ToolCallRequested(call) => Update::ToolCallRequested(call.to_wire()),
             RoleUpdate::ToolCallResult(result) => Update::ToolCallResult(result.to_wire()),
+            RoleUpdate::ToolCallKept(kept) => Update::ToolCallKept(kept.to_wire()),
             RoleUpdate::Usage(usage) => Update::Usage(usage.to_wire()),
             RoleUpdate::Heartbeat => Update::Heartbeat(pb::RoleHeartbeat {}),
         };
@@ -118,6 +121,9 @@ impl Wire for RoleUpdate {
             }
             Update::ToolCallResult(result) => {
                 RoleUpdate::ToolCallResult(Wire::from_wire(result).map_err(at)?)
+            }
+            Update::ToolCallKept(kept) => {
+                RoleUpdate::ToolCallKept(Box::new(Wire::from_wire(kept).map_err(at)?))
             }
             Update::Usage(usage) => RoleUpdate::Usage(Wire::from_wire(usage).map_err(at)?),
             Update::Heartbeat(_) => RoleUpdate::Heartbeat,

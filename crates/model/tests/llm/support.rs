@@ -139,6 +139,7 @@ impl Service {
                     RoleUpdate::Usage(usage) => outcome.usage.push(usage),
                     RoleUpdate::ToolCallRequested(call) => outcome.requested.push(call),
                     RoleUpdate::ToolCallResult(result) => outcome.results.push(result),
+                    RoleUpdate::ToolCallKept(kept) => outcome.results.push(kept.result),
                     RoleUpdate::Heartbeat => {}
                 }
             }
