@@ -34,7 +34,7 @@ pub use budget::{Allowance, BudgetLeft, Budgets};
 pub use context::{RunContext, Scope};
 pub use document::{
     Document, DocumentImport, DocumentKind, DocumentOp, DocumentProps, DocumentSummary, SearchHit,
-    SearchResults,
+    SearchResults, SimilarResults,
 };
 pub use error::{FieldError, Invalid};
 pub use estimate::{CallCost, Estimate, RoleCosts};

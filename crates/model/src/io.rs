@@ -115,7 +115,8 @@ impl RoleIo {
             // There may be many names of tools.
             Err(error) => (None, Some(beginning(&error.to_string()))),
         };
-        self.send(RoleUpdate::ToolCallResult(ToolCallResult { document_id: None,
+        self.send(RoleUpdate::ToolCallResult(ToolCallResult {
+            document_id: None,
             call_id,
             tool_name: name.to_owned(),
             ok: answer.is_ok(),

@@ -128,6 +128,11 @@ impl<'a> Snippets<'a> {
     }
 }
 
+/// The beginning of `text` as a snippet.
+pub(crate) fn beginning(text: &str) -> String {
+    window(text, &[])
+}
+
 /// The part of `body` around the best of `matches`.
 fn window(body: &str, matches: &[(usize, usize)]) -> String {
     // The window that begins a little before a match and holds the most distinct words; the first one of these.

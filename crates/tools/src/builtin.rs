@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use tree_agent_contract::text::{count, prefix};
-use tree_agent_contract::{Document, DocumentId, DocumentSummary, ProjectId, Scope, SearchResults, limits};
+use tree_agent_contract::{
+    Document, DocumentId, DocumentSummary, ProjectId, Scope, SearchResults, SimilarResults, limits,
+};
 
 use crate::args::{Args, Param, ParamKind};
 use crate::error::ToolError;
@@ -83,6 +85,13 @@ pub(crate) const BUILTINS: &[Builtin] = &[
                 ParamKind::Integer(1, SEARCH_LIMIT_MAX),
                 false,
                 "Hits at the most; 10 by default.",
+            ),
+            param(
+                "similar",
+                ParamKind::Flag,
+                false,
+                "Look for the letters of the words in every document instead, for words in odd spellings. Slow. The answer says \
+                 whether it is complete.",
             ),
         ],
         scopes: ANY,
@@ -242,7 +251,14 @@ async fn search_documents(
         path_prefix: args.text("path_prefix").to_owned(),
         limit: args.integer("limit").unwrap_or(10) as u32,
     };
-    let SearchResults { mut hits, total } = s.search_documents(caller, &query).await?;
+    let is_similar = args.flag("similar");
+    let (SearchResults { mut hits, total }, is_complete) = match is_similar {
+        true => {
+            let SimilarResults { hits, is_complete } = s.search_similar(caller, &query).await?;
+            (SearchResults { total: hits.len() as u64, hits }, is_complete)
+        }
+        false => (s.search_documents(caller, &query).await?, true),
+    };
     let answered = hits.len();
     hits.retain(|hit| {
         is_source(&hit.document) && caller.may_read(hit.document.project_id, hit.document.run_id)
@@ -266,7 +282,10 @@ async fn search_documents(
             total if total > shown as u64 => format!("{} of {total}", count(shown, "hit")),
             _ => count(shown, "hit"),
         },
-        value: json!({ "total": total, "hits": value }),
+        value: match is_similar {
+            true => json!({ "total": total, "hits": value, "complete": is_complete }),
+            false => json!({ "total": total, "hits": value }),
+        },
     })
 }
 

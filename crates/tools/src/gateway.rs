@@ -12,7 +12,7 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::{Code, Request, Status};
 use tree_agent_contract::{
     Document, DocumentId, DocumentProps, DocumentSummary, ProjectId, RunId, Scope, SearchHit, SearchResults,
-    Timestamp, ToolRules, limits,
+    SimilarResults, Timestamp, ToolRules, limits,
 };
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -109,6 +109,31 @@ impl GatewayDocuments {
         }
     }
 
+    /// Searches, and returns the hits apart from the answer.
+    async fn search(
+        &self,
+        caller: &Caller,
+        query: &SearchDocuments,
+        similar: bool,
+    ) -> Result<(Vec<SearchHit>, pb::SearchDocumentsResponse), ToolError> {
+        let request = pb::SearchDocumentsRequest {
+            query: query.query.clone(),
+            context: Some(caller.context.to_wire()),
+            path_prefix: query.path_prefix.clone(),
+            limit: query.limit,
+            similar,
+        };
+        let mut found = self
+            .call(caller, "the project", request, |c, request| async move {
+                Ok(Self::documents(c).search_documents(request).await?.into_inner())
+            })
+            .await?;
+        let hits = std::mem::take(&mut found.hits).into_iter().map(|hit| {
+            Ok(SearchHit { document: summary(given(hit.document)?)?, snippet: hit.snippet, score: hit.score })
+        });
+        Ok((hits.collect::<Result<_, ToolError>>()?, found))
+    }
+
     async fn create(
         &self,
         caller: &Caller,
@@ -181,23 +206,19 @@ impl DocumentSource for GatewayDocuments {
         caller: &Caller,
         query: &SearchDocuments,
     ) -> Result<SearchResults, ToolError> {
-        let request = pb::SearchDocumentsRequest {
-            query: query.query.clone(),
-            context: Some(caller.context.to_wire()),
-            path_prefix: query.path_prefix.clone(),
-            limit: query.limit,
-        };
-        let found = self
-            .call(caller, "the project", request, |c, request| async move {
-                Ok(Self::documents(c).search_documents(request).await?.into_inner())
-            })
-            .await?;
+        let (hits, found) = self.search(caller, query, false).await?;
         // A gateway of an older release counts nothing.
-        let total = found.total_size.max(found.hits.len() as u64);
-        let hits = found.hits.into_iter().map(|hit| {
-            Ok(SearchHit { document: summary(given(hit.document)?)?, snippet: hit.snippet, score: hit.score })
-        });
-        Ok(SearchResults { hits: hits.collect::<Result<_, ToolError>>()?, total })
+        Ok(SearchResults { total: found.total_size.max(hits.len() as u64), hits })
+    }
+
+    async fn search_similar(
+        &self,
+        caller: &Caller,
+        query: &SearchDocuments,
+    ) -> Result<SimilarResults, ToolError> {
+        let (hits, found) = self.search(caller, query, true).await?;
+        // A gateway of an older release searches as ever, and never says that it has looked everywhere.
+        Ok(SimilarResults { hits, is_complete: found.complete })
     }
 
     async fn read_document(&self, caller: &Caller, id: DocumentId) -> Result<Document, ToolError> {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use tree_agent_contract::{
     Document, DocumentId, DocumentKind, DocumentProps, DocumentSummary, ProjectId, RunId, SearchHit,
-    SearchResults, Timestamp, ToolRules, spelling,
+    SearchResults, SimilarResults, Timestamp, ToolRules, spelling,
 };
 
 use crate::error::ToolError;
@@ -159,6 +159,26 @@ impl DocumentSource for MemoryDocuments {
         let total = hits.len() as u64;
         hits.truncate(query.limit as usize);
         Ok(SearchResults { hits, total })
+    }
+
+    async fn search_similar(
+        &self,
+        caller: &Caller,
+        query: &SearchDocuments,
+    ) -> Result<SimilarResults, ToolError> {
+        let similar = spelling::Similar::to(&query.query);
+        let mut hits = Vec::new();
+        for d in self.sources(caller, None, &query.path_prefix) {
+            if let Some(part) =
+                [&d.body, &d.title, &d.path].into_iter().find_map(|text| similar.find_in(text))
+            {
+                let snippet = part.chars().take(160).collect();
+                hits.push(SearchHit { document: summary(&d), snippet, score: 0.0 });
+            }
+        }
+        let is_complete = hits.len() <= query.limit as usize;
+        hits.truncate(query.limit as usize);
+        Ok(SimilarResults { hits, is_complete })
     }
 
     async fn read_document(&self, caller: &Caller, id: DocumentId) -> Result<Document, ToolError> {

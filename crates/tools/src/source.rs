@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use tree_agent_contract::{
     Document, DocumentId, DocumentKind, DocumentSummary, ProjectId, RunContext, RunId, SearchResults,
-    ToolRules,
+    SimilarResults, ToolRules,
 };
 
 use crate::error::ToolError;
@@ -114,6 +114,13 @@ pub trait DocumentSource: Send + Sync {
         caller: &Caller,
         query: &SearchDocuments,
     ) -> Result<SearchResults, ToolError>;
+
+    /// The source documents that hold the letters of any word of the query, in whatever spelling.
+    async fn search_similar(
+        &self,
+        caller: &Caller,
+        query: &SearchDocuments,
+    ) -> Result<SimilarResults, ToolError>;
 
     /// One document with its body: a source of the context, or what the caller's run wrote. Else
     /// [`ToolError::NotFound`].

@@ -1,20 +1,22 @@
 //! `DocumentService`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::stream::BoxStream;
 use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 use tree_agent_contract::error::Checks;
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{
     Document, DocumentId, DocumentImport, DocumentKind, DocumentProps, DocumentSummary, ProjectId,
-    ProjectStatus, RunContext, RunId, Scope, limits,
+    ProjectStatus, RunContext, RunId, Scope, SearchResults, SimilarResults, limits,
 };
 use tree_agent_proto::v1::document_service_server::DocumentService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::{invalid, invalid_field};
-use tree_agent_store::{DocumentQuery, SearchQuery, StoreError, storable};
+use tree_agent_store::{DocumentQuery, SearchQuery, Store, StoreError, search_similar, storable};
 
 use crate::auth::Caller;
 use crate::errors;
@@ -25,6 +27,13 @@ use crate::watch::service::decoded;
 
 /// Hits of a search when the client names no limit, and at the most.
 const HITS: (u32, u32) = (10, 100);
+
+/// Bytes of text that a search may look through.
+const SIMILAR_BYTES: u64 = 64 * 1024 * 1024;
+/// How many searches may do so at the same time.
+static SIMILAR_AT_ONCE: Semaphore = Semaphore::const_new(2);
+/// How long one may take, with waiting: less than a role waits for an answer.
+const SIMILAR_TIME: Duration = Duration::from_secs(6);
 
 /// The service.
 pub(crate) struct Documents(pub(crate) Arc<Gateway>);
@@ -141,13 +150,20 @@ impl DocumentService for Documents {
             path_prefix: request.path_prefix,
             limit: limit as usize,
         };
-        let found = self.0.store.search_documents(query).await.map_err(|e| errors::store(&e))?;
+        let (found, complete) = match request.similar {
+            true => {
+                let found = similar(&*self.0.store, query).await.map_err(|e| errors::store(&e))?;
+                (SearchResults { total: found.hits.len() as u64, hits: found.hits }, found.is_complete)
+            }
+            false => (self.0.store.search_documents(query).await.map_err(|e| errors::store(&e))?, false),
+        };
         let hits = found.hits.into_iter().map(|hit| pb::SearchHit {
             document: Some(summary_to_wire(&hit.document)),
             snippet: hit.snippet,
             score: hit.score,
         });
-        Ok(Response::new(pb::SearchDocumentsResponse { hits: hits.collect(), total_size: found.total }))
+        let hits = hits.collect();
+        Ok(Response::new(pb::SearchDocumentsResponse { hits, total_size: found.total, complete }))
     }
 
     async fn create_document(
@@ -260,6 +276,15 @@ impl DocumentService for Documents {
         }
         Ok(Response::new(pb::DeleteDocumentResponse {}))
     }
+}
+
+/// Looks for the letters of words in the texts themselves. What it has not found after [`SIMILAR_TIME`] stays unknown.
+async fn similar(store: &dyn Store, query: SearchQuery) -> Result<SimilarResults, StoreError> {
+    let looked = tokio::time::timeout(SIMILAR_TIME, async {
+        let _turn = SIMILAR_AT_ONCE.acquire().await;
+        search_similar(store, query, SIMILAR_BYTES).await
+    });
+    looked.await.unwrap_or_else(|_| Ok(SimilarResults { hits: Vec::new(), is_complete: false }))
 }
 
 impl Documents {

@@ -121,13 +121,15 @@ pub(super) struct Missing {
 }
 
 /// Looks for each of `candidates` in all documents of the context, read or not: a full-text search counts the documents
-/// that match. Nothing is said of a term that cannot be counted any more.
+/// that match. A term without a match is called absent only if no document holds its letters in another spelling either.
+/// Nothing is said of a term that cannot be looked for any more.
 pub(super) async fn missing(
     io: &RoleIo,
     terms: &[Term],
     candidates: impl IntoIterator<Item = usize>,
 ) -> Result<Missing, RoleError> {
     let mut missing = Missing::default();
+    let mut unmatched: Vec<usize> = Vec::new();
     for i in candidates {
         let word = terms[i].shown.as_str();
         let args =
@@ -135,7 +137,7 @@ pub(super) async fn missing(
         let purpose = format!("to count the documents that contain {word}");
         match io.call_tool(SEARCH_DOCUMENTS, args, &purpose).await {
             Ok(found) => match found["total"].as_u64() {
-                Some(0) => drop(missing.absent.insert(i)),
+                Some(0) => unmatched.push(i),
                 Some(total) => missing.unquoted.push(unquoted(&terms[i], total, entries(&found["hits"]))),
                 None => {}
             },
@@ -143,7 +145,62 @@ pub(super) async fn missing(
             Err(error) => return Err(failed(error)),
         }
     }
+    // Most often no document holds any of them, which one look shows.
+    let several: Vec<&str> = unmatched.iter().map(|i| terms[*i].shown.as_str()).collect();
+    if several.len() > 1 && similar(io, &several.join(" ")).await?.is_some_and(|similar| similar.is_nowhere())
+    {
+        missing.absent = unmatched.into_iter().collect();
+        return Ok(missing);
+    }
+    for i in unmatched {
+        match similar(io, &terms[i].shown).await? {
+            Some(similar) if similar.is_nowhere() => drop(missing.absent.insert(i)),
+            Some(similar) => missing.unquoted.push(similar.said(&terms[i])),
+            None => break,
+        }
+    }
     Ok(missing)
+}
+
+/// Where the letters of a term stand.
+struct Similar {
+    found: Vec<Entry>,
+    /// All documents were looked at.
+    is_complete: bool,
+}
+
+impl Similar {
+    fn is_nowhere(&self) -> bool {
+        self.found.is_empty() && self.is_complete
+    }
+
+    /// What is known of a term that search does not find.
+    fn said(&self, term: &Term) -> String {
+        let unfound = format!("Search found no document with the word “{}”", term.shown);
+        let named: Vec<String> = self.found.iter().take(NAMED).map(|entry| short(&entry.path, 200)).collect();
+        match named.as_slice() {
+            [] => format!("{unfound}, but not every document could be searched for other spellings of it."),
+            some => format!("{unfound} as such. Similar spellings stand in {}.", listed(some)),
+        }
+    }
+}
+
+/// Looks for the letters of `words`. None if the tool calls are used up.
+async fn similar(io: &RoleIo, words: &str) -> Result<Option<Similar>, RoleError> {
+    let args = Map::from_iter([
+        ("query".to_owned(), json!(words)),
+        ("limit".to_owned(), json!(NAMED)),
+        ("similar".to_owned(), json!(true)),
+    ]);
+    let purpose = format!("to look for other spellings of {words}");
+    match io.call_tool(SEARCH_DOCUMENTS, args, &purpose).await {
+        Ok(found) => Ok(Some(Similar {
+            found: entries(&found["hits"]),
+            is_complete: found["complete"].as_bool().unwrap_or_default(),
+        })),
+        Err(ToolError::Budget(_)) => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// Says that `total` documents contain a term of which no passage was quoted, and names the first of `found` by path.

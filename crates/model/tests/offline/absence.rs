@@ -105,6 +105,36 @@ async fn a_word_among_signs_escapes_and_marks_is_not_called_missing() {
     }
 }
 
+/// No rule of spelling finds these words. The answer says where something similar stands, and does not call them missing.
+#[tokio::test]
+async fn a_word_in_an_unknown_spelling_is_not_called_missing() {
+    for (body, word) in [
+        ("The Zir-\nvane works.", "Zirvane"),
+        ("The 42Zirvane works.", "Zirvane"),
+        ("The Z-i-r-v-a-n-e works.", "Zirvane"),
+        ("The Zirväné works.", "Zirvane"),
+        ("The Z i r v a n e s work.", "zirvanes"),
+        ("The kelp4 works.", "kelp"),
+    ] {
+        for documents in [1, 250] {
+            let runner = Runner::new(&format!("What does the {word} or a zeppelin do?"), 1);
+            let project = runner.context.project_ids[0];
+            for i in 1..documents {
+                let body = "# Log\n\nKelpies are spirits of lakes.";
+                runner.documents.add_source(project, &format!("log/{i:03}.md"), body);
+            }
+            runner.documents.add_source(project, "word.md", &format!("# Page\n\n{body}"));
+            let done = runner.run().await;
+            let said = format!(
+                "Search found no document with the word “{word}” as such. Similar spellings stand in word.md."
+            );
+            assert!(done.document.contains(&said), "{word} in {body}: {}", done.document);
+            let absent = "No document contains the word “zeppelin”.";
+            assert!(done.document.contains(absent), "{word} in {body}: {}", done.document);
+        }
+    }
+}
+
 /// Marks that writers leave out, and scripts that put no spaces between words.
 #[tokio::test]
 async fn a_word_of_another_script_is_not_called_missing() {

@@ -1,0 +1,298 @@
+//! A looser look for words than an index allows: for their letters, whatever stands between or beside them.
+//!
+//! It finds words in spellings that no rule of this module knows. What it finds need not be the word, so it can only cast
+//! doubt on the absence of a word.
+
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+use super::division::{MARKS, removed};
+use super::escapes::{Controls, decoded};
+use super::signs::{is_sign, unsigned};
+use super::{joined, runs_on};
+use crate::text::is_invisible;
+
+/// Letters of a word that are looked for within other words, too. Shorter ones stand in too many.
+const WITHIN_WORDS: usize = 6;
+/// Letters of a word that are looked for across white space, too.
+const ACROSS_WORDS: usize = 8;
+
+/// Words of a query that are looked for; a question has fewer.
+const WORDS: usize = 32;
+
+/// The letters of the words of a query.
+#[derive(Clone, Debug)]
+pub struct Similar(Vec<Needle>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Needle {
+    letters: String,
+    /// How many letters the word has.
+    count: usize,
+}
+
+impl Similar {
+    /// For the first 32 words of `query`: what stands between white space, each for itself.
+    pub fn to(query: &str) -> Self {
+        let mut needles: Vec<Needle> = Vec::new();
+        for word in unsigned(&joined(query)).split_whitespace() {
+            let letters = Letters::of(word).text.replace(' ', "");
+            let count = letters.chars().count();
+            // A plural is found by its singular.
+            let letters = match letters.strip_suffix('s') {
+                Some(one) if count > WITHIN_WORDS => one.to_owned(),
+                _ => letters,
+            };
+            let needle = Needle { letters, count };
+            if count > 0 && needles.len() < WORDS && !needles.contains(&needle) {
+                needles.push(needle);
+            }
+        }
+        Self(needles)
+    }
+
+    /// True if there is nothing to look for.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The part of `text` in which the letters of any of the words stand in a row: a paragraph. None if they stand
+    /// nowhere.
+    pub fn find_in<'a>(&self, text: &'a str) -> Option<&'a str> {
+        text.split("\n\n").find(|part| self.is_in(part))
+    }
+
+    fn is_in(&self, part: &str) -> bool {
+        let decoded = decoded_all(part);
+        let marked = |text: &str| text.contains(['<', '[', '&', '{']);
+        self.stands_in(part)
+            || decoded != part && self.stands_in(&decoded)
+            || marked(&decoded) && self.stands_in(&without_markup(&decoded))
+    }
+
+    fn stands_in(&self, text: &str) -> bool {
+        let letters = Letters::of(text);
+        let found = |needle: &Needle| {
+            let mut places = letters.text.match_indices(needle.letters.as_str());
+            let within = needle.count >= WITHIN_WORDS;
+            places.any(|(at, found)| within || letters.edges[at] && letters.edges[at + found.len()])
+        };
+        if self.0.iter().any(found) {
+            return true;
+        }
+        let mut long = self.0.iter().filter(|needle| needle.count >= ACROSS_WORDS).peekable();
+        if long.peek().is_none() {
+            return false;
+        }
+        let tight = letters.text.replace(' ', "");
+        long.any(|needle| tight.contains(&needle.letters))
+    }
+}
+
+/// `text` with its escapes decoded, and the entities of HTML.
+fn decoded_all(text: &str) -> String {
+    let text = decoded(text, Controls::Divide);
+    html_escape::decode_html_entities(&text).into_owned()
+}
+
+/// `text` without tags, whatever stands in them, targets of links, what stands in brackets or braces, and marks.
+fn without_markup(text: &str) -> String {
+    /// Longer ones are no markup.
+    const ENOUGH: usize = 2_000;
+    let plain = removed(text, |c| MARKS.contains(&c));
+    let mut out = String::with_capacity(plain.len());
+    let mut rest = plain.as_str();
+    while let Some(c) = rest.chars().next() {
+        let close = match c {
+            '<' => Some('>'),
+            '(' if out.ends_with(']') => Some(')'),
+            '[' if rest.starts_with("[^") || rest[1..].starts_with(|c: char| c.is_ascii_digit()) => Some(']'),
+            _ => None,
+        };
+        let end = close.and_then(|close| rest[..rest.floor_char_boundary(ENOUGH)].find(close));
+        match end {
+            Some(end) => rest = &rest[end + 1..],
+            None => {
+                out.push(c);
+                rest = &rest[c.len_utf8()..];
+            }
+        }
+    }
+    out
+}
+
+/// The letters and digits of a text in their simplest form, with one space for white space and nothing for everything
+/// else.
+struct Letters {
+    text: String,
+    /// For each byte of it, and its end, whether a word may begin or end there.
+    edges: Vec<bool>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Upper,
+    Lower,
+    Digit,
+    Sign,
+    /// A letter of a script without capitals: nobody can tell where its words end.
+    Caseless,
+}
+
+impl Letters {
+    fn of(text: &str) -> Self {
+        let mut letters =
+            Self { text: String::with_capacity(text.len()), edges: Vec::with_capacity(text.len() + 1) };
+        let (mut before, mut hyphen) = (None, false);
+        for c in text.chars() {
+            if c.is_whitespace() {
+                // A hyphen at the end of a line divides a word.
+                if !hyphen && !letters.text.ends_with(' ') {
+                    letters.push(' ', true);
+                }
+                before = None;
+            } else if is_combining_mark(c) || is_invisible(c) {
+            } else if let Some(kind) = kind(c) {
+                // `camelCase` and `HTTPServer`.
+                let hump = (before, kind) == (Some(Kind::Upper), Kind::Lower);
+                if hump && let Some(last) = letters.text.char_indices().next_back() {
+                    letters.edges[last.0] = true;
+                }
+                let same = before == Some(kind) && kind != Kind::Caseless || hump;
+                letters.spell(c, !same);
+                before = Some(kind);
+            } else {
+                before = None;
+            }
+            hyphen = matches!(c, '-' | '\u{2010}' | '\u{2011}') || hyphen && c.is_whitespace();
+        }
+        letters.edges.push(true);
+        letters
+    }
+
+    fn push(&mut self, c: char, edge: bool) {
+        self.edges.push(edge);
+        self.edges.extend(std::iter::repeat_n(false, c.len_utf8() - 1));
+        self.text.push(c);
+    }
+
+    /// The letters of `c` without accents, in lower case.
+    fn spell(&mut self, c: char, mut edge: bool) {
+        if c.is_ascii() {
+            return self.push(c.to_ascii_lowercase(), edge);
+        }
+        for plain in std::iter::once(c).nfkd().filter(|c| !is_combining_mark(*c)) {
+            for lower in plain.to_lowercase().filter(|c| c.is_alphanumeric()) {
+                let spelled: &[char] = match lower {
+                    'ı' => &['i'],
+                    'ς' => &['σ'],
+                    'ß' => &['s', 's'],
+                    'ø' => &['o'],
+                    'ł' => &['l'],
+                    'đ' => &['d'],
+                    'æ' => &['a', 'e'],
+                    'œ' => &['o', 'e'],
+                    _ => &[lower],
+                };
+                for c in spelled {
+                    self.push(*c, edge);
+                    edge = false;
+                }
+            }
+        }
+    }
+}
+
+/// What kind of letter `c` is; None for what is no letter.
+fn kind(c: char) -> Option<Kind> {
+    match c {
+        c if is_sign(c) => Some(Kind::Sign),
+        c if !c.is_alphanumeric() => None,
+        c if c.is_numeric() => Some(Kind::Digit),
+        c if c.is_uppercase() => Some(Kind::Upper),
+        c if c.is_lowercase() && !runs_on(c) => Some(Kind::Lower),
+        _ => Some(Kind::Caseless),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stands(word: &str, text: &str) -> bool {
+        Similar::to(word).find_in(text).is_some()
+    }
+
+    #[test]
+    fn the_letters_of_a_word_are_found_in_spellings_that_no_rule_knows() {
+        for (text, word) in [
+            ("The Zir-\nvane works.", "zirvane"),
+            ("42Zirvane", "zirvane"),
+            ("Z.i.r.v.a.n.e", "zirvane"),
+            ("Z i r v a n e s", "zirvanes"),
+            (r"\textbf{Zir}vane", "zirvane"),
+            ("a [Zir](x 'y' z)(v)vane", "zirvane"),
+            ("Zir<span class=\"x\" title='y'>vane</span>", "zirvane"),
+            ("Zir[1]vane, Zir<!-- x > y -->vane", "zirvane"),
+            ("Zir{{x}}vane Zir\u{2060}va\u{332}ne", "zirvane"),
+            ("ZirväNé", "zirvane"),
+            ("superzirvanehaus", "zirvane"),
+            ("Smo\u{308}rvak", "smörvak"),
+            ("SMORVAK", "smörvak"),
+            ("Stra\u{df}e", "strasse"),
+            (r"sm\u00f6rvak", "smörvak"),
+            ("الكتاب", "كتاب"),
+            ("𞤀𞤣𞤤𞤢𞤥", "𞤢𞤣𞤤𞤢𞤥"),
+            ("the kelp2 of", "kelp"),
+            ("the №kelp™ of", "kelp"),
+            ("redKelpBed", "kelp"),
+            ("KELPBed", "kelp"),
+            ("k=e=l=p", "kelp"),
+            ("10 000 000 of", "10000000"),
+            ("10,000 of", "10.000"),
+            ("data-base", "database"),
+            ("U.S.A.", "usa"),
+            ("O'Reilly", "oreilly"),
+            ("C++", "C++"),
+        ] {
+            assert!(stands(word, text), "{word} in {text}");
+        }
+    }
+
+    #[test]
+    fn a_short_word_is_not_found_within_another_one() {
+        for (text, word) in [
+            ("happier report relationship", "pier"),
+            ("happier report relationship", "port"),
+            ("happier report relationship", "ship"),
+            ("on the other hand", "hero"),
+            ("the cranes hold in storms", "zeppelin"),
+            ("one\n\ntwo", "onetwo"),
+            ("", "kelp"),
+            ("kelp", ""),
+        ] {
+            assert!(!stands(word, text), "{word} in {text}");
+        }
+        assert!(Similar::to(" ++ <> ").is_empty());
+        assert_eq!(Similar::to("zirvane kelp").find_in("a\n\nthe K.e.l.p\nb\n\nc"), Some("the K.e.l.p\nb"));
+    }
+
+    #[test]
+    fn every_text_is_looked_through_in_linear_time() {
+        for part in
+            ["<", "<a ", "](", "[^", "[1", "%41", "\\u", "&#", "a b", "zirvan", "é\u{301}", "\u{fdfa}"]
+        {
+            assert!(!stands("zirvanequark kelp", &part.repeat(30_000)), "{part}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_word_is_found_in_itself(text in proptest::arbitrary::any::<String>()) {
+            for word in text.split_whitespace().filter(|word| !Similar::to(word).is_empty()) {
+                let whole = format!("a {word} b");
+                proptest::prop_assert!(stands(word, word) && stands(word, &whole), "{word:?}");
+            }
+        }
+    }
+}
