@@ -68,10 +68,14 @@ struct Rules {
 }
 
 impl Rules {
-    /// True if the run is offered the tool `name`. A context whose projects are all gone offers none.
-    fn offer(&self, name: &str, writes: bool) -> bool {
-        let projects = self.projects.as_ref();
-        let all_do = projects.is_none_or(|all| !all.is_empty() && all.iter().all(|p| p.offer(name, writes)));
+    /// True if the run is offered the tool `name`. A context whose projects are all gone has only built-in tools that
+    /// read: they find nothing, and nobody knows what was said about others.
+    fn offer(&self, name: &str, writes: bool, is_built_in: bool) -> bool {
+        let all_do = match self.projects.as_deref() {
+            None => true,
+            Some([]) => is_built_in && !writes,
+            Some(all) => all.iter().all(|project| project.offer(name, writes)),
+        };
         all_do && !(self.read_only && writes)
     }
 }
@@ -105,10 +109,10 @@ impl ToolRegistry {
     /// server as its configuration says, and of all of them what `rules` allow.
     fn offered(&self, context: &RunContext, rules: &Rules) -> Vec<Offered> {
         let builtins = self.builtins.iter().filter(|(_, tool)| tool.scopes.contains(&context.scope));
-        let builtins = builtins.filter(|(_, tool)| rules.offer(tool.name, tool.writes));
+        let builtins = builtins.filter(|(_, tool)| rules.offer(tool.name, tool.writes, true));
         let builtins = builtins.map(|(spec, _)| Offered { spec: spec.clone(), server: None });
         let foreign = self.servers.tools(context).into_iter();
-        let foreign = foreign.filter(|(_, tool)| rules.offer(tool.spec.name(), tool.writes));
+        let foreign = foreign.filter(|(_, tool)| rules.offer(tool.spec.name(), tool.writes, false));
         let foreign =
             foreign.map(|(server, tool)| Offered { spec: tool.spec.clone(), server: Some((server, tool)) });
         builtins.chain(foreign).collect()

@@ -142,10 +142,15 @@ async fn what_people_imported_stays_unless_the_project_says_otherwise() {
 }
 
 #[tokio::test]
-async fn a_context_whose_projects_are_gone_offers_nothing() {
+async fn a_context_whose_projects_are_gone_finds_nothing() {
     let world = World::new();
     let gone = ProjectId::derive(&[b"gone"]);
-    assert!(names(&world.tools(RunContext::project(gone))).await.is_empty());
+    let tools = world.tools(RunContext::project(gone));
+    assert_eq!(names(&tools).await, [LIST_DOCUMENTS, SEARCH_DOCUMENTS, READ_DOCUMENT]);
+    let found = call(&tools, SEARCH_DOCUMENTS, json!({"query": "lease"})).await.unwrap();
+    assert_eq!(found["total"], 0);
+    let error = call(&tools, CREATE_DOCUMENT, written("new.md", None)).await.unwrap_err();
+    assert!(matches!(error, ToolError::UnknownTool { .. }), "{error:?}");
     let with_one = RunContext { scope: Scope::MultiProject, project_ids: vec![world.one, gone] };
     assert_eq!(names(&world.tools(with_one)).await.len(), 5);
 }
