@@ -78,6 +78,8 @@ pub(crate) enum Command {
     Delete(delete::Delete),
     // Documents
     Import(import::Import),
+    #[command(hide = true)]
+    ConvertFile(import::ConvertFile),
     Projects(projects::Projects),
     Doc(doc::Doc),
     // The server

@@ -26,6 +26,5 @@ pub(crate) mod search;
 mod search_args;
 pub(crate) mod status;
 mod store;
-mod text_files;
 pub(crate) mod verify;
 pub(crate) mod watch;

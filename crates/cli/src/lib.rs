@@ -108,6 +108,7 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
         Command::Status(status) => status.run(&context).await,
         Command::Cancel(cancel) => cancel.run(&context).await,
         Command::Import(import) => import.run(&context).await,
+        Command::ConvertFile(file) => file.run(&context).await,
         Command::Projects(projects) => projects.run(&context).await,
         Command::Migrate(migrate) => migrate.run(&context).await,
         Command::Verify(verify) => verify.run(&context).await,

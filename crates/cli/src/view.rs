@@ -2,7 +2,7 @@
 //! time into text. Only [`live`] writes to the terminal.
 
 pub(crate) mod formats;
-mod line;
+pub(crate) mod line;
 pub(crate) mod lines;
 pub(crate) mod live;
 pub(crate) mod paint;

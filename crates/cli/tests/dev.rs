@@ -22,12 +22,13 @@ fn a_newcomers_session() {
     let dev = Dev::start(data.path());
     let server = dev.server.as_str();
 
-    // Import, twice: the second time replaces.
+    // Import, twice: the second time nothing has changed.
     let folder = folder.path().to_str().unwrap();
-    for _ in 0..2 {
+    for (sent, unchanged) in [(3, 0), (0, 3)] {
         let output = succeeded(run(server, &["import", folder, "--project", "leases", "-o", "jsonl"]));
         let imported = &lines(&output)[0];
-        assert_eq!((&imported["imported"], &imported["skipped"]), (&3.into(), &2.into()), "{imported}");
+        assert_eq!((&imported["imported"], &imported["skipped"]), (&sent.into(), &2.into()), "{imported}");
+        assert_eq!(imported["unchanged"], unchanged);
         assert!(stderr(&output).contains("blob.md: is binary"));
         assert!(!stderr(&output).contains("logo.png"), "other types are only counted");
     }

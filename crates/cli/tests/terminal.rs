@@ -157,3 +157,29 @@ async fn runs_are_removed_after_a_confirmation() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_shows_its_progress_and_restores_the_terminal() {
+    let (fake, server) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a.md", "b.md"] {
+        std::fs::write(folder.path().join(name), "text").unwrap();
+    }
+    // The import waits for the project.
+    let (called, stuck) = mpsc::channel();
+    fake.0.lock().unwrap().stuck_project = Some(called);
+    looking(move || {
+        let dir = folder.path().to_str().unwrap();
+        let terminal = Terminal::start(program(&server, &["import", dir, "--project", "docs"]), 30, 120);
+        stuck.recv_timeout(PATIENCE).expect("the import asks for the project");
+        terminal.wait_for("the progress", |screen| {
+            screen.contents().contains("░ · 0 of 2 files") && screen.hide_cursor()
+        });
+        terminal.press("\x03");
+        let (code, end) = terminal.end();
+        assert_eq!(code, Some(130), "{}", end.text);
+        assert!(end.text.contains("the next import continues"), "{}", end.text);
+        assert!(!end.cursor_is_hidden, "{}", end.text);
+    })
+    .await;
+}

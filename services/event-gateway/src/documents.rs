@@ -7,8 +7,8 @@ use futures::stream::BoxStream;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
+use tree_agent_contract::document::default_title;
 use tree_agent_contract::error::Checks;
-use tree_agent_contract::text::prefix;
 use tree_agent_contract::{
     Document, DocumentId, DocumentImport, DocumentKind, DocumentProps, DocumentSummary, ProjectId,
     ProjectStatus, RunContext, RunId, Scope, SearchResults, SimilarResults, limits,
@@ -259,19 +259,23 @@ impl DocumentService for Documents {
         let mut checks = Checks::default();
         checks.at_most("import_source", &request.import_source, limits::IMPORT_BYTES);
         checks.finish().map_err(|e| invalid(&e))?;
+        let missing =
+            |error: &StoreError| request.allow_missing && matches!(error, StoreError::NotFound { .. });
+        let document = match self.0.store.document(id).await {
+            Ok(document) => document,
+            Err(error) if missing(&error) => return Ok(Response::new(pb::DeleteDocumentResponse {})),
+            Err(error) => return Err(errors::store(&error)),
+        };
+        let Some(project) = document.project_id else { return Err(errors::document_of_run(id)) };
+        let project = self.0.store.project(project).await.map_err(|e| errors::store(&e))?;
+        if project.status == ProjectStatus::Archived {
+            return Err(errors::archived_project("document_id", project.id));
+        }
         let import = (!request.import_source.is_empty()).then_some(&*request.import_source);
         match self.0.store.delete_source(id, import).await {
             Ok(true) => {}
             Ok(false) => return Err(errors::not_of_import(id, &request.import_source)),
-            Err(StoreError::NotFound { .. }) => match self.0.store.document(id).await {
-                Ok(document) if document.run_id.is_some() => return Err(errors::document_of_run(id)),
-                Err(StoreError::NotFound { .. }) if !request.allow_missing => {
-                    return Err(errors::store(&StoreError::not_found("document", id)));
-                }
-                // Somebody wrote it again at this moment: it was missing when it was to be removed.
-                Ok(_) | Err(StoreError::NotFound { .. }) => {}
-                Err(error) => return Err(errors::store(&error)),
-            },
+            Err(error) if missing(&error) => {}
             Err(error) => return Err(errors::store(&error)),
         }
         Ok(Response::new(pb::DeleteDocumentResponse {}))
@@ -329,19 +333,6 @@ fn check_import(checks: &mut Checks, import: &DocumentImport) {
     checks.name("import.source", &import.source, limits::IMPORT_BYTES);
     checks.name("import.file", &import.file, limits::PATH_BYTES);
     checks.name("import.fingerprint", &import.fingerprint, limits::IMPORT_BYTES);
-}
-
-/// The first Markdown heading, else the file name.
-fn default_title(path: &str, body: &str) -> String {
-    let heading = body.lines().find_map(|line| {
-        let text = line.trim_start_matches('#');
-        let level = line.len() - text.len();
-        ((1..=6).contains(&level) && text.starts_with([' ', '\t']))
-            .then(|| text.trim().trim_end_matches('#').trim_end())
-    });
-    let file = path.rsplit('/').next().unwrap_or(path);
-    let title = heading.filter(|h| !h.is_empty()).unwrap_or(file);
-    prefix(title, limits::TITLE_BYTES).to_owned()
 }
 
 pub(crate) fn summary(document: &Document) -> DocumentSummary {
@@ -427,13 +418,5 @@ mod tests {
         ] {
             assert!(!refused(good), "{good:?}");
         }
-    }
-
-    #[test]
-    fn the_title_is_the_first_heading_or_the_file_name() {
-        assert_eq!(default_title("a/b.md", "intro\n## The plan ##\n# Later"), "The plan");
-        assert_eq!(default_title("a/b.md", "#hashtag\nno heading"), "b.md");
-        assert_eq!(default_title("b.md", "#  "), "b.md");
-        assert!(default_title("b.md", &format!("# {}", "é".repeat(2_000))).len() <= limits::TITLE_BYTES);
     }
 }

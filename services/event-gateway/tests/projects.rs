@@ -101,6 +101,9 @@ async fn an_archived_project_takes_nothing_new_and_can_be_read() {
     let again = gateway.runs().create_run(once).await.unwrap().into_inner().run.unwrap();
     assert_eq!(again.run_id, run.run_id);
     let document_id = written.document.unwrap().document_id;
+    let delete = DeleteDocumentRequest { document_id: document_id.clone(), ..Default::default() };
+    let status = gateway.documents().delete_document(delete).await.unwrap_err();
+    assert_eq!(refusal(&status), expected("document_id"));
     gateway.documents().get_document(GetDocumentRequest { document_id }).await.unwrap();
     gateway.create_project("Two").await;
     let listed = async |statuses: &[ProjectStatus]| {

@@ -1,33 +1,56 @@
 //! `import`: the documents of a folder into a project.
+//!
+//! An import compares the folder with what the project says of it, and sends only what differs. It writes nothing that
+//! the next import needs, so one that is interrupted anywhere is completed by the next.
 
+mod convert;
+mod folder;
+mod kind;
+mod parts;
+#[cfg(test)]
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../../tests/support/pdf.rs"]
+mod pdf_file;
+mod project;
+mod report;
+mod worker;
+
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use futures::{StreamExt, stream};
-use serde::Serialize;
-use tonic::Code;
-use tree_agent_contract::ProjectId;
-use tree_agent_proto::Wire;
-use tree_agent_proto::v1 as pb;
-use uuid::Uuid;
+use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
+use tree_agent_contract::limits::{IMPORT_BYTES, TITLE_BYTES};
+use tree_agent_contract::text::{check_name, prefix};
 
-use super::text_files::{Candidate, Found, Skipped, find};
-use crate::client::{Client, request};
+pub(crate) use self::folder::Selection;
+use self::folder::{Candidate, Reason, Skipped};
+use self::kind::Kind;
+use self::parts::split;
+use self::project::Project;
+pub(crate) use self::report::Imported;
+use self::report::Report;
+pub(crate) use self::worker::ConvertFile;
+use self::worker::{Converter, Format};
+use crate::client::Client;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::view::paint::count;
-use crate::view::printable::one_line;
-use crate::{Context, complete};
+use crate::{Context, complete, interrupt};
 
-/// Documents that are sent at the same time.
+/// Files that are read and sent at the same time.
 const PARALLEL: usize = 8;
-/// Documents that are left out and named with the reason; further ones are only counted.
-const NAMED: usize = 20;
+/// Files that are converted at the same time, each in a process of its own.
+const CONVERSIONS: usize = 2;
+/// Changes when files are converted or split in another way, so that they are imported again.
+const VERSION: &[u8] = b"1";
 
-/// Import the Markdown and plain text of a folder into a project
+/// Import a folder of documents into a project
 ///
-/// A document that was imported before is replaced. The documents of a search that was written as a folder keep their
-/// titles.
+/// Markdown, plain text, source code, HTML and PDF are imported; see docs/import.md. Only files that are new or have
+/// changed are sent. A document that was imported before is replaced. An import that was interrupted is completed by the
+/// next. The documents of a search that was written as a folder keep their titles.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
     /// The folder; the paths of the documents are relative to it
@@ -35,62 +58,44 @@ pub(crate) struct Import {
     /// The name of the project; it is created if it does not exist
     #[arg(short, long, value_name = "NAME", add = complete::projects())]
     project: String,
-}
-
-/// What an import did.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Imported {
-    /// The project.
-    pub(crate) project_id: ProjectId,
-    /// Its name.
-    pub(crate) project: String,
-    /// Documents written.
-    pub(crate) imported: usize,
-    /// Files left out, `otherTypes` among them.
-    pub(crate) skipped: usize,
-    /// Files left out because by name they are neither Markdown nor plain text.
-    pub(crate) other_types: usize,
-    /// Bytes of the documents.
-    pub(crate) bytes: u64,
+    /// Remove documents that an earlier import of this folder wrote and this one does not
+    #[arg(long)]
+    prune: bool,
+    /// The name by which --prune knows this folder again [default: from the machine and the path of the folder]
+    #[arg(long, value_name = "NAME", value_parser = source_name)]
+    source: Option<String>,
+    #[command(flatten)]
+    selection: Selection,
 }
 
 impl Import {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         check_folder(&self.dir)?;
+        self.selection.check()?;
         let client = context.connect().await?;
-        let imported = import(context, &client, &self.dir, None, &self.project).await?;
+        let source = self.source.clone().map_or_else(|| source_of(&self.dir), Ok)?;
+        let folder = DocumentFolder {
+            dir: &self.dir,
+            except: None,
+            project: &self.project,
+            source,
+            selection: &self.selection,
+            prune: self.prune,
+        };
+        let interrupt = interrupt()?;
+        let imported = tokio::select! {
+            imported = folder.import(context, &client) => imported?,
+            () = interrupt.cancelled() => {
+                context.out.note("interrupted; the next import continues where this one ended");
+                return Ok(Exit::Interrupted);
+            }
+        };
         if context.out.is_json() {
             context.out.json(&imported)?;
         } else {
             context.out.line(imported.sentence())?;
         }
         Ok(Exit::Success)
-    }
-}
-
-impl Imported {
-    /// The summary in words.
-    pub(crate) fn sentence(&self) -> String {
-        let mut text = format!(
-            "imported {} ({} bytes) into project {} ({})",
-            count(self.imported, "document"),
-            self.bytes,
-            one_line(&self.project),
-            self.project_id,
-        );
-        let unusable = self.skipped - self.other_types;
-        if unusable > 0 {
-            text.push_str(&format!("; skipped {}", count(unusable, "document")));
-        }
-        if self.other_types > 0 {
-            let that = if self.other_types == 1 { "that is" } else { "that are" };
-            text.push_str(&format!(
-                "; skipped {} {that} neither Markdown nor plain text",
-                count(self.other_types, "file")
-            ));
-        }
-        text
     }
 }
 
@@ -109,148 +114,216 @@ pub(crate) fn check_folder(dir: &Path) -> Result<(), CliError> {
     }
 }
 
-/// Imports `dir`, but not the folder `except` in it, into the project named `project`, and reports on stderr what is left
-/// out.
-pub(crate) async fn import(
-    context: &Context,
-    client: &Client,
-    dir: &Path,
-    except: Option<&Path>,
-    project: &str,
-) -> Result<Imported, CliError> {
-    let mut report = Report { context, dir, skipped: 0, others: 0 };
-    let mut candidates = Vec::new();
-    for found in find(dir, except) {
-        match found {
-            Found::Document(candidate) => candidates.push(candidate),
-            Found::Skipped(skipped) => report.skip(&skipped),
-        }
+/// The name of a folder, as `--source` gives it.
+fn source_name(name: &str) -> Result<String, String> {
+    check_name(name)?;
+    if name.len() > IMPORT_BYTES {
+        return Err(format!("must have at most {IMPORT_BYTES} bytes"));
     }
-    let nothing =
-        || CliError::Usage(format!("{} holds no Markdown or plain text that can be imported", dir.display()));
-    if candidates.is_empty() {
-        report.finish();
-        return Err(nothing());
-    }
-    let project = ensure_project(client, project).await?;
-    let (mut imported, mut bytes) = (0, 0);
-    let mut writes = stream::iter(candidates)
-        .map(|candidate| write(client, &project.project_id, candidate))
-        .buffer_unordered(PARALLEL);
-    while let Some(written) = writes.next().await {
-        match written? {
-            Ok(size) => {
-                imported += 1;
-                bytes += size;
-            }
-            Err(skipped) => report.skip(&skipped),
-        }
-    }
-    drop(writes);
-    report.finish();
-    if imported == 0 {
-        return Err(nothing());
-    }
-    Ok(Imported {
-        project_id: Wire::from_wire(project.project_id)?,
-        project: project.name,
-        imported,
-        skipped: report.skipped,
-        other_types: report.others,
-        bytes,
-    })
+    Ok(name.to_owned())
 }
 
-/// The project named `name`, created if it does not exist. Another client may create it at the same time.
-async fn ensure_project(client: &Client, name: &str) -> Result<pb::Project, CliError> {
-    if let Some(project) = client.project_by_name(name).await? {
-        return Ok(project);
-    }
-    let request_id = Uuid::new_v4().to_string();
-    let created = client
-        .call(|| {
-            let mut projects = client.projects();
-            let message = pb::CreateProjectRequest {
-                name: name.to_owned(),
-                description: String::new(),
-                request_id: request_id.clone(),
-            };
-            async move { projects.create_project(request(message)).await }
-        })
-        .await;
-    let project = match created {
-        Ok(answer) => answer.project,
-        Err(CliError::Refused(status)) if status.code() == Code::AlreadyExists => {
-            client.project_by_name(name).await?
-        }
-        Err(error) => return Err(error),
-    };
-    project.ok_or_else(|| CliError::Other("the server's answer holds no project".into()))
+/// The name of a folder that was not given one. It shows neither the machine nor the path.
+fn source_of(dir: &Path) -> Result<String, CliError> {
+    let cannot = |e| CliError::Usage(format!("the folder {} cannot be opened: {e}", dir.display()));
+    let path = dir.canonicalize().map_err(cannot)?;
+    let machine = rustix::system::uname();
+    let hash = sha256(&[machine.nodename().to_bytes(), path.as_os_str().as_encoded_bytes()]);
+    Ok(format!("folder:{}", &hash[..32]))
 }
 
-/// Writes one document and returns its bytes. The outer error ends the import, the inner one skips the file.
-async fn write(
-    client: &Client,
-    project_id: &str,
-    candidate: Candidate,
-) -> Result<Result<u64, Skipped>, CliError> {
-    let path = candidate.path.clone();
-    let read = tokio::task::spawn_blocking(move || candidate.read().map(|body| (body, candidate.title())))
-        .await
-        .map_err(|e| CliError::Other(format!("reading {path} failed: {e}")))?;
-    let (body, title) = match read {
-        Ok(read) => read,
-        Err(skipped) => return Ok(Err(skipped)),
-    };
-    let written = client
-        .call(|| {
-            let mut documents = client.documents();
-            let message = pb::CreateDocumentRequest {
-                project_id: project_id.to_owned(),
-                path: path.clone(),
-                title: title.clone(),
-                body: body.clone(),
-                run_id: String::new(),
-                import: None,
-            };
-            async move { documents.create_document(request(message)).await }
-        })
-        .await;
-    match written {
-        Ok(_) => Ok(Ok(body.len() as u64)),
-        Err(CliError::Refused(status)) if status.code() == Code::InvalidArgument => {
-            Ok(Err(Skipped { path, why: CliError::Refused(status).to_string(), other_type: false }))
-        }
-        Err(error) => Err(error),
-    }
+/// SHA-256 of the parts one after the other, in hex.
+fn sha256(parts: &[&[u8]]) -> String {
+    let mut digest = Sha256::new();
+    parts.iter().for_each(|part| digest.update(part));
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reports on stderr what is left out, and counts it.
-struct Report<'a> {
-    context: &'a Context,
+/// A folder that is to be imported.
+pub(crate) struct DocumentFolder<'a> {
     dir: &'a Path,
-    skipped: usize,
-    others: usize,
+    except: Option<&'a Path>,
+    project: &'a str,
+    source: String,
+    selection: &'a Selection,
+    prune: bool,
 }
 
-impl Report<'_> {
-    fn skip(&mut self, skipped: &Skipped) {
-        self.skipped += 1;
-        if skipped.other_type {
-            self.others += 1;
-            return;
-        }
-        if self.skipped - self.others > NAMED {
-            return;
-        }
-        let path = Path::new(&skipped.path);
-        let path = if path.is_absolute() { path.to_owned() } else { self.dir.join(path) };
-        self.context.out.warn(format!("skipped {}: {}", one_line(&path.to_string_lossy()), skipped.why));
+impl<'a> DocumentFolder<'a> {
+    /// A folder that is imported into a project of the folder's name, for a run. The folder `except` in it is left out.
+    /// With `mirror` the project holds nothing else that was imported this way.
+    pub(crate) fn of_run(
+        dir: &'a Path,
+        except: Option<&'a Path>,
+        project: &'a str,
+        selection: &'a Selection,
+        mirror: bool,
+    ) -> Self {
+        // Two folders of one name share a project, so they share its documents: the later one takes over.
+        let name = sha256(&[project.as_bytes()]);
+        Self { dir, except, project, source: format!("dir:{}", &name[..32]), selection, prune: mirror }
     }
 
-    fn finish(&self) {
-        if let Some(more @ 1..) = (self.skipped - self.others).checked_sub(NAMED) {
-            self.context.out.warn(format!("skipped {}", count(more, "further document")));
+    /// Imports the folder, and reports on stderr what is left out.
+    pub(crate) async fn import(&self, context: &Context, client: &Client) -> Result<Imported, CliError> {
+        let mut report = Report::new(context, self.dir);
+        let mut found = {
+            let (selection, dir) = (self.selection.clone(), self.dir.to_owned());
+            let except = self.except.map(Path::to_owned);
+            let walk = tokio::task::spawn_blocking(move || selection.find(&dir, except.as_deref()));
+            walk.await.map_err(|e| CliError::Other(format!("looking into the folder failed: {e}")))??
+        };
+        found.skipped.iter().for_each(|skipped| report.skip(skipped));
+        let candidates = std::mem::take(&mut found.candidates);
+        let nothing =
+            || CliError::Usage(format!("{} holds nothing that can be imported", self.dir.display()));
+        // A folder that is empty by mistake, such as a disk that is not mounted, empties no project.
+        if candidates.is_empty() {
+            report.finish();
+            return Err(nothing());
         }
+        report.begin(candidates.len());
+        let project = Project::open(client, self.project, &self.source).await?;
+        let work = Work {
+            project: &project,
+            converter: Converter::new()?,
+            conversions: Semaphore::new(CONVERSIONS),
+            owned: self.prune,
+        };
+        let mut kept = HashSet::new();
+        let mut files = stream::iter(candidates)
+            .map(|candidate| async {
+                let done = work.file(&candidate).await;
+                (candidate, done)
+            })
+            .buffer_unordered(PARALLEL);
+        while let Some((candidate, done)) = files.next().await {
+            match done? {
+                Ok(done) => {
+                    report.counts.imported += done.documents;
+                    report.counts.removed += done.removed;
+                    report.counts.unchanged += usize::from(done.documents == 0);
+                    report.counts.bytes += done.bytes;
+                    report.file(candidate.kind);
+                    kept.insert(candidate.path);
+                }
+                Err(skipped) => {
+                    report.skip(&skipped);
+                    if skipped.reason.is_uncertain() {
+                        kept.insert(candidate.path);
+                    }
+                }
+            }
+            report.advance();
+        }
+        drop(files);
+        if self.prune {
+            for file in project.files().filter(|file| !kept.contains(*file) && !found.may_hold(file)) {
+                report.counts.removed += project.remove_but(file, &[]).await?;
+            }
+        }
+        report.finish();
+        if report.counts.types.is_empty() {
+            return Err(nothing());
+        }
+        Ok(Imported { project_id: project.id, project: project.name, counts: report.counts })
     }
+}
+
+/// What every file needs.
+struct Work<'a> {
+    project: &'a Project<'a>,
+    converter: Converter,
+    conversions: Semaphore,
+    /// Whether documents that another import wrote are to become this one's.
+    owned: bool,
+}
+
+/// What was done with a file.
+#[derive(Default)]
+struct Done {
+    /// Documents written; none if the file is unchanged.
+    documents: usize,
+    /// Documents of the file that it has no more.
+    removed: usize,
+    bytes: u64,
+}
+
+impl Work<'_> {
+    /// Imports one file, if it has changed. The outer error ends the import, the inner one skips the file.
+    async fn file(&self, candidate: &Candidate) -> Result<Result<Done, Skipped>, CliError> {
+        let (bytes, title, hash) = match read(candidate).await? {
+            Ok(read) => read,
+            Err(skipped) => return Ok(Err(skipped)),
+        };
+        if self.project.has_file(&candidate.path, &hash, self.owned) {
+            return Ok(Ok(Done::default()));
+        }
+        let (title, text) = match self.text(candidate, bytes, title).await {
+            Ok(text) => text,
+            Err(skipped) => return Ok(Err(skipped)),
+        };
+        let parts = split(&candidate.path, &title, text);
+        if let [part] = &parts[..]
+            && self.project.has_text(part)
+        {
+            return Ok(Ok(Done::default()));
+        }
+        for part in &parts {
+            let written = self.project.write(part, &candidate.path, &hash, parts.len()).await?;
+            if let Err((reason, why)) = written {
+                return Ok(Err(candidate.skip(reason, why)));
+            }
+        }
+        let removed = self.project.remove_but(&candidate.path, &parts).await?;
+        let bytes = parts.iter().map(|part| part.body.len() as u64).sum();
+        Ok(Ok(Done { documents: parts.len(), removed, bytes }))
+    }
+
+    /// The title and the text of a file.
+    async fn text(
+        &self,
+        candidate: &Candidate,
+        bytes: Vec<u8>,
+        title: Option<String>,
+    ) -> Result<(String, String), Skipped> {
+        let file_name = || candidate.path.rsplit('/').next().unwrap_or_default().to_owned();
+        let format = match candidate.kind {
+            Kind::Markdown | Kind::Text => return Ok((title.unwrap_or_default(), candidate.text(bytes)?)),
+            // The first line that begins with # is a comment, and no title.
+            Kind::Code => return Ok((title.unwrap_or_else(file_name), candidate.text(bytes)?)),
+            Kind::Html => Format::Html,
+            Kind::Pdf => Format::Pdf,
+        };
+        let converted = {
+            // The semaphore is never closed.
+            let _permit = self.conversions.acquire().await;
+            self.converter.convert(format, bytes).await
+        };
+        let converted = converted.map_err(|(reason, why)| candidate.skip(reason, why))?;
+        if converted.text.trim().is_empty() {
+            let hint = if format == Format::Pdf { "; it may be a scan" } else { "" };
+            return Err(candidate.skip(Reason::Empty, format!("holds no text{hint}")));
+        }
+        let title = match (format, converted.title) {
+            (Format::Pdf, title) if title.is_empty() => file_name(),
+            (_, title) => prefix(&title, TITLE_BYTES).to_owned(),
+        };
+        Ok((title, converted.text))
+    }
+}
+
+/// The bytes of a file, its title if it has one beside it, and a hash of all that its documents are made of.
+async fn read(candidate: &Candidate) -> Result<Result<(Vec<u8>, Option<String>, String), Skipped>, CliError> {
+    let (path, candidate) = (candidate.path.clone(), candidate.clone());
+    let read = move || {
+        let bytes = candidate.read()?;
+        let title = candidate.title();
+        let beside = title.as_deref().unwrap_or_default();
+        let hash = sha256(&[VERSION, &beside.len().to_le_bytes(), beside.as_bytes(), &bytes]);
+        Ok((bytes, title, hash))
+    };
+    tokio::task::spawn_blocking(read)
+        .await
+        .map_err(|e| CliError::Other(format!("reading {path} failed: {e}")))
 }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::budget::{BudgetArgs, PlanArgs};
 use super::follow::{Events, Followed, Synthesis, conclude, follow};
-use super::import::{check_folder, import};
+use super::import::{DocumentFolder, Selection, check_folder};
 use super::objective::ObjectiveArgs;
 use super::search_args::SearchArgs;
 use super::watch::Reconnect;
@@ -51,6 +51,8 @@ pub(crate) struct Run {
     /// Import this folder into a project of the same name, and run on that
     #[arg(short, long, value_name = "DIR", conflicts_with = "project")]
     dir: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Files of --dir")]
+    selection: Selection,
     /// The model of all roles, or "help" for a list [default: the server's]
     #[arg(short, long, value_name = "MODEL", default_value = "", hide_default_value = true, add = complete::models())]
     model: String,
@@ -137,6 +139,7 @@ impl Run {
         }
         spec.budgets.validate().map_err(|e| CliError::Usage(e.to_string()))?;
         self.dir.as_deref().map(check_folder).transpose()?;
+        self.selection.check()?;
         self.out.as_deref().map(check_writable).transpose()?;
         let asked = Asked { spec, budgets, search };
         if self.estimate {
@@ -264,7 +267,9 @@ impl Run {
 
     async fn context(&self, context: &Context, client: &Client) -> Result<RunContext, CliError> {
         if let Some(dir) = &self.dir {
-            let imported = import(context, client, dir, None, &folder_name(dir)?).await?;
+            let name = folder_name(dir)?;
+            let folder = DocumentFolder::of_run(dir, None, &name, &self.selection, self.local);
+            let imported = folder.import(context, client).await?;
             context.out.note(imported.sentence());
             return Ok(RunContext::project(imported.project_id));
         }

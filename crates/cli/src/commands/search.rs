@@ -35,7 +35,7 @@ use self::taking_over::NewSearch;
 use super::budget::BudgetArgs;
 use super::export::unusable;
 use super::follow::{Events, Followed, follow};
-use super::import::{check_folder, import};
+use super::import::{DocumentFolder, Selection, check_folder};
 use super::models;
 use super::objective::ObjectiveArgs;
 use super::run::folder_name;
@@ -72,6 +72,8 @@ pub(crate) struct Search {
     /// Import this folder of documents, and search in them
     #[arg(short, long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Files of --dir")]
+    selection: Selection,
     /// The model of all roles, or "help" for a list [default: llm when a language model is set, else offline]
     #[arg(short, long, value_name = "MODEL", default_value = "", hide_default_value = true, add = complete::models())]
     model: String,
@@ -138,6 +140,7 @@ impl Search {
         // Everything that can be wrong here is found before anything is written anywhere.
         let mut spec = self.spec()?;
         self.dir.as_deref().map(check_folder).transpose()?;
+        self.selection.check()?;
         let interrupt = interrupt()?;
         let holder = format!("process {} (tree-agent search)", std::process::id());
         let root = Root::open(&self.root_dir, &holder).map_err(unusable)?;
@@ -337,7 +340,9 @@ impl Work<'_> {
         check_model(client, &spec.model).await?;
         if let Some(docs) = &self.command.dir {
             let except = self.except.as_deref();
-            let imported = import(self.context, client, docs, except, &folder_name(docs)?).await?;
+            let (name, selection) = (folder_name(docs)?, &self.command.selection);
+            let docs = DocumentFolder::of_run(docs, except, &name, selection, true);
+            let imported = docs.import(self.context, client).await?;
             out.note(imported.sentence());
             spec.context = RunContext::project(imported.project_id);
         }

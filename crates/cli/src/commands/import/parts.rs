@@ -1,0 +1,131 @@
+//! Long texts as several documents.
+
+use tree_agent_contract::limits::{DOCUMENT_BYTES, PATH_BYTES, TITLE_BYTES};
+use tree_agent_contract::text::prefix;
+
+/// Bytes that the lines at the end of a part may take: a rule, and links to two paths of which every byte is escaped.
+const ROOM: usize = 1024 + 4 * PATH_BYTES;
+
+/// One document of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Its path within the project.
+    pub(super) path: String,
+    /// Its title; empty for one that the server finds in the text.
+    pub(super) title: String,
+    /// Its text.
+    pub(super) body: String,
+}
+
+/// The documents of a text. A text that fits is one document; a longer one is split between paragraphs, else between
+/// lines, into numbered parts that name each other at their ends. The first part has the path of the file.
+pub(super) fn split(path: &str, title: &str, text: String) -> Vec<Part> {
+    if text.len() <= DOCUMENT_BYTES {
+        return vec![Part { path: path.to_owned(), title: title.to_owned(), body: text }];
+    }
+    let title = match title {
+        "" => tree_agent_contract::document::default_title(path, &text),
+        title => title.to_owned(),
+    };
+    let pieces = cut(&text, DOCUMENT_BYTES - ROOM);
+    let number = pieces.len();
+    // A file cannot have files below it, so no other document has such a path.
+    let path_of = |part: usize| if part == 1 { path.to_owned() } else { format!("{path}/part-{part:02}") };
+    let link = |words: &str, part: usize| {
+        let target = path_of(part).replace('<', "\\<").replace('>', "\\>");
+        format!(" {words}: [part {part} of {number}](<{target}>).")
+    };
+    pieces
+        .into_iter()
+        .zip(1..)
+        .map(|(piece, part)| {
+            let suffix = format!(" (part {part} of {number})");
+            let mut body = format!("{piece}\n\n---\n\nPart {part} of {number}.");
+            if part > 1 {
+                body.push_str(&link("Previous", part - 1));
+            }
+            if part < number {
+                body.push_str(&link("Next", part + 1));
+            }
+            body.push('\n');
+            Part {
+                path: path_of(part),
+                title: format!("{}{suffix}", prefix(&title, TITLE_BYTES - suffix.len())),
+                body,
+            }
+        })
+        .collect()
+}
+
+/// Pieces of at most `max` bytes that are the text when they are put together.
+fn cut(mut text: &str, max: usize) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    while text.len() > max {
+        let window = prefix(text, max);
+        let behind = |mark: &str| window.rfind(mark).map(|at| at + mark.len());
+        // A bound too far from the end would make small pieces.
+        let near = |at: &usize| *at >= max / 2;
+        let at = behind("\n\n")
+            .max(behind("\n\r\n"))
+            .filter(near)
+            .or_else(|| behind("\n").filter(near))
+            .unwrap_or(window.len());
+        let (piece, rest) = text.split_at(at);
+        pieces.push(piece);
+        text = rest;
+    }
+    if !text.is_empty() {
+        pieces.push(text);
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_fits_is_one_document() {
+        let text = "x".repeat(DOCUMENT_BYTES);
+        let parts = split("a.md", "", text.clone());
+        assert_eq!(parts, [Part { path: "a.md".into(), title: String::new(), body: text }]);
+    }
+
+    #[test]
+    fn a_long_text_is_split_into_parts_that_name_each_other() {
+        let paragraph = format!("{}\n\n", "wörd ".repeat(200));
+        let text = format!("# Long\n\n{}", paragraph.repeat(3 * DOCUMENT_BYTES / paragraph.len()));
+        let parts = split("notes/a <b>.md", "", text.clone());
+        let paths: Vec<&str> = parts.iter().map(|part| part.path.as_str()).collect();
+        assert_eq!(paths[..2], ["notes/a <b>.md", "notes/a <b>.md/part-02"]);
+        assert_eq!(parts.len(), 4);
+        let mut whole = String::new();
+        for (part, number) in parts.iter().zip(1..) {
+            assert!(part.body.len() <= DOCUMENT_BYTES, "{}", part.body.len());
+            assert_eq!(part.title, format!("Long (part {number} of 4)"));
+            let (piece, end) = part.body.rsplit_once("\n\n---\n\n").unwrap();
+            assert!(number == 4 || piece.ends_with("\n\n"), "between paragraphs");
+            assert!(end.starts_with(&format!("Part {number} of 4.")), "{end}");
+            assert_eq!(end.contains("Previous: ["), number > 1, "{end}");
+            assert_eq!(end.contains("Next: ["), number < 4, "{end}");
+            whole.push_str(piece);
+        }
+        assert!(whole == text, "nothing is lost");
+        let end = parts[1].body.rsplit_once("---\n\n").unwrap().1;
+        let expected = "Part 2 of 4. Previous: [part 1 of 4](<notes/a \\<b\\>.md>). \
+                        Next: [part 3 of 4](<notes/a \\<b\\>.md/part-03>).\n";
+        assert_eq!(end, expected);
+    }
+
+    #[test]
+    fn texts_without_bounds_are_split_between_characters() {
+        for text in
+            ["é".repeat(50), "a\n".repeat(50), format!("{}\n\n{}", "a".repeat(9), "é\r\n\r\n".repeat(30))]
+        {
+            let pieces = cut(&text, 13);
+            assert!(pieces.iter().all(|piece| !piece.is_empty() && piece.len() <= 13), "{pieces:?}");
+            assert_eq!(pieces.concat(), text);
+        }
+        assert_eq!(cut("aaaaaaaa\n\nbbbbb\nccccc", 12), ["aaaaaaaa\n\n", "bbbbb\nccccc"]);
+    }
+}

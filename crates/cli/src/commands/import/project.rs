@@ -1,0 +1,222 @@
+//! What a project holds of a folder, and the calls that change it.
+
+use std::collections::HashMap;
+
+use tonic::Code;
+use tree_agent_contract::ProjectId;
+use tree_agent_contract::limits::PAGE_MAX;
+use tree_agent_proto::Wire;
+use tree_agent_proto::v1 as pb;
+use uuid::Uuid;
+
+use super::folder::Reason;
+use super::parts::Part;
+use crate::client::{Client, request};
+use crate::error::CliError;
+
+/// A document that is in the project already.
+#[derive(Debug)]
+struct Stored {
+    id: String,
+    path: String,
+    title: String,
+    content_hash: String,
+    import: Option<pb::DocumentImport>,
+}
+
+/// A project before an import into it.
+pub(super) struct Project<'a> {
+    client: &'a Client,
+    /// Its id.
+    pub(super) id: ProjectId,
+    /// Its name.
+    pub(super) name: String,
+    /// The name of this import.
+    source: String,
+    /// Documents that no import wrote, by path.
+    others: HashMap<String, Stored>,
+    /// Documents that imports wrote, by file.
+    imported: HashMap<String, Vec<Stored>>,
+}
+
+impl<'a> Project<'a> {
+    /// The project named `name`, created if it does not exist, and what it holds.
+    pub(super) async fn open(client: &'a Client, name: &str, source: &str) -> Result<Self, CliError> {
+        let project = ensure(client, name).await?;
+        let mut opened = Self {
+            client,
+            id: ProjectId::from_wire(project.project_id.clone())?,
+            name: project.name,
+            source: source.to_owned(),
+            others: HashMap::new(),
+            imported: HashMap::new(),
+        };
+        let mut page_token = String::new();
+        loop {
+            let message = pb::ListDocumentsRequest {
+                project_ids: vec![project.project_id.clone()],
+                kinds: vec![pb::DocumentKind::Source as i32],
+                page_size: PAGE_MAX as u32,
+                page_token,
+                ..Default::default()
+            };
+            let page = client
+                .call(|| {
+                    let (mut documents, message) = (client.documents(), message.clone());
+                    async move { documents.list_documents(request(message)).await }
+                })
+                .await?;
+            for document in page.documents {
+                opened.note(document);
+            }
+            if page.next_page_token.is_empty() {
+                return Ok(opened);
+            }
+            page_token = page.next_page_token;
+        }
+    }
+
+    fn note(&mut self, document: pb::DocumentSummary) {
+        let stored = Stored {
+            id: document.document_id,
+            path: document.path,
+            title: document.title,
+            content_hash: document.content_hash,
+            import: document.import,
+        };
+        match &stored.import {
+            Some(import) => self.imported.entry(import.file.clone()).or_default().push(stored),
+            None => drop(self.others.insert(stored.path.clone(), stored)),
+        }
+    }
+
+    /// True if the project holds the file as it is, all parts of it. With `owned`, only if this import wrote them.
+    pub(super) fn has_file(&self, file: &str, hash: &str, owned: bool) -> bool {
+        let Some(stored) = self.imported.get(file) else { return false };
+        let wanted = fingerprint(hash, stored.len());
+        stored
+            .iter()
+            .filter_map(|document| document.import.as_ref())
+            .all(|import| import.fingerprint == wanted && (!owned || import.source == self.source))
+    }
+
+    /// True if a document that no import wrote has this path, this text and, if it is given, this title.
+    pub(super) fn has_text(&self, part: &Part) -> bool {
+        self.others.get(&part.path).is_some_and(|stored| {
+            stored.content_hash == super::sha256(&[part.body.as_bytes()])
+                && (part.title.is_empty() || part.title == stored.title)
+        })
+    }
+
+    /// Writes one of the `number` documents of a file. The outer error ends the import, the inner one skips the file.
+    pub(super) async fn write(
+        &self,
+        part: &Part,
+        file: &str,
+        hash: &str,
+        number: usize,
+    ) -> Result<Result<(), (Reason, String)>, CliError> {
+        let message = pb::CreateDocumentRequest {
+            project_id: self.id.to_wire(),
+            path: part.path.clone(),
+            title: part.title.clone(),
+            body: part.body.clone(),
+            run_id: String::new(),
+            import: Some(pb::DocumentImport {
+                source: self.source.clone(),
+                file: file.to_owned(),
+                fingerprint: fingerprint(hash, number),
+            }),
+        };
+        let written = self
+            .client
+            .call(|| {
+                let (mut documents, message) = (self.client.documents(), message.clone());
+                async move { documents.create_document(request(message)).await }
+            })
+            .await;
+        match written {
+            Ok(_) => Ok(Ok(())),
+            Err(CliError::Refused(status)) if status.code() == Code::InvalidArgument => {
+                Ok(Err((Reason::Refused, CliError::Refused(status).to_string())))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes the documents of a file that this import wrote before, except those with these paths. Returns how many.
+    pub(super) async fn remove_but(&self, file: &str, parts: &[Part]) -> Result<usize, CliError> {
+        let mut removed = 0;
+        for stored in self.imported.get(file).into_iter().flatten() {
+            let owned = stored.import.as_ref().is_some_and(|import| import.source == self.source);
+            if owned && !parts.iter().any(|part| part.path == stored.path) && self.remove(stored).await? {
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
+    /// The files of which this import wrote documents before.
+    pub(super) fn files(&self) -> impl Iterator<Item = &str> {
+        let owned =
+            |stored: &Stored| stored.import.as_ref().is_some_and(|import| import.source == self.source);
+        self.imported
+            .iter()
+            .filter(move |(_, stored)| stored.iter().any(owned))
+            .map(|(file, _)| file.as_str())
+    }
+
+    /// Removes a document, unless somebody else has written it since.
+    async fn remove(&self, stored: &Stored) -> Result<bool, CliError> {
+        let message = pb::DeleteDocumentRequest {
+            document_id: stored.id.clone(),
+            import_source: self.source.clone(),
+            allow_missing: true,
+        };
+        let removed = self
+            .client
+            .call(|| {
+                let (mut documents, message) = (self.client.documents(), message.clone());
+                async move { documents.delete_document(request(message)).await }
+            })
+            .await;
+        match removed {
+            Ok(_) => Ok(true),
+            Err(CliError::Refused(status)) if status.code() == Code::FailedPrecondition => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What a document of a file is recognised by: the hash of the file and the number of its documents. A file is
+/// unchanged only if all of them are there.
+fn fingerprint(hash: &str, number: usize) -> String {
+    format!("{hash}-{number}")
+}
+
+/// The project named `name`, created if it does not exist. Another client may create it at the same time.
+async fn ensure(client: &Client, name: &str) -> Result<pb::Project, CliError> {
+    if let Some(project) = client.project_by_name(name).await? {
+        return Ok(project);
+    }
+    let request_id = Uuid::new_v4().to_string();
+    let created = client
+        .call(|| {
+            let mut projects = client.projects();
+            let message = pb::CreateProjectRequest {
+                name: name.to_owned(),
+                description: String::new(),
+                request_id: request_id.clone(),
+            };
+            async move { projects.create_project(request(message)).await }
+        })
+        .await;
+    let project = match created {
+        Ok(answer) => answer.project,
+        Err(CliError::Refused(status)) if status.code() == Code::AlreadyExists => {
+            client.project_by_name(name).await?
+        }
+        Err(error) => return Err(error),
+    };
+    project.ok_or_else(|| CliError::Other("the server's answer holds no project".into()))
+}
