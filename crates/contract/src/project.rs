@@ -21,8 +21,8 @@ named_enum! {
 /// The built-in tool that writes into a project.
 pub const CREATE_DOCUMENT: &str = "create_document";
 /// The names of the built-in tools. Tools of MCP servers have `__` in their names.
-pub const BUILTIN_TOOLS: [&str; 5] =
-    ["list_documents", "search_documents", "read_document", CREATE_DOCUMENT, "list_projects"];
+pub const BUILTIN_TOOLS: [&str; 6] =
+    ["list_documents", "search_documents", "read_document", CREATE_DOCUMENT, "write_note", "list_projects"];
 
 /// What tools may do in a project. The default allows every tool, and keeps what people imported as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tree_agent_contract::event::{ToolCallRequested, ToolCallResult, UsageRecorded};
-use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate, ScratchpadDelta};
+use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate, ScratchpadDelta, ToolCallKept};
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{Allowance, Timestamp, limits};
 use tree_agent_tools::{ToolError, ToolSet};
@@ -115,8 +115,7 @@ impl RoleIo {
             // There may be many names of tools.
             Err(error) => (None, Some(beginning(&error.to_string()))),
         };
-        self.send(RoleUpdate::ToolCallResult(ToolCallResult {
-            document_id: None,
+        let result = ToolCallResult {
             call_id,
             tool_name: name.to_owned(),
             ok: answer.is_ok(),
@@ -124,9 +123,18 @@ impl RoleIo {
             error,
             phase: Some(self.phase.to_owned()),
             completed_at: Some(now()),
-        }))
+            document_id: None,
+        };
+        let (value, kept) = match answer {
+            Ok(output) => (Ok(output.value), output.kept),
+            Err(error) => (Err(error), None),
+        };
+        self.send(match kept {
+            Some(document) => RoleUpdate::ToolCallKept(Box::new(ToolCallKept { result, document })),
+            None => RoleUpdate::ToolCallResult(result),
+        })
         .await;
-        answer.map(|output| output.value)
+        value
     }
 
     async fn send(&self, update: RoleUpdate) {

@@ -10,6 +10,7 @@ use tree_agent_contract::{
 
 use crate::args::{Args, Param, ParamKind};
 use crate::error::ToolError;
+use crate::kept::{Kept, kept};
 use crate::registry::ToolOutput;
 use crate::source::{Caller, DocumentSource, ListDocuments, NewDocument, SearchDocuments, is_source};
 
@@ -21,6 +22,8 @@ pub const SEARCH_DOCUMENTS: &str = "search_documents";
 pub const READ_DOCUMENT: &str = "read_document";
 /// Writes a source document.
 pub const CREATE_DOCUMENT: &str = tree_agent_contract::project::CREATE_DOCUMENT;
+/// Writes a note of the run.
+pub const WRITE_NOTE: &str = "write_note";
 /// Lists projects.
 pub const LIST_PROJECTS: &str = "list_projects";
 
@@ -142,6 +145,17 @@ pub(crate) const BUILTINS: &[Builtin] = &[
         writes: true,
     },
     Builtin {
+        name: WRITE_NOTE,
+        description: "Keeps notes or findings as a document of this run, below the scratchpad of this task. Later tasks and \
+                      people can read it by its id. No project changes.",
+        params: &[
+            param("title", ParamKind::Text(limits::TITLE_BYTES), true, "What it is about."),
+            param("body", ParamKind::Text(limits::DOCUMENT_BYTES), true, "Markdown."),
+        ],
+        scopes: ANY,
+        writes: true,
+    },
+    Builtin {
         name: LIST_PROJECTS,
         description: "Lists the projects of the context by name.",
         params: &[param(
@@ -159,14 +173,16 @@ pub(crate) const BUILTINS: &[Builtin] = &[
 pub(crate) async fn call(
     source: &dyn DocumentSource,
     caller: &Caller,
+    held: &Kept,
     name: &str,
     args: Args<'_>,
 ) -> Result<ToolOutput, ToolError> {
     match name {
         LIST_DOCUMENTS => list_documents(source, caller, args).await,
         SEARCH_DOCUMENTS => search_documents(source, caller, args).await,
-        READ_DOCUMENT => read_document(source, caller, args).await,
+        READ_DOCUMENT => read_document(source, caller, held, args).await,
         CREATE_DOCUMENT => create_document(source, caller, args).await,
+        WRITE_NOTE => write_note(caller, args),
         LIST_PROJECTS => list_projects(source, caller, args).await,
         other => Err(ToolError::UnknownTool { name: other.to_owned(), available: String::new() }),
     }
@@ -232,13 +248,13 @@ async fn list_documents(
         closed(s, caller, LIST_DOCUMENTS, listing.documents.iter().filter_map(|d| d.project_id)).await?;
     listing.documents.retain(|d| d.project_id.is_none_or(|project| !closed.contains(&project)));
     let more = if listing.next_page_token.is_empty() { "" } else { ", more follow" };
-    Ok(ToolOutput {
-        summary: format!("{}{more}", count(listing.documents.len(), "document")),
-        value: json!({
+    Ok(ToolOutput::new(
+        json!({
             "documents": listing.documents.iter().map(summary_json).collect::<Vec<_>>(),
             "nextPageToken": listing.next_page_token,
         }),
-    })
+        format!("{}{more}", count(listing.documents.len(), "document")),
+    ))
 }
 
 async fn search_documents(
@@ -277,27 +293,31 @@ async fn search_documents(
         })
         .collect();
     let shown = value.len();
-    Ok(ToolOutput {
-        summary: match total {
-            total if total > shown as u64 => format!("{} of {total}", count(shown, "hit")),
-            _ => count(shown, "hit"),
-        },
-        value: match is_similar {
+    Ok(ToolOutput::new(
+        match is_similar {
             true => json!({ "total": total, "hits": value, "complete": is_complete }),
             false => json!({ "total": total, "hits": value }),
         },
-    })
+        match total {
+            total if total > shown as u64 => format!("{} of {total}", count(shown, "hit")),
+            _ => count(shown, "hit"),
+        },
+    ))
 }
 
 async fn read_document(
     s: &dyn DocumentSource,
     caller: &Caller,
+    held: &Kept,
     args: Args<'_>,
 ) -> Result<ToolOutput, ToolError> {
     let id = args
         .id::<DocumentId>("document_id")
         .ok_or_else(|| ToolError::argument(READ_DOCUMENT, "document_id", "is required"))?;
-    let document = s.read_document(caller, id).await?;
+    let document = match held.find(id) {
+        Some(document) => document,
+        None => s.read_document(caller, id).await?,
+    };
     if !caller.may_read(document.project_id, document.run_id) {
         return Err(ToolError::NotFound(format!("document {id}")));
     }
@@ -314,9 +334,8 @@ async fn read_document(
     let first = body[offset..].chars().next().map_or(0, char::len_utf8);
     let end = offset + prefix(&body[offset..], max).len().max(first);
     let name = if path.is_empty() { title } else { path };
-    Ok(ToolOutput {
-        summary: format!("{name}, {} of {} bytes", end - offset, body.len()),
-        value: json!({
+    Ok(ToolOutput::new(
+        json!({
             "documentId": document.id,
             "projectId": document.project_id,
             "path": path,
@@ -324,7 +343,21 @@ async fn read_document(
             "body": &body[offset..end],
             "nextOffset": (end < body.len()).then_some(end),
         }),
-    })
+        format!("{name}, {} of {} bytes", end - offset, body.len()),
+    ))
+}
+
+fn write_note(caller: &Caller, args: Args<'_>) -> Result<ToolOutput, ToolError> {
+    let given = |name| match args.text(name).trim() {
+        "" => Err(ToolError::argument(WRITE_NOTE, name, "must not be empty")),
+        text => Ok(text),
+    };
+    let (title, body) = (given("title")?, given("body")?);
+    let note = kept("notes", "md", title.to_owned(), format!("# {title}\n\n{body}\n"));
+    let id = DocumentId::of_run(caller.run_id, &note.path);
+    let summary = format!("{title}, {} bytes, as document {id}", note.body.len());
+    let value = json!({ "documentId": id, "title": title, "bytes": note.body.len() });
+    Ok(ToolOutput { kept: Some(note), ..ToolOutput::new(value, summary) })
 }
 
 async fn create_document(
@@ -357,10 +390,8 @@ async fn create_document(
         body: args.text("body").to_owned(),
     };
     let written = s.create_document(caller, document).await?;
-    Ok(ToolOutput {
-        summary: format!("wrote {}, {} bytes", written.path, written.bytes),
-        value: Value::Object(summary_json(&written)),
-    })
+    let summary = format!("wrote {}, {} bytes", written.path, written.bytes);
+    Ok(ToolOutput::new(Value::Object(summary_json(&written)), summary))
 }
 
 async fn list_projects(
@@ -375,7 +406,7 @@ async fn list_projects(
         .iter()
         .map(|p| json!({"projectId": p.id, "name": p.name, "description": p.description, "documents": p.document_count}))
         .collect();
-    Ok(ToolOutput { summary: count(rows.len(), "project"), value: json!({ "projects": rows }) })
+    Ok(ToolOutput::new(json!({ "projects": rows }), count(rows.len(), "project")))
 }
 
 fn summary_json(document: &DocumentSummary) -> Map<String, Value> {

@@ -24,7 +24,7 @@ use tree_agent_runtime::role_token::RUN_ID;
 
 use crate::error::ToolError;
 use crate::source::{
-    Caller, DocumentSource, ListDocuments, Listing, LongOutput, NewDocument, ProjectInfo, SearchDocuments,
+    Caller, DocumentSource, ListDocuments, Listing, NewDocument, ProjectInfo, SearchDocuments,
 };
 
 /// How long one try may take: documents are small, so a gateway that needs longer is treated as gone.
@@ -278,18 +278,6 @@ impl DocumentSource for GatewayDocuments {
             import: None,
         };
         self.create(caller, &what, request).await
-    }
-
-    async fn keep_output(&self, caller: &Caller, output: LongOutput) -> Result<DocumentId, ToolError> {
-        let request = pb::CreateDocumentRequest {
-            project_id: String::new(),
-            path: output.path,
-            title: output.title,
-            body: output.body,
-            run_id: caller.run_id.to_string(),
-            import: None,
-        };
-        Ok(self.create(caller, &format!("run {}", caller.run_id), request).await?.id)
     }
 
     async fn list_projects(&self, caller: &Caller, limit: u32) -> Result<Vec<ProjectInfo>, ToolError> {

@@ -9,6 +9,7 @@ mod args;
 mod builtin;
 mod error;
 mod gateway;
+mod kept;
 mod mcp;
 mod memory;
 mod prompt_text;
@@ -18,7 +19,7 @@ mod source;
 
 pub use builtin::{
     CREATE_DOCUMENT, LIST_DOCUMENTS, LIST_PROJECTS, OUTPUT_BYTES, READ_DOCUMENT, SEARCH_DOCUMENTS,
-    SEARCH_LIMIT_MAX,
+    SEARCH_LIMIT_MAX, WRITE_NOTE,
 };
 pub use error::ToolError;
 pub use gateway::GatewayDocuments;
@@ -26,6 +27,4 @@ pub use mcp::{McpConfig, McpServers};
 pub use memory::MemoryDocuments;
 pub use prompt_text::prompt_text;
 pub use registry::{ToolOutput, ToolRegistry, ToolSet, ToolSpec};
-pub use source::{
-    Caller, DocumentSource, ListDocuments, Listing, LongOutput, NewDocument, ProjectInfo, SearchDocuments,
-};
+pub use source::{Caller, DocumentSource, ListDocuments, Listing, NewDocument, ProjectInfo, SearchDocuments};

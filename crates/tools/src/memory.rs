@@ -11,7 +11,7 @@ use tree_agent_contract::{
 
 use crate::error::ToolError;
 use crate::source::{
-    Caller, DocumentSource, ListDocuments, Listing, LongOutput, NewDocument, ProjectInfo, SearchDocuments,
+    Caller, DocumentSource, ListDocuments, Listing, NewDocument, ProjectInfo, SearchDocuments,
 };
 
 /// Projects and documents in memory. Search counts words.
@@ -227,12 +227,6 @@ impl DocumentSource for MemoryDocuments {
             stored.title = document.title;
         }
         Ok(summary(stored))
-    }
-
-    async fn keep_output(&self, caller: &Caller, output: LongOutput) -> Result<DocumentId, ToolError> {
-        let id = DocumentId::of_run(caller.run_id, &output.path);
-        self.add_artifact(caller.run_id, id, &output.title, &output.body);
-        Ok(id)
     }
 
     async fn list_projects(&self, caller: &Caller, limit: u32) -> Result<Vec<ProjectInfo>, ToolError> {

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use tree_agent_contract::role::KeptDocument;
 use tree_agent_contract::text::suffix;
 use tree_agent_contract::{DocumentId, RunContext, Scope, ToolRules};
 
 use crate::args::{self, Args};
 use crate::builtin::{self, BUILTINS, Builtin};
 use crate::error::ToolError;
+use crate::kept::Kept;
 use crate::mcp::{McpServers, McpTool, Server};
 use crate::schema::Schema;
 use crate::source::{Caller, DocumentSource};
@@ -50,6 +52,15 @@ pub struct ToolOutput {
     pub value: Value,
     /// The answer in a few words, for the event log.
     pub summary: String,
+    /// What the tool wrote for the run. It becomes a document when the answer is in the log.
+    pub kept: Option<KeptDocument>,
+}
+
+impl ToolOutput {
+    /// An answer of a tool that wrote nothing for the run.
+    pub(crate) const fn new(value: Value, summary: String) -> Self {
+        Self { value, summary, kept: None }
+    }
 }
 
 /// All tools: the built-in ones over one source of documents, and those of MCP servers.
@@ -120,7 +131,7 @@ impl ToolRegistry {
 
     /// The tools of one run.
     pub fn tool_set(&self, caller: Caller) -> ToolSet {
-        ToolSet { registry: self.clone(), caller }
+        ToolSet { registry: self.clone(), caller, kept: Kept::default() }
     }
 }
 
@@ -129,6 +140,7 @@ impl ToolRegistry {
 pub struct ToolSet {
     registry: ToolRegistry,
     caller: Caller,
+    kept: Kept,
 }
 
 impl ToolSet {
@@ -182,10 +194,14 @@ impl ToolSet {
         let args = without_nulls(args, spec.schema());
         spec.schema.check(name, &args)?;
         let source = self.registry.source.as_ref();
-        match server {
-            None => builtin::call(source, &self.caller, name, Args(&args)).await,
-            Some((server, tool)) => server.call(source, &self.caller, &tool, args).await,
+        let output = match server {
+            None => builtin::call(source, &self.caller, &self.kept, name, Args(&args)).await?,
+            Some((server, tool)) => server.call(&self.caller, &tool, args).await?,
+        };
+        if let Some(kept) = &output.kept {
+            self.kept.insert(self.caller.run_id, kept);
         }
+        Ok(output)
     }
 }
 

@@ -77,17 +77,6 @@ pub struct NewDocument {
     pub body: String,
 }
 
-/// An answer of a tool that is too long to be handed to a role whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LongOutput {
-    /// Names it within the run; the same path again replaces it.
-    pub path: String,
-    /// Title.
-    pub title: String,
-    /// The text, at most [`DOCUMENT_BYTES`](tree_agent_contract::limits::DOCUMENT_BYTES).
-    pub body: String,
-}
-
 /// A project as tools see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectInfo {
@@ -141,9 +130,6 @@ pub trait DocumentSource: Send + Sync {
         caller: &Caller,
         document: NewDocument,
     ) -> Result<DocumentSummary, ToolError>;
-
-    /// Keeps a long answer as a document of the caller's run, where [`read_document`](Self::read_document) finds it.
-    async fn keep_output(&self, caller: &Caller, output: LongOutput) -> Result<DocumentId, ToolError>;
 
     /// The projects of the context, by name, at most `limit`.
     async fn list_projects(&self, caller: &Caller, limit: u32) -> Result<Vec<ProjectInfo>, ToolError>;

@@ -172,16 +172,13 @@ impl DocumentService for Documents {
     ) -> Result<Response<pb::CreateDocumentResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
-        // The same owner and path make the same id: writing again replaces.
-        let (document_id, kind, project_id, run_id) = match (&*request.project_id, &*request.run_id) {
+        let project_id = match (&*request.project_id, &*request.run_id) {
             ("", run) if !run.is_empty() => {
                 let run = id(RunId::parse_field("run_id", run))?;
-                (DocumentId::of_run(run, &request.path), DocumentKind::Artifact, None, Some(run))
+                self.run(&view, run).await?;
+                return Err(errors::run_writes_its_documents(run));
             }
-            (project, "") => {
-                let project = id(ProjectId::parse_field("project_id", project))?;
-                (DocumentId::source(project, &request.path), DocumentKind::Source, Some(project), None)
-            }
+            (project, "") => id(ProjectId::parse_field("project_id", project))?,
             _ => return Err(invalid_field("run_id", "must be empty when project_id is given")),
         };
         // The answer says what is stored, and the limits hold for it.
@@ -193,7 +190,6 @@ impl DocumentService for Documents {
         let import = request.import.map(|import| Box::new(import_from_wire(import)));
         if let Some(import) = &import {
             check_import(&mut checks, import);
-            checks.require(project_id.is_some(), "import", || "is only for documents of a project".into());
             checks.require(view.context().is_none(), "import", || "is not for roles".into());
         }
         checks.finish().map_err(|e| invalid(&e))?;
@@ -202,26 +198,20 @@ impl DocumentService for Documents {
             title => title.to_owned(),
         };
         let now = now();
-        if let Some(run) = run_id {
-            self.run(&view, run).await?;
+        let project = view.project(&*self.0.store, project_id).await.map_err(|e| errors::store(&e))?;
+        if project.status == ProjectStatus::Archived {
+            return Err(errors::archived_project("project_id", project.id));
         }
-        let mut writer = None;
-        let mut replaces_all = true;
-        if let Some(project) = project_id {
-            let project = view.project(&*self.0.store, project).await.map_err(|e| errors::store(&e))?;
-            if project.status == ProjectStatus::Archived {
-                return Err(errors::archived_project("project_id", project.id));
-            }
-            writer = view.writer(&*self.0.store, &project).await?;
-            replaces_all = writer.is_none() || project.tools.replace_imported;
-        }
+        let writer = view.writer(&*self.0.store, &project).await?;
+        let replaces_all = writer.is_none() || project.tools.replace_imported;
         let body = body.into_owned();
-        let content_hash = project_id.map(|_| content_hash(&body));
+        let content_hash = Some(content_hash(&body));
         let document = Document {
-            id: document_id,
-            kind,
-            project_id,
-            run_id,
+            // The same project and path make the same id: writing again replaces.
+            id: DocumentId::source(project_id, &request.path),
+            kind: DocumentKind::Source,
+            project_id: Some(project_id),
+            run_id: None,
             path: request.path,
             title,
             body,

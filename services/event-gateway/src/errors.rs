@@ -39,6 +39,12 @@ pub(crate) fn not_ended(run: RunId) -> Status {
     field(Code::FailedPrecondition, "RUN_NOT_ENDED", &FieldError::new("run_id", message))
 }
 
+/// Why nobody else may write a document of a run.
+pub(crate) fn run_writes_its_documents(run: RunId) -> Status {
+    let message = format!("run {run} writes its own documents; write into a project instead");
+    field(Code::FailedPrecondition, "DOCUMENT_OF_RUN", &FieldError::new("run_id", message))
+}
+
 /// `FAILED_PRECONDITION` for a document that stays with its run.
 pub(crate) fn document_of_run(id: DocumentId) -> Status {
     let message = format!("document {id} belongs to a run and stays with it; delete the run");

@@ -398,7 +398,7 @@ async fn documents() {
     }
     let run_id = gateway.create_run("why?").await.run_id;
     let of_run = CreateDocumentRequest { project_id: String::new(), run_id, ..imported("s", "a.md", "1") };
-    is(documents.create_document(of_run).await.unwrap_err(), InvalidArgument, "import");
+    is(documents.create_document(of_run).await.unwrap_err(), tonic::Code::FailedPrecondition, "run_id");
     for (text, code) in [("", InvalidArgument), ("nonsense", InvalidArgument), (NOBODY, NotFound)] {
         let delete = DeleteDocumentRequest { document_id: text.into(), ..Default::default() };
         is(documents.delete_document(delete).await.unwrap_err(), code, "document_id");

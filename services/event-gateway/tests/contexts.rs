@@ -106,7 +106,7 @@ async fn a_run_on_a_project_has_the_tools_of_that_project_and_reaches_no_other()
     world.set(&a, ToolRules { denied_tools: vec!["list_documents".into()], ..Default::default() }).await;
     world.set(&b, ToolRules { allowed_tools: vec!["list_documents".into()], ..Default::default() }).await;
     let tools = world.tools(&world.run(on(&[&a])).await, false);
-    assert_eq!(names(&tools).await, ["search_documents", "read_document", "create_document"]);
+    assert_eq!(names(&tools).await, ["search_documents", "read_document", "create_document", "write_note"]);
     let found = call(&tools, "search_documents", json!({"query": "lease"})).await.unwrap();
     assert_eq!((&found["total"], &found["hits"][0]["projectId"]), (&json!(1), &json!(a)));
     let denied = call(&tools, "list_documents", json!({})).await.unwrap_err();

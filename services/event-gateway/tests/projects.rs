@@ -128,14 +128,8 @@ async fn a_project_in_use_is_deleted_only_by_force_and_its_run_keeps_its_documen
     let gateway = Gateway::start(Config::default()).await;
     let one = gateway.create_project("One").await;
     let run = gateway.runs().create_run(run_on(&one)).await.unwrap().into_inner().run.unwrap();
-    let artifact = CreateDocumentRequest {
-        run_id: run.run_id.clone(),
-        path: "long.txt".into(),
-        body: "an answer".into(),
-        ..Default::default()
-    };
-    let artifact =
-        gateway.documents().create_document(artifact).await.unwrap().into_inner().document.unwrap();
+    let of_run = ListDocumentsRequest { run_id: run.run_id.clone(), ..Default::default() };
+    let of_run = gateway.documents().list_documents(of_run).await.unwrap().into_inner().documents.remove(0);
     let delete = |force| DeleteProjectRequest { project_id: one.project_id.clone(), force };
     let status = gateway.projects().delete_project(delete(false)).await.unwrap_err();
     let expected = (Code::FailedPrecondition, "PROJECT_IN_USE".to_owned(), "project_id".to_owned());
@@ -147,8 +141,8 @@ async fn a_project_in_use_is_deleted_only_by_force_and_its_run_keeps_its_documen
     // The run is there, with its context and its documents.
     let request = GetRunRequest { run_id: run.run_id.clone() };
     assert_eq!(gateway.runs().get_run(request).await.unwrap().into_inner().run.unwrap().context, run.context);
-    let request = GetDocumentRequest { document_id: artifact.document_id };
+    let request = GetDocumentRequest { document_id: of_run.document_id.clone() };
     let read = gateway.documents().get_document(request).await.unwrap().into_inner().document.unwrap();
-    assert_eq!(read.body, "an answer");
+    assert_eq!(read.summary.unwrap().document_id, of_run.document_id);
     gateway.stop().await;
 }

@@ -183,15 +183,8 @@ async fn names(gateway: &Gateway, name: &str, word: &str) -> Names {
         body: format!("A {word} is a fruit."),
         ..Default::default()
     };
-    let of_run = pb::CreateDocumentRequest {
-        project_id: String::new(),
-        run_id: run.run_id.clone(),
-        path: "long.txt".into(),
-        ..document.clone()
-    };
     let document =
         gateway.documents().create_document(document).await.unwrap().into_inner().document.unwrap();
-    gateway.documents().create_document(of_run).await.unwrap();
     Names {
         project: project.project_id,
         run: run.run_id,

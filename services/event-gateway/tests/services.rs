@@ -236,7 +236,10 @@ async fn a_source_tells_its_hash_and_its_import_and_can_be_deleted() {
         body: "text".into(),
         ..Default::default()
     };
-    let of_run = documents.create_document(of_run).await.unwrap().into_inner().document.unwrap();
+    let refused = documents.create_document(of_run.clone()).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::FailedPrecondition, "a run writes its own documents");
+    let list = ListDocumentsRequest { run_id: of_run.run_id, ..Default::default() };
+    let of_run = documents.list_documents(list).await.unwrap().into_inner().documents.remove(0);
     assert_eq!(of_run.content_hash, "");
     let delete = DeleteDocumentRequest { document_id: of_run.document_id.clone(), ..Default::default() };
     let refused = documents.delete_document(delete).await.unwrap_err();

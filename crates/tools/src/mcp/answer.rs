@@ -4,10 +4,10 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::json;
 use tree_agent_contract::limits::DOCUMENT_BYTES;
 use tree_agent_contract::text::prefix;
-use uuid::Uuid;
+use tree_agent_contract::{DocumentId, RunId};
 
+use crate::kept::kept;
 use crate::registry::ToolOutput;
-use crate::source::{Caller, DocumentSource, LongOutput};
 
 /// The text of an answer. Other content is named, not repeated.
 pub(super) fn text(result: CallToolResult) -> String {
@@ -39,46 +39,28 @@ fn left_out(what: &str, kind: &str, bytes: usize) -> String {
     format!("[{what} {kind}, {bytes} bytes in base64, left out]")
 }
 
-/// An answer of at most `limit` bytes, and a document with the whole answer if it is longer.
-pub(super) async fn bounded(
-    source: &dyn DocumentSource,
-    caller: &Caller,
-    tool: &str,
-    text: String,
-    limit: usize,
-) -> ToolOutput {
+/// An answer of at most `limit` bytes. A longer one is kept whole as a document of the run.
+pub(super) fn bounded(run: RunId, tool: &str, text: String, limit: usize) -> ToolOutput {
     let bytes = text.len();
     if bytes <= limit {
-        return ToolOutput { summary: format!("{bytes} bytes of text"), value: json!({ "text": text }) };
+        return ToolOutput::new(json!({ "text": text }), format!("{bytes} bytes of text"));
     }
     let shown = prefix(&text, limit).to_owned();
     let mut body = text;
     body.truncate(prefix(&body, DOCUMENT_BYTES).len());
-    let kept = body.len();
-    // The same answer again gives the same document.
-    let hash = Uuid::new_v5(&Uuid::NAMESPACE_OID, body.as_bytes());
-    let output = LongOutput {
-        path: format!("tool-output/{tool}/{hash}.txt"),
-        title: format!("Answer of {tool}"),
-        body,
+    let lost = match body.len() < bytes {
+        true => format!("; the document holds the first {}", body.len()),
+        false => String::new(),
     };
-    let (summary, rest) = match source.keep_output(caller, output).await {
-        Ok(id) => {
-            let lost =
-                if kept < bytes { format!("; the document holds the first {kept}") } else { String::new() };
-            let note = format!(
-                "The text is cut after {} of {bytes} bytes{lost}. Read on with read_document and this offset.",
-                shown.len()
-            );
-            let summary = format!("{bytes} bytes of text, kept as document {id}");
-            (summary, json!({ "documentId": id, "offset": shown.len(), "bytes": bytes, "note": note }))
-        }
-        // A cut answer is better than none.
-        Err(error) => {
-            let note = format!("The text is cut after {} of {bytes} bytes: {error}", shown.len());
-            (format!("{bytes} bytes of text, cut: {error}"), json!({ "bytes": bytes, "note": note }))
-        }
-    };
+    let kept = kept(&format!("tool-output/{tool}"), "txt", format!("Answer of {tool}"), body);
+    let id = DocumentId::of_run(run, &kept.path);
+    let note = format!(
+        "The text is cut after {} of {bytes} bytes{lost}. Read on with read_document and this offset.",
+        shown.len()
+    );
+    let rest = json!({ "documentId": id, "offset": shown.len(), "bytes": bytes, "note": note });
     // The remark stands first, so that whoever has room for less than the text still learns where the rest is.
-    ToolOutput { value: json!({ "cut": rest, "text": shown }), summary }
+    let value = json!({ "cut": rest, "text": shown });
+    let summary = format!("{bytes} bytes of text, kept as document {id}");
+    ToolOutput { kept: Some(kept), ..ToolOutput::new(value, summary) }
 }

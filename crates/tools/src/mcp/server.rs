@@ -27,7 +27,7 @@ use super::names;
 use crate::error::ToolError;
 use crate::registry::{ToolOutput, ToolSpec};
 use crate::schema::Schema;
-use crate::source::{Caller, DocumentSource};
+use crate::source::Caller;
 use tree_agent_contract::text::prefix;
 
 /// Maximum of tools of one server.
@@ -106,7 +106,6 @@ impl Server {
     /// Calls `tool` with arguments that match its schema.
     pub(crate) async fn call(
         &self,
-        source: &dyn DocumentSource,
         caller: &Caller,
         tool: &McpTool,
         args: Map<String, Value>,
@@ -136,7 +135,7 @@ impl Server {
         if is_error {
             return Err(failed(text));
         }
-        Ok(answer::bounded(source, caller, name, text, self.config.output_bytes).await)
+        Ok(answer::bounded(caller.run_id, name, text, self.config.output_bytes))
     }
 
     async fn ask(&self, params: CallToolRequestParams) -> Result<CallToolResponse, Broken> {

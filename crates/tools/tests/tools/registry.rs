@@ -50,10 +50,10 @@ async fn a_context_offers_the_tools_that_make_sense_in_it() {
         let specs = world.tools(context.clone()).specs().await.unwrap();
         specs.iter().map(|t| t.name().to_owned()).collect::<Vec<_>>()
     };
-    let all = [LIST_DOCUMENTS, SEARCH_DOCUMENTS, READ_DOCUMENT, CREATE_DOCUMENT, LIST_PROJECTS];
+    let all = [LIST_DOCUMENTS, SEARCH_DOCUMENTS, READ_DOCUMENT, CREATE_DOCUMENT, WRITE_NOTE, LIST_PROJECTS];
     assert_eq!(names(&RunContext::default()).await, all);
     assert_eq!(names(&RunContext { scope: Scope::MultiProject, project_ids: vec![world.mine] }).await, all);
-    assert_eq!(names(&RunContext::project(world.mine)).await, all[..4]);
+    assert_eq!(names(&RunContext::project(world.mine)).await, all[..5]);
     for spec in world.tools(RunContext::default()).specs().await.unwrap() {
         let schema = spec.schema();
         assert_eq!(schema["additionalProperties"], false);
@@ -166,4 +166,27 @@ async fn wrong_arguments_are_named() {
             other => panic!("{tool} {value}: {other:?}"),
         }
     }
+}
+
+#[tokio::test]
+async fn a_note_is_kept_for_the_run_and_can_be_read_at_once() {
+    let world = world();
+    let tools = world.tools(RunContext::project(world.mine));
+    let note = json!({"title": " Prices ", "body": "Five dollars."});
+    let output = tools.call(WRITE_NOTE, note.as_object().unwrap()).await.unwrap();
+    let kept = output.kept.clone().unwrap();
+    assert_eq!((kept.title.as_str(), kept.body.as_str()), ("Prices", "# Prices\n\nFive dollars.\n"));
+    // It is not in the store yet: the engine decides that.
+    let read = Map::from_iter([("document_id".to_owned(), output.value["documentId"].clone())]);
+    let text = tools.call(READ_DOCUMENT, &read).await.unwrap();
+    assert_eq!(text.value["body"], json!(kept.body));
+    let other = world.tools(RunContext::project(world.mine));
+    assert!(matches!(other.call(READ_DOCUMENT, &read).await.unwrap_err(), ToolError::NotFound(_)));
+    // The same note again is the same document. An empty one is refused.
+    assert_eq!(
+        tools.call(WRITE_NOTE, note.as_object().unwrap()).await.unwrap().kept.unwrap().path,
+        kept.path
+    );
+    let empty = json!({"title": "Prices", "body": " "});
+    assert!(tools.call(WRITE_NOTE, empty.as_object().unwrap()).await.is_err());
 }

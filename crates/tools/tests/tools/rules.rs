@@ -54,7 +54,7 @@ async fn a_denied_tool_is_neither_offered_nor_callable_and_rules_are_read_at_eac
     let tools = world.tools(RunContext::project(world.one));
     assert!(call(&tools, SEARCH_DOCUMENTS, json!({"query": "lease"})).await.is_ok());
     world.deny(world.one, &[SEARCH_DOCUMENTS]);
-    assert_eq!(names(&tools).await, [LIST_DOCUMENTS, READ_DOCUMENT, CREATE_DOCUMENT]);
+    assert_eq!(names(&tools).await, [LIST_DOCUMENTS, READ_DOCUMENT, CREATE_DOCUMENT, WRITE_NOTE]);
     let error = call(&tools, SEARCH_DOCUMENTS, json!({"query": "lease"})).await.unwrap_err();
     assert!(
         matches!(&error, ToolError::UnknownTool { available, .. } if !available.contains(SEARCH_DOCUMENTS))
@@ -95,7 +95,7 @@ async fn in_global_context_the_project_of_the_call_decides() {
     let document = listed["documents"][0]["documentId"].clone();
     let denied = [LIST_DOCUMENTS, SEARCH_DOCUMENTS, READ_DOCUMENT, CREATE_DOCUMENT];
     world.deny(world.two, &denied);
-    assert_eq!(names(&tools).await.len(), 5, "every tool has a project that allows it");
+    assert_eq!(names(&tools).await.len(), 6, "every tool has a project that allows it");
     for (name, args) in [
         (LIST_DOCUMENTS, json!({"project_id": world.two})),
         (READ_DOCUMENT, json!({"document_id": document})),
@@ -152,5 +152,5 @@ async fn a_context_whose_projects_are_gone_finds_nothing() {
     let error = call(&tools, CREATE_DOCUMENT, written("new.md", None)).await.unwrap_err();
     assert!(matches!(error, ToolError::UnknownTool { .. }), "{error:?}");
     let with_one = RunContext { scope: Scope::MultiProject, project_ids: vec![world.one, gone] };
-    assert_eq!(names(&world.tools(with_one)).await.len(), 5);
+    assert_eq!(names(&world.tools(with_one)).await.len(), 6);
 }

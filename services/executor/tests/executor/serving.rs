@@ -24,7 +24,7 @@ use tree_agent_proto::{Wire, role_error};
 use tree_agent_runtime::channel::{Connector, Peers};
 use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_tools::{
-    Caller, DocumentSource, ListDocuments, Listing, LongOutput, MemoryDocuments, NewDocument, ProjectInfo,
+    Caller, DocumentSource, ListDocuments, Listing, MemoryDocuments, NewDocument, ProjectInfo,
     SearchDocuments, ToolError, ToolRegistry,
 };
 
@@ -195,9 +195,6 @@ impl DocumentSource for Stuck {
         projects: &[ProjectId],
     ) -> Result<Vec<Option<ToolRules>>, ToolError> {
         Ok(projects.iter().map(|_| None).collect())
-    }
-    async fn keep_output(&self, _: &Caller, _: LongOutput) -> Result<DocumentId, ToolError> {
-        Err(ToolError::Source("read only".into()))
     }
     async fn list_projects(&self, _: &Caller, _: u32) -> Result<Vec<ProjectInfo>, ToolError> {
         Ok(vec![])
