@@ -218,7 +218,7 @@ async fn a_copy_has_everything_of_a_run_but_its_context() {
         let runs = world.gateway.runs().list_runs(list).await.unwrap().into_inner().runs;
         runs.into_iter().map(|run| run.run_id).collect::<Vec<_>>()
     };
-    assert_eq!(copies(&first.run_id).await, [copy.run_id.clone()]);
+    assert_eq!(copies(&first.run_id).await, std::slice::from_ref(&copy.run_id));
     assert!(copies(&copy.run_id).await.is_empty());
     // What a copy says is taken, and without a context it has that of the run.
     let other = CreateRunRequest {
