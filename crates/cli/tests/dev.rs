@@ -525,3 +525,15 @@ async fn models_are_listed_and_the_scripted_one_can_be_switched_off() {
     let said = stderr(&refused);
     assert!(said.contains("model") && said.contains("TREE_AGENT_SCRIPTED=on"), "{said}");
 }
+
+/// An answer of 1 MiB that waits for its reader would take a huge page of 2 MiB, twice what the budget of answers counts.
+#[cfg(target_os = "linux")]
+#[test]
+fn no_memory_is_asked_for_in_huge_pages() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path());
+    let smaps = std::fs::read_to_string(format!("/proc/{}/smaps", dev.child.id())).unwrap();
+    let flags: Vec<&str> = smaps.lines().filter_map(|line| line.strip_prefix("VmFlags:")).collect();
+    assert!(!flags.is_empty(), "the kernel tells no flags");
+    assert!(!flags.iter().any(|flags| flags.split_whitespace().any(|flag| flag == "hg")), "{smaps}");
+}
