@@ -1,6 +1,19 @@
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
-import { EventSchema, OpaqueSchema } from '../src/gen/treeagent/v1/events_pb';
+import {
+  EventSchema,
+  ItemState,
+  NodeCreatedSchema,
+  OpaqueSchema,
+  PlanBandCreatedSchema,
+  PlanCreatedSchema,
+  PlanDocumentUpdatedSchema,
+  RollupUpdatedSchema,
+  RunCreatedSchema,
+  StepCreatedSchema,
+  TaskRefusedSchema,
+  type Event,
+} from '../src/gen/treeagent/v1/events_pb';
 import { describe as describeEvent, EVENT_TYPES, eventJson, eventType } from '../src/lib/events';
 import { ReplayError } from '../src/lib/projection/apply';
 import { History } from '../src/lib/projection/history';
@@ -116,5 +129,39 @@ describe('events of a newer version', () => {
     const strict = new Projection(runId);
     strict.applyEvents(events.slice(0, at));
     expect(() => strict.applyEvent(later)).toThrow(ReplayError);
+  });
+});
+
+describe('homework', () => {
+  it('says of its tasks, plans and events which iteration and branch they are for', () => {
+    const graph = new Projection('r');
+    let seq = 0n;
+    const event = (nodeId: string, body: Event['body'], parentNodeId?: string) => create(EventSchema, { runId: 'r', seq: ++seq, nodeId, parentNodeId, body });
+    const items = [
+      { title: 'a', state: ItemState.DONE },
+      { title: 'b', state: ItemState.TODO },
+    ];
+    const events = [
+      event('root', { case: 'runCreated', value: create(RunCreatedSchema, { objective: 'o', rootNodeId: 'root' }) }),
+      event('root', { case: 'nodeCreated', value: create(NodeCreatedSchema, { title: 'o' }) }),
+      event('root', { case: 'planCreated', value: create(PlanCreatedSchema, { planId: 'p', version: 1, summary: 'look', iteration: 2 }) }),
+      event('root', { case: 'planBandCreated', value: create(PlanBandCreatedSchema, { planId: 'p', stepIds: ['s'] }) }),
+      event('root', { case: 'stepCreated', value: create(StepCreatedSchema, { stepId: 's', title: 't', branchId: 'east' }) }),
+      event('task', { case: 'nodeCreated', value: create(NodeCreatedSchema, { title: 't', depth: 1, bandIndex: 0, stepId: 's', iteration: 2, branchId: 'east' }) }, 'root'),
+      event('root', { case: 'planDocumentUpdated', value: create(PlanDocumentUpdatedSchema, { iteration: 2, items, remaining: ['b'] }) }),
+      event('root', { case: 'rollupUpdated', value: create(RollupUpdatedSchema, { iteration: 1, summary: 'safe' }) }),
+      event('root', { case: 'taskRefused', value: create(TaskRefusedSchema, { iteration: 2, branchId: 'north', title: 'sound', reason: 'nothing new' }) }),
+    ];
+    graph.applyEvents(events);
+    const [root, task] = graph.snapshot().nodes;
+    expect(task?.task).toStrictEqual({ iteration: 2, branchId: 'east' });
+    expect(root?.task).toBeUndefined();
+    expect([root?.plan?.iteration, root?.plan?.bands[0]?.steps[0]?.branchId]).toStrictEqual([2, 'east']);
+    expect([events[2]!, ...events.slice(6)].map(describeEvent)).toStrictEqual([
+      'iteration 2: look',
+      '1 of 2 steps done, 1 still to do',
+      'iteration 1: safe',
+      'north: sound: nothing new',
+    ]);
   });
 });

@@ -2,6 +2,7 @@
 //! time into text. Only [`live`] writes to the terminal.
 
 pub(crate) mod formats;
+mod homework;
 pub(crate) mod line;
 pub(crate) mod lines;
 pub(crate) mod live;

@@ -1,7 +1,7 @@
 // Events in words.
 
 import { toJson } from '@bufbuild/protobuf';
-import { EventSchema, type Event } from '../gen/treeagent/v1/events_pb';
+import { EventSchema, ItemState, type Event } from '../gen/treeagent/v1/events_pb';
 import { clip } from './format';
 import { nodeStatus, role, runStatus, stepStatus } from './projection/wire';
 
@@ -38,7 +38,7 @@ export function describe({ body }: Event): string {
     case 'nodeFailed':
       return clip(body.value.error, 140);
     case 'planCreated':
-      return `plan ${body.value.version}${body.value.summary ? `: ${clip(body.value.summary, 100)}` : ''}`;
+      return `${body.value.iteration === undefined ? `plan ${body.value.version}` : `iteration ${body.value.iteration}`}${body.value.summary ? `: ${clip(body.value.summary, 100)}` : ''}`;
     case 'planBandCreated':
       return `band ${body.value.bandIndex + 1}: ${body.value.stepIds.length} ${body.value.stepIds.length === 1 ? 'step' : 'steps'}`;
     case 'stepCreated':
@@ -70,7 +70,14 @@ export function describe({ body }: Event): string {
     case 'toolCallResult':
       return `${body.value.toolName} [${body.value.ok ? 'OK' : 'FAILED'}]${body.value.error ? ` ${clip(body.value.error, 80)}` : ''}`;
     case 'rollupUpdated':
-      return clip(body.value.summary, 140);
+      return `iteration ${body.value.iteration}: ${clip(body.value.summary, 140)}`;
+    case 'planDocumentUpdated': {
+      const { items, remaining } = body.value;
+      const done = items.filter((item) => item.state === ItemState.DONE).length;
+      return `${done} of ${items.length} steps done${remaining.length > 0 ? `, ${remaining.length} still to do` : ''}`;
+    }
+    case 'taskRefused':
+      return `${clip(body.value.branchId, 60)}: ${clip(body.value.title, 100)}: ${clip(body.value.reason, 100)}`;
     case 'leafPicked':
       return `picked${body.value.fallback ? ' instead' : ''}: ${clip(body.value.fallback ?? body.value.reason, 140)}`;
     case 'sessionForked':
@@ -95,6 +102,7 @@ export function toneOf({ body }: Event): string {
       return 'good';
     case 'nodeAggregated':
     case 'replanRequested':
+    case 'rollupUpdated':
       return 'agg';
     case 'nodeStatus':
     case 'toolCallRequested':
@@ -103,6 +111,7 @@ export function toneOf({ body }: Event): string {
       return body.value.ok ? 'good' : 'bad';
     case 'nodeCreated':
     case 'planCreated':
+    case 'planDocumentUpdated':
     case 'planBandCreated':
     case 'stepCreated':
     case 'nodeDelegated':

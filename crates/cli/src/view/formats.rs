@@ -65,7 +65,10 @@ fn label(node: &GraphNode) -> String {
         Role::Executor => 'E',
     };
     let search = if node.strategy == Some(Strategy::Search) { " search" } else { "" };
-    format!("{}\n{role}{search} {}", fit(&one_line(&node.title), TITLE), node.status)
+    let task = node.task.as_ref();
+    let task = task.map(|task| format!(" i{} {}", task.iteration, fit(&one_line(&task.branch_id), TITLE)));
+    let task = task.unwrap_or_default();
+    format!("{}\n{role}{search}{task} {}", fit(&one_line(&node.title), TITLE), node.status)
 }
 
 fn fill(status: NodeStatus) -> &'static str {

@@ -8,7 +8,7 @@ use tree_agent_engine::Graph;
 use super::paint::{Paint, Palette, fit};
 use super::printable::one_line;
 use super::tree::run_icon;
-use super::{search, usage};
+use super::{homework, search, usage};
 
 /// Columns of the title before a tool call, and of the call's subject.
 const CALLER: usize = 40;
@@ -16,7 +16,7 @@ const CALLER: usize = 40;
 /// The line for `event`, or none when it does not matter to a reader. `graph` already includes the event; it has the
 /// titles, which later events do not repeat.
 pub(crate) fn line(event: &Event, graph: &Graph, palette: Palette) -> Option<String> {
-    let step = search::step(event, graph);
+    let step = search::step(event, graph).or_else(|| homework::step(event, graph));
     let is_sentence = step.is_some();
     let (icon, paint, mut text) = step.or_else(|| describe(&event.body))?;
     if let EventBody::RunStatusChanged(change) = &event.body

@@ -261,11 +261,15 @@ fn node_line(node: &GraphNode, lead: &str, now: Timestamp) -> Line {
         Role::Planner => line.before("P ", Paint::Plan),
         Role::Executor => line.before("E ", Paint::Busy),
     }
-    if let Some(band) = node.band_index {
+    if let Some(band) = node.band_index.filter(|_| node.task.is_none()) {
         line.before(format!("b{band} "), Paint::Dim);
     }
     if node.strategy == Some(Strategy::Search) {
         line.after("search", Paint::Plan);
+    }
+    if let Some(task) = &node.task {
+        line.before(format!("i{} ", task.iteration), Paint::Dim);
+        line.after(one_line(&task.branch_id), Paint::Plan);
     }
     let partial = if node.outcome == Some(Outcome::Partial) { " (partial)" } else { "" };
     line.after(format!("{}{partial}", node.status), paint);

@@ -36,6 +36,7 @@ export function createdNode(event: Event, e: NodeCreated): GraphNode {
     strategy: ownStrategy(e.strategy),
     // Topics of a guided search have a slug and stand in no band.
     topic: e.stepId !== undefined && e.bandIndex === undefined ? tidy({ score: e.score }) : undefined,
+    task: e.iteration === undefined || e.branchId === undefined ? undefined : { iteration: e.iteration, branchId: e.branchId },
     createdAt: time(event.timestamp),
   });
 }
@@ -73,12 +74,13 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
     case 'planCreated':
       return {
         ...node,
-        plan: {
+        plan: tidy<Plan>({
           planId: body.value.planId,
           version: body.value.version,
           summary: body.value.summary ?? '',
+          iteration: body.value.iteration,
           bands: [],
-        },
+        }),
       };
     case 'planBandCreated': {
       const plan = planOf(node, event);
@@ -97,6 +99,7 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
         successCriteria: e.successCriteria,
         strategy: ownStrategy(e.strategy),
         search: stepSearch(e.search),
+        branchId: e.branchId,
         status: 'pending',
       });
       const bands = plan.bands.with(e.bandIndex, { ...band, steps: [...band.steps, step] });

@@ -83,6 +83,8 @@ export interface PlanStep {
   /** `search` if a guided search carries it out. */
   strategy?: Strategy;
   search?: StepSearch;
+  /** The branch of homework that it is for. */
+  branchId?: string;
   status: StepStatus;
   nodeId?: string;
 }
@@ -98,6 +100,8 @@ export interface Plan {
   planId: string;
   version: number;
   summary: string;
+  /** The iteration of homework that it is for. */
+  iteration?: number;
   bands: PlanBand[];
 }
 
@@ -149,6 +153,12 @@ export function plus(a: Readonly<Usage>, b: Readonly<Usage>): Usage {
 }
 
 /** One node. It is immutable: an event that changes it creates a new one, so past states stay valid. */
+/** What homework says about one of its tasks. */
+export interface Task {
+  iteration: number;
+  branchId: string;
+}
+
 export interface GraphNode {
   readonly id: string;
   readonly parentId?: string;
@@ -180,6 +190,7 @@ export interface GraphNode {
   /** How the tree grows below it, if that differs from its parent. */
   readonly strategy?: Strategy;
   readonly topic?: Topic;
+  readonly task?: Task;
   /** Milliseconds since 1970, with microseconds as the fraction. */
   readonly createdAt: number;
   readonly startedAt?: number;

@@ -94,10 +94,11 @@ export function artifact(a: ArtifactCreated | GraphArtifact): Artifact {
 }
 
 function plan(p: GraphPlan): Plan {
-  return {
+  return tidy<Plan>({
     planId: p.planId,
     version: p.version,
     summary: p.summary,
+    iteration: p.iteration,
     bands: p.bands.map((b) => ({
       index: b.index,
       goal: b.goal,
@@ -110,12 +111,13 @@ function plan(p: GraphPlan): Plan {
           successCriteria: s.successCriteria,
           strategy: ownStrategy(s.strategy),
           search: stepSearch(s.search),
+          branchId: s.branchId,
           status: stepStatus(s.status),
           nodeId: s.nodeId,
         }),
       ),
     })),
-  };
+  });
 }
 
 /** How a tree grows where that differs from the node above. */
@@ -180,6 +182,7 @@ function node(n: PbGraphNode): GraphNode {
     subtreeUsage: usage(n.subtreeUsage),
     strategy: ownStrategy(n.strategy),
     topic: n.topic && topic(n.topic),
+    task: n.task && { iteration: n.task.iteration, branchId: n.task.branchId },
     createdAt: time(n.createdAt),
     startedAt: n.startedAt && time(n.startedAt),
     endedAt: n.endedAt && time(n.endedAt),
