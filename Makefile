@@ -20,7 +20,7 @@ help: ## print this list
 setup: ## install what tests and the cluster need (Postgres, Redis, linters)
 	@scripts/setup
 
-demo: ## run once over a folder of documents, in one process: DIR=… OBJECTIVE=… STRATEGY=tree|search
+demo: ## run once over a folder of documents, in one process: DIR=… OBJECTIVE=… STRATEGY=tree|search|homework
 	@DIR='$(subst ','\'',$(value DIR))' OBJECTIVE='$(subst ','\'',$(value OBJECTIVE))' STRATEGY='$(STRATEGY)' scripts/demo
 
 dev: web ## start the server and the web UI in one process, http://127.0.0.1:7400

@@ -146,6 +146,29 @@ describe('a search', () => {
   });
 });
 
+describe('homework', () => {
+  it('is started with its iterations, and shows which iteration and branch a task belongs to', async () => {
+    await gateway.cli('import', CORPUS, '--project', 'Harbour');
+    const page = await open(browser, `${gateway.url}/runs?new=1`);
+    await page.getByLabel('Objective', { exact: true }).fill('When may a pilot refuse? What does a crane cost?');
+    await page.getByText('Project context').click();
+    await page.getByRole('radiogroup', { name: 'Projects' }).getByText('Harbour').click();
+    await page.getByLabel('Strategy').selectOption('Homework');
+    await page.getByLabel('Model', { exact: true }).fill('offline');
+    await page.getByText('Budgets', { exact: true }).click();
+    expect(await page.getByLabel('Replans per node').count()).toBe(0);
+    await page.getByLabel('Iterations').fill('2');
+    await start(page);
+    await page.waitForURL('**/runs/*');
+    const run = new URL(page.url()).pathname.split('/').pop()!;
+    await connection(page, 'ended');
+    await page.getByTestId('row-task').filter({ hasText: 'when-may-a-pilot-refuse · 1' }).waitFor();
+    const log = (await gateway.cli('events', run, '-o', 'jsonl')).trim().split('\n').map((line) => JSON.parse(line) as EventLine);
+    expect(log.filter((event) => event.type === 'tree.rollup_updated').length).toBeGreaterThan(0);
+    await close(page);
+  });
+});
+
 describe('a page over plain HTTP', () => {
   it('can start a run', async () => {
     const page = await open(browser, `${gateway.url.replace('127.0.0.1', HOST)}/runs?new=1`, { permissions: [] });

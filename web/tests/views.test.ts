@@ -193,6 +193,10 @@ describe('the options of a search', () => {
     const keys = budgetFields(Strategy.SEARCH).map((field) => field.key);
     expect(keys).toEqual(['maxNodes', 'minutes', 'maxTokens', 'dollars', 'maxToolCalls']);
     expect(toBudgets({ maxDepth: '3', maxNodes: '9' }, budgetFields(Strategy.SEARCH))).toEqual({ maxNodes: 9 });
+    const ofHomework = budgetFields(Strategy.HOMEWORK);
+    expect(ofHomework.map((field) => field.key)).toEqual(['maxNodes', 'maxParallelSteps', 'maxIterations', 'minutes', 'maxTokens', 'dollars', 'maxToolCalls']);
+    expect(toBudgets({ maxDepth: '3', maxIterations: '2' }, ofHomework)).toEqual({ maxIterations: 2 });
+    expect(budgetFields(Strategy.TREE).map((field) => field.key)).not.toContain('maxIterations');
   });
 });
 

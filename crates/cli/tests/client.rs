@@ -243,7 +243,27 @@ async fn bad_input_is_a_usage_error_that_names_the_field() {
         (vec!["run", "why?", "--out", "/nonexistent/folder/file"], "--out"),
         (vec!["run", "why?", "--dir", "/nonexistent"], "does not exist"),
         (vec!["run", "why?", "--max-time", "10"], "such as 90s"),
-        (vec!["run", "why?", "--strategy", "homework"], "[possible values: tree, search]"),
+        (vec!["run", "why?", "--strategy", "random"], "[possible values: tree, homework, search]"),
+        (
+            vec!["run", "why?", "--max-iterations", "3"],
+            "--max-iterations is for homework: add --strategy homework",
+        ),
+        (
+            vec!["run", "why?", "--strategy", "homework", "--max-iterations", "101"],
+            "budgets.max_iterations: is 101",
+        ),
+        (
+            vec!["run", "why?", "--strategy", "homework", "--max-replans-per-node", "1"],
+            "--max-replans-per-node means nothing to the strategy homework",
+        ),
+        (
+            vec!["run", "why?", "--strategy", "homework", "--max-depth", "2"],
+            "--max-depth means nothing to the strategy homework",
+        ),
+        (
+            vec!["run", "why?", "--strategy", "search", "--max-iterations", "2"],
+            "--max-iterations means nothing to the strategy search",
+        ),
         (vec!["run", "why?", "--picker", "llm"], "--picker is for searches: add --strategy search"),
         (
             vec!["run", "why?", "--strategy", "search", "--picker", "random"],

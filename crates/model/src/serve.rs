@@ -86,8 +86,17 @@ macro_rules! role_input {
     };
 }
 
-role_input!(PlanInput, PlannerOutput, plan, PlanResponse, plan_response, |input, out| out
-    .validate(&input.prior_steps));
+role_input!(
+    PlanInput,
+    PlannerOutput,
+    plan,
+    PlanResponse,
+    plan_response,
+    |input, out| match &input.homework {
+        Some(brief) => out.validate_homework(brief.iteration),
+        None => out.validate(&input.prior_steps),
+    }
+);
 role_input!(ExecuteInput, ExecutorOutput, execute, ExecuteResponse, execute_response, |_input, out| out
     .validate());
 role_input!(

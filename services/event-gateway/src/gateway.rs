@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::Extensions;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tonic::{Code, Status};
+use tonic::Status;
 use tree_agent_contract::error::Checks;
 use tree_agent_contract::{DocumentId, DocumentKind, FieldError, NodeId, ProjectId, RunId, Timestamp};
 use tree_agent_fanout::{Fanout, Topic};
@@ -242,9 +242,4 @@ pub(crate) fn taken<T>(checks: &mut Checks, parsed: Result<T, FieldError>) -> Op
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
-}
-
-/// A failed precondition of the protocol itself: a strategy that this version has not.
-pub(crate) fn unimplemented_field(field: &str, message: String) -> Status {
-    tree_agent_runtime::errors::field(Code::Unimplemented, "UNIMPLEMENTED", &FieldError::new(field, message))
 }

@@ -25,11 +25,10 @@ use uuid::Uuid;
 
 use crate::auth::Caller;
 use crate::errors;
-use crate::gateway::{Gateway, from_wire, id, now, taken, unimplemented_field};
+use crate::gateway::{Gateway, from_wire, id, now, taken};
 use crate::maxima::Maxima;
 use crate::models::{MODEL_PATIENCE, Models};
 use crate::pages::{self, Pages};
-use crate::server_info::STRATEGIES;
 use crate::view::View;
 use crate::watch::service::decoded;
 use crate::{copies, results, run_lists};
@@ -353,12 +352,6 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
         checks.push(FieldError::new("model", problem.message));
     }
     checks.finish().map_err(|e| invalid(&e))?;
-    if !STRATEGIES.contains(&strategy) {
-        let text = format!(
-            "{strategy} is not available in this version; leave it out, or use STRATEGY_TREE or STRATEGY_SEARCH"
-        );
-        return Err(unimplemented_field("strategy", text));
-    }
     Ok(spec)
 }
 

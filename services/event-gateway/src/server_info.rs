@@ -17,7 +17,7 @@ use crate::models::Models;
 /// How long role services may take to say what their default model is.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Strategies that this version has.
-pub const STRATEGIES: &[Strategy] = &[Strategy::Tree, Strategy::Search];
+pub const STRATEGIES: &[Strategy] = Strategy::ALL;
 
 /// The service.
 pub(crate) struct ServerInfo {

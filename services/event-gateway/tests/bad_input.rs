@@ -54,9 +54,31 @@ async fn create_run() {
         (CreateRunRequest { request_id: "r".repeat(129), ..create("why?") }, InvalidArgument, "request_id"),
         (CreateRunRequest { strategy: 77, ..create("why?") }, InvalidArgument, "strategy"),
         (
-            CreateRunRequest { strategy: Strategy::Homework as i32, ..create("why?") },
-            Unimplemented,
-            "strategy",
+            CreateRunRequest {
+                strategy: Strategy::Homework as i32,
+                budgets: Some(Budgets { max_iterations: Some(101), ..Default::default() }),
+                ..create("why?")
+            },
+            InvalidArgument,
+            "budgets.max_iterations",
+        ),
+        (
+            CreateRunRequest {
+                strategy: Strategy::Homework as i32,
+                budgets: Some(Budgets { max_depth: Some(0), ..Default::default() }),
+                ..create("why?")
+            },
+            InvalidArgument,
+            "budgets.max_depth",
+        ),
+        (
+            CreateRunRequest {
+                strategy: Strategy::Homework as i32,
+                search: Some(SearchConfig::default()),
+                ..create("why?")
+            },
+            InvalidArgument,
+            "search",
         ),
         (
             CreateRunRequest { search: Some(SearchConfig::default()), ..create("why?") },

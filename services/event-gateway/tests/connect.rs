@@ -223,7 +223,7 @@ async fn the_server_says_what_it_is_and_what_a_run_may_use() {
     let gateway = Gateway::start(Config::default()).await;
     let (_, info) = call(&gateway, "ServerService/GetServerInfo", json!({})).await;
     assert_eq!(info["apiVersion"], "treeagent.v1");
-    assert_eq!(info["strategies"], json!(["STRATEGY_TREE", "STRATEGY_SEARCH"]));
+    assert_eq!(info["strategies"], json!(["STRATEGY_TREE", "STRATEGY_HOMEWORK", "STRATEGY_SEARCH"]));
     assert_eq!((&info["limits"]["pageSizeMax"], &info["limits"]["labels"]), (&json!(1000), &json!(32)));
     assert_eq!((&info["defaultBudgets"]["maxDepth"], &info["eventSchemaVersion"]), (&json!(4), &json!(1)));
     assert!(info["schemaVersion"].as_u64().unwrap() >= 5, "{info}");

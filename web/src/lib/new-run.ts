@@ -10,6 +10,7 @@ export interface BudgetField {
     | 'maxChildrenPerNode'
     | 'maxParallelSteps'
     | 'maxReplansPerNode'
+    | 'maxIterations'
     | 'minutes'
     | 'maxTokens'
     | 'dollars'
@@ -26,18 +27,23 @@ export const BUDGET_FIELDS: BudgetField[] = [
   { key: 'maxChildrenPerNode', label: 'Children per node', hint: '24', least: 1, most: 16_384 },
   { key: 'maxParallelSteps', label: 'Parallel steps', hint: '4', least: 1, most: 256 },
   { key: 'maxReplansPerNode', label: 'Replans per node', hint: '1', least: 0, most: 16 },
+  { key: 'maxIterations', label: 'Iterations', hint: '5', least: 1, most: 100 },
   { key: 'minutes', label: 'Minutes', hint: '30', least: 1, most: 43_200 },
   { key: 'maxTokens', label: 'Tokens', hint: 'no limit', least: 1, most: 1e12 },
   { key: 'dollars', label: 'US dollars', hint: 'no limit', least: 0.000001, most: 1e6 },
   { key: 'maxToolCalls', label: 'Tool calls', hint: 'no limit', least: 1, most: 1e12 },
 ];
 
-/** Budgets that shape a tree of plans. They mean nothing to a search, whose depth is an option of its own. */
-const OF_PLANS: BudgetField['key'][] = ['maxDepth', 'maxChildrenPerNode', 'maxParallelSteps', 'maxReplansPerNode'];
+/** Budgets that shape a tree. A search has a depth of its own, and homework has iterations in place of new plans. */
+const SHAPES: BudgetField['key'][] = ['maxDepth', 'maxChildrenPerNode', 'maxParallelSteps', 'maxReplansPerNode', 'maxIterations'];
+const OF_HOMEWORK: BudgetField['key'][] = ['maxParallelSteps', 'maxIterations'];
+const OF_TREES = SHAPES.filter((key) => key !== 'maxIterations');
 
 /** The budgets of a strategy. */
-export const budgetFields = (strategy: Strategy): BudgetField[] =>
-  strategy === Strategy.SEARCH ? BUDGET_FIELDS.filter((field) => !OF_PLANS.includes(field.key)) : BUDGET_FIELDS;
+export function budgetFields(strategy: Strategy): BudgetField[] {
+  const shape = strategy === Strategy.SEARCH ? [] : strategy === Strategy.HOMEWORK ? OF_HOMEWORK : OF_TREES;
+  return BUDGET_FIELDS.filter((field) => !SHAPES.includes(field.key) || shape.includes(field.key));
+}
 
 const inUnits = (value: bigint | undefined, unit: number): number | undefined => (value === undefined ? undefined : Number(value) / unit);
 
@@ -48,6 +54,7 @@ const FROM_BUDGETS: Record<BudgetField['key'], (budgets: Budgets) => number | un
   maxChildrenPerNode: (b) => b.maxChildrenPerNode,
   maxParallelSteps: (b) => b.maxParallelSteps,
   maxReplansPerNode: (b) => b.maxReplansPerNode,
+  maxIterations: (b) => b.maxIterations,
   minutes: (b) => inUnits(b.maxWallClockMs, 60_000),
   maxTokens: (b) => inUnits(b.maxTokens, 1),
   dollars: (b) => inUnits(b.maxCostMicros, 1e6),
@@ -110,6 +117,7 @@ export function toBudgets(texts: BudgetTexts, fields = BUDGET_FIELDS) {
     maxChildrenPerNode: n('maxChildrenPerNode'),
     maxParallelSteps: n('maxParallelSteps'),
     maxReplansPerNode: n('maxReplansPerNode'),
+    maxIterations: n('maxIterations'),
     maxWallClockMs: big(minutes === undefined ? undefined : minutes * 60_000),
     maxTokens: big(n('maxTokens')),
     maxCostMicros: big(dollars === undefined ? undefined : dollars * 1e6),

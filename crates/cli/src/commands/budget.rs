@@ -64,7 +64,7 @@ pub(super) struct BudgetArgs {
 }
 
 impl BudgetArgs {
-    /// The budgets that were given for a run whose tree grows by plans. The server fills in the rest: its defaults, or
+    /// The budgets that were given for a run whose tree grows by plans, homework among them. The server fills in the rest: its defaults, or
     /// its maxima where those are lower.
     pub(super) fn of_plans(&self, plans: &PlanArgs) -> pb::Budgets {
         pb::Budgets {
@@ -73,6 +73,7 @@ impl BudgetArgs {
             max_steps_per_band: plans.max_steps_per_band,
             max_children_per_node: plans.max_children_per_node,
             max_replans_per_node: plans.max_replans_per_node,
+            max_iterations: plans.max_iterations,
             max_parallel_steps: plans.max_parallel_steps,
             ..self.of_search()
         }
@@ -115,6 +116,9 @@ pub(super) struct PlanArgs {
     /// Times that one node may plan again [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_replans_per_node: Option<u32>,
+    /// Iterations of homework, whose tasks are the steps of one band [default: 5]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_iterations: Option<u32>,
     /// Steps of one band that run at the same time [default: 4]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_parallel_steps: Option<u32>,
@@ -123,14 +127,28 @@ pub(super) struct PlanArgs {
 impl PlanArgs {
     /// The first flag that was given.
     pub(super) fn given(&self) -> Option<&'static str> {
+        let of_tasks = [
+            (self.max_steps_per_band, "--max-steps-per-band"),
+            (self.max_parallel_steps, "--max-parallel-steps"),
+            (self.max_iterations, "--max-iterations"),
+        ];
+        let given = of_tasks.into_iter().find_map(|(value, flag)| value.map(|_| flag));
+        self.given_for_trees().or(given)
+    }
+
+    /// The first flag that was given and means nothing to homework.
+    pub(super) fn given_for_trees(&self) -> Option<&'static str> {
         let given = [
             (self.max_bands_per_plan, "--max-bands-per-plan"),
-            (self.max_steps_per_band, "--max-steps-per-band"),
             (self.max_children_per_node, "--max-children-per-node"),
             (self.max_replans_per_node, "--max-replans-per-node"),
-            (self.max_parallel_steps, "--max-parallel-steps"),
         ];
         given.into_iter().find_map(|(value, flag)| value.map(|_| flag))
+    }
+
+    /// The iterations that were given.
+    pub(super) const fn max_iterations(&self) -> Option<u32> {
+        self.max_iterations
     }
 }
 

@@ -110,6 +110,7 @@ Examples:
   tree-agent run \"How does the lease work?\" --dir ./docs --local
   tree-agent run --file objective.md --project handbook > answer.md
   tree-agent run \"How do tides work?\" --strategy search --max-depth 3 --max-nodes 40
+  tree-agent run \"What do our contracts say about notice?\" --strategy homework --max-iterations 3
   git diff | tree-agent run - --max-time 10m --max-cost 0.50";
 
 impl Run {
@@ -170,10 +171,17 @@ impl Run {
             self.plans.given().map_or(Ok(()), |flag| Err(not_for_it(flag)))?;
             return Ok((self.budgets.of_search(), Some(self.search.read(self.budgets.max_depth())?)));
         }
-        match self.search.given() {
-            Some(flag) => Err(CliError::Usage(format!("{flag} is for searches: add --strategy search"))),
-            None => Ok((self.budgets.of_plans(&self.plans), None)),
+        if let Some(flag) = self.search.given() {
+            return Err(CliError::Usage(format!("{flag} is for searches: add --strategy search")));
         }
+        if self.strategy == Strategy::Homework {
+            let depth = self.budgets.max_depth().map(|_| "--max-depth");
+            self.plans.given_for_trees().or(depth).map_or(Ok(()), |flag| Err(not_for_it(flag)))?;
+        } else if self.plans.max_iterations().is_some() {
+            let text = "--max-iterations is for homework: add --strategy homework";
+            return Err(CliError::Usage(text.to_owned()));
+        }
+        Ok((self.budgets.of_plans(&self.plans), None))
     }
 
     async fn estimate(&self, context: &Context, asked: Asked) -> Result<Exit, CliError> {

@@ -80,6 +80,7 @@ fn maxima(budgets: pb::Budgets) -> Map<String, Value> {
         ("maxBandsPerPlan", budgets.max_bands_per_plan.map(u64::from)),
         ("maxStepsPerBand", budgets.max_steps_per_band.map(u64::from)),
         ("maxReplansPerNode", budgets.max_replans_per_node.map(u64::from)),
+        ("maxIterations", budgets.max_iterations.map(u64::from)),
         ("maxParallelSteps", budgets.max_parallel_steps.map(u64::from)),
         ("maxAttempts", budgets.max_attempts.map(u64::from)),
         ("maxWallClockMs", budgets.max_wall_clock_ms),

@@ -101,7 +101,7 @@ fn answer(brief: &HomeworkBrief, items: Vec<PlanItem>, steps: Vec<StepDraft>) ->
     };
     let iteration = brief.iteration;
     let titles: Vec<&str> = steps.iter().map(|step| step.title.as_str()).collect();
-    let summary = short(&format!("Iteration {iteration}: {}.", titles.join("; ")), limits::TEXT_BYTES);
+    let summary = short(&format!("{}.", titles.join("; ")), limits::TEXT_BYTES);
     let mode = if steps.is_empty() { PlannerMode::Done } else { PlannerMode::Plan };
     let goal = "Look at what is not covered yet".to_owned();
     let band = BandDraft { index: 0, goal, parallelizable: true, steps };
