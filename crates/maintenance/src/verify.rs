@@ -265,6 +265,11 @@ impl Check {
             EventBody::ScratchpadLinked(e) => drop(self.documents.insert(e.scratchpad_doc_id)),
             EventBody::ArtifactCreated(e) => self.documents.extend(e.document_id),
             EventBody::ScratchpadUpdated(e) => drop(self.grown.insert((e.scratchpad_doc_id, event.seq))),
+            EventBody::PlanDocumentUpdated(e) => {
+                self.documents.insert(e.document_id);
+                self.grown.insert((e.document_id, event.seq));
+            }
+            EventBody::RollupUpdated(e) => self.documents.extend(e.summary_document_id),
             // Nothing was said about a topic that needed no research.
             EventBody::NodeSkipped(_) => drop(self.skipped.insert(event.node_id)),
             EventBody::SessionForked(e) if !self.skipped.contains(&event.node_id) => {
