@@ -52,7 +52,7 @@ pub struct Audit {
     /// Logs of this behaviour version close every tool call.
     closes_tools: bool,
     searches: search::Searches,
-    homeworks: homework::Homeworks,
+    homework: homework::HomeworkRules,
     violations: Vec<Violation>,
 }
 
@@ -99,7 +99,7 @@ impl Audit {
         }
         self.check_envelope(event);
         self.check_tools(event);
-        let of_strategies = [self.searches.event(event), self.homeworks.event(event)];
+        let of_strategies = [self.searches.event(event), self.homework.event(event)];
         of_strategies.into_iter().flatten().for_each(|message| self.note(event, message));
         match &event.body {
             EventBody::RunCreated(e) => self.closes_tools = e.behaviour_version >= 2,

@@ -32,7 +32,7 @@ proptest! {
     }
 
     #[test]
-    fn every_homework_ends_and_keeps_the_invariants(plan in world::homeworks()) {
+    fn every_homework_ends_and_keeps_the_invariants(plan in world::homework_worlds()) {
         let world = World::run(&plan);
         world.check();
         let stored: Vec<_> = world.log.iter().map(|e| {

@@ -7,7 +7,7 @@ use tree_agent_contract::event::{Event, EventBody};
 
 /// What is known of the iterations of a log.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Homeworks {
+pub(super) struct HomeworkRules {
     max_iterations: u32,
     /// By the node that does the homework.
     by_root: BTreeMap<NodeId, Seen>,
@@ -23,7 +23,7 @@ struct Seen {
     at_work: BTreeSet<String>,
 }
 
-impl Homeworks {
+impl HomeworkRules {
     /// Reads an event. Returns what is wrong with it.
     pub(super) fn event(&mut self, event: &Event) -> Option<String> {
         match &event.body {

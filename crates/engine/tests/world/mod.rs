@@ -126,7 +126,7 @@ pub(crate) fn searches() -> impl Generator<Value = WorldPlan> {
 }
 
 /// Worlds of homework.
-pub(crate) fn homeworks() -> impl Generator<Value = WorldPlan> {
+pub(crate) fn homework_worlds() -> impl Generator<Value = WorldPlan> {
     (plans(), 1u32..6).prop_map(|(mut plan, iterations)| {
         plan.budgets.max_iterations = iterations;
         plan.budgets.max_depth = plan.budgets.max_depth.max(1);
