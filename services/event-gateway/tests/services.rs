@@ -309,34 +309,3 @@ async fn text_with_nul_is_answered_as_it_is_stored() {
     assert_eq!(again.run_id, first.run_id);
     gateway.stop().await;
 }
-
-#[tokio::test]
-async fn a_run_keeps_long_answers_beside_the_documents_of_its_nodes() {
-    let gateway = Gateway::start(Config::default()).await;
-    let mut documents = gateway.documents();
-    let run = gateway.create_run("reads much").await.run_id;
-    let write = |body: &str| CreateDocumentRequest {
-        run_id: run.clone(),
-        path: "tool-output/fs__read/1.txt".into(),
-        title: "Answer".into(),
-        body: body.into(),
-        ..Default::default()
-    };
-    let first = documents.create_document(write("one")).await.unwrap().into_inner().document.unwrap();
-    assert_eq!((first.run_id(), first.kind()), (&*run, DocumentKind::Artifact));
-    assert_eq!(first.project_id, None);
-    let again = documents.create_document(write("two")).await.unwrap().into_inner().document.unwrap();
-    assert_eq!(again.document_id, first.document_id);
-    let get = GetDocumentRequest { document_id: first.document_id.clone() };
-    assert_eq!(documents.get_document(get).await.unwrap().into_inner().document.unwrap().body, "two");
-    // It belongs to the run, not to what a search of sources finds.
-    let found = documents
-        .search_documents(SearchDocumentsRequest {
-            query: "two".into(),
-            context: Some(RunContext { scope: Scope::Global as i32, ..Default::default() }),
-            ..Default::default()
-        })
-        .await;
-    assert!(found.unwrap().into_inner().hits.is_empty());
-    gateway.stop().await;
-}
