@@ -6,7 +6,7 @@ use tree_agent_runtime::channel::ConnectArgs;
 use tree_agent_runtime::credentials::TokenArgs;
 
 use crate::commands::{
-    cancel, completions, copy, delete, dev, doc, events, export, graph, import, log, migrate, projects,
+    cancel, completions, copy, delete, dev, doc, docs, events, export, graph, import, log, migrate, projects,
     rebuild, result, run, runs, search, status, verify, watch,
 };
 use crate::exit;
@@ -82,6 +82,7 @@ pub(crate) enum Command {
     ConvertFile(import::ConvertFile),
     Projects(projects::Projects),
     Doc(doc::Doc),
+    Docs(Box<docs::Docs>),
     // The server
     Dev(Box<dev::Dev>),
     Status(status::Status),

@@ -7,6 +7,7 @@ pub(crate) mod copy;
 pub(crate) mod delete;
 pub(crate) mod dev;
 pub(crate) mod doc;
+pub(crate) mod docs;
 mod estimate;
 pub(crate) mod events;
 pub(crate) mod export;

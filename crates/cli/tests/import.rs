@@ -46,7 +46,7 @@ async fn documents(server: &str) -> BTreeMap<String, pb::Document> {
     };
     let mut found = BTreeMap::new();
     for summary in client.list_documents(list).await.unwrap().into_inner().documents {
-        let get = pb::GetDocumentRequest { document_id: summary.document_id };
+        let get = pb::GetDocumentRequest { document_id: summary.document_id, ..Default::default() };
         let document = client.get_document(get).await.unwrap().into_inner().document.unwrap();
         found.insert(summary.path, document);
     }

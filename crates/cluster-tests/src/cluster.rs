@@ -297,7 +297,7 @@ impl Cluster {
     /// The body of a document.
     pub async fn body(&self, document: DocumentId) -> String {
         let mut documents = DocumentServiceClient::new(self.door());
-        let request = pb::GetDocumentRequest { document_id: document.to_string() };
+        let request = pb::GetDocumentRequest { document_id: document.to_string(), ..Default::default() };
         let answer = documents.get_document(request).await.expect("the document exists");
         answer.into_inner().document.expect("an answer holds the document").body
     }

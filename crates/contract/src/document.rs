@@ -37,6 +37,11 @@ impl DocumentKind {
     pub const fn is_workspace(self) -> bool {
         matches!(self, Self::Workspace | Self::HomeworkWorkspace)
     }
+
+    /// True for what may change while its run is live.
+    pub const fn grows(self) -> bool {
+        !matches!(self, Self::Source | Self::Artifact)
+    }
 }
 
 /// Links from a run's documents to its tree (the `props` column).

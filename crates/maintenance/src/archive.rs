@@ -4,9 +4,10 @@
 //!
 //! 1. `{"run":{"format":"tree-agent-run","version":1,"runId","requestId","epoch","headSeq","status"}}`
 //! 2. `{"event":{"seq","id","nodeId","parentNodeId","timestamp","type","payload"}}` for every event, in order
-//! 3. `{"document":{…}}` for every document that the run wrote, by id
-//! 4. `{"session":{…}}` for every conversation of the run, by id
-//! 5. `{"end":{"events","documents","sha256"}}`: how many there were, and the SHA-256 of all bytes before this line
+//! 3. `{"document":{…}}` for every document that the run wrote, with its place, by id
+//! 4. `{"chunk":{…}}` for every text that was added to one or replaced the earlier ones, by document and event
+//! 5. `{"session":{…}}` for every conversation of the run, by id
+//! 6. `{"end":{"events","documents","sha256"}}`: how many there were, and the SHA-256 of all bytes before this line
 //!
 //! Nodes, plans, artifacts and the columns of the run's row are not in it: they follow from the events.
 

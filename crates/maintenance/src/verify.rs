@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use tree_agent_contract::document::DocumentKind;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::{DocumentId, NodeId, RunId, SessionId};
 use tree_agent_engine::Audit;
@@ -12,6 +13,12 @@ use crate::{Fold, MaintenanceError, PAGE};
 
 /// Chunks of one page: each may hold a megabyte.
 const CHUNKS: usize = 100;
+
+/// Runs of this behaviour version and later ones begin with a workspace.
+const WORKSPACES: u32 = 3;
+
+/// The kind of documents of which the log names every change.
+const SCRATCHPAD: &str = DocumentKind::Scratchpad.as_str();
 
 /// Maximum of findings that are kept for one run. A log that is broken early is broken at every event.
 const FINDINGS: usize = 100;
@@ -113,6 +120,7 @@ impl fmt::Display for Finding {
 /// - The log replays and keeps the invariants of [`Audit`].
 /// - Nodes, plans, artifacts and the run's own row match the log.
 /// - The documents that the log names exist, and what they grew by is whole.
+/// - The places of documents form a tree. In a run that began with a workspace, all that the log names is below it.
 /// - The conversation about each node that was researched exists.
 ///
 /// Some of them are left out from the first event on whose type is [unknown](Report::unknown).
@@ -168,6 +176,8 @@ struct Check {
     replay: Option<Replay>,
     unknown: Option<UnknownType>,
     documents: BTreeSet<DocumentId>,
+    /// The run began with a workspace.
+    has_workspace: bool,
     /// Topics of searches that needed no research.
     skipped: BTreeSet<NodeId>,
     /// The conversations about nodes that have no result yet.
@@ -196,6 +206,7 @@ impl Check {
             replay: Some(Replay { fold: None, audit: Audit::new() }),
             unknown: None,
             documents: BTreeSet::new(),
+            has_workspace: false,
             skipped: BTreeSet::new(),
             forked: BTreeMap::new(),
             sessions: BTreeSet::new(),
@@ -264,6 +275,7 @@ impl Check {
         match &event.body {
             EventBody::ScratchpadLinked(e) => drop(self.documents.insert(e.scratchpad_doc_id)),
             EventBody::ArtifactCreated(e) => self.documents.extend(e.document_id),
+            EventBody::RunCreated(e) => self.has_workspace = e.behaviour_version >= WORKSPACES,
             EventBody::ScratchpadUpdated(e) => drop(self.grown.insert((e.scratchpad_doc_id, event.seq))),
             EventBody::PlanDocumentUpdated(e) => {
                 self.documents.insert(e.document_id);
@@ -298,7 +310,9 @@ impl Check {
     fn chunk(&mut self, chunk: &StoredChunk, stored: &Stored) {
         let (document, seq) = (chunk.document_id, chunk.seq);
         let known = self.grown.remove(&(document, seq));
-        if !known && self.unknown.is_none() && seq <= stored.head_seq {
+        // Only of scratchpads does the log name every change.
+        let named = stored.documents.iter().any(|d| d.id == document && d.type_key == SCRATCHPAD);
+        if !known && named && self.unknown.is_none() && seq <= stored.head_seq {
             let message = format!("it has text of event {seq}, which is not about it");
             self.note(Subject::Document(document), message);
         }
@@ -310,6 +324,49 @@ impl Check {
             self.note(Subject::Document(document), message);
         }
         self.chunk_end = Some((document, chunk.start_byte + chunk.body.len() as u64));
+    }
+
+    /// Each document is below one that is there, and none is above itself. What the log names is below the workspace.
+    fn check_places(&mut self, stored: &Stored) {
+        let parents: BTreeMap<DocumentId, Option<DocumentId>> = stored
+            .documents
+            .iter()
+            .map(|document| (document.id, document.edge.map(|edge| edge.parent_id)))
+            .collect();
+        for document in &stored.documents {
+            let Some(edge) = document.edge else { continue };
+            if !parents.contains_key(&edge.parent_id) {
+                let message = format!("it is below document {}, which is not there", edge.parent_id);
+                self.note(Subject::Document(document.id), message);
+            }
+            if edge.seq > stored.head_seq || edge.seq < document.created_seq {
+                let message = format!("it got its place with event {}, which cannot be", edge.seq);
+                self.note(Subject::Document(document.id), message);
+            }
+            if top(&parents, document.id).is_none() {
+                self.note(Subject::Document(document.id), "it is above itself");
+            }
+        }
+        let workspace = DocumentId::workspace(self.run);
+        if !parents.contains_key(&workspace) {
+            if self.has_workspace {
+                self.note(
+                    Subject::Document(workspace),
+                    "the run began with this workspace, but it is not there",
+                );
+            }
+            return;
+        }
+        let named: Vec<DocumentId> =
+            self.documents.iter().copied().filter(|id| parents.contains_key(id)).collect();
+        for id in named {
+            if top(&parents, id).is_some_and(|top| top != workspace) {
+                self.note(
+                    Subject::Document(id),
+                    format!("it is not below the workspace {workspace} of its run"),
+                );
+            }
+        }
     }
 
     fn audited(&mut self, audit: Audit) {
@@ -325,6 +382,7 @@ impl Check {
                 self.findings.extend(differences(&stored.rows, &fold.whole().rows(self.run)));
             }
         }
+        self.check_places(stored);
         let there: BTreeMap<_, _> = stored.documents.iter().map(|d| (d.id, d.base_seq)).collect();
         for (document, seq) in std::mem::take(&mut self.grown) {
             // What was written with the document, or before there were chunks, is in its body. Events may have come
@@ -353,6 +411,18 @@ impl Check {
             more,
         }
     }
+}
+
+/// The first of the documents above `id`, or itself; none if they form a circle.
+fn top(parents: &BTreeMap<DocumentId, Option<DocumentId>>, id: DocumentId) -> Option<DocumentId> {
+    let mut at = id;
+    for _ in 0..=parents.len() {
+        match parents.get(&at).copied().flatten() {
+            Some(parent) => at = parent,
+            None => return Some(at),
+        }
+    }
+    None
 }
 
 /// The differences between the tables and what follows from the log.

@@ -302,12 +302,12 @@ pub trait Documents: Send + Sync {
     /// only runs keep the texts that were.
     async fn document_at(&self, id: DocumentId, at_seq: Option<u64>) -> Result<PlacedDocument, StoreError>;
 
-    /// The texts that a document of a run has had, newest first: those of events before `before`, at most `limit`.
+    /// The texts that a document of a run has had, the first one first: those of events after `after`, at most `limit`.
     /// None for a document of a project. [`StoreError::NotFound`] as [`document`](Self::document).
     async fn document_versions(
         &self,
         id: DocumentId,
-        before: Option<u64>,
+        after: u64,
         limit: usize,
     ) -> Result<Page<DocumentVersion>, StoreError>;
 
@@ -316,7 +316,8 @@ pub trait Documents: Send + Sync {
     /// lost its beginning to the limit or was replaced, so that whoever follows a document that grows gets each byte once.
     async fn document_tail(&self, id: DocumentId, from: u64, max: usize) -> Result<DocumentTail, StoreError>;
 
-    /// A page of documents, by path, then id.
+    /// A page of documents, by path, then id. Those of one run come in the order of their tree: each after the one above
+    /// it, and those below the same one in the order in which they were created.
     async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError>;
 
     /// Full-text search, best first. Words are ANDed when that finds anything, else ORed; letter case and common
@@ -395,7 +396,7 @@ pub struct DocumentQuery {
     pub kinds: Vec<DocumentKind>,
     /// Only paths that begin with this.
     pub path_prefix: String,
-    /// Only rows after this one (path, then id).
+    /// Only rows after this one (path, then id). Of a run, only the id counts.
     pub after: Option<(String, DocumentId)>,
     /// Rows, 1 to [`PAGE_MAX`](tree_agent_contract::limits::PAGE_MAX).
     pub limit: usize,

@@ -222,7 +222,7 @@ impl DocumentSource for GatewayDocuments {
     }
 
     async fn read_document(&self, caller: &Caller, id: DocumentId) -> Result<Document, ToolError> {
-        let request = pb::GetDocumentRequest { document_id: id.to_string() };
+        let request = pb::GetDocumentRequest { document_id: id.to_string(), ..Default::default() };
         let what = format!("document {id}");
         let found = self
             .call(caller, &what, request, |c, request| async move {

@@ -16,7 +16,9 @@ use tree_agent_contract::{
 use tree_agent_proto::v1::document_service_server::DocumentService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::{invalid, invalid_field};
-use tree_agent_store::{DocumentQuery, SearchQuery, Store, StoreError, search_similar, storable};
+use tree_agent_store::{
+    DocumentQuery, PlacedDocument, SearchQuery, Store, StoreError, search_similar, storable,
+};
 
 use crate::auth::Caller;
 use crate::errors;
@@ -46,8 +48,12 @@ impl DocumentService for Documents {
     ) -> Result<Response<pb::GetDocumentResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
         let id = id(DocumentId::parse_field("document_id", &request.get_ref().document_id))?;
-        let document = view.document(&*self.0.store, id).await.map_err(|e| errors::store(&e))?;
-        let summary = summary_to_wire(&summary(&document));
+        let found = match request.get_ref().at_seq {
+            None => view.placed_document(&*self.0.store, id, None).await.map_err(|e| errors::store(&e))?,
+            Some(seq) => self.document_at(&view, id, seq).await?,
+        };
+        let summary = summary_to_wire(&placed_summary(&found));
+        let document = found.document;
         Ok(Response::new(pb::GetDocumentResponse {
             document: Some(pb::Document {
                 summary: Some(summary),
@@ -90,8 +96,29 @@ impl DocumentService for Documents {
             text => Some(id(RunId::parse_field("run_id", text))?),
         };
         let names: Vec<_> = kinds.iter().map(|k| k.as_str()).collect();
-        let filters =
-            [&request.project_ids.join(","), &request.run_id, &names.join(","), &request.path_prefix];
+        let parent_id = match request.parent_id.as_str() {
+            "" => None,
+            text => Some(id(DocumentId::parse_field("parent_id", text))?),
+        };
+        for (field, value) in [
+            ("parent_id", &request.parent_id),
+            ("doc_role", &request.doc_role),
+            ("branch_id", &request.branch_id),
+        ] {
+            if run_id.is_none() && !value.is_empty() {
+                return Err(invalid_field(field, "is for documents of a run; give run_id, too"));
+            }
+        }
+        let some = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        let filters = [
+            &request.project_ids.join(","),
+            &request.run_id,
+            &names.join(","),
+            &request.path_prefix,
+            &request.parent_id,
+            &request.doc_role,
+            &request.branch_id,
+        ];
         let pages = Pages::of("documents", &filters.map(String::as_str));
         let limit = pages::size(request.page_size);
         let after = pages.cursor(&request.page_token, |cursor| {
@@ -106,6 +133,9 @@ impl DocumentService for Documents {
             project_ids,
             run_id,
             kinds,
+            parent_id,
+            doc_role: some(&request.doc_role),
+            branch_id: some(&request.branch_id),
             path_prefix: request.path_prefix,
             after,
             limit,
@@ -123,6 +153,32 @@ impl DocumentService for Documents {
             documents: page.items.iter().map(summary_to_wire).collect(),
             next_page_token,
         }))
+    }
+
+    async fn list_document_versions(
+        &self,
+        request: Request<pb::ListDocumentVersionsRequest>,
+    ) -> Result<Response<pb::ListDocumentVersionsResponse>, Status> {
+        let view = self.0.view(request.extensions()).await?;
+        let request = request.into_inner();
+        let id = id(DocumentId::parse_field("document_id", &request.document_id))?;
+        let pages = Pages::of("document versions", &[&request.document_id]);
+        let limit = pages::size(request.page_size);
+        let after = pages.cursor(&request.page_token, |cursor| cursor.parse().ok())?;
+        view.document(&*self.0.store, id).await.map_err(|e| errors::store(&e))?;
+        let page = self.0.store.document_versions(id, after.unwrap_or_default(), limit).await;
+        let page = page.map_err(|e| errors::store(&e))?;
+        let next_page_token = match page.items.last() {
+            Some(last) if page.more => pages.token(&last.seq.to_string()),
+            _ => String::new(),
+        };
+        let versions = page.items.into_iter().map(|version| pb::DocumentVersion {
+            seq: version.seq,
+            created_at: Some(version.at.to_wire()),
+            bytes: version.bytes,
+            replaces: version.replaced,
+        });
+        Ok(Response::new(pb::ListDocumentVersionsResponse { versions: versions.collect(), next_page_token }))
     }
 
     async fn search_documents(
@@ -282,6 +338,26 @@ async fn similar(store: &dyn Store, query: SearchQuery) -> Result<SimilarResults
 }
 
 impl Documents {
+    /// The document as it was after the event `seq` of its run.
+    async fn document_at(&self, view: &View, id: DocumentId, seq: u64) -> Result<PlacedDocument, Status> {
+        let store = &*self.0.store;
+        let document = view.document(store, id).await.map_err(|e| errors::store(&e))?;
+        let Some(run) = document.run_id else {
+            return Err(invalid_field("at_seq", "is for documents of runs; this one belongs to a project"));
+        };
+        let head = store.run(run).await.map_err(|e| errors::store(&e))?.head_seq;
+        if seq > head {
+            return Err(errors::beyond_head("at_seq", seq, head));
+        }
+        view.placed_document(store, id, Some(seq)).await.map_err(|error| match error {
+            StoreError::NotFound { .. } => {
+                let text = format!("document {id} did not exist after event {seq} of its run");
+                errors::not_found("at_seq", text)
+            }
+            other => errors::store(&other),
+        })
+    }
+
     /// An error unless `run` exists and is visible.
     async fn run(&self, view: &View, run: RunId) -> Result<(), Status> {
         view.check_run(run).map_err(|e| errors::store(&e))?;
@@ -340,6 +416,11 @@ pub(crate) fn summary(document: &Document) -> DocumentSummary {
     }
 }
 
+/// As [`summary`], with the place.
+pub(crate) fn placed_summary(placed: &PlacedDocument) -> DocumentSummary {
+    DocumentSummary { parent_id: placed.parent_id, ..summary(&placed.document) }
+}
+
 pub(crate) fn summary_to_wire(summary: &DocumentSummary) -> pb::DocumentSummary {
     pb::DocumentSummary {
         document_id: summary.id.to_wire(),
@@ -357,6 +438,12 @@ pub(crate) fn summary_to_wire(summary: &DocumentSummary) -> pb::DocumentSummary 
             file: import.file,
             fingerprint: import.fingerprint,
         }),
+        parent_id: summary.parent_id.map(|id| id.to_wire()).unwrap_or_default(),
+        doc_role: summary.props.doc_role.clone().unwrap_or_default(),
+        branch_id: summary.props.branch_id.clone().unwrap_or_default(),
+        iteration: summary.props.iteration.unwrap_or_default(),
+        owner: summary.props.owner.clone().unwrap_or_default(),
+        tags: summary.props.tags.clone(),
     }
 }
 

@@ -16,7 +16,7 @@ use tree_agent_runtime::Metrics;
 use tree_agent_runtime::errors::{invalid, invalid_field};
 use tree_agent_store::{Project, Store, StoreError};
 
-use crate::documents::{summary, summary_to_wire};
+use crate::documents::{placed_summary, summary_to_wire};
 use crate::errors;
 use crate::graphs::{Graphs, Snapshot};
 use crate::runs::check_types;
@@ -151,10 +151,12 @@ impl Gateway {
         expires_at: Option<Instant>,
     ) -> Result<Watched, Status> {
         let document_id = id(DocumentId::parse_field("document_id", &request.document_id))?;
-        let document = self.store.document(document_id).await.map_err(|e| errors::store(&e))?;
-        let summary = summary_to_wire(&summary(&document));
+        let placed = self.store.document_at(document_id, None).await.map_err(|e| errors::store(&e))?;
+        let summary = summary_to_wire(&placed_summary(&placed));
+        let document = placed.document;
         let after_bytes = request.after_bytes;
-        let follow = document.run_id.filter(|_| document.kind == DocumentKind::Scratchpad);
+        let follow = document.run_id.filter(|_| document.kind.grows());
+        let unnamed = document.kind != DocumentKind::Scratchpad;
         // The text is read when the client takes it. Many calls at once must not hold all of theirs until then.
         drop(document);
         let followed = match follow {
@@ -175,7 +177,9 @@ impl Gateway {
         if tail.bytes.first().is_some_and(|byte| byte & 0xc0 == 0x80) {
             return Err(invalid_field("after_bytes", format!("is {after_bytes}, within a character")));
         }
-        let start = DocumentStart { document_id, summary, tail, followed };
+        // At the beginning of a text that took the place of another, the client may not know it yet.
+        let replaced = tail.text_start > 0 && after_bytes <= tail.text_start;
+        let start = DocumentStart { document_id, summary, tail, replaced, unnamed, followed };
         let until = Until { drain: self.drain.clone(), expires_at };
         let (store, stats) = (self.store.clone(), &self.watches.stats);
         Ok(DocumentWatcher::new(start, store, &self.config, until, stats).watched())

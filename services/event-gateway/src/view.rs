@@ -8,7 +8,7 @@ use tonic::{Code, Status};
 use tree_agent_contract::project::CREATE_DOCUMENT;
 use tree_agent_contract::{Document, DocumentId, ProjectId, RunContext, RunId};
 use tree_agent_runtime::errors::status;
-use tree_agent_store::{Project, Projects, Store, StoreError};
+use tree_agent_store::{PlacedDocument, Project, Projects, Store, StoreError};
 
 use crate::auth::Caller;
 use crate::errors;
@@ -75,13 +75,24 @@ impl View {
 
     /// The document `id`, if it is visible.
     pub(crate) async fn document(&self, store: &dyn Store, id: DocumentId) -> Result<Document, StoreError> {
-        let document = store.document(id).await?;
+        self.placed_document(store, id, None).await.map(|placed| placed.document)
+    }
+
+    /// The document `id`, as it is now or was after an event of its run, if it is visible.
+    pub(crate) async fn placed_document(
+        &self,
+        store: &dyn Store,
+        id: DocumentId,
+        at_seq: Option<u64>,
+    ) -> Result<PlacedDocument, StoreError> {
+        let placed = store.document_at(id, at_seq).await?;
+        let document = &placed.document;
         let visible = match (document.project_id, document.run_id) {
             (Some(project), _) => self.has_project(project),
             (None, Some(run)) => self.check_run(run).is_ok(),
             (None, None) => *self == Self::Everything,
         };
-        if visible { Ok(document) } else { Err(StoreError::not_found("document", id)) }
+        if visible { Ok(placed) } else { Err(StoreError::not_found("document", id)) }
     }
 
     /// The run on whose behalf the caller writes into `project`; none for users.

@@ -432,7 +432,7 @@ async fn documents() {
     };
     is(documents.delete_document(delete).await.unwrap_err(), InvalidArgument, "import_source");
     for (text, code) in [("", InvalidArgument), ("nonsense", InvalidArgument), (NOBODY, NotFound)] {
-        let get = GetDocumentRequest { document_id: text.into() };
+        let get = GetDocumentRequest { document_id: text.into(), ..Default::default() };
         is(documents.get_document(get).await.unwrap_err(), code, "document_id");
     }
     let list = |project_ids: &[&str], run_id: &str| ListDocumentsRequest {

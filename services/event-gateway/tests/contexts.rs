@@ -74,7 +74,11 @@ impl World {
         let mut documents = self.gateway.documents();
         let found = documents.list_documents(list).await.unwrap().into_inner().documents;
         let document_id = found.first()?.document_id.clone();
-        let got = documents.get_document(GetDocumentRequest { document_id }).await.unwrap().into_inner();
+        let got = documents
+            .get_document(GetDocumentRequest { document_id, ..Default::default() })
+            .await
+            .unwrap()
+            .into_inner();
         Some(got.document.unwrap().body)
     }
 }

@@ -104,7 +104,7 @@ async fn an_archived_project_takes_nothing_new_and_can_be_read() {
     let delete = DeleteDocumentRequest { document_id: document_id.clone(), ..Default::default() };
     let status = gateway.documents().delete_document(delete).await.unwrap_err();
     assert_eq!(refusal(&status), expected("document_id"));
-    gateway.documents().get_document(GetDocumentRequest { document_id }).await.unwrap();
+    gateway.documents().get_document(GetDocumentRequest { document_id, ..Default::default() }).await.unwrap();
     gateway.create_project("Two").await;
     let listed = async |statuses: &[ProjectStatus]| {
         let statuses = statuses.iter().map(|&status| status as i32).collect();
@@ -141,7 +141,7 @@ async fn a_project_in_use_is_deleted_only_by_force_and_its_run_keeps_its_documen
     // The run is there, with its context and its documents.
     let request = GetRunRequest { run_id: run.run_id.clone() };
     assert_eq!(gateway.runs().get_run(request).await.unwrap().into_inner().run.unwrap().context, run.context);
-    let request = GetDocumentRequest { document_id: of_run.document_id.clone() };
+    let request = GetDocumentRequest { document_id: of_run.document_id.clone(), ..Default::default() };
     let read = gateway.documents().get_document(request).await.unwrap().into_inner().document.unwrap();
     assert_eq!(read.summary.unwrap().document_id, of_run.document_id);
     gateway.stop().await;

@@ -200,7 +200,8 @@ async fn stored(world: &World) -> Vec<(String, String)> {
     let listed = documents.list_documents(pb::ListDocumentsRequest::default()).await.unwrap().into_inner();
     let mut all = Vec::new();
     for summary in listed.documents {
-        let request = pb::GetDocumentRequest { document_id: summary.document_id.clone() };
+        let request =
+            pb::GetDocumentRequest { document_id: summary.document_id.clone(), ..Default::default() };
         let document = documents.get_document(request).await.unwrap().into_inner().document.unwrap();
         if document.body.contains("words") && summary.project_id.as_deref() != Some(&world.theirs.project) {
             continue; // What the role wrote where it may.

@@ -150,7 +150,7 @@ async fn a_deleted_run_is_gone_for_every_call() {
             .unwrap_err(),
         gateway
             .documents()
-            .get_document(GetDocumentRequest { document_id: log.pad().to_string() })
+            .get_document(GetDocumentRequest { document_id: log.pad().to_string(), ..Default::default() })
             .await
             .unwrap_err(),
         gateway

@@ -167,7 +167,9 @@ async fn documents_are_written_replaced_listed_and_found() {
     let again = again.into_inner().document.unwrap();
     assert_eq!((again.document_id.as_str(), again.title.as_str()), (first.document_id.as_str(), "a.md"));
     documents.create_document(write("b.txt", "Sequences burn numbers.")).await.unwrap();
-    let got = documents.get_document(GetDocumentRequest { document_id: first.document_id.clone() }).await;
+    let got = documents
+        .get_document(GetDocumentRequest { document_id: first.document_id.clone(), ..Default::default() })
+        .await;
     assert_eq!(got.unwrap().into_inner().document.unwrap().body, "A fence holds.");
     let mut list =
         ListDocumentsRequest { project_ids: vec![project.clone()], page_size: 1, ..Default::default() };
@@ -244,7 +246,10 @@ async fn a_source_tells_its_hash_and_its_import_and_can_be_deleted() {
     let delete = DeleteDocumentRequest { document_id: of_run.document_id.clone(), ..Default::default() };
     let refused = documents.delete_document(delete).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
-    documents.get_document(GetDocumentRequest { document_id: of_run.document_id }).await.unwrap();
+    documents
+        .get_document(GetDocumentRequest { document_id: of_run.document_id, ..Default::default() })
+        .await
+        .unwrap();
     gateway.stop().await;
 }
 
@@ -296,7 +301,7 @@ async fn text_with_nul_is_answered_as_it_is_stored() {
         ..Default::default()
     };
     let written = documents.create_document(request).await.unwrap().into_inner().document.unwrap();
-    let get = GetDocumentRequest { document_id: written.document_id.clone() };
+    let get = GetDocumentRequest { document_id: written.document_id.clone(), ..Default::default() };
     let read = documents.get_document(get).await.unwrap().into_inner().document.unwrap();
     assert_eq!((read.body.as_str(), read.body.len() as u64), ("c\u{fffd}d", written.bytes));
     assert_eq!(read.summary.unwrap().title, written.title);

@@ -2,6 +2,8 @@
 
 mod follow;
 
+use std::str::FromStr;
+
 use clap::Args;
 use serde::Serialize;
 use tree_agent_contract::{DocumentId, DocumentKind, NodeId, ProjectId, RunId, Timestamp};
@@ -19,9 +21,12 @@ use crate::exit::Exit;
 /// A pipe gets the document byte for byte. A terminal gets it without control characters.
 #[derive(Debug, Args)]
 pub(crate) struct Doc {
-    /// The document's id
-    #[arg(value_name = "ID")]
-    id: DocumentId,
+    /// The document: its id, or PROJECT:PATH for one of a project
+    #[arg(value_name = "ID|PROJECT:PATH")]
+    document: DocumentRef,
+    /// As it was after this event of its run
+    #[arg(long, value_name = "SEQ", conflicts_with = "follow")]
+    at: Option<u64>,
     /// Also print what is added, until its run has ended
     #[arg(long)]
     follow: bool,
@@ -54,17 +59,18 @@ struct DocumentJson {
 
 impl Doc {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        if self.follow {
-            return follow::follow(context, self.id, self.after_bytes, self.reconnect.policy()).await;
-        }
         let client = context.connect().await?;
-        let (summary, document) = fetch(&client, self.id).await?;
+        let id = self.document.find(&client).await?;
+        if self.follow {
+            return follow::follow(context, client, id, self.after_bytes, self.reconnect.policy()).await;
+        }
+        let (summary, document) = fetch_at(&client, id, self.at).await?;
         if !context.out.is_json() {
             context.out.whole_document(&document.body)?;
             return Ok(Exit::Success);
         }
         context.out.json(&DocumentJson {
-            id: self.id,
+            id,
             kind: Wire::from_wire(summary.kind)?,
             project_id: Wire::from_wire(summary.project_id)?,
             run_id: Wire::from_wire(summary.run_id)?,
@@ -80,15 +86,61 @@ impl Doc {
     }
 }
 
+/// How a user names a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum DocumentRef {
+    Id(DocumentId),
+    /// The project's name or id, and the path in it.
+    Path(String, String),
+}
+
+impl FromStr for DocumentRef {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(id) = text.parse() {
+            return Ok(Self::Id(id));
+        }
+        match text.split_once(':') {
+            Some((project, path)) if !project.is_empty() && !path.is_empty() => {
+                Ok(Self::Path(project.to_owned(), path.to_owned()))
+            }
+            _ => Err("expected the id of a document, or PROJECT:PATH".to_owned()),
+        }
+    }
+}
+
+impl DocumentRef {
+    /// The id of the document. That of a project's document follows from its path.
+    async fn find(&self, client: &Client) -> Result<DocumentId, CliError> {
+        match self {
+            Self::Id(id) => Ok(*id),
+            Self::Path(project, path) => {
+                let project = client.existing_project(project).await?;
+                Ok(DocumentId::source(Wire::from_wire(project.project_id)?, path))
+            }
+        }
+    }
+}
+
 /// The document with `id`, its summary taken out.
 pub(crate) async fn fetch(
     client: &Client,
     id: DocumentId,
 ) -> Result<(pb::DocumentSummary, pb::Document), CliError> {
+    fetch_at(client, id, None).await
+}
+
+/// As [`fetch`], as the document was after an event of its run.
+async fn fetch_at(
+    client: &Client,
+    id: DocumentId,
+    at_seq: Option<u64>,
+) -> Result<(pb::DocumentSummary, pb::Document), CliError> {
     let answer = client
         .call(|| {
             let mut documents = client.documents();
-            let message = pb::GetDocumentRequest { document_id: id.to_wire() };
+            let message = pb::GetDocumentRequest { document_id: id.to_wire(), at_seq };
             async move { documents.get_document(request(message)).await }
         })
         .await?;
@@ -99,4 +151,21 @@ pub(crate) async fn fetch(
         .take()
         .ok_or_else(|| CliError::Other("the server's answer holds no summary of the document".into()))?;
     Ok((summary, document))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_is_named_by_its_id_or_by_its_path_in_a_project() {
+        let id = DocumentId(uuid::Uuid::from_u128(7));
+        assert_eq!(id.to_string().parse(), Ok(DocumentRef::Id(id)));
+        let path = |project: &str, path: &str| Ok(DocumentRef::Path(project.into(), path.into()));
+        assert_eq!("Docs:a/b.md".parse(), path("Docs", "a/b.md"));
+        assert_eq!("Docs:a:b.md".parse(), path("Docs", "a:b.md"));
+        for odd in ["", "Docs", ":a.md", "Docs:"] {
+            assert!(odd.parse::<DocumentRef>().is_err(), "{odd:?}");
+        }
+    }
 }

@@ -437,7 +437,9 @@ impl DocumentService for Fake {
             return Err(Status::not_found(format!("document {} does not exist", request.document_id)));
         }
         let at = request.after_bytes;
-        let text = |offset: u64, text: &str| Message::Text(pb::DocumentText { offset, text: text.into() });
+        let text = |offset: u64, text: &str| {
+            Message::Text(pb::DocumentText { offset, text: text.into(), ..Default::default() })
+        };
         let (messages, status) = match at {
             0 => (vec![text(0, "# Be"), text(4, "ca")], Some(Status::unavailable("bye"))),
             6 => {
@@ -468,6 +470,13 @@ impl DocumentService for Fake {
         &self,
         _: Request<pb::CreateDocumentRequest>,
     ) -> Result<Response<pb::CreateDocumentResponse>, Status> {
+        Err(Status::unimplemented("not in this script"))
+    }
+
+    async fn list_document_versions(
+        &self,
+        _: Request<pb::ListDocumentVersionsRequest>,
+    ) -> Result<Response<pb::ListDocumentVersionsResponse>, Status> {
         Err(Status::unimplemented("not in this script"))
     }
 

@@ -482,10 +482,10 @@ impl Documents for Unreliable {
     async fn document_versions(
         &self,
         id: DocumentId,
-        before: Option<u64>,
+        after: u64,
         limit: usize,
     ) -> Result<Page<DocumentVersion>, StoreError> {
-        self.inner.document_versions(id, before, limit).await
+        self.inner.document_versions(id, after, limit).await
     }
     async fn document_tail(&self, id: DocumentId, from: u64, max: usize) -> Result<DocumentTail, StoreError> {
         self.inner.document_tail(id, from, max).await

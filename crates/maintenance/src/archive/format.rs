@@ -10,7 +10,7 @@ use tree_agent_store::{RunRecord, StoredChunk, StoredDocument, StoredEvent};
 /// What `format` must say.
 pub(super) const FORMAT: &str = "tree-agent-run";
 /// The newest version of the format; older ones are read for ever.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// One line.
 #[derive(Serialize, Deserialize)]

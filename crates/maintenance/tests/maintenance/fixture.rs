@@ -124,7 +124,7 @@ impl Fixture {
             request_id: request_id.to_owned(),
             events: first.to_vec(),
             projection: project(&run, first),
-            documents: documents(first),
+            documents: documents(&run, first),
             sessions: Vec::new(),
         };
         assert_eq!(self.store.create_run(new).await.unwrap(), Created::New(first[0].run_id));
@@ -142,7 +142,7 @@ impl Fixture {
             expected_head: events[0].seq - 1,
             events: events.to_vec(),
             projection: project(run, events),
-            documents: documents(events),
+            documents: documents(run, events),
             handled_commands: Vec::new(),
             sessions: sessions(events),
         };
@@ -173,20 +173,33 @@ fn project(run: &Run, events: &[Event]) -> Projection {
     Projection::of(events, run.graph())
 }
 
-/// The documents that events name.
-fn documents(events: &[Event]) -> Vec<DocumentOp> {
-    let named = events.iter().filter_map(|event| {
+/// The documents that events name, each below that of its parent or node. Now and then a text is replaced.
+fn documents(run: &Run, events: &[Event]) -> Vec<DocumentOp> {
+    let named = events.iter().flat_map(|event| {
         let (id, kind) = match &event.body {
             EventBody::ScratchpadLinked(e) => (e.scratchpad_doc_id, DocumentKind::Scratchpad),
-            EventBody::ArtifactCreated(e) => (e.document_id?, DocumentKind::Artifact),
+            EventBody::ArtifactCreated(e) => match e.document_id {
+                Some(id) => (id, DocumentKind::Artifact),
+                None => return vec![],
+            },
             EventBody::ScratchpadUpdated(e) => {
                 let text = format!("grown ü with event {}\n", event.seq);
                 let (id, seq, at) = (e.scratchpad_doc_id, event.seq, e.updated_at);
-                return Some(DocumentOp::Append { id, seq, text, at });
+                return vec![match seq % 4 {
+                    0 => DocumentOp::Replace { id, seq, text, at },
+                    _ => DocumentOp::Append { id, seq, text, at },
+                }];
             }
-            _ => return None,
+            _ => return vec![],
         };
-        Some(DocumentOp::Create(document(event, id, kind)))
+        let above = match kind {
+            DocumentKind::Scratchpad => event.parent_node_id,
+            _ => Some(event.node_id),
+        };
+        let (seq, at) = (event.seq, event.timestamp);
+        let parent = above.and_then(|node| run.graph().node(node)?.scratchpad_doc_id);
+        let link = parent.map(|parent| DocumentOp::Link { parent, child: id, seq, at });
+        std::iter::once(DocumentOp::Create(document(event, id, kind))).chain(link).collect()
     });
     named.collect()
 }

@@ -36,6 +36,7 @@ contract! {
     verify::a_missing_document_is_told,
     verify::a_missing_conversation_is_told,
     verify::text_that_is_missing_moved_or_strange_is_told,
+    verify::places_that_cannot_be_are_told,
     verify::an_unknown_run_is_an_error,
     archive::runs_come_back_as_they_were,
     archive::what_is_archived_says_so,

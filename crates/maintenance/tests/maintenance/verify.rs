@@ -1,6 +1,6 @@
 //! Sound logs pass, and faults are reported where they are.
 
-use tree_agent_contract::{NodeId, RunId};
+use tree_agent_contract::{DocumentId, NodeId, RunId};
 use tree_agent_maintenance::{MaintenanceError, verify};
 use tree_agent_store::StoreError;
 use uuid::Uuid;
@@ -171,6 +171,49 @@ pub async fn text_that_is_missing_moved_or_strange_is_told(f: Fixture) {
         assert!(found.contains(&expected), "{expected} is not in {found:?}");
     }
     assert!(!f.report(run).await.can_be_rebuilt());
+}
+
+pub async fn places_that_cannot_be_are_told(f: Fixture) {
+    let run = f.write("retries").await;
+    assert!(f.report(run).await.is_sound(), "{:?}", f.findings(run).await);
+    let stored = f.store.stored(run).await.unwrap();
+    let edges: Vec<_> = stored.documents.iter().filter_map(|d| Some((d.id, d.edge?))).collect();
+    let (child, edge) = edges[0];
+    let parent = edge.parent_id;
+    let place = async |sql: &str| {
+        f.damage(run, &format!("UPDATE tree_agent_documents SET {sql} WHERE linked_seq = {}", edge.seq))
+            .await;
+        f.findings(run).await
+    };
+    let found = place("linked_seq = 1000000").await;
+    assert_eq!(found, [format!("document {child}: it got its place with event 1000000, which cannot be")]);
+    f.damage(
+        run,
+        &format!("UPDATE tree_agent_documents SET linked_seq = {} WHERE linked_seq = 1000000", edge.seq),
+    )
+    .await;
+    assert_eq!(
+        place("parent_id = {run}").await,
+        [format!("document {child}: it is below document {run}, which is not there")]
+    );
+    assert!(place("parent_id = id").await.contains(&format!("document {child}: it is above itself")));
+    assert!(!f.report(run).await.can_be_rebuilt());
+    // Below the workspace, if there is one.
+    let (postgres, embedded) = ("'{id}'::uuid", "x'{id}'");
+    let workspace = DocumentId::workspace(run);
+    let insert = |literal: &str| {
+        let id = literal.replace("{id}", &workspace.0.simple().to_string());
+        format!(
+            "INSERT INTO tree_agent_documents (run_id, id, type_key, title, body, created_at, updated_at, base_seq) \
+             SELECT run_id, {id}, 'document.tree_agent.workspace', 'W', '', created_at, updated_at, 1 \
+             FROM tree_agent_documents WHERE run_id = {{run}} LIMIT 1"
+        )
+    };
+    f.damage_either(run, &insert(postgres), &insert(embedded)).await;
+    let found = f.findings(run).await;
+    let root = DocumentId::scratchpad(NodeId::root(run));
+    let expected = format!("document {root}: it is not below the workspace {workspace} of its run");
+    assert!(found.contains(&expected), "{expected} is not in {found:?} (above {child} was {parent})");
 }
 
 pub async fn an_unknown_run_is_an_error(f: Fixture) {

@@ -28,6 +28,7 @@ pub(crate) fn check_ending(world: &World, views: &[View]) -> Vec<String> {
         }
         check_rows(*id, run, &mut note);
         check_documents(&model, run, &mut note);
+        check_tree(&model, *id, run, &mut note);
         check_sessions(&model, *id, run, &mut note);
         if quiet && run.row.status != RunStatus::Completed {
             note(format!("ended as {} though nothing went wrong", run.row.status));
@@ -100,6 +101,23 @@ fn check_sessions(model: &Model, id: RunId, run: &StoredRun, note: &mut impl FnM
                 }
             }
             _ => {}
+        }
+    }
+}
+
+/// What a run with a workspace wrote is below it, and every document is at the end what its history says.
+fn check_tree(model: &Model, id: RunId, run: &StoredRun, note: &mut impl FnMut(String)) {
+    let workspace = DocumentId::workspace(id);
+    let has_workspace = model.documents.contains_key(&workspace);
+    for (document, stored) in model.documents.iter().filter(|(_, stored)| stored.run_id == Some(id)) {
+        let above = |at: &DocumentId| model.places.get(at).map(|place| place.0);
+        let top = std::iter::successors(Some(*document), above).last();
+        if has_workspace && top != Some(workspace) {
+            note(format!("document {document} is not below the workspace"));
+        }
+        let then = model.document_at(*document, Some(run.head())).map(|placed| placed.document.body);
+        if !run.deleted && then.ok().as_ref() != Some(&stored.body) {
+            note(format!("the history of document {document} ends with another text"));
         }
     }
 }

@@ -194,20 +194,19 @@ impl Model {
     pub(crate) fn document_versions(
         &self,
         id: DocumentId,
-        before: Option<u64>,
+        after: u64,
         limit: usize,
     ) -> Result<Page<DocumentVersion>, StoreError> {
         self.document(id)?;
         let history = self.histories.get(&id);
         let versions = history.iter().flat_map(|history| {
-            history.changes().into_iter().rev().filter_map(|(seq, replaced)| {
+            history.changes().into_iter().filter_map(|(seq, replaced)| {
                 let document = history.at(seq)?;
                 let at = if seq == history.created { document.created_at } else { document.updated_at };
                 Some(DocumentVersion { seq, at, bytes: document.body.len() as u64, replaced })
             })
         });
-        let mut items: Vec<_> =
-            versions.filter(|version| before.is_none_or(|before| version.seq < before)).collect();
+        let mut items: Vec<_> = versions.filter(|version| version.seq > after).collect();
         let more = items.len() > limit;
         items.truncate(limit);
         Ok(Page { items, more })

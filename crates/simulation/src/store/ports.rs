@@ -275,10 +275,10 @@ impl Documents for SimStore {
     async fn document_versions(
         &self,
         id: DocumentId,
-        before: Option<u64>,
+        after: u64,
         limit: usize,
     ) -> Result<Page<DocumentVersion>, StoreError> {
-        self.call("document_versions", &[], move |model, _| model.document_versions(id, before, limit)).await
+        self.call("document_versions", &[], move |model, _| model.document_versions(id, after, limit)).await
     }
 
     async fn document_tail(&self, id: DocumentId, from: u64, max: usize) -> Result<DocumentTail, StoreError> {

@@ -48,13 +48,13 @@ impl Documents for EmbeddedStore {
     async fn document_versions(
         &self,
         id: DocumentId,
-        before: Option<u64>,
+        after: u64,
         limit: usize,
     ) -> Result<Page<DocumentVersion>, StoreError> {
         self.query(move |db| {
             // One moment, so that the list fits the document.
             let snapshot = db.unchecked_transaction().map_err(map_error)?;
-            versions::list(&snapshot, id, before, limit)
+            versions::list(&snapshot, id, after, limit)
         })
         .await
     }
@@ -71,13 +71,14 @@ impl Documents for EmbeddedStore {
     async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError> {
         let mut filter = Filter::default();
         filter.conditions.push(SHOWN.into());
+        // What belongs to the homework of a run is written by it.
+        let run = query.run_id.or(query.homework_run_id);
+        if run.is_some() && !query.project_ids.is_empty() {
+            return Ok(Page { items: Vec::new(), more: false });
+        }
         filter.projects(&query.project_ids);
         if !query.kinds.is_empty() {
             filter.any_of("d.type_key", query.kinds.iter().map(|kind| Value::Text(kind.as_str().into())));
-        }
-        // What belongs to the homework of a run is written by it.
-        if let Some(run) = query.run_id.or(query.homework_run_id) {
-            filter.any_of("d.run_id", std::iter::once(blob(run.0)));
         }
         if let Some(parent) = query.parent_id {
             filter.any_of("d.parent_id", std::iter::once(blob(parent.0)));
@@ -92,16 +93,10 @@ impl Documents for EmbeddedStore {
             }
         }
         filter.prefix(&query.path_prefix);
-        if let Some((path, id)) = &query.after {
-            let path = filter.param(Value::Text(clean(path).into_owned()));
-            let id = filter.param(blob(id.0));
-            filter.conditions.push(format!("(d.path, d.id) > ({path}, {id})"));
-        }
-        let limit = filter.param(Value::Integer(query.limit as i64 + 1));
-        let sql = format!(
-            "SELECT {SUMMARY} FROM onto_documents d{} ORDER BY d.path, d.id LIMIT {limit}",
-            filter.sql()
-        );
+        let sql = match run {
+            Some(run) => of_run(&mut filter, run, &query),
+            None => by_path(&mut filter, &query),
+        };
         self.query(move |db| {
             let mut statement = db.prepare_cached(&sql).map_err(map_error)?;
             let mut rows = statement.query(params_from_iter(filter.params)).map_err(map_error)?;
@@ -190,6 +185,39 @@ impl EmbeddedStore {
         })
         .await
     }
+}
+
+fn by_path(filter: &mut Filter, query: &DocumentQuery) -> String {
+    if let Some((path, id)) = &query.after {
+        let path = filter.param(Value::Text(clean(path).into_owned()));
+        let id = filter.param(blob(id.0));
+        filter.conditions.push(format!("(d.path, d.id) > ({path}, {id})"));
+    }
+    let limit = filter.param(Value::Integer(query.limit as i64 + 1));
+    let conditions = filter.sql();
+    format!("SELECT {SUMMARY} FROM onto_documents d{conditions} ORDER BY d.path, d.id LIMIT {limit}")
+}
+
+/// Documents of a run in the order of their tree. The place of a document is that of the one above it, then the event that
+/// created it.
+fn of_run(filter: &mut Filter, run: RunId, query: &DocumentQuery) -> String {
+    let run = filter.param(blob(run.0));
+    if let Some((_, id)) = &query.after {
+        let id = filter.param(blob(id.0));
+        filter.conditions.push(format!("tree.place > (SELECT place FROM tree WHERE id = {id})"));
+    }
+    let limit = filter.param(Value::Integer(query.limit as i64 + 1));
+    let conditions = filter.sql();
+    format!(
+        "WITH RECURSIVE tree (id, place) AS (\
+         SELECT d.id, printf('%020d', d.created_seq) || hex(d.id) FROM tree_agent_documents d \
+         WHERE d.run_id = {run} AND d.parent_id IS NULL \
+         UNION ALL SELECT d.id, tree.place || printf('%020d', d.created_seq) || hex(d.id) \
+         FROM tree JOIN tree_agent_documents d ON d.run_id = {run} AND d.parent_id = tree.id) \
+         SELECT {SUMMARY} FROM (SELECT tree.id, tree.place FROM tree JOIN tree_agent_documents d \
+         ON d.run_id = {run} AND d.id = tree.id{conditions} ORDER BY tree.place LIMIT {limit}) t \
+         JOIN onto_documents d ON d.run_id = {run} AND d.id = t.id ORDER BY t.place"
+    )
 }
 
 fn tail(db: &Connection, id: DocumentId, from: u64, max: usize) -> Result<Option<DocumentTail>, StoreError> {

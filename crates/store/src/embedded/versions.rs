@@ -44,14 +44,14 @@ pub(super) fn at(db: &Connection, id: DocumentId, seq: u64) -> Result<PlacedDocu
     placed(row.ok_or_else(|| StoreError::not_found("document", id))?)
 }
 
-/// The texts of a document, newest first.
+/// The texts of a document, the first one first.
 pub(super) fn list(
     db: &Connection,
     id: DocumentId,
-    before: Option<u64>,
+    after: u64,
     limit: usize,
 ) -> Result<Page<DocumentVersion>, StoreError> {
-    let before = before.map_or(i64::MAX, |seq| i64::try_from(seq).unwrap_or(i64::MAX));
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
     let sql = format!(
         "SELECT d.run_id, d.base_seq, d.created_seq, d.created_at, d.dropped_bytes, octet_length(d.body) \
          FROM tree_agent_documents d WHERE d.id = ?1 AND {SHOWN} ORDER BY d.created_at LIMIT 1"
@@ -69,8 +69,8 @@ pub(super) fn list(
     let sql = "SELECT c.seq, c.created_at, c.replaces, c.start_byte + octet_length(c.body) - COALESCE((SELECT o.start_byte \
                FROM tree_agent_document_chunks o WHERE o.run_id = ?1 AND o.document_id = ?2 AND o.seq > ?3 \
                AND o.seq <= c.seq AND o.replaces = 1 ORDER BY o.seq DESC LIMIT 1), ?4) \
-               FROM tree_agent_document_chunks c WHERE c.run_id = ?1 AND c.document_id = ?2 AND c.seq > ?3 AND c.seq < ?5 \
-               ORDER BY c.seq DESC LIMIT ?6";
+               FROM tree_agent_document_chunks c WHERE c.run_id = ?1 AND c.document_id = ?2 AND c.seq > ?3 AND c.seq > ?5 \
+               ORDER BY c.seq LIMIT ?6";
     let limit_and_one = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
     let mut statement = db.prepare_cached(sql).map_err(map_error)?;
     let version = |row: &Row<'_>| {
@@ -81,14 +81,12 @@ pub(super) fn list(
             bytes: row.get::<_, i64>(3)? as u64,
         })
     };
-    let params = params![run, id.0, base, dropped, before, limit_and_one];
-    let mut items = statement
-        .query_map(params, version)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(map_error)?;
-    if created < before {
-        let (seq, at) = (created as u64, Timestamp(created_at));
-        items.push(DocumentVersion { seq, at, bytes: body as u64, replaced: true });
+    let params = params![run, id.0, base, dropped, after, limit_and_one];
+    let (seq, at) = (created as u64, Timestamp(created_at));
+    let first = DocumentVersion { seq, at, bytes: body as u64, replaced: true };
+    let mut items: Vec<_> = (created > after).then_some(first).into_iter().collect();
+    for version in statement.query_map(params, version).map_err(map_error)? {
+        items.push(version.map_err(map_error)?);
     }
     let more = items.len() > limit;
     items.truncate(limit);

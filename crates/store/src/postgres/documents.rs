@@ -49,10 +49,10 @@ impl Documents for PostgresStore {
     async fn document_versions(
         &self,
         id: DocumentId,
-        before: Option<u64>,
+        after: u64,
         limit: usize,
     ) -> Result<Page<DocumentVersion>, StoreError> {
-        versions::list(&mut self.connection().await?, id, before, limit).await
+        versions::list(&mut self.connection().await?, id, after, limit).await
     }
 
     async fn document_tail(&self, id: DocumentId, from: u64, max: usize) -> Result<DocumentTail, StoreError> {
@@ -122,6 +122,9 @@ impl Documents for PostgresStore {
         let prefix = clean(&query.path_prefix);
         let after = query.after.as_ref().map(|(path, id)| (clean(path), id.0));
         let limit = query.limit as i64 + 1;
+        if run.is_some() && !projects.is_empty() {
+            return Ok(Page { items: Vec::new(), more: false });
+        }
         let mut params: Vec<&(dyn ToSql + Sync)> = vec![&limit];
         let mut conditions = vec![SHOWN.to_owned()];
         if !projects.is_empty() {
@@ -131,10 +134,6 @@ impl Documents for PostgresStore {
         if !kinds.is_empty() {
             params.push(&kinds);
             conditions.push(format!("d.type_key = ANY (${})", params.len()));
-        }
-        if let Some(run) = &run {
-            params.push(run);
-            conditions.push(format!("d.run_id = ${}", params.len()));
         }
         if let Some(parent) = &parent {
             params.push(parent);
@@ -148,15 +147,25 @@ impl Documents for PostgresStore {
             params.push(&prefix);
             conditions.push(format!("starts_with(d.path, ${})", params.len()));
         }
-        if let Some((path, id)) = &after {
-            params.push(path);
-            params.push(id);
-            conditions.push(format!("(d.path, d.id) > (${}, ${})", params.len() - 1, params.len()));
-        }
-        let sql = format!(
-            "SELECT {SUMMARY} FROM onto_documents d WHERE {} ORDER BY d.path, d.id LIMIT $1",
-            conditions.join(" AND ")
-        );
+        let sql = if let Some(run) = &run {
+            if let Some((_, id)) = &after {
+                params.push(id);
+                let after = format!("(SELECT place FROM tree WHERE id = ${})", params.len());
+                conditions.push(format!("tree.place COLLATE \"C\" > {after}"));
+            }
+            params.push(run);
+            of_run(params.len(), &conditions.join(" AND "))
+        } else {
+            if let Some((path, id)) = &after {
+                params.push(path);
+                params.push(id);
+                conditions.push(format!("(d.path, d.id) > (${}, ${})", params.len() - 1, params.len()));
+            }
+            let conditions = conditions.join(" AND ");
+            format!(
+                "SELECT {SUMMARY} FROM onto_documents d WHERE {conditions} ORDER BY d.path, d.id LIMIT $1"
+            )
+        };
         let mut connection = self.connection().await?;
         let rows = connection.query(&sql, &params).await?;
         let items = rows.iter().take(query.limit).map(summary).collect::<Result<_, _>>()?;
@@ -245,6 +254,21 @@ impl PostgresStore {
             other => other,
         })
     }
+}
+
+/// Documents of the run that is parameter `run`, in the order of their tree. The place of a document is that of the one above
+/// it, then the event that created it.
+fn of_run(run: usize, conditions: &str) -> String {
+    format!(
+        "WITH RECURSIVE tree (id, place) AS (\
+         SELECT d.id, lpad(d.created_seq::text, 20, '0') || d.id::text FROM tree_agent_documents d \
+         WHERE d.run_id = ${run} AND d.parent_id IS NULL \
+         UNION ALL SELECT d.id, tree.place || lpad(d.created_seq::text, 20, '0') || d.id::text \
+         FROM tree JOIN tree_agent_documents d ON d.run_id = ${run} AND d.parent_id = tree.id) \
+         SELECT {SUMMARY} FROM (SELECT tree.id, tree.place FROM tree JOIN tree_agent_documents d \
+         ON d.run_id = ${run} AND d.id = tree.id WHERE {conditions} ORDER BY tree.place COLLATE \"C\" LIMIT $1) t \
+         JOIN onto_documents d ON d.run_id = ${run} AND d.id = t.id ORDER BY t.place COLLATE \"C\""
+    )
 }
 
 /// Indexes the documents again that were indexed with another version of the rules.

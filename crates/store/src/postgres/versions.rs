@@ -48,14 +48,14 @@ pub(super) async fn at(
     placed(&row.ok_or_else(|| StoreError::not_found("document", id))?)
 }
 
-/// The texts of a document, newest first.
+/// The texts of a document, the first one first.
 pub(super) async fn list(
     connection: &mut Connection,
     id: DocumentId,
-    before: Option<u64>,
+    after: u64,
     limit: usize,
 ) -> Result<Page<DocumentVersion>, StoreError> {
-    let before = before.map_or(i64::MAX, |seq| i64::try_from(seq).unwrap_or(i64::MAX));
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
     let sql = format!(
         "SELECT d.run_id, d.base_seq, d.created_seq, d.created_at, d.dropped_bytes, octet_length(d.body)::int8 \
          FROM tree_agent_documents d WHERE d.id = $1 AND {SHOWN} ORDER BY d.created_at LIMIT 1"
@@ -70,21 +70,20 @@ pub(super) async fn list(
     let sql = "SELECT c.seq, c.created_at, c.replaces, c.start_byte + octet_length(c.body) - COALESCE((SELECT o.start_byte \
                FROM tree_agent_document_chunks o WHERE o.run_id = $1 AND o.document_id = $2 AND o.seq > $3 \
                AND o.seq <= c.seq AND o.replaces ORDER BY o.seq DESC LIMIT 1), $4) \
-               FROM tree_agent_document_chunks c WHERE c.run_id = $1 AND c.document_id = $2 AND c.seq > $3 AND c.seq < $5 \
-               ORDER BY c.seq DESC LIMIT $6";
+               FROM tree_agent_document_chunks c WHERE c.run_id = $1 AND c.document_id = $2 AND c.seq > $3 AND c.seq > $5 \
+               ORDER BY c.seq LIMIT $6";
     let limit_and_one = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
-    let rows = connection.query(sql, &[&run, &id.0, &base, &dropped, &before, &limit_and_one]).await?;
+    let rows = connection.query(sql, &[&run, &id.0, &base, &dropped, &after, &limit_and_one]).await?;
     let version = |row: &Row| DocumentVersion {
         seq: row.get::<_, i64>(0) as u64,
         at: row.get::<_, Time>(1).0,
         replaced: row.get(2),
         bytes: row.get::<_, i64>(3) as u64,
     };
-    let mut items: Vec<_> = rows.iter().map(version).collect();
-    if created < before {
-        let (seq, at) = (created as u64, row.get::<_, Time>(3).0);
-        items.push(DocumentVersion { seq, at, bytes: body as u64, replaced: true });
-    }
+    let (seq, at) = (created as u64, row.get::<_, Time>(3).0);
+    let first = DocumentVersion { seq, at, bytes: body as u64, replaced: true };
+    let mut items: Vec<_> = (created > after).then_some(first).into_iter().collect();
+    items.extend(rows.iter().map(version));
     let more = items.len() > limit;
     items.truncate(limit);
     Ok(Page { items, more })

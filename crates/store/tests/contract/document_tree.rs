@@ -98,28 +98,29 @@ pub async fn a_text_that_is_replaced_stays_in_the_history(f: Fixture) {
     assert_eq!(f.store.document_at(id(1), Some(8)).await.unwrap().document.updated_at, at(8));
     let Some(latest) = f.store.document_at(id(1), None).await.ok() else { panic!("it is there") };
     assert_eq!((latest.document, latest.parent_id), (now, Some(id(9))));
-    // The list, newest first, also in pages.
-    let list = async |before, limit| {
-        let page = f.store.document_versions(id(1), before, limit).await.unwrap();
+    // The list, also in pages.
+    let list = async |after, limit| {
+        let page = f.store.document_versions(id(1), after, limit).await.unwrap();
         let items = page.items.iter().map(|v| (v.seq, v.at, v.bytes, v.replaced)).collect::<Vec<_>>();
         (items, page.more)
     };
     let all = [
-        (10, at(10), 3, false),
-        (9, at(9), 0, true),
-        (8, at(8), 10, false),
-        (7, at(7), 6, false),
-        (6, at(6), 4, true),
-        (5, at(5), 4, false),
         (4, T0, 3, true),
+        (5, at(5), 4, false),
+        (6, at(6), 4, true),
+        (7, at(7), 6, false),
+        (8, at(8), 10, false),
+        (9, at(9), 0, true),
+        (10, at(10), 3, false),
     ];
-    assert_eq!(list(None, 9).await, (all.to_vec(), false));
-    assert_eq!(list(None, 7).await, (all.to_vec(), false));
-    assert_eq!(list(None, 6).await, (all[..6].to_vec(), true));
-    assert_eq!(list(Some(6), 1).await, (all[5..6].to_vec(), true));
-    assert_eq!(list(Some(5), 1).await, (all[6..].to_vec(), false));
-    assert_eq!(list(Some(4), 1).await, (vec![], false));
-    let missing = f.store.document_versions(id(7), None, 1).await.unwrap_err();
+    assert_eq!(list(0, 9).await, (all.to_vec(), false));
+    assert_eq!(list(0, 7).await, (all.to_vec(), false));
+    assert_eq!(list(0, 6).await, (all[..6].to_vec(), true));
+    assert_eq!(list(0, 1).await, (all[..1].to_vec(), true));
+    assert_eq!(list(4, 2).await, (all[1..3].to_vec(), true));
+    assert_eq!(list(9, 1).await, (all[6..].to_vec(), false));
+    assert_eq!(list(10, 1).await, (vec![], false));
+    let missing = f.store.document_versions(id(7), 0, 1).await.unwrap_err();
     assert!(matches!(missing, StoreError::NotFound { what: "document", .. }));
 }
 
@@ -262,6 +263,26 @@ pub async fn documents_are_found_by_their_place_and_their_part_in_homework(f: Fi
     let of_run = DocumentQuery { run_id: Some(run), ..all.clone() };
     assert_eq!(list(of_run).await, [(1, None, 0), two, three, four]);
     assert_eq!(list(DocumentQuery { parent_id: Some(id(2)), ..all.clone() }).await, [three, four]);
+    // A later one above an earlier one, in pages.
+    write(
+        &f,
+        &claim,
+        4,
+        2,
+        vec![with(9, "plan", None, ""), link(9, 3, 5), with(8, "plan", None, ""), link(8, 3, 6)],
+    )
+    .await;
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let query = DocumentQuery { run_id: Some(run), after, limit: 2, ..all.clone() };
+        let page = f.store.list_documents(query).await.unwrap();
+        seen.extend(page.items.iter().map(|d| d.id.0.as_u128()));
+        after = page.items.last().map(|d| (d.path.clone(), d.id));
+        if !page.more {
+            break;
+        }
+    }
+    assert_eq!(seen, [1, 2, 3, 9, 8, 4], "each after the one above it");
     let role = |role: &str| DocumentQuery {
         doc_role: Some(role.into()),
         homework_run_id: Some(run),
@@ -269,15 +290,16 @@ pub async fn documents_are_found_by_their_place_and_their_part_in_homework(f: Fi
     };
     assert_eq!(list(role("scratchpad_exec")).await, [three, four]);
     assert_eq!(list(role("scratchpad_root")).await, [two]);
-    assert_eq!(list(role("plan")).await, []);
+    assert_eq!(list(role("summary")).await, []);
     assert_eq!(list(DocumentQuery { branch_id: Some("b2".into()), ..role("scratchpad_exec") }).await, [four]);
     assert_eq!(list(DocumentQuery { homework_run_id: Some(run_id(2)), ..all }).await, []);
     // As anybody may ask the database.
     let raw = "SELECT body FROM onto_documents WHERE props ->> 'doc_role' = 'scratchpad_exec' \
                AND props ->> 'homework_run_id' = '00000000-0000-0000-0000-000000000001' ORDER BY body";
     assert_eq!(f.rows(raw).await, ["one", "two again"]);
-    let edges = "SELECT rel, seq FROM onto_edges ORDER BY from_id, to_id";
-    assert_eq!(f.rows(edges).await, vec!["document_has_document|3"; 3]);
+    let edges = "SELECT rel, seq FROM onto_edges ORDER BY seq, from_id, to_id";
+    let edge = |seq| format!("document_has_document|{seq}");
+    assert_eq!(f.rows(edges).await, [edge(3), edge(3), edge(3), edge(5), edge(6)]);
     let stored = f.store.stored(run).await.unwrap().documents;
     let edge = stored[3].edge.expect("a place");
     assert_eq!((stored[3].created_seq, edge.parent_id, edge.seq, edge.at), (3, id(2), 3, at(3)));
@@ -287,7 +309,7 @@ pub async fn documents_are_found_by_their_place_and_their_part_in_homework(f: Fi
     let bare = crate::documents::source(50, 1, "a.md", "A", "text");
     f.store.create_project(crate::documents::new_project(1, "One")).await.unwrap();
     f.store.put_document(bare.clone()).await.unwrap();
-    let none = f.store.document_versions(bare.id, None, 9).await.unwrap();
+    let none = f.store.document_versions(bare.id, 0, 9).await.unwrap();
     assert_eq!((none.items, none.more), (vec![], false), "only runs keep what was");
     assert!(matches!(f.store.document_at(bare.id, Some(1)).await, Err(StoreError::NotFound { .. })));
     assert_eq!(f.store.document_at(bare.id, None).await.unwrap().document, bare);

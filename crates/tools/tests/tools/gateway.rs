@@ -81,6 +81,12 @@ impl DocumentService for OneDocument {
     ) -> Result<Response<CreateDocumentResponse>, Status> {
         Err(Status::unimplemented("read only"))
     }
+    async fn list_document_versions(
+        &self,
+        _: Request<ListDocumentVersionsRequest>,
+    ) -> Result<Response<ListDocumentVersionsResponse>, Status> {
+        Err(Status::unimplemented("nothing asks for it"))
+    }
     async fn delete_document(
         &self,
         _: Request<DeleteDocumentRequest>,

@@ -9,6 +9,7 @@ const RULES: &[(&str, bool)] = &[
     ("/treeagent.v1.DocumentService/CreateDocument", true),
     ("/treeagent.v1.DocumentService/DeleteDocument", false),
     ("/treeagent.v1.DocumentService/GetDocument", true),
+    ("/treeagent.v1.DocumentService/ListDocumentVersions", false),
     ("/treeagent.v1.DocumentService/ListDocuments", true),
     ("/treeagent.v1.DocumentService/SearchDocuments", true),
     ("/treeagent.v1.DocumentService/WatchDocument", false),

@@ -37,6 +37,10 @@ pub(crate) struct DocumentStart {
     pub(crate) summary: pb::DocumentSummary,
     /// The first character of the text from where the client wants it.
     pub(crate) tail: DocumentTail,
+    /// The client may have read a text that was replaced since then.
+    pub(crate) replaced: bool,
+    /// The events of its run do not name the document when it changes.
+    pub(crate) unnamed: bool,
     /// The run that goes on writing, and an event of it whose text is known; none when nothing follows.
     pub(crate) followed: Option<(Feed, RunId, u64)>,
 }
@@ -52,6 +56,11 @@ pub(crate) struct DocumentWatcher {
     end: u64,
     /// When the document was written whole. A text that replaces it does not continue it.
     written_at: Timestamp,
+    /// Where the present text begins.
+    text_start: u64,
+    /// The next text takes the place of what was sent before.
+    replaced: bool,
+    unnamed: bool,
     /// Where the text that was handed out ends, for whoever ends the stream without asking.
     position: Arc<AtomicU64>,
     followed: Option<Followed>,
@@ -85,6 +94,9 @@ impl DocumentWatcher {
             summary: Some(start.summary),
             end: start.tail.start,
             written_at: start.tail.written_at,
+            text_start: start.tail.text_start,
+            replaced: start.replaced,
+            unnamed: start.unnamed,
             position: Arc::new(AtomicU64::new(start.tail.start)),
             text: Bytes::new(),
             followed,
@@ -123,7 +135,8 @@ impl DocumentWatcher {
             return Some(Ok(Message::Document(summary)));
         }
         loop {
-            if !self.text.is_empty() {
+            // A text that was replaced may be empty now.
+            if !self.text.is_empty() || self.replaced && !self.grown {
                 return Some(self.piece().map(Message::Text));
             }
             let ended = self.followed.as_ref().is_none_or(|followed| followed.ended);
@@ -145,6 +158,7 @@ impl DocumentWatcher {
             }
             let done = !self.grown && self.followed.as_ref().is_none_or(|followed| followed.ended);
             if self.text.is_empty()
+                && !self.replaced
                 && !done
                 && let Some(heartbeat) = self.wait().await
             {
@@ -162,7 +176,7 @@ impl DocumentWatcher {
         self.text.advance(text.len());
         self.end += text.len() as u64;
         self.position.store(self.end, Ordering::Relaxed);
-        Ok(pb::DocumentText { offset, text })
+        Ok(pb::DocumentText { offset, text, replaces: std::mem::take(&mut self.replaced) })
     }
 
     /// Looks at the events that are new, and reads on if the document has grown with one of them.
@@ -179,7 +193,10 @@ impl DocumentWatcher {
                         for frame in frames {
                             followed.seq = frame.seq;
                             followed.ended |= frame.last;
-                            self.grown |= frame.grown == Some(self.document_id);
+                            self.grown |= match frame.grown {
+                                Some(document) => document == self.document_id,
+                                None => self.unnamed,
+                            };
                         }
                     }
                     Taken::Older => {
@@ -199,7 +216,10 @@ impl DocumentWatcher {
         }
         if self.grown {
             let tail = self.store.document_tail(self.document_id, self.end, READ_BYTES).await?;
-            // A scratchpad only grows, also when its projection is rebuilt.
+            if tail.text_start > self.text_start {
+                (self.text_start, self.replaced) = (tail.text_start, true);
+            }
+            // What a run writes keeps its history, also when its projection is rebuilt.
             if self.followed.is_none() && tail.written_at != self.written_at {
                 return Err(Unreadable::Replaced);
             }
@@ -304,6 +324,8 @@ mod tests {
                 document_id: id,
                 summary: pb::DocumentSummary::default(),
                 tail: self.store.document_tail(id, 0, 4).await.unwrap(),
+                replaced: false,
+                unnamed: false,
                 followed: None,
             };
             let until = Until { drain: CancellationToken::new(), expires_at: None };

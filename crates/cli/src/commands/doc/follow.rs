@@ -19,6 +19,9 @@ struct PieceJson<'a> {
     /// Where it begins, in bytes.
     offset: u64,
     text: &'a str,
+    /// The text takes the place of what came before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    replaces: bool,
 }
 
 /// How one stream ended.
@@ -32,11 +35,11 @@ enum Ended {
 /// Prints the text of `id` after `after_bytes` as it is written, until its run has ended.
 pub(super) async fn follow(
     context: &Context,
+    client: Client,
     id: DocumentId,
     after_bytes: u64,
     policy: Policy,
 ) -> Result<Exit, CliError> {
-    let client = context.connect().await?;
     let list = context.out.is_json().then(|| context.out.list());
     let follower = Follower { context, client, id, at: after_bytes, retries: Retries::new(policy), list };
     let interrupt = interrupt()?;
@@ -105,13 +108,20 @@ impl Follower<'_> {
     }
 
     fn print(&mut self, piece: &pb::DocumentText) -> Result<(), CliError> {
-        if piece.offset > self.at {
+        if piece.replaces {
+            if self.at > 0 {
+                self.context.out.note("the text was replaced; the new one follows");
+            }
+        } else if piece.offset > self.at {
             let lost = piece.offset - self.at;
             self.context.out.warn(format!("{lost} bytes are missing: the document outgrew its limit"));
         }
         self.at = piece.offset + piece.text.len() as u64;
         match &mut self.list {
-            Some(list) => list.item(&PieceJson { offset: piece.offset, text: &piece.text }),
+            Some(list) => {
+                let (offset, replaces) = (piece.offset, piece.replaces);
+                list.item(&PieceJson { offset, text: &piece.text, replaces })
+            }
             None => self.context.out.document(&piece.text),
         }
     }

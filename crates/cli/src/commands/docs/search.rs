@@ -1,0 +1,89 @@
+//! `docs search`: full-text search over the documents of projects.
+
+use clap::Args;
+use serde::Serialize;
+use tree_agent_proto::v1 as pb;
+
+use super::SummaryJson;
+use crate::client::request;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::view::printable::one_line;
+use crate::{Context, complete};
+
+/// Search the documents of projects, best first
+#[derive(Debug, Args)]
+pub(super) struct Search {
+    /// The words
+    #[arg(required = true)]
+    words: Vec<String>,
+    /// Only documents of this project: its name or id [default: all projects]
+    #[arg(long, value_name = "PROJECT", add = complete::projects())]
+    project: Vec<String>,
+    /// Only paths that begin with this
+    #[arg(long, value_name = "PATH", default_value = "")]
+    path: String,
+    /// At most so many, 1 to 100
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
+    limit: u32,
+}
+
+/// A document that was found, as `-o json` prints it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HitJson {
+    #[serde(flatten)]
+    document: SummaryJson,
+    snippet: String,
+    score: f64,
+}
+
+impl Search {
+    pub(super) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
+        let client = context.connect().await?;
+        let mut project_ids = Vec::new();
+        for project in &self.project {
+            project_ids.push(client.existing_project(project).await?.project_id);
+        }
+        let scope = match project_ids.len() {
+            0 => pb::Scope::Global,
+            1 => pb::Scope::Project,
+            _ => pb::Scope::MultiProject,
+        };
+        let message = pb::SearchDocumentsRequest {
+            query: self.words.join(" "),
+            context: Some(pb::RunContext { scope: scope as i32, project_ids }),
+            path_prefix: self.path.clone(),
+            limit: self.limit,
+            ..Default::default()
+        };
+        let found = client
+            .call(|| {
+                let (mut documents, message) = (client.documents(), message.clone());
+                async move { documents.search_documents(request(message)).await }
+            })
+            .await?;
+        let out = &context.out;
+        let mut list = out.is_json().then(|| out.list());
+        let (shown, total) = (found.hits.len() as u64, found.total_size);
+        for hit in found.hits {
+            let document = SummaryJson::from_wire(hit.document.unwrap_or_default())?;
+            match &mut list {
+                Some(list) => list.item(&HitJson { document, snippet: hit.snippet, score: hit.score })?,
+                None => {
+                    out.line(format!("{}  {}", document.name(), document.id))?;
+                    out.line(format!("    {}", one_line(&hit.snippet)))?;
+                }
+            }
+        }
+        if let Some(list) = list {
+            list.finish()?;
+        }
+        if total == 0 {
+            out.note("no document holds these words");
+        } else if shown < total {
+            out.note(format!("{shown} of {total} documents; --limit shows more"));
+        }
+        Ok(Exit::Success)
+    }
+}
