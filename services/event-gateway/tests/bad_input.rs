@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Gateway, Mode, field};
-use tonic::Code::{self, AlreadyExists, InvalidArgument, NotFound, OutOfRange, Unimplemented};
+use tonic::Code::{self, AlreadyExists, InvalidArgument, NotFound, OutOfRange};
 use tonic::Status;
 use tree_agent_contract::Timestamp;
 use tree_agent_event_gateway::Config;
