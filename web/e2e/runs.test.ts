@@ -63,8 +63,8 @@ describe('the list of runs', () => {
     await page.getByLabel('Objective', { exact: true }).blur();
     await page.locator('#objective-problem').waitFor();
     await page.getByLabel('Objective', { exact: true }).fill('What moves the tides?');
-    // Strategies that the server does not have are not offered.
-    expect(await page.getByLabel('Strategy').locator('option').allTextContents()).toEqual(['Tree', 'Search']);
+    // The strategies that the server has.
+    expect(await page.getByLabel('Strategy').locator('option').allTextContents()).toEqual(['Tree', 'Homework', 'Search']);
     // Nor are models that are not set; whoever types one sees why it cannot be used.
     const models = await until(() => page.locator('#models option').evaluateAll((options) => options.map((o) => (o as HTMLOptionElement).value)), (m) => m.length > 1, 'the server lists its models');
     expect(models).toContain('offline');
