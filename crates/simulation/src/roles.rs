@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tree_agent_contract::event::{ToolCallRequested, UsageRecorded};
+use tree_agent_contract::homework::{
+    BranchEntry, BranchNote, HomeworkBrief, HomeworkDraft, ItemState, PlanItem,
+};
 use tree_agent_contract::role::*;
 use tree_agent_contract::search::{ChildDraft, tidy};
 use tree_agent_contract::session::{SessionMessage, Speaker};
@@ -160,6 +163,9 @@ impl SimRoles {
 
     fn plan(&self, number: u64, input: &PlanInput) -> PlannerOutput {
         let dice = &self.node.world.dice;
+        if let Some(brief) = &input.homework {
+            return self.homework(number, brief);
+        }
         let delegate = input.call.depth == 0 || dice.chance(35);
         let bands = dice.within(1..=2);
         let plan = delegate.then(|| PlanDraft {
@@ -192,6 +198,48 @@ impl SimRoles {
             mode_reason: "because".into(),
             leaf_decision: None,
             plan,
+            scratchpad: pad(number),
+        }
+    }
+
+    /// Branches go on and begin, some tasks repeat an earlier one, and some planners want an iteration too many.
+    fn homework(&self, number: u64, brief: &HomeworkBrief) -> PlannerOutput {
+        let dice = &self.node.world.dice;
+        let done = brief.iteration > 1 && dice.chance(if brief.is_last() { 80 } else { 25 });
+        let entries: Vec<&BranchEntry> = brief.branches.iter().flat_map(|branch| &branch.entries).collect();
+        let task = |i: u64| {
+            let repeated = dice.pick(&entries).filter(|_| dice.chance(20));
+            let title = repeated.map_or_else(|| format!("task {i} of {number}"), |entry| entry.title.clone());
+            StepDraft {
+                reason: "needed".into(),
+                step_index: i as u32,
+                branch_id: Some(format!("branch {}", dice.within(1..=4))),
+                ..StepDraft::new(StepId::new(format!("c{number}t{i}")), title)
+            }
+        };
+        let steps = (0..dice.within(1..=3)).map(task).collect();
+        let band = BandDraft { index: 0, goal: "more".into(), parallelizable: dice.chance(75), steps };
+        let notes = brief.branches.iter().map(|branch| BranchNote {
+            branch_id: branch.branch_id.clone(),
+            summary: format!("{} until {number}", branch.branch_id),
+        });
+        let draft = HomeworkDraft {
+            items: vec![PlanItem {
+                title: format!("step {number}"),
+                state: ItemState::Doing,
+                note: String::new(),
+            }],
+            rollup: format!("rolled up {number}"),
+            branches: notes.collect(),
+            remaining: vec![format!("more than {number}")],
+            questions: vec![],
+        };
+        PlannerOutput {
+            mode: if done { PlannerMode::Done } else { PlannerMode::Plan },
+            mode_reason: "because".into(),
+            leaf_decision: None,
+            plan: (!done).then(|| PlanDraft { summary: format!("plan {number}"), bands: vec![band] }),
+            homework: Some(Box::new(draft)),
             scratchpad: pad(number),
         }
     }

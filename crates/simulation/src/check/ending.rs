@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tree_agent_contract::document::DocumentKind;
 use tree_agent_contract::event::EventBody;
 use tree_agent_contract::{DocumentId, NodeId, RunId, RunStatus, SessionId, Timestamp};
 use tree_agent_engine::Graph;
@@ -122,6 +123,9 @@ fn check_tree(model: &Model, id: RunId, run: &StoredRun, note: &mut impl FnMut(S
     }
 }
 
+/// How the lines begin that roles write when they answer.
+const SAID: &str = "answer ";
+
 /// Every line that roles wrote is in its scratchpad once: one per `tree.scratchpad_updated`. The last event matches the
 /// end of the scratchpad.
 fn check_documents(model: &Model, run: &StoredRun, note: &mut impl FnMut(String)) {
@@ -140,12 +144,17 @@ fn check_documents(model: &Model, run: &StoredRun, note: &mut impl FnMut(String)
             _ => {}
         }
     }
-    for (id, (lines, tail)) in pads {
+    for (id, (mut lines, tail)) in pads {
         let Some(document) = model.documents.get(&id) else {
             note(format!("scratchpad {id} does not exist"));
             continue;
         };
-        let written: Vec<&str> = document.body.lines().collect();
+        let mut written: Vec<&str> = document.body.lines().collect();
+        if matches!(document.kind, DocumentKind::HomeworkScratchpad | DocumentKind::HomeworkBranch) {
+            // The engine writes roll-ups and tasks among what roles wrote.
+            written.retain(|line| line.starts_with(SAID));
+            lines = written.len();
+        }
         let distinct: BTreeSet<&&str> = written.iter().collect();
         if written.len() != lines || distinct.len() != lines || !document.body.ends_with(tail) {
             let text =
