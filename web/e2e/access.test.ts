@@ -120,7 +120,7 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     await close(page);
   });
 
-  it('holds for a run: overview, every tab of a node, events, filters, the past', async () => {
+  it('holds for a run: overview, every tab of a node, documents, events, filters, the past', async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`, options);
     await connection(page, 'ended');
     await page.locator('[data-card]').first().waitFor();
@@ -138,6 +138,11 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     await page.evaluate(() => document.styleSheets[0]!.insertRule('.node.faded { opacity: 0.4; }'));
     expect((await violations(page, 'too pale')).join()).toContain('color-contrast');
     await page.evaluate(() => document.styleSheets[0]!.deleteRule(0));
+    await page.keyboard.press('d');
+    await page.getByTestId('document-tree').getByRole('treeitem', { name: /Scratchpad/ }).first().click();
+    await page.getByTestId('document-panel').getByText(/written/).first().waitFor();
+    found.push(...(await violations(page, 'documents')));
+    await page.keyboard.press('d');
     await page.keyboard.press('e');
     await page.getByTestId('event-rows').locator('.event').last().click();
     found.push(...(await violations(page, 'events')));

@@ -8,10 +8,12 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError, type ConnectRouter } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { RunStatus, Scope, Strategy } from '../src/gen/treeagent/v1/common_pb';
+import { DocumentService } from '../src/gen/treeagent/v1/document_service_pb';
 import { ProjectService } from '../src/gen/treeagent/v1/project_service_pb';
 import { type Graph, RunSchema, RunService, type WatchRunResponse, WatchRunResponseSchema, type WatchRunsResponse, WatchRunsResponseSchema } from '../src/gen/treeagent/v1/run_service_pb';
 import { Projection } from '../src/lib/projection/projection';
 import type { Log } from './logs';
+import { documentService, type MockDocument } from './mock-documents';
 import { toWire, usageToWire } from './to-wire';
 
 const DIST = new URL('../dist/', import.meta.url).pathname;
@@ -22,6 +24,7 @@ const POLICY =
 
 export class MockGateway {
   readonly logs = new Map<string, Log>();
+  readonly documents: MockDocument[] = [];
   #wake: (() => void)[] = [];
   #closed = false;
   #server: Server | undefined;
@@ -117,6 +120,7 @@ export class MockGateway {
         return { events: log.events.slice(Number(afterSeq), Number(afterSeq) + (pageSize || 100)), headSeq: BigInt(log.head) };
       },
     });
+    router.service(DocumentService, documentService(this.documents));
     router.service(ProjectService, { listProjects: () => ({ projects: [] }) });
   }
 }

@@ -17,6 +17,16 @@ describe('the text of a document stream', () => {
     expect(read.body).toBe('Gezeiten – שלום, und mehr');
   });
 
+  it('begins anew when the text was replaced, also right behind what came before', () => {
+    const read = new DocumentText();
+    read.take(text(0, 'the old plan'));
+    read.take(say({ case: 'text', value: create(DocumentTextSchema, { offset: BigInt(read.end), text: 'the new', replaces: true }) }));
+    expect(read.body).toBe('the new');
+    read.take(text(read.end, ' plan'));
+    expect(read.body).toBe('the new plan');
+    expect(read.end).toBe('the old planthe new plan'.length);
+  });
+
   it('starts again behind a gap, and ignores heartbeats', () => {
     const read = new DocumentText();
     read.take(text(0, 'the beginning'));

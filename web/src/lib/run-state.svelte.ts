@@ -2,10 +2,14 @@
 // any of it.
 
 import { filterNodes, type Filter, type Quick } from './filter';
+import { RunDocuments } from './run-documents.svelte';
 import { router } from './router.svelte';
 import type { RunSession } from './session.svelte';
 import { Scratchpads } from './scratchpads.svelte';
 import { load, save } from './storage';
+
+const SIDES = ['node', 'document', 'events'] as const;
+export type Side = (typeof SIDES)[number];
 
 export class RunState {
   readonly session: RunSession;
@@ -16,13 +20,21 @@ export class RunState {
   /** Tab of the node panel. */
   tab = $state(router.get('tab') || 'overview');
   /** The view beside the graph. */
-  side = $state<'node' | 'events'>(router.get('side') === 'events' ? 'events' : 'node');
+  side = $state<Side>(SIDES.find((side) => side === router.get('side')) ?? 'node');
+  /** The tree on the other side of the graph. */
+  list = $state<'nodes' | 'documents'>(router.get('list') === 'documents' ? 'documents' : 'nodes');
+  /** The document that is shown. */
+  document = $state<string | undefined>(router.get('document') || undefined);
+  /** A new object each time that a document is to be shown. */
+  opened = $state.raw<object>({});
   /** Where the graph should move to; a new object each time. */
   goal = $state.raw<{ id: string; near: boolean } | undefined>();
   readonly scratchpads = new Scratchpads();
+  readonly documents: RunDocuments;
 
   constructor(session: RunSession) {
     this.session = session;
+    this.documents = new RunDocuments(session);
     this.collapsed = new Set(load<string[]>(`collapsed.${session.runId}`) ?? []);
   }
 
@@ -50,7 +62,22 @@ export class RunState {
     this.setSide('node');
   }
 
-  setSide(side: 'node' | 'events'): void {
+  /** Shows a document of the run, and the tree of its documents; undefined shows none. */
+  openDocument(id: string | undefined): void {
+    this.document = id;
+    router.set({ document: id });
+    if (id === undefined) return;
+    this.opened = {};
+    this.setList('documents');
+    this.setSide('document');
+  }
+
+  setList(list: 'nodes' | 'documents'): void {
+    this.list = list;
+    router.set({ list: list === 'nodes' ? undefined : list });
+  }
+
+  setSide(side: Side): void {
     this.side = side;
     router.set({ side: side === 'node' ? undefined : side });
   }

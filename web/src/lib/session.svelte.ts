@@ -6,6 +6,7 @@
 import type { Event } from '../gen/treeagent/v1/events_pb';
 import type { Graph, Run } from '../gen/treeagent/v1/run_service_pb';
 import { failure, runs, type Failure } from './api/client';
+import { documentsOf } from './document-log';
 import { probe } from './probe';
 import { History } from './projection/history';
 import { isFinalRun } from './projection/model';
@@ -39,6 +40,10 @@ export class RunSession {
   loaded = $state(0);
   /** When the last message about the run arrived, by the browser's clock. */
   lastEventAt = $state(0);
+  /** The last event about each document since the page was opened. */
+  readonly touched = new Map<string, number>();
+  /** Incremented when such an event names a document that none before it has named. */
+  named = $state(0);
   /** Why the past cannot be loaded. */
   historyFailure = $state.raw<Failure | undefined>();
 
@@ -211,6 +216,7 @@ export class RunSession {
         if (Number(event.seq) > live.seq) {
           live.applyEvent(event);
           history.append(event);
+          this.#touch(event);
         }
         done += 1;
         if ((done & 31) === 0 && performance.now() > until) break;
@@ -225,6 +231,13 @@ export class RunSession {
     this.loaded = history.complete;
     this.version += 1;
     probe('applied', live.seq, performance.now() - startedAt);
+  }
+
+  #touch(event: Event): void {
+    for (const id of documentsOf(event)) {
+      if (!this.touched.has(id)) this.named += 1;
+      this.touched.set(id, Number(event.seq));
+    }
   }
 
   #showPast(): void {

@@ -85,23 +85,44 @@ export function eventForms(runId: string, event: Event): Form[] {
   ];
 }
 
-/** A document, which is a node's scratchpad or artifact. */
-export function documentForms(runId: string, nodeId: string, tab: string, documentId: string, document: Document | undefined): Form[] {
+/** A document, which is a node's scratchpad or artifact, as it is or as it was after an event. */
+export function documentForms(runId: string, nodeId: string, tab: string, documentId: string, document: Document | undefined, seq?: number): Form[] {
   return [
-    ...(document?.summary?.documentId !== documentId ? [] : [{ label: 'JSON', text: JSON.stringify(toJson(DocumentSchema, document), null, 2) }]),
-    { label: 'URL', text: `${nodeUrl(runId, nodeId, undefined)}&tab=${tab}` },
-    { label: 'grpcurl', text: grpcurl('DocumentService/GetDocument', { documentId }) },
-    { label: 'CLI', text: commandLine('doc', documentId) },
+    ...jsonForm(documentId, document),
+    { label: 'URL', text: `${nodeUrl(runId, nodeId, seq)}&tab=${tab}` },
+    ...documentCommands(documentId, seq),
+  ];
+}
+
+/** A document of a run in the tree of its documents. */
+export function treeDocumentForms(runId: string, documentId: string, document: Document | undefined, seq: number | undefined): Form[] {
+  const params = new URLSearchParams({ list: 'documents', document: documentId, side: 'document', ...(seq === undefined ? {} : { seq: String(seq) }) });
+  return [
+    ...jsonForm(documentId, document),
+    { label: 'URL', text: `${location.origin}/runs/${runId}?${params.toString()}` },
+    ...documentCommands(documentId, seq),
   ];
 }
 
 /** A document of a project. */
 export function sourceForms(projectId: string, { documentId, path }: DocumentSummary, document: Document | undefined): Form[] {
   return [
-    ...(document?.summary?.documentId !== documentId ? [] : [{ label: 'JSON', text: JSON.stringify(toJson(DocumentSchema, document), null, 2) }]),
+    ...jsonForm(documentId, document),
     { label: 'URL', text: `${location.origin}${projectUrl(projectId, path)}` },
-    { label: 'grpcurl', text: grpcurl('DocumentService/GetDocument', { documentId }) },
-    { label: 'CLI', text: commandLine('doc', documentId) },
+    ...documentCommands(documentId, undefined),
+  ];
+}
+
+/** The document itself, once it is there. */
+function jsonForm(documentId: string, document: Document | undefined): Form[] {
+  return document?.summary?.documentId !== documentId ? [] : [{ label: 'JSON', text: JSON.stringify(toJson(DocumentSchema, document), null, 2) }];
+}
+
+/** The command line reads documents as they are now. */
+function documentCommands(documentId: string, seq: number | undefined): Form[] {
+  return [
+    { label: 'grpcurl', text: grpcurl('DocumentService/GetDocument', { documentId, ...(seq === undefined ? {} : { atSeq: seq }) }) },
+    ...(seq === undefined ? [{ label: 'CLI', text: commandLine('doc', documentId) }] : []),
   ];
 }
 

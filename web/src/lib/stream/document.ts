@@ -34,8 +34,8 @@ export class DocumentText {
     if (message.case === 'document') this.summary = message.value;
     if (message.case !== 'text') return message.case === 'document';
     const offset = Number(message.value.offset);
-    // A document that outgrew its limit has lost the bytes in between.
-    this.body = offset === this.end ? this.body + message.value.text : message.value.text;
+    // A document that outgrew its limit has lost the bytes in between. One that was replaced begins anew.
+    this.body = offset === this.end && !message.value.replaces ? this.body + message.value.text : message.value.text;
     this.end = offset + new TextEncoder().encode(message.value.text).length;
     return true;
   }
