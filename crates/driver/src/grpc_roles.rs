@@ -76,6 +76,7 @@ impl GrpcRoles {
 }
 
 /// The parts of a message of any role stream.
+#[expect(clippy::large_enum_variant, reason = "a part is taken apart at once")]
 enum Part<O> {
     Update(pb::RoleUpdate),
     Output(O),
