@@ -152,7 +152,7 @@ describe('homework', () => {
     const page = await open(browser, `${gateway.url}/runs?new=1`);
     await page.getByLabel('Objective', { exact: true }).fill('When may a pilot refuse? What does a crane cost?');
     await page.getByText('Project context').click();
-    await page.getByRole('radiogroup', { name: 'Projects' }).getByText('Harbour').click();
+    await page.getByRole('checkbox', { name: /Harbour/ }).check();
     await page.getByLabel('Strategy').selectOption('Homework');
     await page.getByLabel('Model', { exact: true }).fill('offline');
     await page.getByText('Budgets', { exact: true }).click();
