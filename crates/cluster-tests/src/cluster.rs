@@ -278,6 +278,20 @@ impl Cluster {
         .await
     }
 
+    /// Creates homework of `model` and returns its id.
+    pub async fn homework(&self, model: &str) -> String {
+        // Calls that a test cuts off again and again must not use up their attempts.
+        let budgets = pb::Budgets { max_attempts: Some(20), ..Default::default() };
+        self.create_run(pb::CreateRunRequest {
+            objective: "What does homework do?".into(),
+            strategy: pb::Strategy::Homework.into(),
+            model: model.into(),
+            budgets: Some(budgets),
+            ..Default::default()
+        })
+        .await
+    }
+
     async fn create_run(&self, request: pb::CreateRunRequest) -> String {
         let answer = self.runs().create_run(request).await.expect("a run is created");
         answer.into_inner().run.expect("an answer holds the run").run_id
@@ -292,6 +306,19 @@ impl Cluster {
     pub async fn run(&self, run: &str) -> pb::Run {
         let answer = self.runs().get_run(pb::GetRunRequest { run_id: run.into() }).await;
         answer.expect("the run exists").into_inner().run.expect("an answer holds the run")
+    }
+
+    /// The documents of a run, in the order of its tree. There must be no more than a page of them.
+    pub async fn documents(&self, run: &str) -> Vec<pb::DocumentSummary> {
+        let request = pb::ListDocumentsRequest {
+            run_id: run.into(),
+            page_size: limits::PAGE_MAX as u32,
+            ..Default::default()
+        };
+        let mut documents = DocumentServiceClient::new(self.door());
+        let answer = documents.list_documents(request).await.expect("a list of documents").into_inner();
+        assert_eq!(answer.next_page_token, "", "one page of documents");
+        answer.documents
     }
 
     /// The body of a document.

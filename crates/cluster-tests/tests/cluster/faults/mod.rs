@@ -27,6 +27,7 @@ mod commits;
 mod disk;
 mod doors;
 mod drivers;
+mod homework;
 mod long_log;
 mod outages;
 mod redis;
