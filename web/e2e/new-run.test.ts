@@ -163,6 +163,9 @@ describe('homework', () => {
     const run = new URL(page.url()).pathname.split('/').pop()!;
     await connection(page, 'ended');
     await page.getByTestId('row-task').filter({ hasText: 'when-may-a-pilot-refuse · 1' }).waitFor();
+    const groups = await page.getByTestId('row-iteration').allTextContents();
+    expect(groups[0]).toBe('Iteration 1');
+    expect(new Set(groups).size).toBe(groups.length);
     const log = (await gateway.cli('events', run, '-o', 'jsonl')).trim().split('\n').map((line) => JSON.parse(line) as EventLine);
     expect(log.filter((event) => event.type === 'tree.rollup_updated').length).toBeGreaterThan(0);
     await close(page);

@@ -154,6 +154,15 @@ describe('filters and rows', () => {
     expect(folded.find((r) => r.id === 'n7')).toMatchObject({ expanded: false, failedBelow: 1, place: 7, siblings: 10 });
     expect(folded).toHaveLength(1111 - 110);
   });
+
+  it('groups the tasks of homework by iteration', () => {
+    const homework = projection([-1, 0, 0, 0, 0, 1]);
+    [1, 1, 2, 3].forEach((iteration, i) => Object.assign(homework.nodes[i + 1]!, { task: { iteration, branchId: `b${i}` } }));
+    const begins = (matches?: Set<number>): [string, number | undefined][] =>
+      treeRows(homework, new Set(), matches).map((row) => [row.id, row.iteration]);
+    expect(begins()).toEqual([['n0', undefined], ['n1', 1], ['n5', undefined], ['n2', undefined], ['n3', 2], ['n4', 3]]);
+    expect(begins(new Set([2, 4])), 'the first row that is shown').toEqual([['n0', undefined], ['n2', 1], ['n4', 3]]);
+  });
 });
 
 describe('the form for a new run', () => {

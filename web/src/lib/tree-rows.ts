@@ -16,6 +16,8 @@ export interface TreeRow {
   faded: boolean;
   /** Failed descendants that are collapsed. */
   failedBelow: number;
+  /** The iteration of homework whose tasks begin with this row. */
+  iteration?: number;
 }
 
 /** What the rows depend on. The contents of nodes are not part of it, so most events change no row. */
@@ -35,9 +37,9 @@ export function treeRows(
   const keep = matches === undefined ? undefined : leading(matches, shape.parents);
   const failed = collapsed.size > 0 ? failuresBelow(graph) : undefined;
   const rows: TreeRow[] = [];
-  const stack: { at: number; place: number; siblings: number }[] = [{ at: 0, place: 1, siblings: 1 }];
+  const stack: { at: number; place: number; siblings: number; iteration?: number }[] = [{ at: 0, place: 1, siblings: 1 }];
   while (stack.length > 0) {
-    const { at, place, siblings } = stack.pop()!;
+    const { at, place, siblings, iteration } = stack.pop()!;
     const id = shape.ids[at]!;
     const all = graph.childrenOf(at);
     const kids = keep === undefined ? all : all.filter((c) => keep.has(c));
@@ -52,9 +54,14 @@ export function treeRows(
       failedBelow: expanded === false ? (failed?.[at] ?? 0) : 0,
     };
     if (expanded !== undefined) row.expanded = expanded;
+    if (iteration !== undefined) row.iteration = iteration;
     if (keep === undefined || keep.has(at)) rows.push(row);
     if (expanded !== true) continue;
-    for (let c = kids.length - 1; c >= 0; c--) stack.push({ at: kids[c]!, place: c + 1, siblings: kids.length });
+    for (let c = kids.length - 1; c >= 0; c--) {
+      const iteration = nodes[kids[c]!]!.task?.iteration;
+      const begins = iteration !== undefined && (c === 0 || nodes[kids[c - 1]!]!.task?.iteration !== iteration);
+      stack.push({ at: kids[c]!, place: c + 1, siblings: kids.length, ...(begins && { iteration }) });
+    }
   }
   return rows;
 }
