@@ -19,13 +19,21 @@ pub fn field(code: Code, reason: &str, error: &FieldError) -> Status {
     Status::with_error_details(code, error.to_string(), details)
 }
 
-/// `INVALID_ARGUMENT` with every field that is wrong.
+/// Wrong fields that an error names, the first ones. Otherwise a short request could ask for a long answer.
+const FIELDS: usize = 32;
+
+/// `INVALID_ARGUMENT` with the fields that are wrong, the first 32 of them.
 pub fn invalid(errors: &Invalid) -> Status {
     let mut details = ErrorDetails::with_error_info("INVALID_FIELD", DOMAIN, []);
-    for error in &errors.0 {
+    let named = Invalid(errors.0.iter().take(FIELDS).cloned().collect());
+    for error in &named.0 {
         details.add_bad_request_violation(&error.field, &error.message);
     }
-    Status::with_error_details(Code::InvalidArgument, errors.to_string(), details)
+    let message = match errors.0.len() - named.0.len() {
+        0 => named.to_string(),
+        more => format!("{named}; and {more} more"),
+    };
+    Status::with_error_details(Code::InvalidArgument, message, details)
 }
 
 /// `INVALID_ARGUMENT` for one field.
@@ -48,5 +56,13 @@ mod tests {
             details.bad_request().unwrap().field_violations.iter().map(|v| v.field.as_str()).collect();
         assert_eq!(fields, ["a", "b"]);
         assert_eq!(details.error_info().unwrap().domain, DOMAIN);
+    }
+
+    #[test]
+    fn of_many_fields_the_first_ones_are_named() {
+        let many = (0..100).map(|n| FieldError::new(format!("f{n}"), "is bad")).collect();
+        let status = invalid(&Invalid(many));
+        assert!(status.message().ends_with("f31: is bad; and 68 more"), "{}", status.message());
+        assert_eq!(status.get_error_details().bad_request().unwrap().field_violations.len(), FIELDS);
     }
 }

@@ -64,10 +64,12 @@ impl Similar {
 
     fn is_in(&self, part: &str) -> bool {
         let decoded = decoded_all(part);
-        let marked = |text: &str| text.contains(['<', '[', '&', '{']);
+        let marked = |text: &str| text.contains(['<', '[', '&', '{', '\\']);
         self.stands_in(part)
             || decoded != part && self.stands_in(&decoded)
             || marked(&decoded) && self.stands_in(&without_markup(&decoded))
+            // An accent of LaTeX looks like an escape.
+            || part.contains('\\') && self.stands_in(&without_markup(part))
     }
 
     fn stands_in(&self, text: &str) -> bool {
@@ -89,13 +91,47 @@ impl Similar {
     }
 }
 
-/// `text` with its escapes decoded, and the entities of HTML.
+/// `text` with its escapes decoded, those of mail, and the entities of HTML, and without the sequences that colour a
+/// terminal.
 fn decoded_all(text: &str) -> String {
-    let text = decoded(text, Controls::Divide);
-    html_escape::decode_html_entities(&text).into_owned()
+    let text = match text.contains('=') {
+        true => decoded(&unquoted(text), Controls::Divide).into_owned(),
+        false => decoded(text, Controls::Divide).into_owned(),
+    };
+    let text = html_escape::decode_html_entities(&text);
+    match text.contains(['\u{1b}', '\\']) {
+        true => without_colours(&text),
+        false => text.into_owned(),
+    }
 }
 
-/// `text` without tags, whatever stands in them, targets of links, what stands in brackets or braces, and marks.
+/// `text` with the escapes of mail (`=C3=B6`) as those of addresses.
+fn unquoted(text: &str) -> String {
+    let is_escape = |rest: &str| {
+        let digits = rest.as_bytes().get(1..3);
+        digits.is_some_and(|digits| digits.iter().all(|b| matches!(b, b'0'..=b'9' | b'A'..=b'F')))
+    };
+    let mut out = String::with_capacity(text.len());
+    for (at, c) in text.char_indices() {
+        out.push(if c == '=' && is_escape(&text[at..]) { '%' } else { c });
+    }
+    out
+}
+
+/// `text` without terminal sequences such as `ESC [ 1 m`. Source code writes the first character also as `\e`.
+fn without_colours(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[").flat_map(|part| part.split("\\e["));
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let numbers = part.bytes().take_while(|b| matches!(b, b'0'..=b'9' | b';' | b'?')).count();
+        let is_whole = part.as_bytes().get(numbers).is_some_and(u8::is_ascii_alphabetic);
+        out.push_str(&part[numbers + usize::from(is_whole)..]);
+    }
+    out
+}
+
+/// `text` without tags, whatever stands in them, targets of links, what stands in brackets or two braces, marks, and the
+/// commands of LaTeX for accents (`\v{r}`).
 fn without_markup(text: &str) -> String {
     /// Longer ones are no markup.
     const ENOUGH: usize = 2_000;
@@ -104,14 +140,24 @@ fn without_markup(text: &str) -> String {
     let mut rest = plain.as_str();
     while let Some(c) = rest.chars().next() {
         let close = match c {
-            '<' => Some('>'),
-            '(' if out.ends_with(']') => Some(')'),
-            '[' if rest.starts_with("[^") || rest[1..].starts_with(|c: char| c.is_ascii_digit()) => Some(']'),
+            '<' => Some(">"),
+            '(' if out.ends_with(']') => Some(")"),
+            '[' if rest.starts_with("[^") || rest[1..].starts_with(|c: char| c.is_ascii_digit()) => Some("]"),
+            '{' if rest.starts_with("{{") => Some("}}"),
             _ => None,
         };
-        let end = close.and_then(|close| rest[..rest.floor_char_boundary(ENOUGH)].find(close));
+        let end = close.and_then(|close| {
+            rest[..rest.floor_char_boundary(ENOUGH)].find(close).map(|at| at + close.len())
+        });
+        let command = rest.as_bytes();
         match end {
-            Some(end) => rest = &rest[end + 1..],
+            Some(end) => rest = &rest[end..],
+            None if c == '\\'
+                && command.get(1).is_some_and(u8::is_ascii_alphabetic)
+                && command.get(2) == Some(&b'{') =>
+            {
+                rest = &rest[3..];
+            }
             None => {
                 out.push(c);
                 rest = &rest[c.len_utf8()..];
@@ -143,8 +189,9 @@ impl Letters {
     fn of(text: &str) -> Self {
         let mut letters =
             Self { text: String::with_capacity(text.len()), edges: Vec::with_capacity(text.len() + 1) };
-        let (mut before, mut hyphen) = (None, false);
-        for c in text.chars() {
+        let (mut before, mut hyphen, mut capitals) = (None, false, 0);
+        let mut chars = text.chars().peekable();
+        while let Some(c) = chars.next() {
             if c.is_whitespace() {
                 // A hyphen at the end of a line divides a word.
                 if !hyphen && !letters.text.ends_with(' ') {
@@ -159,12 +206,18 @@ impl Letters {
                     letters.edges[last.0] = true;
                 }
                 let same = before == Some(kind) && kind != Kind::Caseless || hump;
-                letters.spell(c, !same);
+                // Behind several capitals a word may also end: `IPv6`, `PDFs`.
+                letters.spell(c, !same || hump && capitals > 1);
                 before = Some(kind);
+                hyphen = false;
+                capitals = if kind == Kind::Upper { capitals + 1 } else { 0 };
             } else {
                 before = None;
             }
-            hyphen = matches!(c, '-' | '\u{2010}' | '\u{2011}') || hyphen && c.is_whitespace();
+            // What stands at the beginning of the next line, such as the mark of a comment, is no part of the word.
+            let mut ends_line = || matches!(chars.peek(), Some('\n' | '\r'));
+            hyphen |= matches!(c, '-' | '\u{ad}' | '¬' | '\u{2010}'..='\u{2013}')
+                || matches!(c, '\\' | '`' | '=') && ends_line();
         }
         letters.edges.push(true);
         letters
@@ -206,6 +259,8 @@ impl Letters {
 /// What kind of letter `c` is; None for what is no letter.
 fn kind(c: char) -> Option<Kind> {
     match c {
+        // Apostrophes that Unicode takes for letters.
+        '\u{2b9}'..='\u{2c1}' | '\u{2c8}' | '\u{a78b}' | '\u{a78c}' => None,
         c if is_sign(c) => Some(Kind::Sign),
         c if !c.is_alphanumeric() => None,
         c if c.is_numeric() => Some(Kind::Digit),
@@ -254,6 +309,23 @@ mod tests {
             ("U.S.A.", "usa"),
             ("O'Reilly", "oreilly"),
             ("C++", "C++"),
+            ("> The Zir-\n> vane works.", "zirvane"),
+            (" * The ke-\n * lp", "kelp"),
+            ("Zir\u{ad}\r\nvane", "zirvane"),
+            ("Zir&shy;\nvane", "zirvane"),
+            ("Zir\\\nvane", "zirvane"),
+            ("Zir=\nvane", "zirvane"),
+            ("O\u{2bc}Reilly", "O'Reilly"),
+            ("Hawai'i", "hawai\u{2bb}i"),
+            ("\u{1b}[32mkelp\u{1b}[0m", "kelp"),
+            (r"printf \033[1mkelp\033[0m", "kelp"),
+            (r"\e[1;31mkelp\e[0m", "kelp"),
+            ("Zir{{shy}}vane", "zirvane"),
+            (r"Erd\H{o}s", "erdős"),
+            (r"Ho\v{r}ava", "hořava"),
+            ("Sm=C3=B6rvak", "smörvak"),
+            ("IPv6 and PDFs", "ip"),
+            ("IPv6 and PDFs", "pdf"),
         ] {
             assert!(stands(word, text), "{word} in {text}");
         }
@@ -268,6 +340,7 @@ mod tests {
             ("on the other hand", "hero"),
             ("the cranes hold in storms", "zeppelin"),
             ("one\n\ntwo", "onetwo"),
+            ("Pier Helper", "ier"),
             ("", "kelp"),
             ("kelp", ""),
         ] {
@@ -279,9 +352,25 @@ mod tests {
 
     #[test]
     fn every_text_is_looked_through_in_linear_time() {
-        for part in
-            ["<", "<a ", "](", "[^", "[1", "%41", "\\u", "&#", "a b", "zirvan", "é\u{301}", "\u{fdfa}"]
-        {
+        for part in [
+            "<",
+            "<a ",
+            "](",
+            "[^",
+            "[1",
+            "{{",
+            "\u{1b}[1",
+            "=41",
+            "-\n",
+            "\\v{",
+            "%41",
+            "\\u",
+            "&#",
+            "a b",
+            "zirvan",
+            "é\u{301}",
+            "\u{fdfa}",
+        ] {
             assert!(!stands("zirvanequark kelp", &part.repeat(30_000)), "{part}");
         }
     }
