@@ -121,6 +121,15 @@ pub struct GraphNode {
     /// What homework says about it, if it is a task of homework.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Box<GraphTask>>,
+    /// A user has paused it, and everything below it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// A user has stopped it, and everything below it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
+    /// How often it was reopened; 0 for never.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub generation: u32,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it first began to work.
@@ -318,4 +327,10 @@ impl Usage {
             tool_calls: self.tool_calls.saturating_add(other.tool_calls),
         }
     }
+}
+
+// Serde hands over a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }

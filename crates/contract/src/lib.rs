@@ -7,6 +7,7 @@
 //! and what the command line prints.
 
 pub mod budget;
+pub mod command;
 pub mod context;
 pub mod document;
 pub mod error;
@@ -31,6 +32,7 @@ pub mod text;
 pub mod time;
 
 pub use budget::{Allowance, BudgetLeft, Budgets};
+pub use command::{BudgetChange, Command, Preview, Refusal, RefusalKind, Reply};
 pub use context::{RunContext, Scope};
 pub use document::{
     Document, DocumentImport, DocumentKind, DocumentOp, DocumentProps, DocumentSummary, SearchHit,

@@ -91,5 +91,13 @@ pub const PLAN_ITEMS: usize = 64;
 pub const HOMEWORK_NOTES: usize = 32;
 /// Values of a filter such as `statuses` or `types`.
 pub const FILTER_VALUES: usize = 64;
+/// Bytes of one piece of guidance.
+pub const GUIDANCE_BYTES: usize = 8 * 1024;
+/// Pieces of guidance that a role call is told, the latest ones.
+pub const GUIDANCE: usize = 16;
+/// Commands that one run applies over its life.
+pub const COMMANDS: usize = 10_000;
+/// Nodes that a preview names.
+pub const PREVIEW_NODES: usize = 1_000;
 /// Bytes of a `request_id`.
 pub const REQUEST_ID_BYTES: usize = 128;

@@ -14,9 +14,7 @@ use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate};
 use tree_agent_contract::{EventBody, Timestamp};
 use tree_agent_engine::{CallInput, CallKey, CallOutput, Decision, Input, ReplayError, RoleCall, Run};
 use tree_agent_proto::{Wire, v1 as pb};
-use tree_agent_store::{
-    AppendOutcome, Claim, Command, EventLog, PendingCommand, RunAppend, Store, StoreError,
-};
+use tree_agent_store::{AppendOutcome, Claim, EventLog, PendingCommand, RunAppend, Store, StoreError};
 
 use crate::commit::Committer;
 use crate::config::DriverStats;
@@ -230,8 +228,8 @@ impl RunTask {
         handled: &mut Vec<i64>,
     ) {
         for pending in commands {
-            match pending.command {
-                Command::Cancel { reason } => decision.merge(run.handle(Input::Cancel { reason }, now)),
+            if let Ok(carried_out) = run.command(&pending.command, now) {
+                decision.merge(carried_out);
             }
             if !handled.contains(&pending.id) {
                 handled.push(pending.id);

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use support::*;
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::RunStatus;
+use tree_agent_contract::command::Action;
+use tree_agent_contract::{Command, RunStatus};
 use tree_agent_driver::{Driver, DriverConfig};
 use tree_agent_engine::CallKind;
 use tree_agent_fanout::{Fanout, InProcessFanout};
+use tree_agent_store::Store;
 use tree_agent_store::embedded::EmbeddedStore;
-use tree_agent_store::{Command, Store};
 
 /// Far longer than these tests are patient.
 const LONG: Duration = Duration::from_secs(3_600);
@@ -96,7 +97,7 @@ async fn nothing_of_a_cancellation_is_left_when_its_run_ends_by_itself() {
     let run = create_run(&*store, 1).await;
     let driver = Running::start("a", &store, &fanout, &roles);
     // As often as it is taken, at every moment of the run until it has ended.
-    let again = Command::Cancel { reason: String::new() };
+    let again = Command::new(Action::Cancel { reason: String::new() });
     while store.send_command(run, again.clone()).await.expect("answered").is_some() {}
     assert!(store.run(run).await.expect("there").status.is_final());
     assert_eq!(store.commands("a").await.expect("readable"), []);

@@ -38,6 +38,7 @@ pub(crate) fn context(
         allowance: budgets::allowance(state, allotted),
         finish: budgets::finish(state, kind, now),
         read_only: spec.read_only,
+        guidance: Vec::new(),
     }
 }
 

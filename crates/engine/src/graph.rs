@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use tree_agent_contract::event::{Event, EventBody, NodeCreated};
+use tree_agent_contract::event::{Event, EventBody, NodeCreated, NodeReopened};
 use tree_agent_contract::graph::{
     GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphTask, GraphTopic,
     GraphView, ToolActivity, Usage,
@@ -253,6 +253,9 @@ impl Graph {
                     topic: is_topic(e)
                         .then(|| Box::new(GraphTopic { score: e.score, ..GraphTopic::default() })),
                     task: task(e),
+                    paused: false,
+                    stopped: false,
+                    generation: 0,
                     created_at: event.timestamp,
                     started_at: None,
                     ended_at: None,
@@ -380,6 +383,10 @@ impl Graph {
             EventBody::SessionForked(e) => {
                 node.topic.get_or_insert_default().session_id = Some(e.session_id.clone());
             }
+            EventBody::NodePaused(_) => node.paused = true,
+            EventBody::NodeResumed(_) => node.paused = false,
+            EventBody::NodeStopped(_) => node.stopped = true,
+            EventBody::NodeReopened(e) => reopen(node, e),
             EventBody::NodeSkipped(e) => node.topic.get_or_insert_default().skipped = Some(e.clone()),
             EventBody::RunCreated(_)
             | EventBody::RunStatusChanged(_)
@@ -392,6 +399,8 @@ impl Graph {
             | EventBody::ReplanRequested(_)
             | EventBody::GuidanceAdded(_)
             | EventBody::PlanEdited(_)
+            | EventBody::CallStopped(_)
+            | EventBody::BudgetSet(_)
             | EventBody::RollupUpdated(_)
             | EventBody::PlanDocumentUpdated(_)
             | EventBody::TaskRefused(_) => {}
@@ -464,6 +473,18 @@ fn is_topic(created: &NodeCreated) -> bool {
 fn task(created: &NodeCreated) -> Option<Box<GraphTask>> {
     let (iteration, branch_id) = (created.iteration?, created.branch_id.clone()?);
     Some(Box::new(GraphTask { iteration, branch_id }))
+}
+
+/// The node goes on. What it returned in an earlier generation is in the log; the graph shows the latest one.
+fn reopen(node: &mut GraphNode, e: &NodeReopened) {
+    node.generation = e.generation;
+    node.stopped = false;
+    node.status = NodeStatus::Waiting;
+    (node.outcome, node.error, node.message, node.ended_at) = (None, None, None, None);
+    if e.again {
+        (node.plan, node.result, node.progress) = (None, None, None);
+        node.artifacts.clear();
+    }
 }
 
 fn step_mut<'a>(node: &'a mut GraphNode, id: &StepId) -> Option<&'a mut GraphStep> {

@@ -1,8 +1,9 @@
 //! One run: its logged state, what is in flight, and the strategies that say how its tree grows.
 
+use tree_agent_contract::command::Action;
 use tree_agent_contract::event::{Event, RunStatusChanged};
 use tree_agent_contract::role::{ResearchForm, ResearchOutput};
-use tree_agent_contract::{Invalid, RunId, RunSpec, RunStatus, Timestamp};
+use tree_agent_contract::{Command, Invalid, Refusal, RefusalKind, RunId, RunSpec, RunStatus, Timestamp};
 
 use crate::briefing;
 use crate::call::{CallKey, RoleCall};
@@ -125,6 +126,19 @@ impl Run {
             turn.check_budgets();
         }
         turn.decider.decision
+    }
+
+    /// Carries out a command of a user. It is done exactly once: a command whose request id the log has already gives
+    /// nothing.
+    ///
+    /// # Errors
+    /// Why it is refused. The run is as it was.
+    pub fn command(&mut self, command: &Command, now: Timestamp) -> Result<Decision, Refusal> {
+        command.validate()?;
+        match &command.action {
+            Action::Cancel { reason } => Ok(self.handle(Input::Cancel { reason: reason.clone() }, now)),
+            _ => Err(Refusal::new(RefusalKind::Precondition, "this version cannot do that yet")),
+        }
     }
 
     /// Records what an earlier run found, before this one begins: of a guided search, the research of the topic at

@@ -45,6 +45,7 @@ async fn main() {
         allowance: Allowance::default(),
         finish: None,
         read_only: false,
+        guidance: Vec::new(),
     };
     let plan = PlanInput {
         homework: None,

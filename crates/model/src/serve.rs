@@ -341,6 +341,7 @@ mod tests {
             allowance: Default::default(),
             finish: None,
             read_only: false,
+            guidance: Vec::new(),
         };
         let input = ExecuteInput { task: None, call, earlier: vec![] };
         let stream = server.call::<ExecuteInput>(Request::new(input.to_wire())).unwrap().into_inner();

@@ -148,6 +148,7 @@ impl Runner {
                 allowance: Default::default(),
                 finish: None,
                 read_only: false,
+                guidance: Vec::new(),
             };
             let mut tree = format!("{}- {}\n", "  ".repeat(depth as usize), step.title);
             if self.fail.is_some_and(|title| step.title.contains(title)) {
@@ -541,5 +542,6 @@ fn context(runner: &Runner, title: &str) -> CallContext {
         allowance: Default::default(),
         finish: None,
         read_only: false,
+        guidance: Vec::new(),
     }
 }

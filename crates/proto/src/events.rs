@@ -1,5 +1,6 @@
 //! The event contract.
 
+use tree_agent_contract::command::BudgetChange;
 use tree_agent_contract::error::FieldError;
 use tree_agent_contract::event::*;
 use tree_agent_contract::homework::{BranchNote, ItemState, PlanItem};
@@ -38,8 +39,8 @@ wire_message! {
         model, input_tokens, output_tokens, cached_tokens, cost_micros, duration_ms, purpose,
     }
     BudgetExhausted => BudgetExhausted { budget, limit, used, reserved }
-    GuidanceAdded => GuidanceAdded { text, author }
-    PlanEdited => PlanEdited { plan_id, version, summary, author }
+    GuidanceAdded => GuidanceAdded { text, author, request_id, subtree }
+    PlanEdited => PlanEdited { plan_id, version, summary, author, request_id }
     RunForked => RunForked { source_run_id, at_seq }
     LeafPicked => LeafPicked { leaf_node_id, reason, policy, fallback }
     SessionForked => SessionForked { session_id, parent_session_id }
@@ -51,6 +52,15 @@ wire_message! {
     PlanDocumentUpdated => PlanDocumentUpdated { document_id, iteration, items, remaining, questions }
     PlanItem => PlanItem { title, state, note }
     TaskRefused => TaskRefused { iteration, branch_id, title, reason, repeats }
+    NodePaused => NodePaused { author, request_id, in_flight }
+    NodeResumed => NodeResumed { author, request_id }
+    CallStopped => CallStopped { reason }
+    NodeStopped => NodeStopped { author, request_id, discard }
+    NodeReopened => NodeReopened { generation, author, request_id, again, model }
+    BudgetSet => BudgetSet { author, request_id, change [required] }
+    BudgetChange => BudgetChange {
+        max_tokens, max_cost_micros, max_tool_calls, max_wall_clock_ms, max_nodes, max_parallel_steps,
+    }
 }
 
 wire_enum! {
@@ -181,6 +191,12 @@ bodies! {
     NodeSkipped = NodeSkipped,
     PlanDocumentUpdated = PlanDocumentUpdated,
     TaskRefused = TaskRefused,
+    NodePaused = NodePaused,
+    NodeResumed = NodeResumed,
+    CallStopped = CallStopped,
+    NodeStopped = NodeStopped,
+    NodeReopened = NodeReopened,
+    BudgetSet = BudgetSet,
 }
 
 #[cfg(test)]
@@ -216,8 +232,8 @@ mod tests {
             "tree.replan_requested": {"reason":"r","basedOnChildIds":[id]},
             "tree.usage_recorded": {"model":"m","inputTokens":1,"outputTokens":2,"cachedTokens":3,"costMicros":4,"durationMs":5,"purpose":"plan"},
             "tree.budget_exhausted": {"budget":"maxNodes","limit":3,"used":2,"reserved":1},
-            "tree.guidance_added": {"text":"t","author":"a"},
-            "tree.plan_edited": {"planId":id,"version":2,"summary":"s","author":"a"},
+            "tree.guidance_added": {"text":"t","author":"a","requestId":"r","subtree":true},
+            "tree.plan_edited": {"planId":id,"version":2,"summary":"s","author":"a","requestId":"r"},
             "tree.run_forked": {"sourceRunId":id,"atSeq":9},
             "tree.leaf_picked": {"leafNodeId":id,"reason":"r","policy":"llm","fallback":"f"},
             "tree.session_forked": {"sessionId":"a","parentSessionId":"b"},
@@ -226,6 +242,12 @@ mod tests {
             "tree.tool_call_result": {"callId":"t1","toolName":"n","ok":false,"summary":"s","error":"e","phase":"execute","completedAt":at},
             "tree.node_skipped": {"reason":"r","coveredBy":id},
             "tree.plan_document_updated": {"documentId":id,"iteration":2,"items":[{"title":"t","state":"doing","note":"n"}],"remaining":["r"],"questions":["q"]},
+            "tree.node_paused": {"author":"a","requestId":"r","inFlight":[id]},
+            "tree.node_resumed": {"author":"a","requestId":"r"},
+            "tree.call_stopped": {"reason":"pause"},
+            "tree.node_stopped": {"author":"a","requestId":"r","discard":true},
+            "tree.node_reopened": {"generation":2,"author":"a","requestId":"r","again":true,"model":"m"},
+            "tree.budget_set": {"author":"a","requestId":"r","change":{"maxTokens":0,"maxCostMicros":1,"maxToolCalls":2,"maxWallClockMs":3,"maxNodes":4,"maxParallelSteps":5}},
             "tree.task_refused": {"iteration":2,"branchId":"b","title":"t","reason":"r","repeats":id},
         });
         for event_type in EventBody::TYPES {
@@ -243,6 +265,10 @@ mod tests {
             let back = Event::from_wire(pb::Event::decode(&bytes[..]).unwrap()).unwrap();
             assert_eq!(back, event, "{event_type}");
         }
+    }
+
+    fn guidance() -> GuidanceAdded {
+        GuidanceAdded { text: "t".into(), author: "a".into(), request_id: String::new(), subtree: false }
     }
 
     /// An event as a version writes it that has one more type than this one.
@@ -283,7 +309,7 @@ mod tests {
             node_id: expected.node_id.to_string(),
             timestamp: Some(expected.timestamp.to_wire()),
             r#type: "tree.from_the_future".into(),
-            from_the_future: Some(pb::GuidanceAdded { text: "t".into(), author: String::new() }),
+            from_the_future: Some(pb::GuidanceAdded { text: "t".into(), ..pb::GuidanceAdded::default() }),
         };
         let read = |newer: NewerEvent| {
             Event::from_wire(pb::Event::decode(&newer.encode_to_vec()[..]).unwrap()).unwrap()
@@ -305,17 +331,14 @@ mod tests {
     fn a_client_that_is_newer_than_the_server_reads_what_the_server_does_not_know() {
         let event = opaque("tree.guidance_added", serde_json::json!({"text": "t", "author": "a"}));
         let read = Event::from_wire(event.to_wire()).unwrap();
-        assert_eq!(read.body, GuidanceAdded { text: "t".into(), author: "a".into() }.into());
+        assert_eq!(read.body, guidance().into());
         let broken = opaque("tree.guidance_added", serde_json::json!({"text": 7}));
         assert_eq!(Event::from_wire(broken.to_wire()).unwrap_err().field, "body.payload_json");
     }
 
     #[test]
     fn the_first_types_cost_no_name_on_the_wire() {
-        let event = Event {
-            body: GuidanceAdded { text: "t".into(), author: "a".into() }.into(),
-            ..opaque("x", serde_json::json!({}))
-        };
+        let event = Event { body: guidance().into(), ..opaque("x", serde_json::json!({})) };
         assert_eq!(event.to_wire().r#type, "");
     }
 

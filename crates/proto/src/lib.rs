@@ -3,6 +3,8 @@
 //! All conversions use [`Wire`]: `value.to_wire()` and `Value::from_wire(message)?`. Handlers convert, make one call,
 //! and convert back.
 
+#![cfg_attr(test, recursion_limit = "256")]
+
 mod codec;
 mod events;
 mod graph;

@@ -25,8 +25,9 @@ wire_enum! {
 wire_message! {
     CallContext => CallContext {
         run_id, node_id, attempt, objective, title, reason, success_criteria, depth, budgets [required], context [required], model,
-        scratchpad_tail, sibling_index, allowance [required], finish, read_only,
+        scratchpad_tail, sibling_index, allowance [required], finish, read_only, guidance,
     }
+    Guidance => Guidance { author, text }
     Allowance => Allowance { tokens, cost_micros, tool_calls }
     BudgetLeft => BudgetLeft { budget, limit, left }
     ScratchpadDelta => ScratchpadDelta { append_markdown }

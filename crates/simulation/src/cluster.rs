@@ -7,13 +7,14 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::{RunId, RunSpec, SearchConfig, Strategy, Timestamp};
+use tree_agent_contract::command::Action;
+use tree_agent_contract::{Command, RunId, RunSpec, SearchConfig, Strategy, Timestamp};
 use tree_agent_driver::{Driver, DriverConfig};
 use tree_agent_engine::{Decision, Graph, start};
 use tree_agent_event_gateway::{Gateway, WatchConfig};
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_proto::{Wire, v1 as pb};
-use tree_agent_store::{Command, NewRun, Projection};
+use tree_agent_store::{NewRun, Projection};
 
 use crate::check::Counters;
 use crate::client::{GatewayHandle, GatewayHandles};
@@ -172,7 +173,9 @@ impl Cluster {
                 let runs: Vec<RunId> = world.model().runs.keys().copied().collect();
                 if let Some(run) = dice.pick(&runs) {
                     world.note("user", format_args!("cancels {}", run_name(*run)));
-                    let _ = world.model().send_command(*run, Command::Cancel { reason: "enough".into() });
+                    let _ = world
+                        .model()
+                        .send_command(*run, Command::new(Action::Cancel { reason: "enough".into() }));
                     self.tell(vec![(Topic::Wake, bytes::Bytes::new())]).await;
                 }
             }

@@ -9,8 +9,8 @@ use tree_agent_contract::event::Event;
 use tree_agent_contract::graph::Usage;
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{
-    ArtifactId, ArtifactType, DocumentId, NodeId, NodeStatus, PlanId, ProjectId, Role, RunContext, RunId,
-    RunSpec, RunStatus, RunSummary, Timestamp,
+    ArtifactId, ArtifactType, Command, DocumentId, NodeId, NodeStatus, PlanId, ProjectId, Role, RunContext,
+    RunId, RunSpec, RunStatus, RunSummary, Timestamp,
 };
 
 mod archives;
@@ -267,17 +267,6 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// True when a further page would not be empty.
     pub more: bool,
-}
-
-/// What a user tells a run.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Command {
-    /// End the run now.
-    Cancel {
-        /// Why, shown in the run's last event.
-        reason: String,
-    },
 }
 
 /// A command that no driver has answered yet.

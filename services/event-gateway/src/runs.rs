@@ -7,11 +7,12 @@ use futures::stream::BoxStream;
 use prost::Message;
 use serde_json::Value;
 use tonic::{Request, Response, Status};
+use tree_agent_contract::command::Action;
 use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::search::SearchPrompts;
 use tree_agent_contract::{
-    DocumentId, Estimate, Event, EventBody, FieldError, ModelChoice, NodeId, ProjectStatus, RunId, RunSpec,
-    RunSummary, SearchConfig, Strategy, limits,
+    Command, DocumentId, Estimate, Event, EventBody, FieldError, ModelChoice, NodeId, ProjectStatus, RunId,
+    RunSpec, RunSummary, SearchConfig, Strategy, limits,
 };
 use tree_agent_engine::Graph;
 use tree_agent_fanout::Topic;
@@ -20,7 +21,7 @@ use tree_agent_proto::v1::run_service_server::RunService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::invalid;
 use tree_agent_runtime::telemetry;
-use tree_agent_store::{Command, Created, NewRun, Projection, StoreError, storable};
+use tree_agent_store::{Created, NewRun, Projection, StoreError, storable};
 use uuid::Uuid;
 
 use crate::auth::Caller;
@@ -276,7 +277,7 @@ impl RunService for Runs {
         checks.finish().map_err(|e| invalid(&e))?;
         let mut summary = self.run(run).await?;
         if !summary.status.is_final() {
-            let command = Command::Cancel { reason: request.reason };
+            let command = Command::new(Action::Cancel { reason: request.reason });
             let sent = self.gateway.store.send_command(run, command).await.map_err(|e| errors::store(&e))?;
             match sent {
                 Some(_) => self.gateway.hint(vec![(Topic::Wake, Bytes::new())]).await,

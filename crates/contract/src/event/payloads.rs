@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::command::BudgetChange;
 use crate::homework::{BranchNote, PlanItem};
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
 use crate::result::{ArtifactType, HintType, SuccessAssessment, TreeAgentResult};
@@ -311,6 +312,12 @@ payloads! {
         /// Who said it.
         #[serde(default)]
         author: String,
+        /// The command that it comes from; empty in logs of other programs.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        request_id: String,
+        /// Every node below is told, too.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        subtree: bool,
     }
     /// Payload of `tree.plan_edited`.
     PlanEdited {
@@ -323,6 +330,9 @@ payloads! {
         /// Who changed it.
         #[serde(default)]
         author: String,
+        /// The command that it comes from; empty in logs of other programs.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        request_id: String,
     }
     /// Payload of `tree.run_forked`. Its node is the root.
     RunForked {
@@ -448,6 +458,72 @@ payloads! {
         /// The node whose task it repeats, if it repeats one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         repeats: Option<NodeId>,
+    }
+    /// Payload of `tree.node_paused`. For the node and everything below it no role call begins.
+    NodePaused {
+        /// Who paused it.
+        #[serde(default)]
+        author: String,
+        /// The command.
+        #[serde(default)]
+        request_id: String,
+        /// Nodes whose calls are in flight and go on. What they lead to is recorded.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        in_flight: Vec<NodeId>,
+    }
+    /// Payload of `tree.node_resumed`.
+    NodeResumed {
+        /// Who resumed it.
+        #[serde(default)]
+        author: String,
+        /// The command.
+        #[serde(default)]
+        request_id: String,
+    }
+    /// Payload of `tree.call_stopped`. The node needs the same call again, from its beginning.
+    CallStopped {
+        /// Why: `pause`, `guidance`, `lost` with its driver while paused, `unreachable` while paused, `reopened` below.
+        reason: String,
+    }
+    /// Payload of `tree.node_stopped`. Nothing new begins for the node and below it.
+    NodeStopped {
+        /// Who stopped it.
+        #[serde(default)]
+        author: String,
+        /// The command.
+        #[serde(default)]
+        request_id: String,
+        /// True: what there is, is dropped. False: it is put together.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        discard: bool,
+    }
+    /// Payload of `tree.node_reopened`.
+    NodeReopened {
+        /// How often the node was reopened, this time included.
+        generation: u32,
+        /// Who wanted it.
+        #[serde(default)]
+        author: String,
+        /// The command.
+        #[serde(default)]
+        request_id: String,
+        /// True: the node does its work again, from its first call. False: it waits for a child that does.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        again: bool,
+        /// The model of the node and everything below it from here on, if that changes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+    }
+    /// Payload of `tree.budget_set`. Its node is the root.
+    BudgetSet {
+        /// Who changed it.
+        #[serde(default)]
+        author: String,
+        /// The command.
+        #[serde(default)]
+        request_id: String,
+        /// The budgets that change.
+        change: BudgetChange,
     }
 }
 

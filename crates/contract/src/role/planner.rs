@@ -215,7 +215,8 @@ impl PlannerOutput {
     }
 }
 
-fn check_plan(plan: &PlanDraft, prior: &[PriorStep], c: &mut Checks) {
+/// Checks the form of a plan. Steps that stand in `prior` keep their titles.
+pub(crate) fn check_plan(plan: &PlanDraft, prior: &[PriorStep], c: &mut Checks) {
     let known: BTreeMap<&StepId, &str> = prior.iter().map(|p| (&p.id, p.title.as_str())).collect();
     let mut seen = BTreeSet::new();
     c.text("plan.summary", &plan.summary, limits::TEXT_BYTES);

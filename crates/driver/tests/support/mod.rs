@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::role::*;
 use tree_agent_contract::search::{ChildDraft, tidy};
@@ -191,7 +192,10 @@ pub(crate) async fn create_run_of(store: &dyn Store, spec: RunSpec, version: Opt
 
 /// Cancels a run as the gateway does.
 pub(crate) async fn cancel(store: &dyn Store, fanout: &dyn Fanout, run: RunId) {
-    let sent = store.send_command(run, Command::Cancel { reason: "enough".into() }).await.expect("accepted");
+    let sent = store
+        .send_command(run, Command::new(command::Action::Cancel { reason: "enough".into() }))
+        .await
+        .expect("accepted");
     assert!(sent.is_some(), "the run has not ended");
     fanout.publish(vec![(Topic::Wake, Default::default())]).await.expect("in process");
 }

@@ -212,6 +212,7 @@ pub(crate) fn call(title: &str) -> CallContext {
         allowance: Default::default(),
         finish: None,
         read_only: false,
+        guidance: Vec::new(),
     }
 }
 

@@ -38,6 +38,7 @@ impl Runner {
             allowance: Default::default(),
             finish: None,
             read_only: false,
+            guidance: Vec::new(),
         }
     }
 

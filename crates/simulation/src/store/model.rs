@@ -7,12 +7,12 @@ use tree_agent_contract::document::Document;
 use tree_agent_contract::graph::Usage;
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{
-    ArtifactId, DocumentId, Event, EventBody, NodeId, PlanId, RunId, RunSpec, RunStatus, RunSummary,
+    ArtifactId, Command, DocumentId, Event, EventBody, NodeId, PlanId, RunId, RunSpec, RunStatus, RunSummary,
     SessionId, Timestamp,
 };
 use tree_agent_store::{
-    AppendOutcome, ArtifactRow, Command, Created, NewRun, NodeRow, PendingCommand, PlanRow, Projection,
-    RunAppend, RunRow, StoreError,
+    AppendOutcome, ArtifactRow, Created, NewRun, NodeRow, PendingCommand, PlanRow, Projection, RunAppend,
+    RunRow, StoreError,
 };
 
 use super::documents::{History, Place};

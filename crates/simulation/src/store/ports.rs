@@ -6,7 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tree_agent_contract::document::{Document, DocumentSummary, SearchResults};
 use tree_agent_contract::session::Session;
-use tree_agent_contract::{DocumentId, Event, NodeId, ProjectId, RunId, RunSummary, SessionId, Timestamp};
+use tree_agent_contract::{
+    Command, DocumentId, Event, NodeId, ProjectId, RunId, RunSummary, SessionId, Timestamp,
+};
 use tree_agent_store::*;
 
 use super::{Model, SimStore, StoredRun};

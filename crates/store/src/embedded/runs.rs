@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
-use tree_agent_contract::{NodeId, RunId, RunSpec, RunStatus, RunSummary, Timestamp};
+use tree_agent_contract::{Command, NodeId, RunId, RunSpec, RunStatus, RunSummary, Timestamp};
 use uuid::Uuid;
 
 use super::EmbeddedStore;
@@ -11,7 +11,7 @@ use super::connection::{map_error, now};
 use crate::LIVE;
 use crate::batch::{FirstAppend, context_metrics};
 use crate::error::StoreError;
-use crate::ports::{Command, Created, NewRun, PendingCommand, Runs};
+use crate::ports::{Created, NewRun, PendingCommand, Runs};
 use crate::text::{clean, fold, json_text};
 
 /// The columns that [`summary`] reads, in its order.

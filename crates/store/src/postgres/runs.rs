@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row;
-use tree_agent_contract::{NodeId, RunId, RunSpec, RunStatus, RunSummary};
+use tree_agent_contract::{Command, NodeId, RunId, RunSpec, RunStatus, RunSummary};
 use uuid::Uuid;
 
 use super::PostgresStore;
@@ -13,7 +13,7 @@ use super::types::{Json, JsonText, Time};
 use crate::LIVE;
 use crate::batch::{FirstAppend, context_metrics};
 use crate::error::StoreError;
-use crate::ports::{Command, Created, NewRun, PendingCommand, Runs};
+use crate::ports::{Created, NewRun, PendingCommand, Runs};
 use crate::text::clean;
 
 /// The columns that [`summary`] reads, in its order.

@@ -67,7 +67,12 @@ pub fn event(run: RunId, seq: u64, at: Timestamp, body: impl Into<EventBody>) ->
 
 /// An event with this `message`.
 pub fn saying(run: RunId, seq: u64, message: &str) -> Event {
-    let body = GuidanceAdded { text: message.into(), author: String::new() };
+    let body = GuidanceAdded {
+        text: message.into(),
+        author: String::new(),
+        request_id: String::new(),
+        subtree: false,
+    };
     event(run, seq, T0.plus_millis(seq), body)
 }
 

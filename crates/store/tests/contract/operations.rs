@@ -48,7 +48,12 @@ pub async fn stored_events_are_not_interpreted(f: Fixture) {
         run,
         5,
         T0,
-        tree_agent_contract::event::GuidanceAdded { text: "e1".into(), author: String::new() },
+        tree_agent_contract::event::GuidanceAdded {
+            text: "e1".into(),
+            author: String::new(),
+            request_id: String::new(),
+            subtree: false,
+        },
     );
     assert_eq!(events[1].node_id, last.node_id);
     assert_eq!(f.store.stored_events(run, 0, 1).await.unwrap().len(), 1);

@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
+use tree_agent_contract::command::Action;
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::graph::Usage;
 use tree_agent_contract::search::SearchPrompts;
 use tree_agent_contract::{
-    DocumentId, NodeId, NodeStatus, ProjectId, RunContext, RunId, RunStatus, RunSummary, SearchConfig,
-    Strategy,
+    Command, DocumentId, NodeId, NodeStatus, ProjectId, RunContext, RunId, RunStatus, RunSummary,
+    SearchConfig, Strategy,
 };
-use tree_agent_store::{
-    AppendOutcome, Command, Created, NewRun, NodeRow, PendingCommand, RunQuery, StoreError,
-};
+use tree_agent_store::{AppendOutcome, Created, NewRun, NodeRow, PendingCommand, RunQuery, StoreError};
 use uuid::Uuid;
 
 use crate::fixture::{Fixture, T0, append, claim, new_run, node_row, run_id, run_row};
@@ -19,7 +18,7 @@ use crate::fixture::{Fixture, T0, append, claim, new_run, node_row, run_id, run_
 const LONG: Duration = Duration::from_secs(60);
 
 pub fn cancel() -> Command {
-    Command::Cancel { reason: "enough".into() }
+    Command::new(Action::Cancel { reason: "enough".into() })
 }
 
 fn pad(n: u128) -> DocumentId {

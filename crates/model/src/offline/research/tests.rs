@@ -71,6 +71,7 @@ impl World {
             allowance: Default::default(),
             finish: None,
             read_only: false,
+            guidance: Vec::new(),
         }
     }
 
