@@ -9,6 +9,7 @@
 pub mod budget;
 pub mod command;
 pub mod context;
+pub mod diff;
 pub mod document;
 pub mod error;
 pub mod estimate;

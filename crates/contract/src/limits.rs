@@ -58,6 +58,10 @@ pub const DISPLAY_NAME_BYTES: usize = 256;
 pub const RUN_LABELS: usize = 32;
 /// Bytes of a label's key.
 pub const LABEL_KEY_BYTES: usize = 63;
+/// Lines of each text that a comparison looks at.
+pub const DIFF_LINES: usize = 5_000;
+/// Bytes of each text that a comparison looks at.
+pub const DIFF_BYTES: usize = 512 * 1024;
 /// Bytes of a label's value.
 pub const LABEL_VALUE_BYTES: usize = 128;
 /// Topics in one list of a guided search.

@@ -1,6 +1,7 @@
 //! Random worlds: proptest draws plans, outcomes, failures, delays and driver crashes, and the tests check the
 //! invariants on the resulting log. `PROPTEST_CASES` is the number of worlds of each test (400 by default).
 
+mod comparisons;
 mod examples;
 mod histories;
 mod world;
