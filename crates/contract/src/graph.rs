@@ -36,12 +36,14 @@ pub trait GraphView {
     fn partial(&self) -> bool;
     /// Nodes in the graph.
     fn node_count(&self) -> u64;
-    /// Sums over every role call of the run.
+    /// Sums over every role call that the run made itself.
     fn usage(&self) -> Usage;
     /// When a driver first took the run up.
     fn started_at(&self) -> Option<Timestamp>;
     /// When the run ended.
     fn ended_at(&self) -> Option<Timestamp>;
+    /// Why the run failed.
+    fn error(&self) -> Option<&str>;
     /// One node.
     fn node(&self, id: NodeId) -> Option<&GraphNode>;
 }
@@ -325,6 +327,20 @@ impl Usage {
             model_calls: self.model_calls.saturating_add(other.model_calls),
             duration_ms: self.duration_ms.saturating_add(other.duration_ms),
             tool_calls: self.tool_calls.saturating_add(other.tool_calls),
+        }
+    }
+
+    /// What is left of it without `other`, field by field.
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_sub(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(other.output_tokens),
+            cached_tokens: self.cached_tokens.saturating_sub(other.cached_tokens),
+            cost_micros: self.cost_micros.saturating_sub(other.cost_micros),
+            model_calls: self.model_calls.saturating_sub(other.model_calls),
+            duration_ms: self.duration_ms.saturating_sub(other.duration_ms),
+            tool_calls: self.tool_calls.saturating_sub(other.tool_calls),
         }
     }
 }

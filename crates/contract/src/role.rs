@@ -107,6 +107,9 @@ pub struct CallContext {
     /// No tool that writes may be offered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
+    /// Of a fork, the run that began its log. Documents that tools write are named after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin_run_id: Option<RunId>,
     /// What people have told the node, the latest last. It is the word of a user, not data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guidance: Vec<Guidance>,

@@ -21,7 +21,7 @@ pub struct Violation {
 
 /// Reads a log from its first event on and records every violation of these invariants:
 ///
-/// - Nothing follows the end of a run.
+/// - Nothing follows the end of a run, except the event with which a fork of it begins.
 /// - A node's result comes before its completion, and nothing of the node follows its end.
 /// - Children end, with their hint, before their parent ends and before it aggregates.
 ///
@@ -94,7 +94,8 @@ impl Audit {
 
     /// Reads the next event.
     pub fn event(&mut self, event: &Event) {
-        if self.run_status.is_some_and(RunStatus::is_final) {
+        let forks = matches!(event.body, EventBody::RunForked(_));
+        if self.run_status.is_some_and(RunStatus::is_final) && !forks {
             self.note(event, "stands after the end of the run");
         }
         self.check_envelope(event);
@@ -155,7 +156,10 @@ impl Audit {
         let Some(seen) = self.nodes.get(&event.node_id) else { return };
         let of_the_run = matches!(
             event.body,
-            EventBody::RunStatusChanged(_) | EventBody::StepStatusChanged(_) | EventBody::BudgetExhausted(_)
+            EventBody::RunStatusChanged(_)
+                | EventBody::StepStatusChanged(_)
+                | EventBody::BudgetExhausted(_)
+                | EventBody::RunForked(_)
         );
         let (ended, parent) = (seen.ended() && !of_the_run, seen.parent);
         if ended {

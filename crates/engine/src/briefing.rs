@@ -21,8 +21,9 @@ pub(crate) fn context(
     let sibling_index = state.control(at).parent.map_or(0, |p| {
         state.control(p).bands().children.iter().position(|&c| c == at).unwrap_or_default() as u32
     });
+    let run_id = state.graph().run_id();
     CallContext {
-        run_id: state.graph().run_id(),
+        run_id,
         node_id: node.id,
         attempt,
         objective: spec.objective.clone(),
@@ -38,6 +39,7 @@ pub(crate) fn context(
         allowance: budgets::allowance(state, allotted),
         finish: budgets::finish(state, kind, now),
         read_only: spec.read_only,
+        origin_run_id: (state.origin() != run_id).then(|| state.origin()),
         guidance: Vec::new(),
     }
 }

@@ -96,6 +96,9 @@ pub struct Graph {
     partial: bool,
     started_at: Option<Timestamp>,
     ended_at: Option<Timestamp>,
+    error: Option<String>,
+    /// What was used before the run was forked, which the fork does not count as its own.
+    before_fork: Usage,
     nodes: Vec<GraphNode>,
     index: HashMap<NodeId, usize, BuildIdHasher>,
 }
@@ -111,6 +114,8 @@ impl Graph {
             partial: false,
             started_at: None,
             ended_at: None,
+            error: None,
+            before_fork: Usage::default(),
             nodes: Vec::new(),
             index: HashMap::default(),
         }
@@ -128,6 +133,8 @@ impl Graph {
             partial: snapshot.partial,
             started_at: None,
             ended_at: None,
+            error: None,
+            before_fork: Usage::default(),
             nodes: snapshot.nodes,
             index,
         }
@@ -161,6 +168,11 @@ impl Graph {
     /// When the run ended.
     pub fn ended_at(&self) -> Option<Timestamp> {
         self.ended_at
+    }
+
+    /// Why the run failed.
+    pub fn error(&self) -> Option<&str> {
+        self.error.as_deref()
     }
 
     /// Every node in order of creation, the root first.
@@ -214,6 +226,7 @@ impl Graph {
             EventBody::RunStatusChanged(e) => {
                 self.status = e.status;
                 self.partial |= e.partial;
+                self.error = e.reason.clone().filter(|_| e.status == RunStatus::Failed);
                 if e.status == RunStatus::Running {
                     self.started_at.get_or_insert(event.timestamp);
                 } else if e.status.is_final() {
@@ -266,7 +279,11 @@ impl Graph {
                 self.unsure = true;
                 return Ok(());
             }
-            EventBody::BudgetExhausted(_) | EventBody::RunForked(_) => return Ok(()),
+            EventBody::RunForked(_) => {
+                self.forked(event.timestamp);
+                return Ok(());
+            }
+            EventBody::BudgetExhausted(_) => return Ok(()),
             _ => {}
         }
         let unknown = |what: String| ReplayError::Unknown { run: event.run_id, seq: event.seq, what };
@@ -420,9 +437,20 @@ impl Graph {
         }
     }
 
-    /// Sums over every role call of the run.
+    /// Sums over every role call that the run made itself. The sums of nodes count those before a fork, too.
     pub fn usage(&self) -> Usage {
+        self.whole_usage().minus(self.before_fork)
+    }
+
+    fn whole_usage(&self) -> Usage {
         self.nodes.first().map(|root| root.subtree_usage.get()).unwrap_or_default()
+    }
+
+    /// The run is a fork from here on: its clock and its accounts begin now. All else is as it was.
+    fn forked(&mut self, now: Timestamp) {
+        self.before_fork = self.whole_usage();
+        self.started_at = self.started_at.map(|_| now);
+        self.ended_at = self.ended_at.map(|_| now);
     }
 }
 
@@ -449,6 +477,10 @@ impl GraphView for Graph {
 
     fn ended_at(&self) -> Option<Timestamp> {
         self.ended_at
+    }
+
+    fn error(&self) -> Option<&str> {
+        self.error()
     }
 
     fn node(&self, id: NodeId) -> Option<&GraphNode> {

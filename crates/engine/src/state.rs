@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged, SCHEMA_VERSION};
+use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged, RunForked, SCHEMA_VERSION};
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::role::CallKind;
 use tree_agent_contract::{
-    ArtifactId, Budgets, DocumentId, NodeId, NodeStatus, RunSpec, RunStatus, Sparse, StepId, Strategy,
+    ArtifactId, Budgets, DocumentId, NodeId, NodeStatus, RunId, RunSpec, RunStatus, Sparse, StepId, Strategy,
     Timestamp,
 };
 
@@ -40,6 +40,8 @@ pub(crate) struct State {
     waiting: Waiting,
     /// Documents of the run that tools wrote.
     kept: BTreeSet<DocumentId>,
+    /// The run that began the log.
+    origin: RunId,
 }
 
 /// A budget was used up.
@@ -156,6 +158,7 @@ impl State {
             ledger: Ledger::default(),
             waiting: Waiting::default(),
             kept: BTreeSet::new(),
+            origin: first.run_id,
         })
     }
 
@@ -193,6 +196,11 @@ impl State {
 
     pub(crate) fn behaviour(&self) -> &'static Behaviour {
         self.behaviour
+    }
+
+    /// The run after which documents are named: the one that began the log.
+    pub(crate) fn origin(&self) -> RunId {
+        self.origin
     }
 
     /// When a driver first took the run up.
@@ -303,6 +311,7 @@ impl State {
             EventBody::RunStatusChanged(e) if e.status == RunStatus::Running => {
                 self.started_at.get_or_insert(event.timestamp);
             }
+            EventBody::RunForked(e) => self.forked(e, event.timestamp),
             EventBody::BudgetExhausted(e) => {
                 self.exhausted = Some(Exhausted { budget: e.budget.clone(), at: event.timestamp });
             }
@@ -312,6 +321,16 @@ impl State {
             self.apply_to_control(at, event);
         }
         Ok(())
+    }
+
+    /// The run is a fork from here on. Its owner, its clock and its accounts are its own: what was used up is clear.
+    fn forked(&mut self, e: &RunForked, now: Timestamp) {
+        self.origin = e.origin_run_id.unwrap_or(e.source_run_id);
+        self.started_at = self.started_at.map(|_| now);
+        self.exhausted = None;
+        self.spec.user_id.clone_from(&e.author);
+        self.spec.display_name.clone_from(&e.display_name);
+        self.spec.labels.clone_from(&e.labels);
     }
 
     fn apply_to_control(&mut self, at: usize, event: &Event) {

@@ -148,6 +148,7 @@ impl Runner {
                 allowance: Default::default(),
                 finish: None,
                 read_only: false,
+                origin_run_id: None,
                 guidance: Vec::new(),
             };
             let mut tree = format!("{}- {}\n", "  ".repeat(depth as usize), step.title);
@@ -542,6 +543,7 @@ fn context(runner: &Runner, title: &str) -> CallContext {
         allowance: Default::default(),
         finish: None,
         read_only: false,
+        origin_run_id: None,
         guidance: Vec::new(),
     }
 }

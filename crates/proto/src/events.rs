@@ -41,7 +41,9 @@ wire_message! {
     BudgetExhausted => BudgetExhausted { budget, limit, used, reserved }
     GuidanceAdded => GuidanceAdded { text, author, request_id, subtree }
     PlanEdited => PlanEdited { plan_id, version, summary, author, request_id }
-    RunForked => RunForked { source_run_id, at_seq }
+    RunForked => RunForked {
+        source_run_id, at_seq, origin_run_id, author, request_id, display_name, labels,
+    }
     LeafPicked => LeafPicked { leaf_node_id, reason, policy, fallback }
     SessionForked => SessionForked { session_id, parent_session_id }
     RollupUpdated => RollupUpdated { document_id, iteration, summary, branches, summary_document_id }
@@ -234,7 +236,7 @@ mod tests {
             "tree.budget_exhausted": {"budget":"maxNodes","limit":3,"used":2,"reserved":1},
             "tree.guidance_added": {"text":"t","author":"a","requestId":"r","subtree":true},
             "tree.plan_edited": {"planId":id,"version":2,"summary":"s","author":"a","requestId":"r"},
-            "tree.run_forked": {"sourceRunId":id,"atSeq":9},
+            "tree.run_forked": {"sourceRunId":id,"atSeq":9,"originRunId":id,"author":"a","requestId":"q","displayName":"d","labels":{"a":"b"}},
             "tree.leaf_picked": {"leafNodeId":id,"reason":"r","policy":"llm","fallback":"f"},
             "tree.session_forked": {"sessionId":"a","parentSessionId":"b"},
             "tree.rollup_updated": {"documentId":id,"iteration":1,"summary":"s","branches":[{"branchId":"b","summary":"s"}],"summaryDocumentId":id},

@@ -354,7 +354,7 @@ fn write_note(caller: &Caller, args: Args<'_>) -> Result<ToolOutput, ToolError> 
     };
     let (title, body) = (given("title")?, given("body")?);
     let note = kept("notes", "md", title.to_owned(), format!("# {title}\n\n{body}\n"));
-    let id = DocumentId::of_run(caller.run_id, &note.path);
+    let id = DocumentId::of_run(caller.origin_run_id, &note.path);
     let summary = format!("{title}, {} bytes, as document {id}", note.body.len());
     let value = json!({ "documentId": id, "title": title, "bytes": note.body.len() });
     Ok(ToolOutput { kept: Some(note), ..ToolOutput::new(value, summary) })

@@ -1,5 +1,7 @@
 //! The payload of each event type.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -334,12 +336,28 @@ payloads! {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         request_id: String,
     }
-    /// Payload of `tree.run_forked`. Its node is the root.
+    /// Payload of `tree.run_forked`. Its node is the root. It is the first event that a fork wrote itself, and the only
+    /// one that may follow the end of a run.
     RunForked {
-        /// The run that this one continues.
+        /// The run that this one continues. It wrote the event `at_seq`.
         source_run_id: RunId,
         /// The last event that they share.
         at_seq: u64,
+        /// The run that began the log. Documents of the run are named after it. None: the source.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin_run_id: Option<RunId>,
+        /// Who forked. The fork is theirs.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        author: String,
+        /// The request that created the fork; empty for none.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        request_id: String,
+        /// What people call the fork; empty for none.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        display_name: String,
+        /// Labels by which the fork can be found.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        labels: BTreeMap<String, String>,
     }
     /// Payload of `tree.leaf_picked`.
     LeafPicked {

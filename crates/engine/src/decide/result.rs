@@ -129,7 +129,7 @@ impl Decider<'_> {
     /// that the run has already is written once.
     pub(super) fn keep_document(&mut self, at: usize, kept: ToolCallKept) {
         let ToolCallKept { result, document: KeptDocument { path, title, body } } = kept;
-        let id = DocumentId::of_run(self.state.graph().run_id(), &path);
+        let id = DocumentId::of_run(self.state.origin(), &path);
         let is_new = !self.state.has_kept(id);
         self.emit(at, ToolCallResult { document_id: Some(id), ..result });
         if !is_new {

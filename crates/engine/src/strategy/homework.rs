@@ -316,7 +316,7 @@ impl Homework {
                 branch_id: branch.id.clone(),
                 iteration: task.iteration,
                 scratchpad_doc_id: DocumentId::branch(root, &branch.id),
-                workspace_doc_id: DocumentId::workspace(state.graph().run_id()),
+                workspace_doc_id: DocumentId::workspace(state.origin()),
                 rollup: self.0.rollup().to_owned(),
             })
         });

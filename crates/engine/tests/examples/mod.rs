@@ -2,6 +2,7 @@
 
 mod adopting;
 mod blocked;
+mod forks;
 mod homework;
 mod kept;
 mod search;

@@ -72,6 +72,7 @@ pub(crate) fn request(model: &str, change: impl FnOnce(&mut CallContext)) -> Exe
         allowance: Default::default(),
         finish: None,
         read_only: false,
+        origin_run_id: None,
         guidance: Vec::new(),
     };
     change(&mut call);

@@ -71,6 +71,7 @@ impl World {
             allowance: Default::default(),
             finish: None,
             read_only: false,
+            origin_run_id: None,
             guidance: Vec::new(),
         }
     }
