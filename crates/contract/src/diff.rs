@@ -113,11 +113,45 @@ pub struct RunTotals {
     /// Nodes of its tree.
     pub nodes: u64,
     /// Sums over all its role calls.
-    pub usage: Usage,
+    pub spending: Spending,
     /// Milliseconds from its start to its end, or to the latest change of a node when it has not ended. Absent before it
     /// started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
+}
+
+/// What role calls used, as far as it is compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spending {
+    /// Tokens sent.
+    pub input_tokens: u64,
+    /// Tokens received.
+    pub output_tokens: u64,
+    /// Sent tokens that the provider had cached; they are part of `input_tokens`.
+    pub cached_tokens: u64,
+    /// Millionths of a US dollar.
+    pub cost_micros: u64,
+    /// Calls of a model.
+    pub model_calls: u64,
+    /// Tool calls.
+    pub tool_calls: u64,
+}
+
+impl Spending {
+    /// Tokens sent and received.
+    pub const fn tokens(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+}
+
+impl From<Usage> for Spending {
+    fn from(usage: Usage) -> Self {
+        let Usage {
+            input_tokens, output_tokens, cached_tokens, cost_micros, model_calls, tool_calls, ..
+        } = usage;
+        Self { input_tokens, output_tokens, cached_tokens, cost_micros, model_calls, tool_calls }
+    }
 }
 
 /// How many nodes compare in which way.
@@ -180,7 +214,7 @@ pub struct NodeTotals {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     /// Sums over its own role calls.
-    pub usage: Usage,
+    pub spending: Spending,
     /// Milliseconds from its start to its end. Absent until it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,

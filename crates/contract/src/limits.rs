@@ -58,6 +58,10 @@ pub const DISPLAY_NAME_BYTES: usize = 256;
 pub const RUN_LABELS: usize = 32;
 /// Bytes of a label's key.
 pub const LABEL_KEY_BYTES: usize = 63;
+/// Nodes of an answer with a comparison, when the client does not say.
+pub const DIFF_PAGE_DEFAULT: usize = 1_000;
+/// Nodes of an answer with a comparison.
+pub const DIFF_PAGE_MAX: usize = 10_000;
 /// Lines of each text that a comparison looks at.
 pub const DIFF_LINES: usize = 5_000;
 /// Bytes of each text that a comparison looks at.

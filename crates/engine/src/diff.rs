@@ -54,7 +54,7 @@ fn node_totals(node: &GraphNode) -> NodeTotals {
         title: node.title.clone(),
         status: node.status,
         outcome: node.outcome,
-        usage: node.usage.get(),
+        spending: node.usage.get().into(),
         duration_ms: duration_ms(node),
     }
 }
@@ -73,7 +73,7 @@ fn totals(graph: &Graph) -> RunTotals {
         outcome: root.and_then(|root| root.outcome),
         error: root.and_then(|root| root.error.clone()),
         nodes: graph.nodes().len() as u64,
-        usage: graph.usage(),
+        spending: graph.usage().into(),
         duration_ms: graph.started_at().zip(end).map(|(started, end)| end.millis_since(started)),
     }
 }

@@ -1,7 +1,7 @@
 //! What a node differs in from its counterpart in another run.
 
-use tree_agent_contract::diff::{NodeAspect, NodeMatching};
-use tree_agent_contract::graph::{GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphStep, Usage};
+use tree_agent_contract::diff::{NodeAspect, NodeMatching, Spending};
+use tree_agent_contract::graph::{GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphStep};
 use tree_agent_contract::{ArtifactId, TreeAgentResult};
 
 /// Independent runs never take equally long. Between them a difference in time counts from this many milliseconds on …
@@ -74,7 +74,7 @@ fn result(node: &GraphNode, matching: NodeMatching) -> impl PartialEq {
 
 /// What its model calls used. Their time is part of the node's time.
 fn cost(node: &GraphNode) -> impl PartialEq {
-    Usage { duration_ms: 0, tool_calls: 0, ..node.usage.get() }
+    Spending { tool_calls: 0, ..node.usage.get().into() }
 }
 
 fn tools(node: &GraphNode) -> impl PartialEq {

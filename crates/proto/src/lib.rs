@@ -6,6 +6,7 @@
 #![cfg_attr(test, recursion_limit = "256")]
 
 mod codec;
+mod diff;
 mod events;
 mod graph;
 mod roles;

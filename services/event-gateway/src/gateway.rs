@@ -190,8 +190,18 @@ impl Gateway {
         let head = self.store.run(run).await.map_err(|e| errors::store(&e))?.head_seq;
         match at_seq {
             Some(at_seq) if at_seq > head => Err(errors::beyond_head("at_seq", at_seq, head)),
-            at_seq => self.graphs.at(run, at_seq, head).await,
+            at_seq => self.graph_of(run, at_seq, head).await,
         }
+    }
+
+    /// The tree after event `at_seq`, which the log has, or at the head, which is `head` or later.
+    pub(crate) async fn graph_of(
+        &self,
+        run: RunId,
+        at_seq: Option<u64>,
+        head: u64,
+    ) -> Result<Arc<Snapshot>, Status> {
+        self.graphs.at(run, at_seq, head).await
     }
 
     /// Tells others that there is something new. A hint: when it fails, they find out by themselves a little later.

@@ -8,6 +8,7 @@ mod auth;
 mod connect;
 mod copies;
 mod descriptors;
+mod diffs;
 mod documents;
 mod errors;
 mod gateway;

@@ -58,6 +58,20 @@ pub(crate) async fn result(store: &dyn Store, run: RunSummary) -> Result<pb::Get
     Ok(response)
 }
 
+/// A result as text: the body of the document to read first, else its payload, else its summary.
+pub(crate) async fn synthesis(store: &dyn Store, result: &TreeAgentResult) -> Result<String, Status> {
+    if let Some(document) = document(result) {
+        match store.document(document).await {
+            Ok(document) if !document.body.is_empty() => return Ok(document.body),
+            Ok(_) | Err(StoreError::NotFound { .. }) => {}
+            Err(error) => return Err(errors::store(&error)),
+        }
+    }
+    let payload = result.json_payload.as_ref();
+    let payload = payload.and_then(|payload| serde_json::to_string_pretty(payload).ok());
+    Ok(payload.unwrap_or_else(|| result.summary.clone()))
+}
+
 /// The last result of the root, and how it completed. Only a run that completed has one.
 async fn root_result(
     store: &dyn Store,

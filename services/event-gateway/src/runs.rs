@@ -32,7 +32,7 @@ use crate::models::{MODEL_PATIENCE, Models};
 use crate::pages::{self, Pages};
 use crate::view::View;
 use crate::watch::service::decoded;
-use crate::{copies, results, run_lists};
+use crate::{copies, diffs, results, run_lists};
 
 /// Bytes after which a page ends, however few rows it has: with the row that passes it, it stays within a message.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -264,6 +264,13 @@ impl RunService for Runs {
             return Err(errors::graph_too_large(bytes));
         }
         Ok(Response::new(answer))
+    }
+
+    async fn diff_runs(
+        &self,
+        request: Request<pb::DiffRunsRequest>,
+    ) -> Result<Response<pb::DiffRunsResponse>, Status> {
+        Ok(Response::new(diffs::page(&self.gateway, request.into_inner()).await?))
     }
 
     async fn cancel_run(

@@ -1,5 +1,7 @@
 //! A server that does what a script says: runs on a real port, answers with made-up logs, breaks on command.
 
+mod fake_log;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -9,10 +11,7 @@ use futures::{Stream, StreamExt, stream};
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
-use tree_agent_contract::event::{
-    ArtifactCreated, Event, EventBody, NodeCompleted, NodeCreated, NodeResult, NodeStatusChanged, RunCreated,
-    RunStatusChanged,
-};
+use tree_agent_contract::event::Event;
 use tree_agent_contract::*;
 use tree_agent_engine::Graph;
 use tree_agent_proto::Wire;
@@ -23,6 +22,9 @@ use tree_agent_proto::v1::project_service_server::{ProjectService, ProjectServic
 use tree_agent_proto::v1::run_service_server::{RunService, RunServiceServer};
 use tree_agent_proto::v1::server_service_server::{ServerService, ServerServiceServer};
 use tree_agent_proto::v1::watch_run_response::Message;
+
+#[allow(unused_imports, reason = "each test binary uses a part of the script")]
+pub(crate) use fake_log::{BODY, document_id, log, message, project_id, run_id};
 
 /// What one `WatchRun` call does after it has sent its messages.
 #[allow(dead_code, reason = "each test binary uses a part of the script")]
@@ -62,6 +64,10 @@ pub(crate) struct State {
     pub(crate) others: Vec<String>,
     /// The synthesis.
     pub(crate) body: String,
+    /// The answers of `DiffRuns`, used up one by one.
+    pub(crate) differences: VecDeque<pb::DiffRunsResponse>,
+    /// The requests of `DiffRuns`.
+    pub(crate) compared: Vec<pb::DiffRunsRequest>,
     /// If set, `GetProject` never answers, and tells this channel that it was called.
     pub(crate) stuck_project: Option<std::sync::mpsc::Sender<()>>,
 }
@@ -83,6 +89,8 @@ impl Fake {
             listed: Vec::new(),
             others: Vec::new(),
             body: BODY.into(),
+            differences: VecDeque::new(),
+            compared: Vec::new(),
             stuck_project: None,
         };
         let fake = Fake(Arc::new(Mutex::new(state)));
@@ -137,77 +145,6 @@ impl Fake {
         });
         std::iter::once(first.clone()).chain(others).collect()
     }
-}
-
-pub(crate) fn project_id() -> ProjectId {
-    ProjectId(uuid::Uuid::from_u128(0x11))
-}
-
-pub(crate) fn run_id() -> RunId {
-    RunId(uuid::Uuid::from_u128(0x0190_b6f1_8d3e_7cc4_a1c7_3f7f_6c1d_2e4b))
-}
-
-pub(crate) fn message(event: &Event) -> Message {
-    Message::Event(event.to_wire())
-}
-
-pub(crate) fn document_id() -> DocumentId {
-    DocumentId::of_artifact(ArtifactId::of(NodeId::root(run_id()), 0, "synthesis"))
-}
-
-/// The synthesis, unless a test says otherwise.
-pub(crate) const BODY: &str = "# Because\n";
-
-/// A whole run of one node that ends with `status`.
-pub(crate) fn log(status: RunStatus, partial: bool) -> Vec<Event> {
-    let root = NodeId::root(run_id());
-    let artifact = ArtifactId::of(root, 0, "synthesis");
-    let bodies: Vec<EventBody> = vec![
-        RunCreated::new(RunSpec::new("why?"), root).into(),
-        NodeCreated::new("why?").into(),
-        RunStatusChanged { status: RunStatus::Running, reason: None, partial: false }.into(),
-        NodeStatusChanged {
-            message: Some("leaf_decision:direct".into()),
-            ..NodeStatusChanged::new(NodeStatus::Executing, Role::Executor)
-        }
-        .into(),
-        ArtifactCreated {
-            artifact_id: artifact,
-            artifact_type: ArtifactType::Document,
-            document_id: Some(document_id()),
-            label: Some("synthesis".into()),
-            title: Some("Synthesis".into()),
-            json_payload: None,
-            is_primary: true,
-            snippet: None,
-        }
-        .into(),
-        NodeResult {
-            result: TreeAgentResult {
-                kind: ResultKind::Document,
-                summary: "Because.".into(),
-                success_assessment: None,
-                primary_artifact_id: Some(artifact),
-                artifact_ids: vec![artifact],
-                document_ids: vec![document_id()],
-                json_payload: None,
-                scratchpad_doc_id: None,
-                scratchpad_tail: None,
-            },
-        }
-        .into(),
-        NodeCompleted { outcome: Outcome::Success, evidence: None, metrics: None }.into(),
-        RunStatusChanged { status, reason: Some("as the script says".into()), partial }.into(),
-    ];
-    let events = bodies.into_iter().zip(1..).map(|(body, seq)| Event {
-        run_id: run_id(),
-        seq,
-        node_id: root,
-        parent_node_id: None,
-        timestamp: Timestamp::from_millis(seq as i64 * 250),
-        body,
-    });
-    events.collect()
 }
 
 type Watched = Pin<Box<dyn Stream<Item = Result<pb::WatchRunResponse, Status>> + Send>>;
@@ -300,6 +237,15 @@ impl RunService for Fake {
             document_id: Some(document_id().to_string()),
             ..synthesis
         }))
+    }
+
+    async fn diff_runs(
+        &self,
+        request: Request<pb::DiffRunsRequest>,
+    ) -> Result<Response<pb::DiffRunsResponse>, Status> {
+        let mut state = self.0.lock().unwrap();
+        state.compared.push(request.into_inner());
+        state.differences.pop_front().map(Response::new).ok_or_else(|| Status::not_found("no such run"))
     }
 
     async fn estimate_run(

@@ -22,6 +22,7 @@ const RULES: &[(&str, bool)] = &[
     ("/treeagent.v1.RunService/CancelRun", false),
     ("/treeagent.v1.RunService/CreateRun", false),
     ("/treeagent.v1.RunService/DeleteRun", false),
+    ("/treeagent.v1.RunService/DiffRuns", false),
     ("/treeagent.v1.RunService/EstimateRun", false),
     ("/treeagent.v1.RunService/GetGraph", false),
     ("/treeagent.v1.RunService/GetNode", false),
