@@ -9,12 +9,12 @@ use std::time::Duration;
 use support::*;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::command::Action;
-use tree_agent_contract::{Command, RunStatus};
+use tree_agent_contract::{Command, NodeId, Reply, RunStatus};
 use tree_agent_driver::{Driver, DriverConfig};
 use tree_agent_engine::CallKind;
 use tree_agent_fanout::{Fanout, InProcessFanout};
-use tree_agent_store::Store;
 use tree_agent_store::embedded::EmbeddedStore;
+use tree_agent_store::{Sent, Store};
 
 /// Far longer than these tests are patient.
 const LONG: Duration = Duration::from_secs(3_600);
@@ -98,8 +98,55 @@ async fn nothing_of_a_cancellation_is_left_when_its_run_ends_by_itself() {
     let driver = Running::start("a", &store, &fanout, &roles);
     // As often as it is taken, at every moment of the run until it has ended.
     let again = Command::new(Action::Cancel { reason: String::new() });
-    while store.send_command(run, again.clone()).await.expect("answered").is_some() {}
+    while store.send_command(run, again.clone()).await.expect("answered") != Sent::Ended {}
     assert!(store.run(run).await.expect("there").status.is_final());
     assert_eq!(store.commands("a").await.expect("readable"), []);
+    driver.stop().await;
+}
+
+fn guide(request_id: &str, node_id: NodeId) -> Command {
+    let action = Action::Guide { node_id, text: "be brief".into(), subtree: false, restart: false };
+    Command { request_id: request_id.into(), author: "ann".into(), ..Command::new(action) }
+}
+
+#[tokio::test]
+async fn a_refused_command_is_answered_and_leaves_no_event() {
+    let (store, fanout) = world().await;
+    let roles = TreeRoles::new(2, Some(CallKind::Execute));
+    let run = create_run(&*store, 1).await;
+    let driver = Running::start("a", &store, &fanout, &roles);
+    roles.wait_for_held(2).await;
+    // The root of another run.
+    let unknown = guide("r", NodeId::root(create_run(&*store, 0).await));
+    assert_eq!(send(&*store, &*fanout, run, &unknown).await, Sent::Pending(1));
+    let reply = replied(&*store, run, "r").await;
+    assert!(matches!(&reply, Reply::Refused(_)), "{reply:?}");
+    assert_eq!(send(&*store, &*fanout, run, &unknown).await, Sent::Answered(reply));
+    let pending = store.commands("a").await.expect("readable");
+    assert!(pending.iter().all(|pending| pending.run_id != run), "{pending:?}");
+    roles.open_gate();
+    assert_eq!(ended(&*store, run).await.status, RunStatus::Completed);
+    let log = log(&*store, run).await;
+    assert!(log.iter().all(|event| event.body.event_type() != "tree.guidance_added"));
+    driver.stop().await;
+}
+
+#[tokio::test]
+async fn a_command_that_came_before_its_run_had_a_driver_is_answered_once() {
+    let (store, fanout) = world().await;
+    let roles = TreeRoles::new(2, None);
+    let run = create_run(&*store, 1).await;
+    let cancel = Command { request_id: "r".into(), ..Command::new(Action::Cancel { reason: "no".into() }) };
+    assert_eq!(send(&*store, &*fanout, run, &cancel).await, Sent::Pending(1));
+    assert_eq!(send(&*store, &*fanout, run, &cancel).await, Sent::Pending(1), "it waits already");
+    let late = guide("late", NodeId::root(run));
+    assert_eq!(send(&*store, &*fanout, run, &late).await, Sent::Pending(2));
+    let driver = Running::start("a", &store, &fanout, &roles);
+    assert_eq!(ended(&*store, run).await.status, RunStatus::Cancelled);
+    let head = log(&*store, run).await.len() as u64;
+    assert_eq!(replied(&*store, run, "r").await, Reply::Applied { seq: head });
+    let reply = replied(&*store, run, "late").await;
+    assert!(matches!(&reply, Reply::Refused(_)), "{reply:?}");
+    assert_eq!(send(&*store, &*fanout, run, &cancel).await, Sent::Answered(Reply::Applied { seq: head }));
     driver.stop().await;
 }

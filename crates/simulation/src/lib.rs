@@ -23,4 +23,4 @@ mod world;
 pub use flaw::Flaw;
 pub use plan::{Fault, Plan};
 pub use simulate::{Outcome, replay_command, simulate};
-pub use store::{Model, SimStore, StoredRun};
+pub use store::{Model, SimStore, StoredReply, StoredRun};

@@ -21,7 +21,7 @@ use tree_agent_proto::v1::run_service_server::RunService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::invalid;
 use tree_agent_runtime::telemetry;
-use tree_agent_store::{Created, NewRun, Projection, StoreError, storable};
+use tree_agent_store::{Created, NewRun, Projection, Sent, StoreError, storable};
 use uuid::Uuid;
 
 use crate::auth::Caller;
@@ -287,9 +287,11 @@ impl RunService for Runs {
             let command = Command::new(Action::Cancel { reason: request.reason });
             let sent = self.gateway.store.send_command(run, command).await.map_err(|e| errors::store(&e))?;
             match sent {
-                Some(_) => self.gateway.hint(vec![(Topic::Wake, Bytes::new())]).await,
+                Sent::Pending(_) | Sent::Answered(_) => {
+                    self.gateway.hint(vec![(Topic::Wake, Bytes::new())]).await;
+                }
                 // It has ended meanwhile. The answer says how.
-                None => summary = self.run(run).await?,
+                Sent::Ended => summary = self.run(run).await?,
             }
         }
         Ok(Response::new(pb::CancelRunResponse { run: Some(summary.to_wire()) }))

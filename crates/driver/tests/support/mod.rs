@@ -196,8 +196,28 @@ pub(crate) async fn cancel(store: &dyn Store, fanout: &dyn Fanout, run: RunId) {
         .send_command(run, Command::new(command::Action::Cancel { reason: "enough".into() }))
         .await
         .expect("accepted");
-    assert!(sent.is_some(), "the run has not ended");
+    assert!(matches!(sent, Sent::Pending(_)), "the run has not ended");
     fanout.publish(vec![(Topic::Wake, Default::default())]).await.expect("in process");
+}
+
+/// Sends a command as the gateway does.
+pub(crate) async fn send(store: &dyn Store, fanout: &dyn Fanout, run: RunId, command: &Command) -> Sent {
+    let sent = store.send_command(run, command.clone()).await.expect("accepted");
+    fanout.publish(vec![(Topic::Wake, Default::default())]).await.expect("in process");
+    sent
+}
+
+/// The reply to a request, once it has one.
+pub(crate) async fn replied(store: &dyn Store, run: RunId, request_id: &str) -> Reply {
+    let wait = async {
+        loop {
+            if let Some(reply) = store.reply(run, request_id).await.expect("readable") {
+                return reply;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), wait).await.expect("a reply")
 }
 
 /// The whole log, checked: contiguous, and it replays.
@@ -421,8 +441,14 @@ impl Runs for Unreliable {
     async fn node_parents(&self, run: RunId) -> Result<Vec<(NodeId, Option<NodeId>)>, StoreError> {
         self.inner.node_parents(run).await
     }
-    async fn send_command(&self, run: RunId, command: Command) -> Result<Option<i64>, StoreError> {
+    async fn send_command(&self, run: RunId, command: Command) -> Result<Sent, StoreError> {
         self.inner.send_command(run, command).await
+    }
+    async fn reply(&self, run: RunId, request_id: &str) -> Result<Option<Reply>, StoreError> {
+        self.inner.reply(run, request_id).await
+    }
+    async fn answer(&self, run: RunId, epoch: u64, answers: Vec<Answer>) -> Result<bool, StoreError> {
+        self.inner.answer(run, epoch, answers).await
     }
     async fn commands(&self, driver: &str) -> Result<Vec<PendingCommand>, StoreError> {
         self.check()?;

@@ -11,10 +11,10 @@ use tree_agent_contract::{
     SessionId, Timestamp,
 };
 use tree_agent_store::{
-    AppendOutcome, ArtifactRow, Created, NewRun, NodeRow, PendingCommand, PlanRow, Projection, RunAppend,
-    RunRow, StoreError,
+    AppendOutcome, ArtifactRow, Created, NewRun, NodeRow, PlanRow, Projection, RunAppend, RunRow, StoreError,
 };
 
+use super::commands::StoredReply;
 use super::documents::{History, Place};
 use crate::flaw::Flaw;
 
@@ -37,6 +37,8 @@ pub struct Model {
     pub(crate) places: BTreeMap<DocumentId, Place>,
     /// Unanswered commands by run, in order.
     pub commands: BTreeMap<(RunId, i64), Command>,
+    /// Commands that were sent with a request id, and their replies.
+    pub replies: BTreeMap<(RunId, String), StoredReply>,
     /// The drivers.
     pub drivers: BTreeMap<String, StoredDriver>,
     flaw: Option<Flaw>,
@@ -209,7 +211,10 @@ impl Model {
             run.project(append.projection);
         }
         let (id, ended, head) = (append.run_id, run.row.status.is_final(), run.head());
-        self.commands.retain(|(run, n), _| *run != id || !ended && !append.handled_commands.contains(n));
+        self.write_answers(id, append.answers);
+        if ended {
+            self.end_inbox(id);
+        }
         self.write_sessions(id, append.sessions);
         self.write_documents(append.documents, append.expected_head + 1, head);
         AppendOutcome::Appended
@@ -340,30 +345,6 @@ impl Model {
         let run = self.runs.get_mut(&id).ok_or_else(|| StoreError::not_found("run", id))?;
         run.deleted |= run.row.status.is_final();
         Ok(run.deleted)
-    }
-
-    /// [`Runs::send_command`](tree_agent_store::Runs::send_command).
-    pub fn send_command(&mut self, id: RunId, command: Command) -> Result<Option<i64>, StoreError> {
-        let run = self.runs.get_mut(&id).ok_or_else(|| StoreError::not_found("run", id))?;
-        if run.row.status.is_final() {
-            return Ok(None);
-        }
-        run.last_command += 1;
-        self.commands.insert((id, run.last_command), command);
-        Ok(Some(run.last_command))
-    }
-
-    /// [`Runs::commands`](tree_agent_store::Runs::commands).
-    pub fn pending(&self, driver: &str) -> Vec<PendingCommand> {
-        let owned = |run: &RunId| self.runs.get(run).is_some_and(|run| run.owner.as_deref() == Some(driver));
-        let pending = self.commands.iter().filter(|((run, _), _)| owned(run));
-        pending
-            .map(|((run_id, id), command)| PendingCommand {
-                id: *id,
-                run_id: *run_id,
-                command: command.clone(),
-            })
-            .collect()
     }
 }
 

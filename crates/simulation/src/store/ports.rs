@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tree_agent_contract::document::{Document, DocumentSummary, SearchResults};
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{
-    Command, DocumentId, Event, NodeId, ProjectId, RunId, RunSummary, SessionId, Timestamp,
+    Command, DocumentId, Event, NodeId, ProjectId, Reply, RunId, RunSummary, SessionId, Timestamp,
 };
 use tree_agent_store::*;
 
@@ -206,8 +206,17 @@ impl Runs for SimStore {
         .await
     }
 
-    async fn send_command(&self, run: RunId, command: Command) -> Result<Option<i64>, StoreError> {
+    async fn send_command(&self, run: RunId, command: Command) -> Result<Sent, StoreError> {
         self.call("command", &[], move |model, _| model.send_command(run, command)).await
+    }
+
+    async fn reply(&self, run: RunId, request_id: &str) -> Result<Option<Reply>, StoreError> {
+        let request_id = request_id.to_owned();
+        self.call("reply", &[], move |model, _| Ok(model.reply(run, &request_id))).await
+    }
+
+    async fn answer(&self, run: RunId, epoch: u64, answers: Vec<Answer>) -> Result<bool, StoreError> {
+        self.call("answer", &[], move |model, _| Ok(model.answer(run, epoch, answers))).await
     }
 
     async fn commands(&self, driver: &str) -> Result<Vec<PendingCommand>, StoreError> {

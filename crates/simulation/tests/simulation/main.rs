@@ -4,6 +4,9 @@
 
 // The contract suite of the store, for the simulated one.
 #[allow(dead_code)]
+#[path = "../../../store/tests/contract/commands.rs"]
+mod commands;
+#[allow(dead_code)]
 #[path = "../../../store/tests/contract/document_tree.rs"]
 mod document_tree;
 #[allow(dead_code)]

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::EmbeddedStore;
 use super::connection::map_error;
-use super::{projection, run_documents, sessions};
+use super::{commands, projection, run_documents, sessions};
 use crate::batch;
 use crate::document_writes::DocumentWrites;
 use crate::error::StoreError;
@@ -148,11 +148,9 @@ pub(super) fn write(tx: &Transaction<'_>, append: &RunAppend) -> Result<AppendOu
     let first = append.expected_head + 1;
     run_documents::write(tx, run, DocumentWrites::merge(&append.documents, first, last.0 as u64))?;
     sessions::write(tx, run, &append.sessions)?;
-    for id in &append.handled_commands {
-        execute(tx, "DELETE FROM tree_agent_commands WHERE run_id = ?1 AND id = ?2", params![run.0, id])?;
-    }
+    commands::answer(tx, run, &append.answers)?;
     if append.ends_run() {
-        execute(tx, "DELETE FROM tree_agent_commands WHERE run_id = ?1", &[&run.0])?;
+        commands::end(tx, run)?;
     }
     Ok(AppendOutcome::Appended)
 }

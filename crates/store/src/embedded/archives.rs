@@ -74,6 +74,7 @@ impl Archives for EmbeddedStore {
                 return Ok(false);
             }
             remove(tx, run)?;
+            execute(tx, "DELETE FROM tree_agent_replies WHERE run_id = ?1", &[&run.0])?;
             if deleted {
                 execute(tx, "DELETE FROM tree_agent_commands WHERE run_id = ?1", &[&run.0])?;
                 execute(

@@ -5,6 +5,7 @@
 
 mod append;
 mod archives;
+mod commands;
 mod connection;
 mod documents;
 mod leases;

@@ -2,16 +2,16 @@
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
-use tree_agent_contract::{Command, NodeId, RunId, RunSpec, RunStatus, RunSummary, Timestamp};
+use tree_agent_contract::{Command, NodeId, Reply, RunId, RunSpec, RunStatus, RunSummary, Timestamp};
 use uuid::Uuid;
 
 use super::EmbeddedStore;
 use super::append::{self, execute};
+use super::commands;
 use super::connection::{map_error, now};
-use crate::LIVE;
 use crate::batch::{FirstAppend, context_metrics};
 use crate::error::StoreError;
-use crate::ports::{Created, NewRun, PendingCommand, Runs};
+use crate::ports::{Answer, Created, NewRun, PendingCommand, Runs, Sent};
 use crate::text::{clean, fold, json_text};
 
 /// The columns that [`summary`] reads, in its order.
@@ -81,24 +81,25 @@ impl Runs for EmbeddedStore {
         .await
     }
 
-    async fn send_command(&self, run: RunId, command: Command) -> Result<Option<i64>, StoreError> {
-        let command = json_text(&command)?;
+    async fn send_command(&self, run: RunId, command: Command) -> Result<Sent, StoreError> {
+        let text = json_text(&command)?;
+        self.write(move |tx| commands::send(tx, run, &command.request_id, &text)).await
+    }
+
+    async fn reply(&self, run: RunId, request_id: &str) -> Result<Option<Reply>, StoreError> {
+        let request_id = request_id.to_owned();
+        self.query(move |db| commands::reply(db, run, &request_id)).await
+    }
+
+    async fn answer(&self, run: RunId, epoch: u64, answers: Vec<Answer>) -> Result<bool, StoreError> {
         self.write(move |tx| {
-            let sql = format!(
-                "UPDATE tree_agent_runs SET last_command = last_command + 1 WHERE id = ?1 AND {LIVE} RETURNING last_command"
-            );
-            let id = tx.query_row(&sql, [run.0], |row| row.get::<_, i64>(0)).optional().map_err(map_error)?;
-            let Some(id) = id else {
-                let sql = "SELECT 1 FROM tree_agent_runs WHERE id = ?1";
-                let ended = tx.query_row(sql, [run.0], |_| Ok(())).optional().map_err(map_error)?;
-                return ended.map(|()| None).ok_or_else(|| StoreError::not_found("run", run));
-            };
-            execute(
-                tx,
-                "INSERT INTO tree_agent_commands (run_id, id, command, created_at) VALUES (?1, ?2, ?3, ?4)",
-                params![run.0, id, command, now().micros()],
-            )?;
-            Ok(Some(id))
+            let sql = "SELECT 1 FROM tree_agent_runs WHERE id = ?1 AND epoch = ?2";
+            let owned =
+                tx.query_row(sql, params![run.0, epoch as i64], |_| Ok(())).optional().map_err(map_error)?;
+            if owned.is_some() {
+                commands::answer(tx, run, &answers)?;
+            }
+            Ok(owned.is_some())
         })
         .await
     }

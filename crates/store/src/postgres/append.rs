@@ -1,6 +1,6 @@
 //! The log on Postgres.
 
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row;
@@ -10,14 +10,14 @@ use tree_agent_contract::{Event, EventBody, NodeId, RunId};
 use uuid::Uuid;
 
 use super::PostgresStore;
-use super::columns::Columns;
+use super::columns::{Columns, json};
+use super::commands::END_INBOXES;
 use super::connection::Connection;
 use super::shards::by_shard;
 use super::types::{Json, Time};
-use crate::LIVE;
 use crate::batch;
 use crate::error::StoreError;
-use crate::ports::{AppendOutcome, EventLog, READ_BYTES, RunAppend};
+use crate::ports::{AppendOutcome, EventLog, READ_BYTES, RunAppend, too_late};
 
 #[async_trait]
 impl EventLog for PostgresStore {
@@ -163,7 +163,7 @@ async fn write_all(
     }
     let ended = ended(appends);
     if !ended.is_empty() {
-        connection.query(&EMPTY_INBOXES, &[&ended]).await?;
+        connection.query(&END_INBOXES, &[&ended, &json(&too_late())?]).await?;
     }
     Ok(moved)
 }
@@ -182,17 +182,11 @@ async fn write_ends(
 ) -> Result<Vec<Uuid>, StoreError> {
     let shape = columns.shape();
     let ended = ended(appends);
-    let rows =
-        connection.query_both((shape.sql(), &columns.params(shape)), (&EMPTY_INBOXES, &[&ended])).await?;
+    let reply = json(&too_late())?;
+    let append = (shape.sql(), &columns.params(shape)[..]);
+    let rows = connection.query_both(append, (&END_INBOXES, &[&ended, &reply])).await?;
     Ok(ids(&rows))
 }
-
-static EMPTY_INBOXES: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "DELETE FROM tree_agent_commands c USING tree_agent_runs r \
-         WHERE c.run_id = ANY ($1) AND r.id = c.run_id AND NOT ({LIVE})"
-    )
-});
 
 /// The ids in the first column, sorted.
 fn ids(rows: &[Row]) -> Vec<Uuid> {

@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 
 /// How many combinations of branches there are.
-const SHAPES: usize = 1 << 9;
+const SHAPES: usize = 1 << 10;
 
 /// The branches of a statement, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,7 @@ impl BranchSet {
     pub(super) const APPENDS: u16 = 1 << 6;
     pub(super) const COMMANDS: u16 = 1 << 7;
     pub(super) const SESSIONS: u16 = 1 << 8;
+    pub(super) const REPLIES: u16 = 1 << 9;
 
     pub(super) fn add(&mut self, bit: u16, present: bool) {
         if present {
@@ -110,6 +111,14 @@ impl Builder {
                 &["uuid", "text", "uuid", "text", "jsonb", "timestamptz"],
                 " ON CONFLICT (run_id, id) DO UPDATE SET messages = EXCLUDED.messages",
             );
+        }
+        if shape.has(BranchSet::REPLIES) {
+            let rows = self.unnest(&["uuid", "text", "jsonb"]);
+            self.sql.push_str(&format!(
+                ", replies AS (UPDATE tree_agent_replies p SET reply = i.reply FROM {rows} AS i(run_id, request_id, reply) \
+                 WHERE p.run_id = i.run_id AND p.request_id = i.request_id AND p.reply IS NULL \
+                 AND i.run_id = ANY (ARRAY(SELECT id FROM moved)))"
+            ));
         }
         self.sql.push_str(" SELECT id FROM moved");
         self.sql
@@ -245,6 +254,7 @@ mod tests {
             "tree_agent_events",
             "tree_agent_nodes",
             "tree_agent_plans",
+            "tree_agent_replies",
             "tree_agent_runs",
             "tree_agent_sessions",
         ];

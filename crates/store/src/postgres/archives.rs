@@ -223,6 +223,7 @@ async fn prune(
     }
     delete_chunks(connection, run).await?;
     delete_rows(connection, "tree_agent_sessions", run, String::new()).await?;
+    connection.query("DELETE FROM tree_agent_replies WHERE run_id = $1", &[&run.0]).await?;
     if deleted {
         delete_events(connection, run).await?;
         connection.query("DELETE FROM tree_agent_commands WHERE run_id = $1", &[&run.0]).await?;

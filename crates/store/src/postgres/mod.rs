@@ -7,6 +7,7 @@ mod append;
 mod append_sql;
 mod archives;
 mod columns;
+mod commands;
 mod connection;
 mod documents;
 mod leases;

@@ -2,18 +2,18 @@
 
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row;
-use tree_agent_contract::{Command, NodeId, RunId, RunSpec, RunStatus, RunSummary};
+use tree_agent_contract::{Command, NodeId, Reply, RunId, RunSpec, RunStatus, RunSummary};
 use uuid::Uuid;
 
 use super::PostgresStore;
 use super::append::write;
 use super::columns::json;
+use super::commands;
 use super::connection::Connection;
 use super::types::{Json, JsonText, Time};
-use crate::LIVE;
 use crate::batch::{FirstAppend, context_metrics};
 use crate::error::StoreError;
-use crate::ports::{Created, NewRun, PendingCommand, Runs};
+use crate::ports::{Answer, Created, NewRun, PendingCommand, Runs, Sent};
 use crate::text::clean;
 
 /// The columns that [`summary`] reads, in its order.
@@ -75,19 +75,16 @@ impl Runs for PostgresStore {
         Ok(rows.iter().map(|row| (NodeId(row.get(0)), row.get::<_, Option<Uuid>>(1).map(NodeId))).collect())
     }
 
-    /// The row of the run is locked by whoever is first: a command is there before the run ends, or it is refused.
-    async fn send_command(&self, run: RunId, command: Command) -> Result<Option<i64>, StoreError> {
-        let sql = format!(
-            "WITH called AS (UPDATE tree_agent_runs SET last_command = last_command + 1 \
-                 WHERE id = $1 AND {LIVE} RETURNING id, last_command) \
-             INSERT INTO tree_agent_commands (run_id, id, command) SELECT id, last_command, $2 FROM called RETURNING id"
-        );
-        let mut connection = self.connection().await?;
-        if let Some(row) = connection.query_opt(&sql, &[&run.0, &json(&command)?]).await? {
-            return Ok(Some(row.get(0)));
-        }
-        let ended = connection.query_opt("SELECT FROM tree_agent_runs WHERE id = $1", &[&run.0]).await?;
-        ended.map(|_| None).ok_or_else(|| StoreError::not_found("run", run))
+    async fn send_command(&self, run: RunId, command: Command) -> Result<Sent, StoreError> {
+        commands::send(&mut self.connection().await?, run, &command).await
+    }
+
+    async fn reply(&self, run: RunId, request_id: &str) -> Result<Option<Reply>, StoreError> {
+        commands::reply(&mut self.connection().await?, run, request_id).await
+    }
+
+    async fn answer(&self, run: RunId, epoch: u64, answers: Vec<Answer>) -> Result<bool, StoreError> {
+        commands::answer(&mut self.connection().await?, run, epoch, &answers).await
     }
 
     /// From the few commands to their runs: what the driver owns is not read.

@@ -3,6 +3,7 @@
 #![allow(missing_docs, unreachable_pub)]
 
 mod claims;
+mod commands;
 mod document_tree;
 mod documents;
 mod fixture;
@@ -42,6 +43,12 @@ macro_rules! contract {
 }
 
 contract! {
+    commands::a_request_id_makes_a_command_idempotent,
+    commands::concurrent_requests_with_one_id_send_one_command,
+    commands::a_reply_is_written_with_the_events_of_its_command,
+    commands::a_refusal_is_written_without_events_by_the_owner_alone,
+    commands::the_end_of_a_run_refuses_what_waits,
+    commands::a_paused_run_is_claimed_only_for_a_command,
     document_tree::a_text_that_is_replaced_stays_in_the_history,
     document_tree::a_reader_is_told_where_the_present_text_begins,
     document_tree::documents_of_a_run_form_a_tree,
@@ -70,7 +77,7 @@ contract! {
     leases::a_run_in_quarantine_waits,
     leases::failures_are_counted_for_all_drivers_until_there_is_progress,
     leases::a_run_whose_drivers_vanish_without_progress_waits,
-    leases::final_runs_are_not_claimed,
+    leases::final_runs_and_paused_ones_are_not_claimed,
     leases::a_command_takes_its_run_out_of_quarantine_once,
     leases::a_command_is_heard_although_drivers_vanish,
     runs::creating_writes_the_run_with_its_events,

@@ -85,7 +85,7 @@ pub fn append(run: RunId, epoch: u64, head: u64, n: u64) -> RunAppend {
         events: (head + 1..=head + n).map(|seq| saying(run, seq, &format!("e{epoch}"))).collect(),
         projection: Projection::default(),
         documents: Vec::new(),
-        handled_commands: Vec::new(),
+        answers: Vec::new(),
         sessions: Vec::new(),
     }
 }
