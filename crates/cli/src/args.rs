@@ -6,8 +6,8 @@ use tree_agent_runtime::channel::ConnectArgs;
 use tree_agent_runtime::credentials::TokenArgs;
 
 use crate::commands::{
-    cancel, completions, copy, delete, dev, doc, docs, events, export, graph, import, log, migrate, projects,
-    rebuild, result, run, runs, search, status, verify, watch,
+    cancel, completions, copy, delete, dev, diff, doc, docs, events, export, graph, import, log, migrate,
+    projects, rebuild, result, run, runs, search, status, verify, watch,
 };
 use crate::exit;
 use crate::output::Format;
@@ -72,6 +72,7 @@ pub(crate) enum Command {
     Result(result::GetResult),
     Runs(Box<runs::Runs>),
     Graph(graph::Graph),
+    Diff(diff::Diff),
     Events(events::Events),
     Export(export::Export),
     Cancel(cancel::Cancel),

@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod copy;
 pub(crate) mod delete;
 pub(crate) mod dev;
+pub(crate) mod diff;
 pub(crate) mod doc;
 pub(crate) mod docs;
 mod estimate;

@@ -101,6 +101,7 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
         Command::Runs(runs) => runs.run(&context).await,
         Command::Result(result) => result.run(&context).await,
         Command::Graph(graph) => graph.run(&context).await,
+        Command::Diff(diff) => diff.run(&context).await,
         Command::Events(events) => events.run(&context).await,
         Command::Export(export) => export.run(&context).await,
         Command::Doc(doc) => doc.run(&context).await,

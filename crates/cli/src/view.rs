@@ -1,6 +1,7 @@
 //! What people see: trees, lines, tables, and graphs for other tools. The functions are pure: they turn data and a
 //! time into text. Only [`live`] writes to the terminal.
 
+pub(crate) mod diff;
 pub(crate) mod formats;
 mod homework;
 pub(crate) mod line;
