@@ -7,7 +7,7 @@ mod search;
 
 use std::collections::{BTreeSet, HashMap};
 
-use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::event::{Event, EventBody, NodeReopened};
 use tree_agent_contract::{NodeId, NodeStatus, RunStatus};
 
 /// Something that must not occur in a log.
@@ -25,6 +25,9 @@ pub struct Violation {
 /// - A node's result comes before its completion, and nothing of the node follows its end.
 /// - Children end, with their hint, before their parent ends and before it aggregates.
 ///
+/// - A node is reopened once for each generation, and its parent has not ended then. All of this holds for each generation
+///   of a node.
+/// - A pause ends before the next one of the same node begins.
 /// - A tool call has its result before its node ends or makes another call (since behaviour version 2).
 ///
 /// Of nodes with a plan also:
@@ -67,6 +70,9 @@ struct Seen {
     open_tools: BTreeSet<String>,
     children: Vec<NodeId>,
     bands: bands::Bands,
+    generation: u32,
+    is_paused: bool,
+    is_stopped: bool,
 }
 
 impl Seen {
@@ -124,6 +130,10 @@ impl Audit {
                 }
                 self.with(event, |seen| seen.status = Some(e.status));
             }
+            EventBody::NodeReopened(e) => self.reopened(event, e),
+            EventBody::NodePaused(_) => self.check_flag(event, |seen| &mut seen.is_paused, true),
+            EventBody::NodeResumed(_) => self.check_flag(event, |seen| &mut seen.is_paused, false),
+            EventBody::NodeStopped(_) => self.check_flag(event, |seen| &mut seen.is_stopped, true),
             EventBody::NodeResult(_) => self.with(event, |seen| seen.has_result = true),
             EventBody::ParentHint(e) => {
                 let parent = self.nodes.get(&event.node_id).and_then(|n| n.parent);
@@ -160,6 +170,7 @@ impl Audit {
                 | EventBody::StepStatusChanged(_)
                 | EventBody::BudgetExhausted(_)
                 | EventBody::RunForked(_)
+                | EventBody::NodeReopened(_)
         );
         let (ended, parent) = (seen.ended() && !of_the_run, seen.parent);
         if ended {
@@ -203,6 +214,33 @@ impl Audit {
         }
         if self.nodes.insert(event.node_id, Seen { parent, ..Seen::default() }).is_some() {
             self.note(event, "creates a node again");
+        }
+    }
+
+    /// The node goes on. All that must hold of a node holds again from here on.
+    fn reopened(&mut self, event: &Event, e: &NodeReopened) {
+        let Some(seen) = self.nodes.get_mut(&event.node_id) else { return };
+        let before = std::mem::replace(&mut seen.generation, e.generation);
+        (seen.status, seen.has_hint, seen.is_stopped) = (Some(NodeStatus::Waiting), false, false);
+        if e.again {
+            (seen.has_result, seen.bands) = (false, bands::Bands::default());
+            seen.children.clear();
+        }
+        let above = seen.parent.and_then(|id| self.nodes.get(&id));
+        let has_ended = above.is_some_and(Seen::ended);
+        if e.generation != before + 1 {
+            self.note(event, format!("is generation {} after generation {before}", e.generation));
+        }
+        if has_ended {
+            self.note(event, "reopens a node whose parent has ended");
+        }
+    }
+
+    /// A flag of the node changes to `value`.
+    fn check_flag(&mut self, event: &Event, flag: impl FnOnce(&mut Seen) -> &mut bool, value: bool) {
+        let Some(seen) = self.nodes.get_mut(&event.node_id) else { return };
+        if std::mem::replace(flag(seen), value) == value {
+            self.note(event, "repeats what the log has said already");
         }
     }
 

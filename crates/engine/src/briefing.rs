@@ -1,12 +1,13 @@
 //! What roles are told about their node, its surroundings and its run, assembled from the state alone.
 
 use tree_agent_contract::role::*;
-use tree_agent_contract::{NodeStatus, Outcome, StepId, StepStatus, Strategy, Timestamp};
+use tree_agent_contract::{NodeStatus, Outcome, StepId, StepStatus, Strategy, Timestamp, limits};
 
 use crate::amounts::Amounts;
 use crate::budgets;
 use crate::call::Asked;
 use crate::state::State;
+use crate::steering::Told;
 
 /// What every call for the node at `at` is told.
 pub(crate) fn context(
@@ -33,15 +34,28 @@ pub(crate) fn context(
         depth: node.depth,
         budgets: spec.budgets.clone(),
         context: spec.context.clone(),
-        model: spec.model.clone(),
+        model: state.model(at).to_owned(),
         scratchpad_tail: node.scratchpad_tail.clone().unwrap_or_default(),
         sibling_index,
         allowance: budgets::allowance(state, allotted),
         finish: budgets::finish(state, kind, now),
         read_only: spec.read_only,
         origin_run_id: (state.origin() != run_id).then(|| state.origin()),
-        guidance: Vec::new(),
+        guidance: guidance(state, at),
     }
+}
+
+/// What people have told the node at `at`, or those above it for everything below, the latest last.
+fn guidance(state: &State, at: usize) -> Vec<Guidance> {
+    let mut told: Vec<&Told> = state
+        .line(at)
+        .flat_map(|above| {
+            state.control(above).steered().guidance.iter().filter(move |t| above == at || t.subtree)
+        })
+        .collect();
+    told.sort_by_key(|told| told.seq);
+    let latest = told.len().saturating_sub(limits::GUIDANCE);
+    told[latest..].iter().map(|told| told.guidance.clone()).collect()
 }
 
 /// What the node at `at` is asked to do, for searches that carry it out: its title and how it will be judged.

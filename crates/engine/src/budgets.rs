@@ -140,9 +140,9 @@ pub(crate) fn finish(state: &State, kind: CallKind, now: Timestamp) -> Option<Bu
         })
 }
 
-/// Milliseconds since the run was taken up.
+/// Milliseconds since the run was taken up, without those for which the clock stood still.
 fn elapsed(state: &State, now: Timestamp) -> u64 {
-    state.started_at().map_or(0, |t| now.millis_since(t))
+    state.elapsed_ms(now)
 }
 
 /// True if the wall clock has run out.
@@ -150,10 +150,15 @@ pub(crate) fn is_late(state: &State, now: Timestamp) -> bool {
     elapsed(state, now) >= state.budgets().max_wall_clock_ms
 }
 
-/// When leaf work is stopped, and when the run stops waiting for aggregators.
+/// When leaf work is stopped, and when the run stops waiting for aggregators. None before the run has begun and while
+/// the clock stands still.
 pub(crate) fn deadlines(state: &State) -> Option<(Timestamp, Timestamp)> {
-    let budgets = state.budgets();
-    let end = state.started_at()?.plus_millis(budgets.max_wall_clock_ms);
+    let (budgets, steering) = (state.budgets(), state.steering());
+    if steering.is_still() {
+        return None;
+    }
+    let start = state.started_at()?;
+    let end = start.plus_millis(budgets.max_wall_clock_ms).plus_millis(steering.stood_still_ms(start));
     Some((end, end.plus_millis(budgets.grace_ms())))
 }
 

@@ -62,6 +62,8 @@ pub(crate) fn next_wakeup(state: &State, in_flight: &InFlight) -> Option<Timesta
         return None;
     }
     let retries = in_flight.ready().next_time();
-    let deadline = budgets::deadlines(state).map(|(end, last)| if in_flight.overtime() { last } else { end });
+    // A paused run decides nothing about its budgets.
+    let deadlines = budgets::deadlines(state).filter(|_| state.graph().status() != RunStatus::Paused);
+    let deadline = deadlines.map(|(end, last)| if in_flight.overtime() { last } else { end });
     retries.into_iter().chain(deadline).chain(pacing::next(state, in_flight)).min()
 }

@@ -346,7 +346,7 @@ impl<'a> Decider<'a> {
 
     fn on_failure(&mut self, at: usize, key: CallKey, error: RoleError) {
         self.end_call(at);
-        if self.state.exhausted().is_some() && !key.kind.finishes() {
+        if self.state.ending(at).is_some() && !key.kind.finishes() {
             return self.ask(Next::WindDown { at });
         }
         let behaviour = self.state.behaviour();
@@ -386,11 +386,26 @@ impl<'a> Decider<'a> {
             self.status_of_attempt(at, NodeStatus::Blocked, message, (attempt > 1).then_some(attempt));
         }
         self.in_flight.wait_for_role(self.state, at, tries, self.now.plus_millis(delay));
+        if self.state.control(at).flying {
+            // The log must say that the call is over, because the clock may stand still from now on.
+            self.emit(at, CallStopped { reason: "unreachable".into() });
+        }
+    }
+
+    /// Stops the call in flight for the node at `at`. What it used and wrote so far stays. A call that has finished, and
+    /// whose end only waits, is not stopped.
+    pub(crate) fn stop_call(&mut self, at: usize, reason: &str) {
+        if self.in_flight.call(at).is_none() || pacing::has_finished(self.in_flight, at) {
+            return;
+        }
+        self.give_up(at);
+        self.emit(at, CallStopped { reason: reason.to_owned() });
     }
 }
 
 /// A message that stays on its node: a guard, the reason of a retry, the budget that ended it.
 fn lasting(message: Option<&str>) -> Option<String> {
-    let lasts = |m: &&str| ["guard:", "retry:", "budget:"].iter().any(|start| m.starts_with(start));
+    let lasts =
+        |m: &&str| ["guard:", "retry:", "budget:", "stopped"].iter().any(|start| m.starts_with(start));
     message.filter(lasts).map(str::to_owned)
 }

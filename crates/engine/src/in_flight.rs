@@ -61,24 +61,32 @@ impl CallInFlight {
 impl InFlight {
     /// Follows an event that was applied to `state`.
     pub(crate) fn follow(&mut self, state: &State, event: &Event) {
-        if !matches!(
-            event.body,
-            EventBody::NodeStatusChanged(_) | EventBody::NodeCompleted(_) | EventBody::NodeFailed(_)
-        ) {
-            return;
-        }
         let Some(at) = state.position(event.node_id) else { return };
-        if state.node(at).status.is_final() {
-            self.forget(at);
-        } else {
-            self.line_up(state, at);
+        match &event.body {
+            EventBody::NodeStatusChanged(_) | EventBody::NodeCompleted(_) | EventBody::NodeFailed(_) => {
+                match state.node(at).status.is_final() {
+                    true => self.forget(at),
+                    false => self.line_up(state, at),
+                }
+            }
+            EventBody::CallStopped(_) | EventBody::NodeReopened(_) => {
+                self.forget(at);
+                self.line_up(state, at);
+            }
+            EventBody::NodePaused(_) | EventBody::NodeResumed(_) => {
+                for at in state.subtree(at) {
+                    self.line_up(state, at);
+                }
+            }
+            EventBody::BudgetSet(_) => self.overtime &= state.exhausted().is_some(),
+            _ => {}
         }
     }
 
-    /// The node at `at` waits for its call to be made, if it needs one that is not in flight.
+    /// The node at `at` waits for its call to be made, if it needs one that is not in flight and it is not paused.
     fn line_up(&mut self, state: &State, at: usize) {
         match state.control(at).needs {
-            Some(kind) if !self.calls.contains_key(&at) => {
+            Some(kind) if !self.calls.contains_key(&at) && !state.is_paused(at) => {
                 let unreachable_until = self.unreachable.get(&at).map(|&(_, until)| until);
                 self.ready.insert(at, kind, state.control(at).retry_at.max(unreachable_until));
             }

@@ -18,6 +18,8 @@ pub(crate) struct Iterations {
     latest: u32,
     /// The latest iteration of which there is a roll-up.
     rolled_up: u32,
+    /// The latest iteration that has a document with its summary.
+    summarised: u32,
     /// The latest roll-ups, the last one last.
     rollups: Vec<String>,
     /// The branches, in the order in which they began.
@@ -63,6 +65,10 @@ impl Iterations {
                     }),
                 },
             },
+            // Its roll-up is due again.
+            EventBody::NodeReopened(e) if e.again && at != self.root => {
+                self.rolled_up = self.rolled_up.min(self.latest.saturating_sub(1));
+            }
             EventBody::PlanCreated(e) => {
                 self.latest = e.iteration.unwrap_or(self.latest);
                 self.refused.clear();
@@ -82,6 +88,10 @@ impl Iterations {
             }
             EventBody::RollupUpdated(e) => {
                 self.rolled_up = e.iteration;
+                if self.summarised == e.iteration {
+                    self.rollups.pop();
+                }
+                self.summarised = self.summarised.max(e.iteration);
                 if self.rollups.len() == ROLLUPS {
                     self.rollups.remove(0);
                 }
@@ -110,6 +120,11 @@ impl Iterations {
     /// True if the latest iteration has no roll-up yet.
     pub(crate) fn owes_rollup(&self) -> bool {
         self.rolled_up < self.latest
+    }
+
+    /// True if there is a document with the summary of the iteration.
+    pub(crate) fn is_summarised(&self, iteration: u32) -> bool {
+        iteration <= self.summarised
     }
 
     /// The last roll-up; empty for none.

@@ -41,6 +41,8 @@ mod retry;
 mod run;
 mod start;
 mod state;
+mod steer;
+mod steering;
 mod strategy;
 mod topics;
 mod waiting;

@@ -1,9 +1,12 @@
 //! One run: its logged state, what is in flight, and the strategies that say how its tree grows.
 
-use tree_agent_contract::command::Action;
-use tree_agent_contract::event::{Event, RunStatusChanged};
+use std::collections::BTreeSet;
+
+use tree_agent_contract::event::{CallStopped, Event, RunStatusChanged};
 use tree_agent_contract::role::{ResearchForm, ResearchOutput};
-use tree_agent_contract::{Command, Invalid, Refusal, RefusalKind, RunId, RunSpec, RunStatus, Timestamp};
+use tree_agent_contract::{
+    Command, Invalid, Preview, Refusal, RefusalKind, RunId, RunSpec, RunStatus, Timestamp,
+};
 
 use crate::briefing;
 use crate::call::{CallKey, RoleCall};
@@ -13,6 +16,7 @@ use crate::graph::{Graph, ReplayError};
 use crate::in_flight::InFlight;
 use crate::input::{Decision, Input};
 use crate::state::State;
+use crate::steer;
 use crate::strategy::{Strategies, Turn};
 
 /// Why something that an earlier run found cannot be recorded.
@@ -128,17 +132,51 @@ impl Run {
         turn.decider.decision
     }
 
-    /// Carries out a command of a user. It is done exactly once: a command whose request id the log has already gives
-    /// nothing.
+    /// Carries out a command of a person. It is done once: if the log has its request id already, nothing follows from it.
     ///
     /// # Errors
     /// Why it is refused. The run is as it was.
     pub fn command(&mut self, command: &Command, now: Timestamp) -> Result<Decision, Refusal> {
-        command.validate()?;
-        match &command.action {
-            Action::Cancel { reason } => Ok(self.handle(Input::Cancel { reason: reason.clone() }, now)),
-            _ => Err(Refusal::new(RefusalKind::Precondition, "this version cannot do that yet")),
+        if self.state.steering().has_applied(&command.request_id) {
+            return Ok(Decision::default());
         }
+        command.validate()?;
+        if self.state.is_final() {
+            let message =
+                format!("the run has ended ({}); fork it to change it", self.state.graph().status());
+            return Err(Refusal::new(RefusalKind::Precondition, message));
+        }
+        let Self { state, strategies, in_flight } = self;
+        let mut turn = Turn::new(Decider::new(state, in_flight, now), strategies);
+        steer::carry_out(&mut turn, command)?;
+        turn.check_budgets();
+        Ok(turn.decider.decision)
+    }
+
+    /// What a command would do. Calls that the log says are needed count as in flight.
+    ///
+    /// # Errors
+    /// Why it would be refused.
+    pub fn preview(&self, command: &Command, now: Timestamp) -> Result<Preview, Refusal> {
+        let mut run = self.clone();
+        if run.graph().status() == RunStatus::Queued {
+            run.handle(Input::Claimed, now);
+        }
+        run.take_due(now, usize::MAX);
+        let in_flight =
+            |run: &Self| -> BTreeSet<CallKey> { run.in_flight.calls().map(|(_, c)| c.key).collect() };
+        let (before, flying) = (run.state.clone(), in_flight(&run));
+        let decision = run.command(&Command { request_id: String::new(), ..command.clone() }, now)?;
+        let stops = flying.difference(&in_flight(&run)).count() as u32;
+        let preview = steer::preview::preview(&before, &run.state, &decision.events, stops);
+        Ok(Preview { seq: self.graph().seq(), ..preview })
+    }
+
+    /// True if the run is paused and nothing is in flight: nothing happens until somebody gives a command.
+    pub fn rests(&self) -> bool {
+        self.state.graph().status() == RunStatus::Paused
+            && self.in_flight.calls().len() == 0
+            && self.in_flight.holding().next().is_none()
     }
 
     /// Records what an earlier run found, before this one begins: of a guided search, the research of the topic at
@@ -193,6 +231,7 @@ impl Run {
 }
 
 fn dispatch(turn: &mut Turn<'_>, input: Input) {
+    let is_takeover = matches!(input, Input::Claimed);
     let d = &mut turn.decider;
     match input {
         Input::Claimed if d.state.graph().status() == RunStatus::Queued => {
@@ -203,6 +242,9 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) {
         Input::Claimed => (0..d.state.nodes().len()).for_each(|at| {
             if d.in_flight.call(at).is_none() {
                 d.close_tools(at);
+                if d.state.control(at).flying {
+                    d.emit(at, CallStopped { reason: "lost".into() });
+                }
             }
         }),
         Input::Tick => {}
@@ -211,6 +253,9 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) {
         Input::Abandon { reason } => d.end_all(RunStatus::Failed, reason),
     }
     turn.carry_on();
+    if is_takeover && turn.decider.state.steering().has_stops() {
+        steer::stop::go_on(turn);
+    }
 }
 
 #[cfg(test)]

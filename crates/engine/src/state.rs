@@ -4,19 +4,22 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged, RunForked, SCHEMA_VERSION};
+use tree_agent_contract::event::{
+    BudgetSet, Event, EventBody, NodeReopened, NodeStatusChanged, RunForked, SCHEMA_VERSION,
+};
 use tree_agent_contract::graph::GraphNode;
-use tree_agent_contract::role::CallKind;
+use tree_agent_contract::role::{CallKind, Guidance};
 use tree_agent_contract::{
     ArtifactId, Budgets, DocumentId, NodeId, NodeStatus, RunId, RunSpec, RunStatus, Sparse, StepId, Strategy,
     Timestamp,
 };
 
-use crate::amounts::{Amounts, Ledger, TOOL_CALLS};
+use crate::amounts::{Amounts, Ledger, NAMES, TOOL_CALLS, limits};
 use crate::bands::{Bands, NO_BANDS};
 use crate::behaviour::Behaviour;
 use crate::call::{at_work, meant_by};
 use crate::graph::{Graph, ReplayError, grow_gently};
+use crate::steering::{NOT_STEERED, Steered, Steering, Told};
 use crate::waiting::Waiting;
 
 /// Changes of a scratchpad whose times are kept.
@@ -42,7 +45,39 @@ pub(crate) struct State {
     kept: BTreeSet<DocumentId>,
     /// The run that began the log.
     origin: RunId,
+    /// What people have done to the run.
+    steering: Steering,
 }
+
+/// Why nothing new begins for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending<'a> {
+    /// This budget of the run is used up.
+    Budget(&'a str),
+    /// A person has stopped the node or one above it.
+    Stopped,
+}
+
+impl Ending<'_> {
+    /// The name of the guard that cuts the work of nodes which have something to return.
+    pub(crate) fn guard(self) -> &'static str {
+        match self {
+            Ending::Budget(_) => "budget",
+            Ending::Stopped => "stopped",
+        }
+    }
+
+    /// The message of a node that ends without a result.
+    pub(crate) fn message(self) -> String {
+        match self {
+            Ending::Budget(budget) => format!("{OF_BUDGET}{budget}"),
+            Ending::Stopped => "stopped".to_owned(),
+        }
+    }
+}
+
+/// How the message of a node begins that was cancelled because a budget is used up.
+pub(crate) const OF_BUDGET: &str = "budget:";
 
 /// A budget was used up.
 #[derive(Clone, Debug, Serialize)]
@@ -71,8 +106,24 @@ pub(crate) struct Control {
     pub(crate) retry_at: Option<Timestamp>,
     /// A guard removed work, so the result will be partial.
     pub(crate) cut: bool,
+    /// It put together what there was, because nothing new may begin. That ends when it is reopened.
+    wound_down: bool,
+    /// How often it began its work again.
+    begun_again: u32,
+    /// A person has stopped it, and it was not reopened since. True: what there is, is dropped.
+    stopped: Option<bool>,
+    /// Its call was in flight when it was paused, and has not ended in the log.
+    pub(crate) flying: bool,
+    /// Seq of the last event that changed what the node is doing, or its plan.
+    changed: u64,
+    /// Seq of the last command about the node.
+    commanded: u64,
+    /// What people have said about it. Only few nodes have some.
+    steered: Option<Box<Steered>>,
     /// Results that the node has returned.
     pub(crate) results: u32,
+    /// Its generation when it returned the last of them.
+    result_of: u32,
     /// What parents and later siblings see of the node's artifacts, in addition to the graph.
     pub(crate) shown: Vec<ArtifactSummary>,
     /// What the role call that the node needs next has used so far.
@@ -110,6 +161,41 @@ impl Control {
         self.bands.as_deref().unwrap_or(&NO_BANDS)
     }
 
+    /// What people have said about the node.
+    pub(crate) fn steered(&self) -> &Steered {
+        self.steered.as_deref().unwrap_or(&NOT_STEERED)
+    }
+
+    /// Whether a person has stopped the node itself. True: what there is, is dropped.
+    pub(crate) fn stopped(&self) -> Option<bool> {
+        self.stopped
+    }
+
+    /// How often the node began its work again.
+    pub(crate) fn begun_again(&self) -> u32 {
+        self.begun_again
+    }
+
+    /// True if work of the node was lost, so that its result is partial.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut || self.wound_down
+    }
+
+    /// The calls that the node has needed.
+    pub(crate) fn calls(&self) -> u32 {
+        self.calls
+    }
+
+    /// Seq of the last event that changed what the node is doing, or its plan.
+    pub(crate) fn changed(&self) -> u64 {
+        self.changed
+    }
+
+    /// Seq of the last command about the node; 0 for none.
+    pub(crate) fn commanded(&self) -> u64 {
+        self.commanded
+    }
+
     /// The calls that the node needed before the one that it needs now.
     pub(crate) fn round(&self) -> u32 {
         self.calls.saturating_sub(1)
@@ -133,6 +219,7 @@ struct Bytes<'a> {
     ledger: &'a Ledger,
     waiting: &'a Waiting,
     kept: &'a BTreeSet<DocumentId>,
+    steering: &'a Steering,
 }
 
 impl State {
@@ -159,6 +246,7 @@ impl State {
             waiting: Waiting::default(),
             kept: BTreeSet::new(),
             origin: first.run_id,
+            steering: Steering::default(),
         })
     }
 
@@ -231,6 +319,56 @@ impl State {
         &self.waiting
     }
 
+    /// What people have done to the run.
+    pub(crate) fn steering(&self) -> &Steering {
+        &self.steering
+    }
+
+    /// The node at `at` and those above it, upwards.
+    pub(crate) fn line(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(Some(at), |at| self.control[*at].parent)
+    }
+
+    /// The node at `at` and every node below it, in order of creation.
+    pub(crate) fn subtree(&self, at: usize) -> Vec<usize> {
+        let mut inside = vec![false; self.control.len()];
+        inside[at] = true;
+        for below in at + 1..self.control.len() {
+            inside[below] = self.control[below].parent.is_some_and(|parent| inside[parent]);
+        }
+        (at..self.control.len()).filter(|&below| inside[below]).collect()
+    }
+
+    /// True if the node at `at`, or one above it, is paused: no role call begins for it.
+    pub(crate) fn is_paused(&self, at: usize) -> bool {
+        self.steering.has_pauses() && self.line(at).any(|at| self.node(at).paused)
+    }
+
+    /// Why nothing new begins for the node at `at`; none if something may.
+    pub(crate) fn ending(&self, at: usize) -> Option<Ending<'_>> {
+        if let Some(budget) = self.exhausted() {
+            return Some(Ending::Budget(budget));
+        }
+        let is_stopped = self.steering.has_stops() && self.line(at).any(|at| self.node(at).stopped);
+        is_stopped.then_some(Ending::Stopped)
+    }
+
+    /// The model of the calls for the node at `at`; empty for the service's default.
+    pub(crate) fn model(&self, at: usize) -> &str {
+        let of_nodes = self.line(at).find_map(|at| self.control[at].steered().model.as_deref());
+        of_nodes.unwrap_or(&self.spec.model)
+    }
+
+    /// True if the clock stands still: something is paused, and nothing else can go on.
+    fn stands_still(&self) -> bool {
+        self.steering.has_pauses()
+            && !self.is_final()
+            && (0..self.control.len()).all(|at| {
+                let control = &self.control[at];
+                control.needs.is_none() || !control.flying && self.is_paused(at)
+            })
+    }
+
     /// The step of a plan that the node at `at` carries out. A topic of a search has a step id, but no plan.
     pub(crate) fn planned_step(&self, at: usize) -> Option<StepId> {
         let node = self.node(at);
@@ -259,6 +397,12 @@ impl State {
         earlier.iter().any(|&c| self.node(c).task.as_ref().is_some_and(|task| task.branch_id == branch))
     }
 
+    /// True if the node at `at` has its result from before it was reopened.
+    pub(crate) fn has_old_result(&self, at: usize) -> bool {
+        let node = self.node(at);
+        node.result.is_some() && self.control[at].result_of != node.generation
+    }
+
     /// The child of an earlier plan that already completed `step`. Finished work is not repeated.
     pub(crate) fn reusable_child(&self, at: usize, step: &StepId) -> Option<usize> {
         let child = self.control[at].bands().child_of(step)?;
@@ -277,6 +421,7 @@ impl State {
             ledger: &self.ledger,
             waiting: &self.waiting,
             kept: &self.kept,
+            steering: &self.steering,
         };
         serde_json::to_vec(&bytes).unwrap_or_else(|e| unreachable!("the state always has a JSON form: {e}"))
     }
@@ -317,8 +462,13 @@ impl State {
             }
             _ => {}
         }
+        self.steering.follow(event);
         if let Some(at) = self.graph.position(event.node_id) {
             self.apply_to_control(at, event);
+        }
+        if self.steering.has_pauses() || self.steering.is_still() {
+            let is_still = self.stands_still();
+            self.steering.stand_still(is_still, event.timestamp);
         }
         Ok(())
     }
@@ -328,17 +478,44 @@ impl State {
         self.origin = e.origin_run_id.unwrap_or(e.source_run_id);
         self.started_at = self.started_at.map(|_| now);
         self.exhausted = None;
+        self.steering.begin_clock(now);
+        // Calls that were in flight are made again.
+        self.control.iter_mut().for_each(|control| control.flying = false);
         self.spec.user_id.clone_from(&e.author);
         self.spec.display_name.clone_from(&e.display_name);
         self.spec.labels.clone_from(&e.labels);
     }
 
     fn apply_to_control(&mut self, at: usize, event: &Event) {
+        self.note_change(at, event);
         match &event.body {
+            EventBody::NodePaused(e) => {
+                for at in e.in_flight.iter().filter_map(|id| self.graph.position(*id)) {
+                    self.control[at].flying = true;
+                }
+            }
+            EventBody::CallStopped(_) => self.call_stopped(at),
+            EventBody::NodeReopened(e) => self.reopened(at, e),
+            EventBody::GuidanceAdded(e) => {
+                let (author, text) = (e.author.clone(), e.text.clone());
+                let told = Told { seq: event.seq, subtree: e.subtree, guidance: Guidance { author, text } };
+                self.control[at].steered.get_or_insert_default().guidance.push(told);
+            }
+            EventBody::PlanEdited(e) => {
+                // Steps that the old plan never gave to a node are not planned any more.
+                let steps =
+                    self.node(at).plan.iter().flat_map(|plan| &plan.bands).flat_map(|band| &band.steps);
+                self.planned_nodes -= steps.filter(|step| step.node_id.is_none()).count() as u32;
+                self.control[at].bands.get_or_insert_default().edited(e.version);
+            }
+            EventBody::BudgetSet(e) => self.budget_set(e, event.timestamp),
             EventBody::NodeStatusChanged(e) => self.apply_status(at, e, event.timestamp),
             EventBody::NodeCompleted(_) => self.node_ended(at, true),
             EventBody::NodeFailed(_) => self.node_ended(at, false),
-            EventBody::NodeResult(_) => self.control[at].results += 1,
+            EventBody::NodeResult(_) => {
+                self.control[at].results += 1;
+                self.control[at].result_of = self.node(at).generation;
+            }
             EventBody::PlanCreated(e) => {
                 let control = &mut self.control[at];
                 control.bands.get_or_insert_default().planned(e);
@@ -373,8 +550,15 @@ impl State {
                 self.control[at].open_tools.retain(|open| open.call_id != e.call_id);
             }
             EventBody::StepCreated(e) => {
-                let reused = self.reusable_child(at, &e.step_id).is_some();
-                self.planned_nodes += u32::from(!reused);
+                let bands = self.control[at].bands();
+                let exists = match bands.is_edited() {
+                    // A step that an edit keeps has its node.
+                    true => bands
+                        .child_of(&e.step_id)
+                        .is_some_and(|c| self.node(c).status != NodeStatus::Cancelled),
+                    false => self.reusable_child(at, &e.step_id).is_some(),
+                };
+                self.planned_nodes += u32::from(!exists);
             }
             EventBody::NodeDelegated(e) => {
                 let plan = self.node(at).plan.as_ref();
@@ -422,10 +606,14 @@ impl State {
         if is_new_attempt {
             self.control[at].tool_calls = 0;
         }
+        if is_new_attempt || e.status == NodeStatus::Blocked {
+            self.control[at].flying = false;
+        }
         let control = &mut self.control[at];
         if let Some(guard) = e.message.as_deref().and_then(|m| m.strip_prefix("guard:")) {
             // A node at the depth limit does its own work. Every other guard loses work.
-            control.cut |= guard != "maxDepth";
+            control.wound_down |= matches!(guard, "budget" | "stopped");
+            control.cut |= !matches!(guard, "maxDepth" | "budget" | "stopped");
         }
         control.calls += u32::from(needs.is_some() && is_new);
         control.needs = needs;
@@ -453,6 +641,100 @@ impl State {
         }
     }
 
+    /// The call in flight was stopped: the node needs the same call again, from its beginning.
+    fn call_stopped(&mut self, at: usize) {
+        self.call_ended(at, false);
+        let control = &mut self.control[at];
+        // Another round, so that a late answer to the stopped call is not taken for one to the next.
+        control.calls += 1;
+        (control.tool_calls, control.retry_at, control.flying) = (0, None, false);
+    }
+
+    /// The node goes on, though it had ended or was about to.
+    fn reopened(&mut self, at: usize, e: &NodeReopened) {
+        self.call_ended(at, false);
+        if self.control[at].stopped.take().is_some() {
+            self.steering.unstop();
+        }
+        let control = &mut self.control[at];
+        (control.needs, control.attempt, control.retry_at) = (None, 0, None);
+        (control.tool_calls, control.flying, control.wound_down) = (0, false, false);
+        if e.again {
+            control.cut = false;
+            control.begun_again += 1;
+            control.shown.clear();
+            if let Some(bands) = &mut control.bands {
+                bands.begin_again();
+            }
+        }
+        if let Some(model) = &e.model {
+            control.steered.get_or_insert_default().model = Some(model.clone());
+        }
+        let needs_aggregator = !e.again && self.node(at).plan.is_some() || self.always_owes(at);
+        let owes = std::mem::replace(&mut self.control[at].owes, needs_aggregator);
+        match (owes, needs_aggregator) {
+            (false, true) => self.ledger.owe(),
+            (true, false) => self.ledger.settle(),
+            _ => {}
+        }
+    }
+
+    /// True if the node at `at` ends with a synthesis from its beginning on: it begins a search that wants one.
+    fn always_owes(&self, at: usize) -> bool {
+        let control = &self.control[at];
+        let begins = control.parent.is_none_or(|p| self.control[p].strategy != Strategy::Search);
+        control.strategy == Strategy::Search
+            && begins
+            && (control.parent.is_some() || self.spec.search().synthesis)
+    }
+
+    /// Budgets have changed. One that was used up may have room again.
+    fn budget_set(&mut self, e: &BudgetSet, now: Timestamp) {
+        self.spec.budgets = e.change.apply(&self.spec.budgets);
+        let Some(exhausted) = &self.exhausted else { return };
+        let usage = self.graph.usage();
+        let used = [usage.tokens(), usage.cost_micros, usage.tool_calls];
+        let has_room = match NAMES.iter().position(|name| *name == exhausted.budget) {
+            Some(m) => limits(&self.spec.budgets)[m].is_none_or(|limit| used[m] < limit),
+            None => self.elapsed_ms(now) < self.spec.budgets.max_wall_clock_ms,
+        };
+        if has_room {
+            self.exhausted = None;
+        }
+    }
+
+    /// Milliseconds since the run was taken up, without those for which the clock stood still.
+    pub(crate) fn elapsed_ms(&self, now: Timestamp) -> u64 {
+        let since = self.started_at.map_or(0, |start| now.millis_since(start));
+        since.saturating_sub(self.steering.stood_still_ms(now))
+    }
+
+    /// Keeps when the node at `at` changed, for people who decide on what they have seen.
+    fn note_change(&mut self, at: usize, event: &Event) {
+        let control = &mut self.control[at];
+        match &event.body {
+            EventBody::NodePaused(_)
+            | EventBody::NodeResumed(_)
+            | EventBody::NodeStopped(_)
+            | EventBody::NodeReopened(_)
+            | EventBody::GuidanceAdded(_)
+            | EventBody::PlanEdited(_) => {
+                if let EventBody::NodeStopped(e) = &event.body {
+                    control.stopped = Some(e.discard);
+                }
+                (control.changed, control.commanded) = (event.seq, event.seq);
+            }
+            EventBody::NodeCreated(_)
+            | EventBody::NodeStatusChanged(_)
+            | EventBody::NodeCompleted(_)
+            | EventBody::NodeFailed(_)
+            | EventBody::PlanCreated(_)
+            | EventBody::StepStatusChanged(_)
+            | EventBody::ReplanRequested(_) => control.changed = event.seq,
+            _ => {}
+        }
+    }
+
     /// The node has ended: nothing is due for it any more.
     fn node_ended(&mut self, at: usize, answered: bool) {
         self.call_ended(at, answered);
@@ -460,6 +742,7 @@ impl State {
         control.needs = None;
         control.attempt = 0;
         control.retry_at = None;
+        control.flying = false;
         if std::mem::take(&mut control.owes) {
             self.ledger.settle();
         }

@@ -4,7 +4,7 @@
 //! fails for good, how to wind down when a budget trips, what a role is told, and what it keeps in its own logged
 //! state. Everything else (the log, retries, budgets, pacing, takeover) is the same for all and knows no strategy.
 
-mod bands;
+pub(crate) mod bands;
 mod notes;
 mod picks;
 mod returned;
@@ -137,7 +137,7 @@ impl<'a> Turn<'a> {
                     self.strategies.of(at).wind_down(d, at);
                 }
                 Next::Ended { at } => self.ended(at),
-                Next::Advance { at } if d.state.node(at).status.is_final() => {}
+                Next::Advance { at } if d.state.node(at).status.is_final() || d.state.is_paused(at) => {}
                 Next::Advance { at } => self.strategies.of(at).advance(d, at),
                 Next::Adopted { path, output } => self.strategies.of(0).adopted(d, &path, *output),
             }
@@ -157,8 +157,12 @@ impl<'a> Turn<'a> {
 
     fn begin(&mut self, at: usize) {
         let (d, rules) = (&mut self.decider, self.strategies.of(at));
-        if d.state.exhausted().is_some() {
+        if d.state.ending(at).is_some() {
             return rules.wind_down(d, at);
+        }
+        // Whoever ends the pause asks its parent to begin it.
+        if d.state.is_paused(at) {
+            return;
         }
         if let (Some(parent), Some(step_id)) = (d.state.control(at).parent, d.state.planned_step(at)) {
             d.emit(parent, StepStatusChanged { step_id, status: StepStatus::Running });
@@ -176,7 +180,8 @@ impl<'a> Turn<'a> {
         if let Some(step_id) = d.state.planned_step(at) {
             d.emit(parent, StepStatusChanged { step_id, status });
         }
-        if !d.state.node(parent).status.is_final() {
+        // Whoever ends the pause asks it to go on.
+        if !d.state.node(parent).status.is_final() && !d.state.is_paused(parent) {
             self.follow();
             self.strategies.of(parent).child_ended(&mut self.decider, parent);
         }
@@ -207,14 +212,14 @@ impl<'a> Turn<'a> {
             if let Some(body) = budgets::tripped(state, in_flight, now) {
                 let late = budgets::is_late(state, now);
                 self.decider.emit(0, body);
-                self.stop_starting(late);
+                self.wind_down_run(late);
             }
         } else if budgets::is_late(state, now) && !in_flight.overtime() {
             // An earlier budget did not stop leaf work in flight; the wall clock does.
-            self.stop_starting(true);
+            self.wind_down_run(true);
         } else if budgets::wants_work(in_flight) {
             // It was in flight when the budget was exhausted, and then its driver died.
-            self.stop_starting(false);
+            self.wind_down_run(false);
         }
         while self.decider.state.exhausted().is_some()
             && self.decider.state.graph().status() == RunStatus::Running
@@ -228,13 +233,18 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Winds down what has not begun, and with `at_work` also leaf work in flight. Calls that finish something go on.
-    /// The deepest nodes come first, so that every parent sees its children ended.
-    fn stop_starting(&mut self, at_work: bool) {
+    /// The whole run is out of budget.
+    fn wind_down_run(&mut self, at_work: bool) {
         if at_work {
             self.decider.in_flight.stop_leaves();
         }
-        for at in (0..self.decider.state.nodes().len()).rev() {
+        self.stop_starting(0, at_work);
+    }
+
+    /// Winds down, of the node at `top` and those below it, what has not begun, and with `at_work` also work in flight.
+    /// Calls that finish something go on. The deepest nodes come first, so that every parent sees its children ended.
+    pub(crate) fn stop_starting(&mut self, top: usize, at_work: bool) {
+        for at in self.decider.state.subtree(top).into_iter().rev() {
             let state = &self.decider.state;
             if state.node(at).status.is_final() || state.is_final() {
                 continue;

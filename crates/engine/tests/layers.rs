@@ -18,10 +18,12 @@ const ORDER: &[&str] = &[
     "diff",
     "documents",
     "start",
+    "steering",
     "state",
     "covered",
     "iterations",
     "topics",
+    "topics/steering",
     "outline",
     "ready",
     "in_flight",
@@ -42,6 +44,15 @@ const ORDER: &[&str] = &[
     "strategy/picks",
     "strategy/search",
     "strategy",
+    "steer/nodes",
+    "steer/pause",
+    "steer/stop",
+    "steer/reopen",
+    "steer/retry",
+    "steer/plan",
+    "steer/budget",
+    "steer/preview",
+    "steer",
     "run",
     "audit/bands",
     "audit/homework",
@@ -79,7 +90,7 @@ fn every_file_imports_only_files_below_it() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let place = |file: &str| ORDER.iter().position(|f| *f == file);
     let mut checked = 0;
-    let folders = [src.clone(), src.join("decide"), src.join("strategy"), src.join("audit")];
+    let folders = ["", "decide", "strategy", "steer", "topics", "audit"].map(|folder| src.join(folder));
     for path in folders.iter().flat_map(|f| std::fs::read_dir(f).expect("sources")) {
         let path = path.expect("readable").path();
         if path.extension().is_none_or(|e| e != "rs") {

@@ -26,7 +26,8 @@ impl Bands {
                 let before = std::mem::replace(status, e.status);
                 let (step, status) = (&e.step_id, e.status);
                 let text = || format!("makes step {step} {status}, whose outcome {before} was recorded");
-                before.is_final().then(text)
+                // A reopened step is pending again.
+                (before.is_final() && e.status != StepStatus::Pending).then(text)
             }
             _ => None,
         }

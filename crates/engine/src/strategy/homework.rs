@@ -91,10 +91,16 @@ impl Rules for Homework {
 
     fn child_ended(&self, d: &mut Decider<'_>, at: usize) {
         if bands::advance(d, at) {
-            match d.state.exhausted() {
+            match d.state.ending(at) {
                 Some(_) => self.finish(d, at, None, self.0.owes_rollup()),
                 None => d.need(at, CallKind::Plan, None),
             }
+        }
+    }
+
+    fn advance(&self, d: &mut Decider<'_>, at: usize) {
+        if d.state.control(at).needs.is_none() {
+            self.child_ended(d, at);
         }
     }
 
@@ -114,7 +120,10 @@ impl Rules for Homework {
 
     fn wind_down(&self, d: &mut Decider<'_>, at: usize) {
         match at == self.0.root() && d.state.has_completed_children(at) {
-            true => self.finish(d, at, Some("guard:budget"), self.0.owes_rollup()),
+            true => {
+                let guard = guard(d, at);
+                self.finish(d, at, Some(&guard), self.0.owes_rollup());
+            }
             false => d.cancel(at),
         }
     }
@@ -146,7 +155,7 @@ impl Homework {
     /// The planner has answered: what has ended is rolled up, then the next iteration begins or the homework ends.
     fn planned(&self, d: &mut Decider<'_>, at: usize, out: PlannerOutput) {
         let (ended, may_go_on) = (self.0.latest(), self.0.latest() < d.state.budgets().max_iterations);
-        let is_over = d.state.exhausted().is_some();
+        let is_over = d.state.ending(at).is_some();
         let mut draft = out.homework.map(|draft| *draft).unwrap_or_default();
         for note in &mut draft.branches {
             note.branch_id = slug::of(&note.branch_id);
@@ -168,14 +177,14 @@ impl Homework {
         });
         d.append_scratchpad(at, &text);
         if self.0.owes_rollup() {
-            roll_up(d, at, ended, draft.rollup.clone(), draft.branches.clone(), &rolled);
+            self.roll_up(d, at, ended, draft.rollup.clone(), draft.branches.clone(), &rolled);
         }
         update_plan(d, at, ended + 1, &draft);
         match tasks {
             Some(tasks) => self.assign(d, at, tasks, out.mode_reason),
             None => {
-                let guard = if is_over { "guard:budget" } else { "guard:maxIterations" };
-                self.finish(d, at, wants_more.then_some(guard), false);
+                let guard = if is_over { guard(d, at) } else { "guard:maxIterations".to_owned() };
+                self.finish(d, at, wants_more.then_some(&guard), false);
             }
         }
     }
@@ -271,13 +280,13 @@ impl Homework {
             let rolled = self.rolled(d.state, latest);
             let rollup = prefix(&notes::without_planner(&rolled), limits::TEXT_BYTES).to_owned();
             d.append_scratchpad(at, &notes::rollup(latest, &rollup, &rolled, &HomeworkDraft::default()));
-            roll_up(d, at, latest, rollup, Vec::new(), &rolled);
+            self.roll_up(d, at, latest, rollup, Vec::new(), &rolled);
         }
         if d.state.has_completed_children(at) {
             d.in_flight.reached(at);
             return d.need(at, CallKind::Aggregate, guard.map(str::to_owned));
         }
-        if d.state.exhausted().is_some() {
+        if d.state.ending(at).is_some() {
             return d.cancel(at);
         }
         let tasks: Vec<usize> = d.state.latest_children(at).collect();
@@ -324,6 +333,28 @@ impl Homework {
         ExecuteInput { call, earlier: earlier.collect(), task }
     }
 
+    /// The roll-up of iteration `ended` is known: writes the summary of the iteration.
+    fn roll_up(
+        &self,
+        d: &mut Decider<'_>,
+        at: usize,
+        ended: u32,
+        summary: String,
+        branches: Vec<BranchNote>,
+        rolled: &[Rolled<'_>],
+    ) {
+        let (run_id, node, place) = (d.state.graph().run_id(), d.state.node(at).id, d.scratchpad_of(at));
+        let body = notes::iteration(ended, &summary, rolled);
+        let document = documents::iteration(run_id, node, ended, body, d.now);
+        let summary_document_id = Some(document.id);
+        d.emit(at, RollupUpdated { document_id: place, iteration: ended, summary, branches, summary_document_id });
+        match self.0.is_summarised(ended) {
+            // A task of the iteration was done again.
+            true => d.replace_document(document.id, document.body),
+            false => d.create_document(document, place),
+        }
+    }
+
     fn aggregated(&self, d: &mut Decider<'_>, at: usize, out: AggregatorOutput) {
         d.append_scratchpad(at, &out.scratchpad.append_markdown);
         let child_ids = d.state.latest_children(at).map(|child| d.state.node(child).id).collect();
@@ -340,29 +371,17 @@ impl Homework {
     }
 }
 
+/// The guard of a node for which nothing new may begin.
+fn guard(d: &Decider<'_>, at: usize) -> String {
+    format!("guard:{}", d.state.ending(at).map_or("budget", |ending| ending.guard()))
+}
+
 fn executed(d: &mut Decider<'_>, at: usize, out: ExecutorOutput) {
     let entry = line_break(out.scratchpad.append_markdown) + &notes::outcome(&out.result.summary);
     d.append_scratchpad(at, &entry);
     let evidence = out.result.success_assessment.as_ref().and_then(|a| a.notes.clone());
     d.return_result(at, out.artifacts, out.result);
     d.complete(at, evidence);
-}
-
-/// The roll-up of iteration `ended` is known: writes the summary of the iteration.
-fn roll_up(
-    d: &mut Decider<'_>,
-    at: usize,
-    ended: u32,
-    summary: String,
-    branches: Vec<BranchNote>,
-    rolled: &[Rolled<'_>],
-) {
-    let (run_id, node, place) = (d.state.graph().run_id(), d.state.node(at).id, d.scratchpad_of(at));
-    let body = notes::iteration(ended, &summary, rolled);
-    let document = documents::iteration(run_id, node, ended, body, d.now);
-    let summary_document_id = Some(document.id);
-    d.emit(at, RollupUpdated { document_id: place, iteration: ended, summary, branches, summary_document_id });
-    d.create_document(document, place);
 }
 
 /// The plan document is written again.

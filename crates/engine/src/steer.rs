@@ -1,0 +1,49 @@
+//! Commands of people, carried out while the run runs. Each is checked whole before its first event, so that one that is
+//! refused changes nothing.
+
+mod budget;
+mod nodes;
+mod pause;
+mod plan;
+pub(crate) mod preview;
+mod reopen;
+mod retry;
+pub(crate) mod stop;
+
+use tree_agent_contract::command::Action;
+use tree_agent_contract::{Command, Refusal, RefusalKind, RunStatus, limits};
+
+use crate::strategy::Turn;
+use nodes::By;
+
+/// Carries out a command.
+///
+/// # Errors
+/// Why it is refused. Then there is no event.
+pub(crate) fn carry_out(turn: &mut Turn<'_>, command: &Command) -> Result<(), Refusal> {
+    let Command { request_id, author, expected_seq, action } = command;
+    let by = By { author, request_id, expected_seq: *expected_seq };
+    let may_always = matches!(action, Action::Cancel { .. });
+    if !may_always && turn.decider.state.steering().commands() >= limits::COMMANDS {
+        let message = format!("the run has applied {} commands, which is the most", limits::COMMANDS);
+        return Err(Refusal::new(RefusalKind::Limit, message));
+    }
+    let d = &mut turn.decider;
+    match action {
+        Action::Cancel { reason } => {
+            d.end_all(RunStatus::Cancelled, reason.clone());
+            Ok(())
+        }
+        Action::Pause { node_id, now } => pause::pause(d, by, *node_id, *now),
+        Action::Resume { node_id } => pause::resume(d, by, *node_id),
+        Action::Guide { node_id, text, subtree, restart } => {
+            pause::guide(d, by, *node_id, text, *subtree, *restart)
+        }
+        Action::Stop { node_id, discard } => stop::stop(turn, by, *node_id, *discard),
+        Action::Retry { node_id, guidance, model } => retry::retry(d, by, *node_id, guidance, model),
+        Action::EditPlan { node_id, plan } => plan::edit(d, by, *node_id, plan),
+        Action::SetBudget { change } => budget::set(d, by, *change),
+    }?;
+    turn.carry_on();
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! Budgets that change while the run runs.
+
+use tree_agent_contract::event::{BudgetSet, StepStatusChanged};
+use tree_agent_contract::{BudgetChange, NodeStatus, Refusal, RefusalKind, StepId, StepStatus};
+
+use super::nodes::{By, check_current};
+use super::reopen;
+use crate::decide::{Decider, Next};
+use crate::state::{OF_BUDGET, State};
+
+/// Changes budgets of the run. If one that was used up has room again, what it cancelled goes on.
+pub(super) fn set(d: &mut Decider<'_>, by: By<'_>, change: BudgetChange) -> Result<(), Refusal> {
+    let budgets = change.apply(d.state.budgets());
+    budgets.validate()?;
+    if budgets == *d.state.budgets() {
+        return Err(Refusal::of_field(
+            RefusalKind::Precondition,
+            "budgets",
+            "are what they are to be already",
+        ));
+    }
+    let (seen, changed) = (by.expected_seq, d.state.steering().budget_set());
+    if seen.is_some_and(|seen| changed > seen) {
+        let message = format!("budgets have changed with event {changed}; look again and repeat");
+        return Err(Refusal::of_field(RefusalKind::Changed, "expected_seq", message));
+    }
+    let was_exhausted = d.state.exhausted().is_some();
+    d.emit(0, BudgetSet { author: by.author.to_owned(), request_id: by.request_id.to_owned(), change });
+    if was_exhausted && d.state.exhausted().is_none() {
+        go_on(d, by);
+    }
+    Ok(())
+}
+
+/// What the budget cancelled goes on, below nodes that have not ended.
+fn go_on(d: &mut Decider<'_>, by: By<'_>) {
+    for at in 0..d.state.nodes().len() {
+        if was_cancelled(d.state, at) && check_current(d.state, at).is_ok() {
+            reopen::reopen(d, by, at, None);
+        }
+        let steps = unopened(d.state, at);
+        if !steps.is_empty() {
+            reopen::wait_again(d, by, at);
+            for step_id in steps {
+                d.emit(at, StepStatusChanged { step_id, status: StepStatus::Pending });
+            }
+            d.ask(Next::Advance { at });
+        }
+    }
+}
+
+/// True if the node at `at` was cancelled because a budget was used up, and the one above it has not ended.
+fn was_cancelled(state: &State, at: usize) -> bool {
+    let node = state.node(at);
+    let by_budget = node.message.as_deref().is_some_and(|message| message.starts_with(OF_BUDGET));
+    let above = state.control(at).parent;
+    let is_open = above.is_some_and(|parent| !state.node(parent).status.is_final());
+    node.status == NodeStatus::Cancelled && by_budget && is_open
+}
+
+/// Steps of the node at `at` that were cancelled with their band, before they had a node.
+fn unopened(state: &State, at: usize) -> Vec<StepId> {
+    let node = state.node(at);
+    if node.status.is_final() {
+        return Vec::new();
+    }
+    let steps = node.plan.iter().flat_map(|plan| &plan.bands).flat_map(|band| &band.steps);
+    let cancelled = steps.filter(|step| step.status == StepStatus::Cancelled && step.node_id.is_none());
+    cancelled.map(|step| step.step_id.clone()).collect()
+}

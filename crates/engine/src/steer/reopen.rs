@@ -1,0 +1,48 @@
+//! Reopening: a node that has ended does its work again, and those above it wait for it.
+
+use tree_agent_contract::StepStatus;
+use tree_agent_contract::event::{NodeReopened, StepStatusChanged};
+
+use super::nodes::By;
+use crate::decide::{Decider, Next};
+
+/// The node at `at` does its work again, from its first call. Nodes above it that have ended, or that need another call
+/// than to wait for it, are reopened before.
+pub(super) fn reopen(d: &mut Decider<'_>, by: By<'_>, at: usize, model: Option<String>) {
+    let mut above: Vec<usize> = d.state.line(at).skip(1).collect();
+    above.reverse();
+    for above in above {
+        wait_again(d, by, above);
+    }
+    emit(d, by, at, true, model);
+    if let (Some(parent), Some(step_id)) = (d.state.control(at).parent, d.state.planned_step(at)) {
+        d.emit(parent, StepStatusChanged { step_id, status: StepStatus::Pending });
+    }
+    if let Some(parent) = d.state.control(at).parent {
+        d.ask(Next::Advance { at: parent });
+    }
+}
+
+/// The node at `at` waits for its children again. Nothing happens if it does that now.
+pub(super) fn wait_again(d: &mut Decider<'_>, by: By<'_>, at: usize) {
+    let had_ended = d.state.node(at).status.is_final();
+    if !had_ended && d.state.control(at).needs.is_none() {
+        return;
+    }
+    emit(d, by, at, false, None);
+    let parent = d.state.control(at).parent.filter(|_| had_ended);
+    if let (Some(parent), Some(step_id)) = (parent, d.state.planned_step(at)) {
+        for status in [StepStatus::Pending, StepStatus::Running] {
+            d.emit(parent, StepStatusChanged { step_id: step_id.clone(), status });
+        }
+    }
+}
+
+fn emit(d: &mut Decider<'_>, by: By<'_>, at: usize, again: bool, model: Option<String>) {
+    if d.in_flight.call(at).is_some() {
+        d.give_up(at);
+    }
+    let generation = d.state.node(at).generation + 1;
+    let (author, request_id) = (by.author.to_owned(), by.request_id.to_owned());
+    d.emit(at, NodeReopened { generation, author, request_id, again, model });
+}

@@ -1,0 +1,143 @@
+//! What people have done to the run, as the log shows it: the commands that were applied, and the time that a pause has
+//! stopped.
+//!
+//! While something is paused, the wall clock stands still whenever nothing else can go on: no node outside the pause has
+//! a call due, in flight or waiting for its retry, and no node within it has a call in flight. These spans follow from
+//! the log alone, so that every driver sees the same deadlines.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tree_agent_contract::Timestamp;
+use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::role::Guidance;
+
+/// What people have done to the run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Steering {
+    /// The commands that were applied, by request id, with the seq of their first event.
+    applied: BTreeMap<String, u64>,
+    /// Commands that were applied.
+    commands: usize,
+    /// Nodes that are paused by themselves.
+    pauses: u32,
+    /// Nodes that are stopped by themselves.
+    stops: u32,
+    /// Seq of the last change of a budget.
+    budget_set: u64,
+    /// Since when the clock stands still.
+    still_since: Option<Timestamp>,
+    /// Milliseconds for which it stood still before.
+    stood_still_ms: u64,
+}
+
+/// What people have said about one node, and what follows for it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Steered {
+    /// What its calls are told, the latest last.
+    pub(crate) guidance: Vec<Told>,
+    /// The model of the node and of everything below it, if that is not the one of the node above.
+    pub(crate) model: Option<String>,
+}
+
+/// One piece of guidance.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Told {
+    pub(crate) seq: u64,
+    /// Every node below is told, too.
+    pub(crate) subtree: bool,
+    pub(crate) guidance: Guidance,
+}
+
+/// Of a node about which nobody has said anything.
+pub(crate) static NOT_STEERED: Steered = Steered { guidance: Vec::new(), model: None };
+
+impl Steering {
+    /// Follows an event.
+    pub(crate) fn follow(&mut self, event: &Event) {
+        let request_id = match &event.body {
+            EventBody::NodePaused(e) => {
+                self.pauses += 1;
+                &e.request_id
+            }
+            EventBody::NodeResumed(e) => {
+                self.pauses -= 1;
+                &e.request_id
+            }
+            EventBody::NodeStopped(e) => {
+                self.stops += 1;
+                &e.request_id
+            }
+            EventBody::BudgetSet(e) => {
+                self.budget_set = event.seq;
+                &e.request_id
+            }
+            EventBody::NodeReopened(e) => &e.request_id,
+            EventBody::GuidanceAdded(e) => &e.request_id,
+            EventBody::PlanEdited(e) => &e.request_id,
+            _ => return,
+        };
+        if request_id.is_empty() || !self.applied.contains_key(request_id) {
+            self.commands += 1;
+            self.applied.insert(request_id.clone(), event.seq);
+        }
+    }
+
+    /// A stopped node goes on.
+    pub(crate) fn unstop(&mut self) {
+        self.stops -= 1;
+    }
+
+    /// True if a command with this request id was applied.
+    pub(crate) fn has_applied(&self, request_id: &str) -> bool {
+        !request_id.is_empty() && self.applied.contains_key(request_id)
+    }
+
+    /// Commands that were applied.
+    pub(crate) fn commands(&self) -> usize {
+        self.commands
+    }
+
+    /// True if a node is paused.
+    pub(crate) fn has_pauses(&self) -> bool {
+        self.pauses > 0
+    }
+
+    /// True if a node is or was stopped.
+    pub(crate) fn has_stops(&self) -> bool {
+        self.stops > 0
+    }
+
+    /// Seq of the last change of a budget; 0 for none.
+    pub(crate) fn budget_set(&self) -> u64 {
+        self.budget_set
+    }
+
+    /// From `now` on the clock stands still, or goes on.
+    pub(crate) fn stand_still(&mut self, is_still: bool, now: Timestamp) {
+        match (self.still_since, is_still) {
+            (None, true) => self.still_since = Some(now),
+            (Some(since), false) => {
+                self.stood_still_ms += now.millis_since(since);
+                self.still_since = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// The clock of a fork begins.
+    pub(crate) fn begin_clock(&mut self, now: Timestamp) {
+        self.stood_still_ms = 0;
+        self.still_since = self.still_since.map(|_| now);
+    }
+
+    /// True if the clock stands still.
+    pub(crate) fn is_still(&self) -> bool {
+        self.still_since.is_some()
+    }
+
+    /// Milliseconds for which the clock has stood still.
+    pub(crate) fn stood_still_ms(&self, now: Timestamp) -> u64 {
+        self.stood_still_ms + self.still_since.map_or(0, |since| now.millis_since(since))
+    }
+}
