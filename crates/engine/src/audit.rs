@@ -79,6 +79,12 @@ impl Seen {
     fn ended(&self) -> bool {
         self.status.is_some_and(NodeStatus::is_final)
     }
+
+    /// A pause ends with its node.
+    fn show(&mut self, status: NodeStatus) {
+        self.status = Some(status);
+        self.is_paused &= !status.is_final();
+    }
 }
 
 impl Audit {
@@ -128,7 +134,7 @@ impl Audit {
                 if e.status == NodeStatus::Aggregating {
                     self.check_children(event, "aggregates", true);
                 }
-                self.with(event, |seen| seen.status = Some(e.status));
+                self.with(event, |seen| seen.show(e.status));
             }
             EventBody::NodeReopened(e) => self.reopened(event, e),
             EventBody::NodePaused(_) => self.check_flag(event, |seen| &mut seen.is_paused, true),
@@ -150,11 +156,11 @@ impl Audit {
                 if self.nodes.get(&event.node_id).is_some_and(|n| !n.has_result) {
                     self.note(event, "completes a node that has no result");
                 }
-                self.with(event, |seen| seen.status = Some(NodeStatus::Completed));
+                self.with(event, |seen| seen.show(NodeStatus::Completed));
             }
             EventBody::NodeFailed(_) => {
                 self.check_children(event, "fails", false);
-                self.with(event, |seen| seen.status = Some(NodeStatus::Failed));
+                self.with(event, |seen| seen.show(NodeStatus::Failed));
             }
             _ => {}
         }

@@ -10,7 +10,7 @@ use crate::pacing;
 use crate::state::State;
 
 /// A call that was begun and has no input yet.
-pub(crate) struct Begun {
+pub(crate) struct CallStart {
     /// Its node.
     pub(crate) at: usize,
     pub(crate) key: CallKey,
@@ -19,7 +19,12 @@ pub(crate) struct Begun {
 }
 
 /// Begins the calls that may be made now, at most `limit`. A paused or ended run has none.
-pub(crate) fn begin_due(state: &State, in_flight: &mut InFlight, now: Timestamp, limit: usize) -> Vec<Begun> {
+pub(crate) fn begin_due(
+    state: &State,
+    in_flight: &mut InFlight,
+    now: Timestamp,
+    limit: usize,
+) -> Vec<CallStart> {
     if state.graph().status() != RunStatus::Running {
         return Vec::new();
     }
@@ -43,7 +48,7 @@ pub(crate) fn begin_due(state: &State, in_flight: &mut InFlight, now: Timestamp,
         in_flight.begin(at, CallInFlight { key, allotted, before, tool_calls_before });
         let left = budgets::deadlines(state).map_or(u64::MAX, |(_, last)| last.millis_since(now));
         let timeout_ms = state.budgets().call_timeout_ms.min(left.max(1));
-        calls.push(Begun { at, key, allotted, timeout_ms });
+        calls.push(CallStart { at, key, allotted, timeout_ms });
     }
     calls
 }

@@ -302,7 +302,7 @@ impl Graph {
                 }
                 node.progress = e.progress;
                 if e.status.is_final() {
-                    node.ended_at = Some(event.timestamp);
+                    (node.ended_at, node.paused) = (Some(event.timestamp), false);
                 } else if node.started_at.is_none() && e.status != NodeStatus::Waiting {
                     node.started_at = Some(event.timestamp);
                 }
@@ -311,13 +311,13 @@ impl Graph {
                 node.status = NodeStatus::Completed;
                 node.outcome = Some(e.outcome);
                 node.message = None;
-                node.ended_at = Some(event.timestamp);
+                (node.ended_at, node.paused) = (Some(event.timestamp), false);
             }
             EventBody::NodeFailed(e) => {
                 node.status = NodeStatus::Failed;
                 node.error = Some(e.error.clone());
                 node.message = None;
-                node.ended_at = Some(event.timestamp);
+                (node.ended_at, node.paused) = (Some(event.timestamp), false);
             }
             EventBody::PlanCreated(e) => {
                 node.plan = Some(Box::new(GraphPlan {

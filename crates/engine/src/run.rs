@@ -210,7 +210,7 @@ impl Run {
     /// here on. A paused or ended run has none.
     pub fn take_due(&mut self, now: Timestamp, limit: usize) -> Vec<RoleCall> {
         let begun = calls::begin_due(&self.state, &mut self.in_flight, now, limit);
-        let calls = begun.into_iter().map(|calls::Begun { at, key, allotted, timeout_ms }| {
+        let calls = begun.into_iter().map(|calls::CallStart { at, key, allotted, timeout_ms }| {
             let context = briefing::context(&self.state, at, key.kind, key.attempt, allotted, now);
             let input = self.strategies.brief(&self.state, at, key.kind, context);
             RoleCall { key, input, timeout_ms }

@@ -4,9 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use tree_agent_contract::event::{
-    BudgetSet, Event, EventBody, NodeReopened, NodeStatusChanged, RunForked, SCHEMA_VERSION,
-};
+use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged, RunForked, SCHEMA_VERSION};
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::role::{CallKind, Guidance};
 use tree_agent_contract::{
@@ -14,13 +12,17 @@ use tree_agent_contract::{
     Timestamp,
 };
 
-use crate::amounts::{Amounts, Ledger, NAMES, TOOL_CALLS, limits};
+use crate::amounts::{Amounts, Ledger, TOOL_CALLS};
 use crate::bands::{Bands, NO_BANDS};
 use crate::behaviour::Behaviour;
 use crate::call::{at_work, meant_by};
 use crate::graph::{Graph, ReplayError, grow_gently};
 use crate::steering::{NOT_STEERED, Steered, Steering, Told};
 use crate::waiting::Waiting;
+
+mod steered;
+
+pub(crate) use steered::OF_BUDGET;
 
 /// Changes of a scratchpad whose times are kept.
 pub(crate) const CHANGES: usize = 4;
@@ -48,36 +50,6 @@ pub(crate) struct State {
     /// What people have done to the run.
     steering: Steering,
 }
-
-/// Why nothing new begins for a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending<'a> {
-    /// This budget of the run is used up.
-    Budget(&'a str),
-    /// A person has stopped the node or one above it.
-    Stopped,
-}
-
-impl Ending<'_> {
-    /// The name of the guard that cuts the work of nodes which have something to return.
-    pub(crate) fn guard(self) -> &'static str {
-        match self {
-            Ending::Budget(_) => "budget",
-            Ending::Stopped => "stopped",
-        }
-    }
-
-    /// The message of a node that ends without a result.
-    pub(crate) fn message(self) -> String {
-        match self {
-            Ending::Budget(budget) => format!("{OF_BUDGET}{budget}"),
-            Ending::Stopped => "stopped".to_owned(),
-        }
-    }
-}
-
-/// How the message of a node begins that was cancelled because a budget is used up.
-pub(crate) const OF_BUDGET: &str = "budget:";
 
 /// A budget was used up.
 #[derive(Clone, Debug, Serialize)]
@@ -112,6 +84,8 @@ pub(crate) struct Control {
     begun_again: u32,
     /// A person has stopped it, and it was not reopened since. True: what there is, is dropped.
     stopped: Option<bool>,
+    /// A person has paused it. That ends with the node.
+    paused: bool,
     /// Its call was in flight when it was paused, and has not ended in the log.
     pub(crate) flying: bool,
     /// Seq of the last event that changed what the node is doing, or its plan.
@@ -339,36 +313,6 @@ impl State {
         (at..self.control.len()).filter(|&below| inside[below]).collect()
     }
 
-    /// True if the node at `at`, or one above it, is paused: no role call begins for it.
-    pub(crate) fn is_paused(&self, at: usize) -> bool {
-        self.steering.has_pauses() && self.line(at).any(|at| self.node(at).paused)
-    }
-
-    /// Why nothing new begins for the node at `at`; none if something may.
-    pub(crate) fn ending(&self, at: usize) -> Option<Ending<'_>> {
-        if let Some(budget) = self.exhausted() {
-            return Some(Ending::Budget(budget));
-        }
-        let is_stopped = self.steering.has_stops() && self.line(at).any(|at| self.node(at).stopped);
-        is_stopped.then_some(Ending::Stopped)
-    }
-
-    /// The model of the calls for the node at `at`; empty for the service's default.
-    pub(crate) fn model(&self, at: usize) -> &str {
-        let of_nodes = self.line(at).find_map(|at| self.control[at].steered().model.as_deref());
-        of_nodes.unwrap_or(&self.spec.model)
-    }
-
-    /// True if the clock stands still: something is paused, and nothing else can go on.
-    fn stands_still(&self) -> bool {
-        self.steering.has_pauses()
-            && !self.is_final()
-            && (0..self.control.len()).all(|at| {
-                let control = &self.control[at];
-                control.needs.is_none() || !control.flying && self.is_paused(at)
-            })
-    }
-
     /// The step of a plan that the node at `at` carries out. A topic of a search has a step id, but no plan.
     pub(crate) fn planned_step(&self, at: usize) -> Option<StepId> {
         let node = self.node(at);
@@ -392,15 +336,10 @@ impl State {
 
     /// True if a child of the node at `at` was a task of `branch` before the latest one.
     pub(crate) fn has_branch(&self, at: usize, branch: &str) -> bool {
-        let children = &self.control[at].bands().children;
-        let earlier = &children[..children.len().saturating_sub(1)];
-        earlier.iter().any(|&c| self.node(c).task.as_ref().is_some_and(|task| task.branch_id == branch))
-    }
-
-    /// True if the node at `at` has its result from before it was reopened.
-    pub(crate) fn has_old_result(&self, at: usize) -> bool {
-        let node = self.node(at);
-        node.result.is_some() && self.control[at].result_of != node.generation
+        let children = (at..self.control.len()).filter(|c| self.control[*c].parent == Some(at));
+        let of_branch =
+            children.filter(|c| self.node(*c).task.as_ref().is_some_and(|t| t.branch_id == branch));
+        of_branch.count() > 1
     }
 
     /// The child of an earlier plan that already completed `step`. Finished work is not repeated.
@@ -490,10 +429,12 @@ impl State {
         self.note_change(at, event);
         match &event.body {
             EventBody::NodePaused(e) => {
+                self.control[at].paused = true;
                 for at in e.in_flight.iter().filter_map(|id| self.graph.position(*id)) {
                     self.control[at].flying = true;
                 }
             }
+            EventBody::NodeResumed(_) => self.end_pause(at),
             EventBody::CallStopped(_) => self.call_stopped(at),
             EventBody::NodeReopened(e) => self.reopened(at, e),
             EventBody::GuidanceAdded(e) => {
@@ -641,103 +582,10 @@ impl State {
         }
     }
 
-    /// The call in flight was stopped: the node needs the same call again, from its beginning.
-    fn call_stopped(&mut self, at: usize) {
-        self.call_ended(at, false);
-        let control = &mut self.control[at];
-        // Another round, so that a late answer to the stopped call is not taken for one to the next.
-        control.calls += 1;
-        (control.tool_calls, control.retry_at, control.flying) = (0, None, false);
-    }
-
-    /// The node goes on, though it had ended or was about to.
-    fn reopened(&mut self, at: usize, e: &NodeReopened) {
-        self.call_ended(at, false);
-        if self.control[at].stopped.take().is_some() {
-            self.steering.unstop();
-        }
-        let control = &mut self.control[at];
-        (control.needs, control.attempt, control.retry_at) = (None, 0, None);
-        (control.tool_calls, control.flying, control.wound_down) = (0, false, false);
-        if e.again {
-            control.cut = false;
-            control.begun_again += 1;
-            control.shown.clear();
-            if let Some(bands) = &mut control.bands {
-                bands.begin_again();
-            }
-        }
-        if let Some(model) = &e.model {
-            control.steered.get_or_insert_default().model = Some(model.clone());
-        }
-        let needs_aggregator = !e.again && self.node(at).plan.is_some() || self.always_owes(at);
-        let owes = std::mem::replace(&mut self.control[at].owes, needs_aggregator);
-        match (owes, needs_aggregator) {
-            (false, true) => self.ledger.owe(),
-            (true, false) => self.ledger.settle(),
-            _ => {}
-        }
-    }
-
-    /// True if the node at `at` ends with a synthesis from its beginning on: it begins a search that wants one.
-    fn always_owes(&self, at: usize) -> bool {
-        let control = &self.control[at];
-        let begins = control.parent.is_none_or(|p| self.control[p].strategy != Strategy::Search);
-        control.strategy == Strategy::Search
-            && begins
-            && (control.parent.is_some() || self.spec.search().synthesis)
-    }
-
-    /// Budgets have changed. One that was used up may have room again.
-    fn budget_set(&mut self, e: &BudgetSet, now: Timestamp) {
-        self.spec.budgets = e.change.apply(&self.spec.budgets);
-        let Some(exhausted) = &self.exhausted else { return };
-        let usage = self.graph.usage();
-        let used = [usage.tokens(), usage.cost_micros, usage.tool_calls];
-        let has_room = match NAMES.iter().position(|name| *name == exhausted.budget) {
-            Some(m) => limits(&self.spec.budgets)[m].is_none_or(|limit| used[m] < limit),
-            None => self.elapsed_ms(now) < self.spec.budgets.max_wall_clock_ms,
-        };
-        if has_room {
-            self.exhausted = None;
-        }
-    }
-
-    /// Milliseconds since the run was taken up, without those for which the clock stood still.
-    pub(crate) fn elapsed_ms(&self, now: Timestamp) -> u64 {
-        let since = self.started_at.map_or(0, |start| now.millis_since(start));
-        since.saturating_sub(self.steering.stood_still_ms(now))
-    }
-
-    /// Keeps when the node at `at` changed, for people who decide on what they have seen.
-    fn note_change(&mut self, at: usize, event: &Event) {
-        let control = &mut self.control[at];
-        match &event.body {
-            EventBody::NodePaused(_)
-            | EventBody::NodeResumed(_)
-            | EventBody::NodeStopped(_)
-            | EventBody::NodeReopened(_)
-            | EventBody::GuidanceAdded(_)
-            | EventBody::PlanEdited(_) => {
-                if let EventBody::NodeStopped(e) = &event.body {
-                    control.stopped = Some(e.discard);
-                }
-                (control.changed, control.commanded) = (event.seq, event.seq);
-            }
-            EventBody::NodeCreated(_)
-            | EventBody::NodeStatusChanged(_)
-            | EventBody::NodeCompleted(_)
-            | EventBody::NodeFailed(_)
-            | EventBody::PlanCreated(_)
-            | EventBody::StepStatusChanged(_)
-            | EventBody::ReplanRequested(_) => control.changed = event.seq,
-            _ => {}
-        }
-    }
-
     /// The node has ended: nothing is due for it any more.
     fn node_ended(&mut self, at: usize, answered: bool) {
         self.call_ended(at, answered);
+        self.end_pause(at);
         let control = &mut self.control[at];
         control.needs = None;
         control.attempt = 0;

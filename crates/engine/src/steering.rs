@@ -60,10 +60,7 @@ impl Steering {
                 self.pauses += 1;
                 &e.request_id
             }
-            EventBody::NodeResumed(e) => {
-                self.pauses -= 1;
-                &e.request_id
-            }
+            EventBody::NodeResumed(e) => &e.request_id,
             EventBody::NodeStopped(e) => {
                 self.stops += 1;
                 &e.request_id
@@ -81,6 +78,11 @@ impl Steering {
             self.commands += 1;
             self.applied.insert(request_id.clone(), event.seq);
         }
+    }
+
+    /// A pause has ended.
+    pub(crate) fn unpause(&mut self) {
+        self.pauses -= 1;
     }
 
     /// A stopped node goes on.

@@ -57,6 +57,23 @@ proptest! {
     }
 
     #[test]
+    fn every_steered_run_ends_and_keeps_the_invariants(
+        plan in world::steering::steered(),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let world = World::run(&plan);
+        world.check_steered();
+        prop_assert!(World::run(&plan).log == world.log);
+        let at = cut.index(world.log.len()) + 1;
+        let mut onwards = Run::replay(world.run_id, &world.log[..at]).expect("a prefix replays");
+        for event in &world.log[at..] {
+            let stored = serde_json::from_str(&serde_json::to_string(event).expect("json")).expect("reads back");
+            onwards.apply(&stored).expect("the rest applies");
+        }
+        prop_assert!(onwards.to_bytes() == world.live_bytes());
+    }
+
+    #[test]
     fn a_log_replays_to_the_same_bytes(plan in world::plans()) {
         let world = World::run(&plan);
         let replayed = Run::replay(world.run_id, &world.log).expect("a log that was written replays");

@@ -24,6 +24,9 @@ pub(super) fn pause(d: &mut Decider<'_>, by: By<'_>, node: Option<NodeId>, now: 
     if now {
         below.into_iter().for_each(|at| d.stop_call(at, "pause"));
     }
+    // A search that was about to pick may have nothing to pick from.
+    let above: Vec<usize> = d.state.line(at).skip(1).collect();
+    above.into_iter().for_each(|at| d.ask(Next::Advance { at }));
     if at == 0 {
         let reason = Some(format!("paused by {}", by.name()));
         d.emit(0, RunStatusChanged { status: RunStatus::Paused, reason, partial: false });

@@ -70,11 +70,6 @@ pub(super) fn edit(d: &mut Decider<'_>, by: By<'_>, node: NodeId, plan: &PlanDra
             d.emit(at, StepStatusChanged { step_id, status });
         }
     }
-    // The bands that were open get nodes for their new steps.
-    let last = plan.bands.len() as u32 - 1;
-    for band in 0..=current.min(last) {
-        bands::open(d, at, band);
-    }
     d.ask(Next::Advance { at });
     Ok(())
 }

@@ -3,7 +3,8 @@
 use tree_agent_contract::{NodeId, Refusal, RefusalKind, StepStatus};
 
 use super::nodes::{By, check_current, check_seen, find, precondition};
-use super::{pause, reopen};
+use super::pause::tell;
+use super::reopen::reopen;
 use crate::decide::Decider;
 use crate::state::State;
 
@@ -34,9 +35,9 @@ pub(super) fn retry(
     let concerned: Vec<usize> = d.state.line(at).collect();
     check_seen(d.state, by, &concerned)?;
     let model = (!model.is_empty()).then(|| model.to_owned());
-    reopen::reopen(d, by, at, model);
+    reopen(d, by, at, model);
     if !guidance.is_empty() {
-        pause::tell(d, by, at, guidance, true);
+        tell(d, by, at, guidance, true);
     }
     Ok(())
 }

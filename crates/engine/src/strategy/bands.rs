@@ -125,12 +125,12 @@ fn clamp(d: &Decider<'_>, at: usize, plan: &mut PlanDraft) -> Vec<&'static str> 
 
 /// Creates all children of a band, so that users see the whole band at once. If nothing new may begin, cancels its steps.
 /// False if there is no such band.
-pub(crate) fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
+fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
     let band = d.state.node(at).plan.as_ref().and_then(|p| p.bands.get(band_index as usize));
     let Some(steps) = band.map(|b| b.steps.clone()) else { return false };
     let iteration = d.state.node(at).plan.as_ref().and_then(|p| p.iteration);
     if d.state.ending(at).is_some() {
-        for step in steps {
+        for step in steps.into_iter().filter(|step| !step.status.is_final()) {
             d.emit(at, StepStatusChanged { step_id: step.step_id, status: StepStatus::Cancelled });
         }
         return true;
@@ -138,8 +138,8 @@ pub(crate) fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
     let version = d.state.control(at).bands().plan_version;
     let (parent, depth) = (d.state.node(at).id, d.state.node(at).depth + 1);
     for (step_index, step) in (0..).zip(steps) {
-        // An edited plan keeps the nodes of its steps.
-        if step.node_id.is_some() {
+        // An edited plan keeps the nodes of its steps. What was given up with its band stays so.
+        if step.node_id.is_some() || step.status.is_final() {
             continue;
         }
         if let Some(child) = d.state.reusable_child(at, &step.step_id) {
@@ -193,8 +193,11 @@ pub(crate) fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
 /// Starts as many steps of the current band as there are free places. If all have ended, opens the next band. True if
 /// every band has ended.
 pub(super) fn advance(d: &mut Decider<'_>, at: usize) -> bool {
-    match d.state.control(at).bands().current {
+    let bands = d.state.control(at).bands();
+    match bands.current {
         Some(band) => advance_from(d, at, band),
+        // Nothing is left of what had begun.
+        None if bands.is_edited() => advance_from(d, at, 0),
         None => false,
     }
 }
@@ -209,6 +212,10 @@ fn advance_from(d: &mut Decider<'_>, at: usize, mut current: u32) -> bool {
             if !open(d, at, current) {
                 return true;
             }
+            continue;
+        }
+        if let Some(band) = unopened(bands).filter(|_| d.state.ending(at).is_none()) {
+            open(d, at, band);
             continue;
         }
         if d.state.ending(at).is_none() {
@@ -229,6 +236,13 @@ fn advance_from(d: &mut Decider<'_>, at: usize, mut current: u32) -> bool {
             d.emit(at, StepStatusChanged { step_id, status: StepStatus::Cancelled });
         }
     }
+}
+
+/// The first of the bands that an edit has given steps for which there is no node yet, unless an earlier step is at work.
+fn unopened(bands: &[GraphBand]) -> Option<u32> {
+    let is_new = |step: &GraphStep| step.status == StepStatus::Pending && step.node_id.is_none();
+    let band = bands.iter().find(|band| band.steps.iter().any(|step| !step.status.is_final()))?;
+    band.steps.iter().any(is_new).then_some(band.index)
 }
 
 /// The steps of a band that have a node and wait for a free place.

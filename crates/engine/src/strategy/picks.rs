@@ -124,7 +124,7 @@ fn pick(topics: &Topics, d: &mut Decider<'_>, leaf: usize, reason: String, fallb
 }
 
 /// Nothing is picked.
-fn rest(topics: &Topics, d: &mut Decider<'_>) {
+pub(super) fn rest(topics: &Topics, d: &mut Decider<'_>) {
     d.status(topics.root(), NodeStatus::Waiting, None);
     d.ask(Next::Advance { at: topics.root() });
 }

@@ -87,8 +87,11 @@ impl Rules for Search {
         let (id, parent, depth, title) = (node.id, node.parent_id, node.depth, node.title.clone());
         let document = documents::scratchpad(d.state.graph().run_id(), id, parent, depth, &title, d.now);
         let above = d.place_of(d.state.control(at).parent.unwrap_or_default());
-        d.emit(at, ScratchpadLinked { scratchpad_doc_id: DocumentId::scratchpad(id) });
-        d.create_document(document, above);
+        // A topic that is researched again has one.
+        if d.state.node(at).scratchpad_doc_id.is_none() {
+            d.emit(at, ScratchpadLinked { scratchpad_doc_id: DocumentId::scratchpad(id) });
+            d.create_document(document, above);
+        }
         self.fork_session(d, at);
         d.need(at, CallKind::Research, None);
     }
@@ -146,6 +149,11 @@ impl Rules for Search {
     fn advance(&self, d: &mut Decider<'_>, at: usize) {
         if at != self.0.root() {
             return self.look_at(d, at);
+        }
+        if d.state.steering().commands() > 0 && d.state.control(at).needs == Some(CallKind::Pick) && self.0.leaves() == 0 {
+            // A person has paused or stopped what there was to pick from.
+            d.give_up(at);
+            return picks::rest(&self.0, d);
         }
         let is_idle = d.state.control(at).needs.is_none();
         if !self.0.has_begun() || is_queued(d) {

@@ -5,6 +5,7 @@ mod documents;
 mod homework;
 mod meters;
 mod searching;
+pub(crate) mod steering;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +13,11 @@ pub(crate) use documents::Documents;
 use meters::Meters;
 use proptest::prelude::{Just, any, prop, prop_oneof};
 use proptest::strategy::Strategy as Generator;
+
 use tree_agent_contract::event::Event;
 use tree_agent_contract::role::*;
 use tree_agent_contract::*;
-use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, Input, RoleCall, Run, start};
+use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, Decision, Input, RoleCall, Run, start};
 
 /// Everything that is random about a world.
 #[derive(Clone, Debug)]
@@ -39,6 +41,8 @@ pub(crate) struct WorldPlan {
     pub(crate) search: SearchConfig,
     /// Some steps of plans are searches.
     pub(crate) search_steps: bool,
+    /// Roughly after how many of 256 inputs a person gives a command.
+    pub(crate) commands: u8,
 }
 
 impl WorldPlan {
@@ -56,6 +60,7 @@ impl WorldPlan {
             strategy: Strategy::Tree,
             search: SearchConfig::default(),
             search_steps: false,
+            commands: 0,
         }
     }
 }
@@ -116,6 +121,7 @@ pub(crate) fn plans() -> impl Generator<Value = WorldPlan> {
                 strategy: Strategy::Tree,
                 search: SearchConfig::default(),
                 search_steps: false,
+                commands: 0,
             }
         })
 }
@@ -171,6 +177,10 @@ pub(crate) struct World {
     said: Vec<(NodeId, String)>,
     documents: Documents,
     cancelled: bool,
+    /// Commands that were given.
+    commands: u32,
+    /// A command has stopped or repeated something.
+    steered: bool,
     meters: Meters,
 }
 
@@ -208,7 +218,9 @@ impl World {
             said: Vec::new(),
             documents: Documents::default(),
             cancelled: false,
-            meters: Meters::default(),
+            commands: 0,
+            steered: false,
+            meters: Meters::new(plan.commands > 0),
         };
         world.documents.write(start.documents);
         world.feed(Input::Claimed);
@@ -232,9 +244,14 @@ impl World {
                 return;
             }
         }
+        self.steer();
+        if self.run.is_final() {
+            return;
+        }
         self.meters.retain(&self.run);
         for call in self.run.take_due(self.now, usize::MAX) {
             let name = (call.key.node_id, call.key.kind, call.key.round);
+            self.assert_not_paused(call.key.node_id);
             assert!(!self.accepted.contains(&name), "finished work is done again: {:?}", call.key);
             self.made.insert(name);
             self.meters.begin(&self.run, &call, self.now);
@@ -256,6 +273,7 @@ impl World {
                 self.now = self.now.max(wakeup);
                 self.feed(Input::Tick);
             }
+            (_, None) if self.resume() => {}
             (_, None) => panic!("a live run waits for nothing: {:?}", self.run.graph().snapshot()),
         }
     }
@@ -274,6 +292,10 @@ impl World {
 
     fn feed(&mut self, input: Input) {
         let decision = self.run.handle(input, self.now);
+        self.write_down(decision);
+    }
+
+    fn write_down(&mut self, decision: Decision) {
         self.log.extend(decision.events);
         self.documents.write(decision.documents);
         let run = &self.run;
