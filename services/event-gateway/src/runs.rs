@@ -273,6 +273,62 @@ impl RunService for Runs {
         Ok(Response::new(diffs::page(&self.gateway, request.into_inner()).await?))
     }
 
+    async fn pause_run(
+        &self,
+        _: Request<pb::PauseRunRequest>,
+    ) -> Result<Response<pb::PauseRunResponse>, Status> {
+        Err(Status::unimplemented("PauseRun is not served yet"))
+    }
+
+    async fn resume_run(
+        &self,
+        _: Request<pb::ResumeRunRequest>,
+    ) -> Result<Response<pb::ResumeRunResponse>, Status> {
+        Err(Status::unimplemented("ResumeRun is not served yet"))
+    }
+
+    async fn guide_node(
+        &self,
+        _: Request<pb::GuideNodeRequest>,
+    ) -> Result<Response<pb::GuideNodeResponse>, Status> {
+        Err(Status::unimplemented("GuideNode is not served yet"))
+    }
+
+    async fn stop_node(
+        &self,
+        _: Request<pb::StopNodeRequest>,
+    ) -> Result<Response<pb::StopNodeResponse>, Status> {
+        Err(Status::unimplemented("StopNode is not served yet"))
+    }
+
+    async fn retry_node(
+        &self,
+        _: Request<pb::RetryNodeRequest>,
+    ) -> Result<Response<pb::RetryNodeResponse>, Status> {
+        Err(Status::unimplemented("RetryNode is not served yet"))
+    }
+
+    async fn edit_plan(
+        &self,
+        _: Request<pb::EditPlanRequest>,
+    ) -> Result<Response<pb::EditPlanResponse>, Status> {
+        Err(Status::unimplemented("EditPlan is not served yet"))
+    }
+
+    async fn set_budget(
+        &self,
+        _: Request<pb::SetBudgetRequest>,
+    ) -> Result<Response<pb::SetBudgetResponse>, Status> {
+        Err(Status::unimplemented("SetBudget is not served yet"))
+    }
+
+    async fn fork_run(
+        &self,
+        _: Request<pb::ForkRunRequest>,
+    ) -> Result<Response<pb::ForkRunResponse>, Status> {
+        Err(Status::unimplemented("ForkRun is not served yet"))
+    }
+
     async fn cancel_run(
         &self,
         request: Request<pb::CancelRunRequest>,
