@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::Extensions;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -20,6 +21,7 @@ use crate::documents::{placed_summary, summary_to_wire};
 use crate::errors;
 use crate::graphs::{Graphs, Snapshot};
 use crate::runs::check_types;
+use crate::steering::PREVIEWS;
 use crate::view::View;
 use crate::watch::service::{Messages, Watched};
 use crate::watch::{
@@ -39,6 +41,8 @@ pub struct Gateway {
     /// Streams on the wire whose clients may take nothing any more.
     pub(crate) stalls: Arc<Stalls>,
     config: WatchConfig,
+    /// How many more runs may be replayed at the same time.
+    pub(crate) replays: Semaphore,
     /// Cancelled when the gateway begins to drain: streams end with a resume hint.
     drain: CancellationToken,
 }
@@ -56,7 +60,8 @@ impl Gateway {
         let watches = Watches::new(store.clone(), fanout.clone(), config.clone(), done);
         let stalls = Arc::new(Stalls::new(config.stall));
         let graphs = Graphs::new(store.clone());
-        Arc::new(Self { store, fanout, watches, graphs, board, stalls, config, drain })
+        let replays = Semaphore::new(PREVIEWS);
+        Arc::new(Self { store, fanout, watches, graphs, board, stalls, config, replays, drain })
     }
 
     /// Adds what it counts.
@@ -202,6 +207,11 @@ impl Gateway {
         head: u64,
     ) -> Result<Arc<Snapshot>, Status> {
         self.graphs.at(run, at_seq, head).await
+    }
+
+    /// Returns when the gateway begins to drain.
+    pub(crate) async fn draining(&self) {
+        self.drain.cancelled().await;
     }
 
     /// Tells others that there is something new. A hint: when it fails, they find out by themselves a little later.

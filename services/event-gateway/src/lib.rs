@@ -22,6 +22,7 @@ mod results;
 mod run_lists;
 mod runs;
 mod server_info;
+mod steering;
 mod view;
 mod watch;
 mod web;
@@ -72,6 +73,8 @@ pub struct Config {
     pub role_token: Option<RoleToken>,
     /// How often store and fan-out are checked.
     pub health_check: Duration,
+    /// How long a driver has to answer a command of a user.
+    pub answer_within: Duration,
 }
 
 impl Default for Config {
@@ -84,6 +87,7 @@ impl Default for Config {
             auth: None,
             role_token: None,
             health_check: Duration::from_secs(2),
+            answer_within: steering::ANSWER_WITHIN,
         }
     }
 }
@@ -138,7 +142,8 @@ pub async fn serve(
             limited!(RunServiceServer::new(runs::Runs {
                 gateway: gateway.clone(),
                 models: models.clone(),
-                maxima: config.maxima
+                maxima: config.maxima,
+                answer_within: config.answer_within,
             }))
             .max_encoding_message_size(limits::GRAPH_BYTES),
         )
@@ -157,14 +162,15 @@ pub async fn serve(
         .await
 }
 
-/// The maximum bytes of a request of a method. Only documents need megabytes, and only a new run may carry prompts. A
-/// smaller limit for the others keeps a client from sending lists that take many times their size once they are decoded.
+/// The maximum bytes of a request of a method. Only documents need megabytes, and only a new run may carry prompts, and
+/// an edit a whole plan. A smaller limit for the others keeps a client from sending lists that take many times their size once they are decoded.
 fn message_bytes(path: &str) -> usize {
     match path {
         "/treeagent.v1.DocumentService/CreateDocument" => limits::MESSAGE_BYTES,
-        "/treeagent.v1.RunService/CreateRun" | "/treeagent.v1.RunService/EstimateRun" => {
-            limits::RUN_REQUEST_BYTES
-        }
+        "/treeagent.v1.RunService/CreateRun"
+        | "/treeagent.v1.RunService/EditPlan"
+        | "/treeagent.v1.RunService/EstimateRun"
+        | "/treeagent.v1.RunService/ForkRun" => limits::RUN_REQUEST_BYTES,
         _ => limits::REQUEST_BYTES,
     }
 }

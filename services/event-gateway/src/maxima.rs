@@ -6,7 +6,7 @@
 
 use clap::Args;
 use tree_agent_contract::error::Checks;
-use tree_agent_contract::{Budgets, SearchConfig, limits};
+use tree_agent_contract::{BudgetChange, Budgets, SearchConfig, limits};
 use tree_agent_proto::v1 as pb;
 use tree_agent_runtime::config::Problems;
 
@@ -182,7 +182,35 @@ impl Maxima {
         }
     }
 
-    /// The same for `search`, which was read from `asked`: its levels are those of a tree, and topics under research are
+    /// Notes in `checks` every budget that a change of a live run would set beyond these limits.
+    pub(crate) fn check_change(&self, change: &BudgetChange, checks: &mut Checks) {
+        let mut at_most = |budget: &str, variable: &str, asked: Option<u64>, max: Option<u64>| {
+            let (Some(asked), Some(max)) = (asked, max) else { return };
+            let field = format!("change.{budget}");
+            if asked == 0 {
+                checks.require(false, field, || {
+                    format!(
+                        "is 0, which means no limit; this server allows at most {max}: ask for less, or have its \
+                         operator raise TREE_AGENT_MAX_{variable}"
+                    )
+                });
+            } else {
+                within(checks, &field, variable, Some(asked), max, max);
+            }
+        };
+        at_most("max_tokens", "TOKENS", change.max_tokens, self.tokens);
+        at_most("max_cost_micros", "COST_MICROS", change.max_cost_micros, self.cost_micros);
+        at_most("max_tool_calls", "TOOL_CALLS", change.max_tool_calls, self.tool_calls);
+        // These have ranges of their own, in which 0 does not lie.
+        let ranged = |asked: Option<u64>| asked.filter(|asked| *asked > 0);
+        at_most("max_nodes", "NODES", ranged(change.max_nodes.map(u64::from)), Some(self.nodes.into()));
+        let steps = ranged(change.max_parallel_steps.map(u64::from));
+        at_most("max_parallel_steps", "PARALLEL_STEPS", steps, Some(self.parallel_steps.into()));
+        let wall_clock = ranged(change.max_wall_clock_ms);
+        at_most("max_wall_clock_ms", "WALL_CLOCK_SECONDS", wall_clock, Some(self.wall_clock_ms));
+    }
+
+    /// As [`apply`](Self::apply) for `search`, which was read from `asked`: its levels are those of a tree, and topics under research are
     /// steps at work.
     pub(crate) fn apply_to_search(
         &self,

@@ -1,6 +1,7 @@
 //! `RunService`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -46,6 +47,8 @@ pub(crate) struct Runs {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) models: Models,
     pub(crate) maxima: Maxima,
+    /// How long a driver has to answer a command.
+    pub(crate) answer_within: Duration,
 }
 
 impl Runs {
@@ -275,51 +278,65 @@ impl RunService for Runs {
 
     async fn pause_run(
         &self,
-        _: Request<pb::PauseRunRequest>,
+        request: Request<pb::PauseRunRequest>,
     ) -> Result<Response<pb::PauseRunResponse>, Status> {
-        Err(Status::unimplemented("PauseRun is not served yet"))
+        let author = Caller::of(request.extensions()).user_id;
+        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        Ok(Response::new(pb::PauseRunResponse { outcome }))
     }
 
     async fn resume_run(
         &self,
-        _: Request<pb::ResumeRunRequest>,
+        request: Request<pb::ResumeRunRequest>,
     ) -> Result<Response<pb::ResumeRunResponse>, Status> {
-        Err(Status::unimplemented("ResumeRun is not served yet"))
+        let author = Caller::of(request.extensions()).user_id;
+        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        Ok(Response::new(pb::ResumeRunResponse { outcome }))
     }
 
     async fn guide_node(
         &self,
-        _: Request<pb::GuideNodeRequest>,
+        request: Request<pb::GuideNodeRequest>,
     ) -> Result<Response<pb::GuideNodeResponse>, Status> {
-        Err(Status::unimplemented("GuideNode is not served yet"))
+        let author = Caller::of(request.extensions()).user_id;
+        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        Ok(Response::new(pb::GuideNodeResponse { outcome }))
     }
 
     async fn stop_node(
         &self,
-        _: Request<pb::StopNodeRequest>,
+        request: Request<pb::StopNodeRequest>,
     ) -> Result<Response<pb::StopNodeResponse>, Status> {
-        Err(Status::unimplemented("StopNode is not served yet"))
+        let author = Caller::of(request.extensions()).user_id;
+        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        Ok(Response::new(pb::StopNodeResponse { outcome }))
     }
 
     async fn retry_node(
         &self,
-        _: Request<pb::RetryNodeRequest>,
+        request: Request<pb::RetryNodeRequest>,
     ) -> Result<Response<pb::RetryNodeResponse>, Status> {
-        Err(Status::unimplemented("RetryNode is not served yet"))
+        let author = Caller::of(request.extensions()).user_id;
+        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        Ok(Response::new(pb::RetryNodeResponse { outcome, fork_run_id: None }))
     }
 
     async fn edit_plan(
         &self,
-        _: Request<pb::EditPlanRequest>,
+        request: Request<pb::EditPlanRequest>,
     ) -> Result<Response<pb::EditPlanResponse>, Status> {
-        Err(Status::unimplemented("EditPlan is not served yet"))
+        let author = Caller::of(request.extensions()).user_id;
+        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        Ok(Response::new(pb::EditPlanResponse { outcome }))
     }
 
     async fn set_budget(
         &self,
-        _: Request<pb::SetBudgetRequest>,
+        request: Request<pb::SetBudgetRequest>,
     ) -> Result<Response<pb::SetBudgetResponse>, Status> {
-        Err(Status::unimplemented("SetBudget is not served yet"))
+        let author = Caller::of(request.extensions()).user_id;
+        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        Ok(Response::new(pb::SetBudgetResponse { outcome }))
     }
 
     async fn fork_run(
