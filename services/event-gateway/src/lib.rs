@@ -162,8 +162,9 @@ pub async fn serve(
         .await
 }
 
-/// The maximum bytes of a request of a method. Only documents need megabytes, and only a new run may carry prompts, and
-/// an edit a whole plan. A smaller limit for the others keeps a client from sending lists that take many times their size once they are decoded.
+/// The maximum bytes of a request of a method. Only documents need megabytes. Only a new run may carry prompts, and
+/// only an edit a whole plan. A smaller limit for the others keeps a client from sending lists that take many times
+/// their size once they are decoded.
 fn message_bytes(path: &str) -> usize {
     match path {
         "/treeagent.v1.DocumentService/CreateDocument" => limits::MESSAGE_BYTES,
