@@ -329,6 +329,35 @@ mod tests {
     }
 
     #[test]
+    fn a_live_run_is_given_no_more_than_a_new_one() {
+        let (maxima, checked) = maxima(&["--max-tokens=7", "--max-nodes=2", "--max-wall-clock-seconds=5"]);
+        assert_eq!(checked, Ok(()));
+        let checked = |change: &BudgetChange| {
+            let mut checks = Checks::default();
+            maxima.check_change(change, &mut checks);
+            checks
+                .finish()
+                .map_err(|invalid| invalid.0.into_iter().map(|error| error.field).collect::<Vec<_>>())
+        };
+        let within = BudgetChange {
+            max_tokens: Some(7),
+            max_cost_micros: Some(0),
+            max_nodes: Some(2),
+            max_wall_clock_ms: Some(5_000),
+            ..BudgetChange::default()
+        };
+        assert_eq!(checked(&within), Ok(()), "without a maximum there may be no limit");
+        let beyond = BudgetChange {
+            max_tokens: Some(0),
+            max_nodes: Some(3),
+            max_wall_clock_ms: Some(5_001),
+            ..BudgetChange::default()
+        };
+        let names = ["change.max_tokens", "change.max_nodes", "change.max_wall_clock_ms"];
+        assert_eq!(checked(&beyond), Err(names.map(String::from).to_vec()));
+    }
+
+    #[test]
     fn a_search_is_kept_within_the_depth_and_the_steps_at_work() {
         let (maxima, checked) = maxima(&["--max-depth=2", "--max-parallel-steps=3"]);
         assert_eq!(checked, Ok(()));

@@ -2,14 +2,17 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Gateway, Mode, SOON, TestDriver, field};
+use common::{Gateway, Mode, SOON, TestDriver, TestFanout, field};
 use tonic::{Code, Status};
 use tree_agent_contract::event::Event;
 use tree_agent_contract::{EventBody, RunId};
 use tree_agent_event_gateway::Config;
 use tree_agent_proto::v1::{self as pb, *};
+use tree_agent_store::embedded::EmbeddedStore;
+use tree_agent_store::{Archives, Runs};
 
 /// A run of which the slow step is at work, and its gateway and driver.
 struct World {
@@ -362,5 +365,31 @@ async fn a_pause_behind_a_cancellation_is_refused() {
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
     assert!(refused.message().contains("ended"), "{refused:?}");
     driver.stop().await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn archived_and_deleted_runs_take_no_commands() {
+    let store = Arc::new(EmbeddedStore::open_in_memory().await.unwrap());
+    let gateway = Gateway::over(store.clone(), TestFanout::new(Mode::Faithful), Config::default()).await;
+    let (archived, deleted) = (gateway.create_run("archived").await, gateway.create_run("deleted").await);
+    for run in [&archived, &deleted] {
+        gateway.drive(run).await.finish().await;
+    }
+    let run: RunId = archived.run_id.parse().unwrap();
+    let head = store.run(run).await.unwrap().head_seq;
+    assert!(store.prune_run(run, head, "none").await.unwrap());
+    gateway.runs().delete_run(DeleteRunRequest { run_id: deleted.run_id.clone() }).await.unwrap();
+    for validate_only in [true, false] {
+        let pause = |run: &pb::Run| PauseRunRequest {
+            run_id: run.run_id.clone(),
+            validate_only,
+            ..Default::default()
+        };
+        let refused = gateway.runs().pause_run(pause(&archived)).await.unwrap_err();
+        is(&refused, Code::FailedPrecondition, "");
+        assert!(refused.message().contains("archive"), "{refused:?}");
+        is(&gateway.runs().pause_run(pause(&deleted)).await.unwrap_err(), Code::NotFound, "run_id");
+    }
     gateway.stop().await;
 }

@@ -273,6 +273,15 @@ fn node_line(node: &GraphNode, lead: &str, now: Timestamp) -> Line {
     }
     let partial = if node.outcome == Some(Outcome::Partial) { " (partial)" } else { "" };
     line.after(format!("{}{partial}", node.status), paint);
+    if node.paused {
+        line.after("‖ paused", Paint::Warn);
+    }
+    if node.stopped {
+        line.after("■ stopped", Paint::Warn);
+    }
+    if node.generation > 0 {
+        line.after(again(node.generation), Paint::Dim);
+    }
     if let Some(tool) = node.last_tool.as_ref().filter(|t| t.ok.is_none() && !node.status.is_final()) {
         line.after(format!("⚙ {}", one_line(&tool.tool_name)), Paint::Busy);
     }
@@ -288,6 +297,11 @@ fn node_line(node: &GraphNode, lead: &str, now: Timestamp) -> Line {
         line.detail(one_line(message), Paint::Warn);
     }
     line
+}
+
+/// How often a node was reopened.
+fn again(generation: u32) -> String {
+    if generation == 1 { "↺ reopened".into() } else { format!("↺ reopened {generation} times") }
 }
 
 /// Guards, retries and obstacles are worth a place on the line; the daily business is not.

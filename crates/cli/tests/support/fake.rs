@@ -1,6 +1,7 @@
 //! A server that does what a script says: runs on a real port, answers with made-up logs, breaks on command.
 
 mod fake_log;
+mod fake_steering;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -25,6 +26,9 @@ use tree_agent_proto::v1::watch_run_response::Message;
 
 #[allow(unused_imports, reason = "each test binary uses a part of the script")]
 pub(crate) use fake_log::{BODY, document_id, log, message, project_id, run_id};
+
+#[allow(unused_imports, reason = "each test binary uses a part of the script")]
+pub(crate) use fake_steering::{Steered, preview};
 
 /// What one `WatchRun` call does after it has sent its messages.
 #[allow(dead_code, reason = "each test binary uses a part of the script")]
@@ -68,6 +72,12 @@ pub(crate) struct State {
     pub(crate) differences: VecDeque<pb::DiffRunsResponse>,
     /// The requests of `DiffRuns`.
     pub(crate) compared: Vec<pb::DiffRunsRequest>,
+    /// The commands to runs.
+    pub(crate) steered: Vec<Steered>,
+    /// Refusals of commands, used up one by one.
+    pub(crate) steering_failures: VecDeque<Status>,
+    /// The fork that `RetryNode` names.
+    pub(crate) fork: Option<String>,
     /// If set, `GetProject` never answers, and tells this channel that it was called.
     pub(crate) stuck_project: Option<std::sync::mpsc::Sender<()>>,
 }
@@ -91,6 +101,9 @@ impl Fake {
             body: BODY.into(),
             differences: VecDeque::new(),
             compared: Vec::new(),
+            steered: Vec::new(),
+            steering_failures: VecDeque::new(),
+            fork: None,
             stuck_project: None,
         };
         let fake = Fake(Arc::new(Mutex::new(state)));
@@ -337,51 +350,68 @@ impl RunService for Fake {
 
     async fn pause_run(
         &self,
-        _: Request<pb::PauseRunRequest>,
+        request: Request<pb::PauseRunRequest>,
     ) -> Result<Response<pb::PauseRunResponse>, Status> {
-        Err(Status::unimplemented("PauseRun is not served yet"))
+        let request = request.into_inner();
+        let validate_only = request.validate_only;
+        self.steer(Steered::Pause(request), validate_only, |outcome| pb::PauseRunResponse { outcome })
     }
 
     async fn resume_run(
         &self,
-        _: Request<pb::ResumeRunRequest>,
+        request: Request<pb::ResumeRunRequest>,
     ) -> Result<Response<pb::ResumeRunResponse>, Status> {
-        Err(Status::unimplemented("ResumeRun is not served yet"))
+        let request = request.into_inner();
+        let validate_only = request.validate_only;
+        self.steer(Steered::Resume(request), validate_only, |outcome| pb::ResumeRunResponse { outcome })
     }
 
     async fn guide_node(
         &self,
-        _: Request<pb::GuideNodeRequest>,
+        request: Request<pb::GuideNodeRequest>,
     ) -> Result<Response<pb::GuideNodeResponse>, Status> {
-        Err(Status::unimplemented("GuideNode is not served yet"))
+        let request = request.into_inner();
+        let validate_only = request.validate_only;
+        self.steer(Steered::Guide(request), validate_only, |outcome| pb::GuideNodeResponse { outcome })
     }
 
     async fn stop_node(
         &self,
-        _: Request<pb::StopNodeRequest>,
+        request: Request<pb::StopNodeRequest>,
     ) -> Result<Response<pb::StopNodeResponse>, Status> {
-        Err(Status::unimplemented("StopNode is not served yet"))
+        let request = request.into_inner();
+        let validate_only = request.validate_only;
+        self.steer(Steered::Stop(request), validate_only, |outcome| pb::StopNodeResponse { outcome })
     }
 
     async fn retry_node(
         &self,
-        _: Request<pb::RetryNodeRequest>,
+        request: Request<pb::RetryNodeRequest>,
     ) -> Result<Response<pb::RetryNodeResponse>, Status> {
-        Err(Status::unimplemented("RetryNode is not served yet"))
+        let (request, fork_run_id) = (request.into_inner(), self.0.lock().unwrap().fork.clone());
+        let validate_only = request.validate_only;
+        self.steer(Steered::Retry(request), validate_only, |outcome| pb::RetryNodeResponse {
+            outcome,
+            fork_run_id,
+        })
     }
 
     async fn edit_plan(
         &self,
-        _: Request<pb::EditPlanRequest>,
+        request: Request<pb::EditPlanRequest>,
     ) -> Result<Response<pb::EditPlanResponse>, Status> {
-        Err(Status::unimplemented("EditPlan is not served yet"))
+        let request = request.into_inner();
+        let validate_only = request.validate_only;
+        self.steer(Steered::EditPlan(request), validate_only, |outcome| pb::EditPlanResponse { outcome })
     }
 
     async fn set_budget(
         &self,
-        _: Request<pb::SetBudgetRequest>,
+        request: Request<pb::SetBudgetRequest>,
     ) -> Result<Response<pb::SetBudgetResponse>, Status> {
-        Err(Status::unimplemented("SetBudget is not served yet"))
+        let request = request.into_inner();
+        let validate_only = request.validate_only;
+        self.steer(Steered::SetBudget(request), validate_only, |outcome| pb::SetBudgetResponse { outcome })
     }
 
     async fn fork_run(

@@ -1,0 +1,298 @@
+//! A plan as YAML that a person edits.
+//!
+//! ```yaml
+//! seq: 57
+//! summary: Three offers, compared
+//! bands:
+//!   - goal: Read the offers
+//!     parallel: true
+//!     steps:
+//!       # completed: leave it as it is
+//!       - id: "0-0"
+//!         title: Costs
+//!   - goal: ""
+//!     steps:
+//!       - title: A step without an id is new
+//! ```
+
+use std::fmt::Write;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
+use tree_agent_contract::graph::{GraphNode, GraphPlan, GraphStep};
+use tree_agent_contract::search::StepSearch;
+use tree_agent_contract::{StepStatus, Strategy};
+use tree_agent_frontmatter::yaml;
+use tree_agent_proto::{Wire, v1 as pb};
+
+use crate::view::printable::one_line;
+
+/// A plan that was read.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Form {
+    /// The event after which the plan looked like the one that was edited.
+    #[serde(default)]
+    pub(super) seq: Option<u64>,
+    summary: String,
+    bands: Vec<Band>,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Band {
+    #[serde(default)]
+    goal: String,
+    #[serde(default = "parallel")]
+    parallel: bool,
+    steps: Vec<Step>,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    #[serde(default)]
+    id: String,
+    title: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    done_when: Vec<String>,
+    #[serde(default)]
+    strategy: Option<Strategy>,
+    #[serde(default)]
+    search: Option<Search>,
+    #[serde(default)]
+    branch: Option<String>,
+}
+
+/// The limits of a step that is a search.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Search {
+    #[serde(default = "max_depth")]
+    max_depth: u32,
+    #[serde(default = "max_nodes")]
+    max_nodes: u32,
+}
+
+const fn parallel() -> bool {
+    true
+}
+
+fn max_depth() -> u32 {
+    StepSearch::default().max_depth
+}
+
+fn max_nodes() -> u32 {
+    StepSearch::default().max_nodes
+}
+
+/// Reads a plan. An error says what is wrong, and where.
+pub(super) fn parse(text: &str) -> Result<Form, String> {
+    // Deep nesting and references that multiply would cost more than the text is long.
+    let bounds = serde_saphyr::budget! {
+        max_depth: 16,
+        max_nodes: 1_000_000,
+        max_aliases: 0,
+        max_anchors: 0,
+        max_documents: 1,
+    };
+    let options = serde_saphyr::options! {
+        budget: bounds,
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        merge_keys: MergeKeyPolicy::Error,
+        strict_booleans: true,
+        with_snippet: false,
+    };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+        let place = error.location().map(|at| format!(" in line {}, column {}", at.line(), at.column()));
+        let error = one_line(&error.without_snippet().to_string());
+        format!("the plan cannot be read{}: {error}", place.unwrap_or_default())
+    })
+}
+
+impl Form {
+    /// The plan as a request has it.
+    pub(super) fn into_wire(self) -> pb::PlanEdit {
+        let step = |step: Step| pb::StepEdit {
+            step_id: step.id,
+            title: step.title,
+            reason: step.reason,
+            success_criteria: step.done_when,
+            strategy: step.strategy.map(|strategy| strategy.to_wire()),
+            search: step.search.map(|search| {
+                StepSearch { max_depth: search.max_depth, max_nodes: search.max_nodes }.to_wire()
+            }),
+            branch_id: step.branch,
+            ..Default::default()
+        };
+        let band = |band: Band| pb::BandEdit {
+            goal: band.goal,
+            parallelizable: band.parallel,
+            steps: band.steps.into_iter().map(step).collect(),
+        };
+        pb::PlanEdit { summary: self.summary, bands: self.bands.into_iter().map(band).collect() }
+    }
+}
+
+/// The plan of `node` as it was after event `seq`.
+pub(super) fn write(node: &GraphNode, plan: &GraphPlan, seq: u64) -> String {
+    let mut out = format!(
+        "# The plan of node {}: {}\n\
+         # Add, change, move or remove steps that have not begun. A step without an id is new.\n\
+         # An edit is refused if the plan has changed after this event:\n\
+         seq: {seq}\n\
+         summary: {}\n\
+         bands:\n",
+        node.id,
+        one_line(&node.title),
+        scalar(&plan.summary),
+    );
+    for band in &plan.bands {
+        let _ = writeln!(
+            out,
+            "  - goal: {}\n    parallel: {}\n    steps:",
+            scalar(&band.goal),
+            band.parallelizable
+        );
+        for step in &band.steps {
+            write_step(&mut out, step);
+        }
+    }
+    out
+}
+
+fn write_step(out: &mut String, step: &GraphStep) {
+    if step.status != StepStatus::Pending {
+        let _ = writeln!(out, "      # {}: leave it as it is", step.status);
+    }
+    let _ = writeln!(out, "      - id: {}", yaml(&Value::from(step.step_id.as_str())));
+    let mut line = |key: &str, value: String| {
+        let _ = writeln!(out, "        {key}: {value}");
+    };
+    line("title", scalar(&step.title));
+    if !step.reason.is_empty() {
+        line("reason", scalar(&step.reason));
+    }
+    if let Some(strategy) = step.strategy {
+        line("strategy", strategy.to_string());
+    }
+    if let Some(search) = &step.search {
+        line("search", format!("{{max_depth: {}, max_nodes: {}}}", search.max_depth, search.max_nodes));
+    }
+    if let Some(branch) = &step.branch_id {
+        line("branch", scalar(branch));
+    }
+    if !step.success_criteria.is_empty() {
+        line("done_when", String::new());
+    }
+    for criterion in &step.success_criteria {
+        let _ = writeln!(out, "          - {}", scalar(criterion));
+    }
+}
+
+/// A text, without quotes where it needs none.
+fn scalar(text: &str) -> String {
+    let is_word = |c: char| {
+        c.is_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.' | ',' | '(' | ')' | '/' | '\'' | '?')
+    };
+    let begins = text.starts_with(|c: char| c.is_alphabetic());
+    // Words such as `yes` and `null` mean something else to YAML.
+    let is_plain = begins && text.contains(' ') && !text.ends_with(' ') && text.chars().all(is_word);
+    if is_plain { text.to_owned() } else { yaml(&Value::from(text)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use tree_agent_contract::graph::GraphBand;
+    use tree_agent_contract::{PlanId, StepId};
+
+    use super::*;
+
+    fn step(id: &str, title: &str, status: StepStatus) -> GraphStep {
+        GraphStep {
+            step_id: StepId::new(id),
+            title: title.into(),
+            reason: String::new(),
+            success_criteria: Vec::new(),
+            strategy: None,
+            search: None,
+            branch_id: None,
+            status,
+            node_id: None,
+        }
+    }
+
+    #[test]
+    fn what_is_shown_can_be_read() {
+        let titles = [
+            "Costs: all of them",
+            "yes",
+            "two\nlines \u{85}",
+            "It's \"so\"",
+            "# no comment",
+            "Read the offers",
+        ];
+        let steps = titles.iter().enumerate().map(|(n, title)| GraphStep {
+            reason: "because it matters".into(),
+            success_criteria: vec!["a: b".into(), String::from("- c")],
+            strategy: Some(Strategy::Search),
+            search: Some(StepSearch { max_depth: 2, max_nodes: 7 }),
+            ..step(&n.to_string(), title, StepStatus::Completed)
+        });
+        let band = GraphBand { index: 0, goal: String::new(), parallelizable: false, steps: steps.collect() };
+        let plan = GraphPlan {
+            plan_id: PlanId(uuid::Uuid::nil()),
+            version: 1,
+            summary: "three of them".into(),
+            bands: vec![band],
+            iteration: None,
+        };
+        let node = node();
+        let text = write(&node, &plan, 57);
+        let form = parse(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
+        assert_eq!(form.seq, Some(57));
+        let wire = form.into_wire();
+        let found: Vec<&str> = wire.bands[0].steps.iter().map(|step| step.title.as_str()).collect();
+        assert_eq!(found, titles);
+        let first = &wire.bands[0].steps[0];
+        assert_eq!((first.step_id.as_str(), wire.bands[0].parallelizable), ("0", false));
+        assert_eq!(first.success_criteria, ["a: b", "- c"]);
+        assert_eq!(first.search.map(|search| (search.max_depth, search.max_nodes)), Some((2, 7)));
+        assert!(
+            text.contains("# completed: leave it as it is") && text.contains("title: Read the offers"),
+            "{text}"
+        );
+    }
+
+    fn node() -> GraphNode {
+        let mut graph = tree_agent_engine::Graph::new(tree_agent_contract::RunId(uuid::Uuid::nil()));
+        let spec = tree_agent_contract::RunSpec::new("Compare the offers");
+        let started = tree_agent_engine::start(graph.run_id(), spec, tree_agent_contract::Timestamp(1));
+        started.events.iter().for_each(|event| graph.apply(event).unwrap());
+        graph.nodes()[0].clone()
+    }
+
+    #[test]
+    fn a_new_step_needs_a_title_only() {
+        let form = parse("summary: s\nbands:\n- steps:\n  - title: New\n").unwrap();
+        let wire = form.into_wire();
+        assert!(wire.bands[0].parallelizable);
+        assert_eq!(wire.bands[0].steps[0], pb::StepEdit { title: "New".into(), ..Default::default() });
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        for (text, part) in [
+            ("summary: s\nbands:\n- steps:\n  - titel: New\n", "titel"),
+            ("summary: s\n", "bands"),
+            ("summary: [\n", "line"),
+            ("", "cannot be read"),
+        ] {
+            let why = parse(text).unwrap_err();
+            assert!(why.contains(part), "{text:?}: {why}");
+        }
+    }
+}
