@@ -11,7 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Budgets;
+use crate::budget::{Budgets, SubtreeBudget};
 use crate::error::{Checks, FieldError, Invalid};
 use crate::ids::NodeId;
 use crate::limits;
@@ -91,6 +91,9 @@ pub enum Action {
         /// The model of the node and of everything below it from now on; empty for the one that it had.
         #[serde(default)]
         model: String,
+        /// What the node and everything below it may use from now on; none for the budget that it had.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        budget: Option<SubtreeBudget>,
     },
     /// Replaces the plan of a node that waits for its children.
     EditPlan {
@@ -99,8 +102,11 @@ pub enum Action {
         /// The whole plan as it is to be, with the steps that have begun.
         plan: PlanDraft,
     },
-    /// Changes budgets of the run.
+    /// Changes budgets of the run, or of a node and everything below it.
     SetBudget {
+        /// The node; none for the whole run. A subtree has tokens, cost, tool calls and wall clock only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node_id: Option<NodeId>,
         /// The budgets that change.
         change: BudgetChange,
     },
@@ -169,15 +175,26 @@ impl Command {
             Action::Cancel { reason } => c.at_most("reason", reason, limits::TEXT_BYTES),
             Action::Pause { .. } | Action::Resume { .. } | Action::Stop { .. } => {}
             Action::Guide { text, .. } => c.text("text", text, limits::GUIDANCE_BYTES),
-            Action::Retry { guidance, model, .. } => {
+            Action::Retry { guidance, model, budget, .. } => {
                 c.at_most("guidance", guidance, limits::GUIDANCE_BYTES);
                 c.at_most("model", model, limits::TITLE_BYTES);
+                if let Some(budget) = budget {
+                    budget.check("budget", &mut c);
+                }
             }
             Action::EditPlan { plan, .. } => check_plan(plan, &[], &mut c),
-            Action::SetBudget { change } => {
+            Action::SetBudget { node_id, change } => {
                 c.require(!change.is_empty(), "budgets", || "must name at least one budget".into());
                 if let Err(Invalid(errors)) = change.apply(&Budgets::default()).validate() {
                     errors.into_iter().for_each(|error| c.push(error));
+                }
+                for (field, set) in [
+                    ("budgets.max_nodes", change.max_nodes.is_some()),
+                    ("budgets.max_parallel_steps", change.max_parallel_steps.is_some()),
+                ] {
+                    c.require(node_id.is_none() || !set, field, || {
+                        "belongs to the run; a subtree has tokens, cost, tool calls and wall clock".into()
+                    });
                 }
             }
         }

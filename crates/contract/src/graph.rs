@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::budget::SubtreeBudget;
 use crate::event::{LeafPicked, NodeSkipped, UsageRecorded};
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
 use crate::result::{ArtifactType, TreeAgentResult};
@@ -132,6 +133,9 @@ pub struct GraphNode {
     /// How often it was reopened; 0 for never.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub generation: u32,
+    /// What it and everything below it may use, if that has a budget of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Box<Lease>>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it first began to work.
@@ -140,6 +144,20 @@ pub struct GraphNode {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
+}
+
+/// What a node and everything below it may use, as it was granted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Lease {
+    /// The limits.
+    pub limits: SubtreeBudget,
+    /// When its time is over, pauses aside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// The budget that is used up, such as `maxTokens`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exhausted: Option<String>,
 }
 
 /// What homework says about one of its tasks.
@@ -237,6 +255,9 @@ pub struct GraphStep {
     /// The branch of homework that it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_id: Option<String>,
+    /// What the step and everything below it may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<SubtreeBudget>,
     /// Its status.
     pub status: StepStatus,
     /// The node that carries it out, once there is one.

@@ -32,7 +32,7 @@ pub mod status;
 pub mod text;
 pub mod time;
 
-pub use budget::{Allowance, BudgetLeft, Budgets};
+pub use budget::{Allowance, BudgetLeft, Budgets, SubtreeBudget};
 pub use command::{BudgetChange, Command, Preview, Refusal, RefusalKind, Reply};
 pub use context::{RunContext, Scope};
 pub use document::{

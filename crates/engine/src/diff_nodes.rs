@@ -45,8 +45,10 @@ fn time_differs(a: Option<u64>, b: Option<u64>, matching: NodeMatching) -> bool 
 /// The plan without the progress of its steps, which the nodes below show, and without the ids of this run.
 fn plan(node: &GraphNode) -> Option<impl PartialEq> {
     fn step(step: &GraphStep) -> impl PartialEq {
-        let GraphStep { step_id, title, reason, success_criteria, strategy, search, branch_id, .. } = step;
-        (step_id, title, reason, success_criteria, strategy, search, branch_id)
+        let GraphStep {
+            step_id, title, reason, success_criteria, strategy, search, branch_id, budget, ..
+        } = step;
+        (step_id, title, reason, success_criteria, strategy, search, branch_id, budget)
     }
     fn band(band: &GraphBand) -> impl PartialEq {
         let GraphBand { index, goal, parallelizable, steps } = band;

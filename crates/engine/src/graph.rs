@@ -269,6 +269,7 @@ impl Graph {
                     paused: false,
                     stopped: false,
                     generation: 0,
+                    lease: None,
                     created_at: event.timestamp,
                     started_at: None,
                     ended_at: None,
@@ -348,6 +349,7 @@ impl Graph {
                     strategy: e.strategy,
                     search: e.search,
                     branch_id: e.branch_id.clone(),
+                    budget: e.budget,
                     status: StepStatus::Pending,
                     node_id: None,
                 });

@@ -40,9 +40,12 @@ pub(crate) fn carry_out(turn: &mut Turn<'_>, command: &Command) -> Result<(), Re
             pause::guide(d, by, *node_id, text, *subtree, *restart)
         }
         Action::Stop { node_id, discard } => stop::stop(turn, by, *node_id, *discard),
-        Action::Retry { node_id, guidance, model } => retry::retry(d, by, *node_id, guidance, model),
+        Action::Retry { budget: Some(_), .. } | Action::SetBudget { node_id: Some(_), .. } => {
+            Err(Refusal::new(RefusalKind::Precondition, "this server gives no budgets to subtrees yet"))
+        }
+        Action::Retry { node_id, guidance, model, .. } => retry::retry(d, by, *node_id, guidance, model),
         Action::EditPlan { node_id, plan } => plan::edit(d, by, *node_id, plan),
-        Action::SetBudget { change } => budget::set(d, by, *change),
+        Action::SetBudget { change, .. } => budget::set(d, by, *change),
     }?;
     turn.carry_on();
     Ok(())

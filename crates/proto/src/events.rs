@@ -4,7 +4,7 @@ use tree_agent_contract::command::BudgetChange;
 use tree_agent_contract::error::FieldError;
 use tree_agent_contract::event::*;
 use tree_agent_contract::homework::{BranchNote, ItemState, PlanItem};
-use tree_agent_contract::{Event, RunSpec};
+use tree_agent_contract::{Event, RunSpec, SubtreeBudget};
 
 use crate::run::spec;
 use crate::v1 as pb;
@@ -22,8 +22,9 @@ wire_message! {
     PlanCreated => PlanCreated { plan_id, version, summary, mode_reason, iteration }
     PlanBandCreated => PlanBandCreated { plan_id, band_index, step_ids, goal, parallelizable }
     StepCreated => StepCreated {
-        step_id, band_index, step_index, title, reason, success_criteria, strategy, search, branch_id,
+        step_id, band_index, step_index, title, reason, success_criteria, strategy, search, branch_id, budget,
     }
+    SubtreeBudget => SubtreeBudget { max_tokens, max_cost_micros, max_tool_calls, max_wall_clock_ms }
     StepStatusChanged => StepStatusChanged { step_id, status }
     NodeDelegated => NodeDelegated { child_node_id, step_id }
     ScratchpadLinked => ScratchpadLinked { scratchpad_doc_id }

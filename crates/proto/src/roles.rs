@@ -46,7 +46,7 @@ wire_message! {
     LeafDecision => LeafDecision { can_execute_directly, complexity, blockers }
     PlanDraft => PlanDraft { summary, bands }
     BandDraft => BandDraft { index, goal, parallelizable, steps }
-    StepDraft => StepDraft { id, title, reason, success_criteria, step_index, strategy, search, branch_id }
+    StepDraft => StepDraft { id, title, reason, success_criteria, step_index, strategy, search, branch_id, budget }
 
     ExecuteInput => ExecuteRequest { call [required], earlier, task }
     ExecutorOutput => ExecutorOutput { actions, artifacts, result [required], scratchpad [required] }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::budget::SubtreeBudget;
 use crate::command::BudgetChange;
 use crate::homework::{BranchNote, PlanItem};
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
@@ -186,6 +187,9 @@ payloads! {
         /// The branch of homework that it is for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch_id: Option<String>,
+        /// What the step and everything below it may use; none for its share of what the node has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        budget: Option<SubtreeBudget>,
     }
     /// Payload of `tree.step_status`. Its node is the one that planned the step.
     StepStatusChanged {
@@ -532,7 +536,7 @@ payloads! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     }
-    /// Payload of `tree.budget_set`. Its node is the root.
+    /// Payload of `tree.budget_set`. The budgets are those of the run if its node is the root, else those of its subtree.
     BudgetSet {
         /// Who changed it.
         #[serde(default)]

@@ -167,6 +167,7 @@ fn is_same(step: &StepDraft, old: &GraphStep) -> bool {
         && step.strategy == old.strategy
         && step.search == old.search
         && step.branch_id == old.branch_id
+        && step.budget == old.budget
 }
 
 /// An edited plan that is too large is refused, not cut.

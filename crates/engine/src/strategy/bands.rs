@@ -84,6 +84,7 @@ pub(crate) fn write(
                     strategy: step.strategy,
                     search: step.search,
                     branch_id: step.branch_id,
+                    budget: step.budget,
                 },
             );
         }

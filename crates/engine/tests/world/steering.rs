@@ -65,12 +65,13 @@ impl World {
                 node_id,
                 guidance: if flag { "again".into() } else { String::new() },
                 model: if self.roll() < 60 { "other".into() } else { String::new() },
+                budget: None,
             },
             12..=14 => match self.edited(node_id) {
                 Some(plan) => Action::EditPlan { node_id, plan },
                 None => return,
             },
-            _ => Action::SetBudget { change: self.change() },
+            _ => Action::SetBudget { node_id: None, change: self.change() },
         };
         let expected_seq =
             (self.roll() < 60).then(|| self.run.graph().seq() - u64::from(self.roll() % 8).min(3));

@@ -76,6 +76,7 @@ impl Graph {
             paused: false,
             stopped: false,
             generation: 0,
+            lease: None,
             created_at: at,
             started_at: (status != NodeStatus::Waiting).then_some(at),
             ended_at: None,

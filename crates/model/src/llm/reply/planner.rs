@@ -341,6 +341,7 @@ fn bands(mut bands: Vec<Band>, prior: &[PriorStep]) -> Result<(Vec<BandDraft>, V
             let criteria = step.success_criteria.iter().filter(|c| !c.trim().is_empty());
             draft.steps.push(StepDraft {
                 branch_id: None,
+                budget: None,
                 id: StepId::new(id),
                 title,
                 reason: cut(&step.reason, limits::TEXT_BYTES),
