@@ -6,7 +6,7 @@ use tree_agent_contract::error::Checks;
 use tree_agent_contract::role::{BandDraft, PlanDraft, StepDraft};
 use tree_agent_contract::search::StepSearch;
 use tree_agent_contract::{
-    BudgetChange, FieldError, ModelChoice, NodeId, Refusal, RefusalKind, StepId, Strategy,
+    BudgetChange, FieldError, ModelChoice, NodeId, Refusal, RefusalKind, StepId, Strategy, SubtreeBudget,
 };
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::{field, invalid_field, status};
@@ -32,8 +32,9 @@ pub(crate) fn retry(edit: pb::RetryEdit, checks: &mut Checks) -> Option<Action> 
     if let Err(problem) = ModelChoice::parse(&model) {
         checks.push(FieldError::new("model", problem.message));
     }
-    checks.require(budget.is_none(), "budget", || "a subtree cannot have a budget of its own yet".into());
-    Some(Action::Retry { node_id: node_id(&id, checks)?, guidance: text(guidance), model })
+    let budget: Option<Option<SubtreeBudget>> = taken(checks, from_wire("budget", budget));
+    let node_id = node_id(&id, checks)?;
+    Some(Action::Retry { node_id, guidance: text(guidance), model, budget: budget.flatten() })
 }
 
 /// Another plan. Steps without an id get one that follows from the request's id and their place, so that the same
@@ -61,15 +62,15 @@ fn step(step: pb::StepEdit, (b, s): (u32, u32), request_id: &str, checks: &mut C
     let strategy = step.strategy.filter(|strategy| *strategy != pb::Strategy::Unspecified as i32);
     let strategy: Option<Option<Strategy>> = taken(checks, from_wire(&format!("{at}.strategy"), strategy));
     let search: Option<Option<StepSearch>> = taken(checks, from_wire(&format!("{at}.search"), step.search));
-    checks.require(step.budget.is_none(), format_args!("{at}.budget"), || {
-        "a step cannot have a budget of its own yet".into()
-    });
+    let budget: Option<Option<SubtreeBudget>> =
+        taken(checks, from_wire(&format!("{at}.budget"), step.budget));
     StepDraft {
         reason: text(step.reason),
         success_criteria: step.success_criteria.into_iter().map(text).collect(),
         step_index: s,
         strategy: strategy.flatten(),
         search: search.flatten(),
+        budget: budget.flatten(),
         branch_id: step.branch_id.filter(|branch| !branch.is_empty()).map(text),
         ..StepDraft::new(id, text(step.title))
     }
@@ -82,14 +83,15 @@ fn new_step(request_id: &str, band: u32, step: u32) -> String {
     format!("new-{}", &id[..12])
 }
 
-/// Budgets that change, within the server's maxima.
+/// Budgets of the run or of a subtree that change, within the server's maxima.
 pub(crate) fn budget(edit: pb::BudgetEdit, maxima: &Maxima, checks: &mut Checks) -> Option<Action> {
-    checks.require(edit.node_id.is_empty(), "node_id", || {
-        "a subtree cannot have a budget of its own yet; leave it out for the whole run".into()
-    });
+    let node_id = match edit.node_id.as_str() {
+        "" => None,
+        id => Some(node_id(id, checks)?),
+    };
     let change: BudgetChange = taken(checks, from_wire("change", edit.change.unwrap_or_default()))?;
     maxima.check_change(&change, checks);
-    Some(Action::SetBudget { change })
+    Some(Action::SetBudget { node_id, change })
 }
 
 /// A text as it can be stored.
