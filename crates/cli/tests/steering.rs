@@ -81,6 +81,7 @@ fn step() -> StepCreated {
         strategy: None,
         search: None,
         branch_id: None,
+        budget: None,
     }
 }
 

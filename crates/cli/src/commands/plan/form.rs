@@ -65,6 +65,22 @@ struct Step {
     search: Option<Search>,
     #[serde(default)]
     branch: Option<String>,
+    #[serde(default)]
+    budget: Option<Budget>,
+}
+
+/// What a step and everything below it may use.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Budget {
+    #[serde(default)]
+    max_tokens: Option<u64>,
+    #[serde(default)]
+    max_cost_micros: Option<u64>,
+    #[serde(default)]
+    max_tool_calls: Option<u64>,
+    #[serde(default)]
+    max_wall_clock_ms: Option<u64>,
 }
 
 /// The limits of a step that is a search.
@@ -126,7 +142,12 @@ impl Form {
                 StepSearch { max_depth: search.max_depth, max_nodes: search.max_nodes }.to_wire()
             }),
             branch_id: step.branch,
-            ..Default::default()
+            budget: step.budget.map(|budget| pb::SubtreeBudget {
+                max_tokens: budget.max_tokens,
+                max_cost_micros: budget.max_cost_micros,
+                max_tool_calls: budget.max_tool_calls,
+                max_wall_clock_ms: budget.max_wall_clock_ms,
+            }),
         };
         let band = |band: Band| pb::BandEdit {
             goal: band.goal,
@@ -185,6 +206,16 @@ fn write_step(out: &mut String, step: &GraphStep) {
     if let Some(branch) = &step.branch_id {
         line("branch", scalar(branch));
     }
+    if let Some(budget) = &step.budget {
+        let limits = [
+            ("max_tokens", budget.max_tokens),
+            ("max_cost_micros", budget.max_cost_micros),
+            ("max_tool_calls", budget.max_tool_calls),
+            ("max_wall_clock_ms", budget.max_wall_clock_ms),
+        ];
+        let set = limits.iter().filter_map(|(key, limit)| Some(format!("{key}: {}", (*limit)?)));
+        line("budget", format!("{{{}}}", set.collect::<Vec<_>>().join(", ")));
+    }
     if !step.success_criteria.is_empty() {
         line("done_when", String::new());
     }
@@ -207,7 +238,7 @@ fn scalar(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use tree_agent_contract::graph::GraphBand;
-    use tree_agent_contract::{PlanId, StepId};
+    use tree_agent_contract::{PlanId, StepId, SubtreeBudget};
 
     use super::*;
 
@@ -220,6 +251,7 @@ mod tests {
             strategy: None,
             search: None,
             branch_id: None,
+            budget: None,
             status,
             node_id: None,
         }
@@ -240,6 +272,7 @@ mod tests {
             success_criteria: vec!["a: b".into(), String::from("- c")],
             strategy: Some(Strategy::Search),
             search: Some(StepSearch { max_depth: 2, max_nodes: 7 }),
+            budget: Some(SubtreeBudget { max_tokens: Some(500), ..SubtreeBudget::default() }),
             ..step(&n.to_string(), title, StepStatus::Completed)
         });
         let band = GraphBand { index: 0, goal: String::new(), parallelizable: false, steps: steps.collect() };
@@ -261,6 +294,7 @@ mod tests {
         assert_eq!((first.step_id.as_str(), wire.bands[0].parallelizable), ("0", false));
         assert_eq!(first.success_criteria, ["a: b", "- c"]);
         assert_eq!(first.search.map(|search| (search.max_depth, search.max_nodes)), Some((2, 7)));
+        assert_eq!(first.budget.map(|budget| (budget.max_tokens, budget.max_cost_micros)), Some((Some(500), None)));
         assert!(
             text.contains("# completed: leave it as it is") && text.contains("title: Read the offers"),
             "{text}"
