@@ -3,7 +3,7 @@
 
 import { short } from '../format';
 import { statusIndex } from '../projection/model';
-import { drawIcon, ellipsis, outline, rounded, setFont, widthOf, type Marks } from './paint-parts';
+import { drawIcon, drawMark, ellipsis, outline, rounded, setFont, widthOf, type Marks } from './paint-parts';
 import type { Palette } from './palette';
 import type { Scene } from './scene';
 import type { Item } from './visible';
@@ -41,7 +41,10 @@ export function drawBundle(ctx: CanvasRenderingContext2D, item: Item, scene: Sce
   ctx.stroke();
   // Text is never faded: it would be too pale to read.
   ctx.globalAlpha = 1;
-  if (item.height >= 14) drawWords(ctx, item, bar, scene, palette, faded);
+  if (item.height >= 14) {
+    const mark = drawMark(ctx, item, scene.graph!.nodes[item.at]!, palette);
+    drawWords(ctx, { ...item, width: item.width - mark }, bar, scene, palette, faded);
+  }
   outline(ctx, item, palette, marks);
 }
 

@@ -4,7 +4,7 @@ import { expansionOf, statusIndex } from '../projection/model';
 import { DASHED, lookOf, NODE_LOOKS } from '../status';
 import type { Camera, Size } from './camera';
 import { drawBundle } from './paint-bundle';
-import { drawIcon, ellipsis, outline, rounded, setFont, type Marks } from './paint-parts';
+import { drawIcon, drawMark, ellipsis, outline, rounded, setFont, type Marks } from './paint-parts';
 import type { Palette } from './palette';
 import type { Scene } from './scene';
 import { CARD_ZOOM, type Item, type Link, type View } from './visible';
@@ -88,10 +88,11 @@ function drawNode(ctx: CanvasRenderingContext2D, item: Item, scene: Scene, palet
   ctx.globalAlpha = 1;
   if (item.height >= 13) {
     const icon = Math.min(11, item.height - 4);
+    const room = { ...item, width: item.width - drawMark(ctx, item, node, palette) };
     drawIcon(ctx, s, item.x + 6, item.y + (item.height - icon) / 2, icon, palette);
-    label(ctx, node.title, item, item.x + 10 + icon, item.height > 34 ? -7 : 0, faded ? palette.muted : palette.text, palette, 600);
+    label(ctx, node.title, room, item.x + 10 + icon, item.height > 34 ? -7 : 0, faded ? palette.muted : palette.text, palette, 600);
     if (item.height > 34)
-      label(ctx, lookOf(node, hasChildren).label, item, item.x + 10 + icon, 8, palette.muted, palette, 500);
+      label(ctx, lookOf(node, hasChildren).label, room, item.x + 10 + icon, 8, palette.muted, palette, 500);
   }
   outline(ctx, item, palette, marks);
 }

@@ -61,14 +61,16 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
         progress: body.value.progress,
         endedAt: FINAL.has(status) ? at : node.endedAt,
         startedAt: starts ? at : node.startedAt,
+        // A node that has ended is not paused any more.
+        paused: FINAL.has(status) ? undefined : node.paused,
       });
     }
     case 'nodeCompleted': {
-      const { message: _, ...rest } = node;
+      const { message: _, paused: __, ...rest } = node;
       return { ...rest, status: 'completed', outcome: outcome(body.value.outcome), endedAt: at };
     }
     case 'nodeFailed': {
-      const { message: _, ...rest } = node;
+      const { message: _, paused: __, ...rest } = node;
       return { ...rest, status: 'failed', error: body.value.error, endedAt: at };
     }
     case 'planCreated':
@@ -121,6 +123,16 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
       return { ...node, topic: { ...node.topic, sessionId: body.value.sessionId } };
     case 'nodeSkipped':
       return { ...node, topic: { ...node.topic, skipped: skip(body.value) } };
+    case 'nodePaused':
+      return { ...node, paused: true };
+    case 'nodeResumed': {
+      const { paused: _, ...rest } = node;
+      return rest;
+    }
+    case 'nodeStopped':
+      return { ...node, stopped: true };
+    case 'nodeReopened':
+      return reopened(node, body.value.generation, body.value.again);
     case 'toolCallRequested':
       return {
         ...node,
@@ -131,6 +143,15 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
     default:
       return node;
   }
+}
+
+/** The node goes on. What it returned in an earlier generation is in the log; the graph shows the latest one. */
+function reopened(node: GraphNode, generation: number, again: boolean): GraphNode {
+  const { stopped: _s, outcome: _o, error: _e, message: _m, endedAt: _t, ...open } = node;
+  const waits: GraphNode = { ...open, generation, status: 'waiting' };
+  if (!again) return waits;
+  const { plan: _p, result: _r, progress: _g, ...fresh } = waits;
+  return { ...fresh, artifacts: [] };
 }
 
 /** What the event adds to the sums of its node and of the node's ancestors. */

@@ -145,6 +145,13 @@ export const USAGE_KEYS = ['inputTokens', 'outputTokens', 'costMicros', 'toolCal
 
 export const NO_USAGE: Readonly<Usage> = { inputTokens: 0, outputTokens: 0, costMicros: 0, toolCalls: 0, cachedTokens: 0, modelCalls: 0, durationMs: 0 };
 
+/** The first without the second, key by key. */
+export function minus(a: Readonly<Usage>, b: Readonly<Usage>): Usage {
+  const rest = { ...a };
+  for (const key of USAGE_KEYS) rest[key] = Math.max(0, rest[key] - b[key]);
+  return rest;
+}
+
 /** The sum of both, key by key. */
 export function plus(a: Readonly<Usage>, b: Readonly<Usage>): Usage {
   const sum = { ...a };
@@ -152,13 +159,13 @@ export function plus(a: Readonly<Usage>, b: Readonly<Usage>): Usage {
   return sum;
 }
 
-/** One node. It is immutable: an event that changes it creates a new one, so past states stay valid. */
 /** What homework says about one of its tasks. */
 export interface Task {
   iteration: number;
   branchId: string;
 }
 
+/** One node. It is immutable: an event that changes it creates a new one, so past states stay valid. */
 export interface GraphNode {
   readonly id: string;
   readonly parentId?: string;
@@ -191,6 +198,12 @@ export interface GraphNode {
   readonly strategy?: Strategy;
   readonly topic?: Topic;
   readonly task?: Task;
+  /** A user has paused it, and everything below it. Absent when not. */
+  readonly paused?: true;
+  /** A user has stopped it, and everything below it. Absent when not. */
+  readonly stopped?: true;
+  /** How often it was reopened; absent for never. */
+  readonly generation?: number;
   /** Milliseconds since 1970, with microseconds as the fraction. */
   readonly createdAt: number;
   readonly startedAt?: number;

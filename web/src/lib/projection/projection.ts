@@ -31,6 +31,7 @@ export class Projection {
   #unsure = false;
   #counts = new Int32Array(NODE_STATUSES.length);
   #maxDepth = 0;
+  #pauses = 0;
 
   constructor(runId: string, shape = new Shape()) {
     this.runId = runId;
@@ -57,6 +58,7 @@ export class Projection {
     copy.#unsure = this.#unsure;
     copy.#counts = this.#counts.slice();
     copy.#maxDepth = this.#maxDepth;
+    copy.#pauses = this.#pauses;
     return copy;
   }
 
@@ -122,10 +124,12 @@ export class Projection {
     this.#nodes.push(node);
     this.#counts[statusIndex(node.status)]! += 1;
     this.#maxDepth = Math.max(this.#maxDepth, node.depth);
+    if (node.paused === true) this.#pauses += 1;
   }
 
   #replace(at: number, before: GraphNode, after: GraphNode): void {
     this.#nodes[at] = after;
+    if (before.paused !== after.paused) this.#pauses += after.paused === true ? 1 : -1;
     if (before.status !== after.status) {
       this.#counts[statusIndex(before.status)]! -= 1;
       this.#counts[statusIndex(after.status)]! += 1;
@@ -150,6 +154,11 @@ export class Projection {
 
   get partial(): boolean {
     return this.#partial;
+  }
+
+  /** How many nodes are paused by themselves. */
+  get pauses(): number {
+    return this.#pauses;
   }
 
   /** All nodes in order of creation, the root first. */
