@@ -83,6 +83,7 @@ export class CommandFlow {
     const before = this.phase;
     this.phase = 'sending';
     this.why = undefined;
+    this.overtaken = undefined;
     try {
       const requestId = this.#ids.for({ action, seq });
       const outcome = await this.#send(action, { validateOnly: false, requestId, expectedSeq: seq }, new AbortController().signal);
