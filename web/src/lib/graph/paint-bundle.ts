@@ -19,7 +19,7 @@ const GAP = 9;
 const TITLE_SHARE = 0.4;
 
 export function drawBundle(ctx: CanvasRenderingContext2D, item: Item, scene: Scene, palette: Palette, marks: Marks): void {
-  const faded = marks.matches !== undefined && !marks.matches.has(item.at);
+  const faded = marks.matches !== undefined && !marks.matches.has(item.at) && !marks.above?.has(item.at);
   const failed = scene.tally(item.at, FAILED) > 0;
   ctx.globalAlpha = faded ? 0.5 : 1;
   // A stack of sheets behind it shows that it contains more.

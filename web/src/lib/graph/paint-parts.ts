@@ -9,6 +9,10 @@ import type { Item } from './visible';
 export interface Marks {
   selected: number;
   matches: ReadonlySet<number> | undefined;
+  /** Nodes that another graph has in these places, and this one has not. */
+  absent?: ReadonlySet<number>;
+  /** Nodes that have matches below them, and stand out where they stand for their subtree. */
+  above?: ReadonlySet<number>;
   /** False while the page may be out of date. Nothing pulses then. */
   fresh: boolean;
 }
@@ -19,7 +23,8 @@ export function rounded(ctx: CanvasRenderingContext2D, item: Item, radius: numbe
 }
 
 export function outline(ctx: CanvasRenderingContext2D, item: Item, palette: Palette, marks: Marks): void {
-  if (item.at !== marks.selected && !marks.matches?.has(item.at)) return;
+  const lit = marks.matches?.has(item.at) || (item.bundle && marks.above?.has(item.at));
+  if (item.at !== marks.selected && !lit) return;
   ctx.setLineDash([]);
   ctx.strokeStyle = palette.focus;
   ctx.lineWidth = item.at === marks.selected ? 3 : 2;

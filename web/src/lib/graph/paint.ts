@@ -24,7 +24,9 @@ export function paint(
   const cards = camera.k >= CARD_ZOOM;
   for (const link of view.links) drawLink(ctx, link, scene, palette, camera.k);
   for (const item of view.items) {
-    if (item.bundle) drawBundle(ctx, item, scene, palette, marks);
+    if (marks.absent?.has(item.at)) {
+      if (item.bundle || !cards) drawAbsent(ctx, item, palette, marks);
+    } else if (item.bundle) drawBundle(ctx, item, scene, palette, marks);
     else if (!cards) drawNode(ctx, item, scene, palette, marks);
   }
 }
@@ -95,6 +97,17 @@ function drawNode(ctx: CanvasRenderingContext2D, item: Item, scene: Scene, palet
       label(ctx, lookOf(node, hasChildren).label, room, item.x + 10 + icon, 8, palette.muted, palette, 500);
   }
   outline(ctx, item, palette, marks);
+}
+
+/** The place of a node that is not there. */
+function drawAbsent(ctx: CanvasRenderingContext2D, item: Item, palette: Palette, marks: Marks): void {
+  rounded(ctx, item, 6);
+  ctx.setLineDash([2, 3]);
+  ctx.strokeStyle = palette.edge;
+  ctx.lineWidth = 1;
+  ctx.stroke();
+  ctx.setLineDash([]);
+  if (item.at === marks.selected) outline(ctx, item, palette, marks);
 }
 
 function label(
