@@ -2,7 +2,8 @@
 
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { BudgetChangeSchema } from '../../gen/treeagent/v1/events_pb';
-import type { CommandPreview, ForkEditSchema, PlanEditSchema, SubtreeBudgetSchema } from '../../gen/treeagent/v1/steering_pb';
+import type { SubtreeBudgetSchema } from '../../gen/treeagent/v1/common_pb';
+import type { CommandPreview, ForkEditSchema, PlanEditSchema } from '../../gen/treeagent/v1/steering_pb';
 
 type Plain<T> = Omit<T, '$typeName' | '$unknown'>;
 export type BudgetInit = Plain<MessageInitShape<typeof BudgetChangeSchema>>;
