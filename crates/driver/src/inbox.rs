@@ -10,10 +10,9 @@ pub(crate) struct Inbox {
     /// The last command that was heard. Commands are heard in the order of their ids, and each of them once: a command that
     /// was refused is not judged again.
     heard: i64,
-    /// Answers that are written with the events of the next append.
-    with_events: Vec<Answer>,
-    /// Answers without an event. They follow the next append.
-    without_events: Vec<Answer>,
+    /// Answers that are still to be given: in the append that writes what was decided, or alone if nothing was. So an
+    /// append that ends the run cannot refuse a command of which a predecessor has written a part.
+    answers: Vec<Answer>,
 }
 
 impl Inbox {
@@ -31,27 +30,18 @@ impl Inbox {
             }
             self.heard = id;
             let carried_out = run.command(&command, now);
-            let answers = match &carried_out {
-                Ok(done) if !done.is_empty() => &mut self.with_events,
-                _ => &mut self.without_events,
-            };
             let reply = match &carried_out {
                 Ok(_) => Reply::Applied { seq: run.graph().seq() },
                 Err(refusal) => Reply::Refused(refusal.clone()),
             };
-            answers.push(Answer { id, request_id: command.request_id, reply });
+            self.answers.push(Answer { id, request_id: command.request_id, reply });
             decision.merge(carried_out.unwrap_or_default());
         }
     }
 
-    /// The answers that belong to the events of the next append.
-    pub(crate) fn with_events(&mut self) -> Vec<Answer> {
-        std::mem::take(&mut self.with_events)
-    }
-
-    /// Answers that may be given once everything that was decided before is written.
-    pub(crate) fn without_events(&mut self) -> &mut Vec<Answer> {
-        &mut self.without_events
+    /// The answers that are still to be given.
+    pub(crate) fn answers(&mut self) -> &mut Vec<Answer> {
+        &mut self.answers
     }
 }
 
@@ -82,12 +72,12 @@ mod tests {
         for arrived in [commands[..1].to_vec(), commands.clone(), commands.clone()] {
             inbox.hear(&mut run, arrived, now, &mut decision);
         }
-        let ids = |answers: &[Answer]| answers.iter().map(|answer| answer.id).collect::<Vec<_>>();
-        assert_eq!(ids(inbox.without_events()), [1], "it was refused");
-        let applied = inbox.with_events();
-        assert_eq!(ids(&applied), [2]);
+        let answers = std::mem::take(inbox.answers());
+        assert_eq!(answers.iter().map(|answer| answer.id).collect::<Vec<_>>(), [1, 2]);
+        assert!(matches!(answers[0].reply, Reply::Refused(_)));
         let seq = decision.events.last().unwrap().seq;
-        assert_eq!(applied[0].reply, Reply::Applied { seq });
-        assert!(inbox.with_events().is_empty());
+        assert_eq!(answers[1].reply, Reply::Applied { seq });
+        inbox.hear(&mut run, commands, now, &mut decision);
+        assert!(inbox.answers().is_empty());
     }
 }

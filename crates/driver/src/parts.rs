@@ -1,7 +1,9 @@
 //! Cuts what ends many nodes into parts, which are appended one after the other.
 //!
 //! A decision must be written whole: a plan without its steps would not be one. Only where a node is cancelled, or the
-//! run ends, the log up to there is as good as the whole. A successor that finds such a log goes on with the rest.
+//! run ends, the log up to there is as good as the whole. A successor that finds such a log goes on with the rest. It
+//! knows a command by the event that carries its request id, so nothing is cut before that event: an edited plan cancels
+//! the steps that it drops first.
 
 use std::collections::HashSet;
 
@@ -51,13 +53,15 @@ fn cut(decision: Decision, sizes: &[usize], most: usize) -> Vec<Decision> {
         Decision { events: Vec::new(), documents: decision.documents, sessions: decision.sessions };
     let (mut parts, mut bytes) = (Vec::new(), 0);
     let mut created = HashSet::new();
-    for (event, size) in decision.events.into_iter().zip(sizes) {
+    let edited = decision.events.iter().rposition(|event| matches!(event.body, EventBody::PlanEdited(_)));
+    for (place, (event, size)) in decision.events.into_iter().zip(sizes).enumerate() {
         if matches!(event.body, EventBody::NodeCreated(_)) {
             created.insert(event.node_id);
         }
         // A cancelled node is two events: its own and that of its step.
         let full = part.events.len() + 2 > most || bytes + size > PART_BYTES;
-        if full && is_cut(&event, &created) && !part.events.is_empty() {
+        let is_whole = edited.is_none_or(|edited| edited < place);
+        if full && is_whole && is_cut(&event, &created) && !part.events.is_empty() {
             parts.push(std::mem::take(&mut part));
             bytes = 0;
         }

@@ -65,6 +65,8 @@ pub(crate) enum Ended {
     Lost,
     /// The driver stops. Another one continues the run.
     Stopped,
+    /// The run is paused. Whoever claims it for the next command continues it.
+    Rests,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -157,16 +159,20 @@ impl RunTask {
         }
         loop {
             if !decision.is_empty() {
-                match self.commit(&run, decision, inbox.with_events()).await? {
+                match self.commit(&run, decision, std::mem::take(inbox.answers())).await? {
                     AppendOutcome::Appended => {}
                     AppendOutcome::Fenced => return Ok(Ended::Lost),
                 }
             }
-            if !self.answer(inbox.without_events()).await? {
+            if !self.answer(inbox.answers()).await? {
                 return Ok(Ended::Lost);
             }
             if run.is_final() {
                 return Ok(Ended::Finished);
+            }
+            // Nothing happens until somebody gives a command, for which a driver claims the run again.
+            if run.rests() && inbox.answers().is_empty() {
+                return Ok(Ended::Rests);
             }
             calls.0.retain(|key, call| {
                 let wanted = run.is_in_flight(key);
@@ -179,7 +185,7 @@ impl RunTask {
             self.progress.beat();
             let mut wake =
                 run.next_wakeup().map(|at| Duration::from_micros(at.0.saturating_sub(last.0).max(0) as u64));
-            if !inbox.without_events().is_empty() {
+            if !inbox.answers().is_empty() {
                 wake = Some(wake.map_or(ANSWER_AGAIN, |wake| wake.min(ANSWER_AGAIN)));
             }
             let mut next = tokio::select! {
@@ -228,7 +234,7 @@ impl RunTask {
         decision.merge(run.handle(input, now));
     }
 
-    /// Gives the answers that need no event. They stay in `answers` as long as the store cannot be reached. False if another
+    /// Gives the answers that came without an event. They stay in `answers` as long as the store cannot be reached. False if another
     /// driver owns the run.
     async fn answer(&self, answers: &mut Vec<Answer>) -> Result<bool, TaskError> {
         if answers.is_empty() {

@@ -351,11 +351,12 @@ impl<'a> Decider<'a> {
         }
         let behaviour = self.state.behaviour();
         let is_provider = waiting::is_provider(&error);
+        let clock_ms = self.state.elapsed_ms(self.now);
         let gave_up = is_provider
-            && self.state.waiting().gives_up_on_provider(self.now, behaviour.provider_patience_ms);
+            && self.state.waiting().gives_up_on_provider(clock_ms, behaviour.provider_patience_ms);
         if (is_provider || error.kind == RoleErrorKind::Unreachable) && !gave_up {
-            let since = self.state.exhausted_at().map_or(0, |t| self.now.millis_since(t));
-            if since >= behaviour.grace_ms && self.state.exhausted().is_some() {
+            let exhausted_ms = self.state.exhausted_ms().map(|since| clock_ms.saturating_sub(since));
+            if exhausted_ms.is_some_and(|ms| ms >= behaviour.grace_ms) {
                 self.in_flight.reached(at);
                 return self.ask(Next::Failed { at, failure: Failure { kind: key.kind, error, gave_up } });
             }

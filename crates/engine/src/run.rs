@@ -15,7 +15,7 @@ use crate::decide::{Decider, Next};
 use crate::graph::{Graph, ReplayError};
 use crate::in_flight::InFlight;
 use crate::input::{Decision, Input};
-use crate::state::State;
+use crate::state::{LOST, State};
 use crate::steer;
 use crate::strategy::{Strategies, Turn};
 
@@ -239,22 +239,26 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) {
             d.ask(Next::Begin { at: 0 });
         }
         // The calls of the previous driver are lost, and so are the tool calls that they made.
-        Input::Claimed => (0..d.state.nodes().len()).for_each(|at| {
-            if d.in_flight.call(at).is_none() {
-                d.close_tools(at);
-                if d.state.control(at).flying {
-                    d.emit(at, CallStopped { reason: "lost".into() });
-                }
+        Input::Claimed => {
+            let nodes = 0..d.state.nodes().len();
+            let lost: Vec<usize> = nodes.filter(|at| d.in_flight.call(*at).is_none()).collect();
+            let flying: Vec<usize> = lost.iter().copied().filter(|at| d.state.control(*at).flying).collect();
+            for at in flying {
+                d.emit(at, CallStopped { reason: LOST.into() });
             }
-        }),
+            lost.into_iter().for_each(|at| d.close_tools(at));
+        }
         Input::Tick => {}
         Input::Update(key, _) | Input::Output(key, _) | Input::Failed(key, _) => d.heard(key, input),
         Input::Cancel { reason } => d.end_all(RunStatus::Cancelled, reason),
         Input::Abandon { reason } => d.end_all(RunStatus::Failed, reason),
     }
     turn.carry_on();
-    if is_takeover && turn.decider.state.steering().has_stops() {
-        steer::stop::go_on(turn);
+    if is_takeover && !turn.decider.state.is_final() {
+        if turn.decider.state.steering().has_stops() {
+            steer::stop::go_on(turn);
+        }
+        turn.complete_endings();
     }
 }
 

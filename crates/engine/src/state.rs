@@ -24,6 +24,8 @@ mod steered;
 
 pub(crate) use steered::OF_BUDGET;
 
+/// Why a call was stopped whose driver has vanished.
+pub(crate) const LOST: &str = "lost";
 /// Changes of a scratchpad whose times are kept.
 pub(crate) const CHANGES: usize = 4;
 
@@ -49,13 +51,16 @@ pub(crate) struct State {
     origin: RunId,
     /// What people have done to the run.
     steering: Steering,
+    /// When the last event was written, apart from those about calls that were lost with their driver.
+    last_at: Timestamp,
 }
 
 /// A budget was used up.
 #[derive(Clone, Debug, Serialize)]
 struct Exhausted {
     budget: String,
-    at: Timestamp,
+    /// When it was, in milliseconds on the run's clock.
+    clock_ms: u64,
 }
 
 /// What decisions about one node need in addition to its [`GraphNode`].
@@ -221,6 +226,7 @@ impl State {
             kept: BTreeSet::new(),
             origin: first.run_id,
             steering: Steering::default(),
+            last_at: first.timestamp,
         })
     }
 
@@ -280,9 +286,9 @@ impl State {
         self.exhausted.as_ref().map(|e| e.budget.as_str())
     }
 
-    /// When a budget was exhausted.
-    pub(crate) fn exhausted_at(&self) -> Option<Timestamp> {
-        self.exhausted.as_ref().map(|e| e.at)
+    /// When a budget was exhausted, in milliseconds on the run's clock.
+    pub(crate) fn exhausted_ms(&self) -> Option<u64> {
+        self.exhausted.as_ref().map(|e| e.clock_ms)
     }
 
     pub(crate) fn ledger(&self) -> &Ledger {
@@ -397,7 +403,8 @@ impl State {
             }
             EventBody::RunForked(e) => self.forked(e, event.timestamp),
             EventBody::BudgetExhausted(e) => {
-                self.exhausted = Some(Exhausted { budget: e.budget.clone(), at: event.timestamp });
+                let clock_ms = self.elapsed_ms(event.timestamp);
+                self.exhausted = Some(Exhausted { budget: e.budget.clone(), clock_ms });
             }
             _ => {}
         }
@@ -407,7 +414,13 @@ impl State {
         }
         if self.steering.has_pauses() || self.steering.is_still() {
             let is_still = self.stands_still();
-            self.steering.stand_still(is_still, event.timestamp);
+            // A call was lost when its driver wrote for the last time, not when its successor noticed it.
+            let is_lost = matches!(&event.body, EventBody::CallStopped(e) if e.reason == LOST);
+            let since = if is_lost { self.last_at } else { event.timestamp };
+            self.steering.stand_still(is_still, since);
+        }
+        if !matches!(&event.body, EventBody::CallStopped(e) if e.reason == LOST) {
+            self.last_at = event.timestamp;
         }
         Ok(())
     }
@@ -418,6 +431,7 @@ impl State {
         self.started_at = self.started_at.map(|_| now);
         self.exhausted = None;
         self.steering.begin_clock(now);
+        self.waiting.begin_clock();
         // Calls that were in flight are made again.
         self.control.iter_mut().for_each(|control| control.flying = false);
         self.spec.user_id.clone_from(&e.author);
@@ -529,7 +543,8 @@ impl State {
         if e.status.is_final() {
             return self.node_ended(at, false);
         }
-        self.waiting.status_changed(at, e, now);
+        let clock_ms = self.elapsed_ms(now);
+        self.waiting.status_changed(at, e, clock_ms);
         let before = self.control[at].needs;
         let needs = match e.status {
             _ if e.call.is_some() => e.call,

@@ -48,5 +48,8 @@ pub(crate) fn carry_out(turn: &mut Turn<'_>, command: &Command) -> Result<(), Re
         Action::SetBudget { change, .. } => budget::set(d, by, *change),
     }?;
     turn.carry_on();
+    if matches!(action, Action::SetBudget { .. }) {
+        turn.check_limits();
+    }
     Ok(())
 }

@@ -90,8 +90,21 @@ impl Strategies {
         }
         if let Some(at) = state.position(event.node_id) {
             self.values[self.of[at] as usize].rules_mut().follow(state, at, event);
+            if matches!(event.body, EventBody::NodePaused(_) | EventBody::NodeResumed(_)) {
+                self.follow_above(state, at, event);
+            }
         }
         Ok(())
+    }
+
+    /// A pause of the node at `at` began or ended: what keeps a state of its own below the node follows it, too.
+    fn follow_above(&mut self, state: &State, at: usize, event: &Event) {
+        for below in state.subtree(at).into_iter().skip(1) {
+            let value = self.of[below];
+            if state.control(below).parent.is_some_and(|parent| self.of[parent] != value) {
+                self.values[value as usize].rules_mut().follow(state, below, event);
+            }
+        }
     }
 
     fn of(&self, at: usize) -> &dyn Rules {
@@ -209,11 +222,7 @@ impl<'a> Turn<'a> {
             return;
         }
         if state.exhausted().is_none() {
-            if let Some(body) = budgets::tripped(state, in_flight, now) {
-                let late = budgets::is_late(state, now);
-                self.decider.emit(0, body);
-                self.wind_down_run(late);
-            }
+            self.check_limits();
         } else if budgets::is_late(state, now) && !in_flight.overtime() {
             // An earlier budget did not stop leaf work in flight; the wall clock does.
             self.wind_down_run(true);
@@ -230,6 +239,38 @@ impl<'a> Turn<'a> {
             };
             self.decider.refuse(at, budget);
             self.carry_on();
+        }
+    }
+
+    /// Checks whether a budget is used up that was not before, also while the run is paused.
+    pub(crate) fn check_limits(&mut self) {
+        let Decider { state, in_flight, now, .. } = &mut self.decider;
+        if state.is_final() || state.exhausted().is_some() {
+            return;
+        }
+        if let Some(body) = budgets::tripped(state, in_flight, *now) {
+            let late = budgets::is_late(state, *now);
+            self.decider.emit(0, body);
+            self.wind_down_run(late);
+        }
+    }
+
+    /// A driver may die after it has written only a part of what ends many nodes. Its successor completes the rest where
+    /// nothing new may begin: what has not begun is wound down, and a node whose children have all ended goes on.
+    pub(crate) fn complete_endings(&mut self) {
+        if self.decider.state.exhausted().is_some() {
+            self.stop_starting(0, false);
+        }
+        for at in (0..self.decider.state.nodes().len()).rev() {
+            let state = &self.decider.state;
+            let control = state.control(at);
+            let has_ended = |child: &usize| state.node(*child).status.is_final();
+            let children = &control.bands().children;
+            let is_left = control.needs.is_none() && !children.is_empty() && children.iter().all(has_ended);
+            if is_left && state.ending(at).is_some() {
+                self.decider.ask(Next::Advance { at });
+                self.carry_on();
+            }
         }
     }
 

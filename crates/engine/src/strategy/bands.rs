@@ -227,13 +227,19 @@ fn advance_from(d: &mut Decider<'_>, at: usize, mut current: u32) -> bool {
         // Nothing starts any more. What has not begun has nothing to keep.
         let waiting: Vec<_> = bands
             .iter()
-            .flat_map(|band| waiting(d, band).map(|(step, child)| (step.step_id.clone(), child)))
+            .flat_map(|band| waiting(d, band).map(|(step, child)| (step.step_id.clone(), Some(child))))
+            // An edit may have added steps to a band that is open.
+            .chain(
+                bands.iter().flat_map(|band| &band.steps).filter(is_new).map(|s| (s.step_id.clone(), None)),
+            )
             .collect();
         if waiting.is_empty() {
             return false;
         }
         for (step_id, child) in waiting {
-            d.cancel_unbegun(child);
+            if let Some(child) = child {
+                d.cancel_unbegun(child);
+            }
             d.emit(at, StepStatusChanged { step_id, status: StepStatus::Cancelled });
         }
     }
@@ -241,9 +247,13 @@ fn advance_from(d: &mut Decider<'_>, at: usize, mut current: u32) -> bool {
 
 /// The first of the bands that an edit has given steps for which there is no node yet, unless an earlier step is at work.
 fn unopened(bands: &[GraphBand]) -> Option<u32> {
-    let is_new = |step: &GraphStep| step.status == StepStatus::Pending && step.node_id.is_none();
     let band = bands.iter().find(|band| band.steps.iter().any(|step| !step.status.is_final()))?;
-    band.steps.iter().any(is_new).then_some(band.index)
+    band.steps.iter().any(|step| is_new(&step)).then_some(band.index)
+}
+
+/// True if nobody has been given the step yet.
+fn is_new(step: &&GraphStep) -> bool {
+    step.status == StepStatus::Pending && step.node_id.is_none()
 }
 
 /// The steps of a band that have a node and wait for a free place.

@@ -31,6 +31,7 @@ pub(crate) fn check_ending(world: &World, views: &[View]) -> Vec<String> {
         check_documents(&model, run, &mut note);
         check_tree(&model, *id, run, &mut note);
         check_sessions(&model, *id, run, &mut note);
+        let quiet = quiet && checks.commands.of(*id) == 0;
         if quiet && run.row.status != RunStatus::Completed {
             note(format!("ended as {} though nothing went wrong", run.row.status));
         }
@@ -38,6 +39,7 @@ pub(crate) fn check_ending(world: &World, views: &[View]) -> Vec<String> {
             note("changed hands though nothing went wrong".into());
         }
     }
+    found.extend(checks.commands.check(&checks.log));
     for (run, id) in model.commands.keys() {
         found.push(format!("{}: command {id} is left in its inbox", run_name(*run)));
     }

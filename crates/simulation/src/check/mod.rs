@@ -1,6 +1,7 @@
 //! What must hold in every world, checked while the world runs and once more at its end.
 
 mod calls;
+mod commands;
 mod ending;
 mod log;
 mod view;
@@ -14,6 +15,7 @@ use tree_agent_driver::{CommitStats, DriverStats};
 use tree_agent_engine::CallKey;
 
 pub(crate) use calls::Calls;
+pub(crate) use commands::Commands;
 pub(crate) use ending::check_ending;
 pub(crate) use log::Logs;
 pub(crate) use view::View;
@@ -27,6 +29,7 @@ pub(crate) struct Checks {
     pub(crate) violations: Vec<String>,
     pub(crate) log: Logs,
     pub(crate) calls: Calls,
+    pub(crate) commands: Commands,
     pub(crate) drivers: BTreeMap<String, Counters>,
 }
 

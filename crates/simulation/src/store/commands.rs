@@ -4,6 +4,7 @@ use tree_agent_contract::{Command, Refusal, RefusalKind, Reply, RunId};
 use tree_agent_store::{Answer, PendingCommand, Sent, StoreError};
 
 use super::model::Model;
+use crate::flaw::Flaw;
 
 /// A command that was sent with a request id.
 #[derive(Clone, Debug)]
@@ -25,7 +26,11 @@ impl Model {
                 let what = format!("request_id {:?} was used before for another command", command.request_id);
                 return Err(StoreError::Conflict(what));
             }
-            return Ok(before.reply.clone().map_or(Sent::Pending(before.id), Sent::Answered));
+            let sent = before.reply.clone().map_or(Sent::Pending(before.id), Sent::Answered);
+            if self.has(Flaw::ForgottenReplies) && matches!(sent, Sent::Answered(_)) {
+                self.replies.remove(&key);
+            }
+            return Ok(sent);
         }
         let run = self.runs.get_mut(&id).ok_or_else(|| StoreError::not_found("run", id))?;
         if run.row.status.is_final() {
@@ -58,7 +63,11 @@ impl Model {
     pub(super) fn write_answers(&mut self, run: RunId, answers: Vec<Answer>) {
         for Answer { id, request_id, reply } in answers {
             self.commands.remove(&(run, id));
-            if let Some(stored) = self.replies.get_mut(&(run, request_id)) {
+            let nameless = self.has(Flaw::NamelessCommands);
+            let sent = self.replies.iter_mut().find(|((of, name), stored)| {
+                *of == run && (*name == request_id || nameless && stored.id == id)
+            });
+            if let Some((_, stored)) = sent {
                 stored.reply.get_or_insert(reply);
             }
         }
@@ -77,11 +86,15 @@ impl Model {
     pub fn pending(&self, driver: &str) -> Vec<PendingCommand> {
         let owned = |run: &RunId| self.runs.get(run).is_some_and(|run| run.owner.as_deref() == Some(driver));
         let pending = self.commands.iter().filter(|((run, _), _)| owned(run));
+        let name = |command: &Command| match self.has(Flaw::NamelessCommands) {
+            true => String::new(),
+            false => command.request_id.clone(),
+        };
         pending
             .map(|((run_id, id), command)| PendingCommand {
                 id: *id,
                 run_id: *run_id,
-                command: command.clone(),
+                command: Command { request_id: name(command), ..command.clone() },
             })
             .collect()
     }
