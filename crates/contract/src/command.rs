@@ -110,6 +110,24 @@ pub enum Action {
         /// The budgets that change.
         change: BudgetChange,
     },
+    /// Gives all calls another model. Only a fork can do that.
+    SetModel {
+        /// The model.
+        model: String,
+    },
+}
+
+impl Action {
+    /// True if a fork can begin with it.
+    pub fn is_edit(&self) -> bool {
+        match self {
+            Self::Guide { restart, .. } => !restart,
+            Self::Retry { .. } | Self::EditPlan { .. } | Self::SetBudget { .. } | Self::SetModel { .. } => {
+                true
+            }
+            Self::Cancel { .. } | Self::Pause { .. } | Self::Resume { .. } | Self::Stop { .. } => false,
+        }
+    }
 }
 
 /// Budgets that change. What is absent stays as it is.
@@ -171,7 +189,15 @@ impl Command {
     pub fn validate(&self) -> Result<(), Invalid> {
         let mut c = Checks::default();
         c.at_most("request_id", &self.request_id, limits::REQUEST_ID_BYTES);
-        match &self.action {
+        self.action.check(&mut c);
+        c.finish()
+    }
+}
+
+impl Action {
+    /// Checks all that does not depend on the run.
+    fn check(&self, c: &mut Checks) {
+        match self {
             Action::Cancel { reason } => c.at_most("reason", reason, limits::TEXT_BYTES),
             Action::Pause { .. } | Action::Resume { .. } | Action::Stop { .. } => {}
             Action::Guide { text, .. } => c.text("text", text, limits::GUIDANCE_BYTES),
@@ -179,10 +205,10 @@ impl Command {
                 c.at_most("guidance", guidance, limits::GUIDANCE_BYTES);
                 c.at_most("model", model, limits::TITLE_BYTES);
                 if let Some(budget) = budget {
-                    budget.check("budget", &mut c);
+                    budget.check("budget", c);
                 }
             }
-            Action::EditPlan { plan, .. } => check_plan(plan, &[], &mut c),
+            Action::EditPlan { plan, .. } => check_plan(plan, &[], c),
             Action::SetBudget { node_id, change } => {
                 c.require(!change.is_empty(), "budgets", || "must name at least one budget".into());
                 if let Err(Invalid(errors)) = change.apply(&Budgets::default()).validate() {
@@ -197,9 +223,35 @@ impl Command {
                     });
                 }
             }
+            Action::SetModel { model } => c.text("model", model, limits::TITLE_BYTES),
         }
-        c.finish()
     }
+}
+
+/// Checks what a fork does differently, as far as that does not depend on the run.
+///
+/// # Errors
+/// Names each field that is wrong.
+pub fn check_edits(edits: &[Action]) -> Result<(), Invalid> {
+    let mut all = Checks::default();
+    all.range("edits", edits.len() as u64, 0..=limits::FORK_EDITS as u64);
+    for (i, edit) in edits.iter().enumerate() {
+        let mut c = Checks::default();
+        c.require(edit.is_edit(), "", || {
+            "a fork can begin with guidance, a retry, a plan, a budget or a model".to_owned()
+        });
+        edit.check(&mut c);
+        if let Err(Invalid(errors)) = c.finish() {
+            for error in errors {
+                let field = match error.field.as_str() {
+                    "" => format!("edits[{i}]"),
+                    field => format!("edits[{i}].{field}"),
+                };
+                all.push(FieldError { field, ..error });
+            }
+        }
+    }
+    all.finish()
 }
 
 named_enum! {

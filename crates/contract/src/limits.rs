@@ -107,5 +107,7 @@ pub const GUIDANCE: usize = 16;
 pub const COMMANDS: usize = 10_000;
 /// Nodes that a preview names.
 pub const PREVIEW_NODES: usize = 1_000;
+/// Maximum of things that a fork does differently from its beginning on.
+pub const FORK_EDITS: usize = 64;
 /// Bytes of a `request_id`.
 pub const REQUEST_ID_BYTES: usize = 128;

@@ -123,6 +123,7 @@ impl Audit {
                     self.note(event, format!("ends the run while {open} of its nodes have not ended"));
                 }
             }
+            EventBody::RunForked(e) if e.goes_on => self.run_status = Some(RunStatus::Running),
             EventBody::NodeCreated(e) => self.created(event, e.parent_node_id, e.band_index),
             EventBody::PlanCreated(_) | EventBody::StepCreated(_) | EventBody::StepStatusChanged(_) => {
                 let seen = self.nodes.get_mut(&event.node_id);
@@ -177,6 +178,7 @@ impl Audit {
                 | EventBody::BudgetExhausted(_)
                 | EventBody::RunForked(_)
                 | EventBody::NodeReopened(_)
+                | EventBody::BudgetSet(_)
         );
         let (ended, parent) = (seen.ended() && !of_the_run, seen.parent);
         if ended {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use tree_agent_contract::event::{Event, EventBody, NodeCreated, NodeReopened};
+use tree_agent_contract::event::{Event, EventBody, NodeCreated, NodeReopened, RunForked};
 use tree_agent_contract::graph::{
     GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphTask, GraphTopic,
     GraphView, ToolActivity, Usage,
@@ -280,8 +280,8 @@ impl Graph {
                 self.unsure = true;
                 return Ok(());
             }
-            EventBody::RunForked(_) => {
-                self.forked(event.timestamp);
+            EventBody::RunForked(e) => {
+                self.forked(e, event.timestamp);
                 return Ok(());
             }
             EventBody::BudgetExhausted(_) => return Ok(()),
@@ -449,10 +449,13 @@ impl Graph {
     }
 
     /// The run is a fork from here on: its clock and its accounts begin now. All else is as it was.
-    fn forked(&mut self, now: Timestamp) {
+    fn forked(&mut self, e: &RunForked, now: Timestamp) {
         self.before_fork = self.whole_usage();
         self.started_at = self.started_at.map(|_| now);
         self.ended_at = self.ended_at.map(|_| now);
+        if e.goes_on {
+            (self.status, self.partial, self.error, self.ended_at) = (RunStatus::Running, false, None, None);
+        }
     }
 }
 

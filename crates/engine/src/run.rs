@@ -1,8 +1,9 @@
 //! One run: its logged state, what is in flight, and the strategies that say how its tree grows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tree_agent_contract::event::{CallStopped, Event, RunStatusChanged};
+use tree_agent_contract::command::{Action, check_edits};
+use tree_agent_contract::event::{CallStopped, Event, EventBody, RunForked, RunStatusChanged};
 use tree_agent_contract::role::{ResearchForm, ResearchOutput};
 use tree_agent_contract::{
     Command, Invalid, Preview, Refusal, RefusalKind, RunId, RunSpec, RunStatus, Timestamp,
@@ -88,6 +89,11 @@ impl Run {
         self.state.spec()
     }
 
+    /// The run that began the log: another one if this is a fork. Documents of the run are named after it.
+    pub fn origin(&self) -> RunId {
+        self.state.origin()
+    }
+
     /// The exhausted budget, if there is one.
     pub fn exhausted_budget(&self) -> Option<&str> {
         self.state.exhausted()
@@ -159,7 +165,7 @@ impl Run {
     /// Why it would be refused.
     pub fn preview(&self, command: &Command, now: Timestamp) -> Result<Preview, Refusal> {
         let mut run = self.clone();
-        if run.graph().status() == RunStatus::Queued {
+        if run.graph().status() == RunStatus::Queued || !run.state.steering().edits().is_empty() {
             run.handle(Input::Claimed, now);
         }
         run.take_due(now, usize::MAX);
@@ -170,6 +176,53 @@ impl Run {
         let stops = flying.difference(&in_flight(&run)).count() as u32;
         let preview = steer::preview::preview(&before, &run.state, &decision.events, stops);
         Ok(Preview { seq: self.graph().seq(), ..preview })
+    }
+
+    /// What a fork of the run that begins here would do, and whether it would go on although the run has ended.
+    ///
+    /// # Errors
+    /// Why the edits would be refused. The field names the edit.
+    pub fn fork(&self, edits: &[Action], now: Timestamp) -> Result<(Preview, bool), Refusal> {
+        check_edits(edits)?;
+        let mut run = self.clone();
+        run.begin_fork(now);
+        if !self.is_final() {
+            // This begins a run that waits, and carries out the edits of a fork that nobody has driven yet.
+            run.handle(Input::Claimed, now);
+        }
+        let before = run.state.clone();
+        let Self { state, strategies, in_flight } = &mut run;
+        let mut turn = Turn::new(Decider::new(state, in_flight, now), strategies);
+        steer::fork::try_edits(&mut turn, edits)?;
+        let events = turn.decider.decision.events;
+        let goes_on = self.is_final() && events.iter().any(|e| matches!(e.body, EventBody::NodeReopened(_)));
+        let mut preview = steer::preview::of_fork(&before, &run.state, &events, !self.is_final());
+        preview.seq = self.graph().seq();
+        if self.is_final() && !goes_on {
+            preview
+                .notes
+                .push("The run has ended, and nothing is done again: the fork has ended, too.".into());
+        }
+        Ok((preview, goes_on))
+    }
+
+    /// From here on this is a fork, which goes on even if the run has ended.
+    fn begin_fork(&mut self, now: Timestamp) {
+        let run_id = self.graph().run_id();
+        let body = RunForked {
+            source_run_id: run_id,
+            at_seq: self.graph().seq(),
+            origin_run_id: Some(self.state.origin()),
+            author: self.spec().user_id.clone(),
+            request_id: String::new(),
+            display_name: String::new(),
+            labels: BTreeMap::new(),
+            edits: Vec::new(),
+            goes_on: self.is_final(),
+        };
+        let (node_id, seq) = (self.state.node(0).id, self.graph().seq() + 1);
+        let event = Event { run_id, seq, node_id, parent_node_id: None, timestamp: now, body: body.into() };
+        self.apply(&event).unwrap_or_else(|e| unreachable!("a run can be forked at any event: {e}"));
     }
 
     /// True if the run is paused and nothing is in flight: nothing happens until somebody gives a command.
@@ -254,6 +307,9 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) {
         Input::Abandon { reason } => d.end_all(RunStatus::Failed, reason),
     }
     turn.carry_on();
+    if is_takeover {
+        steer::fork::carry_out_edits(turn);
+    }
     if is_takeover && !turn.decider.state.is_final() {
         if turn.decider.state.steering().has_stops() {
             steer::stop::go_on(turn);

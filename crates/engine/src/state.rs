@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged, RunForked, SCHEMA_VERSION};
+use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged, SCHEMA_VERSION};
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::role::{CallKind, Guidance};
 use tree_agent_contract::{
@@ -20,6 +20,7 @@ use crate::graph::{Graph, ReplayError, grow_gently};
 use crate::steering::{NOT_STEERED, Steered, Steering, Told};
 use crate::waiting::Waiting;
 
+mod forked;
 mod steered;
 
 pub(crate) use steered::OF_BUDGET;
@@ -41,6 +42,8 @@ pub(crate) struct State {
     /// Nodes that exist or are planned. The node budget is checked against this number.
     planned_nodes: u32,
     exhausted: Option<Exhausted>,
+    /// The budget that was used up in the run that this one forks. It is clear here, and what it cancelled stays so.
+    exhausted_before: Option<String>,
     /// The needs of calls so far.
     ledger: Ledger,
     /// What nodes waited for.
@@ -83,7 +86,8 @@ pub(crate) struct Control {
     pub(crate) retry_at: Option<Timestamp>,
     /// A guard removed work, so the result will be partial.
     pub(crate) cut: bool,
-    /// It put together what there was, because nothing new may begin. That ends when it is reopened.
+    /// It put together what there was, because nothing new might begin, or without its aggregator. That ends when it is
+    /// reopened.
     wound_down: bool,
     /// How often it began its work again.
     begun_again: u32,
@@ -155,6 +159,11 @@ impl Control {
         self.begun_again
     }
 
+    /// True if it put together what there was, because nothing new might begin, or without its aggregator.
+    pub(crate) fn has_wound_down(&self) -> bool {
+        self.wound_down
+    }
+
     /// True if work of the node was lost, so that its result is partial.
     pub(crate) fn is_cut(&self) -> bool {
         self.cut || self.wound_down
@@ -195,6 +204,7 @@ struct Bytes<'a> {
     started_at: Option<Timestamp>,
     planned_nodes: u32,
     exhausted: &'a Option<Exhausted>,
+    exhausted_before: &'a Option<String>,
     ledger: &'a Ledger,
     waiting: &'a Waiting,
     kept: &'a BTreeSet<DocumentId>,
@@ -221,6 +231,7 @@ impl State {
             started_at: None,
             planned_nodes: 1,
             exhausted: None,
+            exhausted_before: None,
             ledger: Ledger::default(),
             waiting: Waiting::default(),
             kept: BTreeSet::new(),
@@ -363,6 +374,7 @@ impl State {
             started_at: self.started_at,
             planned_nodes: self.planned_nodes,
             exhausted: &self.exhausted,
+            exhausted_before: &self.exhausted_before,
             ledger: &self.ledger,
             waiting: &self.waiting,
             kept: &self.kept,
@@ -401,7 +413,7 @@ impl State {
             EventBody::RunStatusChanged(e) if e.status == RunStatus::Running => {
                 self.started_at.get_or_insert(event.timestamp);
             }
-            EventBody::RunForked(e) => self.forked(e, event.timestamp),
+            EventBody::RunForked(e) => self.forked(event.run_id, e, event.timestamp),
             EventBody::BudgetExhausted(e) => {
                 let clock_ms = self.elapsed_ms(event.timestamp);
                 self.exhausted = Some(Exhausted { budget: e.budget.clone(), clock_ms });
@@ -423,20 +435,6 @@ impl State {
             self.last_at = event.timestamp;
         }
         Ok(())
-    }
-
-    /// The run is a fork from here on. Its owner, its clock and its accounts are its own: what was used up is clear.
-    fn forked(&mut self, e: &RunForked, now: Timestamp) {
-        self.origin = e.origin_run_id.unwrap_or(e.source_run_id);
-        self.started_at = self.started_at.map(|_| now);
-        self.exhausted = None;
-        self.steering.begin_clock(now);
-        self.waiting.begin_clock();
-        // Calls that were in flight are made again.
-        self.control.iter_mut().for_each(|control| control.flying = false);
-        self.spec.user_id.clone_from(&e.author);
-        self.spec.display_name.clone_from(&e.display_name);
-        self.spec.labels.clone_from(&e.labels);
     }
 
     fn apply_to_control(&mut self, at: usize, event: &Event) {
@@ -568,8 +566,9 @@ impl State {
         let control = &mut self.control[at];
         if let Some(guard) = e.message.as_deref().and_then(|m| m.strip_prefix("guard:")) {
             // A node at the depth limit does its own work. Every other guard loses work.
-            control.wound_down |= matches!(guard, "budget" | "stopped");
-            control.cut |= !matches!(guard, "maxDepth" | "budget" | "stopped");
+            let wound_down = matches!(guard, "budget" | "stopped" | "aggregationFailed");
+            control.wound_down |= wound_down;
+            control.cut |= !wound_down && guard != "maxDepth";
         }
         control.calls += u32::from(needs.is_some() && is_new);
         control.needs = needs;

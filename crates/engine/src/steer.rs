@@ -2,6 +2,7 @@
 //! refused changes nothing.
 
 mod budget;
+pub(crate) mod fork;
 mod nodes;
 mod pause;
 mod plan;
@@ -21,8 +22,13 @@ use nodes::By;
 /// # Errors
 /// Why it is refused. Then there is no event.
 pub(crate) fn carry_out(turn: &mut Turn<'_>, command: &Command) -> Result<(), Refusal> {
+    act(turn, command, false)
+}
+
+/// Carries out a command, or with `is_edit` what a fork does differently.
+fn act(turn: &mut Turn<'_>, command: &Command, is_edit: bool) -> Result<(), Refusal> {
     let Command { request_id, author, expected_seq, action } = command;
-    let by = By { author, request_id, expected_seq: *expected_seq };
+    let by = By { author, request_id, expected_seq: *expected_seq, is_edit };
     let may_always = matches!(action, Action::Cancel { .. });
     if !may_always && turn.decider.state.steering().commands() >= limits::COMMANDS {
         let message = format!("the run has applied {} commands, which is the most", limits::COMMANDS);
@@ -46,6 +52,9 @@ pub(crate) fn carry_out(turn: &mut Turn<'_>, command: &Command) -> Result<(), Re
         Action::Retry { node_id, guidance, model, .. } => retry::retry(d, by, *node_id, guidance, model),
         Action::EditPlan { node_id, plan } => plan::edit(d, by, *node_id, plan),
         Action::SetBudget { change, .. } => budget::set(d, by, *change),
+        Action::SetModel { .. } => Err(nodes::precondition(
+            "only a fork can give all calls another model; fork the run, or retry a node with it",
+        )),
     }?;
     turn.carry_on();
     if matches!(action, Action::SetBudget { .. }) {

@@ -8,9 +8,10 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tree_agent_contract::Timestamp;
-use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::command::Action;
+use tree_agent_contract::event::{Event, EventBody, RunForked};
 use tree_agent_contract::role::Guidance;
+use tree_agent_contract::{Command, RunId, Timestamp};
 
 /// What people have done to the run.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -29,6 +30,8 @@ pub(crate) struct Steering {
     still_since: Option<Timestamp>,
     /// Milliseconds for which it stood still before.
     stood_still_ms: u64,
+    /// What a fork does differently and is not carried out yet.
+    edits: Vec<Command>,
 }
 
 /// What people have said about one node, and what follows for it.
@@ -74,6 +77,7 @@ impl Steering {
             EventBody::PlanEdited(e) => &e.request_id,
             _ => return,
         };
+        self.edits.retain(|edit| edit.request_id != *request_id);
         if request_id.is_empty() || !self.applied.contains_key(request_id) {
             self.commands += 1;
             self.applied.insert(request_id.clone(), event.seq);
@@ -127,10 +131,26 @@ impl Steering {
         }
     }
 
-    /// The clock of a fork begins.
-    pub(crate) fn begin_clock(&mut self, now: Timestamp) {
+    /// A fork begins: its clock does, and request ids are those of its own commands. Each of its edits becomes a
+    /// command, after those that the run before it has not carried out.
+    pub(crate) fn forked(&mut self, run: RunId, e: &RunForked, now: Timestamp) {
         self.stood_still_ms = 0;
         self.still_since = self.still_since.map(|_| now);
+        self.applied.clear();
+        self.commands = 0;
+        let edits = e.edits.iter().enumerate().filter(|(_, edit)| !matches!(edit, Action::SetModel { .. }));
+        let command = |(i, edit): (usize, &Action)| Command {
+            request_id: format!("fork:{run}:{i}"),
+            author: e.author.clone(),
+            expected_seq: None,
+            action: edit.clone(),
+        };
+        self.edits.extend(edits.map(command));
+    }
+
+    /// What a fork does differently and is not carried out yet, in order.
+    pub(crate) fn edits(&self) -> &[Command] {
+        &self.edits
     }
 
     /// True if the clock stands still.

@@ -7,7 +7,9 @@ mod histories;
 mod world;
 
 use proptest::prelude::*;
-use tree_agent_engine::Run;
+use tree_agent_contract::NodeId;
+use tree_agent_contract::command::Action;
+use tree_agent_engine::{CallKind, Run};
 use world::{World, WorldPlan};
 
 fn cases() -> u32 {
@@ -71,6 +73,59 @@ proptest! {
             onwards.apply(&stored).expect("the rest applies");
         }
         prop_assert!(onwards.to_bytes() == world.live_bytes());
+    }
+
+    #[test]
+    fn every_fork_goes_on_from_its_moment(
+        plan in world::steering::steered(),
+        cut in any::<prop::sample::Index>(),
+        at_the_end in any::<bool>(),
+    ) {
+        let mut world = World::run(&plan);
+        let any = cut.index(world.log.len()) + 1;
+        let at = if at_the_end { world.log.len() } else { world.moment(any) };
+        let edits = world.edits_at(at);
+        let has_edits = !edits.is_empty();
+        let fork = world.fork(at, edits);
+        fork.check_forked(at);
+        if at_the_end && !has_edits {
+            prop_assert_eq!(fork.log.len(), at + 1);
+        }
+        // A fork of the fork does what the fork has not done yet.
+        let again = fork.fork(at + 1, Vec::new());
+        again.check_steered();
+    }
+
+    #[test]
+    fn a_fork_that_repeats_a_node_repeats_its_subtree_and_one_aggregation_for_each_node_above(
+        depth in 1u32..4,
+        fanout in 1u8..4,
+        node in any::<prop::sample::Index>(),
+        crash_every in 0u8..6,
+    ) {
+        let mut plan = WorldPlan::quiet(depth, fanout);
+        let world = World::run(&plan);
+        plan.crash_every = crash_every;
+        let nodes: Vec<_> = world.at(world.log.len()).graph().nodes().to_vec();
+        let node = &nodes[node.index(nodes.len())];
+        let retry = Action::Retry { node_id: node.id, guidance: "again".into(), model: String::new(), budget: None };
+        let (preview, goes_on) = world.at(world.log.len()).fork(std::slice::from_ref(&retry), world.log.last().unwrap().timestamp).unwrap();
+        prop_assert!(goes_on);
+        let fork = world.fork(world.log.len(), vec![retry]);
+        fork.check_forked(world.log.len());
+        let line = |from: NodeId| std::iter::successors(Some(from), |id| nodes.iter().find(|n| n.id == *id)?.parent_id);
+        let calls = fork.calls_of();
+        let above: Vec<NodeId> = line(node.id).skip(1).collect();
+        for id in &above {
+            prop_assert_eq!(calls.get(id).map(Vec::as_slice), Some(&[CallKind::Aggregate][..]));
+        }
+        let first = world.calls_of();
+        let below: usize = nodes.iter().filter(|n| line(n.id).any(|id| id == node.id)).map(|n| first[&n.id].len()).sum();
+        let made: usize = calls.values().map(Vec::len).sum();
+        prop_assert_eq!(made, below + above.len());
+        prop_assert_eq!(preview.calls.iter().map(|(_, n)| *n as usize).sum::<usize>(), made);
+        let reused = nodes.len() - above.len() - nodes.iter().filter(|n| line(n.id).any(|id| id == node.id)).count();
+        prop_assert_eq!(preview.reused as usize, reused);
     }
 
     #[test]

@@ -43,7 +43,7 @@ wire_message! {
     GuidanceAdded => GuidanceAdded { text, author, request_id, subtree }
     PlanEdited => PlanEdited { plan_id, version, summary, author, request_id }
     RunForked => RunForked {
-        source_run_id, at_seq, origin_run_id, author, request_id, display_name, labels,
+        source_run_id, at_seq, origin_run_id, author, request_id, display_name, labels, edits, goes_on,
     }
     LeafPicked => LeafPicked { leaf_node_id, reason, policy, fallback }
     SessionForked => SessionForked { session_id, parent_session_id }
@@ -237,7 +237,7 @@ mod tests {
             "tree.budget_exhausted": {"budget":"maxNodes","limit":3,"used":2,"reserved":1},
             "tree.guidance_added": {"text":"t","author":"a","requestId":"r","subtree":true},
             "tree.plan_edited": {"planId":id,"version":2,"summary":"s","author":"a","requestId":"r"},
-            "tree.run_forked": {"sourceRunId":id,"atSeq":9,"originRunId":id,"author":"a","requestId":"q","displayName":"d","labels":{"a":"b"}},
+            "tree.run_forked": {"sourceRunId":id,"atSeq":9,"originRunId":id,"author":"a","requestId":"q","displayName":"d","labels":{"a":"b"},"edits":[{"kind":"guide","nodeId":id,"text":"t","subtree":true,"restart":false},{"kind":"retry","nodeId":id,"guidance":"g","model":"m","budget":{"maxTokens":5}},{"kind":"edit_plan","nodeId":id,"plan":{"summary":"s","bands":[{"index":0,"goal":"g","parallelizable":true,"steps":[{"id":"a","title":"t","reason":"r","successCriteria":["c"],"stepIndex":0,"strategy":"search","search":{"maxDepth":2,"maxNodes":7}},{"id":"b","title":"t","reason":"r","successCriteria":[],"stepIndex":1,"branchId":"b"}]}]}},{"kind":"set_budget","change":{"maxTokens":0}},{"kind":"set_model","model":"m"}],"goesOn":true},
             "tree.leaf_picked": {"leafNodeId":id,"reason":"r","policy":"llm","fallback":"f"},
             "tree.session_forked": {"sessionId":"a","parentSessionId":"b"},
             "tree.rollup_updated": {"documentId":id,"iteration":1,"summary":"s","branches":[{"branchId":"b","summary":"s"}],"summaryDocumentId":id},

@@ -7,6 +7,7 @@
 
 mod codec;
 mod diff;
+mod edits;
 mod events;
 mod graph;
 mod roles;
@@ -14,6 +15,7 @@ mod run;
 mod status;
 mod wire;
 
+pub use edits::plan_from_wire;
 pub use status::{ERROR_DOMAIN, role_error, role_status};
 pub use wire::Wire;
 

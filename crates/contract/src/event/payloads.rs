@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::budget::SubtreeBudget;
-use crate::command::BudgetChange;
+use crate::command::{Action, BudgetChange};
 use crate::homework::{BranchNote, PlanItem};
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
 use crate::result::{ArtifactType, HintType, SuccessAssessment, TreeAgentResult};
@@ -362,6 +362,12 @@ payloads! {
         /// Labels by which the fork can be found.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         labels: BTreeMap<String, String>,
+        /// What the fork does differently, in order. Its first driver carries it out.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        edits: Vec<Action>,
+        /// The run had ended, and an edit gives it something to do: it goes on.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        goes_on: bool,
     }
     /// Payload of `tree.leaf_picked`.
     LeafPicked {

@@ -25,22 +25,24 @@ pub(super) fn set(d: &mut Decider<'_>, by: By<'_>, change: BudgetChange) -> Resu
         return Err(Refusal::of_field(RefusalKind::Changed, "expected_seq", message));
     }
     let was_exhausted = d.state.exhausted().is_some();
+    let was_exhausted_before = d.state.raises_exhausted_before(&change);
     d.emit(0, BudgetSet { author: by.author.to_owned(), request_id: by.request_id.to_owned(), change });
-    if was_exhausted && d.state.exhausted().is_none() {
-        go_on(d, by);
+    if was_exhausted && d.state.exhausted().is_none() || was_exhausted_before {
+        go_on(d, by, was_exhausted_before);
     }
     Ok(())
 }
 
-/// What the budget cancelled goes on, below nodes that have not ended.
-fn go_on(d: &mut Decider<'_>, by: By<'_>) {
+/// What the budget cancelled goes on, below nodes that have not ended. If it was used up before the run was forked, all of
+/// it does.
+fn go_on(d: &mut Decider<'_>, by: By<'_>, all: bool) {
     for at in 0..d.state.nodes().len() {
-        if was_cancelled(d.state, at) && check_current(d.state, at).is_ok() {
+        if was_cancelled(d.state, at, all) && check_current(d.state, at).is_ok() {
             reopen::reopen(d, by, at, None);
         }
-        let steps = unopened(d.state, at);
+        let steps = unopened(d.state, at, all);
         if !steps.is_empty() {
-            reopen::wait_again(d, by, at);
+            reopen::wait_below(d, by, at);
             for step_id in steps {
                 d.emit(at, StepStatusChanged { step_id, status: StepStatus::Pending });
             }
@@ -49,19 +51,22 @@ fn go_on(d: &mut Decider<'_>, by: By<'_>) {
     }
 }
 
-/// True if the node at `at` was cancelled because a budget was used up, and the one above it has not ended.
-fn was_cancelled(state: &State, at: usize) -> bool {
+/// True if the node at `at` was cancelled because a budget was used up. If not `all`, the one above it must not have ended.
+fn was_cancelled(state: &State, at: usize, all: bool) -> bool {
     let node = state.node(at);
     let by_budget = node.message.as_deref().is_some_and(|message| message.starts_with(OF_BUDGET));
     let above = state.control(at).parent;
     let is_open = above.is_some_and(|parent| !state.node(parent).status.is_final());
-    node.status == NodeStatus::Cancelled && by_budget && is_open
+    node.status == NodeStatus::Cancelled && by_budget && (is_open || all)
 }
 
 /// Steps of the node at `at` that were cancelled with their band, before they had a node.
-fn unopened(state: &State, at: usize) -> Vec<StepId> {
+fn unopened(state: &State, at: usize, all: bool) -> Vec<StepId> {
     let node = state.node(at);
-    if node.status.is_final() {
+    // A node that has ended lost its steps to the budget if it put together what there was, and nobody stopped it.
+    let lost =
+        || state.control(at).has_wound_down() && !state.line(at).any(|above| state.node(above).stopped);
+    if node.status.is_final() && !(all && lost() && check_current(state, at).is_ok()) {
         return Vec::new();
     }
     let steps = node.plan.iter().flat_map(|plan| &plan.bands).flat_map(|band| &band.steps);

@@ -13,6 +13,8 @@ pub(super) struct By<'a> {
     pub(super) request_id: &'a str,
     /// The seq that the author has looked at.
     pub(super) expected_seq: Option<u64>,
+    /// It is what a fork does differently: nodes that have ended may be reopened.
+    pub(super) is_edit: bool,
 }
 
 impl By<'_> {
@@ -86,4 +88,20 @@ pub(super) fn check_current(state: &State, at: usize) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// Refuses to reopen a node that could not do anything then.
+pub(super) fn check_reopens(state: &State, at: usize) -> Result<(), Refusal> {
+    check_current(state, at)?;
+    if let Some(budget) = state.exhausted() {
+        return Err(precondition(format!("the budget {budget} is used up; raise it first")));
+    }
+    let stopped = |&above: &usize| state.node(above).stopped && !state.node(above).status.is_final();
+    match state.line(at).find(stopped) {
+        None => Ok(()),
+        Some(above) => {
+            let id = state.node(above).id;
+            Err(precondition(format!("node {id} above it is stopped and has not ended")))
+        }
+    }
 }

@@ -7,7 +7,8 @@ use tree_agent_contract::role::{PlanDraft, StepDraft};
 use tree_agent_contract::text::count;
 use tree_agent_contract::{NodeId, NodeStatus, PlanId, Refusal, RefusalKind, StepId, StepStatus, Strategy};
 
-use super::nodes::{By, check_seen, find_open, precondition};
+use super::nodes::{By, check_reopens, check_seen, find, find_open, precondition};
+use super::reopen;
 use crate::decide::{Decider, Next};
 use crate::state::State;
 use crate::strategy::bands;
@@ -27,9 +28,10 @@ struct Changes {
     fresh: usize,
 }
 
-/// Replaces the plan of the node. Steps that have begun stay as they are.
+/// Replaces the plan of the node. Steps that have begun stay as they are. In a fork, a node that has ended is reopened for
+/// its new steps.
 pub(super) fn edit(d: &mut Decider<'_>, by: By<'_>, node: NodeId, plan: &PlanDraft) -> Result<(), Refusal> {
-    let at = find_open(d.state, Some(node))?;
+    let at = if by.is_edit { find(d.state, node)? } else { find_open(d.state, Some(node))? };
     let control = d.state.control(at);
     if control.strategy == Strategy::Search {
         return Err(precondition("a search has no plan; guide, stop or retry its topics"));
@@ -40,7 +42,10 @@ pub(super) fn edit(d: &mut Decider<'_>, by: By<'_>, node: NodeId, plan: &PlanDra
             format!("node {node} does not wait for steps of a plan; pause it, or guide its next plan");
         return Err(precondition(message));
     };
-    if d.state.ending(at).is_some() {
+    let had_ended = d.state.node(at).status.is_final();
+    if had_ended {
+        check_reopens(d.state, at)?;
+    } else if d.state.ending(at).is_some() {
         return Err(precondition(format!(
             "nothing new may begin for node {node}: it is stopped or out of budget"
         )));
@@ -48,6 +53,9 @@ pub(super) fn edit(d: &mut Decider<'_>, by: By<'_>, node: NodeId, plan: &PlanDra
     check_seen(d.state, by, &[at])?;
     let changes = compare(d.state, at, old, plan, current)?;
     check_limits(d.state, at, plan, &changes)?;
+    if had_ended && changes.fresh == 0 {
+        return Err(precondition(format!("the plan has no new step for node {node}, which has ended")));
+    }
     let iteration = old.iteration;
     let summary = format!(
         "{} kept, {} removed, {} new or changed",
@@ -58,6 +66,10 @@ pub(super) fn edit(d: &mut Decider<'_>, by: By<'_>, node: NodeId, plan: &PlanDra
     for (step_id, child) in changes.dropped {
         d.status(child, NodeStatus::Cancelled, Some(format!("removed from the plan by {}", by.name())));
         d.emit(at, StepStatusChanged { step_id, status: StepStatus::Cancelled });
+    }
+    if had_ended {
+        // Without a request id: the edit is carried out with its plan.
+        reopen::wait_below(d, By { request_id: "", ..by }, at);
     }
     let version = d.state.control(at).bands().plan_version + 1;
     let plan_id = PlanId::of(node, version);

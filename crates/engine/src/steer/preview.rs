@@ -13,6 +13,16 @@ use crate::state::State;
 /// The preview of a command whose `events` lead from the state `before` to the state `after`. `stops` calls would be
 /// stopped.
 pub(crate) fn preview(before: &State, after: &State, events: &[Event], stops: u32) -> Preview {
+    Preview { stops, ..sum(before, after, events, false) }
+}
+
+/// The preview of a fork whose edits lead to `events`. With `is_live`, the run has not ended: it also makes the calls that
+/// it needs now.
+pub(crate) fn of_fork(before: &State, after: &State, events: &[Event], is_live: bool) -> Preview {
+    sum(before, after, events, is_live)
+}
+
+fn sum(before: &State, after: &State, events: &[Event], is_live: bool) -> Preview {
     let mut concerned: BTreeSet<usize> = events.iter().filter_map(|e| after.position(e.node_id)).collect();
     let mut calls: BTreeMap<CallKind, u32> = BTreeMap::new();
     let mut notes = Vec::new();
@@ -59,6 +69,15 @@ pub(crate) fn preview(before: &State, after: &State, events: &[Event], stops: u3
             _ => {}
         }
     }
+    let needing = (0..after.nodes().len()).filter(|at| is_live && !concerned.contains(at));
+    let needing: Vec<_> = needing.filter_map(|at| Some((at, after.control(at).needs?))).collect();
+    if is_live {
+        notes.push("The run goes on from there. What its next calls lead to is not counted.".to_owned());
+    }
+    for (at, kind) in needing {
+        concerned.insert(at);
+        *calls.entry(kind).or_default() += 1;
+    }
     let made: u64 = (0..before.nodes().len()).map(|at| u64::from(before.control(at).calls())).sum();
     let usage = before.graph().usage();
     let number: u64 = calls.values().map(|n| u64::from(*n)).sum();
@@ -69,7 +88,7 @@ pub(crate) fn preview(before: &State, after: &State, events: &[Event], stops: u3
         seq: before.graph().seq(),
         nodes: concerned.iter().take(limits::PREVIEW_NODES).map(|&at| after.node(at).id).collect(),
         node_count: concerned.len() as u32,
-        stops,
+        stops: 0,
         calls: calls.into_iter().filter(|(_, n)| *n > 0).collect(),
         reused: reused.count() as u32,
         tokens: share(usage.tokens()),

@@ -9,17 +9,25 @@ use crate::decide::{Decider, Next};
 /// The node at `at` does its work again, from its first call. Nodes above it that have ended, or that need another call
 /// than to wait for it, are reopened before.
 pub(super) fn reopen(d: &mut Decider<'_>, by: By<'_>, at: usize, model: Option<String>) {
-    let mut above: Vec<usize> = d.state.line(at).skip(1).collect();
-    above.reverse();
-    for above in above {
-        wait_again(d, by, above);
+    if let Some(parent) = d.state.control(at).parent {
+        wait_below(d, by, parent);
     }
     emit(d, by, at, true, model);
     if let (Some(parent), Some(step_id)) = (d.state.control(at).parent, d.state.planned_step(at)) {
         d.emit(parent, StepStatusChanged { step_id, status: StepStatus::Pending });
     }
-    if let Some(parent) = d.state.control(at).parent {
-        d.ask(Next::Advance { at: parent });
+    match d.state.control(at).parent {
+        Some(parent) => d.ask(Next::Advance { at: parent }),
+        None => d.ask(Next::Begin { at }),
+    }
+}
+
+/// The node at `at` and those above it wait for their children again.
+pub(super) fn wait_below(d: &mut Decider<'_>, by: By<'_>, at: usize) {
+    let mut line: Vec<usize> = d.state.line(at).collect();
+    line.reverse();
+    for at in line {
+        wait_again(d, by, at);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tree_agent_contract::{NodeId, Refusal, RefusalKind, StepStatus};
 
-use super::nodes::{By, check_current, check_seen, find, precondition};
+use super::nodes::{By, check_reopens, check_seen, find};
 use super::pause::tell;
 use super::reopen::reopen;
 use crate::decide::Decider;
@@ -21,17 +21,7 @@ pub(super) fn retry(
         let message = format!("node {node} has not ended; guide it, or stop it first");
         return Err(Refusal::of_field(RefusalKind::Precondition, "node_id", message));
     }
-    check_current(d.state, at)?;
-    if let Some(budget) = d.state.exhausted() {
-        return Err(precondition(format!("the budget {budget} is used up; raise it first")));
-    }
-    let stopped = |&above: &usize| d.state.node(above).stopped && !d.state.node(above).status.is_final();
-    if let Some(above) = d.state.line(at).find(stopped) {
-        return Err(precondition(format!(
-            "node {} above it is stopped and has not ended",
-            d.state.node(above).id
-        )));
-    }
+    check_reopens(d.state, at)?;
     let concerned: Vec<usize> = d.state.line(at).collect();
     check_seen(d.state, by, &concerned)?;
     let model = (!model.is_empty()).then(|| model.to_owned());

@@ -2,6 +2,7 @@
 
 mod check;
 mod documents;
+pub(crate) mod forking;
 mod homework;
 mod meters;
 mod searching;
@@ -176,6 +177,8 @@ pub(crate) struct World {
     /// What ended calls wrote, by node.
     said: Vec<(NodeId, String)>,
     documents: Documents,
+    /// What was written, with the length of the log after it.
+    written: Vec<(usize, Vec<DocumentOp>)>,
     cancelled: bool,
     /// Commands that were given.
     commands: u32,
@@ -217,6 +220,7 @@ impl World {
             ending: BTreeMap::new(),
             said: Vec::new(),
             documents: Documents::default(),
+            written: vec![(0, start.documents.clone())],
             cancelled: false,
             commands: 0,
             steered: false,
@@ -224,13 +228,17 @@ impl World {
         };
         world.documents.write(start.documents);
         world.feed(Input::Claimed);
-        let mut inputs = 0u32;
-        while !world.run.is_final() {
-            inputs += 1;
-            assert!(inputs < 20_000, "the run does not end: {:?}", world.run.graph().snapshot());
-            world.step(inputs);
-        }
+        world.to_its_end();
         world
+    }
+
+    fn to_its_end(&mut self) {
+        let mut inputs = 0u32;
+        while !self.run.is_final() {
+            inputs += 1;
+            assert!(inputs < 20_000, "the run does not end: {:?}", self.run.graph().snapshot());
+            self.step(inputs);
+        }
     }
 
     fn step(&mut self, inputs: u32) {
@@ -296,6 +304,7 @@ impl World {
     }
 
     fn write_down(&mut self, decision: Decision) {
+        forking::note(&mut self.written, self.log.len() + decision.events.len(), &decision);
         self.log.extend(decision.events);
         self.documents.write(decision.documents);
         let run = &self.run;

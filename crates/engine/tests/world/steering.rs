@@ -67,7 +67,7 @@ impl World {
                 model: if self.roll() < 60 { "other".into() } else { String::new() },
                 budget: None,
             },
-            12..=14 => match self.edited(node_id) {
+            12..=14 => match self.edited(&self.run.clone(), node_id) {
                 Some(plan) => Action::EditPlan { node_id, plan },
                 None => return,
             },
@@ -113,8 +113,8 @@ impl World {
     }
 
     /// The plan of a node, changed at random.
-    fn edited(&mut self, node: NodeId) -> Option<PlanDraft> {
-        let plan = self.run.graph().node(node)?.plan.clone()?;
+    pub(super) fn edited(&mut self, run: &Run, node: NodeId) -> Option<PlanDraft> {
+        let plan = run.graph().node(node)?.plan.clone()?;
         let mut bands: Vec<Vec<StepDraft>> = Vec::new();
         for band in &plan.bands {
             let mut steps = Vec::new();
