@@ -34,9 +34,10 @@ impl Wire for Action {
                 node_id: node_id.to_wire(),
                 plan: Some(plan_to_wire(plan)),
             })),
-            Self::SetBudget { change } => {
-                Some(Edit::Budget(pb::BudgetEdit { node_id: String::new(), change: Some(change.to_wire()) }))
-            }
+            Self::SetBudget { node_id, change } => Some(Edit::Budget(pb::BudgetEdit {
+                node_id: node_id.map_or_else(String::new, |id| id.to_wire()),
+                change: Some(change.to_wire()),
+            })),
             Self::SetModel { model } => Some(Edit::Model(model.clone())),
             Self::Cancel { .. } | Self::Pause { .. } | Self::Resume { .. } | Self::Stop { .. } => None,
         };
