@@ -77,9 +77,9 @@ impl World {
         }
         let request_id = format!("{:?}-{event}", self.death);
         let asked: JoinHandle<Answered> = tokio::spawn(call(request_id.clone()));
-        eventually("the command is heard", SOON, async || proxy.sprung() > before).await;
         let seq = match self.death {
             Death::BeforeTheAnswer => {
+                eventually("the command is heard", SOON, async || proxy.sprung() > before).await;
                 assert_eq!(self.count(event, &request_id).await, 0, "{event}");
                 self.kill_driver().await;
                 asked.await.expect("no panic")
@@ -169,7 +169,7 @@ async fn every_command_is_carried_out_once(death: Death) {
         };
     }
 
-    let paused = command!("tree.node_paused", pause_run, PauseRunRequest { now: true });
+    command!("tree.node_paused", pause_run, PauseRunRequest { now: true });
     assert_eq!(world.cluster.run(&run_id).await.status(), pb::RunStatus::Paused);
     command!(
         "tree.guidance_added",
@@ -187,10 +187,11 @@ async fn every_command_is_carried_out_once(death: Death) {
     );
     command!("tree.node_stopped", stop_node, StopNodeRequest { node_id: of("s0") });
     assert_eq!(world.cluster.run(&run_id).await.status(), pb::RunStatus::Paused);
-    let resumed = command!("tree.node_resumed", resume_run, ResumeRunRequest {});
-    let pause: Vec<Event> =
-        world.log().await.into_iter().filter(|e| paused < e.seq && e.seq < resumed).collect();
-    let calls: Vec<&Event> = pause.iter().filter(|event| is_of_a_call(event)).collect();
+    command!("tree.node_resumed", resume_run, ResumeRunRequest {});
+    let log = world.log().await;
+    let paused = log.iter().skip_while(|event| !matches!(event.body, EventBody::NodePaused(_)));
+    let paused = paused.take_while(|event| !matches!(event.body, EventBody::NodeResumed(_)));
+    let calls: Vec<&Event> = paused.filter(|event| is_of_a_call(event)).collect();
     assert!(calls.is_empty(), "{death:?}: while the run was paused: {calls:?}");
 
     let history = world.cluster.follow(&run_id).end().await;
