@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::{ArtifactId, NodeId, PlanId, RunId, Timestamp};
+use tree_agent_contract::{ArtifactId, NodeId, PlanId, RunId, RunSpec, Timestamp};
 use tree_agent_engine::{ReplayError, Run};
 use tree_agent_store::{ArtifactRow, NodeRow, PlanRow, Projection, RunRow, WholeProjection};
 
@@ -17,6 +17,8 @@ const SEGMENT: usize = 1_000;
 #[derive(Clone, Debug)]
 pub struct Fold {
     run: Run,
+    /// What was asked for. Budgets that people change later are in the log alone.
+    spec: RunSpec,
     root: NodeId,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -41,6 +43,7 @@ impl Fold {
             _ => first.node_id,
         };
         Ok(Self {
+            spec: run.spec().clone(),
             run,
             root,
             created_at: first.timestamp,
@@ -107,7 +110,7 @@ impl Fold {
             ended_at: graph.ended_at(),
         });
         WholeProjection {
-            spec: self.run.spec().clone(),
+            spec: self.spec,
             root_node_id: self.root,
             created_at: self.created_at,
             updated_at: self.updated_at,
@@ -133,5 +136,37 @@ impl Fold {
         }
         self.artifacts.extend(artifacts.into_iter().map(|row| (row.id, row)));
         self.segment.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tree_agent_contract::BudgetChange;
+    use tree_agent_contract::event::BudgetSet;
+    use tree_agent_engine::start;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn the_row_of_a_run_keeps_the_budgets_that_were_asked_for() {
+        let (id, spec) = (RunId(Uuid::from_u128(1)), RunSpec::new("Why?"));
+        let mut events = start(id, spec.clone(), Timestamp(1)).events;
+        let change = BudgetChange { max_nodes: Some(7), ..BudgetChange::default() };
+        let body = BudgetSet { author: "ann".into(), request_id: "r".into(), change }.into();
+        let seq = events.len() as u64 + 1;
+        events.push(Event {
+            run_id: id,
+            seq,
+            node_id: NodeId::root(id),
+            parent_node_id: None,
+            timestamp: Timestamp(2),
+            body,
+        });
+        let mut fold = None;
+        Fold::extend(&mut fold, &events).unwrap();
+        let fold = fold.unwrap();
+        assert_eq!(fold.run.spec().budgets.max_nodes, 7);
+        assert_eq!(fold.whole().spec, spec);
     }
 }

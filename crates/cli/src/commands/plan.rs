@@ -120,7 +120,7 @@ impl Edit {
     async fn send(&self, helm: &Helm<'_>, node: NodeId, form: Form) -> Result<Exit, CliError> {
         let steer =
             SteerArgs { dry_run: self.steer.dry_run, expected_seq: self.steer.expected_seq.or(form.seq) };
-        let plan = form.into_wire();
+        let plan = form.into_wire().map_err(CliError::Usage)?;
         let done = format!("the plan of node {node} is edited");
         helm.give(&steer, Verb::Concerns, &done, |mut runs, frame| {
             let Frame { run_id, request_id, expected_seq, validate_only } = frame;

@@ -27,11 +27,8 @@ pub(crate) fn line(event: &Event, graph: &Graph, palette: Palette) -> Option<Str
     }
     let about_run = matches!(
         event.body,
-        EventBody::RunCreated(_)
-            | EventBody::RunStatusChanged(_)
-            | EventBody::BudgetExhausted(_)
-            | EventBody::BudgetSet(_)
-    );
+        EventBody::RunCreated(_) | EventBody::RunStatusChanged(_) | EventBody::BudgetExhausted(_)
+    ) || (matches!(event.body, EventBody::BudgetSet(_)) && event.parent_node_id.is_none());
     let (title, depth) = match graph.node(event.node_id).filter(|_| !about_run) {
         Some(node) if is_sentence => (String::new(), node.depth),
         // Before a tool call the title only says which node makes it.

@@ -16,16 +16,19 @@
 //! ```
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
 use tree_agent_contract::graph::{GraphNode, GraphPlan, GraphStep};
 use tree_agent_contract::search::StepSearch;
-use tree_agent_contract::{StepStatus, Strategy};
+use tree_agent_contract::{StepStatus, Strategy, SubtreeBudget};
 use tree_agent_frontmatter::yaml;
 use tree_agent_proto::{Wire, v1 as pb};
 
+use crate::commands::budget::micros;
+use crate::value::duration;
 use crate::view::printable::one_line;
 
 /// A plan that was read.
@@ -66,21 +69,23 @@ struct Step {
     #[serde(default)]
     branch: Option<String>,
     #[serde(default)]
-    budget: Option<Budget>,
+    budget: Option<Limits>,
 }
 
 /// What a step and everything below it may use.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Budget {
+struct Limits {
     #[serde(default)]
     max_tokens: Option<u64>,
+    /// US dollars, as a number or a text.
     #[serde(default)]
-    max_cost_micros: Option<u64>,
+    max_cost: Option<String>,
     #[serde(default)]
     max_tool_calls: Option<u64>,
+    /// Such as 10m.
     #[serde(default)]
-    max_wall_clock_ms: Option<u64>,
+    max_time: Option<String>,
 }
 
 /// The limits of a step that is a search.
@@ -129,32 +134,51 @@ pub(super) fn parse(text: &str) -> Result<Form, String> {
     })
 }
 
+impl Limits {
+    fn into_wire(self) -> Result<pb::SubtreeBudget, String> {
+        let named = |name: &str, why| format!("{name} {why}");
+        let max_cost = self.max_cost.as_deref().map(micros).transpose();
+        let max_time = self.max_time.as_deref().map(duration).transpose();
+        let max_time = max_time.map_err(|why| named("max_time:", why))?;
+        Ok(pb::SubtreeBudget {
+            max_tokens: self.max_tokens,
+            max_cost_micros: max_cost.map_err(|why| named("max_cost", why))?,
+            max_tool_calls: self.max_tool_calls,
+            max_wall_clock_ms: max_time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+        })
+    }
+}
+
 impl Form {
-    /// The plan as a request has it.
-    pub(super) fn into_wire(self) -> pb::PlanEdit {
-        let step = |step: Step| pb::StepEdit {
-            step_id: step.id,
-            title: step.title,
-            reason: step.reason,
-            success_criteria: step.done_when,
-            strategy: step.strategy.map(|strategy| strategy.to_wire()),
-            search: step.search.map(|search| {
-                StepSearch { max_depth: search.max_depth, max_nodes: search.max_nodes }.to_wire()
-            }),
-            branch_id: step.branch,
-            budget: step.budget.map(|budget| pb::SubtreeBudget {
-                max_tokens: budget.max_tokens,
-                max_cost_micros: budget.max_cost_micros,
-                max_tool_calls: budget.max_tool_calls,
-                max_wall_clock_ms: budget.max_wall_clock_ms,
-            }),
-        };
-        let band = |band: Band| pb::BandEdit {
-            goal: band.goal,
-            parallelizable: band.parallel,
-            steps: band.steps.into_iter().map(step).collect(),
-        };
-        pb::PlanEdit { summary: self.summary, bands: self.bands.into_iter().map(band).collect() }
+    /// The plan as a request has it. An error names the step with a limit that cannot be read.
+    pub(super) fn into_wire(self) -> Result<pb::PlanEdit, String> {
+        let bands = self.bands.into_iter().map(Band::into_wire).collect::<Result<_, _>>()?;
+        Ok(pb::PlanEdit { summary: self.summary, bands })
+    }
+}
+
+impl Band {
+    fn into_wire(self) -> Result<pb::BandEdit, String> {
+        let steps = self.steps.into_iter().map(Step::into_wire).collect::<Result<_, _>>()?;
+        Ok(pb::BandEdit { goal: self.goal, parallelizable: self.parallel, steps })
+    }
+}
+
+impl Step {
+    fn into_wire(self) -> Result<pb::StepEdit, String> {
+        let search = |Search { max_depth, max_nodes }: Search| StepSearch { max_depth, max_nodes }.to_wire();
+        let budget = self.budget.map(Limits::into_wire).transpose();
+        let budget = budget.map_err(|why| format!("the budget of step {:?}: {why}", self.title))?;
+        Ok(pb::StepEdit {
+            step_id: self.id,
+            title: self.title,
+            reason: self.reason,
+            success_criteria: self.done_when,
+            strategy: self.strategy.map(|strategy| strategy.to_wire()),
+            search: self.search.map(search),
+            branch_id: self.branch,
+            budget,
+        })
     }
 }
 
@@ -206,15 +230,8 @@ fn write_step(out: &mut String, step: &GraphStep) {
     if let Some(branch) = &step.branch_id {
         line("branch", scalar(branch));
     }
-    if let Some(budget) = &step.budget {
-        let limits = [
-            ("max_tokens", budget.max_tokens),
-            ("max_cost_micros", budget.max_cost_micros),
-            ("max_tool_calls", budget.max_tool_calls),
-            ("max_wall_clock_ms", budget.max_wall_clock_ms),
-        ];
-        let set = limits.iter().filter_map(|(key, limit)| Some(format!("{key}: {}", (*limit)?)));
-        line("budget", format!("{{{}}}", set.collect::<Vec<_>>().join(", ")));
+    if let Some(budget) = step.budget.as_ref().filter(|budget| !budget.is_empty()) {
+        line("budget", format!("{{{}}}", limits(budget)));
     }
     if !step.success_criteria.is_empty() {
         line("done_when", String::new());
@@ -222,6 +239,19 @@ fn write_step(out: &mut String, step: &GraphStep) {
     for criterion in &step.success_criteria {
         let _ = writeln!(out, "          - {}", scalar(criterion));
     }
+}
+
+/// `max_tokens: 5000, max_time: 10m`
+fn limits(budget: &SubtreeBudget) -> String {
+    let dollars = |micros: u64| format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    let time = |ms| yaml(&Value::from(humantime::format_duration(Duration::from_millis(ms)).to_string()));
+    let limits = [
+        budget.max_tokens.map(|n| format!("max_tokens: {n}")),
+        budget.max_cost_micros.map(|n| format!("max_cost: {}", dollars(n))),
+        budget.max_tool_calls.map(|n| format!("max_tool_calls: {n}")),
+        budget.max_wall_clock_ms.map(|ms| format!("max_time: {}", time(ms))),
+    ];
+    limits.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// A text, without quotes where it needs none.
@@ -272,7 +302,12 @@ mod tests {
             success_criteria: vec!["a: b".into(), String::from("- c")],
             strategy: Some(Strategy::Search),
             search: Some(StepSearch { max_depth: 2, max_nodes: 7 }),
-            budget: Some(SubtreeBudget { max_tokens: Some(500), ..SubtreeBudget::default() }),
+            budget: Some(SubtreeBudget {
+                max_tokens: Some(5_000),
+                max_cost_micros: Some(120_000),
+                max_wall_clock_ms: Some(5_400_000),
+                ..SubtreeBudget::default()
+            }),
             ..step(&n.to_string(), title, StepStatus::Completed)
         });
         let band = GraphBand { index: 0, goal: String::new(), parallelizable: false, steps: steps.collect() };
@@ -287,14 +322,16 @@ mod tests {
         let text = write(&node, &plan, 57);
         let form = parse(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
         assert_eq!(form.seq, Some(57));
-        let wire = form.into_wire();
+        let wire = form.into_wire().unwrap();
         let found: Vec<&str> = wire.bands[0].steps.iter().map(|step| step.title.as_str()).collect();
         assert_eq!(found, titles);
         let first = &wire.bands[0].steps[0];
         assert_eq!((first.step_id.as_str(), wire.bands[0].parallelizable), ("0", false));
         assert_eq!(first.success_criteria, ["a: b", "- c"]);
         assert_eq!(first.search.map(|search| (search.max_depth, search.max_nodes)), Some((2, 7)));
-        assert_eq!(first.budget.map(|budget| (budget.max_tokens, budget.max_cost_micros)), Some((Some(500), None)));
+        let budget = first.budget.unwrap();
+        assert_eq!((budget.max_tokens, budget.max_cost_micros), (Some(5_000), Some(120_000)));
+        assert_eq!((budget.max_tool_calls, budget.max_wall_clock_ms), (None, Some(5_400_000)));
         assert!(
             text.contains("# completed: leave it as it is") && text.contains("title: Read the offers"),
             "{text}"
@@ -312,9 +349,18 @@ mod tests {
     #[test]
     fn a_new_step_needs_a_title_only() {
         let form = parse("summary: s\nbands:\n- steps:\n  - title: New\n").unwrap();
-        let wire = form.into_wire();
+        let wire = form.into_wire().unwrap();
         assert!(wire.bands[0].parallelizable);
         assert_eq!(wire.bands[0].steps[0], pb::StepEdit { title: "New".into(), ..Default::default() });
+    }
+
+    #[test]
+    fn a_limit_that_cannot_be_read_is_named_with_its_step() {
+        let step = "summary: s\nbands:\n- steps:\n  - title: New\n    budget: ";
+        for (budget, part) in [("{max_cost: much}", "max_cost is not"), ("{max_time: soon}", "max_time: ")] {
+            let why = parse(&format!("{step}{budget}\n")).unwrap().into_wire().unwrap_err();
+            assert!(why.contains("step \"New\"") && why.contains(part), "{why}");
+        }
     }
 
     #[test]
