@@ -372,10 +372,12 @@ async fn a_pause_behind_a_cancellation_is_refused() {
 async fn archived_and_deleted_runs_take_no_commands() {
     let store = Arc::new(EmbeddedStore::open_in_memory().await.unwrap());
     let gateway = Gateway::over(store.clone(), TestFanout::new(Mode::Faithful), Config::default()).await;
-    let (archived, deleted) = (gateway.create_run("archived").await, gateway.create_run("deleted").await);
-    for run in [&archived, &deleted] {
-        gateway.drive(run).await.finish().await;
-    }
+    let ended = async |objective: &str| {
+        let run = gateway.create_run(objective).await;
+        gateway.drive(&run).await.finish().await;
+        run
+    };
+    let (archived, deleted) = (ended("archived").await, ended("deleted").await);
     let run: RunId = archived.run_id.parse().unwrap();
     let head = store.run(run).await.unwrap().head_seq;
     assert!(store.prune_run(run, head, "none").await.unwrap());

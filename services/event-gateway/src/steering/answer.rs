@@ -73,9 +73,9 @@ async fn announced(subscription: &mut Option<Subscription>, request_id: &str) {
     }
 }
 
-/// True if `needle` stands anywhere in `message`. Texts stand in protobuf as they are.
+/// True if `needle`, which is not empty, stands anywhere in `message`. Texts stand in protobuf as they are.
 fn contains(message: &[u8], needle: &[u8]) -> bool {
-    message.windows(needle.len()).any(|window| window == needle)
+    message.windows(needle.len().max(1)).any(|window| window == needle)
 }
 
 /// `UNAVAILABLE`. The command may be carried out yet.
