@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_line() {
         for (text, part) in [
-            ("summary: s\nbands:\n- steps:\n  - titel: New\n", "titel"),
+            ("summary: s\nbands:\n- steps:\n  - name: New\n", "name"),
             ("summary: s\n", "bands"),
             ("summary: [\n", "line"),
             ("", "cannot be read"),
