@@ -6,7 +6,7 @@ use tree_agent_runtime::channel::ConnectArgs;
 use tree_agent_runtime::credentials::TokenArgs;
 
 use crate::commands::{
-    cancel, completions, copy, delete, dev, diff, doc, docs, events, export, graph, guide, import, log,
+    cancel, completions, copy, delete, dev, diff, doc, docs, events, export, fork, graph, guide, import, log,
     migrate, pause, plan, projects, rebuild, result, retry, run, runs, search, set_budget, status, stop,
     verify, watch,
 };
@@ -83,6 +83,7 @@ pub(crate) enum Command {
     Stop(stop::Stop),
     Retry(Box<retry::Retry>),
     Plan(plan::Plan),
+    Fork(Box<fork::Fork>),
     #[command(name = "budget")]
     SetBudget(set_budget::SetBudget),
     Cancel(cancel::Cancel),

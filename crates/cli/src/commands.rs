@@ -13,6 +13,7 @@ mod estimate;
 pub(crate) mod events;
 pub(crate) mod export;
 mod follow;
+pub(crate) mod fork;
 pub(crate) mod graph;
 pub(crate) mod guide;
 pub(crate) mod import;

@@ -114,6 +114,7 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
         Command::Stop(stop) => stop.run(&context).await,
         Command::Retry(retry) => retry.run(&context).await,
         Command::Plan(plan) => plan.run(&context).await,
+        Command::Fork(fork) => fork.run(&context).await,
         Command::SetBudget(budget) => budget.run(&context).await,
         Command::Cancel(cancel) => cancel.run(&context).await,
         Command::Import(import) => import.run(&context).await,

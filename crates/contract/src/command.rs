@@ -17,6 +17,10 @@ use crate::ids::NodeId;
 use crate::limits;
 use crate::role::{CallKind, PlanDraft, check_plan};
 use crate::status::named_enum;
+use crate::text::prefix;
+
+/// Bytes of what a person said that the words of an action show.
+const WORDS: usize = 120;
 
 /// What a person tells a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,6 +122,33 @@ pub enum Action {
 }
 
 impl Action {
+    /// What it does, in words that a list of runs can show.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Cancel { .. } => "cancels the run".to_owned(),
+            Self::Pause { node_id: None, .. } => "pauses the run".to_owned(),
+            Self::Pause { node_id: Some(node), .. } => format!("pauses node {node}"),
+            Self::Resume { node_id: None } => "resumes the run".to_owned(),
+            Self::Resume { node_id: Some(node) } => format!("resumes node {node}"),
+            Self::Guide { node_id, text, .. } => format!("guides node {node_id}: {}", prefix(text, WORDS)),
+            Self::Stop { node_id, .. } => format!("stops node {node_id}"),
+            Self::Retry { node_id, guidance, model, .. } => {
+                let mut words = format!("retries node {node_id}");
+                if !model.is_empty() {
+                    words.push_str(&format!(" with the model {model}"));
+                }
+                if !guidance.is_empty() {
+                    words.push_str(&format!(": {}", prefix(guidance, WORDS)));
+                }
+                words
+            }
+            Self::EditPlan { node_id, .. } => format!("edits the plan of node {node_id}"),
+            Self::SetBudget { node_id: None, .. } => "sets budgets".to_owned(),
+            Self::SetBudget { node_id: Some(node), .. } => format!("sets budgets of node {node}"),
+            Self::SetModel { model } => format!("uses the model {model}"),
+        }
+    }
+
     /// True if a fork can begin with it.
     pub fn is_edit(&self) -> bool {
         match self {

@@ -47,7 +47,7 @@ pub use label::LabelFilter;
 pub use model::{ModelChoice, ModelName, ModelProblem, ModelProblemKind, Profile, ProviderKind};
 pub use project::{ProjectStatus, ToolRules};
 pub use result::{ArtifactType, HintType, ResultKind, SuccessAssessment, TreeAgentResult};
-pub use run::{RunSpec, RunSummary, Strategy};
+pub use run::{ForkOf, RunSpec, RunSummary, Strategy};
 pub use search::{PickerPolicy, SearchConfig, SearchCounts, StepSearch};
 pub use session::SessionId;
 pub use sparse::Sparse;

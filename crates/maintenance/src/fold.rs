@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::command::Action;
+use tree_agent_contract::event::{Event, EventBody, RunForked};
 use tree_agent_contract::{ArtifactId, NodeId, PlanId, RunId, RunSpec, Timestamp};
 use tree_agent_engine::{ReplayError, Run};
 use tree_agent_store::{ArtifactRow, NodeRow, PlanRow, Projection, RunRow, WholeProjection};
@@ -28,6 +29,7 @@ pub struct Fold {
     nodes: BTreeMap<NodeId, NodeRow>,
     plans: BTreeMap<PlanId, PlanRow>,
     artifacts: BTreeMap<ArtifactId, ArtifactRow>,
+    fork_edits: Vec<String>,
 }
 
 impl Fold {
@@ -53,6 +55,7 @@ impl Fold {
             nodes: BTreeMap::new(),
             plans: BTreeMap::new(),
             artifacts: BTreeMap::new(),
+            fork_edits: Vec::new(),
         })
     }
 
@@ -80,10 +83,24 @@ impl Fold {
         {
             self.derive();
         }
+        if let EventBody::RunForked(e) = &event.body {
+            self.begin_fork(e, event.timestamp);
+        }
         self.run.apply(event)?;
+        if matches!(event.body, EventBody::RunForked(_)) {
+            self.spec = self.run.spec().clone();
+        }
         self.updated_at = event.timestamp;
         self.segment.push(event.clone());
         Ok(())
+    }
+
+    /// The run is a fork from here on: it has rows for what its own events touch.
+    fn begin_fork(&mut self, e: &RunForked, now: Timestamp) {
+        self.derive();
+        (self.nodes, self.plans, self.artifacts) = Default::default();
+        self.created_at = now;
+        self.fork_edits = e.edits.iter().map(Action::words).collect();
     }
 
     /// The run.
@@ -120,6 +137,7 @@ impl Fold {
                 plans: self.plans.into_values().collect(),
                 artifacts: self.artifacts.into_values().collect(),
             },
+            fork_edits: self.fork_edits,
         }
     }
 

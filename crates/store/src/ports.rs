@@ -15,6 +15,7 @@ use tree_agent_contract::{
 
 mod archives;
 mod commands;
+mod forks;
 mod leases;
 mod operations;
 mod projects;
@@ -24,6 +25,7 @@ mod sessions;
 pub use archives::{Archives, Partition, RunRecord, StoredDocument, StoredEdge};
 pub(crate) use commands::too_late;
 pub use commands::{Answer, PendingCommand, Sent};
+pub use forks::{Forks, NewFork, Segment};
 pub(crate) use leases::quarantine_time;
 pub use leases::{Claim, Failed, Leases, QUARANTINE_MAX, Term};
 pub use operations::{DocumentRecord, Operations, Stored, StoredChunk, StoredEvent, WholeProjection};
@@ -38,9 +40,12 @@ pub use sessions::Sessions;
 use crate::error::StoreError;
 
 /// A whole store. Services hold an `Arc<dyn Store>`.
-pub trait Store: EventLog + Leases + Runs + RunLists + Documents + Sessions + Projects + Operations {}
-impl<T: EventLog + Leases + Runs + RunLists + Documents + Sessions + Projects + Operations + ?Sized> Store
-    for T
+pub trait Store:
+    EventLog + Leases + Runs + Forks + RunLists + Documents + Sessions + Projects + Operations
+{
+}
+impl<T> Store for T where
+    T: EventLog + Leases + Runs + Forks + RunLists + Documents + Sessions + Projects + Operations + ?Sized
 {
 }
 

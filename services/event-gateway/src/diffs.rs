@@ -87,7 +87,7 @@ async fn side(gateway: &Gateway, name: &str, run: RunId, seq: u64, with_text: bo
     let snapshot = gateway.graph_of(run, (seq > 0).then_some(seq), head).await?;
     let result = snapshot.graph.nodes().first().and_then(|root| root.result.as_deref());
     let synthesis = match result.filter(|_| with_text) {
-        Some(result) => results::synthesis(&*gateway.store, result).await?,
+        Some(result) => results::synthesis(&*gateway.store, run, result).await?,
         None => String::new(),
     };
     Ok(Side { snapshot, synthesis })

@@ -156,7 +156,15 @@ impl Gateway {
         expires_at: Option<Instant>,
     ) -> Result<Watched, Status> {
         let document_id = id(DocumentId::parse_field("document_id", &request.document_id))?;
-        let placed = self.store.document_at(document_id, None).await.map_err(|e| errors::store(&e))?;
+        let of = match request.run_id.as_str() {
+            "" => None,
+            text => Some(id(RunId::parse_field("run_id", text))?),
+        };
+        let placed = match of {
+            Some(run) => self.store.document_of(run, document_id, None).await,
+            None => self.store.document_at(document_id, None).await,
+        };
+        let placed = placed.map_err(|e| errors::store(&e))?;
         let summary = summary_to_wire(&placed_summary(&placed));
         let document = placed.document;
         let after_bytes = request.after_bytes;
@@ -174,7 +182,10 @@ impl Gateway {
             }
         };
         // Only to see whether it can be watched from there.
-        let tail = self.store.document_tail(document_id, after_bytes, 4).await;
+        let tail = match of {
+            Some(run) => self.store.document_tail_of(run, document_id, after_bytes, 4).await,
+            None => self.store.document_tail(document_id, after_bytes, 4).await,
+        };
         let tail = tail.map_err(|e| errors::store(&e))?;
         if after_bytes > tail.end {
             return Err(errors::beyond_end("after_bytes", after_bytes, tail.end));
@@ -184,7 +195,7 @@ impl Gateway {
         }
         // At the beginning of a text that took the place of another, the client may not know it yet.
         let replaced = tail.text_start > 0 && after_bytes <= tail.text_start;
-        let start = DocumentStart { document_id, summary, tail, replaced, unnamed, followed };
+        let start = DocumentStart { document_id, of, summary, tail, replaced, unnamed, followed };
         let until = Until { drain: self.drain.clone(), expires_at };
         let (store, stats) = (self.store.clone(), &self.watches.stats);
         Ok(DocumentWatcher::new(start, store, &self.config, until, stats).watched())

@@ -11,6 +11,7 @@ mod descriptors;
 mod diffs;
 mod documents;
 mod errors;
+mod forks;
 mod gateway;
 mod graphs;
 mod maxima;

@@ -68,7 +68,7 @@ impl Runs {
     }
 
     /// The projects of a run exist and take new runs, and its model can be used.
-    async fn require(&self, spec: &RunSpec) -> Result<(), Status> {
+    pub(crate) async fn require(&self, spec: &RunSpec) -> Result<(), Status> {
         let (field, ids) = ("context.project_ids", &spec.context.project_ids);
         let projects = self.gateway.require_projects(&View::Everything, field, ids).await?;
         if let Some(at) = projects.iter().position(|project| project.status == ProjectStatus::Archived) {
@@ -81,9 +81,9 @@ impl Runs {
     /// there is no need to read the log to its end.
     async fn require_node(&self, run: RunId, node: NodeId) -> Result<(), Status> {
         let unknown = || errors::no_node(run, node);
-        match self.gateway.store.document(DocumentId::scratchpad(node)).await {
-            Ok(document) if document.run_id == Some(run) => Ok(()),
-            Ok(_) | Err(StoreError::NotFound { .. }) => Err(unknown()),
+        match self.gateway.store.document_of(run, DocumentId::scratchpad(node), None).await {
+            Ok(_) => Ok(()),
+            Err(StoreError::NotFound { .. }) => Err(unknown()),
             Err(error) => Err(errors::store(&error)),
         }
     }
@@ -317,8 +317,7 @@ impl RunService for Runs {
         request: Request<pb::RetryNodeRequest>,
     ) -> Result<Response<pb::RetryNodeResponse>, Status> {
         let author = Caller::of(request.extensions()).user_id;
-        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
-        Ok(Response::new(pb::RetryNodeResponse { outcome, fork_run_id: None }))
+        Ok(Response::new(self.retry(request.into_inner(), author).await?))
     }
 
     async fn edit_plan(
@@ -341,9 +340,10 @@ impl RunService for Runs {
 
     async fn fork_run(
         &self,
-        _: Request<pb::ForkRunRequest>,
+        request: Request<pb::ForkRunRequest>,
     ) -> Result<Response<pb::ForkRunResponse>, Status> {
-        Err(Status::unimplemented("ForkRun is not served yet"))
+        let user = Caller::of(request.extensions()).user_id;
+        Ok(Response::new(self.fork(request.into_inner(), user).await?))
     }
 
     async fn cancel_run(

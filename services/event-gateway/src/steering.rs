@@ -7,7 +7,7 @@
 mod answer;
 mod asked;
 pub(crate) mod edits;
-mod preview;
+pub(crate) mod preview;
 
 use bytes::Bytes;
 use tonic::Status;

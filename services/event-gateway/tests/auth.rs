@@ -265,7 +265,7 @@ async fn a_followed_document_ends_with_its_token_too() {
     let run = guarded.create("ann", "").await.unwrap();
     let root = run.root_node_id.parse().unwrap();
     let document = tree_agent_contract::DocumentId::scratchpad(root);
-    let request = WatchDocumentRequest { document_id: document.to_string(), after_bytes: 0 };
+    let request = WatchDocumentRequest { document_id: document.to_string(), ..Default::default() };
     let short = guarded.with(&guarded.issuer.token("ann", SHORT));
     let mut stream = DocumentServiceClient::new(short).watch_document(request).await.unwrap().into_inner();
     let mut hint = None;

@@ -140,7 +140,7 @@ async fn fetch_at(
     let answer = client
         .call(|| {
             let mut documents = client.documents();
-            let message = pb::GetDocumentRequest { document_id: id.to_wire(), at_seq };
+            let message = pb::GetDocumentRequest { document_id: id.to_wire(), at_seq, ..Default::default() };
             async move { documents.get_document(request(message)).await }
         })
         .await?;

@@ -146,6 +146,13 @@ fn planned(graph: &GraphSnapshot, id: NodeId) -> Result<(&GraphNode, &GraphPlan)
     node.plan.as_deref().map(|plan| (node, plan)).ok_or_else(|| CliError::Usage(none()))
 }
 
+/// The plan in a file, in the form that `plan show` prints.
+pub(super) fn from_file(file: &Path) -> Result<pb::PlanEdit, CliError> {
+    let (text, name) = read(file)?;
+    let form = form::parse(&text).map_err(|why| CliError::Usage(format!("{name}: {why}")))?;
+    Ok(form.into_wire())
+}
+
 /// The text of a file, and its name.
 fn read(file: &Path) -> Result<(String, String), CliError> {
     let name = if file == Path::new("-") { "stdin".to_owned() } else { file.display().to_string() };

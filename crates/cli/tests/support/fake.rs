@@ -144,6 +144,7 @@ impl Fake {
             updated_at: Timestamp::from_millis(0),
             started_at: Some(Timestamp::from_millis(1_000)),
             ended_at: Some(Timestamp::from_millis(63_000)),
+            fork: None,
         }
         .to_wire()
     }

@@ -457,6 +457,42 @@ impl Runs for Unreliable {
 }
 
 #[async_trait]
+impl Forks for Unreliable {
+    async fn fork_run(&self, fork: NewFork) -> Result<Created, StoreError> {
+        self.inner.fork_run(fork).await
+    }
+    async fn segments(&self, run: RunId) -> Result<Vec<Segment>, StoreError> {
+        self.inner.segments(run).await
+    }
+    async fn document_of(
+        &self,
+        run: RunId,
+        id: DocumentId,
+        at_seq: Option<u64>,
+    ) -> Result<PlacedDocument, StoreError> {
+        self.inner.document_of(run, id, at_seq).await
+    }
+    async fn document_versions_of(
+        &self,
+        run: RunId,
+        id: DocumentId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Page<DocumentVersion>, StoreError> {
+        self.inner.document_versions_of(run, id, after, limit).await
+    }
+    async fn document_tail_of(
+        &self,
+        run: RunId,
+        id: DocumentId,
+        from: u64,
+        max: usize,
+    ) -> Result<DocumentTail, StoreError> {
+        self.inner.document_tail_of(run, id, from, max).await
+    }
+}
+
+#[async_trait]
 impl RunLists for Unreliable {
     async fn list_runs(&self, query: RunQuery) -> Result<Page<RunSummary>, StoreError> {
         self.inner.list_runs(query).await

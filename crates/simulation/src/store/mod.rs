@@ -2,6 +2,7 @@
 
 mod commands;
 mod documents;
+mod forks;
 mod leases;
 mod model;
 mod ports;

@@ -7,8 +7,8 @@ use tree_agent_contract::document::Document;
 use tree_agent_contract::graph::Usage;
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{
-    ArtifactId, Command, DocumentId, Event, EventBody, NodeId, PlanId, RunId, RunSpec, RunStatus, RunSummary,
-    SessionId, Timestamp,
+    ArtifactId, Command, DocumentId, Event, EventBody, ForkOf, NodeId, PlanId, RunId, RunSpec, RunStatus,
+    RunSummary, SessionId, Timestamp,
 };
 use tree_agent_store::{
     AppendOutcome, ArtifactRow, Created, NewRun, NodeRow, PlanRow, Projection, RunAppend, RunRow, StoreError,
@@ -16,6 +16,7 @@ use tree_agent_store::{
 
 use super::commands::StoredReply;
 use super::documents::{History, Place};
+use super::forks::ForkDocuments;
 use crate::flaw::Flaw;
 
 /// Everything that is stored.
@@ -23,6 +24,8 @@ use crate::flaw::Flaw;
 pub struct Model {
     /// The runs.
     pub runs: BTreeMap<RunId, StoredRun>,
+    /// The documents of forks.
+    pub(crate) fork_documents: BTreeMap<RunId, ForkDocuments>,
     /// The documents of runs.
     pub documents: BTreeMap<DocumentId, Document>,
     /// Conversations of runs.
@@ -78,6 +81,8 @@ pub struct StoredRun {
     pub claimed_command: i64,
     /// True when its user deleted it.
     pub deleted: bool,
+    /// What it forks.
+    pub fork: Option<ForkOf>,
     /// The log: each event with the epoch that it was written in.
     pub log: Vec<(u64, Event)>,
     /// Its row.
@@ -104,6 +109,41 @@ pub struct StoredDriver {
 }
 
 impl StoredRun {
+    /// A run with this root of which nothing else is known.
+    pub(crate) fn new(root: NodeId) -> Self {
+        Self {
+            spec: RunSpec::new(""),
+            request_id: String::new(),
+            root,
+            created_at: Timestamp::default(),
+            updated_at: Timestamp::default(),
+            epoch: 0,
+            owner: None,
+            not_before: Timestamp::default(),
+            progress: 0,
+            failed_at: 0,
+            failures: (0, String::new()),
+            expiries: 0,
+            last_command: 0,
+            claimed_command: 0,
+            deleted: false,
+            fork: None,
+            log: Vec::new(),
+            row: RunRow {
+                status: RunStatus::Queued,
+                partial: false,
+                error: None,
+                node_count: 0,
+                usage: Usage::default(),
+                started_at: None,
+                ended_at: None,
+            },
+            nodes: BTreeMap::new(),
+            plans: BTreeMap::new(),
+            artifacts: BTreeMap::new(),
+        }
+    }
+
     /// The seq of the last event.
     pub fn head(&self) -> u64 {
         self.log.len() as u64
@@ -216,7 +256,10 @@ impl Model {
             self.end_inbox(id);
         }
         self.write_sessions(id, append.sessions);
-        self.write_documents(append.documents, append.expected_head + 1, head);
+        match self.fork_documents.contains_key(&id) {
+            true => self.write_fork_documents(id, append.documents, append.expected_head + 1, head),
+            false => self.write_documents(append.documents, append.expected_head + 1, head),
+        }
         AppendOutcome::Appended
     }
 
@@ -279,32 +322,9 @@ impl Model {
         let mut run = StoredRun {
             spec: new.spec,
             request_id: new.request_id,
-            root: root.unwrap_or_else(|| NodeId::root(new.run_id)),
             created_at: first.timestamp,
             updated_at: first.timestamp,
-            epoch: 0,
-            owner: None,
-            not_before: Timestamp::default(),
-            progress: 0,
-            failed_at: 0,
-            failures: (0, String::new()),
-            expiries: 0,
-            last_command: 0,
-            claimed_command: 0,
-            deleted: false,
-            log: Vec::new(),
-            row: RunRow {
-                status: RunStatus::Queued,
-                partial: false,
-                error: None,
-                node_count: 0,
-                usage: Usage::default(),
-                started_at: None,
-                ended_at: None,
-            },
-            nodes: BTreeMap::new(),
-            plans: BTreeMap::new(),
-            artifacts: BTreeMap::new(),
+            ..StoredRun::new(root.unwrap_or_else(|| NodeId::root(new.run_id)))
         };
         run.updated_at = new.events.last().map_or(run.created_at, |event| event.timestamp);
         run.log = new.events.into_iter().map(|event| (0, event)).collect();
@@ -337,6 +357,7 @@ impl Model {
             updated_at: run.updated_at,
             started_at: run.row.started_at,
             ended_at: run.row.ended_at,
+            fork: run.fork.clone().map(Box::new),
         })
     }
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tree_agent_contract::document::{Document, DocumentSummary, SearchResults};
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{
-    Command, DocumentId, Event, NodeId, ProjectId, Reply, RunId, RunSummary, SessionId, Timestamp,
+    Command, DocumentId, Event, EventBody, NodeId, ProjectId, Reply, RunId, RunSummary, SessionId, Timestamp,
 };
 use tree_agent_store::*;
 
@@ -198,10 +198,20 @@ impl Runs for SimStore {
 
     async fn node_parents(&self, run: RunId) -> Result<Vec<(NodeId, Option<NodeId>)>, StoreError> {
         self.call("node_parents", &[], move |model, _| {
-            let nodes = model.runs.get(&run).into_iter().flat_map(|run| run.nodes.values());
-            let mut nodes: Vec<_> = nodes.collect();
-            nodes.sort_by_key(|node| (node.depth, node.id));
-            Ok(nodes.iter().map(|node| (node.id, node.parent_node_id)).collect())
+            if let Some(run) = model.runs.get(&run).filter(|run| run.fork.is_none()) {
+                let mut nodes: Vec<_> = run.nodes.values().collect();
+                nodes.sort_by_key(|node| (node.depth, node.id));
+                return Ok(nodes.iter().map(|node| (node.id, node.parent_node_id)).collect());
+            }
+            let events = model.runs.get(&run).into_iter().flat_map(|run| &run.log);
+            let mut nodes: Vec<_> = events
+                .filter_map(|(_, event)| match &event.body {
+                    EventBody::NodeCreated(e) => Some((e.depth, event.node_id, event.parent_node_id)),
+                    _ => None,
+                })
+                .collect();
+            nodes.sort_by_key(|(depth, id, _)| (*depth, *id));
+            Ok(nodes.into_iter().map(|(_, id, parent)| (id, parent)).collect())
         })
         .await
     }

@@ -12,6 +12,9 @@ mod document_tree;
 #[allow(dead_code)]
 #[path = "../../../store/tests/contract/documents.rs"]
 mod documents;
+#[allow(dead_code)]
+#[path = "../../../store/tests/contract/forks.rs"]
+mod forks;
 #[path = "../../../store/tests/contract/leases.rs"]
 mod leases;
 #[allow(dead_code)]

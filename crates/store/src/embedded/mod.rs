@@ -8,6 +8,7 @@ mod archives;
 mod commands;
 mod connection;
 mod documents;
+mod forks;
 mod leases;
 mod migrate;
 mod operations;

@@ -2,13 +2,14 @@
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
-use tree_agent_contract::{Command, NodeId, Reply, RunId, RunSpec, RunStatus, RunSummary, Timestamp};
+use tree_agent_contract::{Command, ForkOf, NodeId, Reply, RunId, RunSpec, RunStatus, RunSummary, Timestamp};
 use uuid::Uuid;
 
 use super::EmbeddedStore;
 use super::append::{self, execute};
 use super::commands;
 use super::connection::{map_error, now};
+use super::forks;
 use crate::batch::{FirstAppend, context_metrics};
 use crate::error::StoreError;
 use crate::ports::{Answer, Created, NewRun, PendingCommand, Runs, Sent};
@@ -16,7 +17,8 @@ use crate::text::{clean, fold, json_text};
 
 /// The columns that [`summary`] reads, in its order.
 pub(super) const SUMMARY: &str = "id, json_remove(spec, '$.search.prompts', '$.search.frontmatterSchema'), status, partial, root_node_id, \
-     head_seq, node_count, error, created_at, updated_at, usage, started_at, ended_at";
+     head_seq, node_count, error, created_at, updated_at, usage, started_at, ended_at, \
+     parent_run_id, parent_seq, fork_edits";
 
 #[async_trait]
 impl Runs for EmbeddedStore {
@@ -71,6 +73,9 @@ impl Runs for EmbeddedStore {
 
     async fn node_parents(&self, run: RunId) -> Result<Vec<(NodeId, Option<NodeId>)>, StoreError> {
         self.query(move |db| {
+            if !forks::segments(db, run)?.is_empty() {
+                return forks::nodes(db, run);
+            }
             let sql = "SELECT id, parent_node_id FROM tree_agent_nodes WHERE run_id = ?1 ORDER BY depth, id";
             let mut statement = db.prepare_cached(sql).map_err(map_error)?;
             let nodes = statement.query_map([run.0], |row| {
@@ -182,6 +187,14 @@ pub(super) fn summary(row: &Row<'_>) -> Result<RunSummary, StoreError> {
     let spec: String = row.get(1).map_err(map_error)?;
     let status: String = row.get(2).map_err(map_error)?;
     let usage: String = row.get(10).map_err(map_error)?;
+    let fork = match row.get::<_, Option<Uuid>>(13).map_err(map_error)? {
+        Some(parent) => Some(Box::new(ForkOf {
+            parent_run_id: RunId(parent),
+            parent_seq: row.get::<_, i64>(14).map_err(map_error)? as u64,
+            edits: crate::forks::edits(run_id, row.get::<_, String>(15).map_err(map_error)?.as_bytes())?,
+        })),
+        None => None,
+    };
     Ok(RunSummary {
         run_id,
         spec: parse_spec(run_id, &spec)?,
@@ -199,5 +212,6 @@ pub(super) fn summary(row: &Row<'_>) -> Result<RunSummary, StoreError> {
         ended_at: row.get::<_, Option<i64>>(12).map_err(map_error)?.map(Timestamp),
         usage: serde_json::from_str(&usage)
             .map_err(|e| StoreError::broken(format!("the usage of run {run_id} cannot be read"), e))?,
+        fork,
     })
 }

@@ -13,6 +13,7 @@ use super::PostgresStore;
 use super::columns::{Columns, json};
 use super::commands::END_INBOXES;
 use super::connection::Connection;
+use super::forks;
 use super::shards::by_shard;
 use super::types::{Json, Time};
 use crate::batch;
@@ -57,6 +58,13 @@ impl EventLog for PostgresStore {
                 &[&run.0, &after, &limit],
             )
             .await?;
+        // The first events of a fork are those of the runs before it.
+        if rows.first().is_none_or(|first| first.get::<_, i64>(0) != after.saturating_add(1))
+            && let Some(stored) = forks::read(&mut connection, run, after, limit).await?
+            && !stored.is_empty()
+        {
+            return stored.into_iter().map(|stored| crate::forks::event(run, stored)).collect();
+        }
         if rows.is_empty() {
             refuse_archived(&mut connection, run, after).await?;
         }
@@ -121,12 +129,17 @@ static READ: OnceLock<String> = OnceLock::new();
 /// A page of the log that is bounded in rows and in bytes. A payload that is not compressed is measured without being
 /// read, so that pages of small events cost nothing more.
 pub(super) fn page_sql(columns: &str, sql: &'static OnceLock<String>) -> &'static str {
+    page_sql_from(columns, "FROM tree_agent_events WHERE run_id = $1 AND seq > $2", sql)
+}
+
+/// As [`page_sql`], of the events that `from` names.
+pub(super) fn page_sql_from(columns: &str, from: &str, sql: &'static OnceLock<String>) -> &'static str {
     sql.get_or_init(|| {
         format!(
             "SELECT {columns} FROM (SELECT *, sum(size) OVER (ORDER BY seq) AS whole FROM (\
                  SELECT *, CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload) \
                  ELSE octet_length(payload::text) END AS size \
-                 FROM tree_agent_events WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3) e) e \
+                 {from} ORDER BY seq LIMIT $3) e) e \
              WHERE whole <= {READ_BYTES} OR whole = size ORDER BY seq"
         )
     })

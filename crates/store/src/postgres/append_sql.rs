@@ -183,6 +183,7 @@ impl Builder {
              SELECT i.run_id, i.id, i.type_key, i.path, i.title, i.body, i.props, i.created_at, i.updated_at, i.base, i.created, \
              CASE WHEN i.parent IS NULL OR i.parent_is_new THEN i.parent ELSE COALESCE((SELECT p.id FROM tree_agent_documents p \
              WHERE p.run_id = i.run_id AND p.id = i.parent), \
+             tree_agent_inherited_document(i.run_id, i.parent), \
              tree_agent_refuse_place(i.run_id, i.id, i.parent, 'the run has none to be above it')) END, i.linked_seq, i.linked_at \
              FROM {rows} AS i(run_id, id, type_key, path, title, body, props, created_at, updated_at, base, created, parent, \
              linked_seq, linked_at, parent_is_new) WHERE i.run_id = ANY (ARRAY(SELECT id FROM moved)) \
@@ -201,8 +202,8 @@ impl Builder {
              SELECT a.run_id, a.id, a.seq, a.end_byte + a.start, a.body, a.replaces, a.at FROM (SELECT i.*, \
              COALESCE(i.base, (SELECT COALESCE((SELECT c.start_byte + octet_length(c.body) FROM tree_agent_document_chunks c \
              WHERE c.run_id = d.run_id AND c.document_id = d.id AND c.seq > d.base_seq ORDER BY c.seq DESC LIMIT 1), \
-             d.dropped_bytes + octet_length(d.body)) FROM tree_agent_documents d WHERE d.run_id = i.run_id AND d.id = i.id)) \
-             AS end_byte FROM {rows} AS i(run_id, id, seq, base, start, body, replaces, at) \
+             d.dropped_bytes + octet_length(d.body)) FROM tree_agent_documents d WHERE d.run_id = i.run_id AND d.id = i.id), \
+             tree_agent_inherited_end(i.run_id, i.id)) AS end_byte FROM {rows} AS i(run_id, id, seq, base, start, body, replaces, at) \
              WHERE i.run_id = ANY (ARRAY(SELECT id FROM moved))) a WHERE a.end_byte IS NOT NULL)"
         ));
     }
@@ -235,7 +236,8 @@ mod tests {
 
     use super::*;
 
-    const FUNCTIONS: [&str; 1] = ["tree_agent_refuse_place"];
+    const FUNCTIONS: [&str; 3] =
+        ["tree_agent_inherited_document", "tree_agent_inherited_end", "tree_agent_refuse_place"];
 
     /// All of them are keyed by run (`tests/contract/keys.rs`).
     #[test]

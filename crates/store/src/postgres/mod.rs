@@ -10,6 +10,7 @@ mod columns;
 mod commands;
 mod connection;
 mod documents;
+mod forks;
 mod leases;
 mod migrate;
 mod operations;

@@ -7,6 +7,7 @@ mod commands;
 mod document_tree;
 mod documents;
 mod fixture;
+mod forks;
 mod keys;
 mod leases;
 mod log;
@@ -54,6 +55,13 @@ contract! {
     document_tree::documents_of_a_run_form_a_tree,
     document_tree::a_place_that_cannot_be_is_refused_and_nothing_is_written,
     document_tree::documents_are_found_by_their_place_and_their_part_in_homework,
+    forks::a_fork_is_one_log_and_copies_nothing,
+    forks::a_request_id_makes_a_fork_idempotent,
+    forks::a_fork_at_an_event_that_its_parent_did_not_write_is_refused,
+    forks::a_fork_reads_documents_as_they_were_and_writes_its_own,
+    forks::a_chain_of_a_hundred_forks_reads_as_one_log,
+    forks::nodes_of_a_fork_include_those_that_it_shares,
+    forks::forks_are_listed_with_their_parent,
     log::appends_and_reads_back_exactly,
     log::a_stale_epoch_or_head_is_fenced_and_writes_nothing,
     log::a_repeated_append_is_appended_once,

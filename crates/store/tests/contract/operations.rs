@@ -9,6 +9,7 @@ fn whole(n: u128, status: RunStatus) -> WholeProjection {
     let run = new_run(n);
     let at = run.events[0].timestamp;
     WholeProjection {
+        fork_edits: Vec::new(),
         root_node_id: NodeId::root(run.run_id),
         spec: run.spec,
         created_at: at,

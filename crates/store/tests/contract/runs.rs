@@ -78,6 +78,7 @@ pub async fn creating_writes_the_run_with_its_events(f: Fixture) {
         updated_at: at,
         started_at: None,
         ended_at: None,
+        fork: None,
     };
     assert_eq!(f.store.run(run.run_id).await.unwrap(), expected);
     assert_eq!(f.store.read(run.run_id, 0, 10).await.unwrap(), run.events);

@@ -87,7 +87,11 @@ impl Follower<'_> {
 
     /// One stream, from its opening to its end. The outer error is final, the inner one is a broken connection.
     async fn stream(&mut self) -> Result<Result<Ended, Broken>, CliError> {
-        let request = pb::WatchDocumentRequest { document_id: self.id.to_wire(), after_bytes: self.at };
+        let request = pb::WatchDocumentRequest {
+            document_id: self.id.to_wire(),
+            after_bytes: self.at,
+            ..Default::default()
+        };
         let mut documents = self.client.documents();
         let mut stream = match self.retries.open(&self.client, documents.watch_document(request)).await {
             Ok(stream) => stream,
