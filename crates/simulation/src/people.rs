@@ -194,6 +194,7 @@ fn verb(action: &Action) -> &'static str {
         Action::Retry { .. } => "retry",
         Action::EditPlan { .. } => "edit plan",
         Action::SetBudget { .. } => "set budget",
+        Action::SetModel { .. } => "set model",
     }
 }
 

@@ -6,7 +6,7 @@
 use http::Extensions;
 use tonic::{Code, Status};
 use tree_agent_contract::project::CREATE_DOCUMENT;
-use tree_agent_contract::{Document, DocumentId, ProjectId, RunContext, RunId};
+use tree_agent_contract::{DocumentId, ProjectId, RunContext, RunId};
 use tree_agent_runtime::errors::status;
 use tree_agent_store::{PlacedDocument, Project, Projects, Store, StoreError};
 
@@ -71,11 +71,6 @@ impl View {
     /// An error if `project` is not visible, as if it did not exist.
     pub(crate) fn check_project(&self, project: ProjectId) -> Result<(), StoreError> {
         if self.has_project(project) { Ok(()) } else { Err(StoreError::not_found("project", project)) }
-    }
-
-    /// The document `id`, if it is visible.
-    pub(crate) async fn document(&self, store: &dyn Store, id: DocumentId) -> Result<Document, StoreError> {
-        self.placed_document(store, None, id, None).await.map(|placed| placed.document)
     }
 
     /// The document `id` as `run` has it, which is the run that created it if none is named, as it is now or was after an

@@ -113,7 +113,8 @@ fn request_id(event: &Event) -> Option<&String> {
 /// True for the one event that shows that the command was applied.
 fn is_mark(action: &Action, event: &Event) -> bool {
     match action {
-        Action::Cancel { .. } => false,
+        // No command.
+        Action::Cancel { .. } | Action::SetModel { .. } => false,
         Action::Pause { .. } => matches!(event.body, EventBody::NodePaused(_)),
         Action::Resume { .. } => matches!(event.body, EventBody::NodeResumed(_)),
         Action::Guide { .. } => matches!(event.body, EventBody::GuidanceAdded(_)),
