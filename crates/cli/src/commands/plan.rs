@@ -150,7 +150,7 @@ fn planned(graph: &GraphSnapshot, id: NodeId) -> Result<(&GraphNode, &GraphPlan)
 pub(super) fn from_file(file: &Path) -> Result<pb::PlanEdit, CliError> {
     let (text, name) = read(file)?;
     let form = form::parse(&text).map_err(|why| CliError::Usage(format!("{name}: {why}")))?;
-    Ok(form.into_wire())
+    form.into_wire().map_err(|why| CliError::Usage(format!("{name}: {why}")))
 }
 
 /// The text of a file, and its name.
