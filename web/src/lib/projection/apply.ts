@@ -3,7 +3,7 @@
 import type { Event, NodeCreated } from '../../gen/treeagent/v1/events_pb';
 import { FINAL, NO_USAGE } from './model';
 import type { GraphNode, Plan, PlanStep, Usage } from './model';
-import { artifact, nodeStatus, outcome, ownStrategy, result, role, skip, stepSearch, stepStatus, tidy, time } from './wire';
+import { artifact, nodeStatus, outcome, ownStrategy, result, role, skip, stepSearch, stepStatus, subtreeBudget, tidy, time } from './wire';
 
 /** An event that does not follow from the ones before it. */
 export class ReplayError extends Error {
@@ -102,6 +102,7 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
         strategy: ownStrategy(e.strategy),
         search: stepSearch(e.search),
         branchId: e.branchId,
+        budget: subtreeBudget(e.budget),
         status: 'pending',
       });
       const bands = plan.bands.with(e.bandIndex, { ...band, steps: [...band.steps, step] });

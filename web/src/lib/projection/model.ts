@@ -54,6 +54,25 @@ export interface StepSearch {
   maxNodes: number;
 }
 
+/** What a node and everything below it may use. What is absent is not limited of its own. */
+export interface SubtreeBudget {
+  maxTokens?: number;
+  /** Millionths of a US dollar. */
+  maxCostMicros?: number;
+  maxToolCalls?: number;
+  /** Milliseconds, pauses aside. */
+  maxWallClockMs?: number;
+}
+
+/** A budget of a subtree, as it was granted. */
+export interface Lease {
+  limits: SubtreeBudget;
+  /** When its time is over, pauses aside: milliseconds since 1970. */
+  deadline?: number;
+  /** The budget that is used up, such as `maxTokens`. */
+  exhausted?: string;
+}
+
 export type PickerPolicy = 'llm' | 'breadth-first' | 'best-first';
 
 /** Why a topic was chosen. */
@@ -85,6 +104,8 @@ export interface PlanStep {
   search?: StepSearch;
   /** The branch of homework that it is for. */
   branchId?: string;
+  /** What the step and everything below it may use. */
+  budget?: SubtreeBudget;
   status: StepStatus;
   nodeId?: string;
 }
@@ -204,6 +225,8 @@ export interface GraphNode {
   readonly stopped?: true;
   /** How often it was reopened; absent for never. */
   readonly generation?: number;
+  /** What it and everything below it may use, if that has a budget of its own. */
+  readonly lease?: Lease;
   /** Milliseconds since 1970, with microseconds as the fraction. */
   readonly createdAt: number;
   readonly startedAt?: number;

@@ -1,6 +1,8 @@
 // Budgets as a person types them, for the run, for a subtree and for a fork.
 
 import type { BudgetChange } from '../../gen/treeagent/v1/events_pb';
+import { cost, duration, number } from '../format';
+import type { SubtreeBudget } from '../projection/model';
 import type { BudgetInit, SubtreeBudgetInit } from './actions';
 
 export interface Limit {
@@ -64,6 +66,21 @@ export function toChange(limits: Limit[], texts: LimitTexts): BudgetInit | undef
 /** The budget of a subtree that the texts ask for; undefined if there is none. */
 export function toSubtreeBudget(texts: LimitTexts): SubtreeBudgetInit | undefined {
   return toChange(SUBTREE_LIMITS, texts) as SubtreeBudgetInit | undefined;
+}
+
+/** A budget of a subtree, as it would be typed. */
+export function textsOf(budget: SubtreeBudget | undefined): LimitTexts {
+  return Object.fromEntries(SUBTREE_LIMITS.map((limit) => [limit.key, current(limit, budget)] as const).filter(([, text]) => text !== ''));
+}
+
+/** A budget of a subtree in words, such as `9,000 tokens, $1.00`. */
+export function subtreeWords(budget: SubtreeBudget): string {
+  const words = SUBTREE_LIMITS.flatMap(({ key, label }) => {
+    const value = budget[key as keyof SubtreeBudget];
+    if (value === undefined) return [];
+    return [key === 'maxCostMicros' ? cost(value) : key === 'maxWallClockMs' ? duration(value) : `${number(value)} ${label.toLowerCase()}`];
+  });
+  return words.join(', ');
 }
 
 /** The limits that hold now, as they would be typed. */

@@ -4,6 +4,7 @@
 import { Strategy } from '../../gen/treeagent/v1/common_pb';
 import type { Plan, PlanStep, StepStatus } from '../projection/model';
 import type { PlanInit } from './actions';
+import { checkLimit, SUBTREE_LIMITS, textsOf, toSubtreeBudget, type LimitTexts } from './budgets';
 
 export interface DraftStep {
   /** Of this step in the dialog. */
@@ -15,6 +16,8 @@ export interface DraftStep {
   /** One criterion a line. */
   criteria: string;
   branchId: string;
+  /** What it and everything below it may use, as it is typed. */
+  budget: LimitTexts;
   status: StepStatus;
   locked: boolean;
   /** What cannot be edited here, and goes back as it came. */
@@ -64,6 +67,7 @@ export function draftOf(plan: Plan): Draft {
         reason: step.reason,
         criteria: step.successCriteria.join('\n'),
         branchId: step.branchId ?? '',
+        budget: textsOf(step.budget),
         status: step.status,
         locked: step.status !== 'pending',
         old: step,
@@ -92,7 +96,7 @@ export function changeBand(draft: Draft, band: number, change: Partial<Pick<Draf
 }
 
 export function addStep(draft: Draft, band: number): Draft {
-  const step: DraftStep = { key: newKey(), stepId: '', title: '', reason: '', criteria: '', branchId: '', status: 'pending', locked: false, old: undefined };
+  const step: DraftStep = { key: newKey(), stepId: '', title: '', reason: '', criteria: '', branchId: '', budget: {}, status: 'pending', locked: false, old: undefined };
   return inBand(draft, band, (b) => (b.over ? b : { ...b, steps: [...b.steps, step] }));
 }
 
@@ -154,6 +158,8 @@ export function placeOf(draft: Draft, key: string): Place | undefined {
 export function draftProblem(draft: Draft): string {
   if (draft.bands.length === 0) return 'A plan needs at least one step.';
   if (draft.bands.some((band) => band.steps.some((step) => step.title.trim() === ''))) return 'Every step needs a title.';
+  const steps = draft.bands.flatMap((band) => band.steps);
+  if (steps.some((step) => SUBTREE_LIMITS.some((limit) => checkLimit(limit, step.budget[limit.key]) !== ''))) return 'A budget of a step is not a number.';
   return draft.summary.trim() === '' ? 'The plan needs a summary.' : '';
 }
 
@@ -162,6 +168,7 @@ const lines = (text: string): string[] => text.split('\n').map((line) => line.tr
 /** A step as it goes to the server. One that was not changed goes back exactly as it came. */
 function stepOf(step: DraftStep): NonNullable<NonNullable<PlanInit['bands']>[number]['steps']>[number] {
   const { old } = step;
+  const budget = toSubtreeBudget(step.budget);
   const kept = old !== undefined && step.criteria === old.successCriteria.join('\n');
   return {
     stepId: step.stepId,
@@ -170,6 +177,7 @@ function stepOf(step: DraftStep): NonNullable<NonNullable<PlanInit['bands']>[num
     successCriteria: kept ? old.successCriteria : lines(step.criteria),
     ...(old?.strategy === 'search' ? { strategy: Strategy.SEARCH } : {}),
     ...(old?.search === undefined ? {} : { search: old.search }),
+    ...(budget === undefined ? {} : { budget }),
     ...(step.branchId.trim() === '' ? {} : { branchId: step.branchId.trim() }),
   };
 }
