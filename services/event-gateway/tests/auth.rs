@@ -4,7 +4,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Gateway, SOON, TestDriver, field};
+use common::driver::TestDriver;
+use common::{Gateway, SOON, field};
 use http::{Request, header};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;

@@ -4,7 +4,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Gateway, Mode, SOON, TestDriver, field};
+use common::driver::TestDriver;
+use common::{Gateway, Mode, SOON, field};
 use tonic::Code;
 use tree_agent_contract::{EventBody, RunId};
 use tree_agent_event_gateway::Config;

@@ -5,7 +5,8 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Gateway, Mode, SOON, TestDriver, TestFanout, field};
+use common::driver::TestDriver;
+use common::{Gateway, Mode, SOON, TestFanout, field};
 use tonic::{Code, Status};
 use tree_agent_contract::event::Event;
 use tree_agent_contract::{EventBody, RunId};

@@ -1,7 +1,7 @@
 //! A gateway over loopback on a real store, with a fan-out that can be made to misbehave.
 #![allow(dead_code, unreachable_pub)]
 
-mod driver;
+pub mod driver;
 mod fanout;
 mod log;
 mod store;
@@ -23,7 +23,6 @@ use tree_agent_runtime::listen;
 use tree_agent_runtime::server::ServeError;
 use tree_agent_store::Store;
 
-pub use driver::TestDriver;
 pub use fanout::{Mode, TestFanout};
 pub use log::Log;
 pub use store::store;
