@@ -8,7 +8,9 @@ mod search;
 use std::collections::{BTreeSet, HashMap};
 
 use tree_agent_contract::event::{Event, EventBody, NodeReopened};
-use tree_agent_contract::{NodeId, NodeStatus, RunStatus};
+use tree_agent_contract::{NodeId, NodeStatus, RunStatus, StepStatus};
+
+use crate::state::LOST;
 
 /// Something that must not occur in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,16 +26,21 @@ pub struct Violation {
 /// - Nothing follows the end of a run, except the event with which a fork of it begins.
 /// - A node's result comes before its completion, and nothing of the node follows its end.
 /// - Children end, with their hint, before their parent ends and before it aggregates.
-///
-/// - A node is reopened once for each generation, and its parent has not ended then. All of this holds for each generation
-///   of a node.
-/// - A pause ends before the next one of the same node begins.
 /// - A tool call has its result before its node ends or makes another call (since behaviour version 2).
+///
+/// What people do:
+///
+/// - A node is reopened once for each generation. Only one that has ended begins its work again, and its parent has not
+///   ended then. Everything here holds for each generation of a node anew: it has a result of this generation before it
+///   completes, and its step has one outcome more.
+/// - A pause ends before the next one of the same node begins.
+/// - A node is stopped once in a generation. From then on no child is created and no step begins for it and below it.
+/// - Whatever stops a call closes its tool calls before.
 ///
 /// Of nodes with a plan also:
 ///
 /// - A band opens when the earlier ones have ended.
-/// - A step's outcome is recorded once.
+/// - A step's outcome is recorded once, unless its node was reopened, or a raised budget lets it have one.
 ///
 /// Of a guided search also:
 ///
@@ -125,7 +132,11 @@ impl Audit {
             }
             EventBody::RunForked(e) if e.goes_on => self.run_status = Some(RunStatus::Running),
             EventBody::NodeCreated(e) => self.created(event, e.parent_node_id, e.band_index),
-            EventBody::PlanCreated(_) | EventBody::StepCreated(_) | EventBody::StepStatusChanged(_) => {
+            EventBody::PlanCreated(_)
+            | EventBody::StepCreated(_)
+            | EventBody::NodeDelegated(_)
+            | EventBody::StepStatusChanged(_) => {
+                self.check_step(event);
                 let seen = self.nodes.get_mut(&event.node_id);
                 if let Some(message) = seen.and_then(|seen| seen.bands.event(&event.body)) {
                     self.note(event, message);
@@ -197,7 +208,8 @@ impl Audit {
                     || e.attempt.is_some() && e.status == NodeStatus::Waiting
                     || e.status.is_final()
             }
-            EventBody::NodeCompleted(_) | EventBody::NodeFailed(_) => true,
+            EventBody::NodeCompleted(_) | EventBody::NodeFailed(_) | EventBody::NodeReopened(_) => true,
+            EventBody::CallStopped(e) => e.reason != LOST,
             _ => false,
         };
         let Some(seen) = self.nodes.get_mut(&event.node_id) else { return };
@@ -217,6 +229,9 @@ impl Audit {
         {
             self.note(event, message);
         }
+        if parent.is_some_and(|parent| self.is_stopped(parent)) {
+            self.note(event, "creates a child of a node that is stopped");
+        }
         if let Some(above) = parent.and_then(|p| self.nodes.get_mut(&p)) {
             above.children.push(event.node_id);
         }
@@ -229,9 +244,11 @@ impl Audit {
     fn reopened(&mut self, event: &Event, e: &NodeReopened) {
         let Some(seen) = self.nodes.get_mut(&event.node_id) else { return };
         let before = std::mem::replace(&mut seen.generation, e.generation);
-        (seen.status, seen.has_hint, seen.is_stopped) = (Some(NodeStatus::Waiting), false, false);
+        let had_ended = seen.ended();
+        (seen.status, seen.has_result, seen.has_hint) = (Some(NodeStatus::Waiting), false, false);
+        seen.is_stopped = false;
         if e.again {
-            (seen.has_result, seen.bands) = (false, bands::Bands::default());
+            seen.bands = bands::Bands::default();
             seen.children.clear();
         }
         let above = seen.parent.and_then(|id| self.nodes.get(&id));
@@ -241,6 +258,35 @@ impl Audit {
         }
         if has_ended {
             self.note(event, "reopens a node whose parent has ended");
+        }
+        if e.again && !had_ended {
+            self.note(event, "begins a node again that has not ended");
+        }
+    }
+
+    /// True if the node, or one above it, is stopped and has not ended.
+    fn is_stopped(&self, node: NodeId) -> bool {
+        let mut next = self.nodes.get(&node);
+        while let Some(seen) = next {
+            if seen.is_stopped && !seen.ended() {
+                return true;
+            }
+            next = seen.parent.and_then(|parent| self.nodes.get(&parent));
+        }
+        false
+    }
+
+    /// A step that has an outcome is open again only if its node is. None begins below a node that is stopped.
+    fn check_step(&mut self, event: &Event) {
+        let EventBody::StepStatusChanged(e) = &event.body else { return };
+        let Some(seen) = self.nodes.get(&event.node_id) else { return };
+        let child = seen.bands.node_of(&e.step_id).and_then(|child| self.nodes.get(&child));
+        let has_ended = child.is_some_and(Seen::ended);
+        if e.status == StepStatus::Pending && has_ended {
+            self.note(event, format!("opens step {} again, whose node has ended", e.step_id));
+        }
+        if e.status == StepStatus::Running && self.is_stopped(event.node_id) {
+            self.note(event, format!("begins step {} of a node that is stopped", e.step_id));
         }
     }
 

@@ -18,6 +18,8 @@ pub(crate) struct Iterations {
     latest: u32,
     /// The latest iteration of which there is a roll-up.
     rolled_up: u32,
+    /// The iteration of the last of the roll-ups below; 0 for none.
+    last_rolled_up: u32,
     /// The latest iteration that has a document with its summary.
     summarised: u32,
     /// The latest roll-ups, the last one last.
@@ -66,7 +68,11 @@ impl Iterations {
                 },
             },
             // Its roll-up is due again.
-            EventBody::NodeReopened(e) if e.again && at != self.root => {
+            EventBody::NodeReopened(e) if e.again && at == self.root => {
+                // The documents of its iterations are there, and are written anew.
+                *self = Self { root: self.root, summarised: self.summarised, ..Self::default() };
+            }
+            EventBody::NodeReopened(e) if e.again => {
                 self.rolled_up = self.rolled_up.min(self.latest.saturating_sub(1));
             }
             EventBody::PlanCreated(e) => {
@@ -87,10 +93,11 @@ impl Iterations {
                 };
             }
             EventBody::RollupUpdated(e) => {
-                self.rolled_up = e.iteration;
-                if self.summarised == e.iteration {
+                // A task of the iteration was done again.
+                if self.last_rolled_up == e.iteration {
                     self.rollups.pop();
                 }
+                (self.rolled_up, self.last_rolled_up) = (e.iteration, e.iteration);
                 self.summarised = self.summarised.max(e.iteration);
                 if self.rollups.len() == ROLLUPS {
                     self.rollups.remove(0);

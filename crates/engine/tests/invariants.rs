@@ -4,6 +4,7 @@
 mod comparisons;
 mod examples;
 mod histories;
+mod proofs;
 mod world;
 
 use proptest::prelude::*;

@@ -290,7 +290,9 @@ impl Cluster {
     /// driver with room. A run that was claimed with the command and lost its driver may rest.
     pub(crate) fn check_commands(&mut self) {
         let world = self.world.clone();
-        if world.plan.erratic_store() && !world.healed() {
+        // Calls that began while the store was erratic may linger.
+        let works = world.store_works_since().is_some_and(|since| Instant::now() >= since);
+        if world.plan.erratic_store() && !works {
             return self.unheard.clear();
         }
         let (now, lease, model) = (Instant::now(), world.plan.lease, world.model());

@@ -57,6 +57,11 @@ impl HomeworkRules {
                 let again = !seen.at_work.insert(branch.clone());
                 again.then(|| format!("begins a second task of branch {branch} in iteration {iteration}"))
             }
+            // The homework begins again.
+            EventBody::NodeReopened(e) if e.again && self.by_root.contains_key(&event.node_id) => {
+                self.by_root.remove(&event.node_id);
+                None
+            }
             // A task is done again, and so is the roll-up of its iteration.
             EventBody::NodeReopened(e) if e.again => {
                 let seen = self.by_root.get_mut(&event.parent_node_id?)?;
