@@ -153,6 +153,9 @@ impl SimRoles {
             CallInput::Research(input) => CallOutput::Research(self.researched(number, input)),
             CallInput::Pick(input) => CallOutput::Pick(self.picked(number, input)),
         };
+        if world.plan.steered && !garbage {
+            world.checks().calls.gives(number, output.clone());
+        }
         if garbage && let CallOutput::Plan(plan) = &mut output {
             plan.scratchpad.append_markdown.clear();
         } else if doubled {

@@ -45,6 +45,8 @@ pub struct Outcome {
     pub applied: u64,
     /// Commands of people that were refused.
     pub refused: u64,
+    /// Nodes of runs with commands that were compared with the same runs without.
+    pub compared: u64,
 }
 
 /// The command that replays one seed with its trace.
@@ -187,6 +189,7 @@ fn finish(world: &Arc<World>, began: Instant) -> Outcome {
         stale,
         applied,
         refused,
+        compared: checks.compared,
         trace: world.take_trace(),
         simulated: began.elapsed(),
         events,

@@ -20,6 +20,8 @@ pub(crate) struct Calls {
     tries: BTreeMap<(RunId, u64, CallKey), u64>,
     /// The answers so far, for drivers that repeat a call.
     answers: BTreeMap<(RunId, CallKey), CallOutput>,
+    /// Every answer that roles have given, by its number.
+    given: BTreeMap<u64, CallOutput>,
 }
 
 /// Time that a driver may take to hear that its append was written.
@@ -82,6 +84,16 @@ impl Calls {
     /// The earlier answer to this call, whichever driver made it.
     pub(crate) fn answer(&self, run: RunId, key: &CallKey) -> Option<CallOutput> {
         self.answers.get(&(run, *key)).cloned()
+    }
+
+    /// Every answer that roles have given, by its number.
+    pub(crate) fn given(&self) -> &BTreeMap<u64, CallOutput> {
+        &self.given
+    }
+
+    /// A role gives an answer.
+    pub(crate) fn gives(&mut self, number: u64, answer: CallOutput) {
+        self.given.insert(number, answer);
     }
 
     /// Records the answer to a call.

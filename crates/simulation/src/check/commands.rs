@@ -97,7 +97,7 @@ fn check_one(run: RunId, given: &Given, logs: &Logs) -> Vec<String> {
 }
 
 /// The command that led to an event.
-fn request_id(event: &Event) -> Option<&String> {
+pub(super) fn request_id(event: &Event) -> Option<&String> {
     match &event.body {
         EventBody::NodePaused(e) => Some(&e.request_id),
         EventBody::NodeResumed(e) => Some(&e.request_id),
@@ -124,6 +124,8 @@ fn is_mark(action: &Action, event: &Event) -> bool {
         }
         Action::EditPlan { .. } => matches!(event.body, EventBody::PlanEdited(_)),
         Action::SetBudget { .. } => matches!(event.body, EventBody::BudgetSet(_)),
+        // Only forks begin with it.
+        Action::SetModel { .. } => false,
     }
 }
 

@@ -8,7 +8,7 @@ use tree_agent_contract::{DocumentId, NodeId, RunId, RunStatus, SessionId, Times
 use tree_agent_engine::Graph;
 use tree_agent_store::{PlanRow, Projection};
 
-use super::View;
+use super::{View, unrelated};
 use crate::store::{Model, StoredRun};
 use crate::world::{World, run_name};
 
@@ -16,7 +16,8 @@ use crate::world::{World, run_name};
 pub(crate) fn check_ending(world: &World, views: &[View]) -> Vec<String> {
     let mut found = Vec::new();
     let model = world.model();
-    let checks = world.checks();
+    let mut checks = world.checks();
+    let checks = &mut *checks;
     let quiet = world.plan.faults.is_empty();
     for (id, run) in &model.runs {
         let name = run_name(*id);
@@ -31,6 +32,9 @@ pub(crate) fn check_ending(world: &World, views: &[View]) -> Vec<String> {
         check_documents(&model, run, &mut note);
         check_tree(&model, *id, run, &mut note);
         check_sessions(&model, *id, run, &mut note);
+        let (compared, changed) = unrelated::check(&run.log, checks.calls.given());
+        checks.compared += compared;
+        changed.into_iter().for_each(&mut note);
         let quiet = quiet && checks.commands.of(*id) == 0;
         if quiet && run.row.status != RunStatus::Completed {
             note(format!("ended as {} though nothing went wrong", run.row.status));

@@ -4,6 +4,7 @@ mod calls;
 mod commands;
 mod ending;
 mod log;
+mod unrelated;
 mod view;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,8 @@ pub(crate) struct Checks {
     pub(crate) log: Logs,
     pub(crate) calls: Calls,
     pub(crate) commands: Commands,
+    /// Nodes that were compared with a repetition of their run without commands.
+    pub(crate) compared: u64,
     pub(crate) drivers: BTreeMap<String, Counters>,
 }
 

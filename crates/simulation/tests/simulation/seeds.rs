@@ -70,11 +70,12 @@ fn every_seed_keeps_every_promise() {
     let seeds = variable("TREE_AGENT_SEEDS").unwrap_or(SEEDS);
     let (events, calls, began) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now());
     let (refused, unawaited) = (AtomicU64::new(0), AtomicU64::new(0));
-    let (applied, denied) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (applied, denied, compared) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let found = for_each_seed(seeds, |seed| {
         let outcome = simulate(seed, None);
         applied.fetch_add(outcome.applied, Ordering::Relaxed);
         denied.fetch_add(outcome.refused, Ordering::Relaxed);
+        compared.fetch_add(outcome.compared, Ordering::Relaxed);
         let Outcome { violations, events: written, calls: made, fenced, stale, .. } = outcome;
         refused.fetch_add(fenced, Ordering::Relaxed);
         unawaited.fetch_add(stale, Ordering::Relaxed);
@@ -85,7 +86,7 @@ fn every_seed_keeps_every_promise() {
     let took = began.elapsed().as_secs_f64();
     eprintln!(
         "{seeds} seeds in {took:.1} s ({:.0}/s): {} events, {} role calls, {} appends fenced, {} answers stale, \
-         {} commands applied, {} refused",
+         {} commands applied, {} refused, {} nodes compared",
         seeds as f64 / took,
         events.into_inner(),
         calls.into_inner(),
@@ -93,11 +94,13 @@ fn every_seed_keeps_every_promise() {
         unawaited.load(Ordering::Relaxed),
         applied.load(Ordering::Relaxed),
         denied.load(Ordering::Relaxed),
+        compared.load(Ordering::Relaxed),
     );
     fail(&found);
     // The test proves something only if answers did come late or twice, and commands were given.
     if seeds >= 500 {
         assert!(applied.into_inner() > seeds && denied.into_inner() > seeds / 10);
+        assert!(compared.into_inner() > seeds / 10);
         assert!(refused.into_inner() > 0 && unawaited.into_inner() > 0);
     }
 }

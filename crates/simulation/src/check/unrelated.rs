@@ -1,0 +1,195 @@
+//! What a command leaves alone. The run of a tree is driven once more without commands, by the answers that its log holds:
+//! the events of nodes that no command concerned must be the same, seq and time aside.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use tree_agent_contract::event::EventBody;
+use tree_agent_contract::role::{RoleError, RoleErrorKind};
+use tree_agent_contract::{Event, NodeId, NodeStatus, RunStatus, Strategy, Timestamp};
+use tree_agent_engine::{CallOutput, Input, RoleCall, Run};
+
+use super::commands::request_id;
+
+/// Inputs after which a repetition counts as stuck.
+const MOST: usize = 5_000;
+
+/// How a call of a node ended, as its log tells it.
+enum Outcome {
+    Answer(CallOutput),
+    Failure(RoleError),
+}
+
+/// How many nodes were compared, and what differs. `answers` are those of all roles, by their number.
+pub(crate) fn check(log: &[(u64, Event)], answers: &BTreeMap<u64, CallOutput>) -> (u64, Vec<String>) {
+    let events: Vec<&Event> = log.iter().map(|(_, event)| event).collect();
+    let Some(concerned) = concerned(&events) else { return (0, Vec::new()) };
+    let mut unsure = BTreeSet::new();
+    let Some(repeated) = repeat(&events, &concerned, answers, &mut unsure) else { return (0, Vec::new()) };
+    let nodes: BTreeSet<NodeId> = repeated.iter().map(|event| event.node_id).collect();
+    let is_alone = |node: &&NodeId| !concerned.contains(node) && !unsure.contains(*node);
+    let (mut compared, mut found) = (0, Vec::new());
+    for node in nodes.iter().filter(is_alone) {
+        compared += 1;
+        let (with, without) = (told(events.iter().copied(), *node), told(repeated.iter(), *node));
+        // What follows from answers that the log does not tell is not known.
+        let differ = with.iter().zip(&without).find(|(a, b)| a != b);
+        if let Some((with, without)) = differ {
+            found.push(format!("a command has changed node {node}: {with}, and without it {without}"));
+        }
+    }
+    (compared, found)
+}
+
+/// The nodes that commands concern: their own, with all that is above and below. None if the run says nothing about others.
+fn concerned(events: &[&Event]) -> Option<BTreeSet<NodeId>> {
+    let (mut own, mut searches, mut parents) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+    for event in events {
+        match &event.body {
+            EventBody::RunCreated(e) if e.spec.strategy != Strategy::Tree => return None,
+            EventBody::BudgetExhausted(_) | EventBody::BudgetSet(_) | EventBody::RunForked(_) => return None,
+            EventBody::RunStatusChanged(e)
+                if matches!(e.status, RunStatus::Cancelled | RunStatus::Failed) =>
+            {
+                return None;
+            }
+            EventBody::NodeStatusChanged(e) if e.message.as_deref() == Some("guard:maxNodes") => return None,
+            EventBody::NodeCreated(e) => {
+                parents.insert(event.node_id, e.parent_node_id);
+                if e.strategy == Some(Strategy::Search) {
+                    searches.insert(event.node_id);
+                }
+            }
+            _ => {}
+        }
+        if request_id(event).is_some() {
+            own.insert(event.node_id);
+        }
+    }
+    if own.is_empty() {
+        return None;
+    }
+    // Topics of a search are chosen one after the other, so that each depends on all others.
+    own.extend(searches);
+    let line = |node: NodeId| std::iter::successors(Some(node), |node| parents.get(node).copied().flatten());
+    let below = parents.keys().filter(|node| line(**node).any(|above| own.contains(&above))).copied();
+    let above = own.iter().flat_map(|node| line(*node));
+    Some(below.chain(above).collect())
+}
+
+/// The events of the run without commands.
+fn repeat(
+    events: &[&Event],
+    concerned: &BTreeSet<NodeId>,
+    answers: &BTreeMap<u64, CallOutput>,
+    unsure: &mut BTreeSet<NodeId>,
+) -> Option<Vec<Event>> {
+    let begins = |event: &&&Event| !matches!(&event.body, EventBody::RunStatusChanged(_));
+    let mut log: Vec<Event> = events.iter().take_while(begins).map(|event| (*event).clone()).collect();
+    let mut now = events.get(log.len())?.timestamp;
+    if let EventBody::RunCreated(created) = &mut log.first_mut()?.body {
+        // Time does not matter.
+        created.spec.budgets.max_wall_clock_ms = u64::MAX / 4_000_000;
+    }
+    let mut outcomes = outcomes(events, answers);
+    let mut run = Run::replay(log[0].run_id, &log).ok()?;
+    log.extend(run.handle(Input::Claimed, now).events);
+    for _ in 0..MOST {
+        if run.is_final() {
+            return Some(log);
+        }
+        let due = run.take_due(now, usize::MAX);
+        if due.is_empty() {
+            now = run.next_wakeup()?.max(now);
+            log.extend(run.handle(Input::Tick, now).events);
+        }
+        for call in due {
+            let input = input(&call, &mut outcomes).unwrap_or_else(|| {
+                if !concerned.contains(&call.key.node_id) {
+                    unsure.insert(call.key.node_id);
+                }
+                let error = RoleError::new(RoleErrorKind::Rejected, "the log tells no answer");
+                Input::Failed(call.key, error)
+            });
+            log.extend(run.handle(input, now).events);
+            // No node writes more often than it may.
+            now = Timestamp(now.micros() + 1_000_000);
+        }
+    }
+    None
+}
+
+fn input(call: &RoleCall, outcomes: &mut BTreeMap<NodeId, VecDeque<Outcome>>) -> Option<Input> {
+    let of_node = outcomes.get_mut(&call.key.node_id)?;
+    while let Some(outcome) = of_node.pop_front() {
+        match outcome {
+            Outcome::Failure(error) => return Some(Input::Failed(call.key, error)),
+            Outcome::Answer(output) if output.kind() == call.key.kind => {
+                return Some(Input::Output(call.key, output));
+            }
+            // It answered a call that only a command led to.
+            Outcome::Answer(_) => {}
+        }
+    }
+    None
+}
+
+/// How the calls of each node ended, in order.
+fn outcomes(events: &[&Event], answers: &BTreeMap<u64, CallOutput>) -> BTreeMap<NodeId, VecDeque<Outcome>> {
+    let mut outcomes: BTreeMap<NodeId, VecDeque<Outcome>> = BTreeMap::new();
+    let failure = |text: &str| {
+        let (kind, message) = text.split_once(": ")?;
+        Some(Outcome::Failure(RoleError::new(kind.parse::<RoleErrorKind>().ok()?, message)))
+    };
+    for event in events {
+        let outcome = match &event.body {
+            EventBody::ScratchpadUpdated(e) => {
+                let number = e.tail_preview.lines().next_back().and_then(|line| line.strip_prefix("answer "));
+                let number = number.and_then(|number| number.trim().parse().ok());
+                number.and_then(|number: u64| answers.get(&number).cloned()).map(Outcome::Answer)
+            }
+            EventBody::NodeStatusChanged(e) => {
+                let message = e.message.as_deref().unwrap_or_default();
+                let retried = message.strip_prefix("retry:").and_then(|rest| rest.split_once(" after "));
+                match (retried, e.status) {
+                    (Some((_, error)), NodeStatus::Waiting) => failure(error),
+                    (None, NodeStatus::Blocked) => {
+                        let text = message.strip_prefix("blocked:").unwrap_or_default();
+                        let (kind, text) = match text.strip_prefix("provider:") {
+                            Some(text) => (RoleErrorKind::ProviderUnreachable, text),
+                            None => (RoleErrorKind::Unreachable, text),
+                        };
+                        Some(Outcome::Failure(RoleError::new(kind, text)))
+                    }
+                    _ => None,
+                }
+            }
+            EventBody::NodeFailed(e) => {
+                failure(e.error.split("; it was blocked by: ").next().unwrap_or_default())
+            }
+            _ => None,
+        };
+        if let Some(outcome) = outcome {
+            outcomes.entry(event.node_id).or_default().push_back(outcome);
+        }
+    }
+    outcomes
+}
+
+/// The events of a node, without those that roles send while they work.
+fn told<'a>(events: impl Iterator<Item = &'a Event>, node: NodeId) -> Vec<String> {
+    let of_node = events.filter(|event| event.node_id == node);
+    let told = of_node.filter_map(|event| {
+        let mut body = event.body.clone();
+        match &mut body {
+            EventBody::ScratchpadUpdated(_)
+            | EventBody::ToolCallRequested(_)
+            | EventBody::ToolCallResult(_)
+            | EventBody::UsageRecorded(_) => return None,
+            EventBody::NodeCompleted(e) => e.metrics = None,
+            EventBody::NodeResult(e) => e.result.scratchpad_tail = None,
+            _ => {}
+        }
+        Some(format!("{body:?}"))
+    });
+    told.collect()
+}
