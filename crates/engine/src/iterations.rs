@@ -1,5 +1,7 @@
 //! The account of one homework: its iterations, branches and plan, kept up to date event by event.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::homework::{BranchBrief, BranchEntry, HomeworkBrief, HomeworkDraft, Refusal};
@@ -26,6 +28,8 @@ pub(crate) struct Iterations {
     rollups: Vec<String>,
     /// The branches, in the order in which they began.
     branches: Vec<Branch>,
+    /// The titles of branches that began before the homework was done again. Their documents have them.
+    titles: BTreeMap<String, String>,
     /// The plan, the remaining work and the questions of the last answer.
     plan: HomeworkDraft,
     /// Tasks of the latest iteration that were refused.
@@ -61,7 +65,7 @@ impl Iterations {
                     Some(branch) => branch.tasks.push(at),
                     None => self.branches.push(Branch {
                         id: id.clone(),
-                        title: e.title.clone(),
+                        title: self.titles.get(id).unwrap_or(&e.title).clone(),
                         tasks: vec![at],
                         summary: String::new(),
                     }),
@@ -70,7 +74,9 @@ impl Iterations {
             // Its roll-up is due again.
             EventBody::NodeReopened(e) if e.again && at == self.root => {
                 // The documents of its iterations are there, and are written anew.
-                *self = Self { root: self.root, summarised: self.summarised, ..Self::default() };
+                let mut titles = std::mem::take(&mut self.titles);
+                titles.extend(self.branches.drain(..).map(|branch| (branch.id, branch.title)));
+                *self = Self { root: self.root, summarised: self.summarised, titles, ..Self::default() };
             }
             EventBody::NodeReopened(e) if e.again => {
                 self.rolled_up = self.rolled_up.min(self.latest.saturating_sub(1));

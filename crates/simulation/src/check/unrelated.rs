@@ -83,8 +83,8 @@ fn repeat(
     answers: &BTreeMap<u64, CallOutput>,
     unsure: &mut BTreeSet<NodeId>,
 ) -> Option<Vec<Event>> {
-    let begins = |event: &&&Event| !matches!(&event.body, EventBody::RunStatusChanged(_));
-    let mut log: Vec<Event> = events.iter().take_while(begins).map(|event| (*event).clone()).collect();
+    let waits = |event: &&&Event| !matches!(&event.body, EventBody::RunStatusChanged(e) if e.status == RunStatus::Running);
+    let mut log: Vec<Event> = events.iter().take_while(waits).map(|event| (*event).clone()).collect();
     let mut now = events.get(log.len())?.timestamp;
     if let EventBody::RunCreated(created) = &mut log.first_mut()?.body {
         // Time does not matter.
