@@ -83,3 +83,42 @@ fn is_cut(event: &Event, created: &HashSet<NodeId>) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tree_agent_contract::event::{NodeStatusChanged, PlanEdited};
+    use tree_agent_contract::{PlanId, Role, RunId, Timestamp};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn event(n: u128, body: impl Into<EventBody>) -> Event {
+        Event {
+            run_id: RunId(Uuid::nil()),
+            seq: n as u64,
+            node_id: NodeId(Uuid::from_u128(n)),
+            parent_node_id: None,
+            timestamp: Timestamp(0),
+            body: body.into(),
+        }
+    }
+
+    #[test]
+    fn an_edited_plan_and_the_steps_that_it_drops_are_written_together() {
+        let cancelled = |n| event(n, NodeStatusChanged::new(NodeStatus::Cancelled, Role::Planner));
+        let edited = PlanEdited {
+            plan_id: PlanId(Uuid::nil()),
+            version: 2,
+            summary: String::new(),
+            author: String::new(),
+            request_id: "r".into(),
+        };
+        let mut events: Vec<Event> = (1..=6).map(cancelled).collect();
+        events.push(event(7, edited));
+        events.extend((8..=12).map(cancelled));
+        let sizes = vec![1; events.len()];
+        let parts = cut(Decision { events, ..Decision::default() }, &sizes, 4);
+        let lengths: Vec<usize> = parts.iter().map(|part| part.events.len()).collect();
+        assert_eq!(lengths, [7, 3, 2]);
+    }
+}

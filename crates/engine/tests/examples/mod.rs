@@ -7,6 +7,7 @@ mod homework;
 mod kept;
 mod search;
 mod search_steps;
+mod steering;
 
 use tree_agent_contract::event::*;
 use tree_agent_contract::role::*;

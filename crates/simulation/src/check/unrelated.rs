@@ -40,9 +40,10 @@ pub(crate) fn check(log: &[(u64, Event)], answers: &BTreeMap<u64, CallOutput>) -
     (compared, found)
 }
 
-/// The nodes that commands concern: their own, with all that is above and below. None if the run says nothing about others.
+/// The nodes that commands concern. What is stopped, repeated or planned anew concerns all that is above and below; a pause
+/// and guidance concern their node, and those whose calls they stop. None if the run says nothing about others.
 fn concerned(events: &[&Event]) -> Option<BTreeSet<NodeId>> {
-    let (mut own, mut searches, mut parents) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+    let (mut alone, mut own, mut parents) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
     for event in events {
         match &event.body {
             EventBody::RunCreated(e) if e.spec.strategy != Strategy::Tree => return None,
@@ -55,25 +56,28 @@ fn concerned(events: &[&Event]) -> Option<BTreeSet<NodeId>> {
             EventBody::NodeStatusChanged(e) if e.message.as_deref() == Some("guard:maxNodes") => return None,
             EventBody::NodeCreated(e) => {
                 parents.insert(event.node_id, e.parent_node_id);
+                // Topics of a search are chosen one after the other, so that each depends on all others.
                 if e.strategy == Some(Strategy::Search) {
-                    searches.insert(event.node_id);
+                    own.insert(event.node_id);
                 }
+            }
+            EventBody::NodePaused(_)
+            | EventBody::NodeResumed(_)
+            | EventBody::GuidanceAdded(_)
+            | EventBody::CallStopped(_) => {
+                alone.insert(event.node_id);
+            }
+            _ if request_id(event).is_some() => {
+                own.insert(event.node_id);
             }
             _ => {}
         }
-        if request_id(event).is_some() {
-            own.insert(event.node_id);
-        }
     }
-    if own.is_empty() {
-        return None;
-    }
-    // Topics of a search are chosen one after the other, so that each depends on all others.
-    own.extend(searches);
+    events.iter().find_map(|event| request_id(event))?;
     let line = |node: NodeId| std::iter::successors(Some(node), |node| parents.get(node).copied().flatten());
     let below = parents.keys().filter(|node| line(**node).any(|above| own.contains(&above))).copied();
     let above = own.iter().flat_map(|node| line(*node));
-    Some(below.chain(above).collect())
+    Some(below.chain(above).chain(alone.iter().copied()).collect())
 }
 
 /// The events of the run without commands.

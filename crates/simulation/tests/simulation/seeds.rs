@@ -5,10 +5,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tree_agent_simulation::{Outcome, replay_command, simulate};
+use tree_agent_simulation::{Outcome, replay_command, simulate, simulate_alone};
 
 /// Seeds of one test run, unless `TREE_AGENT_SEEDS` says otherwise.
 const SEEDS: u64 = 2_000;
+/// Every so many seeds are also run without people.
+const ALONE: u64 = 4;
 /// Seeds that are run twice.
 const TWICE: u64 = 64;
 
@@ -72,7 +74,10 @@ fn every_seed_keeps_every_promise() {
     let (refused, unawaited) = (AtomicU64::new(0), AtomicU64::new(0));
     let (applied, denied, compared) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let found = for_each_seed(seeds, |seed| {
-        let outcome = simulate(seed, None);
+        let mut outcome = simulate(seed, None);
+        if seed.is_multiple_of(ALONE) {
+            outcome.violations.extend(simulate_alone(seed).violations);
+        }
         applied.fetch_add(outcome.applied, Ordering::Relaxed);
         denied.fetch_add(outcome.refused, Ordering::Relaxed);
         compared.fetch_add(outcome.compared, Ordering::Relaxed);
