@@ -5,10 +5,11 @@
 //! knows a command by the event that carries its request id, so nothing is cut before that event: an edited plan cancels
 //! the steps that it drops first.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::{NodeId, NodeStatus};
+use tree_agent_contract::session::Session;
+use tree_agent_contract::{DocumentId, DocumentOp, NodeId, NodeStatus};
 use tree_agent_engine::{Decision, Graph};
 use tree_agent_store::Projection;
 
@@ -48,10 +49,8 @@ pub(crate) fn parts(decision: Decision, sizes: &[usize], graph: &Graph, most: us
 }
 
 fn cut(decision: Decision, sizes: &[usize], most: usize) -> Vec<Decision> {
-    // Documents and conversations belong to what was decided before the nodes were cancelled.
-    let mut part =
-        Decision { events: Vec::new(), documents: decision.documents, sessions: decision.sessions };
-    let (mut parts, mut bytes) = (Vec::new(), 0);
+    let (documents, sessions) = (decision.documents, decision.sessions);
+    let (mut part, mut parts, mut bytes) = (Decision::default(), Vec::new(), 0);
     let mut created = HashSet::new();
     let edited = decision.events.iter().rposition(|event| matches!(event.body, EventBody::PlanEdited(_)));
     for (place, (event, size)) in decision.events.into_iter().zip(sizes).enumerate() {
@@ -69,7 +68,43 @@ fn cut(decision: Decision, sizes: &[usize], most: usize) -> Vec<Decision> {
         part.events.push(event);
     }
     parts.push(part);
+    distribute(documents, sessions, &mut parts);
     parts
+}
+
+/// Documents and conversations are written with their events. If they were written before, a successor could not write them
+/// again.
+fn distribute(documents: Vec<DocumentOp>, sessions: Vec<Session>, parts: &mut [Decision]) {
+    let links: HashMap<DocumentId, u64> = documents.iter().filter_map(link).collect();
+    let part_of = |parts: &[Decision], seq: u64| {
+        let holds = |part: &Decision| part.events.last().is_some_and(|last| last.seq >= seq);
+        parts.iter().position(holds).unwrap_or(parts.len() - 1)
+    };
+    let mut before = 0;
+    for op in documents {
+        before = match &op {
+            // Logs of old behaviour versions do not say with which event a document begins.
+            DocumentOp::Create(document) => links.get(&document.id).copied().unwrap_or(before),
+            DocumentOp::Append { seq, .. }
+            | DocumentOp::Replace { seq, .. }
+            | DocumentOp::Link { seq, .. } => *seq,
+        };
+        let part = part_of(parts, before);
+        parts[part].documents.push(op);
+    }
+    for session in sessions {
+        let is_told = |e: &Event| e.node_id == session.node_id && matches!(e.body, EventBody::NodeResult(_));
+        let part = parts.iter().rposition(|part| part.events.iter().any(is_told)).unwrap_or_default();
+        parts[part].sessions.push(session);
+    }
+}
+
+/// The document that is put below another one, and the event with which it is.
+fn link(op: &DocumentOp) -> Option<(DocumentId, u64)> {
+    match op {
+        DocumentOp::Link { child, seq, .. } => Some((*child, *seq)),
+        _ => None,
+    }
 }
 
 /// True if the log may end before this event. A node that is cancelled by the decision that `created` it belongs to a list
@@ -117,8 +152,15 @@ mod tests {
         events.push(event(7, edited));
         events.extend((8..=12).map(cancelled));
         let sizes = vec![1; events.len()];
-        let parts = cut(Decision { events, ..Decision::default() }, &sizes, 4);
-        let lengths: Vec<usize> = parts.iter().map(|part| part.events.len()).collect();
-        assert_eq!(lengths, [7, 3, 2]);
+        let documents = [1, 7, 9, 12].map(|seq| DocumentOp::Append {
+            id: DocumentId(Uuid::nil()),
+            seq,
+            text: String::new(),
+            at: Timestamp(0),
+        });
+        let documents = documents.into();
+        let parts = cut(Decision { events, documents, ..Decision::default() }, &sizes, 4);
+        let lengths: Vec<_> = parts.iter().map(|part| (part.events.len(), part.documents.len())).collect();
+        assert_eq!(lengths, [(7, 2), (3, 1), (2, 1)], "each document is written with its event");
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use tree_agent_contract::event::EventBody;
+use tree_agent_contract::event::{EventBody, NodeStatusChanged};
 use tree_agent_contract::role::{RoleError, RoleErrorKind};
 use tree_agent_contract::{Event, NodeId, NodeStatus, RunStatus, Strategy, Timestamp};
 use tree_agent_engine::{CallOutput, Input, RoleCall, Run};
@@ -29,13 +29,17 @@ pub(crate) fn check(log: &[(u64, Event)], answers: &BTreeMap<u64, CallOutput>) -
     let is_alone = |node: &&NodeId| !concerned.contains(node) && !unsure.contains(*node);
     let (mut compared, mut found) = (0, Vec::new());
     for node in nodes.iter().filter(is_alone) {
-        compared += 1;
         let (with, without) = (told(events.iter().copied(), *node), told(repeated.iter(), *node));
-        // What follows from answers that the log does not tell is not known.
-        let differ = with.iter().zip(&without).find(|(a, b)| a != b);
-        if let Some((with, without)) = differ {
-            found.push(format!("a command has changed node {node}: {with}, and without it {without}"));
+        // A node above, which a command concerned, may not have created it.
+        compared += u64::from(!with.is_empty());
+        if with.is_empty() || with == without {
+            continue;
         }
+        let place = with.iter().zip(&without).take_while(|(a, b)| a == b).count();
+        let nothing = "nothing".to_owned();
+        let shown = |events: &[String]| events.get(place).unwrap_or(&nothing).clone();
+        let (with, without) = (shown(&with), shown(&without));
+        found.push(format!("a command has changed node {node}: {with}, and without it {without}"));
     }
     (compared, found)
 }
@@ -154,18 +158,7 @@ fn outcomes(events: &[&Event], answers: &BTreeMap<u64, CallOutput>) -> BTreeMap<
             EventBody::NodeStatusChanged(e) => {
                 let message = e.message.as_deref().unwrap_or_default();
                 let retried = message.strip_prefix("retry:").and_then(|rest| rest.split_once(" after "));
-                match (retried, e.status) {
-                    (Some((_, error)), NodeStatus::Waiting) => failure(error),
-                    (None, NodeStatus::Blocked) => {
-                        let text = message.strip_prefix("blocked:").unwrap_or_default();
-                        let (kind, text) = match text.strip_prefix("provider:") {
-                            Some(text) => (RoleErrorKind::ProviderUnreachable, text),
-                            None => (RoleErrorKind::Unreachable, text),
-                        };
-                        Some(Outcome::Failure(RoleError::new(kind, text)))
-                    }
-                    _ => None,
-                }
+                retried.filter(|_| e.status == NodeStatus::Waiting).and_then(|(_, error)| failure(error))
             }
             EventBody::NodeFailed(e) => {
                 failure(e.error.split("; it was blocked by: ").next().unwrap_or_default())
@@ -179,21 +172,35 @@ fn outcomes(events: &[&Event], answers: &BTreeMap<u64, CallOutput>) -> BTreeMap<
     outcomes
 }
 
-/// The events of a node, without those that roles send while they work.
+/// The events of a node, without the first one of the run and those that roles send while they work.
 fn told<'a>(events: impl Iterator<Item = &'a Event>, node: NodeId) -> Vec<String> {
     let of_node = events.filter(|event| event.node_id == node);
     let told = of_node.filter_map(|event| {
         let mut body = event.body.clone();
         match &mut body {
-            EventBody::ScratchpadUpdated(_)
+            EventBody::RunCreated(_)
+            | EventBody::ScratchpadUpdated(_)
             | EventBody::ToolCallRequested(_)
             | EventBody::ToolCallResult(_)
             | EventBody::UsageRecorded(_) => return None,
+            // When a node says that it is blocked depends on what others have said.
+            EventBody::NodeStatusChanged(e) if e.status == NodeStatus::Blocked || is_at_work(e) => {
+                return None;
+            }
             EventBody::NodeCompleted(e) => e.metrics = None,
             EventBody::NodeResult(e) => e.result.scratchpad_tail = None,
             _ => {}
         }
-        Some(format!("{body:?}"))
+        // The order in which children begin and end is a matter of time.
+        Some((matches!(body, EventBody::StepStatusChanged(_)), format!("{body:?}")))
     });
-    told.collect()
+    let (mut steps, others): (Vec<_>, Vec<_>) = told.partition(|(is_step, _)| *is_step);
+    steps.sort();
+    others.into_iter().chain(steps).map(|(_, text)| text).collect()
+}
+
+/// True if a node shows only that the call which it needs is being made.
+fn is_at_work(e: &NodeStatusChanged) -> bool {
+    let shows = matches!(e.status, NodeStatus::Planning | NodeStatus::Executing | NodeStatus::Aggregating);
+    shows && e.call.is_none() && e.message.is_none()
 }
