@@ -111,10 +111,12 @@ pub async fn forks_outlive_the_run_that_they_fork(f: Fixture) {
     // A fork is archived whole, and its own fork outlives it, too.
     archive(&*f.store, first, folder.path()).await.unwrap();
     assert!(prune(&*f.store, first, folder.path()).await.unwrap());
+    f.store.tidy().await.unwrap();
     assert!(matches!(f.store.read(first, 0, 1).await, Err(StoreError::Archived(_))));
     assert_eq!(seen(&f, second).await, before.1);
     archive(&*f.store, run, folder.path()).await.unwrap();
     assert!(prune(&*f.store, run, folder.path()).await.unwrap());
+    f.store.tidy().await.unwrap();
     assert_eq!(seen(&f, second).await, before.1);
     assert!(restore(&*f.store, first, folder.path()).await.unwrap());
     check().await;

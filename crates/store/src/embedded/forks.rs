@@ -341,9 +341,9 @@ fn note(tx: &Transaction<'_>, fork: RunId, parts: &[Segment]) -> Result<(), Stor
 /// The forks of which a part is stored under the run, the oldest first.
 fn holders(db: &Connection, run: RunId) -> Result<Vec<RunId>, StoreError> {
     let sql = "SELECT id FROM tree_agent_runs WHERE parent_run_id IS NOT NULL AND archived_at IS NULL \
-               AND instr(segments, ?1) > 0 ORDER BY created_at, id";
+               AND instr(segments, ?1) > 0 AND id <> ?2 ORDER BY created_at, id";
     let mut statement = db.prepare_cached(sql).map_err(map_error)?;
-    let forks = statement.query_map([run.to_string()], |row| Ok(RunId(row.get(0)?)));
+    let forks = statement.query_map(params![run.to_string(), run.0], |row| Ok(RunId(row.get(0)?)));
     forks.and_then(Iterator::collect).map_err(map_error)
 }
 

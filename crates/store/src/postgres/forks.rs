@@ -326,9 +326,9 @@ async fn note(connection: &mut Connection, fork: RunId, parts: &[Segment]) -> Re
 
 /// The forks of which a part is stored under the run, the oldest first.
 async fn holders(connection: &mut Connection, run: RunId) -> Result<Vec<RunId>, StoreError> {
-    let sql = "SELECT id FROM tree_agent_runs WHERE segments @> $1 AND archived_at IS NULL ORDER BY created_at, id FOR UPDATE";
+    let sql = "SELECT id FROM tree_agent_runs WHERE segments @> $1 AND id <> $2 AND archived_at IS NULL ORDER BY created_at, id FOR UPDATE";
     let part = json(&serde_json::json!([{"run": run}]))?;
-    Ok(connection.query(sql, &[&part]).await?.iter().map(|row| RunId(row.get(0))).collect())
+    Ok(connection.query(sql, &[&part, &run.0]).await?.iter().map(|row| RunId(row.get(0))).collect())
 }
 
 async fn copy(connection: &mut Connection, fork: RunId, range: Range) -> Result<(), StoreError> {
