@@ -4,6 +4,7 @@
 pub(crate) mod diff;
 pub(crate) mod formats;
 mod homework;
+mod lease;
 pub(crate) mod line;
 pub(crate) mod lines;
 pub(crate) mod live;

@@ -34,7 +34,7 @@ fn steered_log() -> Vec<Event> {
     let bodies: Vec<EventBody> = vec![
         {
             let (author, request_id) = by();
-            NodeReopened { generation: 1, author, request_id, again: true, model: None }.into()
+            NodeReopened { generation: 1, author, request_id, again: true, model: None, budget: None }.into()
         },
         PlanCreated {
             plan_id,
@@ -60,7 +60,7 @@ fn steered_log() -> Vec<Event> {
         {
             let (author, request_id) = by();
             let change = BudgetChange { max_tokens: Some(5_000), ..BudgetChange::default() };
-            BudgetSet { author, request_id, change }.into()
+            BudgetSet { author, request_id, change, clamped: false }.into()
         },
     ];
     for body in bodies {

@@ -62,7 +62,7 @@ pub struct Budgets {
     pub max_tool_calls: Option<u64>,
 }
 
-/// What a node and everything below it may use. What is absent has no limit of its own.
+/// What a node and everything below it may use. What is absent has no limit of its own; of what is 0, nothing is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SubtreeBudget {
@@ -143,7 +143,7 @@ impl SubtreeBudget {
             ("maxToolCalls", self.max_tool_calls),
         ] {
             if let Some(limit) = limit {
-                c.range(format_args!("{field}.{name}"), limit, AMOUNT);
+                c.range(format_args!("{field}.{name}"), limit, 0..=*AMOUNT.end());
             }
         }
         if let Some(limit) = self.max_wall_clock_ms {

@@ -210,6 +210,19 @@ impl BudgetChange {
     }
 }
 
+impl BudgetChange {
+    /// The budget of a subtree with the change.
+    pub fn apply_to_subtree(&self, budget: SubtreeBudget) -> SubtreeBudget {
+        let limit = |change: Option<u64>, old: Option<u64>| change.or(old).filter(|limit| *limit > 0);
+        SubtreeBudget {
+            max_tokens: limit(self.max_tokens, budget.max_tokens),
+            max_cost_micros: limit(self.max_cost_micros, budget.max_cost_micros),
+            max_tool_calls: limit(self.max_tool_calls, budget.max_tool_calls),
+            max_wall_clock_ms: self.max_wall_clock_ms.or(budget.max_wall_clock_ms),
+        }
+    }
+}
+
 impl Command {
     /// A command that nobody can repeat, and that does not depend on what its author has seen.
     pub fn new(action: Action) -> Self {

@@ -161,6 +161,8 @@ events! {
     NodeReopened = "tree.node_reopened",
     /// A user changed the budgets of the run.
     BudgetSet = "tree.budget_set",
+    /// A subtree used more than its lease; an account above takes that over.
+    LeaseCovered = "tree.lease_covered",
 }
 
 /// How many of [`EventBody::TYPES`] version 0.2 knows. All later types follow these. On the wire they carry their name,

@@ -152,9 +152,15 @@ pub struct GraphNode {
 pub struct Lease {
     /// The limits.
     pub limits: SubtreeBudget,
+    /// Since when its time counts; none while the node has not begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
     /// When its time is over, pauses aside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
+    /// What the subtree had used before. It does not count.
+    #[serde(default, skip_serializing_if = "is_unused")]
+    pub before: Usage,
     /// The budget that is used up, such as `maxTokens`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exhausted: Option<String>,
@@ -364,6 +370,10 @@ impl Usage {
             tool_calls: self.tool_calls.saturating_sub(other.tool_calls),
         }
     }
+}
+
+fn is_unused(usage: &Usage) -> bool {
+    *usage == Usage::default()
 }
 
 // Serde hands over a reference.

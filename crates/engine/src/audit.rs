@@ -3,6 +3,7 @@
 
 mod bands;
 mod homework;
+mod leases;
 mod search;
 
 use std::collections::{BTreeSet, HashMap};
@@ -54,6 +55,11 @@ pub struct Violation {
 /// - Iterations follow each other, within their limit, and each is rolled up once.
 /// - A branch has one task in an iteration.
 ///
+/// Of budgets of subtrees also:
+///
+/// - A lease is at most the limit above it, and it is said once that it is used up, until it changes.
+/// - What goes beyond a lease is taken over by a node above.
+///
 /// [`Run::replay`](crate::Run::replay) checks that `seq` is contiguous and that events name what exists.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
@@ -63,6 +69,7 @@ pub struct Audit {
     closes_tools: bool,
     searches: search::Searches,
     homework: homework::HomeworkRules,
+    leases: leases::Leases,
     violations: Vec<Violation>,
 }
 
@@ -119,7 +126,8 @@ impl Audit {
         }
         self.check_envelope(event);
         self.check_tools(event);
-        let of_strategies = [self.searches.event(event), self.homework.event(event)];
+        let of_strategies =
+            [self.searches.event(event), self.homework.event(event), self.leases.event(event)];
         of_strategies.into_iter().flatten().for_each(|message| self.note(event, message));
         match &event.body {
             EventBody::RunCreated(e) => self.closes_tools = e.behaviour_version >= 2,
@@ -451,6 +459,59 @@ mod tests {
             format!("10: tree.session_forked begins conversation a of node {leaf} again"),
             "11: tree.session_forked continues conversation z, which does not exist".to_owned(),
             "12: tree.node_status begins a research again".to_owned(),
+        ];
+        assert_eq!(found(&log), expected);
+    }
+
+    #[test]
+    fn a_lease_fits_what_is_above_and_is_used_up_once() {
+        use tree_agent_contract::event::{
+            BudgetExhausted, BudgetSet, LeaseCovered, NodeCreated, StepCreated,
+        };
+        use tree_agent_contract::{BudgetChange, StepId, SubtreeBudget};
+        let mut log = log();
+        let root = log[0].node_id;
+        let step = |tokens| StepCreated {
+            step_id: StepId::new("s"),
+            band_index: 0,
+            step_index: 0,
+            title: "t".into(),
+            reason: String::new(),
+            success_criteria: Vec::new(),
+            strategy: None,
+            search: None,
+            branch_id: None,
+            budget: Some(SubtreeBudget { max_tokens: Some(tokens), ..SubtreeBudget::default() }),
+        };
+        let set = |tokens| BudgetSet {
+            author: String::new(),
+            request_id: String::new(),
+            change: BudgetChange { max_tokens: Some(tokens), ..BudgetChange::default() },
+            clamped: false,
+        };
+        let used_up = || BudgetExhausted { budget: "maxTokens".into(), limit: 1, used: 1, reserved: 0 };
+        then(&mut log, set(50));
+        then(&mut log, step(60));
+        let created = NodeCreated {
+            parent_node_id: Some(root),
+            step_id: Some(StepId::new("s")),
+            ..NodeCreated::new("t")
+        };
+        then(&mut log, created);
+        let child = NodeId::from(uuid::Uuid::from_u128(9));
+        if let Some(last) = log.last_mut() {
+            (last.node_id, last.parent_node_id) = (child, Some(root));
+        }
+        then(&mut log, used_up());
+        then(&mut log, used_up());
+        then(&mut log, set(40));
+        then(&mut log, used_up());
+        then(&mut log, LeaseCovered { budget: "maxTokens".into(), amount: 1, by_node_id: root });
+        then(&mut log, LeaseCovered { budget: "maxTokens".into(), amount: 1, by_node_id: child });
+        let expected = [
+            "6: tree.step_created leases 60 of maxTokens, of which there are 50 above".to_owned(),
+            "9: tree.budget_exhausted says again that the lease of its node is used up".to_owned(),
+            format!("13: tree.lease_covered names node {child}, which is not above its own"),
         ];
         assert_eq!(found(&log), expected);
     }

@@ -1,7 +1,7 @@
 //! What roles are told about their node, its surroundings and its run, assembled from the state alone.
 
 use tree_agent_contract::role::*;
-use tree_agent_contract::{NodeStatus, Outcome, StepId, StepStatus, Strategy, Timestamp, limits};
+use tree_agent_contract::{Budgets, NodeStatus, Outcome, StepId, StepStatus, Strategy, Timestamp, limits};
 
 use crate::amounts::Amounts;
 use crate::budgets;
@@ -23,6 +23,9 @@ pub(crate) fn context(
         state.control(p).bands().children.iter().position(|&c| c == at).unwrap_or_default() as u32
     });
     let run_id = state.graph().run_id();
+    // A subtree is told its own limits.
+    let [max_tokens, max_cost_micros, max_tool_calls] = state.limits_of(at);
+    let budgets = Budgets { max_tokens, max_cost_micros, max_tool_calls, ..spec.budgets.clone() };
     CallContext {
         run_id,
         node_id: node.id,
@@ -32,13 +35,13 @@ pub(crate) fn context(
         reason: node.reason.clone(),
         success_criteria: node.success_criteria.clone(),
         depth: node.depth,
-        budgets: spec.budgets.clone(),
+        budgets,
         context: spec.context.clone(),
         model: state.model(at).to_owned(),
         scratchpad_tail: node.scratchpad_tail.clone().unwrap_or_default(),
         sibling_index,
-        allowance: budgets::allowance(state, allotted),
-        finish: budgets::finish(state, kind, now),
+        allowance: budgets::allowance(state, at, allotted),
+        finish: budgets::finish(state, at, kind, now),
         read_only: spec.read_only,
         origin_run_id: (state.origin() != run_id).then(|| state.origin()),
         guidance: guidance(state, at),

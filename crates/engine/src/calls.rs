@@ -6,6 +6,7 @@ use crate::amounts::Amounts;
 use crate::budgets;
 use crate::call::CallKey;
 use crate::in_flight::{CallInFlight, InFlight};
+use crate::lease_time;
 use crate::pacing;
 use crate::state::State;
 
@@ -37,8 +38,10 @@ pub(crate) fn begin_due(
     {
         last = Some((kind, at));
         let Some(allotted) = free.allot(state, at, kind) else {
-            // Nor does any other call of this kind fit: they leave at least as much free.
-            last = Some((kind, usize::MAX));
+            if !state.has_leases() {
+                // Nor does any other call of this kind fit: they leave at least as much free.
+                last = Some((kind, usize::MAX));
+            }
             continue;
         };
         let control = state.control(at);
@@ -46,7 +49,8 @@ pub(crate) fn begin_due(
         let key = CallKey { node_id, kind, round: control.round(), attempt };
         let (before, tool_calls_before) = (control.spent, control.tool_calls);
         in_flight.begin(at, CallInFlight { key, allotted, before, tool_calls_before });
-        let left = budgets::deadlines(state).map_or(u64::MAX, |(_, last)| last.millis_since(now));
+        let deadlines = budgets::deadlines(state).into_iter().chain(lease_time::deadlines_of(state, at));
+        let left = deadlines.map(|(_, last)| last.millis_since(now)).min().unwrap_or(u64::MAX);
         let timeout_ms = state.budgets().call_timeout_ms.min(left.max(1));
         calls.push(CallStart { at, key, allotted, timeout_ms });
     }
@@ -69,6 +73,13 @@ pub(crate) fn next_wakeup(state: &State, in_flight: &InFlight) -> Option<Timesta
     let retries = in_flight.ready().next_time();
     // A paused run decides nothing about its budgets.
     let deadlines = budgets::deadlines(state).filter(|_| state.graph().status() != RunStatus::Paused);
-    let deadline = deadlines.map(|(end, last)| if in_flight.overtime() { last } else { end });
-    retries.into_iter().chain(deadline).chain(pacing::next(state, in_flight)).min()
+    let of_run = deadlines.map(|times| (0, times));
+    let of_leases = state.leased().filter_map(|at| Some((at, lease_time::deadlines(state, at)?)));
+    let of_leases = of_leases.filter(|_| state.graph().status() != RunStatus::Paused);
+    let next = |(at, (end, last))| if in_flight.is_overtime(at) { last } else { end };
+    retries
+        .into_iter()
+        .chain(of_run.into_iter().chain(of_leases).map(next))
+        .chain(pacing::next(state, in_flight))
+        .min()
 }

@@ -82,16 +82,20 @@ impl<'a> Decider<'a> {
         self.push(node_id, parent_node_id, body.into());
     }
 
+    /// What [`emit`](Self::emit) would emit.
+    pub(crate) fn event(&self, at: usize, body: impl Into<EventBody>) -> Event {
+        let node = self.state.node(at);
+        self.event_of(node.id, node.parent_id, body.into())
+    }
+
+    fn event_of(&self, node_id: NodeId, parent_node_id: Option<NodeId>, body: EventBody) -> Event {
+        let (run_id, seq) = (self.state.graph().run_id(), self.state.graph().seq() + 1);
+        Event { run_id, seq, node_id, parent_node_id, timestamp: self.now, body }
+    }
+
     /// Emits an event about a node that may be new.
     pub(crate) fn push(&mut self, node_id: NodeId, parent_node_id: Option<NodeId>, body: EventBody) {
-        let event = Event {
-            run_id: self.state.graph().run_id(),
-            seq: self.state.graph().seq() + 1,
-            node_id,
-            parent_node_id,
-            timestamp: self.now,
-            body,
-        };
+        let event = self.event_of(node_id, parent_node_id, body);
         self.state
             .apply(&event)
             .unwrap_or_else(|e| unreachable!("the engine emits only events that apply: {e}"));
@@ -140,6 +144,13 @@ impl<'a> Decider<'a> {
     pub(crate) fn status_because(&mut self, at: usize, status: NodeStatus, why: String) {
         let shown = NodeStatusChanged::new(status, self.role(at, status));
         self.emit(at, NodeStatusChanged { why: Some(why), ..shown });
+    }
+
+    /// The node at `at` could not give its steps the leases that it planned.
+    pub(crate) fn cut_leases(&mut self, at: usize, why: String) {
+        let status = NodeStatus::Delegating;
+        let shown = NodeStatusChanged::new(status, self.role(at, status));
+        self.emit(at, NodeStatusChanged { message: Some("guard:lease".into()), why: Some(why), ..shown });
     }
 
     fn status_of_attempt(
@@ -355,7 +366,7 @@ impl<'a> Decider<'a> {
         let gave_up = is_provider
             && self.state.waiting().gives_up_on_provider(clock_ms, behaviour.provider_patience_ms);
         if (is_provider || error.kind == RoleErrorKind::Unreachable) && !gave_up {
-            let exhausted_ms = self.state.exhausted_ms().map(|since| clock_ms.saturating_sub(since));
+            let exhausted_ms = self.state.exhausted_ms_of(at).map(|since| clock_ms.saturating_sub(since));
             if exhausted_ms.is_some_and(|ms| ms >= behaviour.grace_ms) {
                 self.in_flight.reached(at);
                 return self.ask(Next::Failed { at, failure: Failure { kind: key.kind, error, gave_up } });

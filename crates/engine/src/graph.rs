@@ -12,6 +12,8 @@ use tree_agent_contract::{
     NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, StepId, StepStatus, Timestamp, limits,
 };
 
+mod leases;
+
 /// Why an event cannot follow the events before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
@@ -99,6 +101,8 @@ pub struct Graph {
     error: Option<String>,
     /// What was used before the run was forked, which the fork does not count as its own.
     before_fork: Usage,
+    /// Of nodes that were reopened or were open at a fork: since when their use counts, and what it was then.
+    counted_from: HashMap<usize, (Timestamp, Usage)>,
     nodes: Vec<GraphNode>,
     index: HashMap<NodeId, usize, BuildIdHasher>,
 }
@@ -116,6 +120,7 @@ impl Graph {
             ended_at: None,
             error: None,
             before_fork: Usage::default(),
+            counted_from: HashMap::new(),
             nodes: Vec::new(),
             index: HashMap::default(),
         }
@@ -135,6 +140,7 @@ impl Graph {
             ended_at: None,
             error: None,
             before_fork: Usage::default(),
+            counted_from: HashMap::new(),
             nodes: snapshot.nodes,
             index,
         }
@@ -269,7 +275,7 @@ impl Graph {
                     paused: false,
                     stopped: false,
                     generation: 0,
-                    lease: None,
+                    lease: self.lease_of_step(event.parent_node_id, e),
                     created_at: event.timestamp,
                     started_at: None,
                     ended_at: None,
@@ -284,7 +290,8 @@ impl Graph {
                 self.forked(e, event.timestamp);
                 return Ok(());
             }
-            EventBody::BudgetExhausted(_) => return Ok(()),
+            // The budget of the run.
+            EventBody::BudgetExhausted(_) if event.parent_node_id.is_none() => return Ok(()),
             _ => {}
         }
         let unknown = |what: String| ReplayError::Unknown { run: event.run_id, seq: event.seq, what };
@@ -296,16 +303,16 @@ impl Graph {
                 node.role = e.role;
                 node.message = e.message.clone();
                 if let Some(why) = &e.why {
-                    if node.decisions.len() == limits::NODE_DECISIONS {
-                        node.decisions.remove(0);
-                    }
-                    node.decisions.push(why.clone());
+                    decide(node, why.clone());
                 }
                 node.progress = e.progress;
                 if e.status.is_final() {
                     (node.ended_at, node.paused) = (Some(event.timestamp), false);
                 } else if node.started_at.is_none() && e.status != NodeStatus::Waiting {
                     node.started_at = Some(event.timestamp);
+                }
+                if !matches!(e.status, NodeStatus::Waiting) && !e.status.is_final() {
+                    self.begin_lease(at, event.timestamp);
                 }
             }
             EventBody::NodeCompleted(e) => {
@@ -355,8 +362,13 @@ impl Graph {
                 });
             }
             EventBody::StepStatusChanged(e) => {
-                step_mut(node, &e.step_id).ok_or_else(|| unknown(format!("step {}", e.step_id)))?.status =
-                    e.status;
+                let step =
+                    step_mut(node, &e.step_id).ok_or_else(|| unknown(format!("step {}", e.step_id)))?;
+                step.status = e.status;
+                let child = step.node_id.filter(|_| e.status == StepStatus::Running);
+                if let Some(child) = child.and_then(|id| self.position(id)) {
+                    self.begin_lease(child, event.timestamp);
+                }
             }
             EventBody::NodeDelegated(e) => {
                 let step =
@@ -405,12 +417,25 @@ impl Graph {
             EventBody::NodePaused(_) => node.paused = true,
             EventBody::NodeResumed(_) => node.paused = false,
             EventBody::NodeStopped(_) => node.stopped = true,
-            EventBody::NodeReopened(e) => reopen(node, e),
+            EventBody::NodeReopened(e) => {
+                let had_ended = node.status.is_final();
+                reopen(node, e);
+                if had_ended {
+                    self.lease_anew(at, e, event.timestamp);
+                }
+            }
+            EventBody::BudgetSet(e) if at > 0 => {
+                if e.clamped {
+                    decide(node, "guard:lease".to_owned());
+                }
+                self.lease_set(at, e);
+            }
+            EventBody::BudgetExhausted(e) => self.lease_exhausted(at, &e.budget),
             EventBody::NodeSkipped(e) => node.topic.get_or_insert_default().skipped = Some(e.clone()),
             EventBody::RunCreated(_)
             | EventBody::RunStatusChanged(_)
             | EventBody::NodeCreated(_)
-            | EventBody::BudgetExhausted(_)
+            | EventBody::LeaseCovered(_)
             | EventBody::RunForked(_)
             | EventBody::Opaque(_)
             | EventBody::ParentHint(_)
@@ -456,6 +481,7 @@ impl Graph {
         if e.goes_on {
             (self.status, self.partial, self.error, self.ended_at) = (RunStatus::Running, false, None, None);
         }
+        self.fork_leases(now);
     }
 }
 
@@ -513,6 +539,14 @@ fn task(created: &NodeCreated) -> Option<Box<GraphTask>> {
 }
 
 /// The node goes on. What it returned in an earlier generation is in the log; the graph shows the latest one.
+/// Keeps a decision about the node.
+fn decide(node: &mut GraphNode, why: String) {
+    if node.decisions.len() == limits::NODE_DECISIONS {
+        node.decisions.remove(0);
+    }
+    node.decisions.push(why);
+}
+
 fn reopen(node: &mut GraphNode, e: &NodeReopened) {
     node.generation = e.generation;
     node.stopped = false;

@@ -1,6 +1,6 @@
 //! The volatile half of a run: what is not in the log. It is lost with the driver and rebuilt by its successor.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use tree_agent_contract::Timestamp;
 use tree_agent_contract::event::{Event, EventBody};
@@ -23,8 +23,8 @@ pub(crate) struct InFlight {
     writing: HashMap<usize, CallKey>,
     /// Updates of calls in flight that could not be handled yet, by node, in order.
     held: BTreeMap<usize, VecDeque<Input>>,
-    /// The wall clock ran out, and leaf work in flight was stopped.
-    overtime: bool,
+    /// Nodes whose time ran out, so that leaf work in flight was stopped; the root for the wall clock of the run.
+    overtime: BTreeSet<usize>,
     /// Answers that were ignored because their call was not in flight.
     stale: u64,
 }
@@ -78,7 +78,9 @@ impl InFlight {
                     self.line_up(state, at);
                 }
             }
-            EventBody::BudgetSet(_) => self.overtime &= state.exhausted().is_some(),
+            EventBody::BudgetSet(_) if at > 0 || state.exhausted().is_none() => {
+                self.overtime.remove(&at);
+            }
             _ => {}
         }
     }
@@ -101,6 +103,7 @@ impl InFlight {
         self.held.remove(&at);
         self.unreachable.remove(&at);
         self.writing.remove(&at);
+        self.overtime.remove(&at);
     }
 
     /// The call in flight for the node at `at`.
@@ -197,14 +200,14 @@ impl InFlight {
         self.held.remove(&at).unwrap_or_default()
     }
 
-    /// True if the wall clock ran out, and leaf work in flight was stopped.
-    pub(crate) fn overtime(&self) -> bool {
-        self.overtime
+    /// True if the time of the node at `at` ran out, and leaf work in flight was stopped.
+    pub(crate) fn is_overtime(&self, at: usize) -> bool {
+        self.overtime.contains(&at)
     }
 
-    /// Leaf work in flight is stopped.
-    pub(crate) fn stop_leaves(&mut self) {
-        self.overtime = true;
+    /// Leaf work in flight below the node at `at` is stopped.
+    pub(crate) fn stop_leaves(&mut self, at: usize) {
+        self.overtime.insert(at);
     }
 
     /// Answers that were ignored, since this was last called.

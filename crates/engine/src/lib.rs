@@ -34,6 +34,8 @@ mod graph;
 mod in_flight;
 mod input;
 mod iterations;
+mod lease_time;
+mod leases;
 mod outline;
 mod pacing;
 mod ready;

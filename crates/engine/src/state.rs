@@ -1,7 +1,7 @@
 //! The logged state of a run: the graph that users see, and what decisions need in addition. Applying an event is the
 //! only way to change it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged, SCHEMA_VERSION};
@@ -21,8 +21,11 @@ use crate::steering::{NOT_STEERED, Steered, Steering, Told};
 use crate::waiting::Waiting;
 
 mod forked;
+mod leases;
 mod steered;
 
+use leases::OpenLease;
+pub(crate) use leases::{Account, Accounts};
 pub(crate) use steered::OF_BUDGET;
 
 /// Why a call was stopped whose driver has vanished.
@@ -56,6 +59,10 @@ pub(crate) struct State {
     steering: Steering,
     /// When the last event was written, apart from those about calls that were lost with their driver.
     last_at: Timestamp,
+    /// Open leases, by node.
+    leases: BTreeMap<usize, OpenLease>,
+    /// Nodes whose plan has steps with a lease.
+    lessors: BTreeSet<usize>,
 }
 
 /// A budget was used up.
@@ -184,6 +191,11 @@ impl Control {
         self.commanded
     }
 
+    /// True if it has a plan and has not ended, so it still needs an aggregator.
+    pub(crate) fn owes(&self) -> bool {
+        self.owes
+    }
+
     /// The calls that the node needed before the one that it needs now.
     pub(crate) fn round(&self) -> u32 {
         self.calls.saturating_sub(1)
@@ -209,6 +221,8 @@ struct Bytes<'a> {
     waiting: &'a Waiting,
     kept: &'a BTreeSet<DocumentId>,
     steering: &'a Steering,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    leases: &'a BTreeMap<usize, OpenLease>,
 }
 
 impl State {
@@ -238,6 +252,8 @@ impl State {
             origin: first.run_id,
             steering: Steering::default(),
             last_at: first.timestamp,
+            leases: BTreeMap::new(),
+            lessors: BTreeSet::new(),
         })
     }
 
@@ -295,11 +311,6 @@ impl State {
     /// The exhausted budget.
     pub(crate) fn exhausted(&self) -> Option<&str> {
         self.exhausted.as_ref().map(|e| e.budget.as_str())
-    }
-
-    /// When a budget was exhausted, in milliseconds on the run's clock.
-    pub(crate) fn exhausted_ms(&self) -> Option<u64> {
-        self.exhausted.as_ref().map(|e| e.clock_ms)
     }
 
     pub(crate) fn ledger(&self) -> &Ledger {
@@ -379,6 +390,7 @@ impl State {
             waiting: &self.waiting,
             kept: &self.kept,
             steering: &self.steering,
+            leases: &self.leases,
         };
         serde_json::to_vec(&bytes).unwrap_or_else(|e| unreachable!("the state always has a JSON form: {e}"))
     }
@@ -399,9 +411,7 @@ impl State {
                 let is_search = strategy == Strategy::Search
                     && parent.is_none_or(|p| self.control[p].strategy != Strategy::Search);
                 control.owes = is_search && (parent.is_some() || self.spec.search().synthesis);
-                if control.owes {
-                    self.ledger.owe();
-                }
+                let owes = control.owes;
                 if let Some(parent) = parent {
                     let bands = self.control[parent].bands.get_or_insert_default();
                     control.born_version = bands.plan_version;
@@ -409,12 +419,16 @@ impl State {
                 }
                 grow_gently(&mut self.control);
                 self.control.push(control);
+                if owes {
+                    self.owe(at);
+                }
+                self.sync_lease(at, true);
             }
             EventBody::RunStatusChanged(e) if e.status == RunStatus::Running => {
                 self.started_at.get_or_insert(event.timestamp);
             }
             EventBody::RunForked(e) => self.forked(event.run_id, e, event.timestamp),
-            EventBody::BudgetExhausted(e) => {
+            EventBody::BudgetExhausted(e) if event.parent_node_id.is_none() => {
                 let clock_ms = self.elapsed_ms(event.timestamp);
                 self.exhausted = Some(Exhausted { budget: e.budget.clone(), clock_ms });
             }
@@ -461,7 +475,10 @@ impl State {
                 self.planned_nodes -= steps.filter(|step| step.node_id.is_none()).count() as u32;
                 self.control[at].bands.get_or_insert_default().edited(e.version);
             }
-            EventBody::BudgetSet(e) => self.budget_set(e, event.timestamp),
+            EventBody::BudgetSet(e) if at == 0 => self.budget_set(e, event.timestamp),
+            EventBody::BudgetSet(_) => self.sync_lease(at, false),
+            EventBody::BudgetExhausted(_) if at > 0 => self.lease_exhausted(at, event.timestamp),
+            EventBody::LeaseCovered(e) => self.lease_covered(at, e),
             EventBody::NodeStatusChanged(e) => self.apply_status(at, e, event.timestamp),
             EventBody::NodeCompleted(_) => self.node_ended(at, true),
             EventBody::NodeFailed(_) => self.node_ended(at, false),
@@ -473,14 +490,16 @@ impl State {
                 let control = &mut self.control[at];
                 control.bands.get_or_insert_default().planned(e);
                 if !std::mem::replace(&mut control.owes, true) {
-                    self.ledger.owe();
+                    self.owe(at);
                 }
+                self.lessors.remove(&at);
             }
             EventBody::UsageRecorded(e) => {
                 self.waiting.model_answered(at);
                 let spent = &mut self.control[at].spent;
                 spent[0] = spent[0].saturating_add(e.input_tokens).saturating_add(e.output_tokens);
                 spent[1] = spent[1].saturating_add(e.cost_micros);
+                self.note_overrun(at, [e.input_tokens.saturating_add(e.output_tokens), e.cost_micros, 0]);
             }
             EventBody::ScratchpadUpdated(_) => {
                 let mut written = self.control[at].written.get();
@@ -497,6 +516,7 @@ impl State {
                     tool_name: e.tool_name.clone(),
                     phase: e.phase.clone(),
                 });
+                self.note_overrun(at, [0, 0, 1]);
             }
             EventBody::ToolCallResult(e) => {
                 self.kept.extend(e.document_id);
@@ -512,6 +532,9 @@ impl State {
                     false => self.reusable_child(at, &e.step_id).is_some(),
                 };
                 self.planned_nodes += u32::from(!exists);
+                if e.budget.is_some() {
+                    self.lessors.insert(at);
+                }
             }
             EventBody::NodeDelegated(e) => {
                 let plan = self.node(at).plan.as_ref();
@@ -565,10 +588,10 @@ impl State {
         }
         let control = &mut self.control[at];
         if let Some(guard) = e.message.as_deref().and_then(|m| m.strip_prefix("guard:")) {
-            // A node at the depth limit does its own work. Every other guard loses work.
+            // A node at the depth limit does its own work, and a smaller lease may do. Every other guard loses work.
             let wound_down = matches!(guard, "budget" | "stopped" | "aggregationFailed");
             control.wound_down |= wound_down;
-            control.cut |= !wound_down && guard != "maxDepth";
+            control.cut |= !wound_down && !matches!(guard, "maxDepth" | "lease");
         }
         control.calls += u32::from(needs.is_some() && is_new);
         control.needs = needs;
@@ -606,7 +629,9 @@ impl State {
         control.retry_at = None;
         control.flying = false;
         if std::mem::take(&mut control.owes) {
-            self.ledger.settle();
+            self.settle(at);
         }
+        self.leases.remove(&at);
+        self.lessors.remove(&at);
     }
 }

@@ -3,6 +3,7 @@
 
 mod budget;
 pub(crate) mod fork;
+mod lease;
 mod nodes;
 mod pause;
 mod plan;
@@ -46,12 +47,14 @@ fn act(turn: &mut Turn<'_>, command: &Command, is_edit: bool) -> Result<(), Refu
             pause::guide(d, by, *node_id, text, *subtree, *restart)
         }
         Action::Stop { node_id, discard } => stop::stop(turn, by, *node_id, *discard),
-        Action::Retry { budget: Some(_), .. } | Action::SetBudget { node_id: Some(_), .. } => {
-            Err(Refusal::new(RefusalKind::Precondition, "this server gives no budgets to subtrees yet"))
+        Action::Retry { node_id, guidance, model, budget } => {
+            retry::retry(d, by, *node_id, guidance, model, *budget)
         }
-        Action::Retry { node_id, guidance, model, .. } => retry::retry(d, by, *node_id, guidance, model),
         Action::EditPlan { node_id, plan } => plan::edit(d, by, *node_id, plan),
-        Action::SetBudget { change, .. } => budget::set(d, by, *change),
+        Action::SetBudget { node_id, change } => match node_id.filter(|id| *id != d.state.node(0).id) {
+            Some(node) => lease::set(d, by, node, *change),
+            None => budget::set(d, by, *change),
+        },
         Action::SetModel { .. } => Err(nodes::precondition(
             "only a fork can give all calls another model; fork the run, or retry a node with it",
         )),

@@ -32,6 +32,9 @@ pub(crate) struct Steering {
     stood_still_ms: u64,
     /// What a fork does differently and is not carried out yet.
     edits: Vec<Command>,
+    /// When that was.
+    #[serde(skip)]
+    stood_still: Vec<(Timestamp, Timestamp)>,
 }
 
 /// What people have said about one node, and what follows for it.
@@ -125,6 +128,7 @@ impl Steering {
             (None, true) => self.still_since = Some(now),
             (Some(since), false) => {
                 self.stood_still_ms += now.millis_since(since);
+                self.stood_still.push((since, now));
                 self.still_since = None;
             }
             _ => {}
@@ -151,6 +155,12 @@ impl Steering {
     /// What a fork does differently and is not carried out yet, in order.
     pub(crate) fn edits(&self) -> &[Command] {
         &self.edits
+    }
+
+    /// Milliseconds for which the clock has stood still since `start`.
+    pub(crate) fn stood_still_ms_since(&self, start: Timestamp, now: Timestamp) -> u64 {
+        let spans = self.stood_still.iter().copied().chain(self.still_since.map(|since| (since, now)));
+        spans.map(|(since, until)| until.millis_since(since.max(start))).sum()
     }
 
     /// True if the clock stands still.

@@ -21,8 +21,9 @@ use crate::budgets;
 use crate::call::CallInput;
 use crate::decide::{Decider, Next};
 use crate::graph::{ReplayError, grow_gently};
+use crate::lease_time;
 use crate::pacing;
-use crate::state::State;
+use crate::state::{Accounts, State};
 use rules::Rules;
 
 /// Writes the enum of strategies.
@@ -216,27 +217,92 @@ impl<'a> Turn<'a> {
     /// Checks whether a budget is exhausted. Then no new work starts, and existing results are put together while
     /// something is left for that.
     pub(crate) fn check_budgets(&mut self) {
-        let Decider { state, in_flight, now, .. } = &mut self.decider;
-        let now = *now;
-        if state.graph().status() != RunStatus::Running {
+        loop {
+            let (before, has_leases) = (self.decider.decision.events.len(), self.decider.state.has_leases());
+            self.check_run();
+            self.check_leases();
+            self.refuse_unaffordable();
+            // The end of a lease lets others go on, which may be out of budget, too.
+            if !has_leases || self.decider.decision.events.len() == before {
+                return;
+            }
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.decider.state.graph().status() == RunStatus::Running
+    }
+
+    fn check_run(&mut self) {
+        if !self.is_running() {
             return;
         }
+        let Decider { state, in_flight, now, .. } = &mut self.decider;
+        let now = *now;
         if state.exhausted().is_none() {
-            self.check_limits();
-        } else if budgets::is_late(state, now) && !in_flight.overtime() {
+            self.check_limit();
+        } else if budgets::is_late(state, now) && !in_flight.is_overtime(0) {
             // An earlier budget did not stop leaf work in flight; the wall clock does.
-            self.wind_down_run(true);
+            self.run_out(0, true);
         } else if budgets::wants_work(in_flight) {
             // It was in flight when the budget was exhausted, and then its driver died.
-            self.wind_down_run(false);
+            self.run_out(0, false);
         }
-        while self.decider.state.exhausted().is_some()
-            && self.decider.state.graph().status() == RunStatus::Running
+    }
+
+    /// As [`check_run`](Self::check_run), for leases.
+    fn check_leases(&mut self) {
+        if !self.is_running() || !self.decider.state.has_leases() {
+            return;
+        }
+        self.check_each_lease();
+        while self.is_running()
+            && let Some((at, body)) = budgets::starved(self.decider.state, self.decider.in_flight)
         {
-            let Some((at, budget)) = budgets::unaffordable(self.decider.state, self.decider.in_flight, now)
-            else {
-                break;
-            };
+            self.decider.emit(at, body);
+            self.run_out(at, false);
+        }
+    }
+
+    fn check_each_lease(&mut self) {
+        let leased: Vec<usize> = self.decider.state.leased().collect();
+        let mut accounts = Accounts::of(self.decider.state);
+        for at in leased {
+            let before = self.decider.decision.events.len();
+            if !self.decider.state.is_final() && self.decider.state.lease(at).is_some() {
+                self.check_lease(&accounts, at);
+            }
+            if self.decider.decision.events.len() > before {
+                accounts = Accounts::of(self.decider.state);
+            }
+        }
+    }
+
+    fn check_lease(&mut self, accounts: &Accounts, at: usize) {
+        while let Some(covered) = budgets::cover(self.decider.state, at) {
+            self.decider.emit(at, covered);
+        }
+        let Decider { state, in_flight, now, .. } = &mut self.decider;
+        let late = lease_time::is_late(state, at, *now);
+        let is_exhausted = state.lease(at).is_some_and(|lease| lease.exhausted.is_some());
+        let trips = !is_exhausted && (late || state.ending(at).is_none());
+        if let Some(body) = budgets::lease_tripped(state, in_flight, accounts, at, *now).filter(|_| trips) {
+            self.decider.emit(at, body);
+            self.run_out(at, late);
+        } else if late && !in_flight.is_overtime(at) {
+            self.run_out(at, true);
+        } else if is_exhausted && budgets::wants_work_below(state, in_flight, at) {
+            self.run_out(at, false);
+        }
+    }
+
+    /// What cannot be put together any more is returned as it is.
+    fn refuse_unaffordable(&mut self) {
+        while (self.decider.state.exhausted().is_some() || self.decider.state.has_exhausted_leases())
+            && self.is_running()
+        {
+            let Decider { state, in_flight, now, .. } = &self.decider;
+            let Some((at, budget)) = budgets::unaffordable(state, in_flight, *now) else { break };
             self.decider.refuse(at, budget);
             self.carry_on();
         }
@@ -244,6 +310,11 @@ impl<'a> Turn<'a> {
 
     /// Checks whether a budget is used up that was not before, also while the run is paused.
     pub(crate) fn check_limits(&mut self) {
+        self.check_limit();
+        self.check_each_lease();
+    }
+
+    fn check_limit(&mut self) {
         let Decider { state, in_flight, now, .. } = &mut self.decider;
         if state.is_final() || state.exhausted().is_some() {
             return;
@@ -251,7 +322,7 @@ impl<'a> Turn<'a> {
         if let Some(body) = budgets::tripped(state, in_flight, *now) {
             let late = budgets::is_late(state, *now);
             self.decider.emit(0, body);
-            self.wind_down_run(late);
+            self.run_out(0, late);
         }
     }
 
@@ -260,6 +331,11 @@ impl<'a> Turn<'a> {
     pub(crate) fn complete_endings(&mut self) {
         if self.decider.state.exhausted().is_some() {
             self.stop_starting(0, false);
+        }
+        for at in self.decider.state.leased().collect::<Vec<_>>() {
+            if self.decider.state.lease(at).is_some_and(|lease| lease.exhausted.is_some()) {
+                self.stop_starting(at, false);
+            }
         }
         for at in (0..self.decider.state.nodes().len()).rev() {
             let state = &self.decider.state;
@@ -274,12 +350,12 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// The whole run is out of budget.
-    fn wind_down_run(&mut self, at_work: bool) {
+    /// The node at `top` and those below it are out of budget.
+    fn run_out(&mut self, top: usize, at_work: bool) {
         if at_work {
-            self.decider.in_flight.stop_leaves();
+            self.decider.in_flight.stop_leaves(top);
         }
-        self.stop_starting(0, at_work);
+        self.stop_starting(top, at_work);
     }
 
     /// Winds down, of the node at `top` and those below it, what has not begun, and with `at_work` also work in flight.

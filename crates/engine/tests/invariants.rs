@@ -130,6 +130,31 @@ proptest! {
     }
 
     #[test]
+    fn every_run_with_leases_ends_and_nothing_goes_beyond_one(plan in world::leases::leased()) {
+        let world = World::run(&plan);
+        world.check_steered();
+        world.check_leases();
+        prop_assert!(World::run(&plan).log == world.log);
+    }
+
+    #[test]
+    fn every_steered_run_with_leases_ends_and_nothing_goes_beyond_one(
+        plan in world::leases::steered_leases(),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let world = World::run(&plan);
+        world.check_steered();
+        world.check_leases();
+        let at = cut.index(world.log.len()) + 1;
+        let mut onwards = Run::replay(world.run_id, &world.log[..at]).expect("a prefix replays");
+        for event in &world.log[at..] {
+            let stored = serde_json::from_str(&serde_json::to_string(event).expect("json")).expect("reads back");
+            onwards.apply(&stored).expect("the rest applies");
+        }
+        prop_assert!(onwards.to_bytes() == world.live_bytes());
+    }
+
+    #[test]
     fn a_log_replays_to_the_same_bytes(plan in world::plans()) {
         let world = World::run(&plan);
         let replayed = Run::replay(world.run_id, &world.log).expect("a log that was written replays");
@@ -168,4 +193,20 @@ fn a_quiet_world_succeeds_whole() {
     assert!(!world.partial());
     // Root, 2 children, 4 grandchildren, 8 leaves at depth 3.
     assert_eq!(world.nodes(), 15);
+}
+
+#[test]
+fn worlds_with_leases_show_what_leases_can_do() {
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..120u8 {
+        let mut plan = WorldPlan::quiet(2, 3);
+        plan.dice = (0..97u8).map(|n| n.wrapping_mul(seed.wrapping_mul(7) | 1).wrapping_add(seed)).collect();
+        plan.budgets.max_tokens = Some(60_000);
+        (plan.failures, plan.leases, plan.obedient) = (20, 150, seed % 2 == 0);
+        let world = World::run(&plan);
+        world.check_leases();
+        seen.extend(world.log.iter().filter_map(world::leases::effect));
+    }
+    let all = ["a lease is covered from above", "a lease is cut", "a lease is granted", "a lease is used up"];
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), all);
 }

@@ -12,6 +12,7 @@ const ORDER: &[&str] = &[
     "input",
     "waiting",
     "graph",
+    "graph/leases",
     "diff_text",
     "diff_nodes",
     "diff_pairs",
@@ -21,6 +22,7 @@ const ORDER: &[&str] = &[
     "steering",
     "state",
     "state/forked",
+    "state/leases",
     "state/steered",
     "covered",
     "iterations",
@@ -29,7 +31,9 @@ const ORDER: &[&str] = &[
     "outline",
     "ready",
     "in_flight",
+    "lease_time",
     "budgets",
+    "leases",
     "pacing",
     "calls",
     "briefing",
@@ -53,12 +57,14 @@ const ORDER: &[&str] = &[
     "steer/retry",
     "steer/plan",
     "steer/budget",
+    "steer/lease",
     "steer/preview",
     "steer",
     "steer/fork",
     "run",
     "audit/bands",
     "audit/homework",
+    "audit/leases",
     "audit/search",
     "audit",
     "lib",
@@ -93,8 +99,8 @@ fn every_file_imports_only_files_below_it() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let place = |file: &str| ORDER.iter().position(|f| *f == file);
     let mut checked = 0;
-    let folders =
-        ["", "state", "decide", "strategy", "steer", "topics", "audit"].map(|folder| src.join(folder));
+    let folders = ["", "graph", "state", "decide", "strategy", "steer", "topics", "audit"]
+        .map(|folder| src.join(folder));
     for path in folders.iter().flat_map(|f| std::fs::read_dir(f).expect("sources")) {
         let path = path.expect("readable").path();
         if path.extension().is_none_or(|e| e != "rs") {

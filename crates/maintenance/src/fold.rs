@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tree_agent_contract::command::Action;
 use tree_agent_contract::event::{Event, EventBody, RunForked};
 use tree_agent_contract::{ArtifactId, NodeId, PlanId, RunId, RunSpec, Timestamp};
-use tree_agent_engine::{ReplayError, Run};
+use tree_agent_engine::{Graph, ReplayError, Run};
 use tree_agent_store::{ArtifactRow, NodeRow, PlanRow, Projection, RunRow, WholeProjection};
 
 /// Events whose rows are derived together.
@@ -57,6 +57,11 @@ impl Fold {
             artifacts: BTreeMap::new(),
             fork_edits: Vec::new(),
         })
+    }
+
+    /// The graph after the events so far.
+    pub(crate) fn graph(&self) -> &Graph {
+        self.run.graph()
     }
 
     /// Folds `events` into `fold`, which is created if there is none yet.
@@ -171,7 +176,7 @@ mod tests {
         let (id, spec) = (RunId(Uuid::from_u128(1)), RunSpec::new("Why?"));
         let mut events = start(id, spec.clone(), Timestamp(1)).events;
         let change = BudgetChange { max_nodes: Some(7), ..BudgetChange::default() };
-        let body = BudgetSet { author: "ann".into(), request_id: "r".into(), change }.into();
+        let body = BudgetSet { author: "ann".into(), request_id: "r".into(), change, clamped: false }.into();
         let seq = events.len() as u64 + 1;
         events.push(Event {
             run_id: id,

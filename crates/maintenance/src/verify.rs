@@ -9,6 +9,7 @@ use tree_agent_contract::{DocumentId, NodeId, RunId, SessionId};
 use tree_agent_engine::Audit;
 use tree_agent_store::{Row, Segment, Store, Stored, StoredChunk, StoredEvent};
 
+use crate::sums::Sums;
 use crate::{Fold, MaintenanceError, PAGE};
 
 /// Chunks of one page: each may hold a megabyte.
@@ -119,6 +120,7 @@ impl fmt::Display for Finding {
 /// - Every event was written by a holder of the run's lease, and epochs never decrease. What a fork shares was written by
 ///   the runs before it.
 /// - The log replays and keeps the invariants of [`Audit`].
+/// - What each node and each subtree has used is the sum of its calls, and nothing is counted twice or lost.
 /// - Nodes, plans, artifacts and the run's own row match the log.
 /// - The documents that the log names exist, and what they grew by is whole.
 /// - The places of documents form a tree. In a run that began with a workspace, all that the log names is below it.
@@ -199,6 +201,7 @@ struct Check {
 struct Replay {
     fold: Option<Fold>,
     audit: Audit,
+    sums: Sums,
 }
 
 impl Check {
@@ -210,7 +213,7 @@ impl Check {
             epochs: stored.epoch,
             seq: 0,
             epoch: 0,
-            replay: Some(Replay { fold: None, audit: Audit::new() }),
+            replay: Some(Replay { fold: None, audit: Audit::new(), sums: Sums::default() }),
             unknown: None,
             documents: BTreeSet::new(),
             has_workspace: false,
@@ -311,6 +314,7 @@ impl Check {
         }
         let Some(replay) = &mut self.replay else { return };
         replay.audit.event(event);
+        replay.sums.event(event);
         if let Err(error) = Fold::extend(&mut replay.fold, std::slice::from_ref(event)) {
             let audit = std::mem::take(&mut replay.audit);
             self.replay = None;
@@ -392,6 +396,9 @@ impl Check {
         if let Some(replay) = self.replay.take() {
             self.audited(replay.audit);
             if let Some(fold) = replay.fold {
+                for message in replay.sums.differences(fold.graph()) {
+                    self.note(Subject::Log, message);
+                }
                 self.findings.extend(differences(&stored.rows, &fold.whole().rows(self.run)));
             }
         }

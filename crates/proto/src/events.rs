@@ -59,8 +59,9 @@ wire_message! {
     NodeResumed => NodeResumed { author, request_id }
     CallStopped => CallStopped { reason }
     NodeStopped => NodeStopped { author, request_id, discard }
-    NodeReopened => NodeReopened { generation, author, request_id, again, model }
-    BudgetSet => BudgetSet { author, request_id, change [required] }
+    NodeReopened => NodeReopened { generation, author, request_id, again, model, budget }
+    BudgetSet => BudgetSet { author, request_id, change [required], clamped }
+    LeaseCovered => LeaseCovered { budget, amount, by_node_id }
     BudgetChange => BudgetChange {
         max_tokens, max_cost_micros, max_tool_calls, max_wall_clock_ms, max_nodes, max_parallel_steps,
     }
@@ -200,6 +201,7 @@ bodies! {
     NodeStopped = NodeStopped,
     NodeReopened = NodeReopened,
     BudgetSet = BudgetSet,
+    LeaseCovered = LeaseCovered,
 }
 
 #[cfg(test)]
@@ -223,7 +225,7 @@ mod tests {
             "tree.node_failed": {"error":"e","retryable":true},
             "tree.plan_created": {"planId":id,"version":2,"summary":"s","modeReason":"m","iteration":3},
             "tree.plan_band_created": {"planId":id,"bandIndex":1,"stepIds":["a","b"],"goal":"g","parallelizable":false},
-            "tree.step_created": {"stepId":"a","bandIndex":1,"stepIndex":0,"title":"t","reason":"r","successCriteria":["c"],"strategy":"search","search":{"maxDepth":2,"maxNodes":7},"branchId":"b"},
+            "tree.step_created": {"stepId":"a","bandIndex":1,"stepIndex":0,"title":"t","reason":"r","successCriteria":["c"],"strategy":"search","search":{"maxDepth":2,"maxNodes":7},"branchId":"b","budget":{"maxTokens":1}},
             "tree.step_status": {"stepId":"a","status":"running"},
             "tree.node_delegated": {"childNodeId":id,"stepId":"a"},
             "tree.scratchpad_linked": {"scratchpadDocId":id},
@@ -249,8 +251,9 @@ mod tests {
             "tree.node_resumed": {"author":"a","requestId":"r"},
             "tree.call_stopped": {"reason":"pause"},
             "tree.node_stopped": {"author":"a","requestId":"r","discard":true},
-            "tree.node_reopened": {"generation":2,"author":"a","requestId":"r","again":true,"model":"m"},
-            "tree.budget_set": {"author":"a","requestId":"r","change":{"maxTokens":0,"maxCostMicros":1,"maxToolCalls":2,"maxWallClockMs":3,"maxNodes":4,"maxParallelSteps":5}},
+            "tree.node_reopened": {"generation":2,"author":"a","requestId":"r","again":true,"model":"m","budget":{"maxTokens":1,"maxCostMicros":2,"maxToolCalls":3,"maxWallClockMs":1000}},
+            "tree.budget_set": {"author":"a","requestId":"r","change":{"maxTokens":0,"maxCostMicros":1,"maxToolCalls":2,"maxWallClockMs":3,"maxNodes":4,"maxParallelSteps":5},"clamped":true},
+            "tree.lease_covered": {"budget":"maxTokens","amount":7,"byNodeId":id},
             "tree.task_refused": {"iteration":2,"branchId":"b","title":"t","reason":"r","repeats":id},
         });
         for event_type in EventBody::TYPES {

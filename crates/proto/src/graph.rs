@@ -12,7 +12,7 @@ wire_message! {
         message, decisions, progress, outcome, error, scratchpad_doc_id, scratchpad_tail, last_tool, plan, result, artifacts,
         usage [required], subtree_usage [required], strategy, topic, task, paused, stopped, generation, lease, created_at [required], started_at, ended_at,
     }
-    Lease => Lease { limits [required], deadline, exhausted }
+    Lease => Lease { limits [required], deadline, exhausted, since, before [required] }
     GraphTopic => GraphTopic { score, picked, skipped, session_id }
     GraphTask => GraphTask { iteration, branch_id }
     ToolActivity => ToolActivity { call_id, tool_name, ok }

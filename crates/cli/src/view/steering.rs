@@ -40,7 +40,16 @@ pub(super) fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)
             ("✎", Paint::Plan, text)
         }
         EventBody::BudgetSet(e) => {
-            ("$", Paint::Plain, format!("budgets changed{}: {}", by(&e.author), changes(&e.change)))
+            let cut = if e.clamped { " (guard:lease: no more was free)" } else { "" };
+            ("$", Paint::Plain, format!("budgets changed{}: {}{cut}", by(&e.author), changes(&e.change)))
+        }
+        EventBody::LeaseCovered(e) => {
+            let text = format!(
+                "used {} more of {} than its lease; a budget above covers it",
+                grouped(e.amount),
+                e.budget
+            );
+            ("$", Paint::Warn, text)
         }
         // After a takeover calls are simply made again.
         EventBody::CallStopped(e) if ["pause", "guidance", "reopened"].contains(&e.reason.as_str()) => {
@@ -105,6 +114,7 @@ mod tests {
             request_id: request_id.clone(),
             again: true,
             model: Some("fast".into()),
+            budget: None,
         };
         assert_eq!(words(reopened), "done again by ann with model fast");
         let text = "be\nbrief".to_owned();
@@ -126,7 +136,7 @@ mod tests {
             max_parallel_steps: Some(1),
             ..BudgetChange::default()
         };
-        let set = BudgetSet { author, request_id, change };
+        let set = BudgetSet { author, request_id, change, clamped: false };
         let shown = "budgets changed by ann: at most 5,000 tokens, no limit of cost, at most 1h 30m, \
                      at most 1 step at the same time";
         assert_eq!(words(set), shown);

@@ -6,6 +6,7 @@ use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::{NodeId, NodeStatus, Outcome, Role, RunStatus, Strategy, Timestamp};
 use tree_agent_engine::Graph;
 
+use super::lease;
 use super::line::Line;
 use super::paint::{Paint, count, duration};
 use super::printable::one_line;
@@ -290,6 +291,9 @@ fn node_line(node: &GraphNode, lead: &str, now: Timestamp) -> Line {
     }
     if let Some(used) = usage::short(&node.subtree_usage.get()) {
         line.after(used, Paint::Dim);
+    }
+    if let Some(lease) = node.lease.as_deref() {
+        lease::show(lease, &mut line);
     }
     if let Some(error) = &node.error {
         line.detail(one_line(error), Paint::Bad);

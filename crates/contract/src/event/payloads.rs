@@ -299,7 +299,7 @@ payloads! {
         #[serde(default)]
         purpose: String,
     }
-    /// Payload of `tree.budget_exhausted`. Its node is the root.
+    /// Payload of `tree.budget_exhausted`. The budget is that of the run if its node is the root, else that of its subtree.
     BudgetExhausted {
         /// The budget's key, such as `maxWallClockMs`.
         budget: String,
@@ -310,6 +310,16 @@ payloads! {
         /// What is kept of the rest for aggregation. `used` plus this is the limit.
         #[serde(default)]
         reserved: u64,
+    }
+    /// Payload of `tree.lease_covered`. The node's subtree has used more than its lease, and an account above takes that
+    /// over.
+    LeaseCovered {
+        /// The budget's key, such as `maxTokens`.
+        budget: String,
+        /// What is taken over.
+        amount: u64,
+        /// The node whose lease takes it over; the root for the budget of the run.
+        by_node_id: NodeId,
     }
     /// Payload of `tree.guidance_added`.
     GuidanceAdded {
@@ -541,6 +551,9 @@ payloads! {
         /// The model of the node and everything below it from here on, if that changes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
+        /// What the node and everything below it may use from here on, if it had ended and that has a budget of its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        budget: Option<SubtreeBudget>,
     }
     /// Payload of `tree.budget_set`. The budgets are those of the run if its node is the root, else those of its subtree.
     BudgetSet {
@@ -552,6 +565,9 @@ payloads! {
         request_id: String,
         /// The budgets that change.
         change: BudgetChange,
+        /// True: what is above had less. The change says what it could give.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        clamped: bool,
     }
 }
 

@@ -15,6 +15,7 @@ impl State {
         self.exhausted_before = self.exhausted.take().map(|exhausted| exhausted.budget);
         self.steering.forked(run, e, now);
         self.waiting.begin_clock();
+        self.fork_leases();
         // Calls that were in flight are made again.
         self.control.iter_mut().for_each(|control| control.flying = false);
         self.spec.user_id.clone_from(&e.author);

@@ -9,7 +9,7 @@ use crate::amounts::{NAMES, limits};
 /// Why nothing new begins for a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending<'a> {
-    /// This budget of the run is used up.
+    /// This budget of the run, or of a lease, is used up.
     Budget(&'a str),
     /// A person has stopped the node or one above it.
     Stopped,
@@ -44,7 +44,7 @@ impl State {
 
     /// Why nothing new begins for the node at `at`; none if something may.
     pub(crate) fn ending(&self, at: usize) -> Option<Ending<'_>> {
-        if let Some(budget) = self.exhausted() {
+        if let Some(budget) = self.exhausted_of(at) {
             return Some(Ending::Budget(budget));
         }
         let is_stopped = self.steering.has_stops() && self.line(at).any(|at| self.node(at).stopped);
@@ -91,6 +91,9 @@ impl State {
     /// The node goes on, though it had ended or was about to.
     pub(super) fn reopened(&mut self, at: usize, e: &NodeReopened) {
         self.call_ended(at, false);
+        if !self.leases.contains_key(&at) {
+            self.sync_lease(at, true);
+        }
         if self.control[at].stopped.take().is_some() {
             self.steering.unstop();
         }
@@ -111,8 +114,8 @@ impl State {
         let needs_aggregator = !e.again && self.node(at).plan.is_some() || self.always_owes(at);
         let owes = std::mem::replace(&mut self.control[at].owes, needs_aggregator);
         match (owes, needs_aggregator) {
-            (false, true) => self.ledger.owe(),
-            (true, false) => self.ledger.settle(),
+            (false, true) => self.owe(at),
+            (true, false) => self.settle(at),
             _ => {}
         }
     }
@@ -163,6 +166,9 @@ impl State {
             | EventBody::PlanCreated(_)
             | EventBody::StepStatusChanged(_)
             | EventBody::ReplanRequested(_) => control.changed = event.seq,
+            EventBody::BudgetSet(_) if at > 0 => {
+                (control.changed, control.commanded) = (event.seq, event.seq)
+            }
             _ => {}
         }
     }

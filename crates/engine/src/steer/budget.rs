@@ -26,22 +26,34 @@ pub(super) fn set(d: &mut Decider<'_>, by: By<'_>, change: BudgetChange) -> Resu
     }
     let was_exhausted = d.state.exhausted().is_some();
     let was_exhausted_before = d.state.raises_exhausted_before(&change);
-    d.emit(0, BudgetSet { author: by.author.to_owned(), request_id: by.request_id.to_owned(), change });
+    d.emit(
+        0,
+        BudgetSet {
+            author: by.author.to_owned(),
+            request_id: by.request_id.to_owned(),
+            change,
+            clamped: false,
+        },
+    );
     if was_exhausted && d.state.exhausted().is_none() || was_exhausted_before {
-        go_on(d, by, was_exhausted_before);
+        go_on(d, by, 0, was_exhausted_before);
     }
     Ok(())
 }
 
-/// What the budget cancelled goes on, below nodes that have not ended. If it was used up before the run was forked, all of
-/// it does.
-fn go_on(d: &mut Decider<'_>, by: By<'_>, all: bool) {
-    for at in 0..d.state.nodes().len() {
-        if was_cancelled(d.state, at, all) && check_current(d.state, at).is_ok() {
-            reopen::reopen(d, by, at, None);
+/// What the budget of the node at `top` cancelled goes on, below nodes that have not ended. If it was used up before the
+/// run was forked, all of it does. What another lease has cancelled stays so.
+pub(super) fn go_on(d: &mut Decider<'_>, by: By<'_>, top: usize, all: bool) {
+    for at in d.state.subtree(top) {
+        let by_own_lease =
+            at != top && d.state.node(at).lease.as_ref().is_some_and(|l| l.exhausted.is_some());
+        let above = d.state.control(at).parent.unwrap_or(at);
+        let may_go_on = d.state.ending(above).is_none() && !by_own_lease;
+        if may_go_on && was_cancelled(d.state, at, all) && check_current(d.state, at).is_ok() {
+            reopen::reopen(d, by, at, None, None);
         }
         let steps = unopened(d.state, at, all);
-        if !steps.is_empty() {
+        if !steps.is_empty() && d.state.ending(at).is_none() {
             reopen::wait_below(d, by, at);
             for step_id in steps {
                 d.emit(at, StepStatusChanged { step_id, status: StepStatus::Pending });
@@ -52,7 +64,7 @@ fn go_on(d: &mut Decider<'_>, by: By<'_>, all: bool) {
 }
 
 /// True if the node at `at` was cancelled because a budget was used up. If not `all`, the one above it must not have ended.
-fn was_cancelled(state: &State, at: usize, all: bool) -> bool {
+pub(super) fn was_cancelled(state: &State, at: usize, all: bool) -> bool {
     let node = state.node(at);
     let by_budget = node.message.as_deref().is_some_and(|message| message.starts_with(OF_BUDGET));
     let above = state.control(at).parent;
@@ -61,7 +73,7 @@ fn was_cancelled(state: &State, at: usize, all: bool) -> bool {
 }
 
 /// Steps of the node at `at` that were cancelled with their band, before they had a node.
-fn unopened(state: &State, at: usize, all: bool) -> Vec<StepId> {
+pub(super) fn unopened(state: &State, at: usize, all: bool) -> Vec<StepId> {
     let node = state.node(at);
     // A node that has ended lost its steps to the budget if it put together what there was, and nobody stopped it.
     let lost =

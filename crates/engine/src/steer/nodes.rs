@@ -93,7 +93,7 @@ pub(super) fn check_current(state: &State, at: usize) -> Result<(), Refusal> {
 /// Refuses to reopen a node that could not do anything then.
 pub(super) fn check_reopens(state: &State, at: usize) -> Result<(), Refusal> {
     check_current(state, at)?;
-    if let Some(budget) = state.exhausted() {
+    if let Some(budget) = state.exhausted_of(state.control(at).parent.unwrap_or(at)) {
         return Err(precondition(format!("the budget {budget} is used up; raise it first")));
     }
     let stopped = |&above: &usize| state.node(above).stopped && !state.node(above).status.is_final();

@@ -9,7 +9,10 @@ use tree_agent_contract::{NodeId, NodeStatus, PlanId, Refusal, RefusalKind, Step
 
 use super::nodes::{By, check_reopens, check_seen, find, find_open, precondition};
 use super::reopen;
+use crate::amounts::{NAMES, of_subtree};
+use crate::budgets;
 use crate::decide::{Decider, Next};
+use crate::leases;
 use crate::state::State;
 use crate::strategy::bands;
 
@@ -53,6 +56,9 @@ pub(super) fn edit(d: &mut Decider<'_>, by: By<'_>, node: NodeId, plan: &PlanDra
     check_seen(d.state, by, &[at])?;
     let changes = compare(d.state, at, old, plan, current)?;
     check_limits(d.state, at, plan, &changes)?;
+    if !had_ended {
+        check_leases(d.state, at, plan, &changes)?;
+    }
     if had_ended && changes.fresh == 0 {
         return Err(precondition(format!("the plan has no new step for node {node}, which has ended")));
     }
@@ -71,16 +77,21 @@ pub(super) fn edit(d: &mut Decider<'_>, by: By<'_>, node: NodeId, plan: &PlanDra
         // Without a request id: the edit is carried out with its plan.
         reopen::wait_below(d, By { request_id: "", ..by }, at);
     }
+    let mut plan = plan.clone();
+    let is_cut = had_ended && leases::cut_plan(d.state, at, &mut plan).is_some();
     let version = d.state.control(at).bands().plan_version + 1;
     let plan_id = PlanId::of(node, version);
     let (author, request_id) = (by.author.to_owned(), by.request_id.to_owned());
     d.emit(at, PlanEdited { plan_id, version, summary, author, request_id });
-    bands::write(d, at, plan.clone(), format!("edited by {}", by.name()), iteration);
+    bands::write(d, at, plan, format!("edited by {}", by.name()), iteration);
     for (step_id, child_node_id, status) in changes.kept {
         d.emit(at, NodeDelegated { child_node_id, step_id: step_id.clone() });
         if status != StepStatus::Pending {
             d.emit(at, StepStatusChanged { step_id, status });
         }
+    }
+    if is_cut {
+        d.status(at, NodeStatus::Waiting, Some("guard:lease".into()));
     }
     d.ask(Next::Advance { at });
     Ok(())
@@ -216,4 +227,34 @@ fn check_limits(state: &State, at: usize, plan: &PlanDraft, changes: &Changes) -
     let unborn = old.filter(|step| step.node_id.is_none()).count();
     let nodes = state.planned_nodes() as usize - unborn + changes.fresh;
     limit("plan.bands", nodes, budgets.max_nodes, "nodes in the run with its new steps")
+}
+
+/// What a plan gives its steps must be free. Steps that it keeps have theirs, and what the old plan promised is free again.
+fn check_leases(state: &State, at: usize, plan: &PlanDraft, changes: &Changes) -> Result<(), Refusal> {
+    let is_kept = |id: &StepId| changes.kept.iter().any(|(kept, ..)| kept == id);
+    let fresh = || plan.bands.iter().flat_map(|b| &b.steps).filter(|step| !is_kept(&step.id));
+    if fresh().all(|step| step.budget.is_none()) {
+        return Ok(());
+    }
+    let old = state.node(at).plan.iter().flat_map(|p| &p.bands).flat_map(|b| &b.steps);
+    let promised = old.filter(|step| step.status == StepStatus::Pending && !is_kept(&step.step_id));
+    let mut free = budgets::free_for_leases(state, at);
+    for limits in promised.filter_map(|step| step.budget).map(|budget| of_subtree(&budget)) {
+        (0..3).for_each(|m| free[m] = free[m].saturating_add(limits[m].unwrap_or_default()));
+    }
+    for (b, band) in plan.bands.iter().enumerate() {
+        for (s, step) in band.steps.iter().enumerate().filter(|(_, step)| !is_kept(&step.id)) {
+            let limits = step.budget.map_or([None; 3], |budget| of_subtree(&budget));
+            for m in 0..3 {
+                let wanted = limits[m].unwrap_or_default();
+                if wanted > free[m] {
+                    let message = format!("asks for {wanted} of {}, and {} are free", NAMES[m], free[m]);
+                    let field = format!("plan.bands[{b}].steps[{s}].budget");
+                    return Err(Refusal::of_field(RefusalKind::Limit, field, message));
+                }
+                free[m] -= wanted;
+            }
+        }
+    }
+    Ok(())
 }

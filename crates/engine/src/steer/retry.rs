@@ -1,6 +1,6 @@
 //! Retry: an ended node is done again.
 
-use tree_agent_contract::{NodeId, Refusal, RefusalKind, StepStatus};
+use tree_agent_contract::{NodeId, Refusal, RefusalKind, StepStatus, SubtreeBudget};
 
 use super::nodes::{By, check_reopens, check_seen, find};
 use super::pause::tell;
@@ -8,13 +8,15 @@ use super::reopen::reopen;
 use crate::decide::Decider;
 use crate::state::State;
 
-/// The node does its work again, children included, with guidance and another model if these are not empty.
+/// The node does its work again, children included, with guidance and another model if these are not empty, and
+/// with another budget if there is one.
 pub(super) fn retry(
     d: &mut Decider<'_>,
     by: By<'_>,
     node: NodeId,
     guidance: &str,
     model: &str,
+    budget: Option<SubtreeBudget>,
 ) -> Result<(), Refusal> {
     let at = find(d.state, node)?;
     if !d.state.node(at).status.is_final() {
@@ -25,7 +27,7 @@ pub(super) fn retry(
     let concerned: Vec<usize> = d.state.line(at).collect();
     check_seen(d.state, by, &concerned)?;
     let model = (!model.is_empty()).then(|| model.to_owned());
-    reopen(d, by, at, model);
+    reopen(d, by, at, model, budget);
     if !guidance.is_empty() {
         tell(d, by, at, guidance, true);
     }

@@ -8,6 +8,7 @@ use tree_agent_contract::{DocumentId, NodeId, NodeStatus, PlanId, StepStatus};
 
 use crate::decide::{Decider, Next};
 use crate::documents;
+use crate::leases;
 
 /// What became of a plan.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,9 +33,13 @@ pub(super) fn plan(
     if plan.bands.is_empty() {
         return Planned::Empty(guards.into_iter().next_back().unwrap_or("guard:maxNodes"));
     }
+    let cut = leases::cut_plan(d.state, at, &mut plan);
     write(d, at, plan, mode_reason, None);
     for guard in guards {
         d.status(at, NodeStatus::Delegating, Some(guard.into()));
+    }
+    if let Some(why) = cut {
+        d.cut_leases(at, why);
     }
     d.status_because(at, NodeStatus::Delegating, why);
     if begin(d, at) { Planned::Done } else { Planned::Open }

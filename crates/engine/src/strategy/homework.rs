@@ -36,6 +36,7 @@ use crate::covered;
 use crate::decide::{Decider, Failure};
 use crate::documents;
 use crate::iterations::{self, Iterations};
+use crate::leases;
 use crate::state::State;
 
 /// Earlier tasks of a branch whose results its next task is told.
@@ -143,7 +144,7 @@ impl Rules for Homework {
                 call,
                 plan_summary: briefing::plan_summary(state, at),
                 children: briefing::child_outcomes(state, at),
-                exhausted_budget: state.exhausted().map(str::to_owned),
+                exhausted_budget: state.exhausted_of(at).map(str::to_owned),
                 homework: Some(Box::new(self.0.brief(state, self.0.latest()))),
             })),
             CallKind::Research | CallKind::Pick => unreachable!("homework neither researches nor picks"),
@@ -251,14 +252,18 @@ impl Homework {
     /// An iteration begins. If all of its tasks were refused, it has ended.
     fn assign(&self, d: &mut Decider<'_>, at: usize, tasks: Tasks, reason: String) {
         let iteration = self.0.latest() + 1;
-        let Tasks { plan, refused, guards } = tasks;
+        let Tasks { mut plan, refused, guards } = tasks;
         let is_empty = plan.bands.is_empty();
+        let cut = leases::cut_plan(d.state, at, &mut plan);
         bands::write(d, at, plan, reason.clone(), Some(iteration));
         for (Refusal { branch_id, title, reason }, repeats) in refused {
             d.emit(at, TaskRefused { iteration, branch_id, title, reason, repeats });
         }
         for guard in guards {
             d.status(at, NodeStatus::Delegating, Some(guard.into()));
+        }
+        if let Some(why) = cut {
+            d.cut_leases(at, why);
         }
         if is_empty {
             // Without room for a node there is nothing to wait for.

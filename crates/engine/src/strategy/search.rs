@@ -228,7 +228,7 @@ impl Rules for Search {
                     call,
                     plan_summary: returned::sentence(self.0.counts()),
                     children: children.collect(),
-                    exhausted_budget: state.exhausted().map(str::to_owned),
+                    exhausted_budget: state.exhausted_of(at).map(str::to_owned),
                 }))
             }
             CallKind::Plan | CallKind::Execute => unreachable!("a search neither plans nor executes"),

@@ -114,7 +114,7 @@ impl Rules for Tree {
                 call,
                 plan_summary: briefing::plan_summary(state, at),
                 children: briefing::child_outcomes(state, at),
-                exhausted_budget: state.exhausted().map(str::to_owned),
+                exhausted_budget: state.exhausted_of(at).map(str::to_owned),
             })),
             CallKind::Research | CallKind::Pick => unreachable!("a tree neither researches nor picks"),
         }

@@ -5,6 +5,7 @@ mod blocked;
 mod forks;
 mod homework;
 mod kept;
+mod leases;
 mod search;
 mod search_steps;
 mod steering;

@@ -60,7 +60,7 @@ impl World {
             cancelled: false,
             commands: 0,
             steered: true,
-            meters: Meters::new(true),
+            meters: Meters::lenient(),
         };
         fork.plan.cancel_after = 0;
         if !fork.run.is_final() {

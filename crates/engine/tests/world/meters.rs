@@ -7,7 +7,7 @@ use tree_agent_contract::graph::{GraphStep, Usage};
 use tree_agent_contract::*;
 use tree_agent_engine::{CallKey, CallKind, RoleCall, Run};
 
-use super::World;
+use super::{World, WorldPlan, leases};
 
 type Amounts = [u64; 3];
 
@@ -20,8 +20,10 @@ pub(super) struct Meters {
     largest: BTreeMap<CallKind, Amounts>,
     /// For each exhausted budget, the calls that were in flight then. No other call may use more of it.
     beyond: [Option<BTreeSet<CallKey>>; 3],
-    /// People change the budgets while the run runs, so only the counts are kept.
+    /// People change the budgets while the run runs, or subtrees have their own, so only the counts are kept.
     lenient: bool,
+    /// Roles keep to their allowance and subtrees have budgets of their own.
+    leased: bool,
 }
 
 fn limits(budgets: &Budgets) -> [Option<u64>; 3] {
@@ -38,13 +40,25 @@ fn told(allowance: &Allowance) -> [Option<u64>; 3] {
 }
 
 impl Meters {
-    pub(super) fn new(lenient: bool) -> Self {
-        Self { lenient, ..Self::default() }
+    pub(super) fn new(plan: &WorldPlan) -> Self {
+        let lenient = plan.commands > 0 || plan.leases > 0;
+        Self { lenient, leased: plan.leases > 0 && plan.obedient, ..Self::default() }
+    }
+
+    pub(super) fn lenient() -> Self {
+        Self { lenient: true, ..Self::default() }
     }
 
     /// A call is made. It must fit.
     pub(super) fn begin(&mut self, run: &Run, call: &RoleCall, now: Timestamp) {
         let context = call.input.context();
+        if self.leased {
+            let left = |(a, spent): &(Allowance, Amounts)| -> Amounts {
+                std::array::from_fn(|m| told(a)[m].unwrap_or(0).saturating_sub(spent[m]))
+            };
+            let flights: Vec<_> = self.flights.iter().map(|(key, call)| (key.node_id, left(call))).collect();
+            leases::check_fits(run, &call.key, told(&context.allowance), &flights);
+        }
         if self.lenient {
             self.flights.insert(call.key, (context.allowance, [0; 3]));
             return;

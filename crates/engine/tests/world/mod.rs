@@ -4,6 +4,7 @@ mod check;
 mod documents;
 pub(crate) mod forking;
 mod homework;
+pub(crate) mod leases;
 mod meters;
 mod searching;
 pub(crate) mod steering;
@@ -44,6 +45,8 @@ pub(crate) struct WorldPlan {
     pub(crate) search_steps: bool,
     /// Roughly after how many of 256 inputs a person gives a command.
     pub(crate) commands: u8,
+    /// Roughly how many of 256 steps have a budget of their own.
+    pub(crate) leases: u8,
 }
 
 impl WorldPlan {
@@ -62,6 +65,7 @@ impl WorldPlan {
             search: SearchConfig::default(),
             search_steps: false,
             commands: 0,
+            leases: 0,
         }
     }
 }
@@ -123,6 +127,7 @@ pub(crate) fn plans() -> impl Generator<Value = WorldPlan> {
                 search: SearchConfig::default(),
                 search_steps: false,
                 commands: 0,
+                leases: 0,
             }
         })
 }
@@ -224,7 +229,7 @@ impl World {
             cancelled: false,
             commands: 0,
             steered: false,
-            meters: Meters::new(plan.commands > 0),
+            meters: Meters::new(plan),
         };
         world.documents.write(start.documents);
         world.feed(Input::Claimed);
@@ -461,6 +466,7 @@ impl World {
         let fanout = usize::from(self.plan.fanout);
         let round = if self.roll() < 128 { 0 } else { input.prior_steps.len() };
         let searches: Vec<Option<StepSearch>> = (0..bands * fanout).map(|n| self.step_search(n)).collect();
+        let budgets: Vec<Option<SubtreeBudget>> = (0..bands * fanout).map(|_| self.step_budget()).collect();
         PlannerOutput {
             homework: None,
             mode: if leaf { PlannerMode::Execute } else { PlannerMode::Plan },
@@ -480,6 +486,7 @@ impl World {
                                 step_index: s as u32,
                                 strategy: searches[b * fanout + s].map(|_| Strategy::Search),
                                 search: searches[b * fanout + s],
+                                budget: budgets[b * fanout + s],
                                 ..StepDraft::new(
                                     StepId::new(format!("r{round}b{b}s{s}")),
                                     format!("step {b}.{s} of round {round}"),

@@ -65,12 +65,16 @@ impl World {
                 node_id,
                 guidance: if flag { "again".into() } else { String::new() },
                 model: if self.roll() < 60 { "other".into() } else { String::new() },
-                budget: None,
+                budget: self.step_budget(),
             },
             12..=14 => match self.edited(&self.run.clone(), node_id) {
                 Some(plan) => Action::EditPlan { node_id, plan },
                 None => return,
             },
+            _ if self.plan.leases > 0 && flag => {
+                let change = BudgetChange { max_nodes: None, max_parallel_steps: None, ..self.change() };
+                Action::SetBudget { node_id: Some(node_id), change }
+            }
             _ => Action::SetBudget { node_id: None, change: self.change() },
         };
         let expected_seq =
@@ -133,6 +137,7 @@ impl World {
                     strategy: step.strategy,
                     search: step.search,
                     branch_id: step.branch_id.clone(),
+                    budget: step.budget,
                     ..StepDraft::new(step.step_id.clone(), step.title.clone())
                 });
             }
@@ -142,8 +147,12 @@ impl World {
             let band = usize::from(self.roll()) % (bands.len() + 1);
             let n = self.commands;
             let branch_id = plan.iteration.map(|_| format!("new-{n}"));
-            let step =
-                StepDraft { branch_id, ..StepDraft::new(StepId::new(format!("e{n}")), format!("extra {n}")) };
+            let budget = self.step_budget();
+            let step = StepDraft {
+                branch_id,
+                budget,
+                ..StepDraft::new(StepId::new(format!("e{n}")), format!("extra {n}"))
+            };
             match bands.get_mut(band) {
                 Some(steps) => steps.push(step),
                 None => bands.push(vec![step]),
