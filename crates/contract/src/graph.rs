@@ -159,11 +159,29 @@ pub struct Lease {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
     /// What the subtree had used before. It does not count.
-    #[serde(default, skip_serializing_if = "is_unused")]
-    pub before: Usage,
+    #[serde(default)]
+    pub before: SubtreeUse,
     /// The budget that is used up, such as `maxTokens`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exhausted: Option<String>,
+}
+
+/// What a subtree has used of what its budget can limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SubtreeUse {
+    /// Tokens in and out.
+    pub tokens: u64,
+    /// Millionths of a US dollar.
+    pub cost_micros: u64,
+    /// Tool calls.
+    pub tool_calls: u64,
+}
+
+impl From<Usage> for SubtreeUse {
+    fn from(usage: Usage) -> Self {
+        Self { tokens: usage.tokens(), cost_micros: usage.cost_micros, tool_calls: usage.tool_calls }
+    }
 }
 
 /// What homework says about one of its tasks.
@@ -370,10 +388,6 @@ impl Usage {
             tool_calls: self.tool_calls.saturating_sub(other.tool_calls),
         }
     }
-}
-
-fn is_unused(usage: &Usage) -> bool {
-    *usage == Usage::default()
 }
 
 // Serde hands over a reference.

@@ -65,13 +65,19 @@ impl InFlight {
         match &event.body {
             EventBody::NodeStatusChanged(_) | EventBody::NodeCompleted(_) | EventBody::NodeFailed(_) => {
                 match state.node(at).status.is_final() {
-                    true => self.forget(at),
+                    true => {
+                        self.forget(at);
+                        self.end_lease(at);
+                    }
                     false => self.line_up(state, at),
                 }
             }
             EventBody::CallStopped(_) | EventBody::NodeReopened(_) => {
                 self.forget(at);
                 self.line_up(state, at);
+                if state.lease(at).is_some_and(|lease| lease.exhausted.is_none()) {
+                    self.end_lease(at);
+                }
             }
             EventBody::NodePaused(_) | EventBody::NodeResumed(_) => {
                 for at in state.subtree(at) {
@@ -103,7 +109,13 @@ impl InFlight {
         self.held.remove(&at);
         self.unreachable.remove(&at);
         self.writing.remove(&at);
-        self.overtime.remove(&at);
+    }
+
+    /// The time of another lease of the node at `at` counts anew. That of the run goes on.
+    fn end_lease(&mut self, at: usize) {
+        if at > 0 {
+            self.overtime.remove(&at);
+        }
     }
 
     /// The call in flight for the node at `at`.

@@ -23,6 +23,7 @@ const ORDER: &[&str] = &[
     "state",
     "state/forked",
     "state/leases",
+    "state/status",
     "state/steered",
     "covered",
     "iterations",

@@ -13,6 +13,7 @@ wire_message! {
         usage [required], subtree_usage [required], strategy, topic, task, paused, stopped, generation, lease, created_at [required], started_at, ended_at,
     }
     Lease => Lease { limits [required], deadline, exhausted, since, before [required] }
+    SubtreeUse => SubtreeUse { tokens, cost_micros, tool_calls }
     GraphTopic => GraphTopic { score, picked, skipped, session_id }
     GraphTask => GraphTask { iteration, branch_id }
     ToolActivity => ToolActivity { call_id, tool_name, ok }

@@ -33,6 +33,7 @@ impl Graph {
             _ => {
                 let from = self.counted_from.get(&at).copied();
                 let (since, before) = from.map_or((node.started_at, Usage::default()), |(t, u)| (Some(t), u));
+                let before = before.into();
                 Lease { since, before, ..Lease::default() }
             }
         };
@@ -53,7 +54,9 @@ impl Graph {
         let node = &mut self.nodes[at];
         let before = node.subtree_usage.get();
         let since = (!e.again).then_some(now);
-        node.lease = e.budget.map(|limits| Box::new(Lease { limits, since, before, ..Lease::default() }));
+        node.lease = e
+            .budget
+            .map(|limits| Box::new(Lease { limits, since, before: before.into(), ..Lease::default() }));
         self.counted_from.insert(at, (now, before));
         self.change_lease(at, |_| {});
     }
@@ -69,7 +72,8 @@ impl Graph {
             // A share of what is above that was used up is not a lease.
             self.nodes[at].lease.take_if(|lease| lease.limits.is_empty());
             self.change_lease(at, |lease| {
-                (lease.since, lease.before, lease.exhausted) = (lease.since.map(|_| now), before, None);
+                (lease.since, lease.before, lease.exhausted) =
+                    (lease.since.map(|_| now), before.into(), None);
             });
         }
     }

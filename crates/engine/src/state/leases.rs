@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tree_agent_contract::event::LeaseCovered;
-use tree_agent_contract::graph::{Lease, Usage};
+use tree_agent_contract::graph::{Lease, SubtreeUse, Usage};
 use tree_agent_contract::{StepStatus, Timestamp};
 
 use super::State;
@@ -55,9 +55,11 @@ pub(crate) struct Account {
 impl Account {
     fn of_lease(state: &State, at: usize, open: &OpenLease) -> Self {
         let (lease, node) = (state.lease(at), state.node(at));
-        let before = lease.map_or_else(Usage::default, |lease| lease.before);
+        let before = lease.map_or_else(SubtreeUse::default, |lease| lease.before);
         let limits = lease.map_or([None; 3], |lease| of_subtree(&lease.limits));
-        let used = amounts_of(node.subtree_usage.get().minus(before));
+        let used = amounts_of(node.subtree_usage.get());
+        let before = [before.tokens, before.cost_micros, before.tool_calls];
+        let used = std::array::from_fn(|m| used[m].saturating_sub(before[m]));
         Self { limits, used, cover: open.cover, owed: [open.owed; 3], ..Self::default() }
     }
 

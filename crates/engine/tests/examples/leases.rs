@@ -257,7 +257,7 @@ fn a_node_is_done_again_with_a_budget() {
     let node_id = hand.named("step 0.0").id;
     let retry = |budget| Action::Retry { node_id, guidance: String::new(), model: String::new(), budget };
     hand.tell(retry(Some(tokens(500)))).unwrap();
-    assert_eq!(hand.lease("step 0.0").before.tokens(), 700, "what it used before does not count");
+    assert_eq!(hand.lease("step 0.0").before.tokens, 700, "what it used before does not count");
     let again = hand.only();
     assert_eq!(context(&again).allowance.tokens, Some(500));
     hand.executes(&again);

@@ -51,7 +51,8 @@ fn line(run: &Run, node: NodeId) -> impl Iterator<Item = &GraphNode> {
 pub(super) fn check_fits(run: &Run, key: &CallKey, may: [Option<u64>; 3], flights: &[(NodeId, Amounts)]) {
     for leased in line(run, key.node_id) {
         let Some(lease) = leased.lease.as_ref().filter(|_| !leased.status.is_final()) else { continue };
-        let used = amounts(leased.subtree_usage.get().minus(lease.before));
+        let before = [lease.before.tokens, lease.before.cost_micros, lease.before.tool_calls];
+        let used: Amounts = std::array::from_fn(|m| amounts(leased.subtree_usage.get())[m] - before[m]);
         for (m, limit) in limits(&lease.limits).into_iter().enumerate() {
             let Some(limit) = limit else { continue };
             let may = may[m].expect("a lease gives an allowance");
