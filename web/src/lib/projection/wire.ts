@@ -16,9 +16,9 @@ import {
   StepStatus as PbStepStatus,
   Strategy,
   type TreeAgentResult,
+  type Lease as PbLease,
 } from '../../gen/treeagent/v1/common_pb';
 import type { ArtifactCreated, LeafPicked, NodeSkipped } from '../../gen/treeagent/v1/events_pb';
-import type { Lease as PbLease } from '../../gen/treeagent/v1/common_pb';
 import type { GraphTopic } from '../../gen/treeagent/v1/graph_pb';
 import type { Graph, GraphArtifact, GraphNode as PbGraphNode, GraphPlan, Run, Usage as PbUsage } from '../../gen/treeagent/v1/run_service_pb';
 import type {
