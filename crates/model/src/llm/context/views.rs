@@ -18,6 +18,8 @@ pub(super) struct Call {
     reason: String,
     criteria: Vec<String>,
     depth: u32,
+    /// What people have told the node.
+    guidance: String,
     /// What is left of a budget that is nearly used up, in words.
     finish: Option<String>,
 }
@@ -30,6 +32,7 @@ impl Call {
             reason: trimmer.own(&call.reason),
             criteria: call.success_criteria.iter().map(|c| trimmer.own(c)).collect(),
             depth: call.depth,
+            guidance: trimmer.told(call),
             finish: call.finish.as_ref().map(|f| format!("{} of {} ({})", f.left, f.limit, f.budget)),
         }
     }
