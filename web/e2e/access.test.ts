@@ -163,6 +163,23 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     await close(page);
   }, 120_000);
 
+  it('holds for a comparison, at 360 px, too', async () => {
+    const page = await open(browser, `${gateway.url}/compare?a=${done}&b=${done}&a_seq=60`, options);
+    await page.getByTestId('graph-b').locator('[data-card]').first().waitFor();
+    await page.getByRole('tree', { name: 'Nodes compared' }).getByRole('treeitem').first().click();
+    await page.getByTestId('chosen').waitFor();
+    const found = await violations(page, 'comparison');
+    await page.setViewportSize({ width: 360, height: 740 });
+    found.push(...(await violations(page, 'narrow comparison')));
+    expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+    await page.goto(`${gateway.url}/runs`);
+    await page.getByRole('button', { name: 'Compare' }).click();
+    await page.getByText('0 of 2 chosen').waitFor();
+    found.push(...(await violations(page, 'choosing')));
+    expect(found).toEqual([]);
+    await close(page);
+  });
+
   it('holds for an active run, and at 360 px', async () => {
     const run = await gateway.run('Be at work', 'scripted:fanout=3,depth=1,latency_ms=20000');
     const page = await open(browser, `${gateway.url}/runs/${run}`, options);
