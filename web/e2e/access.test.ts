@@ -165,9 +165,9 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
 
   it('holds for a comparison, at 360 px, too', async () => {
     const page = await open(browser, `${gateway.url}/compare?a=${done}&b=${done}&a_seq=60`, options);
-    await page.getByTestId('graph-b').locator('[data-card]').first().waitFor();
     await page.getByRole('tree', { name: 'Nodes compared' }).getByRole('treeitem').first().click();
     await page.getByTestId('chosen').waitFor();
+    await page.getByTestId('graph-b').locator('[data-card]').first().waitFor();
     const found = await violations(page, 'comparison');
     await page.setViewportSize({ width: 360, height: 740 });
     found.push(...(await violations(page, 'narrow comparison')));
