@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { RunStatus } from '../src/gen/treeagent/v1/common_pb';
 import { EventSchema, type Event } from '../src/gen/treeagent/v1/events_pb';
 import { CommandPreviewSchema } from '../src/gen/treeagent/v1/steering_pb';
 import type { GraphNode, Plan } from '../src/lib/projection/model';
@@ -76,7 +77,9 @@ describe('the words of a command', () => {
     expect(words({ case: 'budgetSet', value: { author: 'ann', change: { maxTokens: 0n, maxCostMicros: 2_000_000n, maxNodes: 9 } } as never })).toBe(
       'budget set by ann: no limit of tokens, cost $2.00, nodes 9',
     );
-    expect(words({ case: 'runForked', value: { author: 'ann', sourceRunId: '0123456789', atSeq: 7n } as never })).toBe('forked by ann from run 01234567 after event 7');
+    expect(words({ case: 'runForked', value: { author: 'ann', sourceRunId: '0123456789', atSeq: 7n, edits: [{ edit: { case: 'model', value: 'offline' } }] } as never })).toBe(
+      'forked by ann from run 01234567 after event 7: model offline',
+    );
     expect(words({ case: 'callStopped', value: { reason: 'guidance' } as never })).toBe('call stopped because of guidance');
     expect(words({ case: 'scratchpadLinked', value: {} as never })).toBeUndefined();
   });
@@ -127,6 +130,11 @@ describe('the projection of commands', () => {
     expect(again).toMatchObject({ status: 'waiting', generation: 1, artifacts: [] });
     for (const gone of ['stopped', 'error', 'endedAt', 'result', 'plan']) expect(gone in again).toBe(false);
     expect(graph.stats.byStatus.waiting).toBe(1);
+    apply({ case: 'runStatus', value: { status: RunStatus.COMPLETED, partial: true } });
+    apply({ case: 'runForked', value: {} });
+    expect([graph.status, graph.partial]).toEqual(['completed', true]);
+    apply({ case: 'runForked', value: { goesOn: true } });
+    expect([graph.status, graph.partial]).toEqual(['running', false]);
   });
 });
 

@@ -308,7 +308,10 @@ async fn research_and_picker_are_told_what_a_person_says() {
     Service::new(&served_by(&picker)).pick(&pick).await.output();
     for asked in provider.asked().iter().chain(&picker.asked()) {
         let said = asked.last();
-        assert!(said.contains("# What the user says") && said.contains("ann:\nMind the tide tables."), "{said}");
+        assert!(
+            said.contains("# What the user says") && said.contains("ann:\nMind the tide tables."),
+            "{said}"
+        );
     }
 }
 

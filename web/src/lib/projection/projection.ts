@@ -84,7 +84,10 @@ export class Projection {
     switch (event.body.case) {
       case 'runCreated':
       case 'budgetExhausted':
+        return;
       case 'runForked':
+        // The run that was forked had ended, and its fork goes on.
+        if (event.body.value.goesOn) [this.#status, this.#partial] = ['running', false];
         return;
       case 'opaque':
       case undefined:

@@ -1,9 +1,9 @@
 // What a person can tell a run.
 
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { BudgetChangeSchema } from '../../gen/treeagent/v1/events_pb';
+import type { BudgetChangeSchema, ForkEditSchema, PlanEditSchema } from '../../gen/treeagent/v1/edits_pb';
 import type { SubtreeBudgetSchema } from '../../gen/treeagent/v1/common_pb';
-import type { CommandPreview, ForkEditSchema, PlanEditSchema } from '../../gen/treeagent/v1/steering_pb';
+import type { CommandPreview } from '../../gen/treeagent/v1/steering_pb';
 
 type Plain<T> = Omit<T, '$typeName' | '$unknown'>;
 export type BudgetInit = Plain<MessageInitShape<typeof BudgetChangeSchema>>;

@@ -1,6 +1,6 @@
 // Budgets as a person types them, for the run, for a subtree and for a fork.
 
-import type { BudgetChange } from '../../gen/treeagent/v1/events_pb';
+import type { BudgetChange } from '../../gen/treeagent/v1/edits_pb';
 import { cost, duration, number } from '../format';
 import type { SubtreeBudget } from '../projection/model';
 import type { BudgetInit, SubtreeBudgetInit } from './actions';

@@ -1,6 +1,7 @@
 // What people have done to a run, in words: for the event log, the timeline and the notice of a second viewer.
 
-import type { BudgetChange, Event } from '../../gen/treeagent/v1/events_pb';
+import type { BudgetChange, ForkEdit } from '../../gen/treeagent/v1/edits_pb';
+import type { Event } from '../../gen/treeagent/v1/events_pb';
 import { clip, cost, duration, number } from '../format';
 
 const who = (author: string): string => (author === '' ? 'a user' : clip(author, 60));
@@ -41,13 +42,32 @@ export function commandWords(body: Event['body']): string | undefined {
     case 'budgetSet':
       return `budget set by ${who(body.value.author)}: ${budgetWords(body.value.change)}`;
     case 'runForked': {
-      const { author, sourceRunId, atSeq } = body.value;
-      return `forked by ${who(author)} from run ${sourceRunId.slice(0, 8)} after event ${number(Number(atSeq))}`;
+      const { author, sourceRunId, atSeq, edits } = body.value;
+      const what = edits.map(editWords).filter((words) => words !== '');
+      return `forked by ${who(author)} from run ${sourceRunId.slice(0, 8)} after event ${number(Number(atSeq))}${what.length > 0 ? `: ${what.join('; ')}` : ''}`;
     }
     case 'callStopped':
       return `call stopped ${STOPPED[body.value.reason] ?? `(${clip(body.value.reason, 60)})`}`;
     default:
       return undefined;
+  }
+}
+
+/** What a fork does differently, in a few words. */
+export function editWords({ edit }: ForkEdit): string {
+  switch (edit.case) {
+    case 'guide':
+      return `guidance: ${clip(edit.value.text, 80)}`;
+    case 'retry':
+      return `a node is done again${edit.value.guidance === '' ? '' : `: ${clip(edit.value.guidance, 80)}`}`;
+    case 'plan':
+      return 'a plan is edited';
+    case 'budget':
+      return `budget: ${budgetWords(edit.value.change)}`;
+    case 'model':
+      return `model ${clip(edit.value, 60)}`;
+    default:
+      return '';
   }
 }
 
