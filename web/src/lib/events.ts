@@ -64,6 +64,8 @@ export function describe({ body }: Event): string {
       return `${body.value.purpose}: ${body.value.inputTokens} tokens in, ${body.value.outputTokens} out`;
     case 'budgetExhausted':
       return `${body.value.budget}: ${body.value.used} of ${body.value.limit}`;
+    case 'leaseCovered':
+      return `${body.value.budget}: ${body.value.amount} beyond its lease, taken over above`;
     case 'toolCallRequested':
       return `${body.value.toolName} [RUNNING]`;
     case 'toolCallResult':
