@@ -124,11 +124,11 @@ impl FreeBudget {
 
     /// A call for the node at `at` may use `amounts`.
     fn take(&mut self, state: &State, accounts: &Accounts, at: usize, amounts: Amounts) {
-        for m in 0..3 {
+        for (m, amount) in amounts.into_iter().enumerate() {
             let lease = state.account_of(at, m);
             if accounts.get(lease).limits[m].is_some() {
                 let own = &mut self.pool(lease).own[m];
-                *own = own.saturating_add(amounts[m]);
+                *own = own.saturating_add(amount);
             }
         }
         let leases: Vec<usize> = match state.has_leases() {

@@ -135,10 +135,9 @@ impl Accounts {
     /// Steps with a lease that have no node yet.
     fn set_aside(&mut self, state: &State) {
         for &at in state.lessors.iter().filter(|at| state.ending(**at).is_none()) {
-            let set_aside = state.set_aside(at);
-            for m in 0..3 {
+            for (m, set_aside) in state.set_aside(at).into_iter().enumerate() {
                 let amount = &mut self.get_mut(state.account_of(at, m)).set_aside[m];
-                *amount = amount.saturating_add(set_aside[m]);
+                *amount = amount.saturating_add(set_aside);
             }
         }
     }
