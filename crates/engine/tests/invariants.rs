@@ -155,6 +155,21 @@ proptest! {
     }
 
     #[test]
+    fn every_fork_of_a_run_with_leases_ends_and_keeps_their_limits(
+        plan in world::leases::steered_leases(),
+        cut in any::<prop::sample::Index>(),
+        at_the_end in any::<bool>(),
+    ) {
+        let mut world = World::run(&plan);
+        let any = cut.index(world.log.len()) + 1;
+        let at = if at_the_end { world.log.len() } else { world.moment(any) };
+        let edits = world.edits_at(at);
+        let fork = world.fork(at, edits);
+        fork.check_forked(at);
+        fork.check_leases();
+    }
+
+    #[test]
     fn a_log_replays_to_the_same_bytes(plan in world::plans()) {
         let world = World::run(&plan);
         let replayed = Run::replay(world.run_id, &world.log).expect("a log that was written replays");

@@ -6,7 +6,7 @@ use tree_agent_engine::Audit;
 use super::*;
 
 /// The log of a fork at `at` of the run that `hand` has driven, one minute later.
-fn fork(hand: &Hand, at: usize) -> Vec<Event> {
+pub(super) fn fork(hand: &Hand, at: usize) -> Vec<Event> {
     fork_with(hand, at, Vec::new(), false)
 }
 
@@ -37,7 +37,7 @@ fn replayed(log: &[Event]) -> Run {
     Run::replay(log[0].run_id, log).expect("a fork replays")
 }
 
-fn violations(log: &[Event]) -> Vec<String> {
+pub(super) fn violations(log: &[Event]) -> Vec<String> {
     let mut audit = Audit::new();
     log.iter().for_each(|event| audit.event(event));
     audit.finish().into_iter().map(|violation| violation.message).collect()
@@ -114,7 +114,7 @@ fn documents_of_a_fork_are_named_after_the_run_that_began_its_log() {
 }
 
 /// A fork with edits, as the log begins, and the run that its first driver has.
-fn taken_up(hand: &Hand, at: usize, edits: Vec<Action>) -> Hand {
+pub(super) fn taken_up(hand: &Hand, at: usize, edits: Vec<Action>) -> Hand {
     let now = hand.now.plus_millis(60_000);
     let parent = Run::replay(hand.log[0].run_id, &hand.log[..at]).expect("a prefix replays");
     let (_, goes_on) = parent.fork(&edits, now).expect("the edits fit");
@@ -140,7 +140,7 @@ fn completed() -> Hand {
     hand
 }
 
-fn retry(node_id: NodeId) -> Action {
+pub(super) fn retry(node_id: NodeId) -> Action {
     Action::Retry { node_id, guidance: String::new(), model: String::new(), budget: None }
 }
 

@@ -9,7 +9,7 @@ use tree_agent_engine::{CallKind, RoleCall, Run};
 
 use super::{Hand, context, flat};
 
-fn tokens(max: u64) -> SubtreeBudget {
+pub(super) fn tokens(max: u64) -> SubtreeBudget {
     SubtreeBudget { max_tokens: Some(max), ..SubtreeBudget::default() }
 }
 
@@ -33,25 +33,25 @@ fn ten_thousand(max_depth: u32) -> Budgets {
 
 impl Hand {
     /// The root has planned this, and its steps are due.
-    fn planned(budgets: Budgets, bands: &[&[Option<SubtreeBudget>]]) -> Self {
+    pub(super) fn planned(budgets: Budgets, bands: &[&[Option<SubtreeBudget>]]) -> Self {
         let mut hand = Self::new(budgets);
         let call = hand.only();
         hand.answers_plan(&call, PlannerMode::Plan, Some(plan(bands)));
         hand
     }
 
-    fn tell(&mut self, action: Action) -> Result<(), Refusal> {
+    pub(super) fn tell(&mut self, action: Action) -> Result<(), Refusal> {
         let decision = self.run.command(&Command::new(action), self.now)?;
         self.log.extend(decision.events);
         Ok(())
     }
 
-    fn named(&self, title: &str) -> &GraphNode {
+    pub(super) fn named(&self, title: &str) -> &GraphNode {
         let mut nodes = self.run.graph().nodes().iter();
         nodes.find(|node| node.title == title).unwrap_or_else(|| panic!("no node {title:?}"))
     }
 
-    fn lease(&self, title: &str) -> &graph::Lease {
+    pub(super) fn lease(&self, title: &str) -> &graph::Lease {
         self.named(title).lease.as_deref().unwrap_or_else(|| panic!("{title:?} has no lease"))
     }
 
@@ -61,13 +61,13 @@ impl Hand {
     }
 
     /// The call that is due for a node.
-    fn call_of<'a>(&self, due: &'a [RoleCall], title: &str) -> &'a RoleCall {
+    pub(super) fn call_of<'a>(&self, due: &'a [RoleCall], title: &str) -> &'a RoleCall {
         let id = self.named(title).id;
         due.iter().find(|call| call.key.node_id == id).unwrap_or_else(|| panic!("no call for {title:?}"))
     }
 
     /// The step 0.0 has a lease of 4,000 tokens and plans two steps of its own; 0.1 has none.
-    fn split() -> (Self, RoleCall) {
+    pub(super) fn split() -> (Self, RoleCall) {
         let mut hand = Self::planned(
             Budgets { max_parallel_steps: 2, ..ten_thousand(2) },
             &[&[Some(tokens(4_000)), None]],
@@ -83,7 +83,7 @@ impl Hand {
     }
 }
 
-fn more(max_tokens: u64) -> BudgetChange {
+pub(super) fn more(max_tokens: u64) -> BudgetChange {
     BudgetChange { max_tokens: Some(max_tokens), ..BudgetChange::default() }
 }
 

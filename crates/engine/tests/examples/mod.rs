@@ -2,6 +2,7 @@
 
 mod adopting;
 mod blocked;
+mod fork_leases;
 mod forks;
 mod homework;
 mod kept;

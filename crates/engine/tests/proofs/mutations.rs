@@ -80,6 +80,7 @@ fn what_is_missing_or_repeated_in_a_later_generation_is_found() {
         request_id: String::new(),
         again: true,
         model: None,
+        budget: None,
     };
     assert!(found(&with(log, at + 1, leaf, again(2))).contains("begins a node again that has not ended"));
     assert!(found(&with(log, at, leaf, again(3))).contains("is generation 3 after generation 0"));

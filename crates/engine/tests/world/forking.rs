@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tree_agent_contract::command::Action;
 use tree_agent_contract::event::{Event, EventBody, RunForked};
+use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::*;
 use tree_agent_engine::{CallKind, Decision, Input, Run};
 
@@ -60,7 +61,7 @@ impl World {
             cancelled: false,
             commands: 0,
             steered: true,
-            meters: Meters::lenient(),
+            meters: Meters::of_fork(&self.plan),
         };
         fork.plan.cancel_after = 0;
         if !fork.run.is_final() {
@@ -101,7 +102,15 @@ impl World {
                 None => return Vec::new(),
             },
             5 => Action::Guide { node_id, text: "look closer".into(), subtree: flag, restart: false },
-            _ => Action::SetBudget { node_id: None, change: raise },
+            6 => Action::SetBudget { node_id: None, change: raise },
+            _ => {
+                // What a lease cancelled goes on, if one was used up.
+                let used_up = |node: &&GraphNode| node.lease.as_ref().is_some_and(|l| l.exhausted.is_some());
+                let node_id = run.graph().nodes().iter().find(used_up).map_or(node_id, |node| node.id);
+                let max_tokens = Some(1 + u64::from(self.roll()) * 200);
+                let change = BudgetChange { max_tokens, ..BudgetChange::default() };
+                Action::SetBudget { node_id: Some(node_id), change }
+            }
         };
         let mut edits = vec![edit];
         if flag {

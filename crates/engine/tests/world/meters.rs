@@ -45,8 +45,8 @@ impl Meters {
         Self { lenient, leased: plan.leases > 0 && plan.obedient, ..Self::default() }
     }
 
-    pub(super) fn lenient() -> Self {
-        Self { lenient: true, ..Self::default() }
+    pub(super) fn of_fork(plan: &WorldPlan) -> Self {
+        Self { lenient: true, ..Self::new(plan) }
     }
 
     /// A call is made. It must fit.
