@@ -12,7 +12,7 @@ use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use dev::{Dev, code, lines, program, run, stderr, stdout, succeeded};
-use fake::{Fake, Steered, log, run_id};
+use fake::{Fake, Steered, document_id, log, run_id};
 use serde_json::Value;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -329,4 +329,97 @@ fn a_run_at_work_is_steered() {
     let late = run(server, &["pause", &id]);
     assert_eq!(code(&late), 2);
     assert!(stderr(&late).contains("fork it"), "{}", stderr(&late));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_is_previewed_and_sent_with_its_edits_in_order() {
+    let (fake, url, run) = serve().await;
+    let node = root().to_string();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let shown = stdout(&tree_agent(&url, &["plan", "show", &run, &node], None).await);
+    std::fs::write(file.path(), shown).unwrap();
+    let plan = file.path().to_str().unwrap();
+    let output = tree_agent(&url, &["fork", &run[28..], "--at", "4", "--dry-run"], None).await;
+    let text = "re-runs 3 nodes, about 7 calls, about $0.12; reuses 41\nnote: it rains\n\
+        note: 1 document of its projects has changed since; the fork reads what is there today\n";
+    assert_eq!((code(&output), &*stdout(&output)), (0, text), "{}", stderr(&output));
+    let Steered::Fork(request) = last(&fake) else { panic!("no fork") };
+    assert!(request.validate_only && request.edits.is_empty() && request.at_seq == Some(4));
+    let output = tree_agent(&url, &["fork", &run, "--dry-run", "-o", "json"], None).await;
+    let printed: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(
+        (&printed["preview"]["reusedNodes"], &printed["changedDocumentCount"]),
+        (&41.into(), &1.into())
+    );
+
+    fake.0.lock().unwrap().fork = Some("f".into());
+    let args = [
+        &["fork", &run, "--name", "again", "--guide", &node, "be brief", "--retry", &node][..],
+        &["--plan", &node, plan, "--max-tokens", "none", "--model", "fast"],
+    ];
+    let output = tree_agent(&url, &args.concat(), None).await;
+    assert_eq!(stdout(&output), format!("run f goes on from run {run}\n"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("tree-agent watch f"), "{}", stderr(&output));
+    let Steered::Fork(request) = last(&fake) else { panic!("no fork") };
+    assert!(!request.validate_only && !request.request_id.is_empty() && request.at_seq.is_none());
+    assert_eq!((&*request.run_id, &*request.display_name), (&*run, "again"));
+    use pb::fork_edit::Edit;
+    let edits: Vec<Edit> = request.edits.into_iter().filter_map(|edit| edit.edit).collect();
+    let [Edit::Model(model), Edit::Budget(budget), Edit::Plan(plan), Edit::Retry(retry), Edit::Guide(guide)] =
+        &edits[..]
+    else {
+        panic!("{edits:?}")
+    };
+    assert_eq!((&**model, budget.change.unwrap().max_tokens), ("fast", Some(0)));
+    assert_eq!((&plan.node_id, plan.plan.as_ref().unwrap().bands.len()), (&node, 1));
+    assert_eq!((&retry.node_id, &*guide.text, guide.subtree), (&node, "be brief", true));
+
+    let mut answer = Status::already_exists("request_id was used before");
+    answer.set_error_details(ErrorDetails::with_bad_request_violation("request_id", "was used before"));
+    fake.0.lock().unwrap().steering_failures.push_back(answer);
+    let refused = tree_agent(&url, &["fork", &run], None).await;
+    assert!(code(&refused) != 0 && stderr(&refused).contains("was used before"), "{}", stderr(&refused));
+    let output = tree_agent(&url, &["fork", &run, "-o", "json"], None).await;
+    let printed: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((&printed["forkRunId"], &printed["runId"]), (&"f".into(), &Value::from(&*run)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forks_stand_below_the_run_that_they_fork() {
+    let (fake, url, run) = serve().await;
+    {
+        let mut state = fake.0.lock().unwrap();
+        state.others = vec!["who?".into()];
+        state.fork_edits = vec!["retries a node".into(), "model fast".into()];
+    }
+    let output = tree_agent(&url, &["runs", "--tree"], None).await;
+    let text = stdout(&output);
+    let rows: Vec<&str> = text.lines().collect();
+    assert!(rows.len() == 3 && rows[1].contains(&run), "{text}");
+    assert!(rows[2].contains("└ forked at event 4: retries a node; model fast — who?"), "{text}");
+    let output = tree_agent(&url, &["runs", "--tree", "-o", "jsonl"], None).await;
+    let runs: Vec<Value> = lines(&output);
+    assert_eq!(
+        (&runs[0]["runId"], &runs[1]["fork"]["parentRunId"]),
+        (&Value::from(&*run), &Value::from(&*run))
+    );
+    assert_eq!(code(&tree_agent(&url, &["runs", "--tree", "--watch"], None).await), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_is_read_and_followed_as_a_run_has_it() {
+    let (fake, url, run) = serve().await;
+    let id = document_id().to_string();
+    for (args, seq) in [(&[][..], None), (&["--at", "3"], Some(3))] {
+        let args = [&["doc", &id, "--run", &run[28..]][..], args].concat();
+        let output = tree_agent(&url, &args, None).await;
+        assert_eq!((code(&output), &*stdout(&output)), (0, "# Because\n"), "{}", stderr(&output));
+        let read = fake.0.lock().unwrap().read.pop().expect("it was asked for");
+        assert_eq!((read.run_id, read.at_seq), (run.clone(), seq));
+    }
+    let output = tree_agent(&url, &["doc", &id, "--run", &run, "--follow"], None).await;
+    assert_eq!((code(&output), &*stdout(&output)), (0, "# Because\n"), "{}", stderr(&output));
+    assert!(fake.0.lock().unwrap().followed.iter().all(|asked| asked.run_id == run));
+    tree_agent(&url, &["doc", &id], None).await;
+    assert_eq!(fake.0.lock().unwrap().read.pop().expect("it was asked for").run_id, "");
 }

@@ -139,11 +139,12 @@ impl Run {
     }
 
     /// Carries out a command of a person. It is done once: if the log has its request id already, nothing follows from it.
+    /// What the log has is the verb and the node, so a command that differs in either is refused.
     ///
     /// # Errors
     /// Why it is refused. The run is as it was.
     pub fn command(&mut self, command: &Command, now: Timestamp) -> Result<Decision, Refusal> {
-        if self.state.steering().has_applied(&command.request_id) {
+        if self.state.steering().has_applied(command, self.state.node(0).id)? {
             return Ok(Decision::default());
         }
         command.validate()?;

@@ -11,13 +11,13 @@ use serde::Serialize;
 use tree_agent_contract::command::Action;
 use tree_agent_contract::event::{Event, EventBody, RunForked};
 use tree_agent_contract::role::Guidance;
-use tree_agent_contract::{Command, RunId, Timestamp};
+use tree_agent_contract::{Command, NodeId, Refusal, RefusalKind, RunId, Timestamp};
 
 /// What people have done to the run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Steering {
-    /// The commands that were applied, by request id, with the seq of their first event.
-    applied: BTreeMap<String, u64>,
+    /// The commands that were applied, by request id, with what they did.
+    applied: BTreeMap<String, Vec<Deed>>,
     /// Commands that were applied.
     commands: usize,
     /// Nodes that are paused by themselves.
@@ -35,6 +35,40 @@ pub(crate) struct Steering {
     /// When that was.
     #[serde(skip)]
     stood_still: Vec<(Timestamp, Timestamp)>,
+}
+
+/// What a command did, as one of its events shows: to which node, and what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct Deed(NodeId, Verb);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+enum Verb {
+    Pause,
+    Resume,
+    Stop,
+    SetBudget,
+    /// The node is done again.
+    Retry,
+    /// The node waits for its children again.
+    Reopen,
+    Guide,
+    EditPlan,
+}
+
+impl Deed {
+    /// What the command must have done, if it was applied. None if the log does not name it.
+    fn of(command: &Command, root: NodeId) -> Option<Self> {
+        Some(match &command.action {
+            Action::Pause { node_id, .. } => Self(node_id.unwrap_or(root), Verb::Pause),
+            Action::Resume { node_id } => Self(node_id.unwrap_or(root), Verb::Resume),
+            Action::Stop { node_id, .. } => Self(*node_id, Verb::Stop),
+            Action::SetBudget { node_id, .. } => Self(node_id.unwrap_or(root), Verb::SetBudget),
+            Action::Retry { node_id, .. } => Self(*node_id, Verb::Retry),
+            Action::Guide { node_id, .. } => Self(*node_id, Verb::Guide),
+            Action::EditPlan { node_id, .. } => Self(*node_id, Verb::EditPlan),
+            Action::Cancel { .. } | Action::SetModel { .. } => return None,
+        })
+    }
 }
 
 /// What people have said about one node, and what follows for it.
@@ -61,29 +95,32 @@ pub(crate) static NOT_STEERED: Steered = Steered { guidance: Vec::new(), model: 
 impl Steering {
     /// Follows an event.
     pub(crate) fn follow(&mut self, event: &Event) {
-        let request_id = match &event.body {
+        let (verb, request_id) = match &event.body {
             EventBody::NodePaused(e) => {
                 self.pauses += 1;
-                &e.request_id
+                (Verb::Pause, &e.request_id)
             }
-            EventBody::NodeResumed(e) => &e.request_id,
+            EventBody::NodeResumed(e) => (Verb::Resume, &e.request_id),
             EventBody::NodeStopped(e) => {
                 self.stops += 1;
-                &e.request_id
+                (Verb::Stop, &e.request_id)
             }
             EventBody::BudgetSet(e) => {
                 self.budget_set = event.seq;
-                &e.request_id
+                (Verb::SetBudget, &e.request_id)
             }
-            EventBody::NodeReopened(e) => &e.request_id,
-            EventBody::GuidanceAdded(e) => &e.request_id,
-            EventBody::PlanEdited(e) => &e.request_id,
+            EventBody::NodeReopened(e) if e.again => (Verb::Retry, &e.request_id),
+            EventBody::NodeReopened(e) => (Verb::Reopen, &e.request_id),
+            EventBody::GuidanceAdded(e) => (Verb::Guide, &e.request_id),
+            EventBody::PlanEdited(e) => (Verb::EditPlan, &e.request_id),
             _ => return,
         };
         self.edits.retain(|edit| edit.request_id != *request_id);
         if request_id.is_empty() || !self.applied.contains_key(request_id) {
             self.commands += 1;
-            self.applied.insert(request_id.clone(), event.seq);
+        }
+        if !request_id.is_empty() {
+            self.applied.entry(request_id.clone()).or_default().push(Deed(event.node_id, verb));
         }
     }
 
@@ -97,9 +134,20 @@ impl Steering {
         self.stops -= 1;
     }
 
-    /// True if a command with this request id was applied.
-    pub(crate) fn has_applied(&self, request_id: &str) -> bool {
-        !request_id.is_empty() && self.applied.contains_key(request_id)
+    /// True if the command was applied before, false if none with its request id was.
+    ///
+    /// # Errors
+    /// Another command was applied with its request id: one that did something else, or something to another node.
+    pub(crate) fn has_applied(&self, command: &Command, root: NodeId) -> Result<bool, Refusal> {
+        let id = &command.request_id;
+        let Some(deeds) = self.applied.get(id) else { return Ok(false) };
+        match Deed::of(command, root) {
+            Some(deed) if deeds.contains(&deed) => Ok(true),
+            _ => {
+                let message = format!("{id:?} was used before for another command; use a new request_id");
+                Err(Refusal::of_field(RefusalKind::Reused, "request_id", message))
+            }
+        }
     }
 
     /// Commands that were applied.

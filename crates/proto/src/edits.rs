@@ -1,16 +1,12 @@
 //! What people change in a run: plans, and what a fork does differently.
 
+use tree_agent_contract::StepId;
 use tree_agent_contract::command::Action;
-use tree_agent_contract::error::FieldError;
+use tree_agent_contract::error::{Checks, FieldError, Invalid};
 use tree_agent_contract::role::{BandDraft, PlanDraft, StepDraft};
-use tree_agent_contract::text::prefix;
-use tree_agent_contract::{StepId, limits};
 
 use crate::v1 as pb;
 use crate::wire::{Wire, missing, within};
-
-/// The bytes of a title that the id of a new step shows.
-const TITLE_IN_ID: usize = 48;
 
 /// An edit of a fork. Actions that a fork cannot begin with have no wire form.
 impl Wire for Action {
@@ -66,7 +62,7 @@ impl Wire for Action {
             }),
             Edit::Plan(e) => Ok(Self::EditPlan {
                 node_id: node(e.node_id)?,
-                plan: e.plan.ok_or_else(missing).and_then(plan_from_wire).map_err(|e| within("plan", e))?,
+                plan: e.plan.ok_or_else(missing).and_then(named_plan).map_err(|e| within("plan", e))?,
             }),
             Edit::Budget(e) => Ok(Self::SetBudget {
                 node_id: (!e.node_id.is_empty()).then(|| node(e.node_id)).transpose()?,
@@ -101,49 +97,90 @@ fn plan_to_wire(plan: &PlanDraft) -> pb::PlanEdit {
     pb::PlanEdit { summary: plan.summary.clone(), bands: bands.collect() }
 }
 
-/// A plan as a person wants it. A step without an id is a new one, named after its place and title, so that the same
-/// request gives the same plan.
-///
-/// # Errors
-/// Names the field that cannot be read.
-pub fn plan_from_wire(pb: pb::PlanEdit) -> Result<PlanDraft, FieldError> {
-    let step = |b: usize, s: usize, pb: pb::StepEdit| {
-        let at = |e| within(&format!("bands[{b}].steps[{s}]"), e);
-        let title = String::from_wire(pb.title)?;
-        let id = match pb.step_id.as_str() {
-            "" => new_step_id(b, s, &title),
-            _ => Wire::from_wire(pb.step_id)?,
-        };
-        Ok(StepDraft {
-            reason: Wire::from_wire(pb.reason)?,
-            success_criteria: Wire::from_wire(pb.success_criteria)?,
-            step_index: u32::try_from(s).unwrap_or(u32::MAX),
-            strategy: Wire::from_wire(pb.strategy).map_err(|e| at(within("strategy", e)))?,
-            search: Wire::from_wire(pb.search).map_err(|e| at(within("search", e)))?,
-            branch_id: Wire::from_wire(pb.branch_id)?,
-            budget: Wire::from_wire(pb.budget).map_err(|e| at(within("budget", e)))?,
-            ..StepDraft::new(id, title)
-        })
-    };
-    let band = |(b, pb): (usize, pb::BandEdit)| {
-        let steps = pb.steps.into_iter().enumerate().map(|(s, pb)| step(b, s, pb));
-        Ok(BandDraft {
-            index: u32::try_from(b).unwrap_or(u32::MAX),
-            goal: Wire::from_wire(pb.goal)?,
-            parallelizable: pb.parallelizable,
-            steps: steps.collect::<Result<_, FieldError>>()?,
-        })
-    };
-    let bands = pb.bands.into_iter().enumerate().map(band).collect::<Result<_, FieldError>>()?;
-    Ok(PlanDraft { summary: Wire::from_wire(pb.summary)?, bands })
+/// A plan in which every step has an id.
+fn named_plan(pb: pb::PlanEdit) -> Result<PlanDraft, FieldError> {
+    let mut checks = Checks::default();
+    let plan = plan_from_wire(pb, |_, _| None, &mut checks);
+    match checks.finish() {
+        Ok(()) => Ok(plan),
+        Err(Invalid(errors)) => Err(errors.into_iter().next().unwrap_or_else(missing)),
+    }
 }
 
-fn new_step_id(band: usize, step: usize, title: &str) -> StepId {
-    let words: Vec<String> = title
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
-        .collect();
-    let id = format!("new-{}-{}-{}", band + 1, step + 1, prefix(&words.join("-"), TITLE_IN_ID));
-    StepId::new(prefix(&id, limits::STEP_ID_BYTES))
+/// A plan as a person wants it. `new_step` names a step without an id by its band and place; without a name, the id is
+/// missing. Every field that cannot be read is noted in `checks`.
+pub fn plan_from_wire(
+    pb: pb::PlanEdit,
+    new_step: impl Fn(u32, u32) -> Option<StepId>,
+    checks: &mut Checks,
+) -> PlanDraft {
+    let mut step = |b: u32, s: u32, pb: pb::StepEdit| {
+        let mut field = Fields { at: format!("bands[{b}].steps[{s}]"), checks };
+        let id = match pb.step_id.as_str() {
+            "" => new_step(b, s).ok_or_else(missing),
+            _ => Wire::from_wire(pb.step_id),
+        };
+        let id = field.take("step_id", id).unwrap_or_else(|| StepId::new(""));
+        let title: String = field.read("title", pb.title);
+        StepDraft {
+            reason: field.read("reason", pb.reason),
+            success_criteria: field.read("success_criteria", pb.success_criteria),
+            step_index: s,
+            strategy: field
+                .read("strategy", pb.strategy.filter(|set| *set != pb::Strategy::Unspecified as i32)),
+            search: field.read("search", pb.search),
+            branch_id: field.read("branch_id", pb.branch_id.filter(|branch| !branch.is_empty())),
+            budget: field.read("budget", pb.budget),
+            ..StepDraft::new(id, title)
+        }
+    };
+    let band = |(index, band): (u32, pb::BandEdit)| {
+        let steps = (0..).zip(band.steps).map(|(s, pb)| step(index, s, pb)).collect();
+        let goal = String::from_wire(band.goal).unwrap_or_default();
+        BandDraft { index, goal, parallelizable: band.parallelizable, steps }
+    };
+    let bands = (0..).zip(pb.bands).map(band).collect();
+    PlanDraft { summary: String::from_wire(pb.summary).unwrap_or_default(), bands }
+}
+
+/// Reads the fields of one message and notes what is wrong with them.
+struct Fields<'a> {
+    at: String,
+    checks: &'a mut Checks,
+}
+
+impl Fields<'_> {
+    fn read<T: Wire + Default>(&mut self, name: &str, pb: T::Pb) -> T {
+        self.take(name, T::from_wire(pb)).unwrap_or_default()
+    }
+
+    fn take<T>(&mut self, name: &str, read: Result<T, FieldError>) -> Option<T> {
+        read.map_err(|error| self.checks.push(within(&self.at, within(name, error)))).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wrong_field_of_a_plan_is_named() {
+        let step = pb::StepEdit { strategy: Some(77), ..pb::StepEdit::default() };
+        let named = pb::StepEdit { step_id: "s".into(), ..step.clone() };
+        let band = pb::BandEdit { steps: vec![step, named], ..pb::BandEdit::default() };
+        let plan = pb::PlanEdit { bands: vec![band], ..pb::PlanEdit::default() };
+        let mut checks = Checks::default();
+        plan_from_wire(plan.clone(), |_, _| None, &mut checks);
+        let Err(Invalid(wrong)) = checks.finish() else { panic!("nothing is wrong") };
+        let fields: Vec<_> = wrong.into_iter().map(|error| error.field).collect();
+        assert_eq!(
+            fields,
+            ["bands[0].steps[0].step_id", "bands[0].steps[0].strategy", "bands[0].steps[1].strategy"]
+        );
+        let edit =
+            pb::NodePlanEdit { node_id: "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b".into(), plan: Some(plan) };
+        let edit = pb::ForkEdit { edit: Some(pb::fork_edit::Edit::Plan(edit)) };
+        let error = Action::from_wire(edit).unwrap_err();
+        assert_eq!(error.field, "plan.bands[0].steps[0].step_id", "steps in a log have ids");
+    }
 }

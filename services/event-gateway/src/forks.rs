@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use prost::Message;
 use tonic::Status;
-use tree_agent_contract::command::{Action, check_edits};
+use tree_agent_contract::command::Action;
 use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::event::RunForked;
 use tree_agent_contract::{
@@ -52,7 +52,7 @@ impl Runs {
         user: String,
     ) -> Result<pb::ForkRunResponse, Status> {
         let validate_only = request.validate_only;
-        let wanted = self.wanted(request)?;
+        let wanted = self.wanted(request, &user)?;
         if validate_only {
             let (preview, moment) = self.preview_of(&wanted).await?;
             let (changed_document_ids, changed_document_count) = self.changed_since(&moment).await?;
@@ -101,7 +101,7 @@ impl Runs {
         Ok(pb::RetryNodeResponse { outcome, fork_run_id: Some(fork_run_id).filter(|id| !id.is_empty()) })
     }
 
-    fn wanted(&self, request: pb::ForkRunRequest) -> Result<Wanted, Status> {
+    fn wanted(&self, request: pb::ForkRunRequest, user: &str) -> Result<Wanted, Status> {
         let run = id(RunId::parse_field("run_id", &request.run_id))?;
         let mut checks = Checks::default();
         checks.require(request.at_seq != Some(0), "at_seq", || {
@@ -116,21 +116,23 @@ impl Runs {
         if let Err(Invalid(wrong)) = named.validate() {
             wrong.into_iter().for_each(|error| checks.push(error));
         }
+        // Requests to fork are those of one user. Without an id, each is another one.
+        let name = match request.request_id.as_str() {
+            "" => Uuid::now_v7().to_string(),
+            id => format!("fork/{user}/{id}"),
+        };
+        checks.range("edits", request.edits.len() as u64, 0..=limits::FORK_EDITS as u64);
         let mut edits = Vec::with_capacity(request.edits.len().min(limits::FORK_EDITS));
-        let asked = request.edits.len();
         for (i, edit) in request.edits.into_iter().take(limits::FORK_EDITS).enumerate() {
             let mut own = Checks::default();
-            let action = self.edit(edit, &format!("{}/{i}", request.request_id), &mut own);
-            if let Err(Invalid(wrong)) = own.finish() {
-                for FieldError { field, message } in wrong {
-                    checks.push(FieldError { field: format!("edits[{i}].{field}"), message });
-                }
+            let action = self.edit(edit, run, &format!("{name}/{i}"), &mut own);
+            if let Some(action) = &action {
+                edits::check(action, &mut own);
             }
+            edits::note_all(own.finish(), &mut checks, |field| format!("edits[{i}].{field}"));
             edits.extend(action);
         }
-        checks.range("edits", asked as u64, 0..=limits::FORK_EDITS as u64);
         checks.finish().map_err(|errors| invalid(&errors))?;
-        check_edits(&edits).map_err(|errors| invalid(&errors))?;
         Ok(Wanted {
             run,
             at_seq: request.at_seq,
@@ -141,12 +143,12 @@ impl Runs {
         })
     }
 
-    fn edit(&self, edit: pb::ForkEdit, request_id: &str, checks: &mut Checks) -> Option<Action> {
+    fn edit(&self, edit: pb::ForkEdit, run: RunId, request_id: &str, checks: &mut Checks) -> Option<Action> {
         use pb::fork_edit::Edit;
         match edit.edit {
             Some(Edit::Guide(edit)) => edits::guide(edit, false, checks),
             Some(Edit::Retry(edit)) => edits::retry(edit, checks),
-            Some(Edit::Plan(edit)) => edits::plan(edit, request_id, checks),
+            Some(Edit::Plan(edit)) => edits::plan(edit, run, request_id, checks),
             Some(Edit::Budget(edit)) => edits::budget(edit, &self.maxima, checks),
             Some(Edit::Model(model)) => {
                 if let Err(problem) = ModelChoice::parse(&model) {
@@ -358,6 +360,14 @@ impl Runs {
 fn judged(moment: &Moment, wanted: &[Action]) -> Result<(Preview, bool), Status> {
     moment.run.fork(wanted, now()).map_err(|refusal| {
         let none = Action::Cancel { reason: String::new() };
-        edits::refused(&none, refusal)
+        let field = name_in_request(&refusal.field, wanted).unwrap_or_else(|| refusal.field.clone());
+        edits::refused(&none, Refusal { field, ..refusal })
     })
+}
+
+/// What the field of an edit is called in the request.
+fn name_in_request(field: &str, wanted: &[Action]) -> Option<String> {
+    let (i, inner) = field.strip_prefix("edits[")?.split_once("].")?;
+    let action = wanted.get(i.parse::<usize>().ok()?)?;
+    Some(format!("edits[{i}].{}", edits::field_name(action, inner)))
 }

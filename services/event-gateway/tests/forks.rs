@@ -10,7 +10,6 @@ use tonic::Code;
 use tree_agent_contract::{EventBody, RunId};
 use tree_agent_event_gateway::Config;
 use tree_agent_proto::v1::{self as pb, *};
-use tree_agent_store::{Forks, Runs};
 
 /// A run that has ended, and its gateway and driver.
 struct World {
@@ -170,6 +169,7 @@ async fn bad_forks_are_refused_with_their_field() {
     let guide = GuideEdit { node_id: costs, text: "t".into(), subtree: false };
     let guide = ForkEdit { edit: Some(fork_edit::Edit::Guide(guide)) };
     let many = vec![world.retry(unknown.clone()); 65];
+    let budget = ForkEdit { edit: Some(fork_edit::Edit::Budget(BudgetEdit::default())) };
     for (request, code, name) in [
         (ForkRunRequest { at_seq: Some(99_999), ..Default::default() }, Code::OutOfRange, "at_seq"),
         (ForkRunRequest { at_seq: Some(0), ..Default::default() }, Code::InvalidArgument, "at_seq"),
@@ -189,9 +189,26 @@ async fn bad_forks_are_refused_with_their_field() {
             "edits[0].edit",
         ),
         (ForkRunRequest { edits: many, ..Default::default() }, Code::InvalidArgument, "edits"),
+        (
+            ForkRunRequest { edits: vec![budget], ..Default::default() },
+            Code::InvalidArgument,
+            "edits[0].change",
+        ),
     ] {
         let error = world.fork(request).await.unwrap_err();
         assert_eq!((error.code(), field(&error).as_str()), (code, name), "{error:?}");
+    }
+    // Every wrong field of a plan is named.
+    let step = StepEdit { step_id: "s".repeat(129), strategy: Some(77), ..Default::default() };
+    let band = BandEdit { goal: "g".into(), steps: vec![step], ..Default::default() };
+    let plan = PlanEdit { summary: "p".into(), bands: vec![band] };
+    let node_id = world.graph(&world.run).await.nodes[0].id.clone();
+    let plan = fork_edit::Edit::Plan(NodePlanEdit { node_id, plan: Some(plan) });
+    let edits = vec![ForkEdit { edit: Some(plan) }];
+    let error = world.fork(ForkRunRequest { edits, ..Default::default() }).await.unwrap_err();
+    for name in ["step_id", "strategy", "title"] {
+        let name = format!("edits[0].plan.bands[0].steps[0].{name}: ");
+        assert!(error.message().contains(&name), "{error:?}");
     }
     let missing =
         ForkRunRequest { run_id: "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4c".into(), ..Default::default() };

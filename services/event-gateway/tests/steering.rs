@@ -254,11 +254,17 @@ async fn a_plan_is_edited_as_long_as_its_steps_have_not_begun() {
     let edit = EditPlanRequest { request_id: "e".into(), ..request(plan) };
     let first = world.runs().edit_plan(edit.clone()).await.unwrap().into_inner();
     assert_eq!(world.runs().edit_plan(edit.clone()).await.unwrap().into_inner(), first);
+    // Another request with a new step at the same place adds another step.
+    let mut longer = as_edit(&world.graph().await);
+    longer.bands[1].steps.insert(1, StepEdit { title: "Names".into(), ..Default::default() });
+    world.runs().edit_plan(EditPlanRequest { request_id: "g".into(), ..request(longer) }).await.unwrap();
     // Who has not seen that edit is refused.
     let stale = EditPlanRequest { request_id: "f".into(), expected_seq: Some(graph.seq), ..edit };
     is(&world.runs().edit_plan(stale).await.unwrap_err(), Code::Aborted, "expected_seq");
     let graph = world.ended().await;
-    assert!(has(&graph, "Dates", NodeStatus::Completed) && has(&graph, "Report", NodeStatus::Completed));
+    for title in ["Dates", "Names", "Report"] {
+        assert!(has(&graph, title, NodeStatus::Completed), "{title}");
+    }
     world.stop().await;
 }
 

@@ -13,6 +13,7 @@ use super::steer::{Helm, RunArg};
 use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::view::paint::count;
 use crate::view::preview::{Preview, Verb};
 use crate::{Context, complete};
 
@@ -84,9 +85,10 @@ impl Fork {
             }
             preview.lines(Verb::Reruns).into_iter().try_for_each(|line| out.line(line))?;
             if answer.changed_document_count > 0 {
+                let count = count(answer.changed_document_count as usize, "document");
+                let have = if answer.changed_document_count == 1 { "has" } else { "have" };
                 out.line(format!(
-                    "note: {} of its projects have changed since; the fork reads them as they are today",
-                    crate::view::paint::count(answer.changed_document_count as usize, "document")
+                    "note: {count} of its projects {have} changed since; the fork reads what is there today"
                 ))?;
             }
             return Ok(Exit::Success);

@@ -67,6 +67,12 @@ pub(crate) struct State {
     pub(crate) listed: Vec<pb::ListRunsRequest>,
     /// Objectives of the runs that the list has beside the run of the log, newest first.
     pub(crate) others: Vec<String>,
+    /// What the others do differently as forks of the run of the log, if they are.
+    pub(crate) fork_edits: Vec<String>,
+    /// The requests of `GetDocument`.
+    pub(crate) read: Vec<pb::GetDocumentRequest>,
+    /// The requests of `WatchDocument`.
+    pub(crate) followed: Vec<pb::WatchDocumentRequest>,
     /// The synthesis.
     pub(crate) body: String,
     /// The answers of `DiffRuns`, used up one by one.
@@ -77,7 +83,7 @@ pub(crate) struct State {
     pub(crate) steered: Vec<Steered>,
     /// Refusals of commands, used up one by one.
     pub(crate) steering_failures: VecDeque<Status>,
-    /// The fork that `RetryNode` names.
+    /// The fork that `ForkRun` and `RetryNode` name.
     pub(crate) fork: Option<String>,
     /// If set, `GetProject` never answers, and tells this channel that it was called.
     pub(crate) stuck_project: Option<std::sync::mpsc::Sender<()>>,
@@ -99,6 +105,9 @@ impl Fake {
             deleted: Vec::new(),
             listed: Vec::new(),
             others: Vec::new(),
+            fork_edits: Vec::new(),
+            read: Vec::new(),
+            followed: Vec::new(),
             body: BODY.into(),
             differences: VecDeque::new(),
             compared: Vec::new(),
@@ -152,10 +161,17 @@ impl Fake {
     /// The run of the log first, then the others; their ids end alike.
     fn runs(&self) -> Vec<pb::Run> {
         let first = self.run();
-        let others = self.0.lock().unwrap().others.clone();
+        let (others, fork_edits) = {
+            let state = self.0.lock().unwrap();
+            (state.others.clone(), state.fork_edits.clone())
+        };
+        let parent = (!fork_edits.is_empty()).then(|| first.run_id.clone());
         let others = others.into_iter().zip(1_u8..).map(|(objective, n)| pb::Run {
             run_id: format!("{n:02x}90b6f1-8d3e-7cc4-a1c7-3f7f6c1d{n:02x}4b"),
             objective,
+            parent_seq: if parent.is_some() { 4 } else { 0 },
+            parent_run_id: parent.clone(),
+            fork_edits: fork_edits.clone(),
             ..first.clone()
         });
         std::iter::once(first.clone()).chain(others).collect()
@@ -418,9 +434,19 @@ impl RunService for Fake {
 
     async fn fork_run(
         &self,
-        _: Request<pb::ForkRunRequest>,
+        request: Request<pb::ForkRunRequest>,
     ) -> Result<Response<pb::ForkRunResponse>, Status> {
-        Err(Status::unimplemented("ForkRun is not served yet"))
+        let (request, fork) = (request.into_inner(), self.0.lock().unwrap().fork.clone());
+        let validate_only = request.validate_only;
+        self.steer(Steered::Fork(request), validate_only, |outcome| match validate_only {
+            true => pb::ForkRunResponse {
+                preview: outcome.and_then(|outcome| outcome.preview),
+                changed_document_ids: vec![document_id().to_string()],
+                changed_document_count: 1,
+                ..Default::default()
+            },
+            false => pb::ForkRunResponse { fork_run_id: fork.unwrap_or_default(), ..Default::default() },
+        })
     }
 
     async fn cancel_run(

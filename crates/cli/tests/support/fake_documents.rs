@@ -17,7 +17,9 @@ impl DocumentService for Fake {
         &self,
         request: Request<pb::GetDocumentRequest>,
     ) -> Result<Response<pb::GetDocumentResponse>, Status> {
-        let id = request.into_inner().document_id;
+        let request = request.into_inner();
+        self.0.lock().unwrap().read.push(request.clone());
+        let id = request.document_id;
         if id != document_id().to_string() {
             return Err(Status::not_found(format!("document {id} does not exist")));
         }
@@ -47,6 +49,7 @@ impl DocumentService for Fake {
     ) -> Result<Response<Self::WatchDocumentStream>, Status> {
         use pb::watch_document_response::Message;
         let request = request.into_inner();
+        self.0.lock().unwrap().followed.push(request.clone());
         if request.document_id != document_id().to_string() {
             return Err(Status::not_found(format!("document {} does not exist", request.document_id)));
         }

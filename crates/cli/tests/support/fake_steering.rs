@@ -15,6 +15,7 @@ pub(crate) enum Steered {
     Retry(pb::RetryNodeRequest),
     EditPlan(pb::EditPlanRequest),
     SetBudget(pb::SetBudgetRequest),
+    Fork(pb::ForkRunRequest),
 }
 
 /// The preview of every command.

@@ -108,3 +108,24 @@ fn a_step_that_was_added_to_an_open_band_is_cancelled_with_its_run() {
     hand.aggregates(&aggregate);
     assert_eq!((hand.ending().status, hand.ending().partial), (RunStatus::Completed, true));
 }
+
+#[test]
+fn a_request_id_in_the_log_stands_for_its_command_and_for_no_other() {
+    let mut hand = Hand::new(flat());
+    let plan = hand.only();
+    hand.plans(&plan, 2, true);
+    let _in_flight = hand.due();
+    let step = hand.run.graph().nodes()[1].id;
+    let named = |action| Command { request_id: "p".into(), ..Command::new(action) };
+    let decision = hand.run.command(&named(pause(false)), hand.now).expect("it makes sense");
+    hand.log.extend(decision.events);
+    hand.taken_over_after(1_000);
+    assert!(hand.run.command(&named(pause(false)), hand.now).expect("it was applied").is_empty());
+    let others =
+        [RESUME, Action::Pause { node_id: Some(step), now: false }, Action::Cancel { reason: String::new() }];
+    for other in others {
+        let refusal = hand.run.command(&named(other), hand.now).expect_err("it is another command");
+        assert_eq!((refusal.kind, &*refusal.field), (RefusalKind::Reused, "request_id"));
+    }
+    assert!(hand.run.rests() && !hand.run.is_final());
+}

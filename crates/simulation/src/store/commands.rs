@@ -77,7 +77,7 @@ impl Model {
     pub(super) fn end_inbox(&mut self, id: RunId) {
         self.commands.retain(|(run, _), _| *run != id);
         for ((_, _), stored) in self.replies.iter_mut().filter(|((run, _), _)| *run == id) {
-            let why = "the run ended before the command was carried out";
+            let why = "the run ended before the command was carried out; fork it to change it";
             stored.reply.get_or_insert(Reply::Refused(Refusal::new(RefusalKind::Precondition, why)));
         }
     }

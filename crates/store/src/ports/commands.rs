@@ -39,6 +39,6 @@ pub struct Answer {
 pub(crate) fn too_late() -> Reply {
     Reply::Refused(Refusal::new(
         RefusalKind::Precondition,
-        "the run ended before the command was carried out",
+        "the run ended before the command was carried out; fork it to change it",
     ))
 }

@@ -2,8 +2,8 @@
 
 use tonic::Status;
 use tree_agent_contract::command::Action;
-use tree_agent_contract::error::{Checks, Invalid};
-use tree_agent_contract::{Command, FieldError, NodeId, RunId};
+use tree_agent_contract::error::Checks;
+use tree_agent_contract::{Command, NodeId, RunId};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::invalid;
 use uuid::Uuid;
@@ -42,15 +42,13 @@ impl Asked {
         if request_id.is_empty() {
             request_id = Uuid::now_v7().to_string();
         }
-        let action = self.wish.action(&request_id, maxima, &mut checks);
+        let of_run = run.unwrap_or(RunId(Uuid::nil()));
+        let action = self.wish.action(of_run, &request_id, maxima, &mut checks);
         let command =
             action.map(|action| Command { request_id, author, expected_seq: self.expected_seq, action });
-        if let Some(Err(Invalid(errors))) = command.as_ref().map(Command::validate) {
-            let action = command.as_ref().map(|command| &command.action);
-            for FieldError { field, message } in errors {
-                let field = action.map_or_else(|| field.clone(), |action| edits::field_name(action, &field));
-                checks.push(FieldError { field, message });
-            }
+        if let Some(command) = &command {
+            let name = |field: &str| edits::field_name(&command.action, field);
+            edits::note_all(command.validate(), &mut checks, name);
         }
         checks.finish().map_err(|errors| invalid(&errors))?;
         match (run, command) {
@@ -62,7 +60,7 @@ impl Asked {
 
 impl Wish {
     /// None if a field is wrong that the action needs.
-    fn action(self, request_id: &str, maxima: &Maxima, checks: &mut Checks) -> Option<Action> {
+    fn action(self, run: RunId, request_id: &str, maxima: &Maxima, checks: &mut Checks) -> Option<Action> {
         let whole_run = |id: &str, checks: &mut Checks| match id {
             "" => Some(None),
             id => node_id(id, checks).map(Some),
@@ -78,7 +76,7 @@ impl Wish {
                 Some(Action::Stop { node_id: node_id(&id, checks)?, discard })
             }
             Wish::Retry(edit) => edits::retry(edit, checks),
-            Wish::EditPlan(edit) => edits::plan(edit, request_id, checks),
+            Wish::EditPlan(edit) => edits::plan(edit, run, request_id, checks),
             Wish::SetBudget(edit) => edits::budget(edit, maxima, checks),
         }
     }

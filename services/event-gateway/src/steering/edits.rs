@@ -2,15 +2,13 @@
 
 use tonic::{Code, Status};
 use tree_agent_contract::command::Action;
-use tree_agent_contract::error::Checks;
-use tree_agent_contract::role::{BandDraft, PlanDraft, StepDraft};
-use tree_agent_contract::search::StepSearch;
+use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::{
-    BudgetChange, FieldError, ModelChoice, NodeId, Refusal, RefusalKind, StepId, Strategy, SubtreeBudget,
+    BudgetChange, Command, FieldError, ModelChoice, NodeId, Refusal, RefusalKind, RunId, StepId,
+    SubtreeBudget,
 };
-use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_proto::{Wire, plan_from_wire, v1 as pb};
 use tree_agent_runtime::errors::{field, invalid_field, status};
-use uuid::Uuid;
 
 use crate::gateway::{from_wire, taken};
 use crate::maxima::Maxima;
@@ -37,50 +35,32 @@ pub(crate) fn retry(edit: pb::RetryEdit, checks: &mut Checks) -> Option<Action> 
     Some(Action::Retry { node_id, guidance: text(guidance), model, budget: budget.flatten() })
 }
 
-/// Another plan. Steps without an id get one that follows from the request's id and their place, so that the same
-/// request means the same plan.
-pub(crate) fn plan(edit: pb::NodePlanEdit, request_id: &str, checks: &mut Checks) -> Option<Action> {
+/// Another plan. Steps without an id get one that follows from the run, the request's id and their place, so that the
+/// same request means the same plan.
+pub(crate) fn plan(
+    edit: pb::NodePlanEdit,
+    run: RunId,
+    request_id: &str,
+    checks: &mut Checks,
+) -> Option<Action> {
     let node_id = node_id(&edit.node_id, checks);
     checks.require(edit.plan.is_some(), "plan", || "is missing; give the whole plan as it is to be".into());
-    let pb::PlanEdit { summary, bands } = edit.plan?;
-    let bands = (0..).zip(bands).map(|(index, band)| BandDraft {
-        index,
-        goal: text(band.goal),
-        parallelizable: band.parallelizable,
-        steps: (0..).zip(band.steps).map(|(s, draft)| step(draft, (index, s), request_id, checks)).collect(),
-    });
-    let plan = PlanDraft { summary: text(summary), bands: bands.collect() };
+    let mut wrong = Checks::default();
+    let added = |band, step| Some(StepId::added(run, request_id, band, step));
+    let plan = plan_from_wire(edit.plan?, added, &mut wrong);
+    note_all(wrong.finish(), checks, |field| format!("plan.{field}"));
     Some(Action::EditPlan { node_id: node_id?, plan })
 }
 
-fn step(step: pb::StepEdit, (b, s): (u32, u32), request_id: &str, checks: &mut Checks) -> StepDraft {
-    let at = format!("plan.bands[{b}].steps[{s}]");
-    let id = match step.step_id.as_str() {
-        "" => StepId::new(new_step(request_id, b, s)),
-        _ => StepId::new(text(step.step_id)),
-    };
-    let strategy = step.strategy.filter(|strategy| *strategy != pb::Strategy::Unspecified as i32);
-    let strategy: Option<Option<Strategy>> = taken(checks, from_wire(&format!("{at}.strategy"), strategy));
-    let search: Option<Option<StepSearch>> = taken(checks, from_wire(&format!("{at}.search"), step.search));
-    let budget: Option<Option<SubtreeBudget>> =
-        taken(checks, from_wire(&format!("{at}.budget"), step.budget));
-    StepDraft {
-        reason: text(step.reason),
-        success_criteria: step.success_criteria.into_iter().map(text).collect(),
-        step_index: s,
-        strategy: strategy.flatten(),
-        search: search.flatten(),
-        budget: budget.flatten(),
-        branch_id: step.branch_id.filter(|branch| !branch.is_empty()).map(text),
-        ..StepDraft::new(id, text(step.title))
-    }
+/// Notes what is wrong with an action, apart from what depends on the run.
+pub(crate) fn check(action: &Action, checks: &mut Checks) {
+    note_all(Command::new(action.clone()).validate(), checks, |field| field_name(action, field));
 }
 
-/// The id of a new step: the same for the same place of the same request, and none that a planner would choose.
-fn new_step(request_id: &str, band: u32, step: u32) -> String {
-    let name = format!("{request_id}/{band}/{step}");
-    let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).simple().to_string();
-    format!("new-{}", &id[..12])
+/// Notes errors under other names.
+pub(crate) fn note_all(found: Result<(), Invalid>, checks: &mut Checks, name: impl Fn(&str) -> String) {
+    let errors = found.err().into_iter().flat_map(|Invalid(errors)| errors);
+    errors.for_each(|error| checks.push(FieldError { field: name(&error.field), ..error }));
 }
 
 /// Budgets of the run or of a subtree that change, within the server's maxima.
