@@ -427,7 +427,7 @@ impl State {
             EventBody::RunStatusChanged(e) if e.status == RunStatus::Running => {
                 self.started_at.get_or_insert(event.timestamp);
             }
-            EventBody::RunForked(e) => self.forked(event.run_id, e, event.timestamp),
+            EventBody::RunForked(e) => self.forked(event.seq, e, event.timestamp),
             EventBody::BudgetExhausted(e) if event.parent_node_id.is_none() => {
                 let clock_ms = self.elapsed_ms(event.timestamp);
                 self.exhausted = Some(Exhausted { budget: e.budget.clone(), clock_ms });

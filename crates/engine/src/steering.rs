@@ -11,7 +11,7 @@ use serde::Serialize;
 use tree_agent_contract::command::Action;
 use tree_agent_contract::event::{Event, EventBody, RunForked};
 use tree_agent_contract::role::Guidance;
-use tree_agent_contract::{Command, NodeId, Refusal, RefusalKind, RunId, Timestamp};
+use tree_agent_contract::{Command, NodeId, Refusal, RefusalKind, Timestamp};
 
 /// What people have done to the run.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -185,14 +185,15 @@ impl Steering {
 
     /// A fork begins: its clock does, and request ids are those of its own commands. Each of its edits becomes a
     /// command, after those that the run before it has not carried out.
-    pub(crate) fn forked(&mut self, run: RunId, e: &RunForked, now: Timestamp) {
+    pub(crate) fn forked(&mut self, seq: u64, e: &RunForked, now: Timestamp) {
         self.stood_still_ms = 0;
         self.still_since = self.still_since.map(|_| now);
         self.applied.clear();
         self.commands = 0;
         let edits = e.edits.iter().enumerate().filter(|(_, edit)| !matches!(edit, Action::SetModel { .. }));
         let command = |(i, edit): (usize, &Action)| Command {
-            request_id: format!("fork:{run}:{i}"),
+            // The same in every fork that shares it.
+            request_id: format!("fork:{seq}:{i}"),
             author: e.author.clone(),
             expected_seq: None,
             action: edit.clone(),

@@ -248,6 +248,7 @@ impl<'a> Turn<'a> {
             // It was in flight when the budget was exhausted, and then its driver died.
             self.run_out(0, false);
         }
+        self.wait_no_longer(0);
     }
 
     /// As [`check_run`](Self::check_run), for leases.
@@ -293,6 +294,27 @@ impl<'a> Turn<'a> {
             self.run_out(at, true);
         } else if is_exhausted && budgets::wants_work_below(state, in_flight, at) {
             self.run_out(at, false);
+        }
+        self.wait_no_longer(at);
+    }
+
+    /// True if nothing below the node at `top` is waited for any more.
+    fn is_over(&self, top: usize) -> bool {
+        let Decider { state, now, .. } = &self.decider;
+        let of_run = budgets::deadlines(state).filter(|_| top == 0);
+        let deadlines = of_run.into_iter().chain(lease_time::deadlines(state, top));
+        deadlines.map(|(_, last)| last).any(|last| *now >= last)
+    }
+
+    /// Calls that have finished wait until what they said may be written, but not for ever.
+    fn wait_no_longer(&mut self, top: usize) {
+        let Decider { state, in_flight, .. } = &self.decider;
+        let waits = |at: usize| {
+            let is_work = state.control(at).needs.is_some_and(|kind| !kind.finishes());
+            is_work && !state.node(at).status.is_final() && state.line(at).any(|above| above == top)
+        };
+        if in_flight.is_overtime(top) && in_flight.holding().any(waits) && self.is_over(top) {
+            self.stop_starting(top, true);
         }
     }
 
@@ -361,6 +383,7 @@ impl<'a> Turn<'a> {
     /// Winds down, of the node at `top` and those below it, what has not begun, and with `at_work` also work in flight.
     /// Calls that finish something go on. The deepest nodes come first, so that every parent sees its children ended.
     pub(crate) fn stop_starting(&mut self, top: usize, at_work: bool) {
+        let is_over = self.is_over(top);
         for at in self.decider.state.subtree(top).into_iter().rev() {
             let state = &self.decider.state;
             if state.node(at).status.is_final() || state.is_final() {
@@ -372,7 +395,8 @@ impl<'a> Turn<'a> {
                 // What has finished is worth the second until it may be written.
                 Some(_) => {
                     let in_flight = &self.decider.in_flight;
-                    in_flight.call(at).is_none() || at_work && !pacing::has_finished(in_flight, at)
+                    in_flight.call(at).is_none()
+                        || at_work && (is_over || !pacing::has_finished(in_flight, at))
                 }
                 // It waits for a place, not for children.
                 None => control.bands().children.is_empty(),

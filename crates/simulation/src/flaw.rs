@@ -33,6 +33,8 @@ pub enum Flaw {
     NamelessCommands,
     /// The reply to a command is sometimes forgotten, and the command comes again.
     ForgottenReplies,
+    /// A fork has the documents of its parent as they are when it is made.
+    ForksOfToday,
 }
 
 impl Flaw {
@@ -53,11 +55,12 @@ impl Flaw {
         Flaw::MixedUpAnswers,
         Flaw::NamelessCommands,
         Flaw::ForgottenReplies,
+        Flaw::ForksOfToday,
     ];
 
-    /// True if only commands of people show it.
+    /// True if only commands and forks of people show it.
     pub(crate) const fn is_about_commands(self) -> bool {
-        matches!(self, Flaw::NamelessCommands | Flaw::ForgottenReplies)
+        matches!(self, Flaw::NamelessCommands | Flaw::ForgottenReplies | Flaw::ForksOfToday)
     }
 
     /// A part of the message of the check that is meant for this flaw.
@@ -78,6 +81,7 @@ impl Flaw {
             Flaw::MixedUpAnswers => "is recorded twice",
             Flaw::NamelessCommands => "and left no event",
             Flaw::ForgottenReplies => "and then",
+            Flaw::ForksOfToday => "scratchpad",
         }
     }
 }

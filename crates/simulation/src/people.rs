@@ -1,6 +1,7 @@
-//! People who steer runs. Each command is about a node of the run as its log is at the moment, or about something that it
+//! People who steer runs, and fork them. Each command is about a node of the run as its log is at the moment, or about something that it
 //! has not. It is sent through any gateway again and again until it is answered, and once more after that.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,19 +9,24 @@ use tokio::task::JoinHandle;
 use tree_agent_contract::command::Action;
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::role::{BandDraft, PlanDraft, StepDraft};
-use tree_agent_contract::{BudgetChange, Command, NodeId, NodeStatus, RunId, StepId, StepStatus};
-use tree_agent_engine::Graph;
+use tree_agent_contract::{
+    BudgetChange, Command, Event, NodeId, NodeStatus, RunId, StepId, StepStatus, SubtreeBudget,
+};
+use tree_agent_engine::{Graph, Run};
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_store::{Runs, Sent};
 
 use crate::client::GatewayHandles;
 use crate::fanout::SimFanout;
+use crate::forks::{Made, Wanted, ask, moment};
 use crate::rng::SeededRng;
 use crate::store::SimStore;
 use crate::world::{World, run_name};
 
 /// Commands for one run while it is in trouble.
 const COMMANDS: usize = 12;
+/// Forks of one world.
+const FORKS: u64 = 2;
 
 /// Everybody who gives commands. Their dice are their own, so that a world without them is what it was before.
 pub(crate) struct People {
@@ -28,13 +34,26 @@ pub(crate) struct People {
     doors: GatewayHandles,
     dice: SeededRng,
     given: u64,
+    forked: u64,
+    /// Plans that were edited.
+    plans: Cell<u64>,
+    made: Made,
     senders: Vec<JoinHandle<()>>,
 }
 
 impl People {
     pub(crate) fn new(world: &Arc<World>, doors: GatewayHandles) -> Self {
         let dice = SeededRng::new(world.plan.seed ^ 0x9e0b_1e00_0000_0007);
-        Self { world: world.clone(), doors, dice, given: 0, senders: Vec::new() }
+        Self {
+            world: world.clone(),
+            doors,
+            dice,
+            given: 0,
+            forked: 0,
+            plans: Cell::new(0),
+            made: Made::default(),
+            senders: Vec::new(),
+        }
     }
 
     /// Somebody gives a command. When everything has healed, what is paused is resumed.
@@ -46,6 +65,9 @@ impl People {
         };
         if self.world.healed() {
             return live.into_iter().for_each(|run| self.resume(run));
+        }
+        if self.forked < FORKS && self.dice.chance(8) {
+            return self.fork();
         }
         let Some(run) = self.dice.pick(&live).copied() else { return };
         if self.world.checks().commands.of(run) >= COMMANDS {
@@ -59,6 +81,51 @@ impl People {
         let expected_seq = self.dice.chance(20).then_some(seen);
         drop(checks);
         self.give(run, action, expected_seq);
+    }
+
+    /// Somebody forks a run at some event, often at its last one.
+    fn fork(&mut self) {
+        let runs: Vec<RunId> = self.world.model().runs.keys().copied().collect();
+        let Some(run) = self.dice.pick(&runs).copied() else { return };
+        let world = self.world.clone();
+        let (at_seq, edits) = {
+            let checks = world.checks();
+            let Some(log) = checks.log.of(run) else { return };
+            let events: Vec<&Event> = log.events.iter().map(|(_, event)| event).collect();
+            let head = events.len() as u64;
+            let at_seq = if self.dice.chance(30) { head } else { self.dice.within(1..=head) };
+            let seq = moment(events.iter().copied(), at_seq) as usize;
+            let Ok(then) = Run::replay(run, events[..seq].iter().copied()) else { return };
+            (at_seq, self.edits(&then))
+        };
+        self.forked += 1;
+        let number = self.forked;
+        let what: Vec<&str> = edits.iter().map(verb).collect();
+        let (name, what) = (run_name(run), what.join(", "));
+        world.note("ann", format_args!("f{number}: forks {name} at {at_seq}: {what}"));
+        let wanted = Wanted { number, run, at_seq, edits };
+        self.senders.push(tokio::spawn(ask(world, self.doors.clone(), wanted, self.made.clone())));
+    }
+
+    /// What a fork may do differently. A run that has ended goes on only if something is done again.
+    fn edits(&self, run: &Run) -> Vec<Action> {
+        let mut edits = Vec::new();
+        for _ in 0..6 {
+            let Some(edit) = self.action(run.graph()).filter(Action::is_edit) else { continue };
+            edits.push(edit);
+            if run.fork(&edits, self.world.now()).is_err() {
+                edits.pop();
+            }
+        }
+        if self.dice.chance(20) {
+            edits.push(Action::SetModel { model: "other".into() });
+        }
+        edits
+    }
+
+    /// Forks that are there since this was last asked, each with the last event that it shares.
+    pub(crate) fn made(&self) -> Vec<(RunId, u64)> {
+        self.made.take()
     }
 
     fn resume(&mut self, run: RunId) {
@@ -99,7 +166,7 @@ impl People {
 
     fn action(&self, graph: &Graph) -> Option<Action> {
         let dice = &self.dice;
-        let kind = dice.within(0..=15);
+        let kind = dice.within(0..=16);
         let fits = |node: &&GraphNode| match kind {
             3..=5 => node.paused,
             9..=11 => node.status.is_final(),
@@ -130,10 +197,15 @@ impl People {
             8 => Action::Stop { node_id, discard: dice.chance(50) },
             9..=11 => {
                 let guidance = if dice.chance(50) { "again" } else { "" };
-                Action::Retry { node_id, guidance: guidance.into(), model: String::new(), budget: None }
+                let budget = step_budget(dice, 30);
+                Action::Retry { node_id, guidance: guidance.into(), model: String::new(), budget }
             }
             12 | 13 => Action::EditPlan { node_id, plan: self.edited(node)? },
             14 => Action::SetBudget { node_id: None, change: self.change() },
+            15 => {
+                let change = BudgetChange { max_nodes: None, max_parallel_steps: None, ..self.change() };
+                Action::SetBudget { node_id: Some(node_id), change }
+            }
             _ if dice.chance(85) => return None,
             _ => Action::Cancel { reason: "enough".into() },
         })
@@ -141,7 +213,8 @@ impl People {
 
     /// The plan of a node without a step that waits, or with one more.
     fn edited(&self, node: &GraphNode) -> Option<PlanDraft> {
-        let (plan, dice, n) = (node.plan.as_ref()?, &self.dice, self.given + 1);
+        let (plan, dice, n) = (node.plan.as_ref()?, &self.dice, self.plans.get() + 1);
+        self.plans.set(n);
         let mut bands: Vec<BandDraft> = Vec::new();
         for band in &plan.bands {
             let kept = band.steps.iter().filter(|s| s.status != StepStatus::Pending || dice.chance(70));
@@ -160,14 +233,15 @@ impl People {
         if let Some(last) = bands.last_mut().filter(|_| dice.chance(70)) {
             let branch_id = plan.iteration.map(|_| format!("new-{n}"));
             let id = StepId::new(format!("e{n}"));
-            last.steps.push(StepDraft { branch_id, ..StepDraft::new(id, format!("extra {n}")) });
+            let budget = step_budget(dice, 30);
+            last.steps.push(StepDraft { branch_id, budget, ..StepDraft::new(id, format!("extra {n}")) });
         }
         bands.retain(|band| !band.steps.is_empty());
         for (index, band) in (0..).zip(&mut bands) {
             band.index = index;
             (0..).zip(&mut band.steps).for_each(|(n, step)| step.step_index = n);
         }
-        Some(PlanDraft { summary: format!("plan of c{n}"), bands })
+        Some(PlanDraft { summary: format!("edited plan {n}"), bands })
     }
 
     fn change(&self) -> BudgetChange {
@@ -181,6 +255,20 @@ impl People {
             ..BudgetChange::default()
         }
     }
+}
+
+/// The budget of a step, in so many of a hundred cases. A call uses two tokens, and one tool call or none.
+pub(crate) fn step_budget(dice: &SeededRng, percent: u64) -> Option<SubtreeBudget> {
+    if !dice.chance(percent) {
+        return None;
+    }
+    let budget = SubtreeBudget {
+        max_tokens: dice.chance(50).then(|| dice.within(0..=20)),
+        max_cost_micros: dice.chance(20).then(|| dice.within(0..=10)),
+        max_tool_calls: dice.chance(40).then(|| dice.within(0..=8)),
+        max_wall_clock_ms: dice.chance(20).then(|| dice.within(1..=8) * 1_000),
+    };
+    Some(budget).filter(|budget| !budget.is_empty())
 }
 
 /// A command's name in traces.
@@ -224,7 +312,11 @@ async fn send(world: Arc<World>, doors: GatewayHandles, run: RunId, command: Com
             Some(Sent::Ended) => return,
             Some(Sent::Pending(_)) => {
                 let fanout = SimFanout { node: door.node.clone() };
-                let _ = fanout.publish(vec![(Topic::Wake, bytes::Bytes::new())]).await;
+                tokio::select! {
+                    biased;
+                    () = door.node.gone.cancelled() => {}
+                    _ = fanout.publish(vec![(Topic::Wake, bytes::Bytes::new())]) => {}
+                }
             }
             None => {}
         }

@@ -45,6 +45,10 @@ pub struct Outcome {
     pub applied: u64,
     /// Commands of people that were refused.
     pub refused: u64,
+    /// Forks that were made.
+    pub forks: u64,
+    /// Budgets of subtrees that were used up.
+    pub used_up: u64,
     /// Nodes of runs with commands that were compared with the same runs without.
     pub compared: u64,
 }
@@ -134,6 +138,10 @@ async fn run(plan: Plan, flaw: Option<Flaw>) -> Outcome {
             people.act();
             act_at = now + people.pause();
         }
+        for (fork, shared) in people.as_ref().map(People::made).unwrap_or_default() {
+            let view = View::of_fork("client9".into(), fork, shared);
+            views.push(tokio::spawn(client::watch(world.clone(), cluster.doors.clone(), view)));
+        }
         let content = people.as_mut().is_none_or(People::are_content);
         let ended = content && to_create.is_empty() && views.iter().all(tokio::task::JoinHandle::is_finished);
         if ended || now >= healthy_at + REST {
@@ -176,11 +184,16 @@ async fn run(plan: Plan, flaw: Option<Flaw>) -> Outcome {
 }
 
 fn finish(world: &Arc<World>, began: Instant) -> Outcome {
-    let events = world.model().runs.values().map(|run| run.head()).sum();
+    let (events, forks) = {
+        let model = world.model();
+        let forks = model.runs.values().filter(|run| run.fork.is_some()).count() as u64;
+        (model.runs.values().map(|run| run.head()).sum(), forks)
+    };
     let mut checks = world.checks();
     let (fenced, stale, found) = checks.refused();
     checks.violations.extend(found);
     let (applied, refused) = checks.commands.answered();
+    let used_up = checks.log.used_up();
     Outcome {
         plan: world.plan.clone(),
         violations: std::mem::take(&mut checks.violations),
@@ -189,6 +202,8 @@ fn finish(world: &Arc<World>, began: Instant) -> Outcome {
         stale,
         applied,
         refused,
+        forks,
+        used_up,
         compared: checks.compared,
         trace: world.take_trace(),
         simulated: began.elapsed(),

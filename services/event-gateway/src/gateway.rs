@@ -87,19 +87,21 @@ impl Gateway {
     ) -> Result<Watched, Status> {
         let run = id(RunId::parse_field("run_id", &request.run_id))?;
         let summary = self.store.run(run).await.map_err(|e| errors::store(&e))?;
-        let head = summary.head_seq;
+        let (head, is_final) = (summary.head_seq, summary.status.is_final());
         let filter = self.event_filter(run, &request).await?;
         let start = if request.snapshot {
             let snapshot = self.graphs.at(run, None, head).await?;
             // It may hold more than the run had when its row was read, its end included.
-            let ended = summary.status.is_final() || snapshot.graph.status().is_final();
-            Start { run, after_seq: snapshot.graph.seq(), head, ended, snapshot: Some(snapshot), filter }
+            let ended = is_final || snapshot.graph.status().is_final();
+            let after_seq = snapshot.graph.seq();
+            Start { run, after_seq, head, is_final, ended, snapshot: Some(snapshot), filter }
         } else {
             if request.after_seq > head {
                 return Err(errors::beyond_head("after_seq", request.after_seq, head));
             }
-            let ended = summary.status.is_final() && request.after_seq == head;
-            Start { run, after_seq: request.after_seq, head, ended, snapshot: None, filter }
+            let after_seq = request.after_seq;
+            let ended = is_final && after_seq == head;
+            Start { run, after_seq, head, is_final, ended, snapshot: None, filter }
         };
         let feed = self.watches.follow(run);
         let until = Until { drain: self.drain.clone(), expires_at };

@@ -62,6 +62,22 @@ impl World {
         Ok(self.gateway.runs().fork_run(request).await?.into_inner())
     }
 
+    /// What one stream shows of a run until it ends, by seq.
+    async fn watched(&self, run: &str) -> Vec<u64> {
+        let request = WatchRunRequest { run_id: run.to_owned(), ..Default::default() };
+        let mut stream = self.gateway.runs().watch_run(request).await.unwrap().into_inner();
+        let mut seen = Vec::new();
+        let all = async {
+            while let Some(response) = stream.message().await.unwrap() {
+                if let Some(watch_run_response::Message::Event(event)) = response.message {
+                    seen.push(event.seq);
+                }
+            }
+        };
+        tokio::time::timeout(SOON, all).await.expect("the stream ends with the run");
+        seen
+    }
+
     async fn stop(self) {
         self.driver.stop().await;
         self.gateway.stop().await;
@@ -142,6 +158,23 @@ async fn retrying_a_node_of_an_ended_run_makes_a_fork() {
     let stale = RetryNodeRequest { expected_seq: Some(1), request_id: "s".into(), ..retry };
     let stale = world.gateway.runs().retry_node(stale).await.unwrap_err();
     assert_eq!((stale.code(), field(&stale).as_str()), (Code::Aborted, "expected_seq"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn one_stream_shows_a_fork_beyond_the_end_of_the_run_that_it_forks() {
+    let world = World::ended().await;
+    let head = async |run: &str| world.gateway.store.run(run.parse().unwrap()).await.unwrap().head_seq;
+    let shared = head(&world.run).await;
+    let edits = vec![world.retry(world.node("Costs").await)];
+    let fork = world.fork(ForkRunRequest { edits, ..Default::default() }).await.unwrap().fork_run_id;
+    // While it is driven, and when it has ended; and one that ended when it began.
+    let seen = world.watched(&fork).await;
+    assert_eq!(seen, (1..=head(&fork).await).collect::<Vec<_>>());
+    assert!(seen.len() as u64 > shared + 1);
+    assert_eq!(world.watched(&fork).await, seen);
+    let idle = world.fork(ForkRunRequest::default()).await.unwrap().fork_run_id;
+    assert_eq!(world.watched(&idle).await, (1..=shared + 1).collect::<Vec<_>>());
     world.stop().await;
 }
 

@@ -1,19 +1,19 @@
 //! What a fork changes in the logged state.
 
+use tree_agent_contract::Timestamp;
 use tree_agent_contract::command::{Action, BudgetChange};
 use tree_agent_contract::event::RunForked;
-use tree_agent_contract::{RunId, Timestamp};
 
 use super::State;
 use crate::amounts::{NAMES, limits};
 
 impl State {
     /// The run is a fork from here on. Its owner, its clock and its accounts are its own: what was used up is clear.
-    pub(super) fn forked(&mut self, run: RunId, e: &RunForked, now: Timestamp) {
+    pub(super) fn forked(&mut self, seq: u64, e: &RunForked, now: Timestamp) {
         self.origin = e.origin_run_id.unwrap_or(e.source_run_id);
         self.started_at = self.started_at.map(|_| now);
         self.exhausted_before = self.exhausted.take().map(|exhausted| exhausted.budget);
-        self.steering.forked(run, e, now);
+        self.steering.forked(seq, e, now);
         self.waiting.begin_clock();
         self.fork_leases();
         // Calls that were in flight are made again.

@@ -264,3 +264,27 @@ fn wrong_edits_are_refused_with_their_place() {
     let command = Command::new(Action::SetModel { model: "m".into() });
     assert_eq!(live.run.command(&command, live.now).unwrap_err().kind, RefusalKind::Precondition);
 }
+
+#[test]
+fn edits_that_a_fork_has_carried_out_are_not_carried_out_again_in_a_fork_of_it() {
+    let hand = completed();
+    let fork = taken_up(&hand, hand.log.len(), vec![retry(child(&hand, 1))]);
+    let again = |log: &[Event]| {
+        let again = |e: &&Event| matches!(&e.body, EventBody::NodeReopened(e) if e.again);
+        log.iter().filter(again).count()
+    };
+    let second = fork_with(&fork, fork.log.len(), vec![retry(child(&hand, 2))], false);
+    let run_id = RunId(uuid::Uuid::from_u128(9));
+    let mut log: Vec<Event> = second.into_iter().map(|e| Event { run_id, ..e }).collect();
+    let decision = replayed(&log).handle(Input::Claimed, fork.now);
+    log.extend(decision.events);
+    assert_eq!((again(&fork.log), again(&log)), (1, 2));
+    // Those that it had not carried out are, before its own.
+    let begun = fork.log.iter().position(|e| matches!(e.body, EventBody::RunForked(_))).unwrap();
+    let second = fork_with(&fork, begun + 1, vec![retry(child(&hand, 2))], false);
+    let mut log: Vec<Event> = second.into_iter().map(|e| Event { run_id, ..e }).collect();
+    let decision = replayed(&log).handle(Input::Claimed, fork.now);
+    log.extend(decision.events);
+    assert_eq!(again(&log), 2);
+    assert_eq!(violations(&log), Vec::<String>::new());
+}

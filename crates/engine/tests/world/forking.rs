@@ -128,7 +128,7 @@ impl World {
         let EventBody::RunForked(forked) = &self.log[at].body else { panic!("no fork") };
         let own = &self.log[at + 1..];
         for (i, edit) in forked.edits.iter().enumerate() {
-            let id = format!("fork:{}:{i}", self.run_id);
+            let id = format!("fork:{}:{i}", at + 1);
             let done = own.iter().filter(|event| match (&event.body, edit) {
                 (EventBody::GuidanceAdded(e), Action::Guide { .. }) => e.request_id == id,
                 (EventBody::NodeReopened(e), Action::Retry { .. }) => e.request_id == id && e.again,

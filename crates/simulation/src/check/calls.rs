@@ -58,6 +58,8 @@ impl Pauses {
             EventBody::NodeStatusChanged(e) if e.status.is_final() => drop(self.paused.remove(&node)),
             EventBody::NodeStatusChanged(e) if e.call.is_some() || e.attempt.is_some() => self.landed(node),
             EventBody::CallStopped(_) | EventBody::NodeReopened(_) => self.landed(node),
+            // The calls of the run before are not those of its fork.
+            EventBody::RunForked(_) => self.paused.values_mut().for_each(BTreeSet::clear),
             _ => {}
         }
     }

@@ -111,10 +111,10 @@ pub(super) fn request_id(event: &Event) -> Option<&String> {
 }
 
 /// True for the one event that shows that the command was applied.
-fn is_mark(action: &Action, event: &Event) -> bool {
+pub(super) fn is_mark(action: &Action, event: &Event) -> bool {
     match action {
-        // No command.
-        Action::Cancel { .. } | Action::SetModel { .. } => false,
+        // Nothing in the log names it.
+        Action::Cancel { .. } => false,
         Action::Pause { .. } => matches!(event.body, EventBody::NodePaused(_)),
         Action::Resume { .. } => matches!(event.body, EventBody::NodeResumed(_)),
         Action::Guide { .. } => matches!(event.body, EventBody::GuidanceAdded(_)),

@@ -51,6 +51,15 @@ impl Log {
 }
 
 impl Logs {
+    /// How many budgets of subtrees were used up.
+    pub(crate) fn used_up(&self) -> u64 {
+        let events = self.runs.values().flat_map(|log| &log.events);
+        let is_lease = |event: &Event| {
+            event.parent_node_id.is_some() && matches!(event.body, EventBody::BudgetExhausted(_))
+        };
+        events.filter(|(_, event)| is_lease(event)).count() as u64
+    }
+
     pub(crate) fn of(&self, run: RunId) -> Option<&Log> {
         self.runs.get(&run)
     }

@@ -3,7 +3,9 @@
 mod calls;
 mod commands;
 mod ending;
+mod forks;
 mod log;
+mod sums;
 mod unrelated;
 mod view;
 

@@ -15,7 +15,7 @@ const MOST: usize = 5_000;
 
 /// How a call of a node ended, as its log tells it.
 enum Outcome {
-    Answer(CallOutput),
+    Answer(Box<CallOutput>),
     Failure(RoleError),
 }
 
@@ -24,7 +24,11 @@ pub(crate) fn check(log: &[(u64, Event)], answers: &BTreeMap<u64, CallOutput>) -
     let events: Vec<&Event> = log.iter().map(|(_, event)| event).collect();
     let Some(concerned) = concerned(&events) else { return (0, Vec::new()) };
     let mut unsure = BTreeSet::new();
-    let Some(repeated) = repeat(&events, &concerned, answers, &mut unsure) else { return (0, Vec::new()) };
+    let Some(repeated) = repeat(&events, answers, &mut unsure) else { return (0, Vec::new()) };
+    // Its calls take other times.
+    if repeated.iter().any(|event| matches!(event.body, EventBody::BudgetExhausted(_))) {
+        return (0, Vec::new());
+    }
     let nodes: BTreeSet<NodeId> = repeated.iter().map(|event| event.node_id).collect();
     let is_alone = |node: &&NodeId| !concerned.contains(node) && !unsure.contains(*node);
     let (mut compared, mut found) = (0, Vec::new());
@@ -51,13 +55,16 @@ fn concerned(events: &[&Event]) -> Option<BTreeSet<NodeId>> {
     for event in events {
         match &event.body {
             EventBody::RunCreated(e) if e.spec.strategy != Strategy::Tree => return None,
-            EventBody::BudgetExhausted(_) | EventBody::BudgetSet(_) | EventBody::RunForked(_) => return None,
+            EventBody::BudgetExhausted(_)
+            | EventBody::BudgetSet(_)
+            | EventBody::LeaseCovered(_)
+            | EventBody::RunForked(_) => return None,
             EventBody::RunStatusChanged(e)
                 if matches!(e.status, RunStatus::Cancelled | RunStatus::Failed) =>
             {
                 return None;
             }
-            EventBody::NodeStatusChanged(e) if e.message.as_deref() == Some("guard:maxNodes") => return None,
+            EventBody::NodeStatusChanged(e) if e.message.as_deref().is_some_and(is_limited) => return None,
             EventBody::NodeCreated(e) => {
                 parents.insert(event.node_id, e.parent_node_id);
                 // Topics of a search are chosen one after the other, so that each depends on all others.
@@ -84,10 +91,14 @@ fn concerned(events: &[&Event]) -> Option<BTreeSet<NodeId>> {
     Some(below.chain(above).chain(alone.iter().copied()).collect())
 }
 
+/// True if a limit of the run, or of what is above a node, has cut a plan.
+fn is_limited(message: &str) -> bool {
+    message == "guard:maxNodes" || message.starts_with("guard:lease")
+}
+
 /// The events of the run without commands.
 fn repeat(
     events: &[&Event],
-    concerned: &BTreeSet<NodeId>,
     answers: &BTreeMap<u64, CallOutput>,
     unsure: &mut BTreeSet<NodeId>,
 ) -> Option<Vec<Event>> {
@@ -112,9 +123,10 @@ fn repeat(
         }
         for call in due {
             let input = input(&call, &mut outcomes).unwrap_or_else(|| {
-                if !concerned.contains(&call.key.node_id) {
-                    unsure.insert(call.key.node_id);
-                }
+                // What is above depends on it.
+                let graph = run.graph();
+                let above = |id: &NodeId| graph.node(*id).and_then(|node| node.parent_id);
+                unsure.extend(std::iter::successors(Some(call.key.node_id), above));
                 let error = RoleError::new(RoleErrorKind::Rejected, "the log tells no answer");
                 Input::Failed(call.key, error)
             });

@@ -11,6 +11,8 @@ use tree_agent_store::{
 
 use super::documents::{History, Place};
 use super::{Model, SimStore, StoredRun};
+use crate::flaw::Flaw;
+use crate::world::run_name;
 
 /// The documents of a fork, those that it shares included.
 pub(crate) type ForkDocuments = BTreeMap<DocumentId, (History, Option<Place>)>;
@@ -59,7 +61,8 @@ impl Model {
             ..StoredRun::new(parent.root)
         };
         let shared = parent.log.iter().take(fork.parent_seq as usize);
-        run.log = shared.map(|(epoch, e)| (*epoch, Event { run_id: fork.run_id, ..e.clone() })).collect();
+        // It has had no driver so far.
+        run.log = shared.map(|(_, e)| (0, Event { run_id: fork.run_id, ..e.clone() })).collect();
         run.log.push((0, fork.event));
         let documents = self.shared_documents(fork.parent_run_id, fork.parent_seq);
         let sessions: Vec<_> = self
@@ -81,6 +84,7 @@ impl Model {
             ids.filter_map(|id| Some((id, (self.histories.get(&id)?.clone(), self.places.get(&id).copied()))))
         };
         let all = self.fork_documents.get(&run).cloned().unwrap_or_else(|| own().collect());
+        let seq = if self.has(Flaw::ForksOfToday) { u64::MAX } else { seq };
         let until = |(id, (history, place)): (DocumentId, (History, Option<Place>))| {
             Some((id, (history.until(seq)?, place.filter(|place| place.1 <= seq))))
         };
@@ -119,7 +123,18 @@ impl Model {
         found.ok_or_else(|| StoreError::not_found("document", id))
     }
 
-    fn document_of(
+    /// The documents of a run, those that it shares included.
+    pub(crate) fn documents_of(&self, run: RunId) -> BTreeMap<DocumentId, PlacedDocument> {
+        let own = self.documents.iter().filter(|(_, document)| document.run_id == Some(run));
+        let ids: Vec<DocumentId> = match self.fork_documents.get(&run) {
+            Some(documents) => documents.keys().copied().collect(),
+            None => own.map(|(id, _)| *id).collect(),
+        };
+        ids.into_iter().filter_map(|id| Some((id, self.document_of(run, id, None).ok()?))).collect()
+    }
+
+    /// A document as a run has it.
+    pub(crate) fn document_of(
         &self,
         run: RunId,
         id: DocumentId,
@@ -151,6 +166,7 @@ impl Forks for SimStore {
             let id = fork.run_id;
             let created = model.fork_run(fork)?;
             if created == Created::New(id) {
+                world.note("ann", format_args!("{} is a fork", run_name(id)));
                 let log = model.runs.get(&id).map(|run| run.log.as_slice()).unwrap_or_default();
                 let problems = world.checks().log.wrote(id, log);
                 problems.into_iter().for_each(|problem| world.violation(problem));

@@ -4,7 +4,7 @@ use tree_agent_contract::command::Action;
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::event::{NodeCreated, RunForked};
 use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, RunStatus, Timestamp};
-use tree_agent_store::{Created, Forks, NewFork, RunAppend, Store, StoreError};
+use tree_agent_store::{Created, NewFork, RunAppend, Store, StoreError};
 use uuid::Uuid;
 
 use crate::fixture::Fixture;
