@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use tree_agent_contract::document::DocumentOp;
-use tree_agent_contract::{DocumentId, Event, ForkOf, RunId};
+use tree_agent_contract::{DocumentId, Event, EventBody, ForkOf, RunId};
 use tree_agent_store::{
     Created, DocumentTail, DocumentVersion, Forks, NewFork, Page, PlacedDocument, Segment, StoreError,
 };
@@ -35,6 +35,13 @@ impl Model {
                 true => Ok(Created::Existing(*id)),
                 false => Err(StoreError::Conflict(format!("run {id} of the request is another one"))),
             };
+        }
+        let names_it = match &fork.event.body {
+            EventBody::RunForked(e) => (e.source_run_id, e.at_seq) == (fork.parent_run_id, fork.parent_seq),
+            _ => false,
+        };
+        if !names_it || (fork.event.run_id, fork.event.seq) != (fork.run_id, fork.parent_seq + 1) {
+            return Err(StoreError::Conflict(format!("the fork {} begins with another event", fork.run_id)));
         }
         let parent = self.stored(fork.parent_run_id)?;
         if parent.deleted {

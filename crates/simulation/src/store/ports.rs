@@ -1,5 +1,6 @@
 //! The ports. Each method is a call over the simulated network.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -205,11 +206,14 @@ impl Runs for SimStore {
             }
             let events = model.runs.get(&run).into_iter().flat_map(|run| &run.log);
             let mut nodes: Vec<_> = events
-                .filter_map(|(_, event)| match &event.body {
-                    EventBody::NodeCreated(e) => Some((e.depth, event.node_id, event.parent_node_id)),
-                    _ => None,
-                })
+                .filter(|(_, event)| matches!(event.body, EventBody::NodeCreated(_)))
+                .map(|(_, event)| (0, event.node_id, event.parent_node_id))
                 .collect();
+            let parents: BTreeMap<_, _> = nodes.iter().map(|(_, id, parent)| (*id, *parent)).collect();
+            for (depth, id, _) in &mut nodes {
+                let above = |id: &NodeId| parents.get(id).copied().flatten();
+                *depth = std::iter::successors(Some(*id), above).count();
+            }
             nodes.sort_by_key(|(depth, id, _)| (*depth, *id));
             Ok(nodes.into_iter().map(|(_, id, parent)| (id, parent)).collect())
         })
