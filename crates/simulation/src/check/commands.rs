@@ -124,8 +124,6 @@ pub(super) fn is_mark(action: &Action, event: &Event) -> bool {
         }
         Action::EditPlan { .. } => matches!(event.body, EventBody::PlanEdited(_)),
         Action::SetBudget { .. } => matches!(event.body, EventBody::BudgetSet(_)),
-        // Only forks begin with it.
-        Action::SetModel { .. } => false,
     }
 }
 

@@ -144,7 +144,7 @@ fn input(call: &RoleCall, outcomes: &mut BTreeMap<NodeId, VecDeque<Outcome>>) ->
         match outcome {
             Outcome::Failure(error) => return Some(Input::Failed(call.key, error)),
             Outcome::Answer(output) if output.kind() == call.key.kind => {
-                return Some(Input::Output(call.key, output));
+                return Some(Input::Output(call.key, *output));
             }
             // It answered a call that only a command led to.
             Outcome::Answer(_) => {}
@@ -165,7 +165,9 @@ fn outcomes(events: &[&Event], answers: &BTreeMap<u64, CallOutput>) -> BTreeMap<
             EventBody::ScratchpadUpdated(e) => {
                 let number = e.tail_preview.lines().next_back().and_then(|line| line.strip_prefix("answer "));
                 let number = number.and_then(|number| number.trim().parse().ok());
-                number.and_then(|number: u64| answers.get(&number).cloned()).map(Outcome::Answer)
+                number
+                    .and_then(|number: u64| answers.get(&number).cloned())
+                    .map(|answer| Outcome::Answer(Box::new(answer)))
             }
             EventBody::NodeStatusChanged(e) => {
                 let message = e.message.as_deref().unwrap_or_default();
