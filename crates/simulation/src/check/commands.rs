@@ -114,7 +114,7 @@ pub(super) fn request_id(event: &Event) -> Option<&String> {
 pub(super) fn is_mark(action: &Action, event: &Event) -> bool {
     match action {
         // Nothing in the log names it.
-        Action::Cancel { .. } => false,
+        Action::Cancel { .. } | Action::SetModel { .. } => false,
         Action::Pause { .. } => matches!(event.body, EventBody::NodePaused(_)),
         Action::Resume { .. } => matches!(event.body, EventBody::NodeResumed(_)),
         Action::Guide { .. } => matches!(event.body, EventBody::GuidanceAdded(_)),
