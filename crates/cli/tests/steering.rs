@@ -374,8 +374,8 @@ async fn a_fork_is_previewed_and_sent_with_its_edits_in_order() {
     assert_eq!((&plan.node_id, plan.plan.as_ref().unwrap().bands.len()), (&node, 1));
     assert_eq!((&retry.node_id, &*guide.text, guide.subtree), (&node, "be brief", true));
 
-    let mut answer = Status::already_exists("request_id was used before");
-    answer.set_error_details(ErrorDetails::with_bad_request_violation("request_id", "was used before"));
+    let details = ErrorDetails::with_bad_request_violation("request_id", "was used before");
+    let answer = Status::with_error_details(Code::AlreadyExists, "request_id was used before", details);
     fake.0.lock().unwrap().steering_failures.push_back(answer);
     let refused = tree_agent(&url, &["fork", &run], None).await;
     assert!(code(&refused) != 0 && stderr(&refused).contains("was used before"), "{}", stderr(&refused));
