@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::session::Session;
 use tree_agent_contract::*;
 use tree_agent_store::*;
 
