@@ -186,6 +186,8 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     await connection(page, 'live');
     await page.locator('[data-card]').first().waitFor();
     const found = await violations(page, 'at work');
+    // With the first step there is a plan to edit.
+    await page.locator('[data-card]').nth(1).waitFor();
     // The dialogs of the commands, with their previews.
     await page.keyboard.press('k');
     await previewed(page, 'Fork this run');
