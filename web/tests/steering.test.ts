@@ -104,8 +104,9 @@ describe('the marks and the commands of a node', () => {
     expect(graph.pauses).toBe(1);
     expect(graph.nodes.map((n) => pausedBy(graph, n)?.id)).toEqual([undefined, 'a', 'a', undefined]);
     expect(graph.nodes.map((n) => marksOf(n, pausedBy(graph, n) !== undefined).map((m) => m.label))).toEqual([[], ['Paused'], ['Paused above'], ['Reopened 2 times']]);
-    expect(graph.nodes.map((n) => offers(graph, n))).toEqual([['pause', 'guide', 'stop'], ['resume', 'guide', 'stop'], ['pause', 'guide', 'stop'], ['retry']]);
+    expect(graph.nodes.map((n) => offers(graph, n))).toEqual([['pause', 'guide', 'stop', 'budget'], ['resume', 'guide', 'stop', 'budget'], ['pause', 'guide', 'stop', 'budget'], ['retry']]);
     expect(offers(graph, node('x', { parentId: 'root', plan: PLAN }))).toContain('plan');
+    expect(offers(graph, node('x', { status: 'cancelled', message: 'budget:maxTokens' }))).toEqual(['retry', 'budget']);
     expect(offers(graph, node('x', { stopped: true, plan: PLAN }))).toEqual(['pause', 'guide']);
   });
 });

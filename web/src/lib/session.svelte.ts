@@ -181,6 +181,7 @@ export class RunSession {
         this.version += 1;
       }
       this.loaded = history.complete;
+      if (history.whole !== undefined) this.#live?.learn(history.whole);
     } catch (error) {
       if (this.#closed.signal.aborted) return;
       const why = (this.historyFailure = failure(error));

@@ -2,7 +2,7 @@
 
 import type { Budgets } from '../gen/treeagent/v1/common_pb';
 import { cost, number, short } from './format';
-import type { GraphNode, Usage } from './projection/model';
+import { subtreeUse, type GraphNode, type Usage } from './projection/model';
 
 export interface Spending {
   name: string;
@@ -32,12 +32,14 @@ export function spending(budgets: Budgets, nodes: number, usage: Readonly<Usage>
   ]);
 }
 
-/** The same for the budget of a subtree. What was used before it was granted counts, too. */
-export function leaseRows({ lease, subtreeUsage: usage }: GraphNode): Spending[] {
-  const limits = lease?.limits;
+/** The same for the budget of a subtree. */
+export function leaseRows({ lease, subtreeUsage }: GraphNode): Spending[] {
+  if (lease === undefined) return [];
+  const { limits, before } = lease;
+  const used = subtreeUse(subtreeUsage);
   return shares([
-    ['Tokens', limits?.maxTokens, usage.inputTokens + usage.outputTokens, short],
-    ['Cost', limits?.maxCostMicros, usage.costMicros, cost],
-    ['Tool calls', limits?.maxToolCalls, usage.toolCalls, number],
+    ['Tokens', limits.maxTokens, used.tokens - before.tokens, short],
+    ['Cost', limits.maxCostMicros, used.costMicros - before.costMicros, cost],
+    ['Tool calls', limits.maxToolCalls, used.toolCalls - before.toolCalls, number],
   ]);
 }

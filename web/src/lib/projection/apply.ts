@@ -44,6 +44,8 @@ export function createdNode(event: Event, e: NodeCreated): GraphNode {
 /** Decisions that a node keeps, as in `crates/contract/src/limits.rs`. */
 const DECISIONS = 16;
 
+const decided = (node: GraphNode, why: string): string[] => [...(node.decisions ?? []), why].slice(-DECISIONS);
+
 /** The node after the event; the same object when the event changes nothing that the graph shows. */
 export function applyToNode(node: GraphNode, event: Event): GraphNode {
   const at = time(event.timestamp);
@@ -57,7 +59,7 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
         status,
         role: role(body.value.role),
         message: body.value.message,
-        decisions: body.value.why === undefined ? node.decisions : [...(node.decisions ?? []), body.value.why].slice(-DECISIONS),
+        decisions: body.value.why === undefined ? node.decisions : decided(node, body.value.why),
         progress: body.value.progress,
         endedAt: FINAL.has(status) ? at : node.endedAt,
         startedAt: starts ? at : node.startedAt,
@@ -134,6 +136,8 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
       return { ...node, stopped: true };
     case 'nodeReopened':
       return reopened(node, body.value.generation, body.value.again);
+    case 'budgetSet':
+      return body.value.clamped && node.parentId !== undefined ? { ...node, decisions: decided(node, 'guard:lease') } : node;
     case 'toolCallRequested':
       return {
         ...node,

@@ -64,11 +64,22 @@ export interface SubtreeBudget {
   maxWallClockMs?: number;
 }
 
+/** What a subtree has used of what its budget can limit. */
+export interface SubtreeUse {
+  tokens: number;
+  costMicros: number;
+  toolCalls: number;
+}
+
 /** A budget of a subtree, as it was granted. */
 export interface Lease {
   limits: SubtreeBudget;
+  /** Since when its time counts: milliseconds since 1970. Absent while the node has not begun. */
+  since?: number;
   /** When its time is over, pauses aside: milliseconds since 1970. */
   deadline?: number;
+  /** What the subtree had used before. It does not count. */
+  before: SubtreeUse;
   /** The budget that is used up, such as `maxTokens`. */
   exhausted?: string;
 }
@@ -178,6 +189,11 @@ export function plus(a: Readonly<Usage>, b: Readonly<Usage>): Usage {
   const sum = { ...a };
   for (const key of USAGE_KEYS) sum[key] += b[key];
   return sum;
+}
+
+/** What the budget of a subtree can limit. */
+export function subtreeUse(usage: Readonly<Usage>): SubtreeUse {
+  return { tokens: usage.inputTokens + usage.outputTokens, costMicros: usage.costMicros, toolCalls: usage.toolCalls };
 }
 
 /** What homework says about one of its tasks. */

@@ -2,10 +2,11 @@
 
 import type { Event, LeafPicked } from '../../gen/treeagent/v1/events_pb';
 import { applyToNode, createdNode, ReplayError, UnknownError, usageOf } from './apply';
+import { Leases } from './leases';
 import { ACTIVE_STATUSES, NO_USAGE, NODE_STATUSES, plus, statusIndex } from './model';
 import type { GraphNode, GraphSnapshot, NodeStatus, RunStatus, Usage } from './model';
 import { Shape } from './shape';
-import { leafPick, runStatus } from './wire';
+import { leafPick, runStatus, time } from './wire';
 
 export interface Edge {
   readonly from: string;
@@ -32,10 +33,12 @@ export class Projection {
   #counts = new Int32Array(NODE_STATUSES.length);
   #maxDepth = 0;
   #pauses = 0;
+  #leases: Leases;
 
   constructor(runId: string, shape = new Shape()) {
     this.runId = runId;
     this.shape = shape;
+    this.#leases = new Leases(this.#nodes, shape);
   }
 
   static fromSnapshot(snapshot: GraphSnapshot, shape = new Shape()): Projection {
@@ -59,6 +62,7 @@ export class Projection {
     copy.#counts = this.#counts.slice();
     copy.#maxDepth = this.#maxDepth;
     copy.#pauses = this.#pauses;
+    copy.#leases = this.#leases.copy(copy.#nodes);
     return copy;
   }
 
@@ -80,14 +84,19 @@ export class Projection {
     for (const event of events) this.applyEvent(event);
   }
 
+  /** Takes over what a snapshot of a server lacks from the replay of the whole log. */
+  learn(whole: Projection): void {
+    this.#leases.learn(whole.#leases);
+  }
+
   #applyBody(event: Event): void {
     switch (event.body.case) {
       case 'runCreated':
-      case 'budgetExhausted':
         return;
       case 'runForked':
         // The run that was forked had ended, and its fork goes on.
         if (event.body.value.goesOn) [this.#status, this.#partial] = ['running', false];
+        this.#leases.forked(time(event.timestamp));
         return;
       case 'opaque':
       case undefined:
@@ -99,13 +108,17 @@ export class Projection {
         return;
       case 'nodeCreated':
         this.#push(createdNode(event, event.body.value));
+        this.#leases.created(this.#nodes.length - 1);
         return;
       default: {
+        // The budget of the run.
+        if (event.body.case === 'budgetExhausted' && event.parentNodeId === undefined) return;
         const at = this.position(event.nodeId);
         if (at < 0) throw new UnknownError(event, `node ${event.nodeId}`);
         const before = this.#nodes[at]!;
         const after = applyToNode(before, event);
         if (after !== before) this.#replace(at, before, after);
+        this.#leases.apply(at, before, event);
         if (event.body.case === 'leafPicked') this.#pick(event, event.body.value);
         const usage = usageOf(event);
         if (usage !== undefined) this.#addUsage(at, usage);

@@ -149,7 +149,13 @@ export function subtreeBudget(b: PbSubtreeBudget | undefined): SubtreeBudget | u
 }
 
 function lease(l: PbLease): Lease {
-  return tidy<Lease>({ limits: subtreeBudget(l.limits) ?? {}, deadline: l.deadline && time(l.deadline), exhausted: l.exhausted });
+  return tidy<Lease>({
+    limits: subtreeBudget(l.limits) ?? {},
+    since: l.since && time(l.since),
+    deadline: l.deadline && time(l.deadline),
+    before: { tokens: Number(l.before?.tokens ?? 0n), costMicros: Number(l.before?.costMicros ?? 0n), toolCalls: Number(l.before?.toolCalls ?? 0n) },
+    exhausted: l.exhausted,
+  });
 }
 
 export function leafPick(p: LeafPicked): LeafPick {

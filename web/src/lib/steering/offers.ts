@@ -30,12 +30,14 @@ function isStopped(graph: Projection, node: GraphNode): boolean {
 /** The commands about one node, in the order of their buttons. */
 export function offers(graph: Projection, node: GraphNode): Kind[] {
   const ended = isFinalRun(graph.status);
-  if (FINAL.has(node.status)) return ['retry'];
+  // What a budget has cancelled goes on with more of it.
+  if (FINAL.has(node.status)) return !ended && node.message?.startsWith('budget:') === true ? ['retry', 'budget'] : ['retry'];
   if (ended) return [];
   const kinds: Kind[] = [node.paused === true ? 'resume' : 'pause', 'guide'];
   if (!isStopped(graph, node)) {
     kinds.push('stop');
     if (node.status === 'waiting' && node.plan !== undefined) kinds.push('plan');
+    kinds.push('budget');
   }
   return kinds;
 }
