@@ -54,7 +54,7 @@ export const KEYBOARD: Hand = {
     await selected(page, title).waitFor();
   },
   async press(page, selector) {
-    await page.locator(selector).and(page.locator(':enabled')).waitFor();
+    await page.locator(selector).and(page.locator(':not(:disabled)')).waitFor();
     await until(page, 'Tab', selector);
     await page.keyboard.press('Enter');
   },

@@ -115,6 +115,15 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await notice(second, /budget set by .*: nodes 40/);
 
     await hand.choose(page, /^South shore/);
+    await hand.press(page, '[data-testid=node-commands] [data-command=budget]');
+    await page.getByRole('dialog', { name: 'Budget of this subtree' }).getByLabel('Tokens', { exact: true }).focus();
+    await page.keyboard.type('900000');
+    await confirm(page, hand);
+    await notice(second, /South shore budget set by .*: tokens 900,000/);
+    await treeItem(second, /^South shore/).click();
+    await second.getByRole('tab', { name: 'Overview' }).click();
+    await second.getByTestId('lease').getByText('0 of 900').waitFor();
+
     await hand.press(page, '[data-testid=node-commands] [data-command=stop]');
     await hand.tick(page.getByRole('dialog').getByRole('radio', { name: /^Discard it/ }));
     await confirm(page, hand);
