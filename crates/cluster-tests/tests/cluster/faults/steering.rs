@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use tokio::task::JoinHandle;
-use tonic::{Response, Status};
+use tonic::{Code, Response, Status};
 use tree_agent_cluster_tests::{Cluster, Options, SOON, eventually};
 use tree_agent_contract::{Event, EventBody, NodeId, NodeStatus, RunStatus};
 use tree_agent_proto::v1 as pb;
@@ -89,6 +89,11 @@ impl World {
                 self.kill_driver().await;
                 seq
             }
+        };
+        // A takeover may take longer than the gateway waits. Then the caller repeats the command.
+        let seq = match seq {
+            Err(status) if status.code() == Code::Unavailable => call(request_id.clone()).await,
+            seq => seq,
         };
         let seq = seq.unwrap_or_else(|status| panic!("{event}: {status:?}"));
         self.cluster.healthy().await;
