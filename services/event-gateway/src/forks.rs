@@ -148,7 +148,7 @@ impl Runs {
         match edit.edit {
             Some(Edit::Guide(edit)) => edits::guide(edit, false, checks),
             Some(Edit::Retry(edit)) => edits::retry(edit, checks),
-            Some(Edit::Plan(edit)) => edits::plan(edit, run, request_id, checks),
+            Some(Edit::Plan(edit)) => edits::plan(edit, run, request_id, &self.maxima, checks),
             Some(Edit::Budget(edit)) => edits::budget(edit, &self.maxima, checks),
             Some(Edit::Model(model)) => {
                 if let Err(problem) = ModelChoice::parse(&model) {
@@ -191,8 +191,25 @@ impl Runs {
         let _permit =
             self.gateway.replays.acquire().await.map_err(|_| Status::internal("replays have ended"))?;
         let moment = self.moment(wanted).await?;
-        let (preview, _) = judged(&moment, &wanted.edits)?;
+        let (preview, goes_on) = judged(&moment, &wanted.edits)?;
+        self.require_maxima(&moment, &wanted.edits, goes_on)?;
         Ok((preview, moment))
+    }
+
+    /// A fork has the budgets of its run, which may be older than the server's maxima. One that stays ended uses nothing.
+    fn require_maxima(&self, moment: &Moment, edits: &[Action], goes_on: bool) -> Result<(), Status> {
+        if moment.run.is_final() && !goes_on {
+            return Ok(());
+        }
+        let mut budgets = moment.run.spec().budgets.clone();
+        for edit in edits {
+            if let Action::SetBudget { node_id: None, change } = edit {
+                budgets = change.apply(&budgets);
+            }
+        }
+        let mut checks = Checks::default();
+        self.maxima.check_fork(&budgets, &mut checks);
+        checks.finish().map_err(|errors| invalid(&errors))
     }
 
     async fn require_models(&self, edits: &[Action]) -> Result<(), Status> {
@@ -219,6 +236,7 @@ impl Runs {
             self.gateway.replays.acquire().await.map_err(|_| Status::internal("replays have ended"))?;
         let moment = self.moment(&wanted).await?;
         let (_, goes_on) = judged(&moment, &wanted.edits)?;
+        self.require_maxima(&moment, &wanted.edits, goes_on)?;
         let fork = self.new_fork(&wanted, user, &moment.run, goes_on).await?;
         drop((moment, permit));
         self.require(&fork.spec).await?;

@@ -5,8 +5,9 @@
 //! maximum when that is less.
 
 use clap::Args;
-use tree_agent_contract::error::Checks;
-use tree_agent_contract::{BudgetChange, Budgets, SearchConfig, limits};
+use tree_agent_contract::error::{Checks, Invalid};
+use tree_agent_contract::role::PlanDraft;
+use tree_agent_contract::{BudgetChange, Budgets, FieldError, SearchConfig, limits};
 use tree_agent_proto::v1 as pb;
 use tree_agent_runtime::config::Problems;
 
@@ -208,6 +209,44 @@ impl Maxima {
         at_most("max_parallel_steps", "PARALLEL_STEPS", steps, Some(self.parallel_steps.into()));
         let wall_clock = ranged(change.max_wall_clock_ms);
         at_most("max_wall_clock_ms", "WALL_CLOCK_SECONDS", wall_clock, Some(self.wall_clock_ms));
+    }
+
+    /// Notes in `checks` every budget of a run that lies beyond these limits and that a fork of it can lower.
+    pub(crate) fn check_fork(&self, budgets: &Budgets, checks: &mut Checks) {
+        let change = BudgetChange {
+            max_tokens: Some(budgets.max_tokens.unwrap_or_default()),
+            max_cost_micros: Some(budgets.max_cost_micros.unwrap_or_default()),
+            max_tool_calls: Some(budgets.max_tool_calls.unwrap_or_default()),
+            max_wall_clock_ms: Some(budgets.max_wall_clock_ms),
+            max_nodes: Some(budgets.max_nodes),
+            max_parallel_steps: Some(budgets.max_parallel_steps),
+        };
+        let mut own = Checks::default();
+        self.check_change(&change, &mut own);
+        let errors = own.finish().err().into_iter().flat_map(|Invalid(errors)| errors);
+        for FieldError { field, message } in errors {
+            let budget = field.strip_prefix("change.").unwrap_or(&field).to_owned();
+            let message = format!("leave {budget} as it is, which {message}; add an edit that lowers it");
+            checks.push(FieldError::new("edits", message));
+        }
+    }
+
+    /// Notes in `checks` every search of a step that lies beyond these limits.
+    pub(crate) fn check_steps(&self, plan: &PlanDraft, checks: &mut Checks) {
+        // A search has at least one level.
+        let depth = self.depth.max(1);
+        for (b, band) in plan.bands.iter().enumerate() {
+            for (s, search) in band.steps.iter().enumerate().filter_map(|(s, step)| Some((s, step.search?))) {
+                let field = format!("plan.bands[{b}].steps[{s}].search");
+                let asked = [
+                    ("max_depth", "DEPTH", search.max_depth, depth),
+                    ("max_nodes", "NODES", search.max_nodes, self.nodes),
+                ];
+                for (name, variable, asked, max) in asked {
+                    within(checks, &format!("{field}.{name}"), variable, Some(asked.into()), 0, max.into());
+                }
+            }
+        }
     }
 
     /// As [`apply`](Self::apply) for `search`, which was read from `asked`: its levels are those of a tree, and topics under research are

@@ -14,7 +14,7 @@ impl State {
         self.started_at = self.started_at.map(|_| now);
         self.exhausted_before = self.exhausted.take().map(|exhausted| exhausted.budget);
         self.steering.forked(seq, e, now);
-        self.waiting.begin_clock();
+        self.waiting.begin_again();
         self.fork_leases();
         // Calls that were in flight are made again.
         self.control.iter_mut().for_each(|control| control.flying = false);

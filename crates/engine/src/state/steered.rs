@@ -109,6 +109,7 @@ impl State {
             }
         }
         if let Some(model) = &e.model {
+            self.waiting.begin_again();
             control.steered.get_or_insert_default().model = Some(model.clone());
         }
         let needs_aggregator = !e.again && self.node(at).plan.is_some() || self.always_owes(at);

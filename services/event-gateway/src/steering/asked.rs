@@ -76,7 +76,7 @@ impl Wish {
                 Some(Action::Stop { node_id: node_id(&id, checks)?, discard })
             }
             Wish::Retry(edit) => edits::retry(edit, checks),
-            Wish::EditPlan(edit) => edits::plan(edit, run, request_id, checks),
+            Wish::EditPlan(edit) => edits::plan(edit, run, request_id, maxima, checks),
             Wish::SetBudget(edit) => edits::budget(edit, maxima, checks),
         }
     }
