@@ -14,7 +14,6 @@ mod failure;
 mod fleet;
 mod grpc_roles;
 mod health;
-mod inbox;
 mod leases;
 mod metrics;
 mod newer;

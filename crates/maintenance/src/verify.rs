@@ -7,9 +7,8 @@ use tree_agent_contract::document::DocumentKind;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::{DocumentId, NodeId, RunId, SessionId};
 use tree_agent_engine::Audit;
-use tree_agent_store::{Row, Segment, Store, Stored, StoredChunk, StoredEvent};
+use tree_agent_store::{Row, Store, Stored, StoredChunk, StoredEvent};
 
-use crate::sums::Sums;
 use crate::{Fold, MaintenanceError, PAGE};
 
 /// Chunks of one page: each may hold a megabyte.
@@ -117,10 +116,8 @@ impl fmt::Display for Finding {
 /// Checks one run as it is at this moment. It may be driven meanwhile. The checks are:
 ///
 /// - `seq` is contiguous and ends where the run row says.
-/// - Every event was written by a holder of the run's lease, and epochs never decrease. What a fork shares was written by
-///   the runs before it.
+/// - Every event was written by a holder of the run's lease, and epochs never decrease.
 /// - The log replays and keeps the invariants of [`Audit`].
-/// - What each node and each subtree has used is the sum of its calls, and nothing is counted twice or lost.
 /// - Nodes, plans, artifacts and the run's own row match the log.
 /// - The documents that the log names exist, and what they grew by is whole.
 /// - The places of documents form a tree. In a run that began with a workspace, all that the log names is below it.
@@ -143,7 +140,7 @@ pub async fn verify(store: &dyn Store, run: RunId) -> Result<Report, Maintenance
             more: 0,
         });
     }
-    let mut check = Check::new(run, &stored, store.segments(run).await?);
+    let mut check = Check::new(run, &stored);
     loop {
         let left = stored.last_seq.saturating_sub(check.seq);
         let want = usize::try_from(left).unwrap_or(PAGE).min(PAGE);
@@ -171,10 +168,6 @@ pub async fn verify(store: &dyn Store, run: RunId) -> Result<Report, Maintenance
 /// A check in progress.
 struct Check {
     run: RunId,
-    /// The parts of the log that runs before it have written.
-    segments: Vec<Segment>,
-    /// The run that wrote the event before.
-    writer: RunId,
     /// Epochs that writers may have had.
     epochs: u64,
     seq: u64,
@@ -201,19 +194,16 @@ struct Check {
 struct Replay {
     fold: Option<Fold>,
     audit: Audit,
-    sums: Sums,
 }
 
 impl Check {
-    fn new(run: RunId, stored: &Stored, segments: Vec<Segment>) -> Self {
+    fn new(run: RunId, stored: &Stored) -> Self {
         let mut check = Self {
             run,
-            writer: segments.first().map_or(run, |part| part.writer),
-            segments,
             epochs: stored.epoch,
             seq: 0,
             epoch: 0,
-            replay: Some(Replay { fold: None, audit: Audit::new(), sums: Sums::default() }),
+            replay: Some(Replay { fold: None, audit: Audit::new() }),
             unknown: None,
             documents: BTreeSet::new(),
             has_workspace: false,
@@ -269,20 +259,14 @@ impl Check {
 
     /// An event's id is derived from run, epoch and seq, so it shows the epoch of its writer.
     fn check_writer(&mut self, stored: &StoredEvent) {
-        let part = self.segments.iter().find(|part| stored.seq <= part.until);
-        let (writer, epochs) = part.map_or((self.run, self.epochs), |part| (part.writer, part.epoch));
-        if writer != self.writer {
-            (self.writer, self.epoch) = (writer, 0);
-        }
-        let of = |epoch: &u64| stored.id.is_of(writer, *epoch, stored.seq);
-        if let Some(epoch) = (self.epoch..=epochs).find(of) {
+        let of = |epoch: &u64| stored.id.is_of(self.run, *epoch, stored.seq);
+        if let Some(epoch) = (self.epoch..=self.epochs).find(of) {
             self.epoch = epoch;
         } else if let Some(epoch) = (0..self.epoch).find(of) {
             let message = format!("was written in epoch {epoch}, after an event of epoch {}", self.epoch);
             self.note(Subject::Event(stored.seq), message);
         } else {
-            let of = if writer == self.run { "the run".to_owned() } else { format!("run {writer}") };
-            let message = format!("its id {} was made by no holder of {of}'s lease", stored.id);
+            let message = format!("its id {} was made by no holder of the run's lease", stored.id);
             self.note(Subject::Event(stored.seq), message);
         }
     }
@@ -314,7 +298,6 @@ impl Check {
         }
         let Some(replay) = &mut self.replay else { return };
         replay.audit.event(event);
-        replay.sums.event(event);
         if let Err(error) = Fold::extend(&mut replay.fold, std::slice::from_ref(event)) {
             let audit = std::mem::take(&mut replay.audit);
             self.replay = None;
@@ -364,7 +347,7 @@ impl Check {
                 self.note(Subject::Document(document.id), "it is above itself");
             }
         }
-        let workspace = DocumentId::workspace(self.segments.first().map_or(self.run, |part| part.writer));
+        let workspace = DocumentId::workspace(self.run);
         if !parents.contains_key(&workspace) {
             if self.has_workspace {
                 self.note(
@@ -396,9 +379,6 @@ impl Check {
         if let Some(replay) = self.replay.take() {
             self.audited(replay.audit);
             if let Some(fold) = replay.fold {
-                for message in replay.sums.differences(fold.graph()) {
-                    self.note(Subject::Log, message);
-                }
                 self.findings.extend(differences(&stored.rows, &fold.whole().rows(self.run)));
             }
         }

@@ -38,8 +38,7 @@ impl GatewayHandles {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = doors;
     }
 
-    /// Any of them.
-    pub(crate) fn pick(&self, world: &World) -> Option<GatewayHandle> {
+    fn pick(&self, world: &World) -> Option<GatewayHandle> {
         world.dice.pick(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).cloned()
     }
 }

@@ -106,8 +106,6 @@ pub struct Plan {
     pub lease: Duration,
     /// How long faults happen. Afterwards everything heals.
     pub trouble: Duration,
-    /// People give commands.
-    pub steered: bool,
 }
 
 impl Plan {
@@ -131,8 +129,6 @@ impl Plan {
             subscribers: dice.within(1..=2) as usize,
             lease: dice.millis(2_000..=5_000),
             trouble: dice.millis(4_000..=25_000),
-            // No dice decide it, so that all else is what it is without people.
-            steered: true,
         }
     }
 

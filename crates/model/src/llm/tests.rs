@@ -23,8 +23,6 @@ fn call() -> CallContext {
         allowance: Default::default(),
         finish: None,
         read_only: false,
-        origin_run_id: None,
-        guidance: Vec::new(),
     }
 }
 

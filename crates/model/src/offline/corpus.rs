@@ -141,7 +141,7 @@ pub(super) async fn missing(
                 Some(total) => missing.unquoted.push(unquoted(&terms[i], total, entries(&found["hits"]))),
                 None => {}
             },
-            Err(error) if cannot_search(&error) => break,
+            Err(ToolError::Budget(_)) => break,
             Err(error) => return Err(failed(error)),
         }
     }
@@ -185,12 +185,7 @@ impl Similar {
     }
 }
 
-/// Whether no search can be made any more: the tool calls are used up, or a project of the context does not offer it.
-const fn cannot_search(error: &ToolError) -> bool {
-    matches!(error, ToolError::Budget(_) | ToolError::UnknownTool { .. })
-}
-
-/// Looks for the letters of `words`. None if that cannot be done.
+/// Looks for the letters of `words`. None if the tool calls are used up.
 async fn similar(io: &RoleIo, words: &str) -> Result<Option<Similar>, RoleError> {
     let args = Map::from_iter([
         ("query".to_owned(), json!(words)),
@@ -203,7 +198,7 @@ async fn similar(io: &RoleIo, words: &str) -> Result<Option<Similar>, RoleError>
             found: entries(&found["hits"]),
             is_complete: found["complete"].as_bool().unwrap_or_default(),
         })),
-        Err(error) if cannot_search(&error) => Ok(None),
+        Err(ToolError::Budget(_)) => Ok(None),
         Err(error) => Err(failed(error)),
     }
 }
@@ -286,7 +281,7 @@ async fn search(io: &RoleIo, terms: &[Term], alone: usize) -> Result<Vec<Entry>,
         let purpose = format!("to find documents about {query}");
         let hits = match io.call_tool(SEARCH_DOCUMENTS, args, &purpose).await {
             Ok(hits) => hits,
-            Err(error) if cannot_search(&error) => break,
+            Err(ToolError::Budget(_)) => break,
             Err(error) => return Err(failed(error)),
         };
         answers.push(entries(&hits["hits"]));

@@ -212,8 +212,6 @@ pub(crate) fn call(title: &str) -> CallContext {
         allowance: Default::default(),
         finish: None,
         read_only: false,
-        origin_run_id: None,
-        guidance: Vec::new(),
     }
 }
 

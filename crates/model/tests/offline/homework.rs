@@ -38,8 +38,6 @@ impl Runner {
             allowance: Default::default(),
             finish: None,
             read_only: false,
-            origin_run_id: None,
-            guidance: Vec::new(),
         }
     }
 

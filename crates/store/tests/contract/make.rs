@@ -67,12 +67,7 @@ pub fn event(run: RunId, seq: u64, at: Timestamp, body: impl Into<EventBody>) ->
 
 /// An event with this `message`.
 pub fn saying(run: RunId, seq: u64, message: &str) -> Event {
-    let body = GuidanceAdded {
-        text: message.into(),
-        author: String::new(),
-        request_id: String::new(),
-        subtree: false,
-    };
+    let body = GuidanceAdded { text: message.into(), author: String::new() };
     event(run, seq, T0.plus_millis(seq), body)
 }
 
@@ -85,7 +80,7 @@ pub fn append(run: RunId, epoch: u64, head: u64, n: u64) -> RunAppend {
         events: (head + 1..=head + n).map(|seq| saying(run, seq, &format!("e{epoch}"))).collect(),
         projection: Projection::default(),
         documents: Vec::new(),
-        answers: Vec::new(),
+        handled_commands: Vec::new(),
         sessions: Vec::new(),
     }
 }

@@ -121,7 +121,7 @@ impl Log {
             expected_head: self.head,
             projection,
             documents,
-            answers: Vec::new(),
+            handled_commands: Vec::new(),
             sessions: Vec::new(),
             events,
         };
