@@ -67,6 +67,10 @@ const THEMES: [string, BrowserContextOptions][] = [
   ['dark', { colorScheme: 'dark', reducedMotion: 'reduce' }],
 ];
 
+/** Waits for the dialog of a command; `form` for one that is incomplete. */
+const previewed = (page: Page, name: string, phase = 'ready'): Promise<void> =>
+  page.getByRole('dialog', { name }).locator(`[data-testid=preview][data-phase=${phase}]`).waitFor();
+
 describe.each(THEMES)('WCAG AA in %s', (_, options) => {
   it('holds for lists and forms', async () => {
     const page = await open(browser, `${gateway.url}/runs`, options);
@@ -159,16 +163,63 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     await close(page);
   }, 120_000);
 
+  it('holds for a comparison, at 360 px, too', async () => {
+    const page = await open(browser, `${gateway.url}/compare?a=${done}&b=${done}&a_seq=60`, options);
+    await page.getByRole('tree', { name: 'Nodes compared' }).getByRole('treeitem').first().click();
+    await page.getByTestId('chosen').waitFor();
+    await page.getByTestId('graph-b').locator('[data-card]').first().waitFor();
+    const found = await violations(page, 'comparison');
+    await page.setViewportSize({ width: 360, height: 740 });
+    found.push(...(await violations(page, 'narrow comparison')));
+    expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+    await page.goto(`${gateway.url}/runs`);
+    await page.getByRole('button', { name: 'Compare' }).click();
+    await page.getByText('0 of 2 chosen').waitFor();
+    found.push(...(await violations(page, 'choosing')));
+    expect(found).toEqual([]);
+    await close(page);
+  });
+
   it('holds for an active run, and at 360 px', async () => {
     const run = await gateway.run('Be at work', 'scripted:fanout=3,depth=1,latency_ms=20000');
     const page = await open(browser, `${gateway.url}/runs/${run}`, options);
     await connection(page, 'live');
     await page.locator('[data-card]').first().waitFor();
     const found = await violations(page, 'at work');
-    await page.getByRole('button', { name: 'Cancel', exact: true }).click();
-    await page.getByRole('dialog', { name: 'Cancel this run?' }).waitFor();
-    found.push(...(await violations(page, 'cancel')));
-    await page.getByRole('button', { name: 'Cancel run' }).click();
+    // With the first step there is a plan to edit.
+    await page.locator('[data-card]').nth(1).waitFor();
+    // The dialogs of the commands, with their previews.
+    await page.keyboard.press('k');
+    await previewed(page, 'Fork this run');
+    found.push(...(await violations(page, 'fork')));
+    await page.keyboard.press('Escape');
+    await treeItem(page, /^Be at work/).click();
+    await page.keyboard.press('m');
+    await previewed(page, 'Edit the plan', 'form');
+    await page.getByRole('dialog').getByRole('button', { name: 'Add band' }).click();
+    await page.getByRole('dialog').getByText('Reason, criteria').last().click();
+    found.push(...(await violations(page, 'edit plan')));
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('g');
+    await previewed(page, 'Guide this node', 'form');
+    found.push(...(await violations(page, 'guide')));
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('p');
+    await previewed(page, 'Pause this run?');
+    found.push(...(await violations(page, 'pause')));
+    await page.getByTestId('confirm').click();
+    await page.locator('header .pill', { hasText: 'Paused' }).waitFor();
+    found.push(...(await violations(page, 'paused')));
+    await page.getByTestId('run-commands').getByRole('button', { name: 'Budget' }).click();
+    await page.getByRole('dialog').getByLabel('Nodes').fill('0');
+    await page.getByText('whole number from 1').waitFor();
+    found.push(...(await violations(page, 'budget')));
+    await page.keyboard.press('Escape');
+    await page.getByTestId('run-commands').getByRole('button', { name: 'Stop' }).click();
+    await previewed(page, 'Stop this run?');
+    found.push(...(await violations(page, 'stop')));
+    await page.getByRole('radio', { name: /^Discard/ }).check();
+    await page.getByRole('button', { name: 'Stop run and discard' }).and(page.locator(':enabled')).click();
     await connection(page, 'ended');
     found.push(...(await violations(page, 'cancelled')));
     await page.setViewportSize({ width: 360, height: 740 });
@@ -231,7 +282,7 @@ async function tabTo(page: Page, fits: string): Promise<void> {
 }
 
 describe('without a mouse', () => {
-  it('starts a run, watches it, opens a node, moves through time, and cancels', async () => {
+  it('starts a run, watches it, opens a node, moves through time, and stops', async () => {
     const page = await open(browser, `${gateway.url}/runs`);
     await page.locator('[data-run-id]').first().waitFor();
     await page.keyboard.press('n');
@@ -263,7 +314,10 @@ describe('without a mouse', () => {
     await page.getByRole('button', { name: 'Go to node' }).waitFor();
     await tabTo(page, '.danger');
     await page.keyboard.press('Enter');
-    await page.getByRole('dialog', { name: 'Cancel this run?' }).waitFor();
+    await previewed(page, 'Stop this run?');
+    await tabTo(page, 'dialog input[type=radio]');
+    await page.keyboard.press('ArrowDown');
+    await page.getByRole('button', { name: 'Stop run and discard' }).and(page.locator(':enabled')).waitFor();
     await tabTo(page, 'dialog .danger');
     await page.keyboard.press('Enter');
     await page.locator('header').getByText('Cancelled', { exact: true }).waitFor();

@@ -11,6 +11,7 @@ import { RunStatus, Scope, Strategy } from '../src/gen/treeagent/v1/common_pb';
 import { DocumentService } from '../src/gen/treeagent/v1/document_service_pb';
 import { ProjectService } from '../src/gen/treeagent/v1/project_service_pb';
 import { type Graph, RunSchema, RunService, type WatchRunResponse, WatchRunResponseSchema, type WatchRunsResponse, WatchRunsResponseSchema } from '../src/gen/treeagent/v1/run_service_pb';
+import type { CommandOutcomeSchema, PauseRunRequest } from '../src/gen/treeagent/v1/steering_pb';
 import { Projection } from '../src/lib/projection/projection';
 import type { Log } from './logs';
 import { documentService, type MockDocument } from './mock-documents';
@@ -25,6 +26,10 @@ const POLICY =
 export class MockGateway {
   readonly logs = new Map<string, Log>();
   readonly documents: MockDocument[] = [];
+  /** Answers pauses, in place of a driver. */
+  pause: (request: PauseRunRequest) => MessageInitShape<typeof CommandOutcomeSchema> = () => {
+    throw new ConnectError('nothing answers pauses here', Code.Unimplemented);
+  };
   #wake: (() => void)[] = [];
   #closed = false;
   #server: Server | undefined;
@@ -114,6 +119,7 @@ export class MockGateway {
       getRun: ({ runId }) => ({ run: this.#run(this.#log(runId)) }),
       listRuns: () => ({ runs: [...this.logs.values()].map((l) => this.#run(l)) }),
       watchRuns: (_, context) => this.#watchRuns(context.signal),
+      pauseRun: (request) => ({ outcome: this.pause(request) }),
       watchRun: (request, context) => this.#watch(this.#log(request.runId), Number(request.afterSeq), request.snapshot, context.signal),
       listEvents: ({ runId, afterSeq, pageSize }) => {
         const log = this.#log(runId);
@@ -144,7 +150,7 @@ function graphOf(log: Log, seq: number): Projection {
 
 function serveFile(url: string, res: ServerResponse): void {
   const path = url.split('?')[0]!;
-  const page = path === '/' || /^\/(runs|projects)(\/|$)/.test(path);
+  const page = path === '/' || /^\/(runs|projects|compare)(\/|$)/.test(path);
   const file = join(DIST, page ? 'index.html' : path.replaceAll('..', ''));
   if (!existsSync(file)) {
     res.writeHead(404).end();

@@ -317,11 +317,12 @@ describe('trouble', () => {
     await close(page);
   });
 
-  it('cancels a run, which is then shown as cancelled', async () => {
+  it('stops a run and discards what there is, which is then shown as cancelled', async () => {
     const run = await gateway.run('Be cancelled', 'scripted:fanout=3,depth=2,latency_ms=1500');
     const page = await open(browser, `${gateway.url}/runs/${run}`);
-    await page.getByRole('button', { name: 'Cancel', exact: true }).click();
-    await page.getByRole('button', { name: 'Cancel run' }).click();
+    await page.getByTestId('run-commands').getByRole('button', { name: 'Stop' }).click();
+    await page.getByRole('radio', { name: /^Discard/ }).check();
+    await page.getByRole('button', { name: 'Stop run and discard' }).and(page.locator(':enabled')).click();
     await page.locator('header').getByText('Cancelled', { exact: true }).waitFor();
     await ended(page);
     await close(page);

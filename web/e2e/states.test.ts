@@ -177,7 +177,7 @@ describe('the forms', () => {
     await close(page);
   });
 
-  it('keep their content when a run cannot be started or cancelled, and say why', async () => {
+  it('keep their content when a run cannot be started or stopped, and say why', async () => {
     const page = await empty();
     const found = await lose(page, 'RunService/CreateRun');
     await page.goto(`${gateway.url}/runs?new=1`);
@@ -190,12 +190,13 @@ describe('the forms', () => {
     await page.getByRole('button', { name: 'Start run' }).click();
     await page.waitForURL('**/runs/*');
     await connection(page, 'live');
-    const back = await lose(page, 'RunService/CancelRun');
-    await page.getByRole('button', { name: 'Cancel', exact: true }).click();
-    await page.getByRole('button', { name: 'Cancel run' }).click();
+    await page.getByTestId('run-commands').getByRole('button', { name: 'Stop' }).click();
+    await page.locator('[data-testid=preview][data-phase=ready]').waitFor();
+    const back = await lose(page, 'RunService/StopNode');
+    await page.getByTestId('confirm').click();
     await page.getByRole('dialog').getByRole('alert').filter({ hasText: LOST }).waitFor();
     await back();
-    await page.getByRole('button', { name: 'Cancel run' }).click();
+    await page.getByRole('button', { name: 'Repeat' }).click();
     await connection(page, 'ended');
     await close(page);
   });

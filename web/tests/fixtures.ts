@@ -34,7 +34,7 @@ export function eventOf(line: string): Event {
   return fromJson(EventSchema, json, { ignoreUnknownFields: true });
 }
 
-const TIMES = new Set(['createdAt', 'startedAt', 'endedAt']);
+const TIMES = new Set(['createdAt', 'startedAt', 'endedAt', 'since', 'deadline']);
 
 /** Treats null as absent, and converts times to milliseconds with microseconds as the fraction. */
 function plain(value: unknown, key = ''): unknown {

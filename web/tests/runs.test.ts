@@ -80,13 +80,14 @@ describe('the filter of the list', () => {
   };
 
   it('is made from the URL', () => {
-    expect(filter('status=failed&q=tides&label=team%3Dsea,urgent&model=offline&user=ann&id=01a2&strategy=tree')).toEqual({
+    expect(filter('status=failed&q=tides&label=team%3Dsea,urgent&model=offline&user=ann&id=01a2&parent=run-1&strategy=tree')).toEqual({
       statuses: [RunStatus.FAILED],
       objectiveContains: 'tides',
       labels: ['team=sea', 'urgent'],
       model: 'offline',
       userId: 'ann',
       idPart: '01a2',
+      parentRunId: 'run-1',
       strategies: [Strategy.TREE],
     });
   });

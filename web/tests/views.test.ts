@@ -228,7 +228,7 @@ describe('words', () => {
     expect([cost(0), cost(12), cost(5_000), cost(1_230_000)]).toEqual(['$0', '<$0.0001', '$0.0050', '$1.23']);
     expect([duration(12), duration(1500), duration(61_000)]).toEqual(['12 ms', '1.5 s', '1 min 1 s']);
     expect(typeOf('toolCallRequested')).toBe('tree.tool_call_requested');
-    expect(EVENT_TYPES).toHaveLength(31);
+    expect(EVENT_TYPES).toHaveLength(38);
   });
 
   it('describe every recorded event', () => {
@@ -245,7 +245,7 @@ describe('budgets of a run', () => {
     const graph = projection([-1, 0, 0], () => 'completed');
     const stats = { ...graph.stats, usage: { ...NO_USAGE, inputTokens: 700, outputTokens: 200, costMicros: 2_000_000, toolCalls: 3 } };
     const budgets = create(BudgetsSchema, { maxNodes: 6, maxTokens: 1000n, maxCostMicros: 1_000_000n });
-    expect(spending(budgets, stats)).toEqual([
+    expect(spending(budgets, stats.nodes, stats.usage)).toEqual([
       { name: 'Nodes', text: '3 of 6', part: 0.5 },
       { name: 'Tokens', text: '900 of 1,000', part: 0.9 },
       { name: 'Cost', text: '$2.00 of $1.00', part: 1 },

@@ -6,8 +6,9 @@ use tree_agent_runtime::channel::ConnectArgs;
 use tree_agent_runtime::credentials::TokenArgs;
 
 use crate::commands::{
-    cancel, completions, copy, delete, dev, doc, docs, events, export, graph, import, log, migrate, projects,
-    rebuild, result, run, runs, search, status, verify, watch,
+    cancel, completions, copy, delete, dev, diff, doc, docs, events, export, fork, graph, guide, import, log,
+    migrate, pause, plan, projects, rebuild, result, retry, run, runs, search, set_budget, status, stop,
+    verify, watch,
 };
 use crate::exit;
 use crate::output::Format;
@@ -72,8 +73,19 @@ pub(crate) enum Command {
     Result(result::GetResult),
     Runs(Box<runs::Runs>),
     Graph(graph::Graph),
+    Diff(diff::Diff),
     Events(events::Events),
     Export(export::Export),
+    // Steering
+    Pause(pause::Pause),
+    Resume(pause::Resume),
+    Guide(guide::Guide),
+    Stop(stop::Stop),
+    Retry(Box<retry::Retry>),
+    Plan(plan::Plan),
+    Fork(Box<fork::Fork>),
+    #[command(name = "budget")]
+    SetBudget(set_budget::SetBudget),
     Cancel(cancel::Cancel),
     Delete(delete::Delete),
     // Documents

@@ -125,7 +125,8 @@ impl Client {
                     tokio::time::sleep(reconnect::jittered(Duration::from_millis(100), attempt)).await;
                     attempt += 1;
                 }
-                Err(status) if is_transient(&status) => {
+                // Without details nobody has answered.
+                Err(status) if is_transient(&status) && status.details().is_empty() => {
                     return Err(CliError::Unreachable {
                         server: self.server.clone(),
                         reason: root_cause(&status),

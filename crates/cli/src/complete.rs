@@ -14,7 +14,7 @@ use clap::CommandFactory;
 use clap_complete::CompleteEnv;
 use clap_complete::env::{Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
 
-pub(crate) use server::{models, projects, runs};
+pub(crate) use server::{models, nodes, projects, runs};
 
 use self::bash::Bash;
 use crate::args::Cli;

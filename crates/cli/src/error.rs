@@ -77,6 +77,8 @@ impl CliError {
                 | Code::AlreadyExists
                 | Code::OutOfRange
                 | Code::FailedPrecondition
+                | Code::Aborted
+                | Code::ResourceExhausted
                 | Code::PermissionDenied => Exit::Usage,
                 Code::Unauthenticated => Exit::Unauthorized,
                 _ => Exit::Internal,
@@ -126,7 +128,9 @@ impl CliError {
 /// `Unknown`, `Cancelled` or `Internal` with an error source and without details.
 pub(crate) fn is_transient(status: &Status) -> bool {
     match status.code() {
-        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Aborted => true,
+        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => true,
+        // With details it says that something has changed; the same call would be refused again.
+        Code::Aborted => status.details().is_empty(),
         Code::Unknown | Code::Internal => {
             status.details().is_empty() && std::error::Error::source(status).is_some()
         }

@@ -10,11 +10,11 @@ use std::path::Path;
 use fake::{Fake, log, run_id};
 use pty_process::blocking::Command;
 use terminal::Terminal;
-use tree_agent_contract::RunStatus;
+use tree_agent_contract::{NodeId, RunStatus};
 
 /// What is typed, and what it becomes when Tab is pressed.
 fn completions(server: &str) -> Vec<(String, String)> {
-    let run = run_id().to_string();
+    let (run, node) = (run_id().to_string(), NodeId::root(run_id()).to_string());
     let case = |typed: &str, becomes: &str| (typed.to_owned(), becomes.to_owned());
     vec![
         case("tree-agent wat", "tree-agent watch"),
@@ -27,6 +27,7 @@ fn completions(server: &str) -> Vec<(String, String)> {
         // What the server knows.
         case("tree-agent watch 0190", &format!("tree-agent watch {run}")),
         case("tree-agent graph --at 3 0190", &format!("tree-agent graph --at 3 {run}")),
+        case(&format!("tree-agent guide {run} {}", &node[..8]), &format!("tree-agent guide {run} {node}")),
         case("tree-agent run why --project handb", "tree-agent run why --project handbook-of-leases"),
     ]
 }

@@ -42,6 +42,12 @@ impl History {
                 EventBody::NodeResult(_) => first("node_result".into()),
                 // The synthesis so far is kept, and the next plan leads to another.
                 EventBody::ReplanRequested(_) => drop(once.remove(&(node, "node_result".into()))),
+                // It may end again.
+                EventBody::NodeReopened(_) => {
+                    for what in ["node_result", "end"] {
+                        once.remove(&(node, what.into()));
+                    }
+                }
                 EventBody::NodeCompleted(_) => first("end".into()),
                 EventBody::NodeFailed(_) => first("end".into()),
                 EventBody::NodeStatusChanged(s) if s.status == NodeStatus::Cancelled => first("end".into()),
@@ -57,6 +63,7 @@ impl History {
                     );
                     ended.insert(node, expected);
                 }
+                EventBody::NodeReopened(_) => drop(ended.remove(&node)),
                 EventBody::NodeFailed(_) => drop(ended.insert(node, expected)),
                 EventBody::NodeStatusChanged(s) if s.status == NodeStatus::Cancelled => {
                     ended.insert(node, expected);

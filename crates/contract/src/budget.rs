@@ -1,5 +1,8 @@
 //! Budgets of a run, and the limits that stop a tree from growing without end.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Checks, Invalid};
@@ -8,6 +11,10 @@ use crate::error::{Checks, Invalid};
 const MAX_CHILDREN: u32 = 16_384;
 /// Maximum of iterations of homework.
 const MAX_ITERATIONS: u64 = 100;
+/// Tokens, millionths of a dollar or tool calls of a budget.
+const AMOUNT: RangeInclusive<u64> = 1..=1_000_000_000_000;
+/// Milliseconds of a budget.
+const WALL_CLOCK_MS: RangeInclusive<u64> = 1_000..=2_592_000_000;
 /// Iterations of homework if nobody says otherwise.
 const DEFAULT_ITERATIONS: u32 = 5;
 
@@ -53,6 +60,24 @@ pub struct Budgets {
     /// Tool calls of the run; none means no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tool_calls: Option<u64>,
+}
+
+/// What a node and everything below it may use. What is absent has no limit of its own; of what is 0, nothing is free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SubtreeBudget {
+    /// Tokens in and out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Millionths of a US dollar.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost_micros: Option<u64>,
+    /// Tool calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tool_calls: Option<u64>,
+    /// Milliseconds from the moment when the node is created or reopened, pauses aside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_wall_clock_ms: Option<u64>,
 }
 
 /// What one role call may use of the rest of the run's budgets. None means no limit.
@@ -103,6 +128,30 @@ impl Default for Budgets {
     }
 }
 
+impl SubtreeBudget {
+    /// True if it limits nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Checks every limit against its documented range. `field` is where the budget stands.
+    pub fn check(&self, field: impl Display, c: &mut Checks) {
+        c.require(!self.is_empty(), &field, || "must name at least one budget, or be left out".into());
+        for (name, limit) in [
+            ("maxTokens", self.max_tokens),
+            ("maxCostMicros", self.max_cost_micros),
+            ("maxToolCalls", self.max_tool_calls),
+        ] {
+            if let Some(limit) = limit {
+                c.range(format_args!("{field}.{name}"), limit, 0..=*AMOUNT.end());
+            }
+        }
+        if let Some(limit) = self.max_wall_clock_ms {
+            c.range(format_args!("{field}.maxWallClockMs"), limit, WALL_CLOCK_MS);
+        }
+    }
+}
+
 impl Budgets {
     /// The steps that all plans of one node may have together: bands × steps × (1 + replans). A smaller limit of
     /// children would leave nothing for another plan after a full one.
@@ -129,7 +178,7 @@ impl Budgets {
         c.range("budgets.max_iterations", self.max_iterations.into(), 1..=MAX_ITERATIONS);
         c.range("budgets.max_parallel_steps", self.max_parallel_steps.into(), 1..=256);
         c.range("budgets.max_nodes", self.max_nodes.into(), 1..=1_000_000);
-        c.range("budgets.max_wall_clock_ms", self.max_wall_clock_ms, 1_000..=2_592_000_000);
+        c.range("budgets.max_wall_clock_ms", self.max_wall_clock_ms, WALL_CLOCK_MS);
         c.range("budgets.max_attempts", self.max_attempts.into(), 1..=20);
         c.range("budgets.call_timeout_ms", self.call_timeout_ms, 100..=86_400_000);
         for (field, value) in [
@@ -138,7 +187,7 @@ impl Budgets {
             ("budgets.max_tool_calls", self.max_tool_calls),
         ] {
             if let Some(value) = value {
-                c.range(field, value, 1..=1_000_000_000_000);
+                c.range(field, value, AMOUNT);
             }
         }
         c.finish()

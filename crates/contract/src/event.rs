@@ -149,6 +149,20 @@ events! {
     PlanDocumentUpdated = "tree.plan_document_updated",
     /// A task of homework was refused.
     TaskRefused = "tree.task_refused",
+    /// A user paused a node and everything below it.
+    NodePaused = "tree.node_paused",
+    /// A user ended a pause.
+    NodeResumed = "tree.node_resumed",
+    /// A role call in flight was stopped. It costs no attempt.
+    CallStopped = "tree.call_stopped",
+    /// A user stopped a node and everything below it.
+    NodeStopped = "tree.node_stopped",
+    /// A node that had ended, or was about to, goes on.
+    NodeReopened = "tree.node_reopened",
+    /// A user changed the budgets of the run.
+    BudgetSet = "tree.budget_set",
+    /// A subtree used more than its lease; an account above takes that over.
+    LeaseCovered = "tree.lease_covered",
 }
 
 /// How many of [`EventBody::TYPES`] version 0.2 knows. All later types follow these. On the wire they carry their name,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::budget::SubtreeBudget;
 use crate::event::{LeafPicked, NodeSkipped, UsageRecorded};
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
 use crate::result::{ArtifactType, TreeAgentResult};
@@ -36,12 +37,14 @@ pub trait GraphView {
     fn partial(&self) -> bool;
     /// Nodes in the graph.
     fn node_count(&self) -> u64;
-    /// Sums over every role call of the run.
+    /// Sums over every role call that the run made itself.
     fn usage(&self) -> Usage;
     /// When a driver first took the run up.
     fn started_at(&self) -> Option<Timestamp>;
     /// When the run ended.
     fn ended_at(&self) -> Option<Timestamp>;
+    /// Why the run failed.
+    fn error(&self) -> Option<&str>;
     /// One node.
     fn node(&self, id: NodeId) -> Option<&GraphNode>;
 }
@@ -121,6 +124,18 @@ pub struct GraphNode {
     /// What homework says about it, if it is a task of homework.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Box<GraphTask>>,
+    /// A user has paused it, and everything below it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// A user has stopped it, and everything below it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
+    /// How often it was reopened; 0 for never.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub generation: u32,
+    /// What it and everything below it may use, if that has a budget of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Box<Lease>>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it first began to work.
@@ -129,6 +144,44 @@ pub struct GraphNode {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
+}
+
+/// What a node and everything below it may use, as it was granted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Lease {
+    /// The limits.
+    pub limits: SubtreeBudget,
+    /// Since when its time counts; none while the node has not begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// When its time is over, pauses aside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// What the subtree had used before. It does not count.
+    #[serde(default)]
+    pub before: SubtreeUse,
+    /// The budget that is used up, such as `maxTokens`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exhausted: Option<String>,
+}
+
+/// What a subtree has used of what its budget can limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SubtreeUse {
+    /// Tokens in and out.
+    pub tokens: u64,
+    /// Millionths of a US dollar.
+    pub cost_micros: u64,
+    /// Tool calls.
+    pub tool_calls: u64,
+}
+
+impl From<Usage> for SubtreeUse {
+    fn from(usage: Usage) -> Self {
+        Self { tokens: usage.tokens(), cost_micros: usage.cost_micros, tool_calls: usage.tool_calls }
+    }
 }
 
 /// What homework says about one of its tasks.
@@ -226,6 +279,9 @@ pub struct GraphStep {
     /// The branch of homework that it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_id: Option<String>,
+    /// What the step and everything below it may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<SubtreeBudget>,
     /// Its status.
     pub status: StepStatus,
     /// The node that carries it out, once there is one.
@@ -318,4 +374,24 @@ impl Usage {
             tool_calls: self.tool_calls.saturating_add(other.tool_calls),
         }
     }
+
+    /// What is left of it without `other`, field by field.
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_sub(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(other.output_tokens),
+            cached_tokens: self.cached_tokens.saturating_sub(other.cached_tokens),
+            cost_micros: self.cost_micros.saturating_sub(other.cost_micros),
+            model_calls: self.model_calls.saturating_sub(other.model_calls),
+            duration_ms: self.duration_ms.saturating_sub(other.duration_ms),
+            tool_calls: self.tool_calls.saturating_sub(other.tool_calls),
+        }
+    }
+}
+
+// Serde hands over a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }

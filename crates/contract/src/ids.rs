@@ -195,6 +195,14 @@ impl StepId {
         Self(id.into())
     }
 
+    /// The id of a step that a person adds to a plan of `run`: the same for the same place of the same request, another one
+    /// for every other request, and none that a planner would choose.
+    pub fn added(run: RunId, request_id: &str, band: u32, step: u32) -> Self {
+        let name = format!("step/{run}/{band}/{step}/{request_id}");
+        let id = Uuid::new_v5(&NAMESPACE, name.as_bytes()).simple().to_string();
+        Self(format!("new-{}", &id[..12]))
+    }
+
     /// The id as the planner wrote it.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -226,6 +234,16 @@ mod tests {
         assert_ne!(a, NodeId::child(root, 2, &StepId::new("a")));
         assert_ne!(a, NodeId::child(root, 1, &StepId::new("b")));
         assert_ne!(EventId::of(run, 1, 12), EventId::of(run, 11, 2));
+    }
+
+    #[test]
+    fn an_added_step_is_named_after_its_run_its_request_and_its_place() {
+        let (run, other) = (RunId(Uuid::from_u128(7)), RunId(Uuid::from_u128(8)));
+        let added = StepId::added(run, "r", 1, 2);
+        assert_eq!(added, StepId::added(run, "r", 1, 2));
+        let others = [(run, "s", 1, 2), (run, "r", 2, 1), (other, "r", 1, 2)];
+        assert!(others.into_iter().all(|(run, request, b, s)| StepId::added(run, request, b, s) != added));
+        assert!(added.as_str().starts_with("new-") && added.as_str().len() == 16);
     }
 
     #[test]

@@ -7,7 +7,9 @@
 //! and what the command line prints.
 
 pub mod budget;
+pub mod command;
 pub mod context;
+pub mod diff;
 pub mod document;
 pub mod error;
 pub mod estimate;
@@ -30,7 +32,8 @@ pub mod status;
 pub mod text;
 pub mod time;
 
-pub use budget::{Allowance, BudgetLeft, Budgets};
+pub use budget::{Allowance, BudgetLeft, Budgets, SubtreeBudget};
+pub use command::{BudgetChange, Command, Preview, Refusal, RefusalKind, Reply};
 pub use context::{RunContext, Scope};
 pub use document::{
     Document, DocumentImport, DocumentKind, DocumentOp, DocumentProps, DocumentSummary, SearchHit,
@@ -44,7 +47,7 @@ pub use label::LabelFilter;
 pub use model::{ModelChoice, ModelName, ModelProblem, ModelProblemKind, Profile, ProviderKind};
 pub use project::{ProjectStatus, ToolRules};
 pub use result::{ArtifactType, HintType, ResultKind, SuccessAssessment, TreeAgentResult};
-pub use run::{RunSpec, RunSummary, Strategy};
+pub use run::{ForkOf, RunSpec, RunSummary, Strategy};
 pub use search::{PickerPolicy, SearchConfig, SearchCounts, StepSearch};
 pub use session::SessionId;
 pub use sparse::Sparse;

@@ -58,6 +58,14 @@ pub const DISPLAY_NAME_BYTES: usize = 256;
 pub const RUN_LABELS: usize = 32;
 /// Bytes of a label's key.
 pub const LABEL_KEY_BYTES: usize = 63;
+/// Nodes of an answer with a comparison, when the client does not say.
+pub const DIFF_PAGE_DEFAULT: usize = 1_000;
+/// Nodes of an answer with a comparison.
+pub const DIFF_PAGE_MAX: usize = 10_000;
+/// Lines of each text that a comparison looks at.
+pub const DIFF_LINES: usize = 5_000;
+/// Bytes of each text that a comparison looks at.
+pub const DIFF_BYTES: usize = 512 * 1024;
 /// Bytes of a label's value.
 pub const LABEL_VALUE_BYTES: usize = 128;
 /// Topics in one list of a guided search.
@@ -91,5 +99,15 @@ pub const PLAN_ITEMS: usize = 64;
 pub const HOMEWORK_NOTES: usize = 32;
 /// Values of a filter such as `statuses` or `types`.
 pub const FILTER_VALUES: usize = 64;
+/// Bytes of one piece of guidance.
+pub const GUIDANCE_BYTES: usize = 8 * 1024;
+/// Pieces of guidance that a role call is told, the latest ones.
+pub const GUIDANCE: usize = 16;
+/// Commands that one run applies over its life.
+pub const COMMANDS: usize = 10_000;
+/// Nodes that a preview names.
+pub const PREVIEW_NODES: usize = 1_000;
+/// Maximum of things that a fork does differently from its beginning on.
+pub const FORK_EDITS: usize = 64;
 /// Bytes of a `request_id`.
 pub const REQUEST_ID_BYTES: usize = 128;

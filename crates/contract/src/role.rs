@@ -15,6 +15,7 @@ pub use executor::{
     Action, ActionKind, ArtifactDraft, DraftType, ExecuteInput, ExecutorOutput, ParentHintDraft, ResultDraft,
 };
 pub use pick::{OfferedLeaf, PickInput, PickOutput};
+pub(crate) use planner::check_plan;
 pub use planner::{
     BandDraft, Complexity, LeafDecision, PlanDraft, PlanInput, PlannerMode, PlannerOutput, PriorStep,
     StepDraft,
@@ -106,6 +107,22 @@ pub struct CallContext {
     /// No tool that writes may be offered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
+    /// Of a fork, the run that began its log. Documents that tools write are named after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin_run_id: Option<RunId>,
+    /// What people have told the node, the latest last. It is the word of a user, not data.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guidance: Vec<Guidance>,
+}
+
+/// What a person told a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Guidance {
+    /// Who said it.
+    pub author: String,
+    /// What was said.
+    pub text: String,
 }
 
 /// What a role writes to the node's scratchpad: required in every answer.

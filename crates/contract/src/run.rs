@@ -160,4 +160,19 @@ pub struct RunSummary {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
+    /// What it forks, if it is a fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<Box<ForkOf>>,
+}
+
+/// What a fork continues, and how it differs. Who forked is the user of its specification.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkOf {
+    /// The run that wrote the last event which they share.
+    pub parent_run_id: RunId,
+    /// That event.
+    pub parent_seq: u64,
+    /// What it does differently, in words.
+    pub edits: Vec<String>,
 }

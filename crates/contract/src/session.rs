@@ -23,6 +23,14 @@ impl SessionId {
         Self(format!("sess_{}", node.0.simple()))
     }
 
+    /// The conversation about a node that has done its work `before` times already.
+    pub fn of_round(node: NodeId, before: u32) -> Self {
+        match before {
+            0 => Self::of(node),
+            before => Self(format!("sess_{}_{before}", node.0.simple())),
+        }
+    }
+
     /// Wraps a stored id.
     pub fn new(id: impl Into<String>) -> Self {
         Self(id.into())

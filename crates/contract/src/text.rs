@@ -122,7 +122,7 @@ const fn is_variation_selector(c: char) -> bool {
 /// True for characters that are not controls and yet have no appearance of their own: Unicode's
 /// `Default_Ignorable_Code_Point`, the line and paragraph separators, the marks of annotations, the format controls of
 /// hieroglyphs and the Braille pattern without dots.
-pub(crate) const fn is_invisible(c: char) -> bool {
+pub const fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
         | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

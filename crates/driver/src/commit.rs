@@ -322,7 +322,7 @@ mod tests {
             projection: Projection::default(),
             documents: vec![DocumentOp::Append { id, seq: 1, text: "x".repeat(text), at }],
             sessions: Vec::new(),
-            handled_commands: Vec::new(),
+            answers: Vec::new(),
         };
         let progress = TaskProgress::new(Instant::now());
         Pending { append, message: vec![0; events].into(), progress, done: oneshot::channel().0 }

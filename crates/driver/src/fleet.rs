@@ -154,6 +154,12 @@ impl Fleet {
             }
             // Released in the next round, with others.
             Ok(Ok(Ended::Stopped)) => self.to_release.push((run, active.claim.epoch)),
+            // Released at once, because the next command may follow soon.
+            Ok(Ok(Ended::Rests)) => {
+                self.health.clear_undrivable(run);
+                self.to_release.push((run, active.claim.epoch));
+                self.settle().await;
+            }
             // Nothing is wrong with the run: the first driver that reaches the store continues it at once.
             Ok(Err(TaskError::Store(error))) if error.is_transient() => {
                 self.to_release.push((run, active.claim.epoch));

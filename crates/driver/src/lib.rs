@@ -14,6 +14,7 @@ mod failure;
 mod fleet;
 mod grpc_roles;
 mod health;
+mod inbox;
 mod leases;
 mod metrics;
 mod newer;

@@ -1,12 +1,15 @@
 //! Cuts what ends many nodes into parts, which are appended one after the other.
 //!
 //! A decision must be written whole: a plan without its steps would not be one. Only where a node is cancelled, or the
-//! run ends, the log up to there is as good as the whole. A successor that finds such a log goes on with the rest.
+//! run ends, the log up to there is as good as the whole. A successor that finds such a log goes on with the rest. It
+//! knows a command by the event that carries its request id, so nothing is cut before that event: an edited plan cancels
+//! the steps that it drops first.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::{NodeId, NodeStatus};
+use tree_agent_contract::session::Session;
+use tree_agent_contract::{DocumentId, DocumentOp, NodeId, NodeStatus};
 use tree_agent_engine::{Decision, Graph};
 use tree_agent_store::Projection;
 
@@ -46,18 +49,18 @@ pub(crate) fn parts(decision: Decision, sizes: &[usize], graph: &Graph, most: us
 }
 
 fn cut(decision: Decision, sizes: &[usize], most: usize) -> Vec<Decision> {
-    // Documents and conversations belong to what was decided before the nodes were cancelled.
-    let mut part =
-        Decision { events: Vec::new(), documents: decision.documents, sessions: decision.sessions };
-    let (mut parts, mut bytes) = (Vec::new(), 0);
+    let (documents, sessions) = (decision.documents, decision.sessions);
+    let (mut part, mut parts, mut bytes) = (Decision::default(), Vec::new(), 0);
     let mut created = HashSet::new();
-    for (event, size) in decision.events.into_iter().zip(sizes) {
+    let edited = decision.events.iter().rposition(|event| matches!(event.body, EventBody::PlanEdited(_)));
+    for (place, (event, size)) in decision.events.into_iter().zip(sizes).enumerate() {
         if matches!(event.body, EventBody::NodeCreated(_)) {
             created.insert(event.node_id);
         }
         // A cancelled node is two events: its own and that of its step.
         let full = part.events.len() + 2 > most || bytes + size > PART_BYTES;
-        if full && is_cut(&event, &created) && !part.events.is_empty() {
+        let is_whole = edited.is_none_or(|edited| edited < place);
+        if full && is_whole && is_cut(&event, &created) && !part.events.is_empty() {
             parts.push(std::mem::take(&mut part));
             bytes = 0;
         }
@@ -65,7 +68,43 @@ fn cut(decision: Decision, sizes: &[usize], most: usize) -> Vec<Decision> {
         part.events.push(event);
     }
     parts.push(part);
+    distribute(documents, sessions, &mut parts);
     parts
+}
+
+/// Documents and conversations are written with their events. If they were written before, a successor could not write them
+/// again.
+fn distribute(documents: Vec<DocumentOp>, sessions: Vec<Session>, parts: &mut [Decision]) {
+    let links: HashMap<DocumentId, u64> = documents.iter().filter_map(link).collect();
+    let part_of = |parts: &[Decision], seq: u64| {
+        let holds = |part: &Decision| part.events.last().is_some_and(|last| last.seq >= seq);
+        parts.iter().position(holds).unwrap_or(parts.len() - 1)
+    };
+    let mut before = 0;
+    for op in documents {
+        before = match &op {
+            // Logs of old behaviour versions do not say with which event a document begins.
+            DocumentOp::Create(document) => links.get(&document.id).copied().unwrap_or(before),
+            DocumentOp::Append { seq, .. }
+            | DocumentOp::Replace { seq, .. }
+            | DocumentOp::Link { seq, .. } => *seq,
+        };
+        let part = part_of(parts, before);
+        parts[part].documents.push(op);
+    }
+    for session in sessions {
+        let is_told = |e: &Event| e.node_id == session.node_id && matches!(e.body, EventBody::NodeResult(_));
+        let part = parts.iter().rposition(|part| part.events.iter().any(is_told)).unwrap_or_default();
+        parts[part].sessions.push(session);
+    }
+}
+
+/// The document that is put below another one, and the event with which it is.
+fn link(op: &DocumentOp) -> Option<(DocumentId, u64)> {
+    match op {
+        DocumentOp::Link { child, seq, .. } => Some((*child, *seq)),
+        _ => None,
+    }
 }
 
 /// True if the log may end before this event. A node that is cancelled by the decision that `created` it belongs to a list
@@ -77,5 +116,51 @@ fn is_cut(event: &Event, created: &HashSet<NodeId>) -> bool {
         }
         EventBody::RunStatusChanged(e) => e.status.is_final(),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tree_agent_contract::event::{NodeStatusChanged, PlanEdited};
+    use tree_agent_contract::{PlanId, Role, RunId, Timestamp};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn event(n: u128, body: impl Into<EventBody>) -> Event {
+        Event {
+            run_id: RunId(Uuid::nil()),
+            seq: n as u64,
+            node_id: NodeId(Uuid::from_u128(n)),
+            parent_node_id: None,
+            timestamp: Timestamp(0),
+            body: body.into(),
+        }
+    }
+
+    #[test]
+    fn an_edited_plan_and_the_steps_that_it_drops_are_written_together() {
+        let cancelled = |n| event(n, NodeStatusChanged::new(NodeStatus::Cancelled, Role::Planner));
+        let edited = PlanEdited {
+            plan_id: PlanId(Uuid::nil()),
+            version: 2,
+            summary: String::new(),
+            author: String::new(),
+            request_id: "r".into(),
+        };
+        let mut events: Vec<Event> = (1..=6).map(cancelled).collect();
+        events.push(event(7, edited));
+        events.extend((8..=12).map(cancelled));
+        let sizes = vec![1; events.len()];
+        let documents = [1, 7, 9, 12].map(|seq| DocumentOp::Append {
+            id: DocumentId(Uuid::nil()),
+            seq,
+            text: String::new(),
+            at: Timestamp(0),
+        });
+        let documents = documents.into();
+        let parts = cut(Decision { events, documents, ..Decision::default() }, &sizes, 4);
+        let lengths: Vec<_> = parts.iter().map(|part| (part.events.len(), part.documents.len())).collect();
+        assert_eq!(lengths, [(7, 2), (3, 1), (2, 1)], "each document is written with its event");
     }
 }

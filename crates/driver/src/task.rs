@@ -15,11 +15,12 @@ use tree_agent_contract::{EventBody, Timestamp};
 use tree_agent_engine::{CallInput, CallKey, CallOutput, Decision, Input, ReplayError, RoleCall, Run};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{
-    AppendOutcome, Claim, Command, EventLog, PendingCommand, RunAppend, Store, StoreError,
+    Answer, AppendOutcome, Claim, EventLog, PendingCommand, RunAppend, Store, StoreError,
 };
 
 use crate::commit::Committer;
 use crate::config::DriverStats;
+use crate::inbox::Inbox;
 use crate::parts::{Part, parts};
 use crate::progress::TaskProgress;
 use crate::roles::{Clock, Roles, Updates};
@@ -29,6 +30,8 @@ use crate::scheduler::{Permit, Scheduler, Share};
 const INPUTS_PER_APPEND: usize = 256;
 /// Events of one page while a log is replayed.
 const REPLAY_PAGE: usize = 5_000;
+/// When answers are given again that the store did not take.
+const ANSWER_AGAIN: Duration = Duration::from_millis(250);
 
 /// A message to a run's task. It is small, because a queue has room for many.
 #[derive(Debug)]
@@ -62,6 +65,8 @@ pub(crate) enum Ended {
     Lost,
     /// The driver stops. Another one continues the run.
     Stopped,
+    /// The run is paused. Whoever claims it for the next command continues it.
+    Rests,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -146,21 +151,28 @@ impl RunTask {
             None => run.handle(Input::Claimed, self.now(&mut last)),
             Some(_) => Decision::default(),
         };
-        let mut handled = Vec::new();
+        let mut inbox = Inbox::default();
         let now = self.now(&mut last);
-        self.apply_commands(&mut run, commands, now, &mut decision, &mut handled);
+        inbox.hear(&mut run, commands, now, &mut decision);
         if let Some(reason) = abandon {
             decision.merge(run.handle(Input::Abandon { reason }, now));
         }
         loop {
             if !decision.is_empty() {
-                match self.commit(&run, decision, std::mem::take(&mut handled)).await? {
+                match self.commit(&run, decision, std::mem::take(inbox.answers())).await? {
                     AppendOutcome::Appended => {}
                     AppendOutcome::Fenced => return Ok(Ended::Lost),
                 }
             }
+            if !self.answer(inbox.answers()).await? {
+                return Ok(Ended::Lost);
+            }
             if run.is_final() {
                 return Ok(Ended::Finished);
+            }
+            // Nothing happens until somebody gives a command, for which a driver claims the run again.
+            if run.rests() && inbox.answers().is_empty() {
+                return Ok(Ended::Rests);
             }
             calls.0.retain(|key, call| {
                 let wanted = run.is_in_flight(key);
@@ -171,8 +183,11 @@ impl RunTask {
             });
             self.begin_calls(&mut run, &share, &mut calls, self.now(&mut last));
             self.progress.beat();
-            let wake =
+            let mut wake =
                 run.next_wakeup().map(|at| Duration::from_micros(at.0.saturating_sub(last.0).max(0) as u64));
+            if !inbox.answers().is_empty() {
+                wake = Some(wake.map_or(ANSWER_AGAIN, |wake| wake.min(ANSWER_AGAIN)));
+            }
             let mut next = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Ok(Ended::Stopped),
@@ -185,7 +200,7 @@ impl RunTask {
             let mut inputs = 0;
             while let Some(message) = next {
                 let now = self.now(&mut last);
-                self.handle(&mut run, message, now, &mut decision, &mut handled);
+                self.handle(&mut run, message, now, &mut decision, &mut inbox);
                 inputs += 1;
                 next = if inputs < INPUTS_PER_APPEND { self.mailbox.try_recv().ok() } else { None };
             }
@@ -205,7 +220,7 @@ impl RunTask {
         message: Message,
         now: Timestamp,
         decision: &mut Decision,
-        handled: &mut Vec<i64>,
+        inbox: &mut Inbox,
     ) {
         let input = match message {
             Message::Update(key, update) => Input::Update(key, *update),
@@ -213,29 +228,31 @@ impl RunTask {
                 Ok(output) => Input::Output(key, output),
                 Err(error) => Input::Failed(key, error),
             },
-            Message::Commands(commands) => return self.apply_commands(run, commands, now, decision, handled),
+            Message::Commands(commands) => return inbox.hear(run, commands, now, decision),
             Message::Tick => Input::Tick,
         };
         decision.merge(run.handle(input, now));
     }
 
-    /// Carries out commands. They leave the inbox with the events that answer them. A command may arrive twice before
-    /// that, but is carried out once.
-    fn apply_commands(
-        &self,
-        run: &mut Run,
-        commands: Vec<PendingCommand>,
-        now: Timestamp,
-        decision: &mut Decision,
-        handled: &mut Vec<i64>,
-    ) {
-        for pending in commands {
-            match pending.command {
-                Command::Cancel { reason } => decision.merge(run.handle(Input::Cancel { reason }, now)),
+    /// Gives the answers that came without an event. They stay in `answers` as long as the store cannot be reached. False if another
+    /// driver owns the run.
+    async fn answer(&self, answers: &mut Vec<Answer>) -> Result<bool, TaskError> {
+        if answers.is_empty() {
+            return Ok(true);
+        }
+        let (run, epoch) = (self.claim.run_id, self.claim.epoch);
+        let answered = self.shared.store.answer(run, epoch, answers.clone()).await;
+        self.progress.beat();
+        match answered {
+            Ok(owned) => {
+                answers.clear();
+                Ok(owned)
             }
-            if !handled.contains(&pending.id) {
-                handled.push(pending.id);
+            Err(error) if error.is_transient() => {
+                tracing::warn!(%run, error = %error, "commands cannot be answered now");
+                Ok(true)
             }
+            Err(error) => Err(TaskError::Store(Arc::new(error))),
         }
     }
 
@@ -280,7 +297,7 @@ impl RunTask {
         &self,
         run: &Run,
         decision: Decision,
-        mut handled: Vec<i64>,
+        mut answers: Vec<Answer>,
     ) -> Result<AppendOutcome, TaskError> {
         let wire = decision.events.to_wire();
         let sizes: Vec<usize> = wire.iter().map(prost::Message::encoded_len).collect();
@@ -298,7 +315,7 @@ impl RunTask {
                 projection,
                 documents: decision.documents,
                 sessions: decision.sessions,
-                handled_commands: if is_last { std::mem::take(&mut handled) } else { Vec::new() },
+                answers: if is_last { std::mem::take(&mut answers) } else { Vec::new() },
             };
             let outcome = self.shared.committer.append(append, message.into(), self.progress.clone()).await?;
             if outcome == AppendOutcome::Fenced {

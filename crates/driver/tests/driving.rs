@@ -149,7 +149,7 @@ async fn an_old_epoch_appends_nothing() {
         events: vec![event],
         projection: Default::default(),
         documents: vec![],
-        handled_commands: vec![],
+        answers: vec![],
         sessions: Vec::new(),
     };
     assert_eq!(store.append([append].into()).await.expect("answered"), [AppendOutcome::Fenced]);
@@ -453,7 +453,7 @@ async fn from_the_future(store: &dyn Store, run: RunId) {
         events,
         projection: Default::default(),
         documents: Vec::new(),
-        handled_commands: Vec::new(),
+        answers: Vec::new(),
         sessions: Vec::new(),
     };
     assert_eq!(store.append([append].into()).await.expect("appended"), [AppendOutcome::Appended]);

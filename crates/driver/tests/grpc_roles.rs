@@ -85,6 +85,8 @@ fn call(timeout_ms: u64) -> RoleCall {
         allowance: Default::default(),
         finish: None,
         read_only: false,
+        origin_run_id: None,
+        guidance: Vec::new(),
     };
     let input = PlanInput {
         homework: None,

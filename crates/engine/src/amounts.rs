@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tree_agent_contract::Budgets;
 use tree_agent_contract::role::CallKind;
+use tree_agent_contract::{Budgets, SubtreeBudget};
 
 /// Tokens, millionths of a dollar, tool calls.
 pub(crate) type Amounts = [u64; 3];
@@ -14,9 +14,17 @@ pub(crate) const NAMES: [&str; 3] = ["maxTokens", "maxCostMicros", "maxToolCalls
 /// Index of tool calls. A role can still answer without them.
 pub(crate) const TOOL_CALLS: usize = 2;
 
+/// The limits of each; none where there is none.
+pub(crate) type Limits = [Option<u64>; 3];
+
 /// The limits of a run.
-pub(crate) fn limits(budgets: &Budgets) -> [Option<u64>; 3] {
+pub(crate) fn limits(budgets: &Budgets) -> Limits {
     [budgets.max_tokens, budgets.max_cost_micros, budgets.max_tool_calls]
+}
+
+/// The limits of a subtree.
+pub(crate) fn of_subtree(budget: &SubtreeBudget) -> Limits {
+    [budget.max_tokens, budget.max_cost_micros, budget.max_tool_calls]
 }
 
 /// What the log shows about the needs of calls.

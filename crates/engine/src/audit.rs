@@ -3,12 +3,15 @@
 
 mod bands;
 mod homework;
+mod leases;
 mod search;
 
 use std::collections::{BTreeSet, HashMap};
 
-use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::{NodeId, NodeStatus, RunStatus};
+use tree_agent_contract::event::{Event, EventBody, NodeReopened};
+use tree_agent_contract::{NodeId, NodeStatus, RunStatus, StepStatus};
+
+use crate::state::LOST;
 
 /// Something that must not occur in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,16 +24,24 @@ pub struct Violation {
 
 /// Reads a log from its first event on and records every violation of these invariants:
 ///
-/// - Nothing follows the end of a run.
+/// - Nothing follows the end of a run, except the event with which a fork of it begins.
 /// - A node's result comes before its completion, and nothing of the node follows its end.
 /// - Children end, with their hint, before their parent ends and before it aggregates.
-///
 /// - A tool call has its result before its node ends or makes another call (since behaviour version 2).
+///
+/// What people do:
+///
+/// - A node is reopened once for each generation. Only one that has ended begins its work again, and its parent has not
+///   ended then. Everything here holds for each generation of a node anew: it has a result of this generation before it
+///   completes, and its step has one outcome more.
+/// - A pause ends before the next one of the same node begins.
+/// - A node is stopped once in a generation. From then on no child is created and no step begins for it and below it.
+/// - Whatever stops a call closes its tool calls before.
 ///
 /// Of nodes with a plan also:
 ///
 /// - A band opens when the earlier ones have ended.
-/// - A step's outcome is recorded once.
+/// - A step's outcome is recorded once, unless its node was reopened, or a raised budget lets it have one.
 ///
 /// Of a guided search also:
 ///
@@ -44,6 +55,11 @@ pub struct Violation {
 /// - Iterations follow each other, within their limit, and each is rolled up once.
 /// - A branch has one task in an iteration.
 ///
+/// Of budgets of subtrees also:
+///
+/// - A lease is at most the limit above it, and it is said once that it is used up, until it changes.
+/// - What goes beyond a lease is taken over by a node above.
+///
 /// [`Run::replay`](crate::Run::replay) checks that `seq` is contiguous and that events name what exists.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
@@ -53,6 +69,7 @@ pub struct Audit {
     closes_tools: bool,
     searches: search::Searches,
     homework: homework::HomeworkRules,
+    leases: leases::Leases,
     violations: Vec<Violation>,
 }
 
@@ -67,11 +84,20 @@ struct Seen {
     open_tools: BTreeSet<String>,
     children: Vec<NodeId>,
     bands: bands::Bands,
+    generation: u32,
+    is_paused: bool,
+    is_stopped: bool,
 }
 
 impl Seen {
     fn ended(&self) -> bool {
         self.status.is_some_and(NodeStatus::is_final)
+    }
+
+    /// A pause ends with its node.
+    fn show(&mut self, status: NodeStatus) {
+        self.status = Some(status);
+        self.is_paused &= !status.is_final();
     }
 }
 
@@ -94,12 +120,14 @@ impl Audit {
 
     /// Reads the next event.
     pub fn event(&mut self, event: &Event) {
-        if self.run_status.is_some_and(RunStatus::is_final) {
+        let forks = matches!(event.body, EventBody::RunForked(_));
+        if self.run_status.is_some_and(RunStatus::is_final) && !forks {
             self.note(event, "stands after the end of the run");
         }
         self.check_envelope(event);
         self.check_tools(event);
-        let of_strategies = [self.searches.event(event), self.homework.event(event)];
+        let of_strategies =
+            [self.searches.event(event), self.homework.event(event), self.leases.event(event)];
         of_strategies.into_iter().flatten().for_each(|message| self.note(event, message));
         match &event.body {
             EventBody::RunCreated(e) => self.closes_tools = e.behaviour_version >= 2,
@@ -110,8 +138,13 @@ impl Audit {
                     self.note(event, format!("ends the run while {open} of its nodes have not ended"));
                 }
             }
+            EventBody::RunForked(e) if e.goes_on => self.run_status = Some(RunStatus::Running),
             EventBody::NodeCreated(e) => self.created(event, e.parent_node_id, e.band_index),
-            EventBody::PlanCreated(_) | EventBody::StepCreated(_) | EventBody::StepStatusChanged(_) => {
+            EventBody::PlanCreated(_)
+            | EventBody::StepCreated(_)
+            | EventBody::NodeDelegated(_)
+            | EventBody::StepStatusChanged(_) => {
+                self.check_step(event);
                 let seen = self.nodes.get_mut(&event.node_id);
                 if let Some(message) = seen.and_then(|seen| seen.bands.event(&event.body)) {
                     self.note(event, message);
@@ -121,8 +154,12 @@ impl Audit {
                 if e.status == NodeStatus::Aggregating {
                     self.check_children(event, "aggregates", true);
                 }
-                self.with(event, |seen| seen.status = Some(e.status));
+                self.with(event, |seen| seen.show(e.status));
             }
+            EventBody::NodeReopened(e) => self.reopened(event, e),
+            EventBody::NodePaused(_) => self.check_flag(event, |seen| &mut seen.is_paused, true),
+            EventBody::NodeResumed(_) => self.check_flag(event, |seen| &mut seen.is_paused, false),
+            EventBody::NodeStopped(_) => self.check_flag(event, |seen| &mut seen.is_stopped, true),
             EventBody::NodeResult(_) => self.with(event, |seen| seen.has_result = true),
             EventBody::ParentHint(e) => {
                 let parent = self.nodes.get(&event.node_id).and_then(|n| n.parent);
@@ -139,11 +176,11 @@ impl Audit {
                 if self.nodes.get(&event.node_id).is_some_and(|n| !n.has_result) {
                     self.note(event, "completes a node that has no result");
                 }
-                self.with(event, |seen| seen.status = Some(NodeStatus::Completed));
+                self.with(event, |seen| seen.show(NodeStatus::Completed));
             }
             EventBody::NodeFailed(_) => {
                 self.check_children(event, "fails", false);
-                self.with(event, |seen| seen.status = Some(NodeStatus::Failed));
+                self.with(event, |seen| seen.show(NodeStatus::Failed));
             }
             _ => {}
         }
@@ -155,7 +192,12 @@ impl Audit {
         let Some(seen) = self.nodes.get(&event.node_id) else { return };
         let of_the_run = matches!(
             event.body,
-            EventBody::RunStatusChanged(_) | EventBody::StepStatusChanged(_) | EventBody::BudgetExhausted(_)
+            EventBody::RunStatusChanged(_)
+                | EventBody::StepStatusChanged(_)
+                | EventBody::BudgetExhausted(_)
+                | EventBody::RunForked(_)
+                | EventBody::NodeReopened(_)
+                | EventBody::BudgetSet(_)
         );
         let (ended, parent) = (seen.ended() && !of_the_run, seen.parent);
         if ended {
@@ -174,7 +216,8 @@ impl Audit {
                     || e.attempt.is_some() && e.status == NodeStatus::Waiting
                     || e.status.is_final()
             }
-            EventBody::NodeCompleted(_) | EventBody::NodeFailed(_) => true,
+            EventBody::NodeCompleted(_) | EventBody::NodeFailed(_) | EventBody::NodeReopened(_) => true,
+            EventBody::CallStopped(e) => e.reason != LOST,
             _ => false,
         };
         let Some(seen) = self.nodes.get_mut(&event.node_id) else { return };
@@ -194,11 +237,72 @@ impl Audit {
         {
             self.note(event, message);
         }
+        if parent.is_some_and(|parent| self.is_stopped(parent)) {
+            self.note(event, "creates a child of a node that is stopped");
+        }
         if let Some(above) = parent.and_then(|p| self.nodes.get_mut(&p)) {
             above.children.push(event.node_id);
         }
         if self.nodes.insert(event.node_id, Seen { parent, ..Seen::default() }).is_some() {
             self.note(event, "creates a node again");
+        }
+    }
+
+    /// The node goes on. All that must hold of a node holds again from here on.
+    fn reopened(&mut self, event: &Event, e: &NodeReopened) {
+        let Some(seen) = self.nodes.get_mut(&event.node_id) else { return };
+        let before = std::mem::replace(&mut seen.generation, e.generation);
+        let had_ended = seen.ended();
+        (seen.status, seen.has_result, seen.has_hint) = (Some(NodeStatus::Waiting), false, false);
+        seen.is_stopped = false;
+        if e.again {
+            seen.bands = bands::Bands::default();
+            seen.children.clear();
+        }
+        let above = seen.parent.and_then(|id| self.nodes.get(&id));
+        let has_ended = above.is_some_and(Seen::ended);
+        if e.generation != before + 1 {
+            self.note(event, format!("is generation {} after generation {before}", e.generation));
+        }
+        if has_ended {
+            self.note(event, "reopens a node whose parent has ended");
+        }
+        if e.again && !had_ended {
+            self.note(event, "begins a node again that has not ended");
+        }
+    }
+
+    /// True if the node, or one above it, is stopped and has not ended.
+    fn is_stopped(&self, node: NodeId) -> bool {
+        let mut next = self.nodes.get(&node);
+        while let Some(seen) = next {
+            if seen.is_stopped && !seen.ended() {
+                return true;
+            }
+            next = seen.parent.and_then(|parent| self.nodes.get(&parent));
+        }
+        false
+    }
+
+    /// A step that has an outcome is open again only if its node is. None begins below a node that is stopped.
+    fn check_step(&mut self, event: &Event) {
+        let EventBody::StepStatusChanged(e) = &event.body else { return };
+        let Some(seen) = self.nodes.get(&event.node_id) else { return };
+        let child = seen.bands.node_of(&e.step_id).and_then(|child| self.nodes.get(&child));
+        let has_ended = child.is_some_and(Seen::ended);
+        if e.status == StepStatus::Pending && has_ended {
+            self.note(event, format!("opens step {} again, whose node has ended", e.step_id));
+        }
+        if e.status == StepStatus::Running && self.is_stopped(event.node_id) {
+            self.note(event, format!("begins step {} of a node that is stopped", e.step_id));
+        }
+    }
+
+    /// A flag of the node changes to `value`.
+    fn check_flag(&mut self, event: &Event, flag: impl FnOnce(&mut Seen) -> &mut bool, value: bool) {
+        let Some(seen) = self.nodes.get_mut(&event.node_id) else { return };
+        if std::mem::replace(flag(seen), value) == value {
+            self.note(event, "repeats what the log has said already");
         }
     }
 
@@ -355,6 +459,59 @@ mod tests {
             format!("10: tree.session_forked begins conversation a of node {leaf} again"),
             "11: tree.session_forked continues conversation z, which does not exist".to_owned(),
             "12: tree.node_status begins a research again".to_owned(),
+        ];
+        assert_eq!(found(&log), expected);
+    }
+
+    #[test]
+    fn a_lease_fits_what_is_above_and_is_used_up_once() {
+        use tree_agent_contract::event::{
+            BudgetExhausted, BudgetSet, LeaseCovered, NodeCreated, StepCreated,
+        };
+        use tree_agent_contract::{BudgetChange, StepId, SubtreeBudget};
+        let mut log = log();
+        let root = log[0].node_id;
+        let step = |tokens| StepCreated {
+            step_id: StepId::new("s"),
+            band_index: 0,
+            step_index: 0,
+            title: "t".into(),
+            reason: String::new(),
+            success_criteria: Vec::new(),
+            strategy: None,
+            search: None,
+            branch_id: None,
+            budget: Some(SubtreeBudget { max_tokens: Some(tokens), ..SubtreeBudget::default() }),
+        };
+        let set = |tokens| BudgetSet {
+            author: String::new(),
+            request_id: String::new(),
+            change: BudgetChange { max_tokens: Some(tokens), ..BudgetChange::default() },
+            clamped: false,
+        };
+        let used_up = || BudgetExhausted { budget: "maxTokens".into(), limit: 1, used: 1, reserved: 0 };
+        then(&mut log, set(50));
+        then(&mut log, step(60));
+        let created = NodeCreated {
+            parent_node_id: Some(root),
+            step_id: Some(StepId::new("s")),
+            ..NodeCreated::new("t")
+        };
+        then(&mut log, created);
+        let child = NodeId::from(uuid::Uuid::from_u128(9));
+        if let Some(last) = log.last_mut() {
+            (last.node_id, last.parent_node_id) = (child, Some(root));
+        }
+        then(&mut log, used_up());
+        then(&mut log, used_up());
+        then(&mut log, set(40));
+        then(&mut log, used_up());
+        then(&mut log, LeaseCovered { budget: "maxTokens".into(), amount: 1, by_node_id: root });
+        then(&mut log, LeaseCovered { budget: "maxTokens".into(), amount: 1, by_node_id: child });
+        let expected = [
+            "6: tree.step_created leases 60 of maxTokens, of which there are 50 above".to_owned(),
+            "9: tree.budget_exhausted says again that the lease of its node is used up".to_owned(),
+            format!("13: tree.lease_covered names node {child}, which is not above its own"),
         ];
         assert_eq!(found(&log), expected);
     }

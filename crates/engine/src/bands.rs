@@ -19,6 +19,8 @@ pub(crate) struct Bands {
     pub(crate) replan_reason: Option<String>,
     /// The current band of the latest plan.
     pub(crate) current: Option<u32>,
+    /// Version of the latest plan that a person wrote; 0 for none.
+    edited_version: u32,
 }
 
 /// Of a node that has never planned.
@@ -29,6 +31,7 @@ pub(crate) static NO_BANDS: Bands = Bands {
     replans: 0,
     replan_reason: None,
     current: None,
+    edited_version: 0,
 };
 
 impl Bands {
@@ -46,6 +49,21 @@ impl Bands {
     pub(crate) fn planned(&mut self, e: &PlanCreated) {
         self.plan_version = e.version;
         self.current = None;
+    }
+
+    /// A person writes the plan of version `version`.
+    pub(crate) fn edited(&mut self, version: u32) {
+        self.edited_version = version;
+    }
+
+    /// True if a person wrote the latest plan.
+    pub(crate) fn is_edited(&self) -> bool {
+        self.plan_version > 0 && self.plan_version == self.edited_version
+    }
+
+    /// The node does its work again. Versions of plans count on, so that new children have new ids.
+    pub(crate) fn begin_again(&mut self) {
+        *self = Self { plan_version: self.plan_version, ..Self::default() };
     }
 
     /// A step of band `band` of the latest plan was given to a child.

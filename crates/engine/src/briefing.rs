@@ -1,12 +1,13 @@
 //! What roles are told about their node, its surroundings and its run, assembled from the state alone.
 
 use tree_agent_contract::role::*;
-use tree_agent_contract::{NodeStatus, Outcome, StepId, StepStatus, Strategy, Timestamp};
+use tree_agent_contract::{Budgets, NodeStatus, Outcome, StepId, StepStatus, Strategy, Timestamp, limits};
 
 use crate::amounts::Amounts;
 use crate::budgets;
 use crate::call::Asked;
 use crate::state::State;
+use crate::steering::Told;
 
 /// What every call for the node at `at` is told.
 pub(crate) fn context(
@@ -21,8 +22,12 @@ pub(crate) fn context(
     let sibling_index = state.control(at).parent.map_or(0, |p| {
         state.control(p).bands().children.iter().position(|&c| c == at).unwrap_or_default() as u32
     });
+    let run_id = state.graph().run_id();
+    // A subtree is told its own limits.
+    let [max_tokens, max_cost_micros, max_tool_calls] = state.limits_of(at);
+    let budgets = Budgets { max_tokens, max_cost_micros, max_tool_calls, ..spec.budgets.clone() };
     CallContext {
-        run_id: state.graph().run_id(),
+        run_id,
         node_id: node.id,
         attempt,
         objective: spec.objective.clone(),
@@ -30,15 +35,30 @@ pub(crate) fn context(
         reason: node.reason.clone(),
         success_criteria: node.success_criteria.clone(),
         depth: node.depth,
-        budgets: spec.budgets.clone(),
+        budgets,
         context: spec.context.clone(),
-        model: spec.model.clone(),
+        model: state.model(at).to_owned(),
         scratchpad_tail: node.scratchpad_tail.clone().unwrap_or_default(),
         sibling_index,
-        allowance: budgets::allowance(state, allotted),
-        finish: budgets::finish(state, kind, now),
+        allowance: budgets::allowance(state, at, allotted),
+        finish: budgets::finish(state, at, kind, now),
         read_only: spec.read_only,
+        origin_run_id: (state.origin() != run_id).then(|| state.origin()),
+        guidance: guidance(state, at),
     }
+}
+
+/// What people have told the node at `at`, or those above it for everything below, the latest last.
+fn guidance(state: &State, at: usize) -> Vec<Guidance> {
+    let mut told: Vec<&Told> = state
+        .line(at)
+        .flat_map(|above| {
+            state.control(above).steered().guidance.iter().filter(move |t| above == at || t.subtree)
+        })
+        .collect();
+    told.sort_by_key(|told| told.seq);
+    let latest = told.len().saturating_sub(limits::GUIDANCE);
+    told[latest..].iter().map(|told| told.guidance.clone()).collect()
 }
 
 /// What the node at `at` is asked to do, for searches that carry it out: its title and how it will be judged.

@@ -6,11 +6,12 @@ use crate::amounts::Amounts;
 use crate::budgets;
 use crate::call::CallKey;
 use crate::in_flight::{CallInFlight, InFlight};
+use crate::lease_time;
 use crate::pacing;
 use crate::state::State;
 
 /// A call that was begun and has no input yet.
-pub(crate) struct Begun {
+pub(crate) struct CallStart {
     /// Its node.
     pub(crate) at: usize,
     pub(crate) key: CallKey,
@@ -19,7 +20,12 @@ pub(crate) struct Begun {
 }
 
 /// Begins the calls that may be made now, at most `limit`. A paused or ended run has none.
-pub(crate) fn begin_due(state: &State, in_flight: &mut InFlight, now: Timestamp, limit: usize) -> Vec<Begun> {
+pub(crate) fn begin_due(
+    state: &State,
+    in_flight: &mut InFlight,
+    now: Timestamp,
+    limit: usize,
+) -> Vec<CallStart> {
     if state.graph().status() != RunStatus::Running {
         return Vec::new();
     }
@@ -32,8 +38,10 @@ pub(crate) fn begin_due(state: &State, in_flight: &mut InFlight, now: Timestamp,
     {
         last = Some((kind, at));
         let Some(allotted) = free.allot(state, at, kind) else {
-            // Nor does any other call of this kind fit: they leave at least as much free.
-            last = Some((kind, usize::MAX));
+            if !state.has_leases() {
+                // Nor does any other call of this kind fit: they leave at least as much free.
+                last = Some((kind, usize::MAX));
+            }
             continue;
         };
         let control = state.control(at);
@@ -41,9 +49,10 @@ pub(crate) fn begin_due(state: &State, in_flight: &mut InFlight, now: Timestamp,
         let key = CallKey { node_id, kind, round: control.round(), attempt };
         let (before, tool_calls_before) = (control.spent, control.tool_calls);
         in_flight.begin(at, CallInFlight { key, allotted, before, tool_calls_before });
-        let left = budgets::deadlines(state).map_or(u64::MAX, |(_, last)| last.millis_since(now));
+        let deadlines = budgets::deadlines(state).into_iter().chain(lease_time::deadlines_of(state, at));
+        let left = deadlines.map(|(_, last)| last.millis_since(now)).min().unwrap_or(u64::MAX);
         let timeout_ms = state.budgets().call_timeout_ms.min(left.max(1));
-        calls.push(Begun { at, key, allotted, timeout_ms });
+        calls.push(CallStart { at, key, allotted, timeout_ms });
     }
     calls
 }
@@ -62,6 +71,15 @@ pub(crate) fn next_wakeup(state: &State, in_flight: &InFlight) -> Option<Timesta
         return None;
     }
     let retries = in_flight.ready().next_time();
-    let deadline = budgets::deadlines(state).map(|(end, last)| if in_flight.overtime() { last } else { end });
-    retries.into_iter().chain(deadline).chain(pacing::next(state, in_flight)).min()
+    // A paused run decides nothing about its budgets.
+    let deadlines = budgets::deadlines(state).filter(|_| state.graph().status() != RunStatus::Paused);
+    let of_run = deadlines.map(|times| (0, times));
+    let of_leases = state.leased().filter_map(|at| Some((at, lease_time::deadlines(state, at)?)));
+    let of_leases = of_leases.filter(|_| state.graph().status() != RunStatus::Paused);
+    let next = |(at, (end, last))| if in_flight.is_overtime(at) { last } else { end };
+    retries
+        .into_iter()
+        .chain(of_run.into_iter().chain(of_leases).map(next))
+        .chain(pacing::next(state, in_flight))
+        .min()
 }

@@ -76,6 +76,20 @@ impl Covered {
         }
     }
 
+    /// The topic at `at` is not researched any more. Another one with the same title is not found by it until it is
+    /// researched again.
+    pub(crate) fn remove(&mut self, at: usize, title: &str) {
+        let words = words(title);
+        if self.by_title.get(&words.join(" ")) == Some(&at) {
+            self.by_title.remove(&words.join(" "));
+        }
+        for word in words {
+            if let Some(topics) = self.by_word.get_mut(&word) {
+                topics.retain(|other| *other != at);
+            }
+        }
+    }
+
     /// A topic whose title says the same as `title`.
     pub(crate) fn same(&self, title: &str) -> Option<usize> {
         let words = words(title);

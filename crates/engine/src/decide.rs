@@ -82,16 +82,20 @@ impl<'a> Decider<'a> {
         self.push(node_id, parent_node_id, body.into());
     }
 
+    /// What [`emit`](Self::emit) would emit.
+    pub(crate) fn event(&self, at: usize, body: impl Into<EventBody>) -> Event {
+        let node = self.state.node(at);
+        self.event_of(node.id, node.parent_id, body.into())
+    }
+
+    fn event_of(&self, node_id: NodeId, parent_node_id: Option<NodeId>, body: EventBody) -> Event {
+        let (run_id, seq) = (self.state.graph().run_id(), self.state.graph().seq() + 1);
+        Event { run_id, seq, node_id, parent_node_id, timestamp: self.now, body }
+    }
+
     /// Emits an event about a node that may be new.
     pub(crate) fn push(&mut self, node_id: NodeId, parent_node_id: Option<NodeId>, body: EventBody) {
-        let event = Event {
-            run_id: self.state.graph().run_id(),
-            seq: self.state.graph().seq() + 1,
-            node_id,
-            parent_node_id,
-            timestamp: self.now,
-            body,
-        };
+        let event = self.event_of(node_id, parent_node_id, body);
         self.state
             .apply(&event)
             .unwrap_or_else(|e| unreachable!("the engine emits only events that apply: {e}"));
@@ -140,6 +144,13 @@ impl<'a> Decider<'a> {
     pub(crate) fn status_because(&mut self, at: usize, status: NodeStatus, why: String) {
         let shown = NodeStatusChanged::new(status, self.role(at, status));
         self.emit(at, NodeStatusChanged { why: Some(why), ..shown });
+    }
+
+    /// The node at `at` could not give its steps the leases that it planned.
+    pub(crate) fn cut_leases(&mut self, at: usize, why: String) {
+        let status = NodeStatus::Delegating;
+        let shown = NodeStatusChanged::new(status, self.role(at, status));
+        self.emit(at, NodeStatusChanged { message: Some("guard:lease".into()), why: Some(why), ..shown });
     }
 
     fn status_of_attempt(
@@ -346,16 +357,17 @@ impl<'a> Decider<'a> {
 
     fn on_failure(&mut self, at: usize, key: CallKey, error: RoleError) {
         self.end_call(at);
-        if self.state.exhausted().is_some() && !key.kind.finishes() {
+        if self.state.ending(at).is_some() && !key.kind.finishes() {
             return self.ask(Next::WindDown { at });
         }
         let behaviour = self.state.behaviour();
         let is_provider = waiting::is_provider(&error);
+        let clock_ms = self.state.elapsed_ms(self.now);
         let gave_up = is_provider
-            && self.state.waiting().gives_up_on_provider(self.now, behaviour.provider_patience_ms);
+            && self.state.waiting().gives_up_on_provider(clock_ms, behaviour.provider_patience_ms);
         if (is_provider || error.kind == RoleErrorKind::Unreachable) && !gave_up {
-            let since = self.state.exhausted_at().map_or(0, |t| self.now.millis_since(t));
-            if since >= behaviour.grace_ms && self.state.exhausted().is_some() {
+            let exhausted_ms = self.state.exhausted_ms_of(at).map(|since| clock_ms.saturating_sub(since));
+            if exhausted_ms.is_some_and(|ms| ms >= behaviour.grace_ms) {
                 self.in_flight.reached(at);
                 return self.ask(Next::Failed { at, failure: Failure { kind: key.kind, error, gave_up } });
             }
@@ -386,11 +398,26 @@ impl<'a> Decider<'a> {
             self.status_of_attempt(at, NodeStatus::Blocked, message, (attempt > 1).then_some(attempt));
         }
         self.in_flight.wait_for_role(self.state, at, tries, self.now.plus_millis(delay));
+        if self.state.control(at).flying {
+            // The log must say that the call is over, because the clock may stand still from now on.
+            self.emit(at, CallStopped { reason: "unreachable".into() });
+        }
+    }
+
+    /// Stops the call in flight for the node at `at`. What it used and wrote so far stays. A call that has finished, and
+    /// whose end only waits, is not stopped.
+    pub(crate) fn stop_call(&mut self, at: usize, reason: &str) {
+        if self.in_flight.call(at).is_none() || pacing::has_finished(self.in_flight, at) {
+            return;
+        }
+        self.give_up(at);
+        self.emit(at, CallStopped { reason: reason.to_owned() });
     }
 }
 
 /// A message that stays on its node: a guard, the reason of a retry, the budget that ended it.
 fn lasting(message: Option<&str>) -> Option<String> {
-    let lasts = |m: &&str| ["guard:", "retry:", "budget:"].iter().any(|start| m.starts_with(start));
+    let lasts =
+        |m: &&str| ["guard:", "retry:", "budget:", "stopped"].iter().any(|start| m.starts_with(start));
     message.filter(lasts).map(str::to_owned)
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use tree_agent_contract::event::{Event, EventBody, NodeCreated};
+use tree_agent_contract::event::{Event, EventBody, NodeCreated, NodeReopened, RunForked};
 use tree_agent_contract::graph::{
     GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphTask, GraphTopic,
     GraphView, ToolActivity, Usage,
@@ -11,6 +11,8 @@ use tree_agent_contract::graph::{
 use tree_agent_contract::{
     NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, StepId, StepStatus, Timestamp, limits,
 };
+
+mod leases;
 
 /// Why an event cannot follow the events before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -96,6 +98,11 @@ pub struct Graph {
     partial: bool,
     started_at: Option<Timestamp>,
     ended_at: Option<Timestamp>,
+    error: Option<String>,
+    /// What was used before the run was forked, which the fork does not count as its own.
+    before_fork: Usage,
+    /// Of nodes that were reopened or were open at a fork: since when their use counts, and what it was then.
+    counted_from: HashMap<usize, (Timestamp, Usage)>,
     nodes: Vec<GraphNode>,
     index: HashMap<NodeId, usize, BuildIdHasher>,
 }
@@ -111,6 +118,9 @@ impl Graph {
             partial: false,
             started_at: None,
             ended_at: None,
+            error: None,
+            before_fork: Usage::default(),
+            counted_from: HashMap::new(),
             nodes: Vec::new(),
             index: HashMap::default(),
         }
@@ -128,6 +138,9 @@ impl Graph {
             partial: snapshot.partial,
             started_at: None,
             ended_at: None,
+            error: None,
+            before_fork: Usage::default(),
+            counted_from: HashMap::new(),
             nodes: snapshot.nodes,
             index,
         }
@@ -161,6 +174,11 @@ impl Graph {
     /// When the run ended.
     pub fn ended_at(&self) -> Option<Timestamp> {
         self.ended_at
+    }
+
+    /// Why the run failed.
+    pub fn error(&self) -> Option<&str> {
+        self.error.as_deref()
     }
 
     /// Every node in order of creation, the root first.
@@ -214,6 +232,7 @@ impl Graph {
             EventBody::RunStatusChanged(e) => {
                 self.status = e.status;
                 self.partial |= e.partial;
+                self.error = e.reason.clone().filter(|_| e.status == RunStatus::Failed);
                 if e.status == RunStatus::Running {
                     self.started_at.get_or_insert(event.timestamp);
                 } else if e.status.is_final() {
@@ -253,6 +272,10 @@ impl Graph {
                     topic: is_topic(e)
                         .then(|| Box::new(GraphTopic { score: e.score, ..GraphTopic::default() })),
                     task: task(e),
+                    paused: false,
+                    stopped: false,
+                    generation: 0,
+                    lease: self.lease_of_step(event.parent_node_id, e),
                     created_at: event.timestamp,
                     started_at: None,
                     ended_at: None,
@@ -263,7 +286,12 @@ impl Graph {
                 self.unsure = true;
                 return Ok(());
             }
-            EventBody::BudgetExhausted(_) | EventBody::RunForked(_) => return Ok(()),
+            EventBody::RunForked(e) => {
+                self.forked(e, event.timestamp);
+                return Ok(());
+            }
+            // The budget of the run.
+            EventBody::BudgetExhausted(_) if event.parent_node_id.is_none() => return Ok(()),
             _ => {}
         }
         let unknown = |what: String| ReplayError::Unknown { run: event.run_id, seq: event.seq, what };
@@ -275,29 +303,29 @@ impl Graph {
                 node.role = e.role;
                 node.message = e.message.clone();
                 if let Some(why) = &e.why {
-                    if node.decisions.len() == limits::NODE_DECISIONS {
-                        node.decisions.remove(0);
-                    }
-                    node.decisions.push(why.clone());
+                    decide(node, why.clone());
                 }
                 node.progress = e.progress;
                 if e.status.is_final() {
-                    node.ended_at = Some(event.timestamp);
+                    (node.ended_at, node.paused) = (Some(event.timestamp), false);
                 } else if node.started_at.is_none() && e.status != NodeStatus::Waiting {
                     node.started_at = Some(event.timestamp);
+                }
+                if !matches!(e.status, NodeStatus::Waiting) && !e.status.is_final() {
+                    self.begin_lease(at, event.timestamp);
                 }
             }
             EventBody::NodeCompleted(e) => {
                 node.status = NodeStatus::Completed;
                 node.outcome = Some(e.outcome);
                 node.message = None;
-                node.ended_at = Some(event.timestamp);
+                (node.ended_at, node.paused) = (Some(event.timestamp), false);
             }
             EventBody::NodeFailed(e) => {
                 node.status = NodeStatus::Failed;
                 node.error = Some(e.error.clone());
                 node.message = None;
-                node.ended_at = Some(event.timestamp);
+                (node.ended_at, node.paused) = (Some(event.timestamp), false);
             }
             EventBody::PlanCreated(e) => {
                 node.plan = Some(Box::new(GraphPlan {
@@ -328,13 +356,19 @@ impl Graph {
                     strategy: e.strategy,
                     search: e.search,
                     branch_id: e.branch_id.clone(),
+                    budget: e.budget,
                     status: StepStatus::Pending,
                     node_id: None,
                 });
             }
             EventBody::StepStatusChanged(e) => {
-                step_mut(node, &e.step_id).ok_or_else(|| unknown(format!("step {}", e.step_id)))?.status =
-                    e.status;
+                let step =
+                    step_mut(node, &e.step_id).ok_or_else(|| unknown(format!("step {}", e.step_id)))?;
+                step.status = e.status;
+                let child = step.node_id.filter(|_| e.status == StepStatus::Running);
+                if let Some(child) = child.and_then(|id| self.position(id)) {
+                    self.begin_lease(child, event.timestamp);
+                }
             }
             EventBody::NodeDelegated(e) => {
                 let step =
@@ -380,11 +414,28 @@ impl Graph {
             EventBody::SessionForked(e) => {
                 node.topic.get_or_insert_default().session_id = Some(e.session_id.clone());
             }
+            EventBody::NodePaused(_) => node.paused = true,
+            EventBody::NodeResumed(_) => node.paused = false,
+            EventBody::NodeStopped(_) => node.stopped = true,
+            EventBody::NodeReopened(e) => {
+                let had_ended = node.status.is_final();
+                reopen(node, e);
+                if had_ended {
+                    self.lease_anew(at, e, event.timestamp);
+                }
+            }
+            EventBody::BudgetSet(e) if at > 0 => {
+                if e.clamped {
+                    decide(node, "guard:lease".to_owned());
+                }
+                self.lease_set(at, e);
+            }
+            EventBody::BudgetExhausted(e) => self.lease_exhausted(at, &e.budget),
             EventBody::NodeSkipped(e) => node.topic.get_or_insert_default().skipped = Some(e.clone()),
             EventBody::RunCreated(_)
             | EventBody::RunStatusChanged(_)
             | EventBody::NodeCreated(_)
-            | EventBody::BudgetExhausted(_)
+            | EventBody::LeaseCovered(_)
             | EventBody::RunForked(_)
             | EventBody::Opaque(_)
             | EventBody::ParentHint(_)
@@ -392,6 +443,8 @@ impl Graph {
             | EventBody::ReplanRequested(_)
             | EventBody::GuidanceAdded(_)
             | EventBody::PlanEdited(_)
+            | EventBody::CallStopped(_)
+            | EventBody::BudgetSet(_)
             | EventBody::RollupUpdated(_)
             | EventBody::PlanDocumentUpdated(_)
             | EventBody::TaskRefused(_) => {}
@@ -411,9 +464,24 @@ impl Graph {
         }
     }
 
-    /// Sums over every role call of the run.
+    /// Sums over every role call that the run made itself. The sums of nodes count those before a fork, too.
     pub fn usage(&self) -> Usage {
+        self.whole_usage().minus(self.before_fork)
+    }
+
+    fn whole_usage(&self) -> Usage {
         self.nodes.first().map(|root| root.subtree_usage.get()).unwrap_or_default()
+    }
+
+    /// The run is a fork from here on: its clock and its accounts begin now. All else is as it was.
+    fn forked(&mut self, e: &RunForked, now: Timestamp) {
+        self.before_fork = self.whole_usage();
+        self.started_at = self.started_at.map(|_| now);
+        self.ended_at = self.ended_at.map(|_| now);
+        if e.goes_on {
+            (self.status, self.partial, self.error, self.ended_at) = (RunStatus::Running, false, None, None);
+        }
+        self.fork_leases(now);
     }
 }
 
@@ -442,6 +510,10 @@ impl GraphView for Graph {
         self.ended_at
     }
 
+    fn error(&self) -> Option<&str> {
+        self.error()
+    }
+
     fn node(&self, id: NodeId) -> Option<&GraphNode> {
         self.node(id)
     }
@@ -464,6 +536,26 @@ fn is_topic(created: &NodeCreated) -> bool {
 fn task(created: &NodeCreated) -> Option<Box<GraphTask>> {
     let (iteration, branch_id) = (created.iteration?, created.branch_id.clone()?);
     Some(Box::new(GraphTask { iteration, branch_id }))
+}
+
+/// The node goes on. What it returned in an earlier generation is in the log; the graph shows the latest one.
+/// Keeps a decision about the node.
+fn decide(node: &mut GraphNode, why: String) {
+    if node.decisions.len() == limits::NODE_DECISIONS {
+        node.decisions.remove(0);
+    }
+    node.decisions.push(why);
+}
+
+fn reopen(node: &mut GraphNode, e: &NodeReopened) {
+    node.generation = e.generation;
+    node.stopped = false;
+    node.status = NodeStatus::Waiting;
+    (node.outcome, node.error, node.message, node.ended_at) = (None, None, None, None);
+    if e.again {
+        (node.plan, node.result, node.progress) = (None, None, None);
+        node.artifacts.clear();
+    }
 }
 
 fn step_mut<'a>(node: &'a mut GraphNode, id: &StepId) -> Option<&'a mut GraphStep> {

@@ -1,6 +1,6 @@
 //! The volatile half of a run: what is not in the log. It is lost with the driver and rebuilt by its successor.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use tree_agent_contract::Timestamp;
 use tree_agent_contract::event::{Event, EventBody};
@@ -23,8 +23,8 @@ pub(crate) struct InFlight {
     writing: HashMap<usize, CallKey>,
     /// Updates of calls in flight that could not be handled yet, by node, in order.
     held: BTreeMap<usize, VecDeque<Input>>,
-    /// The wall clock ran out, and leaf work in flight was stopped.
-    overtime: bool,
+    /// Nodes whose time ran out, so that leaf work in flight was stopped; the root for the wall clock of the run.
+    overtime: BTreeSet<usize>,
     /// Answers that were ignored because their call was not in flight.
     stale: u64,
 }
@@ -61,24 +61,40 @@ impl CallInFlight {
 impl InFlight {
     /// Follows an event that was applied to `state`.
     pub(crate) fn follow(&mut self, state: &State, event: &Event) {
-        if !matches!(
-            event.body,
-            EventBody::NodeStatusChanged(_) | EventBody::NodeCompleted(_) | EventBody::NodeFailed(_)
-        ) {
-            return;
-        }
         let Some(at) = state.position(event.node_id) else { return };
-        if state.node(at).status.is_final() {
-            self.forget(at);
-        } else {
-            self.line_up(state, at);
+        match &event.body {
+            EventBody::NodeStatusChanged(_) | EventBody::NodeCompleted(_) | EventBody::NodeFailed(_) => {
+                match state.node(at).status.is_final() {
+                    true => {
+                        self.forget(at);
+                        self.end_lease(at);
+                    }
+                    false => self.line_up(state, at),
+                }
+            }
+            EventBody::CallStopped(_) | EventBody::NodeReopened(_) => {
+                self.forget(at);
+                self.line_up(state, at);
+                if state.lease(at).is_some_and(|lease| lease.exhausted.is_none()) {
+                    self.end_lease(at);
+                }
+            }
+            EventBody::NodePaused(_) | EventBody::NodeResumed(_) => {
+                for at in state.subtree(at) {
+                    self.line_up(state, at);
+                }
+            }
+            EventBody::BudgetSet(_) if at > 0 || state.exhausted().is_none() => {
+                self.overtime.remove(&at);
+            }
+            _ => {}
         }
     }
 
-    /// The node at `at` waits for its call to be made, if it needs one that is not in flight.
+    /// The node at `at` waits for its call to be made, if it needs one that is not in flight and it is not paused.
     fn line_up(&mut self, state: &State, at: usize) {
         match state.control(at).needs {
-            Some(kind) if !self.calls.contains_key(&at) => {
+            Some(kind) if !self.calls.contains_key(&at) && !state.is_paused(at) => {
                 let unreachable_until = self.unreachable.get(&at).map(|&(_, until)| until);
                 self.ready.insert(at, kind, state.control(at).retry_at.max(unreachable_until));
             }
@@ -93,6 +109,13 @@ impl InFlight {
         self.held.remove(&at);
         self.unreachable.remove(&at);
         self.writing.remove(&at);
+    }
+
+    /// The time of another lease of the node at `at` counts anew. That of the run goes on.
+    fn end_lease(&mut self, at: usize) {
+        if at > 0 {
+            self.overtime.remove(&at);
+        }
     }
 
     /// The call in flight for the node at `at`.
@@ -189,14 +212,14 @@ impl InFlight {
         self.held.remove(&at).unwrap_or_default()
     }
 
-    /// True if the wall clock ran out, and leaf work in flight was stopped.
-    pub(crate) fn overtime(&self) -> bool {
-        self.overtime
+    /// True if the time of the node at `at` ran out, and leaf work in flight was stopped.
+    pub(crate) fn is_overtime(&self, at: usize) -> bool {
+        self.overtime.contains(&at)
     }
 
-    /// Leaf work in flight is stopped.
-    pub(crate) fn stop_leaves(&mut self) {
-        self.overtime = true;
+    /// Leaf work in flight below the node at `at` is stopped.
+    pub(crate) fn stop_leaves(&mut self, at: usize) {
+        self.overtime.insert(at);
     }
 
     /// Answers that were ignored, since this was last called.

@@ -1,5 +1,7 @@
 //! The account of one homework: its iterations, branches and plan, kept up to date event by event.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::homework::{BranchBrief, BranchEntry, HomeworkBrief, HomeworkDraft, Refusal};
@@ -18,10 +20,16 @@ pub(crate) struct Iterations {
     latest: u32,
     /// The latest iteration of which there is a roll-up.
     rolled_up: u32,
+    /// The iteration of the last of the roll-ups below; 0 for none.
+    last_rolled_up: u32,
+    /// The latest iteration that has a document with its summary.
+    summarised: u32,
     /// The latest roll-ups, the last one last.
     rollups: Vec<String>,
     /// The branches, in the order in which they began.
     branches: Vec<Branch>,
+    /// The titles of branches that began before the homework was done again. Their documents have them.
+    titles: BTreeMap<String, String>,
     /// The plan, the remaining work and the questions of the last answer.
     plan: HomeworkDraft,
     /// Tasks of the latest iteration that were refused.
@@ -57,12 +65,22 @@ impl Iterations {
                     Some(branch) => branch.tasks.push(at),
                     None => self.branches.push(Branch {
                         id: id.clone(),
-                        title: e.title.clone(),
+                        title: self.titles.get(id).unwrap_or(&e.title).clone(),
                         tasks: vec![at],
                         summary: String::new(),
                     }),
                 },
             },
+            // Its roll-up is due again.
+            EventBody::NodeReopened(e) if e.again && at == self.root => {
+                // The documents of its iterations are there, and are written anew.
+                let mut titles = std::mem::take(&mut self.titles);
+                titles.extend(self.branches.drain(..).map(|branch| (branch.id, branch.title)));
+                *self = Self { root: self.root, summarised: self.summarised, titles, ..Self::default() };
+            }
+            EventBody::NodeReopened(e) if e.again => {
+                self.rolled_up = self.rolled_up.min(self.latest.saturating_sub(1));
+            }
             EventBody::PlanCreated(e) => {
                 self.latest = e.iteration.unwrap_or(self.latest);
                 self.refused.clear();
@@ -81,7 +99,12 @@ impl Iterations {
                 };
             }
             EventBody::RollupUpdated(e) => {
-                self.rolled_up = e.iteration;
+                // A task of the iteration was done again.
+                if self.last_rolled_up == e.iteration {
+                    self.rollups.pop();
+                }
+                (self.rolled_up, self.last_rolled_up) = (e.iteration, e.iteration);
+                self.summarised = self.summarised.max(e.iteration);
                 if self.rollups.len() == ROLLUPS {
                     self.rollups.remove(0);
                 }
@@ -110,6 +133,11 @@ impl Iterations {
     /// True if the latest iteration has no roll-up yet.
     pub(crate) fn owes_rollup(&self) -> bool {
         self.rolled_up < self.latest
+    }
+
+    /// True if there is a document with the summary of the iteration.
+    pub(crate) fn is_summarised(&self, iteration: u32) -> bool {
+        iteration <= self.summarised
     }
 
     /// The last roll-up; empty for none.

@@ -232,8 +232,9 @@ impl Drawn<'_> {
             let _ = write!(text, " ({} below, finished)", count(topic.children.len(), "topic"));
         }
         self.line(topic.place.depth, &text);
-        let may_be_named = topic.phase == Phase::Waiting || is_folded && topic.waiting > 0;
-        if may_be_named && topics.picked() != Some(at) {
+        let is_chosen = topic.was_chosen || topics.picked() == Some(at);
+        let is_free = topic.phase == Phase::Waiting && !topic.is_aside && !is_chosen;
+        if is_free || is_folded && topic.waiting > 0 {
             let leaf = OfferedLeaf {
                 path: topics.path(state, at),
                 title: title(node),
@@ -255,6 +256,7 @@ impl Drawn<'_> {
             None if node.status == NodeStatus::Failed => ": failed".to_owned(),
             None if node.message.as_deref() == Some(DEPTH_GUARD) => ": depth limit".to_owned(),
             None if is_lost(node.status) => ": stopped".to_owned(),
+            None if topic.is_aside => ": paused".to_owned(),
             None => String::new(),
         }
     }

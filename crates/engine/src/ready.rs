@@ -51,6 +51,11 @@ impl Ready {
         self.nodes.iter().map(|(&at, &(kind, _))| (at, kind))
     }
 
+    /// The nodes whose calls are due, as far as the time has [moved on](Self::move_on).
+    pub(crate) fn due_nodes(&self) -> impl Iterator<Item = usize> + '_ {
+        self.due.iter().map(|&(_, at)| at)
+    }
+
     /// How many calls are due at `now`.
     pub(crate) fn due(&self, now: Timestamp) -> usize {
         self.due.len() + self.later.range(..=(now, usize::MAX)).count()

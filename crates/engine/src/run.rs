@@ -1,8 +1,13 @@
 //! One run: its logged state, what is in flight, and the strategies that say how its tree grows.
 
-use tree_agent_contract::event::{Event, RunStatusChanged};
+use std::collections::{BTreeMap, BTreeSet};
+
+use tree_agent_contract::command::{Action, check_edits};
+use tree_agent_contract::event::{CallStopped, Event, EventBody, RunForked, RunStatusChanged};
 use tree_agent_contract::role::{ResearchForm, ResearchOutput};
-use tree_agent_contract::{Invalid, RunId, RunSpec, RunStatus, Timestamp};
+use tree_agent_contract::{
+    Command, Invalid, Preview, Refusal, RefusalKind, RunId, RunSpec, RunStatus, Timestamp,
+};
 
 use crate::briefing;
 use crate::call::{CallKey, RoleCall};
@@ -11,7 +16,8 @@ use crate::decide::{Decider, Next};
 use crate::graph::{Graph, ReplayError};
 use crate::in_flight::InFlight;
 use crate::input::{Decision, Input};
-use crate::state::State;
+use crate::state::{LOST, State};
+use crate::steer;
 use crate::strategy::{Strategies, Turn};
 
 /// Why something that an earlier run found cannot be recorded.
@@ -83,6 +89,11 @@ impl Run {
         self.state.spec()
     }
 
+    /// The run that began the log: another one if this is a fork. Documents of the run are named after it.
+    pub fn origin(&self) -> RunId {
+        self.state.origin()
+    }
+
     /// The exhausted budget, if there is one.
     pub fn exhausted_budget(&self) -> Option<&str> {
         self.state.exhausted()
@@ -127,6 +138,101 @@ impl Run {
         turn.decider.decision
     }
 
+    /// Carries out a command of a person. It is done once: if the log has its request id already, nothing follows from it.
+    /// What the log has is the verb and the node, so a command that differs in either is refused.
+    ///
+    /// # Errors
+    /// Why it is refused. The run is as it was.
+    pub fn command(&mut self, command: &Command, now: Timestamp) -> Result<Decision, Refusal> {
+        if self.state.steering().has_applied(command, self.state.node(0).id)? {
+            return Ok(Decision::default());
+        }
+        command.validate()?;
+        if self.state.is_final() {
+            let message =
+                format!("the run has ended ({}); fork it to change it", self.state.graph().status());
+            return Err(Refusal::new(RefusalKind::Precondition, message));
+        }
+        let Self { state, strategies, in_flight } = self;
+        let mut turn = Turn::new(Decider::new(state, in_flight, now), strategies);
+        steer::carry_out(&mut turn, command)?;
+        turn.check_budgets();
+        Ok(turn.decider.decision)
+    }
+
+    /// What a command would do. Calls that the log says are needed count as in flight.
+    ///
+    /// # Errors
+    /// Why it would be refused.
+    pub fn preview(&self, command: &Command, now: Timestamp) -> Result<Preview, Refusal> {
+        let mut run = self.clone();
+        if run.graph().status() == RunStatus::Queued || !run.state.steering().edits().is_empty() {
+            run.handle(Input::Claimed, now);
+        }
+        run.take_due(now, usize::MAX);
+        let in_flight =
+            |run: &Self| -> BTreeSet<CallKey> { run.in_flight.calls().map(|(_, c)| c.key).collect() };
+        let (before, flying) = (run.state.clone(), in_flight(&run));
+        let decision = run.command(&Command { request_id: String::new(), ..command.clone() }, now)?;
+        let stops = flying.difference(&in_flight(&run)).count() as u32;
+        let preview = steer::preview::preview(&before, &run.state, &decision.events, stops);
+        Ok(Preview { seq: self.graph().seq(), ..preview })
+    }
+
+    /// What a fork of the run that begins here would do, and whether it would go on although the run has ended.
+    ///
+    /// # Errors
+    /// Why the edits would be refused. The field names the edit.
+    pub fn fork(&self, edits: &[Action], now: Timestamp) -> Result<(Preview, bool), Refusal> {
+        check_edits(edits)?;
+        let mut run = self.clone();
+        run.begin_fork(now);
+        if !self.is_final() {
+            // This begins a run that waits, and carries out the edits of a fork that nobody has driven yet.
+            run.handle(Input::Claimed, now);
+        }
+        let before = run.state.clone();
+        let Self { state, strategies, in_flight } = &mut run;
+        let mut turn = Turn::new(Decider::new(state, in_flight, now), strategies);
+        steer::fork::try_edits(&mut turn, edits)?;
+        let events = turn.decider.decision.events;
+        let goes_on = self.is_final() && events.iter().any(|e| matches!(e.body, EventBody::NodeReopened(_)));
+        let mut preview = steer::preview::of_fork(&before, &run.state, &events, !self.is_final());
+        preview.seq = self.graph().seq();
+        if self.is_final() && !goes_on {
+            preview
+                .notes
+                .push("The run has ended, and nothing is done again: the fork has ended, too.".into());
+        }
+        Ok((preview, goes_on))
+    }
+
+    /// From here on this is a fork, which goes on even if the run has ended.
+    fn begin_fork(&mut self, now: Timestamp) {
+        let run_id = self.graph().run_id();
+        let body = RunForked {
+            source_run_id: run_id,
+            at_seq: self.graph().seq(),
+            origin_run_id: Some(self.state.origin()),
+            author: self.spec().user_id.clone(),
+            request_id: String::new(),
+            display_name: String::new(),
+            labels: BTreeMap::new(),
+            edits: Vec::new(),
+            goes_on: self.is_final(),
+        };
+        let (node_id, seq) = (self.state.node(0).id, self.graph().seq() + 1);
+        let event = Event { run_id, seq, node_id, parent_node_id: None, timestamp: now, body: body.into() };
+        self.apply(&event).unwrap_or_else(|e| unreachable!("a run can be forked at any event: {e}"));
+    }
+
+    /// True if the run is paused and nothing is in flight: nothing happens until somebody gives a command.
+    pub fn rests(&self) -> bool {
+        self.state.graph().status() == RunStatus::Paused
+            && self.in_flight.calls().len() == 0
+            && self.in_flight.holding().next().is_none()
+    }
+
     /// Records what an earlier run found, before this one begins: of a guided search, the research of the topic at
     /// `path`, which is the first level if it is empty. A topic comes after the one that lists it. It counts as skipped,
     /// with its document.
@@ -158,7 +264,7 @@ impl Run {
     /// here on. A paused or ended run has none.
     pub fn take_due(&mut self, now: Timestamp, limit: usize) -> Vec<RoleCall> {
         let begun = calls::begin_due(&self.state, &mut self.in_flight, now, limit);
-        let calls = begun.into_iter().map(|calls::Begun { at, key, allotted, timeout_ms }| {
+        let calls = begun.into_iter().map(|calls::CallStart { at, key, allotted, timeout_ms }| {
             let context = briefing::context(&self.state, at, key.kind, key.attempt, allotted, now);
             let input = self.strategies.brief(&self.state, at, key.kind, context);
             RoleCall { key, input, timeout_ms }
@@ -179,6 +285,7 @@ impl Run {
 }
 
 fn dispatch(turn: &mut Turn<'_>, input: Input) {
+    let is_takeover = matches!(input, Input::Claimed);
     let d = &mut turn.decider;
     match input {
         Input::Claimed if d.state.graph().status() == RunStatus::Queued => {
@@ -186,17 +293,30 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) {
             d.ask(Next::Begin { at: 0 });
         }
         // The calls of the previous driver are lost, and so are the tool calls that they made.
-        Input::Claimed => (0..d.state.nodes().len()).for_each(|at| {
-            if d.in_flight.call(at).is_none() {
-                d.close_tools(at);
+        Input::Claimed => {
+            let nodes = 0..d.state.nodes().len();
+            let lost: Vec<usize> = nodes.filter(|at| d.in_flight.call(*at).is_none()).collect();
+            let flying: Vec<usize> = lost.iter().copied().filter(|at| d.state.control(*at).flying).collect();
+            for at in flying {
+                d.emit(at, CallStopped { reason: LOST.into() });
             }
-        }),
+            lost.into_iter().for_each(|at| d.close_tools(at));
+        }
         Input::Tick => {}
         Input::Update(key, _) | Input::Output(key, _) | Input::Failed(key, _) => d.heard(key, input),
         Input::Cancel { reason } => d.end_all(RunStatus::Cancelled, reason),
         Input::Abandon { reason } => d.end_all(RunStatus::Failed, reason),
     }
     turn.carry_on();
+    if is_takeover {
+        steer::fork::carry_out_edits(turn);
+    }
+    if is_takeover && !turn.decider.state.is_final() {
+        if turn.decider.state.steering().has_stops() {
+            steer::stop::go_on(turn);
+        }
+        turn.complete_endings();
+    }
 }
 
 #[cfg(test)]

@@ -1,24 +1,35 @@
 //! The logged state of a run: the graph that users see, and what decisions need in addition. Applying an event is the
 //! only way to change it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use tree_agent_contract::event::{Event, EventBody, NodeStatusChanged, SCHEMA_VERSION};
+use tree_agent_contract::event::{Event, EventBody, SCHEMA_VERSION};
 use tree_agent_contract::graph::GraphNode;
-use tree_agent_contract::role::CallKind;
+use tree_agent_contract::role::{CallKind, Guidance};
 use tree_agent_contract::{
-    ArtifactId, Budgets, DocumentId, NodeId, NodeStatus, RunSpec, RunStatus, Sparse, StepId, Strategy,
+    ArtifactId, Budgets, DocumentId, NodeId, NodeStatus, RunId, RunSpec, RunStatus, Sparse, StepId, Strategy,
     Timestamp,
 };
 
 use crate::amounts::{Amounts, Ledger, TOOL_CALLS};
 use crate::bands::{Bands, NO_BANDS};
 use crate::behaviour::Behaviour;
-use crate::call::{at_work, meant_by};
 use crate::graph::{Graph, ReplayError, grow_gently};
+use crate::steering::{NOT_STEERED, Steered, Steering, Told};
 use crate::waiting::Waiting;
 
+mod forked;
+mod leases;
+mod status;
+mod steered;
+
+use leases::OpenLease;
+pub(crate) use leases::{Account, Accounts};
+pub(crate) use steered::OF_BUDGET;
+
+/// Why a call was stopped whose driver has vanished.
+pub(crate) const LOST: &str = "lost";
 /// Changes of a scratchpad whose times are kept.
 pub(crate) const CHANGES: usize = 4;
 
@@ -34,19 +45,32 @@ pub(crate) struct State {
     /// Nodes that exist or are planned. The node budget is checked against this number.
     planned_nodes: u32,
     exhausted: Option<Exhausted>,
+    /// The budget that was used up in the run that this one forks. It is clear here, and what it cancelled stays so.
+    exhausted_before: Option<String>,
     /// The needs of calls so far.
     ledger: Ledger,
     /// What nodes waited for.
     waiting: Waiting,
     /// Documents of the run that tools wrote.
     kept: BTreeSet<DocumentId>,
+    /// The run that began the log.
+    origin: RunId,
+    /// What people have done to the run.
+    steering: Steering,
+    /// When the last event was written, apart from those about calls that were lost with their driver.
+    last_at: Timestamp,
+    /// Open leases, by node.
+    leases: BTreeMap<usize, OpenLease>,
+    /// Nodes whose plan has steps with a lease.
+    lessors: BTreeSet<usize>,
 }
 
 /// A budget was used up.
 #[derive(Clone, Debug, Serialize)]
 struct Exhausted {
     budget: String,
-    at: Timestamp,
+    /// When it was, in milliseconds on the run's clock.
+    clock_ms: u64,
 }
 
 /// What decisions about one node need in addition to its [`GraphNode`].
@@ -69,8 +93,27 @@ pub(crate) struct Control {
     pub(crate) retry_at: Option<Timestamp>,
     /// A guard removed work, so the result will be partial.
     pub(crate) cut: bool,
+    /// It put together what there was, because nothing new might begin, or without its aggregator. That ends when it is
+    /// reopened.
+    wound_down: bool,
+    /// How often it began its work again.
+    begun_again: u32,
+    /// A person has stopped it, and it was not reopened since. True: what there is, is dropped.
+    stopped: Option<bool>,
+    /// A person has paused it. That ends with the node.
+    paused: bool,
+    /// Its call was in flight when it was paused, and has not ended in the log.
+    pub(crate) flying: bool,
+    /// Seq of the last event that changed what the node is doing, or its plan.
+    changed: u64,
+    /// Seq of the last command about the node.
+    commanded: u64,
+    /// What people have said about it. Only few nodes have some.
+    steered: Option<Box<Steered>>,
     /// Results that the node has returned.
     pub(crate) results: u32,
+    /// Its generation when it returned the last of them.
+    result_of: u32,
     /// What parents and later siblings see of the node's artifacts, in addition to the graph.
     pub(crate) shown: Vec<ArtifactSummary>,
     /// What the role call that the node needs next has used so far.
@@ -108,6 +151,51 @@ impl Control {
         self.bands.as_deref().unwrap_or(&NO_BANDS)
     }
 
+    /// What people have said about the node.
+    pub(crate) fn steered(&self) -> &Steered {
+        self.steered.as_deref().unwrap_or(&NOT_STEERED)
+    }
+
+    /// Whether a person has stopped the node itself. True: what there is, is dropped.
+    pub(crate) fn stopped(&self) -> Option<bool> {
+        self.stopped
+    }
+
+    /// How often the node began its work again.
+    pub(crate) fn begun_again(&self) -> u32 {
+        self.begun_again
+    }
+
+    /// True if it put together what there was, because nothing new might begin, or without its aggregator.
+    pub(crate) fn has_wound_down(&self) -> bool {
+        self.wound_down
+    }
+
+    /// True if work of the node was lost, so that its result is partial.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut || self.wound_down
+    }
+
+    /// The calls that the node has needed.
+    pub(crate) fn calls(&self) -> u32 {
+        self.calls
+    }
+
+    /// Seq of the last event that changed what the node is doing, or its plan.
+    pub(crate) fn changed(&self) -> u64 {
+        self.changed
+    }
+
+    /// Seq of the last command about the node; 0 for none.
+    pub(crate) fn commanded(&self) -> u64 {
+        self.commanded
+    }
+
+    /// True if it has a plan and has not ended, so it still needs an aggregator.
+    pub(crate) fn owes(&self) -> bool {
+        self.owes
+    }
+
     /// The calls that the node needed before the one that it needs now.
     pub(crate) fn round(&self) -> u32 {
         self.calls.saturating_sub(1)
@@ -128,9 +216,13 @@ struct Bytes<'a> {
     started_at: Option<Timestamp>,
     planned_nodes: u32,
     exhausted: &'a Option<Exhausted>,
+    exhausted_before: &'a Option<String>,
     ledger: &'a Ledger,
     waiting: &'a Waiting,
     kept: &'a BTreeSet<DocumentId>,
+    steering: &'a Steering,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    leases: &'a BTreeMap<usize, OpenLease>,
 }
 
 impl State {
@@ -153,9 +245,15 @@ impl State {
             started_at: None,
             planned_nodes: 1,
             exhausted: None,
+            exhausted_before: None,
             ledger: Ledger::default(),
             waiting: Waiting::default(),
             kept: BTreeSet::new(),
+            origin: first.run_id,
+            steering: Steering::default(),
+            last_at: first.timestamp,
+            leases: BTreeMap::new(),
+            lessors: BTreeSet::new(),
         })
     }
 
@@ -195,6 +293,11 @@ impl State {
         self.behaviour
     }
 
+    /// The run after which documents are named: the one that began the log.
+    pub(crate) fn origin(&self) -> RunId {
+        self.origin
+    }
+
     /// When a driver first took the run up.
     pub(crate) fn started_at(&self) -> Option<Timestamp> {
         self.started_at
@@ -210,17 +313,32 @@ impl State {
         self.exhausted.as_ref().map(|e| e.budget.as_str())
     }
 
-    /// When a budget was exhausted.
-    pub(crate) fn exhausted_at(&self) -> Option<Timestamp> {
-        self.exhausted.as_ref().map(|e| e.at)
-    }
-
     pub(crate) fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
     pub(crate) fn waiting(&self) -> &Waiting {
         &self.waiting
+    }
+
+    /// What people have done to the run.
+    pub(crate) fn steering(&self) -> &Steering {
+        &self.steering
+    }
+
+    /// The node at `at` and those above it, upwards.
+    pub(crate) fn line(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(Some(at), |at| self.control[*at].parent)
+    }
+
+    /// The node at `at` and every node below it, in order of creation.
+    pub(crate) fn subtree(&self, at: usize) -> Vec<usize> {
+        let mut inside = vec![false; self.control.len()];
+        inside[at] = true;
+        for below in at + 1..self.control.len() {
+            inside[below] = self.control[below].parent.is_some_and(|parent| inside[parent]);
+        }
+        (at..self.control.len()).filter(|&below| inside[below]).collect()
     }
 
     /// The step of a plan that the node at `at` carries out. A topic of a search has a step id, but no plan.
@@ -246,9 +364,10 @@ impl State {
 
     /// True if a child of the node at `at` was a task of `branch` before the latest one.
     pub(crate) fn has_branch(&self, at: usize, branch: &str) -> bool {
-        let children = &self.control[at].bands().children;
-        let earlier = &children[..children.len().saturating_sub(1)];
-        earlier.iter().any(|&c| self.node(c).task.as_ref().is_some_and(|task| task.branch_id == branch))
+        let children = (at..self.control.len()).filter(|c| self.control[*c].parent == Some(at));
+        let of_branch =
+            children.filter(|c| self.node(*c).task.as_ref().is_some_and(|t| t.branch_id == branch));
+        of_branch.count() > 1
     }
 
     /// The child of an earlier plan that already completed `step`. Finished work is not repeated.
@@ -266,9 +385,12 @@ impl State {
             started_at: self.started_at,
             planned_nodes: self.planned_nodes,
             exhausted: &self.exhausted,
+            exhausted_before: &self.exhausted_before,
             ledger: &self.ledger,
             waiting: &self.waiting,
             kept: &self.kept,
+            steering: &self.steering,
+            leases: &self.leases,
         };
         serde_json::to_vec(&bytes).unwrap_or_else(|e| unreachable!("the state always has a JSON form: {e}"))
     }
@@ -289,9 +411,7 @@ impl State {
                 let is_search = strategy == Strategy::Search
                     && parent.is_none_or(|p| self.control[p].strategy != Strategy::Search);
                 control.owes = is_search && (parent.is_some() || self.spec.search().synthesis);
-                if control.owes {
-                    self.ledger.owe();
-                }
+                let owes = control.owes;
                 if let Some(parent) = parent {
                     let bands = self.control[parent].bands.get_or_insert_default();
                     control.born_version = bands.plan_version;
@@ -299,39 +419,87 @@ impl State {
                 }
                 grow_gently(&mut self.control);
                 self.control.push(control);
+                if owes {
+                    self.owe(at);
+                }
+                self.sync_lease(at, true);
             }
             EventBody::RunStatusChanged(e) if e.status == RunStatus::Running => {
                 self.started_at.get_or_insert(event.timestamp);
             }
-            EventBody::BudgetExhausted(e) => {
-                self.exhausted = Some(Exhausted { budget: e.budget.clone(), at: event.timestamp });
+            EventBody::RunForked(e) => self.forked(event.seq, e, event.timestamp),
+            EventBody::BudgetExhausted(e) if event.parent_node_id.is_none() => {
+                let clock_ms = self.elapsed_ms(event.timestamp);
+                self.exhausted = Some(Exhausted { budget: e.budget.clone(), clock_ms });
             }
             _ => {}
         }
+        self.steering.follow(event);
         if let Some(at) = self.graph.position(event.node_id) {
             self.apply_to_control(at, event);
+        }
+        if self.steering.has_pauses() || self.steering.is_still() {
+            let is_still = self.stands_still();
+            // A call was lost when its driver wrote for the last time, not when its successor noticed it.
+            let is_lost = matches!(&event.body, EventBody::CallStopped(e) if e.reason == LOST);
+            let since = if is_lost { self.last_at } else { event.timestamp };
+            self.steering.stand_still(is_still, since);
+        }
+        if !matches!(&event.body, EventBody::CallStopped(e) if e.reason == LOST) {
+            self.last_at = event.timestamp;
         }
         Ok(())
     }
 
     fn apply_to_control(&mut self, at: usize, event: &Event) {
+        self.note_change(at, event);
         match &event.body {
+            EventBody::NodePaused(e) => {
+                self.control[at].paused = true;
+                for at in e.in_flight.iter().filter_map(|id| self.graph.position(*id)) {
+                    self.control[at].flying = true;
+                }
+            }
+            EventBody::NodeResumed(_) => self.end_pause(at),
+            EventBody::CallStopped(_) => self.call_stopped(at),
+            EventBody::NodeReopened(e) => self.reopened(at, e),
+            EventBody::GuidanceAdded(e) => {
+                let (author, text) = (e.author.clone(), e.text.clone());
+                let told = Told { seq: event.seq, subtree: e.subtree, guidance: Guidance { author, text } };
+                self.control[at].steered.get_or_insert_default().guidance.push(told);
+            }
+            EventBody::PlanEdited(e) => {
+                // Steps that the old plan never gave to a node are not planned any more.
+                let steps =
+                    self.node(at).plan.iter().flat_map(|plan| &plan.bands).flat_map(|band| &band.steps);
+                self.planned_nodes -= steps.filter(|step| step.node_id.is_none()).count() as u32;
+                self.control[at].bands.get_or_insert_default().edited(e.version);
+            }
+            EventBody::BudgetSet(e) if at == 0 => self.budget_set(e, event.timestamp),
+            EventBody::BudgetSet(_) => self.sync_lease(at, false),
+            EventBody::BudgetExhausted(_) if at > 0 => self.lease_exhausted(at, event.timestamp),
+            EventBody::LeaseCovered(e) => self.lease_covered(at, e),
             EventBody::NodeStatusChanged(e) => self.apply_status(at, e, event.timestamp),
             EventBody::NodeCompleted(_) => self.node_ended(at, true),
             EventBody::NodeFailed(_) => self.node_ended(at, false),
-            EventBody::NodeResult(_) => self.control[at].results += 1,
+            EventBody::NodeResult(_) => {
+                self.control[at].results += 1;
+                self.control[at].result_of = self.node(at).generation;
+            }
             EventBody::PlanCreated(e) => {
                 let control = &mut self.control[at];
                 control.bands.get_or_insert_default().planned(e);
                 if !std::mem::replace(&mut control.owes, true) {
-                    self.ledger.owe();
+                    self.owe(at);
                 }
+                self.lessors.remove(&at);
             }
             EventBody::UsageRecorded(e) => {
                 self.waiting.model_answered(at);
                 let spent = &mut self.control[at].spent;
                 spent[0] = spent[0].saturating_add(e.input_tokens).saturating_add(e.output_tokens);
                 spent[1] = spent[1].saturating_add(e.cost_micros);
+                self.note_overrun(at, [e.input_tokens.saturating_add(e.output_tokens), e.cost_micros, 0]);
             }
             EventBody::ScratchpadUpdated(_) => {
                 let mut written = self.control[at].written.get();
@@ -348,14 +516,25 @@ impl State {
                     tool_name: e.tool_name.clone(),
                     phase: e.phase.clone(),
                 });
+                self.note_overrun(at, [0, 0, 1]);
             }
             EventBody::ToolCallResult(e) => {
                 self.kept.extend(e.document_id);
                 self.control[at].open_tools.retain(|open| open.call_id != e.call_id);
             }
             EventBody::StepCreated(e) => {
-                let reused = self.reusable_child(at, &e.step_id).is_some();
-                self.planned_nodes += u32::from(!reused);
+                let bands = self.control[at].bands();
+                let exists = match bands.is_edited() {
+                    // A step that an edit keeps has its node.
+                    true => bands
+                        .child_of(&e.step_id)
+                        .is_some_and(|c| self.node(c).status != NodeStatus::Cancelled),
+                    false => self.reusable_child(at, &e.step_id).is_some(),
+                };
+                self.planned_nodes += u32::from(!exists);
+                if e.budget.is_some() {
+                    self.lessors.insert(at);
+                }
             }
             EventBody::NodeDelegated(e) => {
                 let plan = self.node(at).plan.as_ref();
@@ -378,71 +557,6 @@ impl State {
                 self.control[at].bands.get_or_insert_default().replan_requested(e);
             }
             _ => {}
-        }
-    }
-
-    fn apply_status(&mut self, at: usize, e: &NodeStatusChanged, now: Timestamp) {
-        if e.status.is_final() {
-            return self.node_ended(at, false);
-        }
-        self.waiting.status_changed(at, e, now);
-        let before = self.control[at].needs;
-        let needs = match e.status {
-            _ if e.call.is_some() => e.call,
-            status if before.is_some_and(|kind| at_work(kind) == status) => before,
-            NodeStatus::Waiting if e.attempt.is_some() => before,
-            NodeStatus::Blocked => before,
-            status => meant_by(status),
-        };
-        let is_new = e.call.is_some() || needs != before;
-        let attempt = if needs.is_some() { e.attempt.unwrap_or(1) } else { 0 };
-        let is_new_attempt = is_new || attempt != self.control[at].attempt;
-        if is_new_attempt || e.status == NodeStatus::Blocked {
-            self.call_ended(at, is_new);
-        }
-        if is_new_attempt {
-            self.control[at].tool_calls = 0;
-        }
-        let control = &mut self.control[at];
-        if let Some(guard) = e.message.as_deref().and_then(|m| m.strip_prefix("guard:")) {
-            // A node at the depth limit does its own work. Every other guard loses work.
-            control.cut |= guard != "maxDepth";
-        }
-        control.calls += u32::from(needs.is_some() && is_new);
-        control.needs = needs;
-        control.attempt = attempt;
-        control.retry_at = match (e.status, e.attempt) {
-            (NodeStatus::Waiting, Some(attempt)) => {
-                let delay = self.behaviour.retry.delay_ms(attempt.saturating_sub(1), at);
-                Some(now.plus_millis(delay))
-            }
-            _ => None,
-        };
-    }
-
-    /// The role call that the node needed has ended, so its usage is known. A call that was never made counts for
-    /// nothing.
-    fn call_ended(&mut self, at: usize, answered: bool) {
-        if answered {
-            self.waiting.moved_on(at);
-        }
-        let spent = std::mem::take(&mut self.control[at].spent);
-        if let Some(kind) = self.control[at].needs
-            && (answered || spent != Amounts::default())
-        {
-            self.ledger.ended(kind, spent);
-        }
-    }
-
-    /// The node has ended: nothing is due for it any more.
-    fn node_ended(&mut self, at: usize, answered: bool) {
-        self.call_ended(at, answered);
-        let control = &mut self.control[at];
-        control.needs = None;
-        control.attempt = 0;
-        control.retry_at = None;
-        if std::mem::take(&mut control.owes) {
-            self.ledger.settle();
         }
     }
 }

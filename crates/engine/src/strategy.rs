@@ -4,7 +4,7 @@
 //! fails for good, how to wind down when a budget trips, what a role is told, and what it keeps in its own logged
 //! state. Everything else (the log, retries, budgets, pacing, takeover) is the same for all and knows no strategy.
 
-mod bands;
+pub(crate) mod bands;
 mod notes;
 mod picks;
 mod returned;
@@ -21,8 +21,9 @@ use crate::budgets;
 use crate::call::CallInput;
 use crate::decide::{Decider, Next};
 use crate::graph::{ReplayError, grow_gently};
+use crate::lease_time;
 use crate::pacing;
-use crate::state::State;
+use crate::state::{Accounts, State};
 use rules::Rules;
 
 /// Writes the enum of strategies.
@@ -90,8 +91,21 @@ impl Strategies {
         }
         if let Some(at) = state.position(event.node_id) {
             self.values[self.of[at] as usize].rules_mut().follow(state, at, event);
+            if matches!(event.body, EventBody::NodePaused(_) | EventBody::NodeResumed(_)) {
+                self.follow_above(state, at, event);
+            }
         }
         Ok(())
+    }
+
+    /// A pause of the node at `at` began or ended: what keeps a state of its own below the node follows it, too.
+    fn follow_above(&mut self, state: &State, at: usize, event: &Event) {
+        for below in state.subtree(at).into_iter().skip(1) {
+            let value = self.of[below];
+            if state.control(below).parent.is_some_and(|parent| self.of[parent] != value) {
+                self.values[value as usize].rules_mut().follow(state, below, event);
+            }
+        }
     }
 
     fn of(&self, at: usize) -> &dyn Rules {
@@ -137,7 +151,7 @@ impl<'a> Turn<'a> {
                     self.strategies.of(at).wind_down(d, at);
                 }
                 Next::Ended { at } => self.ended(at),
-                Next::Advance { at } if d.state.node(at).status.is_final() => {}
+                Next::Advance { at } if d.state.node(at).status.is_final() || d.state.is_paused(at) => {}
                 Next::Advance { at } => self.strategies.of(at).advance(d, at),
                 Next::Adopted { path, output } => self.strategies.of(0).adopted(d, &path, *output),
             }
@@ -157,8 +171,12 @@ impl<'a> Turn<'a> {
 
     fn begin(&mut self, at: usize) {
         let (d, rules) = (&mut self.decider, self.strategies.of(at));
-        if d.state.exhausted().is_some() {
+        if d.state.ending(at).is_some() {
             return rules.wind_down(d, at);
+        }
+        // Whoever ends the pause asks its parent to begin it.
+        if d.state.is_paused(at) {
+            return;
         }
         if let (Some(parent), Some(step_id)) = (d.state.control(at).parent, d.state.planned_step(at)) {
             d.emit(parent, StepStatusChanged { step_id, status: StepStatus::Running });
@@ -176,7 +194,8 @@ impl<'a> Turn<'a> {
         if let Some(step_id) = d.state.planned_step(at) {
             d.emit(parent, StepStatusChanged { step_id, status });
         }
-        if !d.state.node(parent).status.is_final() {
+        // Whoever ends the pause asks it to go on.
+        if !d.state.node(parent).status.is_final() && !d.state.is_paused(parent) {
             self.follow();
             self.strategies.of(parent).child_ended(&mut self.decider, parent);
         }
@@ -198,43 +217,174 @@ impl<'a> Turn<'a> {
     /// Checks whether a budget is exhausted. Then no new work starts, and existing results are put together while
     /// something is left for that.
     pub(crate) fn check_budgets(&mut self) {
-        let Decider { state, in_flight, now, .. } = &mut self.decider;
-        let now = *now;
-        if state.graph().status() != RunStatus::Running {
+        loop {
+            let (before, has_leases) = (self.decider.decision.events.len(), self.decider.state.has_leases());
+            self.check_run();
+            self.check_leases();
+            self.refuse_unaffordable();
+            // The end of a lease lets others go on, which may be out of budget, too.
+            if !has_leases || self.decider.decision.events.len() == before {
+                return;
+            }
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.decider.state.graph().status() == RunStatus::Running
+    }
+
+    fn check_run(&mut self) {
+        if !self.is_running() {
             return;
         }
+        let Decider { state, in_flight, now, .. } = &mut self.decider;
+        let now = *now;
         if state.exhausted().is_none() {
-            if let Some(body) = budgets::tripped(state, in_flight, now) {
-                let late = budgets::is_late(state, now);
-                self.decider.emit(0, body);
-                self.stop_starting(late);
-            }
-        } else if budgets::is_late(state, now) && !in_flight.overtime() {
+            self.check_limit();
+        } else if budgets::is_late(state, now) && !in_flight.is_overtime(0) {
             // An earlier budget did not stop leaf work in flight; the wall clock does.
-            self.stop_starting(true);
+            self.run_out(0, true);
         } else if budgets::wants_work(in_flight) {
             // It was in flight when the budget was exhausted, and then its driver died.
-            self.stop_starting(false);
+            self.run_out(0, false);
         }
-        while self.decider.state.exhausted().is_some()
-            && self.decider.state.graph().status() == RunStatus::Running
+        self.wait_no_longer(0);
+    }
+
+    /// As [`check_run`](Self::check_run), for leases.
+    fn check_leases(&mut self) {
+        if !self.is_running() || !self.decider.state.has_leases() {
+            return;
+        }
+        self.check_each_lease();
+        while self.is_running()
+            && let Some((at, body)) = budgets::starved(self.decider.state, self.decider.in_flight)
         {
-            let Some((at, budget)) = budgets::unaffordable(self.decider.state, self.decider.in_flight, now)
-            else {
-                break;
-            };
+            self.decider.emit(at, body);
+            self.run_out(at, false);
+        }
+    }
+
+    fn check_each_lease(&mut self) {
+        let leased: Vec<usize> = self.decider.state.leased().collect();
+        let mut accounts = Accounts::of(self.decider.state);
+        for at in leased {
+            let before = self.decider.decision.events.len();
+            if !self.decider.state.is_final() && self.decider.state.lease(at).is_some() {
+                self.check_lease(&accounts, at);
+            }
+            if self.decider.decision.events.len() > before {
+                accounts = Accounts::of(self.decider.state);
+            }
+        }
+    }
+
+    fn check_lease(&mut self, accounts: &Accounts, at: usize) {
+        while let Some(covered) = budgets::cover(self.decider.state, at) {
+            self.decider.emit(at, covered);
+        }
+        let Decider { state, in_flight, now, .. } = &mut self.decider;
+        let late = lease_time::is_late(state, at, *now);
+        let is_exhausted = state.lease(at).is_some_and(|lease| lease.exhausted.is_some());
+        let trips = !is_exhausted && (late || state.ending(at).is_none());
+        if let Some(body) = budgets::lease_tripped(state, in_flight, accounts, at, *now).filter(|_| trips) {
+            self.decider.emit(at, body);
+            self.run_out(at, late);
+        } else if late && !in_flight.is_overtime(at) {
+            self.run_out(at, true);
+        } else if is_exhausted && budgets::wants_work_below(state, in_flight, at) {
+            self.run_out(at, false);
+        }
+        self.wait_no_longer(at);
+    }
+
+    /// True if nothing below the node at `top` is waited for any more.
+    fn is_over(&self, top: usize) -> bool {
+        let Decider { state, now, .. } = &self.decider;
+        let of_run = budgets::deadlines(state).filter(|_| top == 0);
+        let deadlines = of_run.into_iter().chain(lease_time::deadlines(state, top));
+        deadlines.map(|(_, last)| last).any(|last| *now >= last)
+    }
+
+    /// Calls that have finished wait until what they said may be written, but not for ever.
+    fn wait_no_longer(&mut self, top: usize) {
+        let Decider { state, in_flight, .. } = &self.decider;
+        let waits = |at: usize| {
+            let is_work = state.control(at).needs.is_some_and(|kind| !kind.finishes());
+            is_work && !state.node(at).status.is_final() && state.line(at).any(|above| above == top)
+        };
+        if in_flight.is_overtime(top) && in_flight.holding().any(waits) && self.is_over(top) {
+            self.stop_starting(top, true);
+        }
+    }
+
+    /// What cannot be put together any more is returned as it is.
+    fn refuse_unaffordable(&mut self) {
+        while (self.decider.state.exhausted().is_some() || self.decider.state.has_exhausted_leases())
+            && self.is_running()
+        {
+            let Decider { state, in_flight, now, .. } = &self.decider;
+            let Some((at, budget)) = budgets::unaffordable(state, in_flight, *now) else { break };
             self.decider.refuse(at, budget);
             self.carry_on();
         }
     }
 
-    /// Winds down what has not begun, and with `at_work` also leaf work in flight. Calls that finish something go on.
-    /// The deepest nodes come first, so that every parent sees its children ended.
-    fn stop_starting(&mut self, at_work: bool) {
-        if at_work {
-            self.decider.in_flight.stop_leaves();
+    /// Checks whether a budget is used up that was not before, also while the run is paused.
+    pub(crate) fn check_limits(&mut self) {
+        self.check_limit();
+        self.check_each_lease();
+    }
+
+    fn check_limit(&mut self) {
+        let Decider { state, in_flight, now, .. } = &mut self.decider;
+        if state.is_final() || state.exhausted().is_some() {
+            return;
+        }
+        if let Some(body) = budgets::tripped(state, in_flight, *now) {
+            let late = budgets::is_late(state, *now);
+            self.decider.emit(0, body);
+            self.run_out(0, late);
+        }
+    }
+
+    /// A driver may die after it has written only a part of what ends many nodes. Its successor completes the rest where
+    /// nothing new may begin: what has not begun is wound down, and a node whose children have all ended goes on.
+    pub(crate) fn complete_endings(&mut self) {
+        if self.decider.state.exhausted().is_some() {
+            self.stop_starting(0, false);
+        }
+        for at in self.decider.state.leased().collect::<Vec<_>>() {
+            if self.decider.state.lease(at).is_some_and(|lease| lease.exhausted.is_some()) {
+                self.stop_starting(at, false);
+            }
         }
         for at in (0..self.decider.state.nodes().len()).rev() {
+            let state = &self.decider.state;
+            let control = state.control(at);
+            let has_ended = |child: &usize| state.node(*child).status.is_final();
+            let children = &control.bands().children;
+            let is_left = control.needs.is_none() && !children.is_empty() && children.iter().all(has_ended);
+            if is_left && state.ending(at).is_some() {
+                self.decider.ask(Next::Advance { at });
+                self.carry_on();
+            }
+        }
+    }
+
+    /// The node at `top` and those below it are out of budget.
+    fn run_out(&mut self, top: usize, at_work: bool) {
+        if at_work {
+            self.decider.in_flight.stop_leaves(top);
+        }
+        self.stop_starting(top, at_work);
+    }
+
+    /// Winds down, of the node at `top` and those below it, what has not begun, and with `at_work` also work in flight.
+    /// Calls that finish something go on. The deepest nodes come first, so that every parent sees its children ended.
+    pub(crate) fn stop_starting(&mut self, top: usize, at_work: bool) {
+        let is_over = self.is_over(top);
+        for at in self.decider.state.subtree(top).into_iter().rev() {
             let state = &self.decider.state;
             if state.node(at).status.is_final() || state.is_final() {
                 continue;
@@ -245,7 +395,8 @@ impl<'a> Turn<'a> {
                 // What has finished is worth the second until it may be written.
                 Some(_) => {
                     let in_flight = &self.decider.in_flight;
-                    in_flight.call(at).is_none() || at_work && !pacing::has_finished(in_flight, at)
+                    in_flight.call(at).is_none()
+                        || at_work && (is_over || !pacing::has_finished(in_flight, at))
                 }
                 // It waits for a place, not for children.
                 None => control.bands().children.is_empty(),

@@ -10,6 +10,8 @@ use tree_agent_contract::role::CallKind;
 use tree_agent_contract::search::{DEPTH_GUARD, PickerPolicy, SearchConfig, SearchCounts};
 use tree_agent_contract::{NodeId, NodeStatus, Outcome, StepId, StepSearch};
 
+mod steering;
+
 use crate::covered::Covered;
 use crate::state::State;
 
@@ -61,6 +63,12 @@ pub(crate) struct Topic {
     pub(crate) has_session: bool,
     /// Work below it was lost.
     pub(crate) lossy: bool,
+    /// It has ended, and work of its branch was lost.
+    ended_lossy: bool,
+    /// It waits, but it is paused.
+    pub(crate) is_aside: bool,
+    /// It was chosen already: it begins when there is room.
+    pub(crate) was_chosen: bool,
     /// How much it promises, in millionths. A topic without a score counts as a half.
     score: u32,
     has_score: bool,
@@ -115,6 +123,10 @@ pub(crate) struct Topics {
     picked: Option<usize>,
     /// The topic that was picked last.
     last_picked: Option<usize>,
+    /// Topics that wait and were chosen before: those that are done again, or were paused before they began.
+    chosen_before: BTreeSet<usize>,
+    /// Topics that were listed.
+    listed: usize,
     counts: SearchCounts,
     covered: Covered,
 }
@@ -130,6 +142,9 @@ impl Topics {
                 self.picked = state.position(e.leaf_node_id);
                 self.last_picked = self.picked;
             }
+            EventBody::NodePaused(_) => self.set_aside(at),
+            EventBody::NodeResumed(_) => self.put_back(state, at),
+            EventBody::NodeReopened(e) => self.reopened(state, at, e.again),
             EventBody::SessionForked(_) => self.topic_mut(at).has_session = true,
             EventBody::NodeSkipped(e) => {
                 let covered_by = e.covered_by.and_then(|id| state.position(id));
@@ -169,11 +184,13 @@ impl Topics {
             self.counts.expanded += 1;
         }
         let score = (e.score.unwrap_or(0.5).clamp(0.0, 1.0) * WHOLE_SCORE) as u32;
-        self.first_level_open += u32::from(place.depth == 1);
         let has_score = e.score.is_some();
+        self.listed += 1;
         self.topics.insert(at, Topic { place, parent: Some(parent), score, has_score, ..Topic::default() });
-        self.line_up(at, true);
-        self.count(at, 1, 0);
+        match state.is_paused(at) {
+            true => self.topic_mut(at).is_aside = true,
+            false => self.offer(at, true),
+        }
     }
 
     fn status_changed(&mut self, state: &State, at: usize, e: &NodeStatusChanged) {
@@ -203,12 +220,14 @@ impl Topics {
         if self.topic(at).phase != Phase::Waiting {
             return;
         }
-        self.line_up(at, false);
-        self.topic_mut(at).phase = Phase::Working;
-        self.count(at, -1, 1);
-        if self.picked == Some(at) {
-            self.picked = None;
+        if !self.topic(at).is_aside {
+            self.offer(at, false);
         }
+        let topic = self.topic_mut(at);
+        (topic.phase, topic.is_aside, topic.was_chosen) = (Phase::Working, false, false);
+        // It is still a topic of the first level that is not done.
+        self.first_level_open += u32::from(self.topic(at).place.depth == 1);
+        self.count(at, 0, 1);
     }
 
     fn researched(&mut self, state: &State, at: usize) {
@@ -227,6 +246,7 @@ impl Topics {
         self.leave(at);
         let topic = self.topic_mut(at);
         topic.phase = Phase::Ended;
+        topic.ended_lossy = lossy || topic.lossy;
         if let Some(parent) = topic.parent {
             let above = self.topic_mut(parent);
             above.open_children -= 1;
@@ -238,17 +258,14 @@ impl Topics {
     fn leave(&mut self, at: usize) {
         let (phase, depth) = (self.topic(at).phase, self.topic(at).place.depth);
         match phase {
-            Phase::Waiting => {
-                self.line_up(at, false);
-                self.count(at, -1, 0);
-                if self.picked == Some(at) {
-                    self.picked = None;
-                }
+            Phase::Waiting if self.topic(at).is_aside => self.topic_mut(at).is_aside = false,
+            Phase::Waiting => self.offer(at, false),
+            Phase::Working => {
+                self.count(at, 0, -1);
+                self.first_level_open -= u32::from(depth == 1);
             }
-            Phase::Working => self.count(at, 0, -1),
-            Phase::Researched | Phase::Ended => return,
+            Phase::Researched | Phase::Ended => {}
         }
-        self.first_level_open -= u32::from(depth == 1);
     }
 
     /// Puts the topic at `at` among those that wait, or takes it out.
@@ -311,7 +328,7 @@ impl Topics {
 
     /// Topics that the search itself still allows.
     pub(crate) fn room(&self) -> usize {
-        self.max_nodes().saturating_sub(self.topics.len() - 1)
+        self.max_nodes().saturating_sub(self.listed)
     }
 
     /// Who picks.
@@ -355,9 +372,14 @@ impl Topics {
         self.picked
     }
 
-    /// The topic that was picked last.
+    /// The first topic that waits and was chosen before.
+    pub(crate) fn chosen_before(&self) -> Option<usize> {
+        self.chosen_before.first().copied()
+    }
+
+    /// The topic that was picked last, unless it is gone.
     pub(crate) fn last_picked(&self) -> Option<usize> {
-        self.last_picked
+        self.last_picked.filter(|last| self.topics.contains_key(last))
     }
 
     /// Topics that wait and are too deep to be researched, with the topics above them.
@@ -448,15 +470,15 @@ impl Place {
     }
 }
 
-/// The child of `parent` with this slug.
-pub(crate) fn child_id(parent: NodeId, slug: &str) -> NodeId {
-    NodeId::child(parent, 1, &StepId::new(slug))
+/// The child with this slug of the node at `parent`, as that lists its topics now.
+pub(crate) fn child_id(state: &State, parent: usize, slug: &str) -> NodeId {
+    NodeId::child(state.node(parent).id, 1 + state.control(parent).begun_again(), &StepId::new(slug))
 }
 
 /// The node that `path` names below the one at `root`.
 fn position(state: &State, root: usize, path: &str) -> Option<usize> {
-    let segments = path.split('/').filter(|segment| !segment.is_empty());
-    state.position(segments.fold(state.node(root).id, child_id))
+    let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+    segments.try_fold(root, |at, slug| state.position(child_id(state, at, slug)))
 }
 
 /// True if a node of this status shows that its topic is not researched for a reason other than that it waits.

@@ -12,7 +12,7 @@
 use tree_agent_contract::event::NodeStatusChanged;
 use tree_agent_contract::role::{RoleError, RoleErrorKind};
 use tree_agent_contract::text::prefix;
-use tree_agent_contract::{NodeStatus, Timestamp, limits};
+use tree_agent_contract::{NodeStatus, limits};
 
 /// How the message of a status begins that names a cause.
 const BLOCKED: &str = "blocked:";
@@ -24,8 +24,8 @@ const PROVIDER: &str = "provider:";
 pub(crate) struct Waiting {
     /// A model call of this run has succeeded.
     model_answered: bool,
-    /// When a node was first blocked by a provider.
-    provider_blocked_at: Option<Timestamp>,
+    /// When a node was first blocked by a provider, in milliseconds on the run's clock, which a pause can stop.
+    provider_blocked_ms: Option<u64>,
     /// The cause that the log named last, unless its node has moved on since.
     cause: Option<Cause>,
 }
@@ -50,8 +50,8 @@ pub(crate) fn is_provider(error: &RoleError) -> bool {
 }
 
 impl Waiting {
-    /// A status of the node at `at`, from the log.
-    pub(crate) fn status_changed(&mut self, at: usize, e: &NodeStatusChanged, now: Timestamp) {
+    /// A status of the node at `at`, from the log, at `clock_ms` on the run's clock.
+    pub(crate) fn status_changed(&mut self, at: usize, e: &NodeStatusChanged, clock_ms: u64) {
         let Some(text) = e.message.as_deref().and_then(|m| m.strip_prefix(BLOCKED)) else { return };
         if e.status != NodeStatus::Blocked {
             return;
@@ -61,7 +61,7 @@ impl Waiting {
             None => (false, text),
         };
         if is_provider {
-            self.provider_blocked_at.get_or_insert(now);
+            self.provider_blocked_ms.get_or_insert(clock_ms);
         }
         self.cause = Some(Cause { at, is_provider, text: text.to_owned() });
     }
@@ -85,9 +85,15 @@ impl Waiting {
     }
 
     /// True when a provider that has never answered in this run has been waited for `patience_ms`.
-    pub(crate) fn gives_up_on_provider(&self, now: Timestamp, patience_ms: u64) -> bool {
-        let blocked_at = self.provider_blocked_at.filter(|_| !self.model_answered);
-        blocked_at.is_some_and(|at| now.millis_since(at) >= patience_ms)
+    pub(crate) fn gives_up_on_provider(&self, clock_ms: u64, patience_ms: u64) -> bool {
+        let blocked_ms = self.provider_blocked_ms.filter(|_| !self.model_answered);
+        blocked_ms.is_some_and(|since| clock_ms.saturating_sub(since) >= patience_ms)
+    }
+
+    /// A fork begins, or a node goes on with another model: neither what answered before nor what blocked the run counts.
+    pub(crate) fn begin_again(&mut self) {
+        self.model_answered = false;
+        self.provider_blocked_ms = None;
     }
 
     /// `error` of the node at `at`, with what blocked it last.

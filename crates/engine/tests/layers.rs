@@ -12,16 +12,29 @@ const ORDER: &[&str] = &[
     "input",
     "waiting",
     "graph",
+    "graph/leases",
+    "diff_text",
+    "diff_nodes",
+    "diff_pairs",
+    "diff",
     "documents",
     "start",
+    "steering",
     "state",
+    "state/forked",
+    "state/leases",
+    "state/status",
+    "state/steered",
     "covered",
     "iterations",
     "topics",
+    "topics/steering",
     "outline",
     "ready",
     "in_flight",
+    "lease_time",
     "budgets",
+    "leases",
     "pacing",
     "calls",
     "briefing",
@@ -38,9 +51,21 @@ const ORDER: &[&str] = &[
     "strategy/picks",
     "strategy/search",
     "strategy",
+    "steer/nodes",
+    "steer/pause",
+    "steer/stop",
+    "steer/reopen",
+    "steer/retry",
+    "steer/plan",
+    "steer/budget",
+    "steer/lease",
+    "steer/preview",
+    "steer",
+    "steer/fork",
     "run",
     "audit/bands",
     "audit/homework",
+    "audit/leases",
     "audit/search",
     "audit",
     "lib",
@@ -75,7 +100,8 @@ fn every_file_imports_only_files_below_it() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let place = |file: &str| ORDER.iter().position(|f| *f == file);
     let mut checked = 0;
-    let folders = [src.clone(), src.join("decide"), src.join("strategy"), src.join("audit")];
+    let folders = ["", "graph", "state", "decide", "strategy", "steer", "topics", "audit"]
+        .map(|folder| src.join(folder));
     for path in folders.iter().flat_map(|f| std::fs::read_dir(f).expect("sources")) {
         let path = path.expect("readable").path();
         if path.extension().is_none_or(|e| e != "rs") {

@@ -135,7 +135,7 @@ pub fn write<'a>(fields: impl IntoIterator<Item = (&'a str, Value)>, body: &str)
 }
 
 /// `value` as JSON that is also YAML.
-fn yaml(value: &Value) -> String {
+pub fn yaml(value: &Value) -> String {
     // JSON leaves these as they are; YAML does not allow them, or takes them for line breaks.
     let escape = |c: char| {
         matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::{ArtifactId, NodeId, PlanId, RunId, Timestamp};
-use tree_agent_engine::{ReplayError, Run};
+use tree_agent_contract::command::Action;
+use tree_agent_contract::event::{Event, EventBody, RunForked};
+use tree_agent_contract::{ArtifactId, NodeId, PlanId, RunId, RunSpec, Timestamp};
+use tree_agent_engine::{Graph, ReplayError, Run};
 use tree_agent_store::{ArtifactRow, NodeRow, PlanRow, Projection, RunRow, WholeProjection};
 
 /// Events whose rows are derived together.
@@ -17,6 +18,8 @@ const SEGMENT: usize = 1_000;
 #[derive(Clone, Debug)]
 pub struct Fold {
     run: Run,
+    /// What was asked for. Budgets that people change later are in the log alone.
+    spec: RunSpec,
     root: NodeId,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -26,6 +29,7 @@ pub struct Fold {
     nodes: BTreeMap<NodeId, NodeRow>,
     plans: BTreeMap<PlanId, PlanRow>,
     artifacts: BTreeMap<ArtifactId, ArtifactRow>,
+    fork_edits: Vec<String>,
 }
 
 impl Fold {
@@ -41,6 +45,7 @@ impl Fold {
             _ => first.node_id,
         };
         Ok(Self {
+            spec: run.spec().clone(),
             run,
             root,
             created_at: first.timestamp,
@@ -50,7 +55,13 @@ impl Fold {
             nodes: BTreeMap::new(),
             plans: BTreeMap::new(),
             artifacts: BTreeMap::new(),
+            fork_edits: Vec::new(),
         })
+    }
+
+    /// The graph after the events so far.
+    pub(crate) fn graph(&self) -> &Graph {
+        self.run.graph()
     }
 
     /// Folds `events` into `fold`, which is created if there is none yet.
@@ -77,10 +88,24 @@ impl Fold {
         {
             self.derive();
         }
+        if let EventBody::RunForked(e) = &event.body {
+            self.begin_fork(e, event.timestamp);
+        }
         self.run.apply(event)?;
+        if matches!(event.body, EventBody::RunForked(_)) {
+            self.spec = self.run.spec().clone();
+        }
         self.updated_at = event.timestamp;
         self.segment.push(event.clone());
         Ok(())
+    }
+
+    /// The run is a fork from here on: it has rows for what its own events touch.
+    fn begin_fork(&mut self, e: &RunForked, now: Timestamp) {
+        self.derive();
+        (self.nodes, self.plans, self.artifacts) = Default::default();
+        self.created_at = now;
+        self.fork_edits = e.edits.iter().map(Action::words).collect();
     }
 
     /// The run.
@@ -107,7 +132,7 @@ impl Fold {
             ended_at: graph.ended_at(),
         });
         WholeProjection {
-            spec: self.run.spec().clone(),
+            spec: self.spec,
             root_node_id: self.root,
             created_at: self.created_at,
             updated_at: self.updated_at,
@@ -117,6 +142,7 @@ impl Fold {
                 plans: self.plans.into_values().collect(),
                 artifacts: self.artifacts.into_values().collect(),
             },
+            fork_edits: self.fork_edits,
         }
     }
 
@@ -133,5 +159,37 @@ impl Fold {
         }
         self.artifacts.extend(artifacts.into_iter().map(|row| (row.id, row)));
         self.segment.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tree_agent_contract::BudgetChange;
+    use tree_agent_contract::event::BudgetSet;
+    use tree_agent_engine::start;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn the_row_of_a_run_keeps_the_budgets_that_were_asked_for() {
+        let (id, spec) = (RunId(Uuid::from_u128(1)), RunSpec::new("Why?"));
+        let mut events = start(id, spec.clone(), Timestamp(1)).events;
+        let change = BudgetChange { max_nodes: Some(7), ..BudgetChange::default() };
+        let body = BudgetSet { author: "ann".into(), request_id: "r".into(), change, clamped: false }.into();
+        let seq = events.len() as u64 + 1;
+        events.push(Event {
+            run_id: id,
+            seq,
+            node_id: NodeId::root(id),
+            parent_node_id: None,
+            timestamp: Timestamp(2),
+            body,
+        });
+        let mut fold = None;
+        Fold::extend(&mut fold, &events).unwrap();
+        let fold = fold.unwrap();
+        assert_eq!(fold.run.spec().budgets.max_nodes, 7);
+        assert_eq!(fold.whole().spec, spec);
     }
 }

@@ -5,6 +5,7 @@ pub mod archive;
 mod error;
 mod fold;
 mod rebuild;
+mod sums;
 mod verify;
 
 pub use error::MaintenanceError;

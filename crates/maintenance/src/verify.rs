@@ -7,8 +7,9 @@ use tree_agent_contract::document::DocumentKind;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::{DocumentId, NodeId, RunId, SessionId};
 use tree_agent_engine::Audit;
-use tree_agent_store::{Row, Store, Stored, StoredChunk, StoredEvent};
+use tree_agent_store::{Row, Segment, Store, Stored, StoredChunk, StoredEvent};
 
+use crate::sums::Sums;
 use crate::{Fold, MaintenanceError, PAGE};
 
 /// Chunks of one page: each may hold a megabyte.
@@ -116,8 +117,10 @@ impl fmt::Display for Finding {
 /// Checks one run as it is at this moment. It may be driven meanwhile. The checks are:
 ///
 /// - `seq` is contiguous and ends where the run row says.
-/// - Every event was written by a holder of the run's lease, and epochs never decrease.
+/// - Every event was written by a holder of the run's lease, and epochs never decrease. What a fork shares was written by
+///   the runs before it.
 /// - The log replays and keeps the invariants of [`Audit`].
+/// - What each node and each subtree has used is the sum of its calls, and nothing is counted twice or lost.
 /// - Nodes, plans, artifacts and the run's own row match the log.
 /// - The documents that the log names exist, and what they grew by is whole.
 /// - The places of documents form a tree. In a run that began with a workspace, all that the log names is below it.
@@ -140,7 +143,7 @@ pub async fn verify(store: &dyn Store, run: RunId) -> Result<Report, Maintenance
             more: 0,
         });
     }
-    let mut check = Check::new(run, &stored);
+    let mut check = Check::new(run, &stored, store.segments(run).await?);
     loop {
         let left = stored.last_seq.saturating_sub(check.seq);
         let want = usize::try_from(left).unwrap_or(PAGE).min(PAGE);
@@ -168,6 +171,10 @@ pub async fn verify(store: &dyn Store, run: RunId) -> Result<Report, Maintenance
 /// A check in progress.
 struct Check {
     run: RunId,
+    /// The parts of the log that runs before it have written.
+    segments: Vec<Segment>,
+    /// The run that wrote the event before.
+    writer: RunId,
     /// Epochs that writers may have had.
     epochs: u64,
     seq: u64,
@@ -194,16 +201,19 @@ struct Check {
 struct Replay {
     fold: Option<Fold>,
     audit: Audit,
+    sums: Sums,
 }
 
 impl Check {
-    fn new(run: RunId, stored: &Stored) -> Self {
+    fn new(run: RunId, stored: &Stored, segments: Vec<Segment>) -> Self {
         let mut check = Self {
             run,
+            writer: segments.first().map_or(run, |part| part.writer),
+            segments,
             epochs: stored.epoch,
             seq: 0,
             epoch: 0,
-            replay: Some(Replay { fold: None, audit: Audit::new() }),
+            replay: Some(Replay { fold: None, audit: Audit::new(), sums: Sums::default() }),
             unknown: None,
             documents: BTreeSet::new(),
             has_workspace: false,
@@ -259,14 +269,20 @@ impl Check {
 
     /// An event's id is derived from run, epoch and seq, so it shows the epoch of its writer.
     fn check_writer(&mut self, stored: &StoredEvent) {
-        let of = |epoch: &u64| stored.id.is_of(self.run, *epoch, stored.seq);
-        if let Some(epoch) = (self.epoch..=self.epochs).find(of) {
+        let part = self.segments.iter().find(|part| stored.seq <= part.until);
+        let (writer, epochs) = part.map_or((self.run, self.epochs), |part| (part.writer, part.epoch));
+        if writer != self.writer {
+            (self.writer, self.epoch) = (writer, 0);
+        }
+        let of = |epoch: &u64| stored.id.is_of(writer, *epoch, stored.seq);
+        if let Some(epoch) = (self.epoch..=epochs).find(of) {
             self.epoch = epoch;
         } else if let Some(epoch) = (0..self.epoch).find(of) {
             let message = format!("was written in epoch {epoch}, after an event of epoch {}", self.epoch);
             self.note(Subject::Event(stored.seq), message);
         } else {
-            let message = format!("its id {} was made by no holder of the run's lease", stored.id);
+            let of = if writer == self.run { "the run".to_owned() } else { format!("run {writer}") };
+            let message = format!("its id {} was made by no holder of {of}'s lease", stored.id);
             self.note(Subject::Event(stored.seq), message);
         }
     }
@@ -298,6 +314,7 @@ impl Check {
         }
         let Some(replay) = &mut self.replay else { return };
         replay.audit.event(event);
+        replay.sums.event(event);
         if let Err(error) = Fold::extend(&mut replay.fold, std::slice::from_ref(event)) {
             let audit = std::mem::take(&mut replay.audit);
             self.replay = None;
@@ -347,7 +364,7 @@ impl Check {
                 self.note(Subject::Document(document.id), "it is above itself");
             }
         }
-        let workspace = DocumentId::workspace(self.run);
+        let workspace = DocumentId::workspace(self.segments.first().map_or(self.run, |part| part.writer));
         if !parents.contains_key(&workspace) {
             if self.has_workspace {
                 self.note(
@@ -379,6 +396,9 @@ impl Check {
         if let Some(replay) = self.replay.take() {
             self.audited(replay.audit);
             if let Some(fold) = replay.fold {
+                for message in replay.sums.differences(fold.graph()) {
+                    self.note(Subject::Log, message);
+                }
                 self.findings.extend(differences(&stored.rows, &fold.whole().rows(self.run)));
             }
         }

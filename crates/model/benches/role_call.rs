@@ -45,6 +45,8 @@ async fn main() {
         allowance: Allowance::default(),
         finish: None,
         read_only: false,
+        origin_run_id: None,
+        guidance: Vec::new(),
     };
     let plan = PlanInput {
         homework: None,

@@ -151,7 +151,12 @@ impl RoleServer {
         let budget = Duration::from_millis(call.budgets.call_timeout_ms);
         let limit = timeout.map_or(budget, |t| t.min(budget));
         let model = self.models.resolve(&call.model).map_err(|e| role_status(&e))?;
-        let caller = Caller { run_id: call.run_id, context: call.context.clone(), read_only: call.read_only };
+        let caller = Caller {
+            run_id: call.run_id,
+            context: call.context.clone(),
+            read_only: call.read_only,
+            origin_run_id: call.origin_run_id.unwrap_or(call.run_id),
+        };
         let tools = self.tools.tool_set(caller);
         self.applied.note(I::PHASE, &tools);
         let (io, updates) = RoleIo::new(tools, I::PHASE);
@@ -341,6 +346,8 @@ mod tests {
             allowance: Default::default(),
             finish: None,
             read_only: false,
+            origin_run_id: None,
+            guidance: Vec::new(),
         };
         let input = ExecuteInput { task: None, call, earlier: vec![] };
         let stream = server.call::<ExecuteInput>(Request::new(input.to_wire())).unwrap().into_inner();

@@ -14,7 +14,7 @@ use futures::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
 use tree_agent_contract::role::*;
 use tree_agent_contract::{
-    Allowance, ArtifactId, Budgets, DocumentId, NodeId, NodeStatus, ProjectId, RunContext, RunId,
+    Allowance, ArtifactId, Budgets, DocumentId, NodeId, NodeStatus, ProjectId, RunContext, RunId, ToolRules,
     TreeAgentResult,
 };
 use tree_agent_model::{Offline, RoleIo, RoleModel};
@@ -50,6 +50,8 @@ struct Runner {
     /// What each role call may make of them.
     tool_calls: Option<u64>,
     fail: Option<&'static str>,
+    /// A tool is not offered, so calls of it fail.
+    denies: bool,
 }
 
 struct Done {
@@ -79,6 +81,7 @@ impl Runner {
             budgets: Budgets::default(),
             tool_calls: None,
             fail: None,
+            denies: false,
         }
     }
 
@@ -100,7 +103,7 @@ impl Runner {
             while let Some(update) = updates.recv().await {
                 match update {
                     RoleUpdate::ToolCallResult(result) => {
-                        assert!(result.ok, "{result:?}");
+                        assert!(result.ok || self.denies, "{result:?}");
                         calls += 1;
                     }
                     RoleUpdate::Usage(usage) => assert_eq!(usage.model, "offline"),
@@ -148,6 +151,8 @@ impl Runner {
                 allowance: Default::default(),
                 finish: None,
                 read_only: false,
+                origin_run_id: None,
+                guidance: Vec::new(),
             };
             let mut tree = format!("{}- {}\n", "  ".repeat(depth as usize), step.title);
             if self.fail.is_some_and(|title| step.title.contains(title)) {
@@ -541,5 +546,7 @@ fn context(runner: &Runner, title: &str) -> CallContext {
         allowance: Default::default(),
         finish: None,
         read_only: false,
+        origin_run_id: None,
+        guidance: Vec::new(),
     }
 }

@@ -1,9 +1,10 @@
 //! The event contract.
 
+use tree_agent_contract::command::BudgetChange;
 use tree_agent_contract::error::FieldError;
 use tree_agent_contract::event::*;
 use tree_agent_contract::homework::{BranchNote, ItemState, PlanItem};
-use tree_agent_contract::{Event, RunSpec};
+use tree_agent_contract::{Event, RunSpec, SubtreeBudget};
 
 use crate::run::spec;
 use crate::v1 as pb;
@@ -21,8 +22,9 @@ wire_message! {
     PlanCreated => PlanCreated { plan_id, version, summary, mode_reason, iteration }
     PlanBandCreated => PlanBandCreated { plan_id, band_index, step_ids, goal, parallelizable }
     StepCreated => StepCreated {
-        step_id, band_index, step_index, title, reason, success_criteria, strategy, search, branch_id,
+        step_id, band_index, step_index, title, reason, success_criteria, strategy, search, branch_id, budget,
     }
+    SubtreeBudget => SubtreeBudget { max_tokens, max_cost_micros, max_tool_calls, max_wall_clock_ms }
     StepStatusChanged => StepStatusChanged { step_id, status }
     NodeDelegated => NodeDelegated { child_node_id, step_id }
     ScratchpadLinked => ScratchpadLinked { scratchpad_doc_id }
@@ -38,9 +40,11 @@ wire_message! {
         model, input_tokens, output_tokens, cached_tokens, cost_micros, duration_ms, purpose,
     }
     BudgetExhausted => BudgetExhausted { budget, limit, used, reserved }
-    GuidanceAdded => GuidanceAdded { text, author }
-    PlanEdited => PlanEdited { plan_id, version, summary, author }
-    RunForked => RunForked { source_run_id, at_seq }
+    GuidanceAdded => GuidanceAdded { text, author, request_id, subtree }
+    PlanEdited => PlanEdited { plan_id, version, summary, author, request_id }
+    RunForked => RunForked {
+        source_run_id, at_seq, origin_run_id, author, request_id, display_name, labels, edits, goes_on,
+    }
     LeafPicked => LeafPicked { leaf_node_id, reason, policy, fallback }
     SessionForked => SessionForked { session_id, parent_session_id }
     RollupUpdated => RollupUpdated { document_id, iteration, summary, branches, summary_document_id }
@@ -51,6 +55,16 @@ wire_message! {
     PlanDocumentUpdated => PlanDocumentUpdated { document_id, iteration, items, remaining, questions }
     PlanItem => PlanItem { title, state, note }
     TaskRefused => TaskRefused { iteration, branch_id, title, reason, repeats }
+    NodePaused => NodePaused { author, request_id, in_flight }
+    NodeResumed => NodeResumed { author, request_id }
+    CallStopped => CallStopped { reason }
+    NodeStopped => NodeStopped { author, request_id, discard }
+    NodeReopened => NodeReopened { generation, author, request_id, again, model, budget }
+    BudgetSet => BudgetSet { author, request_id, change [required], clamped }
+    LeaseCovered => LeaseCovered { budget, amount, by_node_id }
+    BudgetChange => BudgetChange {
+        max_tokens, max_cost_micros, max_tool_calls, max_wall_clock_ms, max_nodes, max_parallel_steps,
+    }
 }
 
 wire_enum! {
@@ -181,6 +195,13 @@ bodies! {
     NodeSkipped = NodeSkipped,
     PlanDocumentUpdated = PlanDocumentUpdated,
     TaskRefused = TaskRefused,
+    NodePaused = NodePaused,
+    NodeResumed = NodeResumed,
+    CallStopped = CallStopped,
+    NodeStopped = NodeStopped,
+    NodeReopened = NodeReopened,
+    BudgetSet = BudgetSet,
+    LeaseCovered = LeaseCovered,
 }
 
 #[cfg(test)]
@@ -204,7 +225,7 @@ mod tests {
             "tree.node_failed": {"error":"e","retryable":true},
             "tree.plan_created": {"planId":id,"version":2,"summary":"s","modeReason":"m","iteration":3},
             "tree.plan_band_created": {"planId":id,"bandIndex":1,"stepIds":["a","b"],"goal":"g","parallelizable":false},
-            "tree.step_created": {"stepId":"a","bandIndex":1,"stepIndex":0,"title":"t","reason":"r","successCriteria":["c"],"strategy":"search","search":{"maxDepth":2,"maxNodes":7},"branchId":"b"},
+            "tree.step_created": {"stepId":"a","bandIndex":1,"stepIndex":0,"title":"t","reason":"r","successCriteria":["c"],"strategy":"search","search":{"maxDepth":2,"maxNodes":7},"branchId":"b","budget":{"maxTokens":1}},
             "tree.step_status": {"stepId":"a","status":"running"},
             "tree.node_delegated": {"childNodeId":id,"stepId":"a"},
             "tree.scratchpad_linked": {"scratchpadDocId":id},
@@ -216,9 +237,9 @@ mod tests {
             "tree.replan_requested": {"reason":"r","basedOnChildIds":[id]},
             "tree.usage_recorded": {"model":"m","inputTokens":1,"outputTokens":2,"cachedTokens":3,"costMicros":4,"durationMs":5,"purpose":"plan"},
             "tree.budget_exhausted": {"budget":"maxNodes","limit":3,"used":2,"reserved":1},
-            "tree.guidance_added": {"text":"t","author":"a"},
-            "tree.plan_edited": {"planId":id,"version":2,"summary":"s","author":"a"},
-            "tree.run_forked": {"sourceRunId":id,"atSeq":9},
+            "tree.guidance_added": {"text":"t","author":"a","requestId":"r","subtree":true},
+            "tree.plan_edited": {"planId":id,"version":2,"summary":"s","author":"a","requestId":"r"},
+            "tree.run_forked": {"sourceRunId":id,"atSeq":9,"originRunId":id,"author":"a","requestId":"q","displayName":"d","labels":{"a":"b"},"edits":[{"kind":"guide","nodeId":id,"text":"t","subtree":true,"restart":false},{"kind":"retry","nodeId":id,"guidance":"g","model":"m","budget":{"maxTokens":5}},{"kind":"edit_plan","nodeId":id,"plan":{"summary":"s","bands":[{"index":0,"goal":"g","parallelizable":true,"steps":[{"id":"a","title":"t","reason":"r","successCriteria":["c"],"stepIndex":0,"strategy":"search","search":{"maxDepth":2,"maxNodes":7}},{"id":"b","title":"t","reason":"r","successCriteria":[],"stepIndex":1,"branchId":"b"}]}]}},{"kind":"set_budget","change":{"maxTokens":0}},{"kind":"set_model","model":"m"}],"goesOn":true},
             "tree.leaf_picked": {"leafNodeId":id,"reason":"r","policy":"llm","fallback":"f"},
             "tree.session_forked": {"sessionId":"a","parentSessionId":"b"},
             "tree.rollup_updated": {"documentId":id,"iteration":1,"summary":"s","branches":[{"branchId":"b","summary":"s"}],"summaryDocumentId":id},
@@ -226,6 +247,13 @@ mod tests {
             "tree.tool_call_result": {"callId":"t1","toolName":"n","ok":false,"summary":"s","error":"e","phase":"execute","completedAt":at},
             "tree.node_skipped": {"reason":"r","coveredBy":id},
             "tree.plan_document_updated": {"documentId":id,"iteration":2,"items":[{"title":"t","state":"doing","note":"n"}],"remaining":["r"],"questions":["q"]},
+            "tree.node_paused": {"author":"a","requestId":"r","inFlight":[id]},
+            "tree.node_resumed": {"author":"a","requestId":"r"},
+            "tree.call_stopped": {"reason":"pause"},
+            "tree.node_stopped": {"author":"a","requestId":"r","discard":true},
+            "tree.node_reopened": {"generation":2,"author":"a","requestId":"r","again":true,"model":"m","budget":{"maxTokens":1,"maxCostMicros":2,"maxToolCalls":3,"maxWallClockMs":1000}},
+            "tree.budget_set": {"author":"a","requestId":"r","change":{"maxTokens":0,"maxCostMicros":1,"maxToolCalls":2,"maxWallClockMs":3,"maxNodes":4,"maxParallelSteps":5},"clamped":true},
+            "tree.lease_covered": {"budget":"maxTokens","amount":7,"byNodeId":id},
             "tree.task_refused": {"iteration":2,"branchId":"b","title":"t","reason":"r","repeats":id},
         });
         for event_type in EventBody::TYPES {
@@ -243,6 +271,10 @@ mod tests {
             let back = Event::from_wire(pb::Event::decode(&bytes[..]).unwrap()).unwrap();
             assert_eq!(back, event, "{event_type}");
         }
+    }
+
+    fn guidance() -> GuidanceAdded {
+        GuidanceAdded { text: "t".into(), author: "a".into(), request_id: String::new(), subtree: false }
     }
 
     /// An event as a version writes it that has one more type than this one.
@@ -283,7 +315,7 @@ mod tests {
             node_id: expected.node_id.to_string(),
             timestamp: Some(expected.timestamp.to_wire()),
             r#type: "tree.from_the_future".into(),
-            from_the_future: Some(pb::GuidanceAdded { text: "t".into(), author: String::new() }),
+            from_the_future: Some(pb::GuidanceAdded { text: "t".into(), ..pb::GuidanceAdded::default() }),
         };
         let read = |newer: NewerEvent| {
             Event::from_wire(pb::Event::decode(&newer.encode_to_vec()[..]).unwrap()).unwrap()
@@ -305,17 +337,14 @@ mod tests {
     fn a_client_that_is_newer_than_the_server_reads_what_the_server_does_not_know() {
         let event = opaque("tree.guidance_added", serde_json::json!({"text": "t", "author": "a"}));
         let read = Event::from_wire(event.to_wire()).unwrap();
-        assert_eq!(read.body, GuidanceAdded { text: "t".into(), author: "a".into() }.into());
+        assert_eq!(read.body, guidance().into());
         let broken = opaque("tree.guidance_added", serde_json::json!({"text": 7}));
         assert_eq!(Event::from_wire(broken.to_wire()).unwrap_err().field, "body.payload_json");
     }
 
     #[test]
     fn the_first_types_cost_no_name_on_the_wire() {
-        let event = Event {
-            body: GuidanceAdded { text: "t".into(), author: "a".into() }.into(),
-            ..opaque("x", serde_json::json!({}))
-        };
+        let event = Event { body: guidance().into(), ..opaque("x", serde_json::json!({})) };
         assert_eq!(event.to_wire().r#type, "");
     }
 

@@ -3,7 +3,11 @@
 //! All conversions use [`Wire`]: `value.to_wire()` and `Value::from_wire(message)?`. Handlers convert, make one call,
 //! and convert back.
 
+#![cfg_attr(test, recursion_limit = "256")]
+
 mod codec;
+mod diff;
+mod edits;
 mod events;
 mod graph;
 mod roles;
@@ -11,6 +15,7 @@ mod run;
 mod status;
 mod wire;
 
+pub use edits::plan_from_wire;
 pub use status::{ERROR_DOMAIN, role_error, role_status};
 pub use wire::Wire;
 

@@ -25,8 +25,10 @@ wire_enum! {
 wire_message! {
     CallContext => CallContext {
         run_id, node_id, attempt, objective, title, reason, success_criteria, depth, budgets [required], context [required], model,
-        scratchpad_tail, sibling_index, allowance [required], finish, read_only,
+        scratchpad_tail, sibling_index, allowance [required], finish, read_only, guidance,
+        origin_run_id,
     }
+    Guidance => Guidance { author, text }
     Allowance => Allowance { tokens, cost_micros, tool_calls }
     BudgetLeft => BudgetLeft { budget, limit, left }
     ScratchpadDelta => ScratchpadDelta { append_markdown }
@@ -44,7 +46,7 @@ wire_message! {
     LeafDecision => LeafDecision { can_execute_directly, complexity, blockers }
     PlanDraft => PlanDraft { summary, bands }
     BandDraft => BandDraft { index, goal, parallelizable, steps }
-    StepDraft => StepDraft { id, title, reason, success_criteria, step_index, strategy, search, branch_id }
+    StepDraft => StepDraft { id, title, reason, success_criteria, step_index, strategy, search, branch_id, budget }
 
     ExecuteInput => ExecuteRequest { call [required], earlier, task }
     ExecutorOutput => ExecutorOutput { actions, artifacts, result [required], scratchpad [required] }
@@ -144,7 +146,7 @@ mod tests {
             "successCriteria": ["c"], "depth": 1, "budgets": {"maxDepth": 2, "maxTokens": 5},
             "context": {"scope": "project", "projectIds": [id]}, "model": "offline", "scratchpadTail": "s",
             "siblingIndex": 3, "allowance": {"tokens": 7},
-            "finish": {"budget": "maxTokens", "limit": 5, "left": 1},
+            "finish": {"budget": "maxTokens", "limit": 5, "left": 1}, "originRunId": id,
         })
     }
 

@@ -197,6 +197,9 @@ impl Wire for RunSummary {
             search: self.spec.search.as_ref().map(|search| search.without_texts().to_wire()),
             read_only: self.spec.read_only,
             copy_of: self.spec.copy_of.to_wire(),
+            parent_run_id: self.fork.as_ref().map(|fork| fork.parent_run_id.to_wire()),
+            parent_seq: self.fork.as_ref().map_or(0, |fork| fork.parent_seq),
+            fork_edits: self.fork.as_ref().map(|fork| fork.edits.clone()).unwrap_or_default(),
         }
     }
 
@@ -225,6 +228,14 @@ impl Wire for RunSummary {
             updated_at: time("updated_at", pb.updated_at)?,
             started_at: Wire::from_wire(pb.started_at).map_err(|e| within("started_at", e))?,
             ended_at: Wire::from_wire(pb.ended_at).map_err(|e| within("ended_at", e))?,
+            fork: match pb.parent_run_id {
+                Some(parent) => Some(Box::new(ForkOf {
+                    parent_run_id: Wire::from_wire(parent).map_err(|e| within("parent_run_id", e))?,
+                    parent_seq: pb.parent_seq,
+                    edits: pb.fork_edits,
+                })),
+                None => None,
+            },
         })
     }
 }
@@ -283,8 +294,10 @@ mod tests {
             updated_at: at,
             started_at: None,
             ended_at: None,
+            fork: Some(Box::new(ForkOf { parent_run_id: run, parent_seq: 7, edits: vec!["e".into()] })),
         };
         let read = RunSummary::from_wire(listed.to_wire()).unwrap();
         assert_eq!(read.spec.search.as_deref(), Some(&search.without_texts()));
+        assert_eq!(read.fork, listed.fork);
     }
 }

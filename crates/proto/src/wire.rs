@@ -1,5 +1,7 @@
 //! The conversion trait, its scalars, and the macros that write the conversions of messages and enums.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Number, Value};
 use tree_agent_contract::error::FieldError;
 use tree_agent_contract::ids::*;
@@ -139,6 +141,17 @@ impl Wire for Timestamp {
                 Err(FieldError::new("", "is out of the range of timestamps, which are the years 1 to 9999"))
             }
         }
+    }
+}
+
+/// Labels. Their keys and values are checked where they are read.
+impl Wire for BTreeMap<String, String> {
+    type Pb = BTreeMap<String, String>;
+    fn to_wire(&self) -> Self::Pb {
+        self.clone()
+    }
+    fn from_wire(pb: Self::Pb) -> Result<Self, FieldError> {
+        Ok(pb)
     }
 }
 

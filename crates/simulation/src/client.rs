@@ -38,7 +38,8 @@ impl GatewayHandles {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = doors;
     }
 
-    fn pick(&self, world: &World) -> Option<GatewayHandle> {
+    /// Any of them.
+    pub(crate) fn pick(&self, world: &World) -> Option<GatewayHandle> {
         world.dice.pick(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).cloned()
     }
 }

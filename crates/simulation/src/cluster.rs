@@ -7,13 +7,14 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::{RunId, RunSpec, SearchConfig, Strategy, Timestamp};
+use tree_agent_contract::command::Action;
+use tree_agent_contract::{Command, RunId, RunSpec, RunStatus, SearchConfig, Strategy, Timestamp};
 use tree_agent_driver::{Driver, DriverConfig};
 use tree_agent_engine::{Decision, Graph, start};
 use tree_agent_event_gateway::{Gateway, WatchConfig};
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_proto::{Wire, v1 as pb};
-use tree_agent_store::{Command, NewRun, Projection};
+use tree_agent_store::{NewRun, Projection};
 
 use crate::check::Counters;
 use crate::client::{GatewayHandle, GatewayHandles};
@@ -172,7 +173,9 @@ impl Cluster {
                 let runs: Vec<RunId> = world.model().runs.keys().copied().collect();
                 if let Some(run) = dice.pick(&runs) {
                     world.note("user", format_args!("cancels {}", run_name(*run)));
-                    let _ = world.model().send_command(*run, Command::Cancel { reason: "enough".into() });
+                    let _ = world
+                        .model()
+                        .send_command(*run, Command::new(Action::Cancel { reason: "enough".into() }));
                     self.tell(vec![(Topic::Wake, bytes::Bytes::new())]).await;
                 }
             }
@@ -257,7 +260,9 @@ impl Cluster {
             let hung = holder.is_some_and(|d| d.node.hangs_since(*id).is_some());
             let others = self.drivers.iter().filter(|d| !d.stop.is_cancelled() && d.node.is_healthy());
             let able = others.filter(|d| Some(&d.node.name) != run.owner.as_ref()).count() > 0;
-            let waits = run.owner.is_none() && run.not_before > world.now();
+            let called = model.commands.range((*id, 0)..=(*id, i64::MAX)).next().is_some();
+            let rests = run.row.status == RunStatus::Paused && !called;
+            let waits = run.owner.is_none() && (rests || run.not_before > world.now());
             if run.row.status.is_final() || waits || !(stuck || hung) || !able || world.store_is_down() {
                 self.orphans.remove(id);
                 continue;
@@ -285,7 +290,9 @@ impl Cluster {
     /// driver with room. A run that was claimed with the command and lost its driver may rest.
     pub(crate) fn check_commands(&mut self) {
         let world = self.world.clone();
-        if world.plan.erratic_store() && !world.healed() {
+        // Calls that began while the store was erratic may linger.
+        let works = world.store_works_since().is_some_and(|since| Instant::now() >= since);
+        if world.plan.erratic_store() && !works {
             return self.unheard.clear();
         }
         let (now, lease, model) = (Instant::now(), world.plan.lease, world.model());
@@ -347,6 +354,10 @@ fn start_driver(world: &Arc<World>, place: usize, lives: u32, clock_off: i64) ->
     config.lease = world.plan.lease;
     if world.plan.has(Fault::FewPlaces) {
         config.max_runs = 1;
+    }
+    // What ends several nodes is then written in parts, between which a driver may vanish.
+    if world.plan.steered && world.plan.seed.is_multiple_of(3) {
+        config.commit.max_events = 4;
     }
     let driver = Driver::new(
         Arc::new(SimStore::of(node.clone())),

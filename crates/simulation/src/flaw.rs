@@ -29,6 +29,12 @@ pub enum Flaw {
     SeldomHeads,
     /// Roles answer a call with the answer to another call.
     MixedUpAnswers,
+    /// Commands lose their request ids on the way to a driver.
+    NamelessCommands,
+    /// The reply to a command is sometimes forgotten, and the command comes again.
+    ForgottenReplies,
+    /// A fork has the documents of its parent as they are when it is made.
+    ForksOfToday,
 }
 
 impl Flaw {
@@ -47,7 +53,15 @@ impl Flaw {
         Flaw::TrustedFanout,
         Flaw::SeldomHeads,
         Flaw::MixedUpAnswers,
+        Flaw::NamelessCommands,
+        Flaw::ForgottenReplies,
+        Flaw::ForksOfToday,
     ];
+
+    /// True if only commands and forks of people show it.
+    pub(crate) const fn is_about_commands(self) -> bool {
+        matches!(self, Flaw::NamelessCommands | Flaw::ForgottenReplies | Flaw::ForksOfToday)
+    }
 
     /// A part of the message of the check that is meant for this flaw.
     pub const fn sign(self) -> &'static str {
@@ -65,6 +79,9 @@ impl Flaw {
             Flaw::TrustedFanout => "came after event",
             Flaw::SeldomHeads => "after it was written",
             Flaw::MixedUpAnswers => "is recorded twice",
+            Flaw::NamelessCommands => "and left no event",
+            Flaw::ForgottenReplies => "and then",
+            Flaw::ForksOfToday => "scratchpad",
         }
     }
 }

@@ -5,14 +5,17 @@
 //! are checked while a world runs. The same seed gives the same trace, byte for byte, so every finding can be
 //! replayed ([`replay_command`]).
 //!
-//! [`simulate`] is the entry point. [`Plan::of`] derives a world from a seed. [`Flaw`] breaks a world on purpose.
+//! [`simulate`] is the entry point. In its worlds people give commands (`people`) and fork runs (`forks`).
+//! [`Plan::of`] derives a world from a seed. [`Flaw`] breaks a world on purpose.
 
 mod check;
 mod client;
 mod cluster;
 mod fanout;
 mod flaw;
+mod forks;
 mod node;
+mod people;
 mod plan;
 mod rng;
 mod roles;
@@ -22,5 +25,5 @@ mod world;
 
 pub use flaw::Flaw;
 pub use plan::{Fault, Plan};
-pub use simulate::{Outcome, replay_command, simulate};
-pub use store::{Model, SimStore, StoredRun};
+pub use simulate::{Outcome, replay_command, simulate, simulate_alone};
+pub use store::{Model, SimStore, StoredReply, StoredRun};

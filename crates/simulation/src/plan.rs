@@ -106,6 +106,8 @@ pub struct Plan {
     pub lease: Duration,
     /// How long faults happen. Afterwards everything heals.
     pub trouble: Duration,
+    /// People give commands.
+    pub steered: bool,
 }
 
 impl Plan {
@@ -129,6 +131,8 @@ impl Plan {
             subscribers: dice.within(1..=2) as usize,
             lease: dice.millis(2_000..=5_000),
             trouble: dice.millis(4_000..=25_000),
+            // No dice decide it, so that all else is what it is without people.
+            steered: true,
         }
     }
 

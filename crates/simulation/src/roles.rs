@@ -11,12 +11,13 @@ use tree_agent_contract::homework::{
 use tree_agent_contract::role::*;
 use tree_agent_contract::search::{ChildDraft, tidy};
 use tree_agent_contract::session::{SessionMessage, Speaker};
-use tree_agent_contract::{HintType, ResultKind, StepId, StepSearch, Strategy};
+use tree_agent_contract::{HintType, ResultKind, StepId, StepSearch, Strategy, SubtreeBudget};
 use tree_agent_driver::{Roles, Updates};
 use tree_agent_engine::{CallInput, CallOutput, RoleCall};
 
 use crate::flaw::Flaw;
 use crate::node::Node;
+use crate::people::step_budget;
 use crate::plan::Fault;
 use crate::world::{node_name, run_name};
 
@@ -153,6 +154,9 @@ impl SimRoles {
             CallInput::Research(input) => CallOutput::Research(self.researched(number, input)),
             CallInput::Pick(input) => CallOutput::Pick(self.picked(number, input)),
         };
+        if world.plan.steered && !garbage {
+            world.checks().calls.gives(number, output.clone());
+        }
         if garbage && let CallOutput::Plan(plan) = &mut output {
             plan.scratchpad.append_markdown.clear();
         } else if doubled {
@@ -185,6 +189,7 @@ impl SimRoles {
                                 step_index: step as u32,
                                 strategy: is_search.then_some(Strategy::Search),
                                 search: is_search.then_some(StepSearch { max_depth: 3, max_nodes: 8 }),
+                                budget: self.step_budget(),
                                 ..StepDraft::new(id, format!("step {band}.{step} of {number}"))
                             }
                         })
@@ -202,6 +207,12 @@ impl SimRoles {
         }
     }
 
+    /// Where people steer, some steps have budgets of their own.
+    fn step_budget(&self) -> Option<SubtreeBudget> {
+        let world = &self.node.world;
+        world.plan.steered.then(|| step_budget(&world.dice, 12)).flatten()
+    }
+
     /// Branches go on and begin, some tasks repeat an earlier one, and some planners want an iteration too many.
     fn homework(&self, number: u64, brief: &HomeworkBrief) -> PlannerOutput {
         let dice = &self.node.world.dice;
@@ -214,6 +225,7 @@ impl SimRoles {
                 reason: "needed".into(),
                 step_index: i as u32,
                 branch_id: Some(format!("branch {}", dice.within(1..=4))),
+                budget: self.step_budget(),
                 ..StepDraft::new(StepId::new(format!("c{number}t{i}")), title)
             }
         };

@@ -12,6 +12,7 @@ use crate::check::{View, check_ending};
 use crate::client;
 use crate::cluster::Cluster;
 use crate::flaw::Flaw;
+use crate::people::People;
 use crate::plan::Plan;
 use crate::world::World;
 
@@ -40,6 +41,16 @@ pub struct Outcome {
     pub fenced: u64,
     /// Answers that were refused because nothing waited for them.
     pub stale: u64,
+    /// Commands of people that were applied.
+    pub applied: u64,
+    /// Commands of people that were refused.
+    pub refused: u64,
+    /// Forks that were made.
+    pub forks: u64,
+    /// Budgets of subtrees that were used up.
+    pub used_up: u64,
+    /// Nodes of runs with commands that were compared with the same runs without.
+    pub compared: u64,
 }
 
 /// The command that replays one seed with its trace.
@@ -51,18 +62,30 @@ thread_local! {
     static PANICS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Runs the world of `seed` to its end, optionally with a flaw.
+/// Runs the world of `seed` to its end, optionally with a flaw. A flaw that has nothing to do with commands is looked for
+/// without people.
 pub fn simulate(seed: u64, flaw: Option<Flaw>) -> Outcome {
+    let plan = Plan::of(seed);
+    let steered = flaw.map_or(plan.steered, Flaw::is_about_commands);
+    simulate_plan(Plan { steered, ..plan }, flaw)
+}
+
+/// As [`simulate`], in a world without people.
+pub fn simulate_alone(seed: u64) -> Outcome {
+    simulate_plan(Plan { steered: false, ..Plan::of(seed) }, None)
+}
+
+fn simulate_plan(plan: Plan, flaw: Option<Flaw>) -> Outcome {
     count_panics();
     PANICS.set(0);
     // The production code takes its jitter from here.
-    fastrand::seed(seed);
+    fastrand::seed(plan.seed);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime without I/O can always be built");
-    let mut outcome = runtime.block_on(run(Plan::of(seed), flaw));
+    let mut outcome = runtime.block_on(run(plan, flaw));
     let panics = PANICS.get();
     if panics > 0 {
         outcome.violations.push(format!("{panics} panics"));
@@ -96,10 +119,11 @@ async fn run(plan: Plan, flaw: Option<Flaw>) -> Outcome {
             views.push(tokio::spawn(client::watch(world.clone(), cluster.doors.clone(), view)));
         }
     }
+    let mut people = world.plan.steered.then(|| People::new(&world, cluster.doors.clone()));
     let mut to_create = runs;
     let mut trouble_at = began + world.dice.millis(100..=1_500);
     let healthy_at = began + world.plan.trouble;
-    let mut create_at = began;
+    let (mut create_at, mut act_at) = (began, began);
     loop {
         let now = Instant::now();
         if now >= create_at && !to_create.is_empty() {
@@ -110,7 +134,16 @@ async fn run(plan: Plan, flaw: Option<Flaw>) -> Outcome {
         if flaw.is_some_and(|flaw| world.checks().shows(flaw)) {
             return finish(&world, began);
         }
-        let ended = to_create.is_empty() && views.iter().all(tokio::task::JoinHandle::is_finished);
+        if let Some(people) = people.as_mut().filter(|_| now >= act_at) {
+            people.act();
+            act_at = now + people.pause();
+        }
+        for (fork, shared) in people.as_ref().map(People::made).unwrap_or_default() {
+            let view = View::of_fork("client9".into(), fork, shared);
+            views.push(tokio::spawn(client::watch(world.clone(), cluster.doors.clone(), view)));
+        }
+        let content = people.as_mut().is_none_or(People::are_content);
+        let ended = content && to_create.is_empty() && views.iter().all(tokio::task::JoinHandle::is_finished);
         if ended || now >= healthy_at + REST {
             break;
         }
@@ -137,6 +170,12 @@ async fn run(plan: Plan, flaw: Option<Flaw>) -> Outcome {
     }
     // Requests that are still in transit arrive and change nothing.
     tokio::time::sleep(Duration::from_secs(10)).await;
+    if let Some(people) = &mut people
+        && !people.are_content()
+    {
+        world.violation("somebody has no answer to a command".into());
+        people.leave();
+    }
     cluster.stop().await;
     for text in check_ending(&world, &seen) {
         world.violation(text);
@@ -145,16 +184,27 @@ async fn run(plan: Plan, flaw: Option<Flaw>) -> Outcome {
 }
 
 fn finish(world: &Arc<World>, began: Instant) -> Outcome {
-    let events = world.model().runs.values().map(|run| run.head()).sum();
+    let (events, forks) = {
+        let model = world.model();
+        let forks = model.runs.values().filter(|run| run.fork.is_some()).count() as u64;
+        (model.runs.values().map(|run| run.head()).sum(), forks)
+    };
     let mut checks = world.checks();
     let (fenced, stale, found) = checks.refused();
     checks.violations.extend(found);
+    let (applied, refused) = checks.commands.answered();
+    let used_up = checks.log.used_up();
     Outcome {
         plan: world.plan.clone(),
         violations: std::mem::take(&mut checks.violations),
         calls: checks.calls.made(),
         fenced,
         stale,
+        applied,
+        refused,
+        forks,
+        used_up,
+        compared: checks.compared,
         trace: world.take_trace(),
         simulated: began.elapsed(),
         events,

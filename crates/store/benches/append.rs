@@ -139,7 +139,7 @@ fn batch(claims: &[(RunId, u64)], head: u64, rows: Rows) -> Vec<RunAppend> {
             events,
             projection: Projection { nodes, ..Projection::default() },
             documents: grows.into_iter().collect(),
-            handled_commands: Vec::new(),
+            answers: Vec::new(),
             sessions: Vec::new(),
         }
     };

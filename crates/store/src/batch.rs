@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::{NodeId, RunId, RunSpec, Scope, Timestamp};
+use tree_agent_contract::{Command, NodeId, Reply, RunId, RunSpec, Scope, Timestamp};
 
 use crate::document_writes::check_links;
 use crate::error::StoreError;
-use crate::ports::{NewRun, PendingCommand, RunAppend};
+use crate::ports::{NewRun, PendingCommand, RunAppend, Sent};
 
 /// Refuses an append that no writer may make. Then nothing of the whole call is written.
 pub(crate) fn check(appends: &[RunAppend]) -> Result<(), StoreError> {
@@ -85,7 +85,7 @@ impl FirstAppend {
                 projection: run.projection,
                 documents: run.documents,
                 sessions: run.sessions,
-                handled_commands: Vec::new(),
+                answers: Vec::new(),
             },
         };
         Ok((first, run.spec, run.request_id))
@@ -111,6 +111,31 @@ pub(crate) fn last_of_each<T, K: std::hash::Hash + Eq>(rows: &[T], key: impl Fn(
         return rows.iter().collect();
     }
     rows.iter().enumerate().filter(|(i, row)| last[&key(row)] == *i).map(|(_, row)| row).collect()
+}
+
+/// What has become of a command that was sent before with its request id: what is stored of it, and what is sent now.
+pub(crate) fn sent_before(
+    run: RunId,
+    request_id: &str,
+    (id, stored, reply): (i64, &[u8], Option<&[u8]>),
+    sent: &[u8],
+) -> Result<Sent, StoreError> {
+    let broken = |e| StoreError::broken(format!("request {request_id:?} of run {run} cannot be read"), e);
+    let read = |text| serde_json::from_slice::<Command>(text);
+    // Compared as it was stored, so that replaced characters do not make a repeat another command.
+    if read(stored).map_err(broken)? != read(sent).map_err(broken)? {
+        return Err(StoreError::Conflict(format!(
+            "request_id {request_id:?} was used before for another command of run {run}; use a new request_id"
+        )));
+    }
+    reply.map_or(Ok(Sent::Pending(id)), |reply| self::reply(run, request_id, reply).map(Sent::Answered))
+}
+
+/// A reply as it is stored.
+pub(crate) fn reply(run: RunId, request_id: &str, text: &[u8]) -> Result<Reply, StoreError> {
+    serde_json::from_slice(text).map_err(|e| {
+        StoreError::broken(format!("the reply to request {request_id:?} of run {run} cannot be read"), e)
+    })
 }
 
 /// A command as it is stored. One that this version does not know stays in the inbox for a newer version. It must not

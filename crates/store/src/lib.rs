@@ -10,6 +10,7 @@ mod chunks;
 mod document_writes;
 pub mod embedded;
 pub mod error;
+mod forks;
 pub mod ports;
 pub mod postgres;
 mod rows;

@@ -9,11 +9,13 @@ use tree_agent_contract::event::Event;
 use tree_agent_contract::graph::Usage;
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{
-    ArtifactId, ArtifactType, DocumentId, NodeId, NodeStatus, PlanId, ProjectId, Role, RunContext, RunId,
-    RunSpec, RunStatus, RunSummary, Timestamp,
+    ArtifactId, ArtifactType, Command, DocumentId, NodeId, NodeStatus, PlanId, ProjectId, Reply, Role,
+    RunContext, RunId, RunSpec, RunStatus, RunSummary, Timestamp,
 };
 
 mod archives;
+mod commands;
+mod forks;
 mod leases;
 mod operations;
 mod projects;
@@ -21,6 +23,9 @@ mod run_lists;
 mod sessions;
 
 pub use archives::{Archives, Partition, RunRecord, StoredDocument, StoredEdge};
+pub(crate) use commands::too_late;
+pub use commands::{Answer, PendingCommand, Sent};
+pub use forks::{Forks, NewFork, Segment};
 pub(crate) use leases::quarantine_time;
 pub use leases::{Claim, Failed, Leases, QUARANTINE_MAX, Term};
 pub use operations::{DocumentRecord, Operations, Stored, StoredChunk, StoredEvent, WholeProjection};
@@ -35,9 +40,12 @@ pub use sessions::Sessions;
 use crate::error::StoreError;
 
 /// A whole store. Services hold an `Arc<dyn Store>`.
-pub trait Store: EventLog + Leases + Runs + RunLists + Documents + Sessions + Projects + Operations {}
-impl<T: EventLog + Leases + Runs + RunLists + Documents + Sessions + Projects + Operations + ?Sized> Store
-    for T
+pub trait Store:
+    EventLog + Leases + Runs + Forks + RunLists + Documents + Sessions + Projects + Operations
+{
+}
+impl<T> Store for T where
+    T: EventLog + Leases + Runs + Forks + RunLists + Documents + Sessions + Projects + Operations + ?Sized
 {
 }
 
@@ -81,8 +89,8 @@ pub struct RunAppend {
     pub documents: Vec<DocumentOp>,
     /// Conversations that belong to the events. Each is written once.
     pub sessions: Vec<Session>,
-    /// Commands of the run that these events answer; they leave the inbox with them.
-    pub handled_commands: Vec<i64>,
+    /// Commands of the run that were carried out with these events; they leave the inbox with them.
+    pub answers: Vec<Answer>,
 }
 
 impl RunAppend {
@@ -221,12 +229,24 @@ pub trait Runs: Send + Sync {
     /// Every node of the run with its parent, parents first; empty for unknown and archived runs.
     async fn node_parents(&self, run: RunId) -> Result<Vec<(NodeId, Option<NodeId>)>, StoreError>;
 
-    /// Puts a command in the inbox of a run that has not ended, and returns its id. From then on the run can be claimed
-    /// even if it is in quarantine (see [`Leases::claim`]). None, and nothing is written, if the run has ended.
-    /// [`StoreError::NotFound`] for an unknown run.
+    /// Puts a command in the inbox of a run that has not ended. From then on the run can be claimed even if it is paused or
+    /// in quarantine (see [`Leases::claim`]). [`StoreError::NotFound`] for an unknown run.
     ///
-    /// A command leaves the inbox with the events that answer it, or with the end of the run.
-    async fn send_command(&self, run: RunId, command: Command) -> Result<Option<i64>, StoreError>;
+    /// A request id makes it idempotent within the run: the same command again writes nothing and returns what has become
+    /// of it, also after the end of the run. Another command with the same request id is [`StoreError::Conflict`].
+    ///
+    /// A command leaves the inbox with the events that carry it out, with a refusal, or with the end of the run, which
+    /// refuses it.
+    async fn send_command(&self, run: RunId, command: Command) -> Result<Sent, StoreError>;
+
+    /// The reply to the command that was sent with `request_id`. None as long as it has none, and for unknown ones. Replies
+    /// are kept until the run is removed or moved to an archive.
+    async fn reply(&self, run: RunId, request_id: &str) -> Result<Option<Reply>, StoreError>;
+
+    /// Answers commands without an event: those that were refused, and those that changed nothing. What they were judged by
+    /// must have been written. The same answers again change nothing. False, and nothing is written, if the epoch of the run
+    /// is another one.
+    async fn answer(&self, run: RunId, epoch: u64, answers: Vec<Answer>) -> Result<bool, StoreError>;
 
     /// The unanswered commands of the runs that `driver` owns, by run, oldest first.
     async fn commands(&self, driver: &str) -> Result<Vec<PendingCommand>, StoreError>;
@@ -267,28 +287,6 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// True when a further page would not be empty.
     pub more: bool,
-}
-
-/// What a user tells a run.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Command {
-    /// End the run now.
-    Cancel {
-        /// Why, shown in the run's last event.
-        reason: String,
-    },
-}
-
-/// A command that no driver has answered yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PendingCommand {
-    /// Its id: 1, 2, 3 … within its run.
-    pub id: i64,
-    /// The run.
-    pub run_id: RunId,
-    /// What to do.
-    pub command: Command,
 }
 
 /// Documents outside of appends.

@@ -35,6 +35,11 @@ impl Projection {
                     touched.insert(event.node_id, event.timestamp);
                 }
                 EventBody::UsageRecorded(_) | EventBody::ToolCallRequested(_) => run_touched = true,
+                // A fork of a run that has failed has failed, too.
+                EventBody::RunForked(_) => {
+                    run_touched = true;
+                    error = graph.error().map(str::to_owned);
+                }
                 EventBody::PlanCreated(_) | EventBody::PlanBandCreated(_) | EventBody::StepCreated(_) => {
                     planned.entry(event.node_id).or_insert(event.timestamp);
                 }

@@ -24,6 +24,8 @@ const POSTGRES: &[(&str, &str)] = &[
     ("V34__sessions", include_str!("../../../migrations/postgres/V34__sessions.sql")),
     ("V35__project_rules", include_str!("../../../migrations/postgres/V35__project_rules.sql")),
     ("V36__document_tree", include_str!("../../../migrations/postgres/V36__document_tree.sql")),
+    ("V38__replies", include_str!("../../../migrations/postgres/V38__replies.sql")),
+    ("V39__forks", include_str!("../../../migrations/postgres/V39__forks.sql")),
 ];
 
 const EMBEDDED: &[(&str, &str)] = &[
@@ -42,6 +44,8 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("V34__sessions", include_str!("../../../migrations/embedded/V34__sessions.sql")),
     ("V35__project_rules", include_str!("../../../migrations/embedded/V35__project_rules.sql")),
     ("V36__document_tree", include_str!("../../../migrations/embedded/V36__document_tree.sql")),
+    ("V38__replies", include_str!("../../../migrations/embedded/V38__replies.sql")),
+    ("V39__forks", include_str!("../../../migrations/embedded/V39__forks.sql")),
 ];
 
 /// Which set of migrations.

@@ -282,7 +282,10 @@ async fn search_documents(
     let projects = hits.iter().filter_map(|hit| hit.document.project_id);
     let closed = closed(s, caller, SEARCH_DOCUMENTS, projects).await?;
     hits.retain(|hit| hit.document.project_id.is_none_or(|project| !closed.contains(&project)));
-    let total = total.saturating_sub((answered - hits.len()) as u64);
+    let left_out = answered - hits.len();
+    let total = total.saturating_sub(left_out as u64);
+    // What was left out took the place of others: nobody looked whether they hold the letters, too.
+    let is_complete = is_complete && left_out == 0;
     let value: Vec<Value> = hits
         .iter()
         .map(|hit| {
@@ -354,7 +357,7 @@ fn write_note(caller: &Caller, args: Args<'_>) -> Result<ToolOutput, ToolError> 
     };
     let (title, body) = (given("title")?, given("body")?);
     let note = kept("notes", "md", title.to_owned(), format!("# {title}\n\n{body}\n"));
-    let id = DocumentId::of_run(caller.run_id, &note.path);
+    let id = DocumentId::of_run(caller.origin_run_id, &note.path);
     let summary = format!("{title}, {} bytes, as document {id}", note.body.len());
     let value = json!({ "documentId": id, "title": title, "bytes": note.body.len() });
     Ok(ToolOutput { kept: Some(note), ..ToolOutput::new(value, summary) })

@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tree_agent_contract::role::KeptDocument;
-use tree_agent_contract::{Document, DocumentId, DocumentKind, DocumentProps, RunId, Timestamp};
+use tree_agent_contract::{Document, DocumentId, DocumentKind, DocumentProps, Timestamp};
 use uuid::Uuid;
+
+use crate::source::Caller;
 
 /// The latest documents that are held. Earlier ones are in the store by then.
 const HELD: usize = 8;
@@ -22,17 +24,17 @@ pub(crate) fn kept(folder: &str, extension: &str, title: String, body: String) -
 pub(crate) struct Kept(Arc<Mutex<VecDeque<Document>>>);
 
 impl Kept {
-    /// A tool of `run` has written a document.
-    pub(crate) fn insert(&self, run: RunId, kept: &KeptDocument) {
+    /// A tool has written a document on behalf of `caller`.
+    pub(crate) fn insert(&self, caller: &Caller, kept: &KeptDocument) {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if held.len() == HELD {
             held.pop_front();
         }
         held.push_back(Document {
-            id: DocumentId::of_run(run, &kept.path),
+            id: DocumentId::of_run(caller.origin_run_id, &kept.path),
             kind: DocumentKind::Artifact,
             project_id: None,
-            run_id: Some(run),
+            run_id: Some(caller.run_id),
             path: kept.path.clone(),
             title: kept.title.clone(),
             body: kept.body.clone(),

@@ -199,7 +199,7 @@ impl ToolSet {
             Some((server, tool)) => server.call(&self.caller, &tool, args).await?,
         };
         if let Some(kept) = &output.kept {
-            self.kept.insert(self.caller.run_id, kept);
+            self.kept.insert(&self.caller, kept);
         }
         Ok(output)
     }

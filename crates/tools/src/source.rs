@@ -17,12 +17,14 @@ pub struct Caller {
     pub context: RunContext,
     /// The run may call no tool that writes.
     pub read_only: bool,
+    /// The run after which documents are named that tools write: the one that began the log of a fork.
+    pub origin_run_id: RunId,
 }
 
 impl Caller {
     /// A run that may write.
     pub const fn new(run_id: RunId, context: RunContext) -> Self {
-        Self { run_id, context, read_only: false }
+        Self { run_id, context, read_only: false, origin_run_id: run_id }
     }
 
     /// True when the caller may read a document that belongs to `project` and `run`.

@@ -41,6 +41,8 @@ fn input(model: &str) -> AggregateInput {
             allowance: Default::default(),
             finish: None,
             read_only: false,
+            origin_run_id: None,
+            guidance: Vec::new(),
         },
         plan_summary: "plan".into(),
         children: vec![ChildOutcome {

@@ -40,6 +40,11 @@ const SIMILAR_TIME: Duration = Duration::from_secs(6);
 /// The service.
 pub(crate) struct Documents(pub(crate) Arc<Gateway>);
 
+/// The run that a request about a document names.
+fn run_of(text: &str) -> Result<Option<RunId>, Status> {
+    if text.is_empty() { Ok(None) } else { id(RunId::parse_field("run_id", text)).map(Some) }
+}
+
 #[tonic::async_trait]
 impl DocumentService for Documents {
     async fn get_document(
@@ -48,9 +53,13 @@ impl DocumentService for Documents {
     ) -> Result<Response<pb::GetDocumentResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
         let id = id(DocumentId::parse_field("document_id", &request.get_ref().document_id))?;
+        let run = run_of(&request.get_ref().run_id)?;
         let found = match request.get_ref().at_seq {
-            None => view.placed_document(&*self.0.store, id, None).await.map_err(|e| errors::store(&e))?,
-            Some(seq) => self.document_at(&view, id, seq).await?,
+            None => {
+                let found = view.placed_document(&*self.0.store, run, id, None).await;
+                found.map_err(|e| errors::store(&e))?
+            }
+            Some(seq) => self.document_at(&view, run, id, seq).await?,
         };
         let summary = summary_to_wire(&placed_summary(&found));
         let document = found.document;
@@ -162,11 +171,16 @@ impl DocumentService for Documents {
         let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
         let id = id(DocumentId::parse_field("document_id", &request.document_id))?;
-        let pages = Pages::of("document versions", &[&request.document_id]);
+        let pages = Pages::of("document versions", &[&request.document_id, &request.run_id]);
         let limit = pages::size(request.page_size);
         let after = pages.cursor(&request.page_token, |cursor| cursor.parse().ok())?;
-        view.document(&*self.0.store, id).await.map_err(|e| errors::store(&e))?;
-        let page = self.0.store.document_versions(id, after.unwrap_or_default(), limit).await;
+        let (store, after) = (&*self.0.store, after.unwrap_or_default());
+        let run = run_of(&request.run_id)?;
+        let found = view.placed_document(store, run, id, None).await.map_err(|e| errors::store(&e))?;
+        let page = match found.document.run_id.filter(|_| run.is_some()) {
+            Some(run) => store.document_versions_of(run, id, after, limit).await,
+            None => store.document_versions(id, after, limit).await,
+        };
         let page = page.map_err(|e| errors::store(&e))?;
         let next_page_token = match page.items.last() {
             Some(last) if page.more => pages.token(&last.seq.to_string()),
@@ -339,17 +353,23 @@ async fn similar(store: &dyn Store, query: SearchQuery) -> Result<SimilarResults
 
 impl Documents {
     /// The document as it was after the event `seq` of its run.
-    async fn document_at(&self, view: &View, id: DocumentId, seq: u64) -> Result<PlacedDocument, Status> {
+    async fn document_at(
+        &self,
+        view: &View,
+        of: Option<RunId>,
+        id: DocumentId,
+        seq: u64,
+    ) -> Result<PlacedDocument, Status> {
         let store = &*self.0.store;
-        let document = view.document(store, id).await.map_err(|e| errors::store(&e))?;
-        let Some(run) = document.run_id else {
+        let found = view.placed_document(store, of, id, None).await.map_err(|e| errors::store(&e))?;
+        let Some(run) = found.document.run_id else {
             return Err(invalid_field("at_seq", "is for documents of runs; this one belongs to a project"));
         };
         let head = store.run(run).await.map_err(|e| errors::store(&e))?.head_seq;
         if seq > head {
             return Err(errors::beyond_head("at_seq", seq, head));
         }
-        view.placed_document(store, id, Some(seq)).await.map_err(|error| match error {
+        view.placed_document(store, of, id, Some(seq)).await.map_err(|error| match error {
             StoreError::NotFound { .. } => {
                 let text = format!("document {id} did not exist after event {seq} of its run");
                 errors::not_found("at_seq", text)

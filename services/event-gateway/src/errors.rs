@@ -39,6 +39,14 @@ pub(crate) fn not_ended(run: RunId) -> Status {
     field(Code::FailedPrecondition, "RUN_NOT_ENDED", &FieldError::new("run_id", message))
 }
 
+/// `FAILED_PRECONDITION` for a command to a run that has ended.
+pub(crate) fn run_ended(run: RunId) -> Status {
+    let message = format!(
+        "run {run} has ended and takes no commands; fork it (ForkRun) to go on from any of its events"
+    );
+    field(Code::FailedPrecondition, "RUN_ENDED", &FieldError::new("run_id", message))
+}
+
 /// Why nobody else may write a document of a run.
 pub(crate) fn run_writes_its_documents(run: RunId) -> Status {
     let message = format!("run {run} writes its own documents; write into a project instead");

@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::Extensions;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -20,6 +21,7 @@ use crate::documents::{placed_summary, summary_to_wire};
 use crate::errors;
 use crate::graphs::{Graphs, Snapshot};
 use crate::runs::check_types;
+use crate::steering::PREVIEWS;
 use crate::view::View;
 use crate::watch::service::{Messages, Watched};
 use crate::watch::{
@@ -39,6 +41,8 @@ pub struct Gateway {
     /// Streams on the wire whose clients may take nothing any more.
     pub(crate) stalls: Arc<Stalls>,
     config: WatchConfig,
+    /// How many more runs may be replayed at the same time.
+    pub(crate) replays: Semaphore,
     /// Cancelled when the gateway begins to drain: streams end with a resume hint.
     drain: CancellationToken,
 }
@@ -56,7 +60,8 @@ impl Gateway {
         let watches = Watches::new(store.clone(), fanout.clone(), config.clone(), done);
         let stalls = Arc::new(Stalls::new(config.stall));
         let graphs = Graphs::new(store.clone());
-        Arc::new(Self { store, fanout, watches, graphs, board, stalls, config, drain })
+        let replays = Semaphore::new(PREVIEWS);
+        Arc::new(Self { store, fanout, watches, graphs, board, stalls, config, replays, drain })
     }
 
     /// Adds what it counts.
@@ -82,19 +87,21 @@ impl Gateway {
     ) -> Result<Watched, Status> {
         let run = id(RunId::parse_field("run_id", &request.run_id))?;
         let summary = self.store.run(run).await.map_err(|e| errors::store(&e))?;
-        let head = summary.head_seq;
+        let (head, is_final) = (summary.head_seq, summary.status.is_final());
         let filter = self.event_filter(run, &request).await?;
         let start = if request.snapshot {
             let snapshot = self.graphs.at(run, None, head).await?;
             // It may hold more than the run had when its row was read, its end included.
-            let ended = summary.status.is_final() || snapshot.graph.status().is_final();
-            Start { run, after_seq: snapshot.graph.seq(), head, ended, snapshot: Some(snapshot), filter }
+            let ended = is_final || snapshot.graph.status().is_final();
+            let after_seq = snapshot.graph.seq();
+            Start { run, after_seq, head, is_final, ended, snapshot: Some(snapshot), filter }
         } else {
             if request.after_seq > head {
                 return Err(errors::beyond_head("after_seq", request.after_seq, head));
             }
-            let ended = summary.status.is_final() && request.after_seq == head;
-            Start { run, after_seq: request.after_seq, head, ended, snapshot: None, filter }
+            let after_seq = request.after_seq;
+            let ended = is_final && after_seq == head;
+            Start { run, after_seq, head, is_final, ended, snapshot: None, filter }
         };
         let feed = self.watches.follow(run);
         let until = Until { drain: self.drain.clone(), expires_at };
@@ -151,7 +158,15 @@ impl Gateway {
         expires_at: Option<Instant>,
     ) -> Result<Watched, Status> {
         let document_id = id(DocumentId::parse_field("document_id", &request.document_id))?;
-        let placed = self.store.document_at(document_id, None).await.map_err(|e| errors::store(&e))?;
+        let of = match request.run_id.as_str() {
+            "" => None,
+            text => Some(id(RunId::parse_field("run_id", text))?),
+        };
+        let placed = match of {
+            Some(run) => self.store.document_of(run, document_id, None).await,
+            None => self.store.document_at(document_id, None).await,
+        };
+        let placed = placed.map_err(|e| errors::store(&e))?;
         let summary = summary_to_wire(&placed_summary(&placed));
         let document = placed.document;
         let after_bytes = request.after_bytes;
@@ -169,7 +184,10 @@ impl Gateway {
             }
         };
         // Only to see whether it can be watched from there.
-        let tail = self.store.document_tail(document_id, after_bytes, 4).await;
+        let tail = match of {
+            Some(run) => self.store.document_tail_of(run, document_id, after_bytes, 4).await,
+            None => self.store.document_tail(document_id, after_bytes, 4).await,
+        };
         let tail = tail.map_err(|e| errors::store(&e))?;
         if after_bytes > tail.end {
             return Err(errors::beyond_end("after_bytes", after_bytes, tail.end));
@@ -179,7 +197,7 @@ impl Gateway {
         }
         // At the beginning of a text that took the place of another, the client may not know it yet.
         let replaced = tail.text_start > 0 && after_bytes <= tail.text_start;
-        let start = DocumentStart { document_id, summary, tail, replaced, unnamed, followed };
+        let start = DocumentStart { document_id, of, summary, tail, replaced, unnamed, followed };
         let until = Until { drain: self.drain.clone(), expires_at };
         let (store, stats) = (self.store.clone(), &self.watches.stats);
         Ok(DocumentWatcher::new(start, store, &self.config, until, stats).watched())
@@ -190,8 +208,23 @@ impl Gateway {
         let head = self.store.run(run).await.map_err(|e| errors::store(&e))?.head_seq;
         match at_seq {
             Some(at_seq) if at_seq > head => Err(errors::beyond_head("at_seq", at_seq, head)),
-            at_seq => self.graphs.at(run, at_seq, head).await,
+            at_seq => self.graph_of(run, at_seq, head).await,
         }
+    }
+
+    /// The tree after event `at_seq`, which the log has, or at the head, which is `head` or later.
+    pub(crate) async fn graph_of(
+        &self,
+        run: RunId,
+        at_seq: Option<u64>,
+        head: u64,
+    ) -> Result<Arc<Snapshot>, Status> {
+        self.graphs.at(run, at_seq, head).await
+    }
+
+    /// Returns when the gateway begins to drain.
+    pub(crate) async fn draining(&self) {
+        self.drain.cancelled().await;
     }
 
     /// Tells others that there is something new. A hint: when it fails, they find out by themselves a little later.

@@ -8,8 +8,10 @@ mod auth;
 mod connect;
 mod copies;
 mod descriptors;
+mod diffs;
 mod documents;
 mod errors;
+mod forks;
 mod gateway;
 mod graphs;
 mod maxima;
@@ -21,6 +23,7 @@ mod results;
 mod run_lists;
 mod runs;
 mod server_info;
+mod steering;
 mod view;
 mod watch;
 mod web;
@@ -71,6 +74,8 @@ pub struct Config {
     pub role_token: Option<RoleToken>,
     /// How often store and fan-out are checked.
     pub health_check: Duration,
+    /// How long a driver has to answer a command of a user.
+    pub answer_within: Duration,
 }
 
 impl Default for Config {
@@ -83,6 +88,7 @@ impl Default for Config {
             auth: None,
             role_token: None,
             health_check: Duration::from_secs(2),
+            answer_within: steering::ANSWER_WITHIN,
         }
     }
 }
@@ -137,7 +143,8 @@ pub async fn serve(
             limited!(RunServiceServer::new(runs::Runs {
                 gateway: gateway.clone(),
                 models: models.clone(),
-                maxima: config.maxima
+                maxima: config.maxima,
+                answer_within: config.answer_within,
             }))
             .max_encoding_message_size(limits::GRAPH_BYTES),
         )
@@ -156,14 +163,16 @@ pub async fn serve(
         .await
 }
 
-/// The maximum bytes of a request of a method. Only documents need megabytes, and only a new run may carry prompts. A
-/// smaller limit for the others keeps a client from sending lists that take many times their size once they are decoded.
+/// The maximum bytes of a request of a method. Only documents need megabytes. Only a new run may carry prompts, and
+/// only an edit a whole plan. A smaller limit for the others keeps a client from sending lists that take many times
+/// their size once they are decoded.
 fn message_bytes(path: &str) -> usize {
     match path {
         "/treeagent.v1.DocumentService/CreateDocument" => limits::MESSAGE_BYTES,
-        "/treeagent.v1.RunService/CreateRun" | "/treeagent.v1.RunService/EstimateRun" => {
-            limits::RUN_REQUEST_BYTES
-        }
+        "/treeagent.v1.RunService/CreateRun"
+        | "/treeagent.v1.RunService/EditPlan"
+        | "/treeagent.v1.RunService/EstimateRun"
+        | "/treeagent.v1.RunService/ForkRun" => limits::RUN_REQUEST_BYTES,
         _ => limits::REQUEST_BYTES,
     }
 }

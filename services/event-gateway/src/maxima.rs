@@ -5,8 +5,9 @@
 //! maximum when that is less.
 
 use clap::Args;
-use tree_agent_contract::error::Checks;
-use tree_agent_contract::{Budgets, SearchConfig, limits};
+use tree_agent_contract::error::{Checks, Invalid};
+use tree_agent_contract::role::PlanDraft;
+use tree_agent_contract::{BudgetChange, Budgets, FieldError, SearchConfig, limits};
 use tree_agent_proto::v1 as pb;
 use tree_agent_runtime::config::Problems;
 
@@ -182,7 +183,73 @@ impl Maxima {
         }
     }
 
-    /// The same for `search`, which was read from `asked`: its levels are those of a tree, and topics under research are
+    /// Notes in `checks` every budget that a change of a live run would set beyond these limits.
+    pub(crate) fn check_change(&self, change: &BudgetChange, checks: &mut Checks) {
+        let mut at_most = |budget: &str, variable: &str, asked: Option<u64>, max: Option<u64>| {
+            let (Some(asked), Some(max)) = (asked, max) else { return };
+            let field = format!("change.{budget}");
+            if asked == 0 {
+                checks.require(false, field, || {
+                    format!(
+                        "is 0, which means no limit; this server allows at most {max}: ask for less, or have its \
+                         operator raise TREE_AGENT_MAX_{variable}"
+                    )
+                });
+            } else {
+                within(checks, &field, variable, Some(asked), max, max);
+            }
+        };
+        at_most("max_tokens", "TOKENS", change.max_tokens, self.tokens);
+        at_most("max_cost_micros", "COST_MICROS", change.max_cost_micros, self.cost_micros);
+        at_most("max_tool_calls", "TOOL_CALLS", change.max_tool_calls, self.tool_calls);
+        // These have ranges of their own, in which 0 does not lie.
+        let ranged = |asked: Option<u64>| asked.filter(|asked| *asked > 0);
+        at_most("max_nodes", "NODES", ranged(change.max_nodes.map(u64::from)), Some(self.nodes.into()));
+        let steps = ranged(change.max_parallel_steps.map(u64::from));
+        at_most("max_parallel_steps", "PARALLEL_STEPS", steps, Some(self.parallel_steps.into()));
+        let wall_clock = ranged(change.max_wall_clock_ms);
+        at_most("max_wall_clock_ms", "WALL_CLOCK_SECONDS", wall_clock, Some(self.wall_clock_ms));
+    }
+
+    /// Notes in `checks` every budget of a run that lies beyond these limits and that a fork of it can lower.
+    pub(crate) fn check_fork(&self, budgets: &Budgets, checks: &mut Checks) {
+        let change = BudgetChange {
+            max_tokens: Some(budgets.max_tokens.unwrap_or_default()),
+            max_cost_micros: Some(budgets.max_cost_micros.unwrap_or_default()),
+            max_tool_calls: Some(budgets.max_tool_calls.unwrap_or_default()),
+            max_wall_clock_ms: Some(budgets.max_wall_clock_ms),
+            max_nodes: Some(budgets.max_nodes),
+            max_parallel_steps: Some(budgets.max_parallel_steps),
+        };
+        let mut own = Checks::default();
+        self.check_change(&change, &mut own);
+        let errors = own.finish().err().into_iter().flat_map(|Invalid(errors)| errors);
+        for FieldError { field, message } in errors {
+            let budget = field.strip_prefix("change.").unwrap_or(&field).to_owned();
+            let message = format!("leave {budget} as it is, which {message}; add an edit that lowers it");
+            checks.push(FieldError::new("edits", message));
+        }
+    }
+
+    /// Notes in `checks` every search of a step that lies beyond these limits.
+    pub(crate) fn check_steps(&self, plan: &PlanDraft, checks: &mut Checks) {
+        // A search has at least one level.
+        let depth = self.depth.max(1);
+        for (b, band) in plan.bands.iter().enumerate() {
+            for (s, search) in band.steps.iter().enumerate().filter_map(|(s, step)| Some((s, step.search?))) {
+                let field = format!("plan.bands[{b}].steps[{s}].search");
+                let asked = [
+                    ("max_depth", "DEPTH", search.max_depth, depth),
+                    ("max_nodes", "NODES", search.max_nodes, self.nodes),
+                ];
+                for (name, variable, asked, max) in asked {
+                    within(checks, &format!("{field}.{name}"), variable, Some(asked.into()), 0, max.into());
+                }
+            }
+        }
+    }
+
+    /// As [`apply`](Self::apply) for `search`, which was read from `asked`: its levels are those of a tree, and topics under research are
     /// steps at work.
     pub(crate) fn apply_to_search(
         &self,
@@ -298,6 +365,35 @@ mod tests {
         let text = "budgets.max_wall_clock_ms: is 5001; this server allows at most 5000: ask for less, or have its \
                     operator raise TREE_AGENT_MAX_WALL_CLOCK_SECONDS";
         assert_eq!(errors[4], text);
+    }
+
+    #[test]
+    fn a_live_run_is_given_no_more_than_a_new_one() {
+        let (maxima, checked) = maxima(&["--max-tokens=7", "--max-nodes=2", "--max-wall-clock-seconds=5"]);
+        assert_eq!(checked, Ok(()));
+        let checked = |change: &BudgetChange| {
+            let mut checks = Checks::default();
+            maxima.check_change(change, &mut checks);
+            checks
+                .finish()
+                .map_err(|invalid| invalid.0.into_iter().map(|error| error.field).collect::<Vec<_>>())
+        };
+        let within = BudgetChange {
+            max_tokens: Some(7),
+            max_cost_micros: Some(0),
+            max_nodes: Some(2),
+            max_wall_clock_ms: Some(5_000),
+            ..BudgetChange::default()
+        };
+        assert_eq!(checked(&within), Ok(()), "without a maximum there may be no limit");
+        let beyond = BudgetChange {
+            max_tokens: Some(0),
+            max_nodes: Some(3),
+            max_wall_clock_ms: Some(5_001),
+            ..BudgetChange::default()
+        };
+        let names = ["change.max_tokens", "change.max_nodes", "change.max_wall_clock_ms"];
+        assert_eq!(checked(&beyond), Err(names.map(String::from).to_vec()));
     }
 
     #[test]

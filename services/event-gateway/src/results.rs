@@ -43,7 +43,7 @@ pub(crate) async fn result(store: &dyn Store, run: RunSummary) -> Result<pb::Get
     };
     let Some((result, completed)) = root_result(store, &run).await? else { return Ok(response) };
     if let Some(document) = document(&result) {
-        match store.document(document).await {
+        match store.document_of(run.run_id, document, None).await.map(|placed| placed.document) {
             Ok(document) => {
                 response.document_id = Some(document.id.to_wire());
                 (response.title, response.text) = (document.title, document.body);
@@ -56,6 +56,24 @@ pub(crate) async fn result(store: &dyn Store, run: RunSummary) -> Result<pb::Get
     response.summary.clone_from(&result.summary);
     response.result = Some(result.to_wire());
     Ok(response)
+}
+
+/// A result as text: the body of the document to read first, else its payload, else its summary.
+pub(crate) async fn synthesis(
+    store: &dyn Store,
+    run: RunId,
+    result: &TreeAgentResult,
+) -> Result<String, Status> {
+    if let Some(document) = document(result) {
+        match store.document_of(run, document, None).await.map(|placed| placed.document) {
+            Ok(document) if !document.body.is_empty() => return Ok(document.body),
+            Ok(_) | Err(StoreError::NotFound { .. }) => {}
+            Err(error) => return Err(errors::store(&error)),
+        }
+    }
+    let payload = result.json_payload.as_ref();
+    let payload = payload.and_then(|payload| serde_json::to_string_pretty(payload).ok());
+    Ok(payload.unwrap_or_else(|| result.summary.clone()))
 }
 
 /// The last result of the root, and how it completed. Only a run that completed has one.

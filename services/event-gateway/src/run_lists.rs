@@ -69,6 +69,7 @@ pub(crate) fn of_watch(request: pb::WatchRunsRequest) -> (pb::ListRunsRequest, S
         strategies: request.strategies,
         id_part: request.id_part,
         copy_of: request.copy_of,
+        parent_run_id: request.parent_run_id,
     };
     (list, request.resume_token)
 }
@@ -90,6 +91,8 @@ pub(crate) fn filter(request: pb::ListRunsRequest) -> Result<RunFilter, Status> 
         parsed(&request.id_part).and_then(|text| taken(&mut checks, IdPart::parse_field("id_part", &text)));
     let copy_of =
         parsed(&request.copy_of).and_then(|text| taken(&mut checks, RunId::parse_field("copy_of", &text)));
+    let parent_run_id = parsed(&request.parent_run_id)
+        .and_then(|text| taken(&mut checks, RunId::parse_field("parent_run_id", &text)));
     let mut time = |field: &str, time: Option<<Timestamp as Wire>::Pb>| {
         time.and_then(|time| taken(&mut checks, from_wire::<Timestamp>(field, time)))
     };
@@ -111,6 +114,7 @@ pub(crate) fn filter(request: pb::ListRunsRequest) -> Result<RunFilter, Status> 
         strategies,
         id_part,
         copy_of,
+        parent_run_id,
     })
 }
 

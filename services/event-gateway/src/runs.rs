@@ -1,17 +1,19 @@
 //! `RunService`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use prost::Message;
 use serde_json::Value;
 use tonic::{Request, Response, Status};
+use tree_agent_contract::command::Action;
 use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::search::SearchPrompts;
 use tree_agent_contract::{
-    DocumentId, Estimate, Event, EventBody, FieldError, ModelChoice, NodeId, ProjectStatus, RunId, RunSpec,
-    RunSummary, SearchConfig, Strategy, limits,
+    Command, DocumentId, Estimate, Event, EventBody, FieldError, ModelChoice, NodeId, ProjectStatus, RunId,
+    RunSpec, RunSummary, SearchConfig, Strategy, limits,
 };
 use tree_agent_engine::Graph;
 use tree_agent_fanout::Topic;
@@ -20,7 +22,7 @@ use tree_agent_proto::v1::run_service_server::RunService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::invalid;
 use tree_agent_runtime::telemetry;
-use tree_agent_store::{Command, Created, NewRun, Projection, StoreError, storable};
+use tree_agent_store::{Created, NewRun, Projection, Sent, StoreError, storable};
 use uuid::Uuid;
 
 use crate::auth::Caller;
@@ -31,7 +33,7 @@ use crate::models::{MODEL_PATIENCE, Models};
 use crate::pages::{self, Pages};
 use crate::view::View;
 use crate::watch::service::decoded;
-use crate::{copies, results, run_lists};
+use crate::{copies, diffs, results, run_lists};
 
 /// Bytes after which a page ends, however few rows it has: with the row that passes it, it stays within a message.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -45,6 +47,8 @@ pub(crate) struct Runs {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) models: Models,
     pub(crate) maxima: Maxima,
+    /// How long a driver has to answer a command.
+    pub(crate) answer_within: Duration,
 }
 
 impl Runs {
@@ -64,7 +68,7 @@ impl Runs {
     }
 
     /// The projects of a run exist and take new runs, and its model can be used.
-    async fn require(&self, spec: &RunSpec) -> Result<(), Status> {
+    pub(crate) async fn require(&self, spec: &RunSpec) -> Result<(), Status> {
         let (field, ids) = ("context.project_ids", &spec.context.project_ids);
         let projects = self.gateway.require_projects(&View::Everything, field, ids).await?;
         if let Some(at) = projects.iter().position(|project| project.status == ProjectStatus::Archived) {
@@ -77,9 +81,9 @@ impl Runs {
     /// there is no need to read the log to its end.
     async fn require_node(&self, run: RunId, node: NodeId) -> Result<(), Status> {
         let unknown = || errors::no_node(run, node);
-        match self.gateway.store.document(DocumentId::scratchpad(node)).await {
-            Ok(document) if document.run_id == Some(run) => Ok(()),
-            Ok(_) | Err(StoreError::NotFound { .. }) => Err(unknown()),
+        match self.gateway.store.document_of(run, DocumentId::scratchpad(node), None).await {
+            Ok(_) => Ok(()),
+            Err(StoreError::NotFound { .. }) => Err(unknown()),
             Err(error) => Err(errors::store(&error)),
         }
     }
@@ -265,6 +269,83 @@ impl RunService for Runs {
         Ok(Response::new(answer))
     }
 
+    async fn diff_runs(
+        &self,
+        request: Request<pb::DiffRunsRequest>,
+    ) -> Result<Response<pb::DiffRunsResponse>, Status> {
+        Ok(Response::new(diffs::page(&self.gateway, request.into_inner()).await?))
+    }
+
+    async fn pause_run(
+        &self,
+        request: Request<pb::PauseRunRequest>,
+    ) -> Result<Response<pb::PauseRunResponse>, Status> {
+        let author = Caller::of(request.extensions()).user_id;
+        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        Ok(Response::new(pb::PauseRunResponse { outcome }))
+    }
+
+    async fn resume_run(
+        &self,
+        request: Request<pb::ResumeRunRequest>,
+    ) -> Result<Response<pb::ResumeRunResponse>, Status> {
+        let author = Caller::of(request.extensions()).user_id;
+        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        Ok(Response::new(pb::ResumeRunResponse { outcome }))
+    }
+
+    async fn guide_node(
+        &self,
+        request: Request<pb::GuideNodeRequest>,
+    ) -> Result<Response<pb::GuideNodeResponse>, Status> {
+        let author = Caller::of(request.extensions()).user_id;
+        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        Ok(Response::new(pb::GuideNodeResponse { outcome }))
+    }
+
+    async fn stop_node(
+        &self,
+        request: Request<pb::StopNodeRequest>,
+    ) -> Result<Response<pb::StopNodeResponse>, Status> {
+        let author = Caller::of(request.extensions()).user_id;
+        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        Ok(Response::new(pb::StopNodeResponse { outcome }))
+    }
+
+    async fn retry_node(
+        &self,
+        request: Request<pb::RetryNodeRequest>,
+    ) -> Result<Response<pb::RetryNodeResponse>, Status> {
+        let author = Caller::of(request.extensions()).user_id;
+        Ok(Response::new(self.retry(request.into_inner(), author).await?))
+    }
+
+    async fn edit_plan(
+        &self,
+        request: Request<pb::EditPlanRequest>,
+    ) -> Result<Response<pb::EditPlanResponse>, Status> {
+        let author = Caller::of(request.extensions()).user_id;
+        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        Ok(Response::new(pb::EditPlanResponse { outcome }))
+    }
+
+    async fn set_budget(
+        &self,
+        request: Request<pb::SetBudgetRequest>,
+    ) -> Result<Response<pb::SetBudgetResponse>, Status> {
+        let author = Caller::of(request.extensions()).user_id;
+        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        Ok(Response::new(pb::SetBudgetResponse { outcome }))
+    }
+
+    async fn fork_run(
+        &self,
+        request: Request<pb::ForkRunRequest>,
+    ) -> Result<Response<pb::ForkRunResponse>, Status> {
+        let user = Caller::of(request.extensions()).user_id;
+        Ok(Response::new(self.fork(request.into_inner(), user).await?))
+    }
+
     async fn cancel_run(
         &self,
         request: Request<pb::CancelRunRequest>,
@@ -276,12 +357,14 @@ impl RunService for Runs {
         checks.finish().map_err(|e| invalid(&e))?;
         let mut summary = self.run(run).await?;
         if !summary.status.is_final() {
-            let command = Command::Cancel { reason: request.reason };
+            let command = Command::new(Action::Cancel { reason: request.reason });
             let sent = self.gateway.store.send_command(run, command).await.map_err(|e| errors::store(&e))?;
             match sent {
-                Some(_) => self.gateway.hint(vec![(Topic::Wake, Bytes::new())]).await,
+                Sent::Pending(_) | Sent::Answered(_) => {
+                    self.gateway.hint(vec![(Topic::Wake, Bytes::new())]).await;
+                }
                 // It has ended meanwhile. The answer says how.
-                None => summary = self.run(run).await?,
+                Sent::Ended => summary = self.run(run).await?,
             }
         }
         Ok(Response::new(pb::CancelRunResponse { run: Some(summary.to_wire()) }))

@@ -6,7 +6,7 @@
 use http::Extensions;
 use tonic::{Code, Status};
 use tree_agent_contract::project::CREATE_DOCUMENT;
-use tree_agent_contract::{Document, DocumentId, ProjectId, RunContext, RunId};
+use tree_agent_contract::{DocumentId, ProjectId, RunContext, RunId};
 use tree_agent_runtime::errors::status;
 use tree_agent_store::{PlacedDocument, Project, Projects, Store, StoreError};
 
@@ -73,19 +73,37 @@ impl View {
         if self.has_project(project) { Ok(()) } else { Err(StoreError::not_found("project", project)) }
     }
 
-    /// The document `id`, if it is visible.
-    pub(crate) async fn document(&self, store: &dyn Store, id: DocumentId) -> Result<Document, StoreError> {
-        self.placed_document(store, id, None).await.map(|placed| placed.document)
-    }
-
-    /// The document `id`, as it is now or was after an event of its run, if it is visible.
+    /// The document `id` as `run` has it, which is the run that created it if none is named, as it is now or was after an
+    /// event of the run, if it is visible. Whoever acts for a run sees what that has.
     pub(crate) async fn placed_document(
         &self,
         store: &dyn Store,
+        run: Option<RunId>,
         id: DocumentId,
         at_seq: Option<u64>,
     ) -> Result<PlacedDocument, StoreError> {
-        let placed = store.document_at(id, at_seq).await?;
+        let own = match self {
+            Self::Run { id, .. } => Some(*id),
+            _ => None,
+        };
+        let of_run = match run.or(own) {
+            Some(run) => {
+                self.check_run(run)?;
+                store.run(run).await?;
+                match store.document_of(run, id, at_seq).await {
+                    Err(StoreError::NotFound { .. }) => None,
+                    found => Some(found?),
+                }
+            }
+            None => None,
+        };
+        let placed = match of_run {
+            Some(placed) => placed,
+            None => store.document_at(id, at_seq).await?,
+        };
+        if run.is_some() && placed.document.project_id.is_none() && placed.document.run_id != run {
+            return Err(StoreError::not_found("document", id));
+        }
         let document = &placed.document;
         let visible = match (document.project_id, document.run_id) {
             (Some(project), _) => self.has_project(project),

@@ -160,7 +160,7 @@ fn file_name(path: &str) -> Option<&str> {
     if !name.is_empty() && !segments.split('/').all(plain) {
         return None;
     }
-    let is_page = matches!(name.split('/').next(), Some("" | "runs" | "projects"));
+    let is_page = matches!(name.split('/').next(), Some("" | "runs" | "projects" | "compare"));
     Some(if is_page { PAGE } else { name })
 }
 
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn only_plain_names_are_looked_up() {
-        let pages = ["/", "/index.html", "/runs", "/runs/", "/projects", "/projects/"];
+        let pages = ["/", "/index.html", "/runs", "/runs/", "/projects", "/projects/", "/compare"];
         let ids = ["/runs", "/projects"].map(|of| format!("{of}/0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b"));
         for page in pages.into_iter().chain(ids.iter().map(String::as_str)) {
             assert_eq!(file_name(page), Some(PAGE), "{page}");

@@ -4,7 +4,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Gateway, SOON};
+use common::driver::TestDriver;
+use common::{Gateway, SOON, field};
 use http::{Request, header};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
@@ -17,6 +18,7 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_types::StatusExt;
+use tree_agent_contract::EventBody;
 use tree_agent_event_gateway::{AuthConfig, Authenticator, Config};
 use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
 use tree_agent_proto::v1::project_service_client::ProjectServiceClient;
@@ -98,6 +100,27 @@ impl Guarded {
         let answer = RunServiceClient::new(self.of(user)).create_run(request).await?;
         Ok(answer.into_inner().run.unwrap())
     }
+}
+
+#[tokio::test]
+async fn a_command_has_its_author_and_belongs_to_them() {
+    let guarded = Guarded::start().await;
+    let run = guarded.create("ann", "r").await.unwrap();
+    let gateway = &guarded.gateway;
+    let driver = TestDriver::start(gateway.store.clone(), gateway.fanout.clone());
+    let request =
+        PauseRunRequest { run_id: run.run_id.clone(), request_id: "p".into(), ..Default::default() };
+    RunServiceClient::new(guarded.of("bob")).pause_run(request.clone()).await.unwrap();
+    let events = gateway.store.read(run.run_id.parse().unwrap(), 0, 1_000).await.unwrap();
+    let author = events.iter().find_map(|event| match &event.body {
+        EventBody::NodePaused(paused) => Some(paused.author.as_str()),
+        _ => None,
+    });
+    assert_eq!(author, Some("bob"));
+    let refused = RunServiceClient::new(guarded.of("ann")).pause_run(request).await.unwrap_err();
+    assert_eq!((refused.code(), field(&refused)), (Code::AlreadyExists, "request_id".into()));
+    driver.stop().await;
+    guarded.gateway.stop().await;
 }
 
 /// The reason of a refusal, which must be one for want of a token.
@@ -243,7 +266,7 @@ async fn a_followed_document_ends_with_its_token_too() {
     let run = guarded.create("ann", "").await.unwrap();
     let root = run.root_node_id.parse().unwrap();
     let document = tree_agent_contract::DocumentId::scratchpad(root);
-    let request = WatchDocumentRequest { document_id: document.to_string(), after_bytes: 0 };
+    let request = WatchDocumentRequest { document_id: document.to_string(), ..Default::default() };
     let short = guarded.with(&guarded.issuer.token("ann", SHORT));
     let mut stream = DocumentServiceClient::new(short).watch_document(request).await.unwrap().into_inner();
     let mut hint = None;

@@ -243,6 +243,24 @@ async fn all_that_is_wrong_is_said_at_once() {
     gateway.stop().await;
 }
 
+/// An error travels in headers, and a client takes at most 16 KiB of these: a longer one is a broken stream to it.
+#[tokio::test]
+async fn an_error_about_a_long_value_reaches_its_client() {
+    let gateway = Gateway::start(Config::default()).await;
+    let mut runs = gateway.runs();
+    for long in ["x".repeat(100_000), "ü".repeat(50_000)] {
+        let error = runs.get_run(GetRunRequest { run_id: long.clone() }).await.unwrap_err();
+        assert!(error.message().contains("expected a UUID"), "{error:?}");
+        is(error, InvalidArgument, "run_id");
+        let labels = [(long.clone(), String::new())].into();
+        let error = runs.create_run(CreateRunRequest { labels, ..create("why?") }).await.unwrap_err();
+        assert_eq!(error.code(), InvalidArgument, "{error:?}");
+        let error = runs.create_run(CreateRunRequest { model: long, ..create("why?") }).await.unwrap_err();
+        is(error, InvalidArgument, "model");
+    }
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn a_request_id_with_another_request() {
     let gateway = Gateway::start(Config::default()).await;

@@ -152,7 +152,10 @@ async fn a_document_can_be_read_as_it_was() {
     write(&mut log, vec![grow(5, at + 2, ", and more")]).await;
     write(&mut log, vec![]).await;
     let get = async |document_id: String, at_seq| {
-        let answer = gateway.documents().get_document(pb::GetDocumentRequest { document_id, at_seq }).await;
+        let answer = gateway
+            .documents()
+            .get_document(pb::GetDocumentRequest { document_id, at_seq, ..Default::default() })
+            .await;
         answer.map(|answer| answer.into_inner().document.unwrap())
     };
     for (seq, text) in [
@@ -180,8 +183,12 @@ async fn a_document_can_be_read_as_it_was() {
     // The texts that it had, in pages.
     let list = async |document_id: String, page_size| {
         let mut versions = Vec::new();
-        let mut request =
-            pb::ListDocumentVersionsRequest { document_id, page_size, page_token: String::new() };
+        let mut request = pb::ListDocumentVersionsRequest {
+            document_id,
+            page_size,
+            page_token: String::new(),
+            ..Default::default()
+        };
         loop {
             let page = gateway.documents().list_document_versions(request.clone()).await?.into_inner();
             versions.extend(page.versions.iter().map(|v| (v.seq, v.bytes, v.replaces)));
@@ -208,7 +215,8 @@ async fn a_follower_is_told_that_a_text_was_replaced() {
     let mut log = gateway.drive(&run).await;
     homework(&mut log).await;
     let watch = async |after_bytes| {
-        let request = pb::WatchDocumentRequest { document_id: id(5).to_string(), after_bytes };
+        let request =
+            pb::WatchDocumentRequest { document_id: id(5).to_string(), after_bytes, ..Default::default() };
         let mut stream = gateway.documents().watch_document(request).await.unwrap().into_inner();
         let first = stream.message().await.unwrap().unwrap().message;
         assert!(matches!(first, Some(Message::Document(summary)) if summary.parent_id == id(1).to_string()));

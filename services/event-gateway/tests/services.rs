@@ -125,7 +125,12 @@ async fn cancelling_reaches_the_inbox_and_does_nothing_to_an_ended_run() {
     runs.cancel_run(request.clone()).await.unwrap();
     let commands = gateway.store.commands("test").await.unwrap();
     assert_eq!(commands.len(), 1);
-    assert_eq!(commands[0].command, tree_agent_store::Command::Cancel { reason: "enough".into() });
+    assert_eq!(
+        commands[0].command,
+        tree_agent_contract::Command::new(tree_agent_contract::command::Action::Cancel {
+            reason: "enough".into()
+        })
+    );
     log.finish().await;
     let ended = runs.cancel_run(request).await.unwrap().into_inner().run.unwrap();
     assert_eq!(ended.status(), RunStatus::Completed);

@@ -17,7 +17,7 @@ fn config() -> Config {
 }
 
 fn from(document: impl ToString, after_bytes: u64) -> WatchDocumentRequest {
-    WatchDocumentRequest { document_id: document.to_string(), after_bytes }
+    WatchDocumentRequest { document_id: document.to_string(), after_bytes, ..Default::default() }
 }
 
 async fn watch(gateway: &Gateway, request: WatchDocumentRequest) -> Streaming<WatchDocumentResponse> {

@@ -4,6 +4,7 @@ import { toJson } from '@bufbuild/protobuf';
 import { EventSchema, ItemState, type Event } from '../gen/treeagent/v1/events_pb';
 import { clip } from './format';
 import { nodeStatus, role, runStatus, stepStatus } from './projection/wire';
+import { commandWords } from './steering/words';
 
 /** The event type of a field of `Event.body`: `nodeCreated` is `tree.node_created`. */
 export function typeOf(field: string): string {
@@ -63,8 +64,8 @@ export function describe({ body }: Event): string {
       return `${body.value.purpose}: ${body.value.inputTokens} tokens in, ${body.value.outputTokens} out`;
     case 'budgetExhausted':
       return `${body.value.budget}: ${body.value.used} of ${body.value.limit}`;
-    case 'guidanceAdded':
-      return clip(body.value.text, 140);
+    case 'leaseCovered':
+      return `${body.value.budget}: ${body.value.amount} beyond its lease, taken over above`;
     case 'toolCallRequested':
       return `${body.value.toolName} [RUNNING]`;
     case 'toolCallResult':
@@ -87,7 +88,7 @@ export function describe({ body }: Event): string {
     case 'opaque':
       return clip(body.value.payloadJson, 140);
     default:
-      return '';
+      return commandWords(body) ?? '';
   }
 }
 
@@ -107,6 +108,10 @@ export function toneOf({ body }: Event): string {
     case 'nodeStatus':
     case 'toolCallRequested':
       return 'warm';
+    case 'nodePaused':
+    case 'nodeStopped':
+    case 'callStopped':
+      return 'held';
     case 'toolCallResult':
       return body.value.ok ? 'good' : 'bad';
     case 'nodeCreated':
@@ -115,6 +120,12 @@ export function toneOf({ body }: Event): string {
     case 'planBandCreated':
     case 'stepCreated':
     case 'nodeDelegated':
+    case 'nodeResumed':
+    case 'nodeReopened':
+    case 'guidanceAdded':
+    case 'planEdited':
+    case 'budgetSet':
+    case 'runForked':
       return 'cool';
     default:
       return 'off';

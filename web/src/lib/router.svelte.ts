@@ -24,6 +24,11 @@ class Router {
     return /^\/projects\/?$/.test(this.path);
   }
 
+  /** True on the page that compares two runs. */
+  get isCompare(): boolean {
+    return /^\/compare\/?$/.test(this.path);
+  }
+
   /** The project of `/projects/<id>`; undefined on every other page. */
   get projectId(): string | undefined {
     return /^\/projects\/([^/]+)\/?$/.exec(this.path)?.[1];

@@ -15,7 +15,7 @@ export const STATUS_FILTERS = [
 ];
 
 /** Parameters of the URL beside the status and the text of the search. */
-export const FILTER_PARAMS = ['label', 'model', 'user', 'id', 'strategy', 'from', 'to'] as const;
+export const FILTER_PARAMS = ['label', 'model', 'user', 'id', 'parent', 'strategy', 'from', 'to'] as const;
 export type FilterParam = (typeof FILTER_PARAMS)[number];
 
 const STRATEGIES: Record<string, Strategy> = { tree: Strategy.TREE, homework: Strategy.HOMEWORK, search: Strategy.SEARCH };
@@ -35,6 +35,7 @@ export function runFilter(param: (name: string) => string): RunFilter {
     model: get('model'),
     userId: get('user'),
     idPart: get('id'),
+    parentRunId: get('parent'),
     strategies: strategy === undefined ? [] : [strategy],
     ...(after && { createdAfter: timestampFromDate(after) }),
     ...(before && { createdBefore: timestampFromDate(before) }),

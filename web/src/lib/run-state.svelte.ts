@@ -2,10 +2,12 @@
 // any of it.
 
 import { filterNodes, type Filter, type Quick } from './filter';
+import type { GraphNode } from './projection/model';
 import { RunDocuments } from './run-documents.svelte';
 import { router } from './router.svelte';
 import type { RunSession } from './session.svelte';
 import { Scratchpads } from './scratchpads.svelte';
+import { offers, pausedBy, type Command, type Kind } from './steering/offers';
 import { load, save } from './storage';
 
 const SIDES = ['node', 'document', 'events'] as const;
@@ -29,6 +31,8 @@ export class RunState {
   opened = $state.raw<object>({});
   /** Where the graph should move to; a new object each time. */
   goal = $state.raw<{ id: string; near: boolean } | undefined>();
+  /** The command whose dialog is open. */
+  command = $state.raw<Command | undefined>();
   readonly scratchpads = new Scratchpads();
   readonly documents: RunDocuments;
 
@@ -40,6 +44,14 @@ export class RunState {
 
   readonly filter = $derived<Filter>({ query: this.query.trim().toLowerCase(), quick: this.quick });
 
+  readonly #pausing = $derived.by(() => (void this.session.version, (this.session.graph?.pauses ?? 0) > 0));
+
+  /** True if the node has not ended, and it or a node above it is paused. */
+  isHeld(node: GraphNode): boolean {
+    const graph = this.#pausing ? this.session.graph : undefined;
+    return graph !== undefined && pausedBy(graph, node) !== undefined;
+  }
+
   /** Positions of the nodes that match the filters; undefined without a filter. */
   readonly matches = $derived.by<ReadonlySet<number> | undefined>(() => {
     const graph = this.session.graph;
@@ -49,6 +61,27 @@ export class RunState {
     // Documents have no older versions, so in the past only the ends that events carry are searched.
     return filterNodes(graph.nodes, this.filter, this.session.isLive ? this.scratchpads.bodies : undefined);
   });
+
+  /** Opens the dialog of a command. The root stands for the whole run. */
+  ask(kind: Kind, nodeId: string): void {
+    const isRun = nodeId === this.session.live?.nodes[0]?.id && (kind === 'pause' || kind === 'resume' || kind === 'budget');
+    this.command = { kind, nodeId: isRun ? '' : nodeId };
+  }
+
+  /** Opens the dialog of a fork from the moment that is shown. */
+  askFork(): void {
+    this.command = { kind: 'fork', atSeq: this.session.at ?? this.session.head, nodeId: this.selected };
+  }
+
+  /** The same by keyboard: the first of these commands that makes sense for the selected node, else for the run. */
+  askFor(...kinds: Kind[]): void {
+    const { live, isLive } = this.session;
+    const node = live?.node(this.selected ?? live.nodes[0]?.id ?? '');
+    if (live === undefined || node === undefined || !isLive) return;
+    const offered = offers(live, node);
+    const kind = kinds.find((wanted) => offered.includes(wanted));
+    if (kind !== undefined) this.ask(kind, node.id);
+  }
 
   select(id: string | undefined): void {
     this.selected = id;

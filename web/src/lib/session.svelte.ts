@@ -7,6 +7,7 @@ import type { Event } from '../gen/treeagent/v1/events_pb';
 import type { Graph, Run } from '../gen/treeagent/v1/run_service_pb';
 import { failure, runs, type Failure } from './api/client';
 import { documentsOf } from './document-log';
+import { commandWords } from './steering/words';
 import { probe } from './probe';
 import { History } from './projection/history';
 import { isFinalRun } from './projection/model';
@@ -44,6 +45,8 @@ export class RunSession {
   readonly touched = new Map<string, number>();
   /** Incremented when such an event names a document that none before it has named. */
   named = $state(0);
+  /** The latest command that was carried out since the page was opened. */
+  command = $state.raw<{ seq: number; nodeId: string; words: string } | undefined>();
   /** Why the past cannot be loaded. */
   historyFailure = $state.raw<Failure | undefined>();
 
@@ -55,6 +58,7 @@ export class RunSession {
   #later: ReturnType<typeof setTimeout> | undefined;
   #frame = 0;
   #applied = -Infinity;
+  #lastRequest = '';
   #closed = new AbortController();
 
   constructor(runId: string, at?: number) {
@@ -177,6 +181,7 @@ export class RunSession {
         this.version += 1;
       }
       this.loaded = history.complete;
+      if (history.whole !== undefined) this.#live?.learn(history.whole);
     } catch (error) {
       if (this.#closed.signal.aborted) return;
       const why = (this.historyFailure = failure(error));
@@ -234,10 +239,22 @@ export class RunSession {
   }
 
   #touch(event: Event): void {
+    this.#noteCommand(event);
     for (const id of documentsOf(event)) {
       if (!this.touched.has(id)) this.named += 1;
       this.touched.set(id, Number(event.seq));
     }
+  }
+
+  #noteCommand({ seq, nodeId, body }: Event): void {
+    const words = body.case === 'callStopped' ? undefined : commandWords(body);
+    if (words === undefined) return;
+    // What follows from the same command is told with it.
+    const requestId = 'requestId' in body.value! ? body.value.requestId : '';
+    if (requestId === '' || requestId !== this.#lastRequest) this.command = { seq: Number(seq), nodeId, words };
+    this.#lastRequest = requestId;
+    // The row of the run has its budgets.
+    if (body.case === 'budgetSet') void this.refreshRun();
   }
 
   #showPast(): void {

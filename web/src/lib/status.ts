@@ -1,6 +1,6 @@
 // How statuses look. A status always has a word, an icon and a colour, so colour never carries the meaning alone.
 
-import { expansionOf, type Expansion, type GraphNode, type NodeStatus, type RunStatus } from './projection/model';
+import { expansionOf, type Expansion, type GraphNode, type NodeStatus, type RunStatus, type StepStatus } from './projection/model';
 
 export type Tone = 'warm' | 'agg' | 'cool' | 'good' | 'bad' | 'held' | 'off';
 
@@ -31,6 +31,14 @@ export const RUN_LOOKS: Record<RunStatus, Look> = {
   cancelled: { label: 'Cancelled', icon: 'stop', tone: 'off' },
 };
 
+export const STEP_LOOKS: Record<StepStatus, Look> = {
+  pending: { label: 'Pending', icon: 'clock', tone: 'off' },
+  running: { label: 'Running', icon: 'bolt', tone: 'warm' },
+  completed: { label: 'Completed', icon: 'check', tone: 'good' },
+  failed: { label: 'Failed', icon: 'cross', tone: 'bad' },
+  cancelled: { label: 'Cancelled', icon: 'stop', tone: 'off' },
+};
+
 const EXPANSION_LOOKS: Record<Expansion, Look> = {
   unexpanded: { label: 'Unexpanded', icon: 'clock', tone: 'cool' },
   'in-progress': { label: 'In progress', icon: 'bolt', tone: 'warm' },
@@ -47,6 +55,21 @@ export function lookOf(node: GraphNode, hasChildren: boolean): Look {
   // What went wrong must not hide behind a word that is the same for all of them.
   const stopped = node.status === 'failed' || node.status === 'cancelled' || node.status === 'blocked';
   return stopped ? { ...status, label: `${look.label} (${node.status})` } : look;
+}
+
+export interface Mark {
+  label: string;
+  icon: string;
+}
+
+/** What people have done to a node, beside its status. `held`: it, or a node above it, is paused. */
+export function marksOf(node: GraphNode, held: boolean): Mark[] {
+  const marks: Mark[] = [];
+  if (node.paused === true) marks.push({ label: 'Paused', icon: 'pause' });
+  else if (held) marks.push({ label: 'Paused above', icon: 'pause' });
+  if (node.stopped === true) marks.push({ label: 'Stopped', icon: 'stop' });
+  if (node.generation !== undefined) marks.push({ label: node.generation === 1 ? 'Reopened' : `Reopened ${node.generation} times`, icon: 'again' });
+  return marks;
 }
 
 /** Statuses whose card has a dashed border: the node plans rather than works. */

@@ -72,7 +72,7 @@ impl MessageBuilder {
 }
 
 fn text(length: usize) -> pb::event::Body {
-    pb::event::Body::GuidanceAdded(pb::GuidanceAdded { text: "x".repeat(length), author: String::new() })
+    pb::event::Body::GuidanceAdded(pb::GuidanceAdded { text: "x".repeat(length), ..Default::default() })
 }
 
 fn length(event: &pb::Event) -> usize {

@@ -8,7 +8,7 @@ use tree_agent_proto::v1 as pb;
 use crate::value::duration;
 
 /// US dollars as millionths.
-fn micros(text: &str) -> Result<u64, String> {
+pub(super) fn micros(text: &str) -> Result<u64, String> {
     let dollars: f64 =
         text.trim().trim_start_matches('$').parse().map_err(|_| "is not a number of US dollars")?;
     let micros = (dollars * 1e6).round();

@@ -10,11 +10,12 @@ use tree_agent_contract::{DocumentId, DocumentKind, NodeId, ProjectId, RunId, Ti
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
-use crate::Context;
 use crate::client::{Client, request};
 use crate::commands::watch::Reconnect;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::value::RunRef;
+use crate::{Context, complete};
 
 /// Print a document: a source, a scratchpad or what a node wrote
 ///
@@ -24,6 +25,9 @@ pub(crate) struct Doc {
     /// The document: its id, or PROJECT:PATH for one of a project
     #[arg(value_name = "ID|PROJECT:PATH")]
     document: DocumentRef,
+    /// As this run has it: a fork has the documents of the run that it forks as they were, and goes on with its own
+    #[arg(long, value_name = "RUN", add = complete::runs())]
+    run: Option<RunRef>,
     /// As it was after this event of its run
     #[arg(long, value_name = "SEQ", conflicts_with = "follow")]
     at: Option<u64>,
@@ -61,10 +65,15 @@ impl Doc {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let client = context.connect().await?;
         let id = self.document.find(&client).await?;
+        let run = match &self.run {
+            Some(run) => Some(client.find_run(run).await?),
+            None => None,
+        };
         if self.follow {
-            return follow::follow(context, client, id, self.after_bytes, self.reconnect.policy()).await;
+            let from = follow::From { document: id, run, byte: self.after_bytes };
+            return follow::follow(context, client, from, self.reconnect.policy()).await;
         }
-        let (summary, document) = fetch_at(&client, id, self.at).await?;
+        let (summary, document) = fetch_at(&client, id, run, self.at).await?;
         if !context.out.is_json() {
             context.out.whole_document(&document.body)?;
             return Ok(Exit::Success);
@@ -123,24 +132,27 @@ impl DocumentRef {
     }
 }
 
-/// The document with `id`, its summary taken out.
+/// The document with `id` as the run has it, its summary taken out.
 pub(crate) async fn fetch(
     client: &Client,
     id: DocumentId,
+    run: RunId,
 ) -> Result<(pb::DocumentSummary, pb::Document), CliError> {
-    fetch_at(client, id, None).await
+    fetch_at(client, id, Some(run), None).await
 }
 
-/// As [`fetch`], as the document was after an event of its run.
+/// As [`fetch`], as the document was after an event of the run. Without a run it is the one that created the document.
 async fn fetch_at(
     client: &Client,
     id: DocumentId,
+    run: Option<RunId>,
     at_seq: Option<u64>,
 ) -> Result<(pb::DocumentSummary, pb::Document), CliError> {
     let answer = client
         .call(|| {
             let mut documents = client.documents();
-            let message = pb::GetDocumentRequest { document_id: id.to_wire(), at_seq };
+            let run_id = run.map_or_else(String::new, |run| run.to_wire());
+            let message = pb::GetDocumentRequest { document_id: id.to_wire(), at_seq, run_id };
             async move { documents.get_document(request(message)).await }
         })
         .await?;

@@ -66,7 +66,7 @@ impl Export {
         let root = Root::open(&self.dir, &holder).map_err(unusable)?;
         let folder = root.read(ReadLimits::default()).map_err(unusable)?;
         if !folder.is_empty() {
-            let found = edits(&wanted(&client, &export).await?, &folder);
+            let found = edits(&wanted(&client, run, &export).await?, &folder);
             if !found.is_empty() {
                 let mut message = format!(
                     "{} holds another run, or was edited; name another folder. Nothing was changed:",
@@ -81,7 +81,7 @@ impl Export {
         }
         let mut mirror = Mirror::new(root, &folder, Box::new(LocalDisk)).map_err(unusable)?;
         let exported = Exported { run_id: Some(run), dir: self.dir.clone(), ..Exported::default() };
-        let exported = write(&client, &export, &mut mirror, exported).await?;
+        let exported = write(&client, run, &export, &mut mirror, exported).await?;
         if context.out.is_json() {
             context.out.json(&exported)?;
         } else {
@@ -115,12 +115,13 @@ impl Exported {
 /// Writes the nodes in their order, parents first, while the next documents are read.
 async fn write(
     client: &Client,
+    run: RunId,
     export: &tree_agent_mirror::Export,
     mirror: &mut Mirror,
     mut exported: Exported,
 ) -> Result<Exported, CliError> {
     let document = match export.document {
-        Some(id) => Some(body(client, id).await?),
+        Some(id) => Some(body(client, run, id).await?),
         None => None,
     };
     exported.documents += usize::from(document.is_some());
@@ -130,7 +131,7 @@ async fn write(
     let mut read = stream::iter(&export.nodes)
         .map(|node| async move {
             let document = match node.document {
-                Some(id) => Some(body(client, id).await?),
+                Some(id) => Some(body(client, run, id).await?),
                 None => None,
             };
             Ok::<_, CliError>((node, document))
@@ -146,10 +147,10 @@ async fn write(
 }
 
 /// What the folder should hold, to be compared with what it holds.
-async fn wanted(client: &Client, export: &tree_agent_mirror::Export) -> Result<Wanted, CliError> {
+async fn wanted(client: &Client, run: RunId, export: &tree_agent_mirror::Export) -> Result<Wanted, CliError> {
     let ids = export.nodes.iter().filter_map(|node| node.document).chain(export.document);
     let digests: HashMap<DocumentId, Digest> = stream::iter(ids)
-        .map(|id| async move { Ok::<_, CliError>((id, Digest::of(&body(client, id).await?))) })
+        .map(|id| async move { Ok::<_, CliError>((id, Digest::of(&body(client, run, id).await?))) })
         .buffer_unordered(PARALLEL)
         .try_collect()
         .await?;
@@ -168,8 +169,9 @@ async fn wanted(client: &Client, export: &tree_agent_mirror::Export) -> Result<W
     })
 }
 
-async fn body(client: &Client, id: DocumentId) -> Result<String, CliError> {
-    Ok(doc::fetch(client, id).await?.1.body)
+/// A document as the run has it.
+async fn body(client: &Client, run: RunId, id: DocumentId) -> Result<String, CliError> {
+    Ok(doc::fetch(client, id, run).await?.1.body)
 }
 
 /// A folder that cannot be used is a mistake in what was asked for, unless the disk failed.

@@ -3,12 +3,13 @@
 mod filter;
 mod live;
 mod row;
+mod tree;
 
 use clap::Args;
 
 use self::filter::Filter;
 pub(super) use self::row::Names;
-use self::row::{HEADERS, cells};
+use self::row::{HEADERS, cells, titled};
 use super::follow::now;
 use super::watch::Reconnect;
 use crate::error::CliError;
@@ -25,6 +26,9 @@ pub(crate) struct Runs {
     /// List at most this many; 0 for all
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     limit: usize,
+    /// Put forks below the runs that they fork, with what they do differently
+    #[arg(long, conflicts_with = "watch")]
+    tree: bool,
     /// Keep the list up to date until Ctrl-C
     #[arg(short, long)]
     watch: bool,
@@ -46,13 +50,21 @@ impl Runs {
         let mut names = Names::default();
         let mut rows = Rows::new(&context.out, HEADERS);
         let mut runs = client.list_runs(filter, limit);
-        while let Some(page) = runs.page().await? {
+        let mut all = Vec::new();
+        while let Some(mut page) = runs.page().await? {
             if !context.out.is_json() {
                 names.learn(&client, &page).await?;
+            }
+            if self.tree {
+                all.append(&mut page);
             }
             for run in &page {
                 rows.push(run, |run| cells(run, &names, now(), context.out.is_terminal()))?;
             }
+        }
+        for (level, run) in tree::in_lineage(all) {
+            let name = tree::name(level, &run);
+            rows.push(&run, |run| titled(cells(run, &names, now(), context.out.is_terminal()), name))?;
         }
         let more = runs.has_more();
         if rows.finish()? == 0 {

@@ -15,9 +15,10 @@ use bytes::Bytes;
 use clap::Args;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
+use tree_agent_contract::command::Action;
 use tree_agent_contract::search::SearchCounts;
 use tree_agent_contract::{
-    Budgets, ModelChoice, RunContext, RunId, RunSpec, RunStatus, SearchConfig, Strategy, limits,
+    Budgets, Command, ModelChoice, RunContext, RunId, RunSpec, RunStatus, SearchConfig, Strategy, limits,
 };
 use tree_agent_engine::Graph;
 use tree_agent_fanout::{Fanout, Topic};
@@ -27,7 +28,7 @@ use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use tree_agent_runtime::channel::Connector;
 use tree_agent_store::embedded::EmbeddedStore;
-use tree_agent_store::{Command, ProjectQuery, Projects, Runs, Store};
+use tree_agent_store::{ProjectQuery, Projects, Runs, Store};
 
 use self::growing::Growing;
 use self::logged::{Logged, titles, unfinished, unreadable, wanted};
@@ -368,7 +369,10 @@ impl Work<'_> {
     async fn end_all_but(&self, run: RunId) -> Result<(), CliError> {
         for other in unfinished(&self.store).await?.into_iter().filter(|other| *other != run) {
             let reason = "a new search took its folder over".to_owned();
-            self.store.send_command(other, Command::Cancel { reason }).await.map_err(unreadable)?;
+            self.store
+                .send_command(other, Command::new(Action::Cancel { reason }))
+                .await
+                .map_err(unreadable)?;
             self.store.bring_back(other).await.map_err(unreadable)?;
         }
         Ok(())

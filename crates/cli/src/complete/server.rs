@@ -1,4 +1,4 @@
-//! Candidates that a server knows: runs, projects and models.
+//! Candidates that a server knows: runs, nodes, projects and models.
 
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{CommandFactory, FromArgMatches};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use tree_agent_contract::RunSummary;
+use tree_agent_contract::graph::GraphNode;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use tree_agent_runtime::config::Problems;
@@ -13,7 +14,9 @@ use tree_agent_runtime::config::Problems;
 use super::WORDS;
 use crate::args::{Cli, Global};
 use crate::client::{Client, request};
+use crate::commands::graph;
 use crate::error::CliError;
+use crate::value::RunRef;
 use crate::view::paint::fit;
 use crate::view::printable::one_line;
 
@@ -46,6 +49,31 @@ pub(crate) fn runs() -> ArgValueCompleter {
 fn run_candidate(run: RunSummary) -> CompletionCandidate {
     let about = format!("{}: {}", run.status, fit(&one_line(&run.spec.objective), HELP));
     CompletionCandidate::new(run.run_id.to_string()).help(Some(about.into()))
+}
+
+/// Ids of the nodes of the run that the command line names.
+pub(crate) fn nodes() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let (Some(current), Some(run)) = (current.to_str(), named_run()) else { return Vec::new() };
+        let graph = ask(async |client| graph::fetch(&client, client.find_run(&run).await?, None).await);
+        let nodes = graph.map(|graph| graph.nodes).unwrap_or_default().into_iter();
+        let candidate = |node: GraphNode| {
+            let about = format!("{}: {}", node.status, fit(&one_line(&node.title), HELP));
+            CompletionCandidate::new(node.id.to_string()).help(Some(about.into()))
+        };
+        let fits = |node: &GraphNode| node.id.to_string().starts_with(current);
+        nodes.filter(fits).take(CANDIDATES as usize).map(candidate).collect()
+    })
+}
+
+/// The run that stands on the command line before the word that is completed.
+fn named_run() -> Option<RunRef> {
+    let matches = Cli::command().ignore_errors(true).try_get_matches_from(WORDS.get()?).ok()?;
+    let mut innermost = &matches;
+    while let Some((_, below)) = innermost.subcommand() {
+        innermost = below;
+    }
+    innermost.try_get_one::<RunRef>("run").ok()?.cloned()
 }
 
 /// Names of projects.

@@ -8,7 +8,7 @@ use tree_agent_engine::Graph;
 use super::paint::{Paint, Palette, fit};
 use super::printable::one_line;
 use super::tree::run_icon;
-use super::{homework, search, usage};
+use super::{homework, search, steering, usage};
 
 /// Columns of the title before a tool call, and of the call's subject.
 const CALLER: usize = 40;
@@ -28,7 +28,7 @@ pub(crate) fn line(event: &Event, graph: &Graph, palette: Palette) -> Option<Str
     let about_run = matches!(
         event.body,
         EventBody::RunCreated(_) | EventBody::RunStatusChanged(_) | EventBody::BudgetExhausted(_)
-    );
+    ) || (matches!(event.body, EventBody::BudgetSet(_)) && event.parent_node_id.is_none());
     let (title, depth) = match graph.node(event.node_id).filter(|_| !about_run) {
         Some(node) if is_sentence => (String::new(), node.depth),
         // Before a tool call the title only says which node makes it.
@@ -129,9 +129,6 @@ fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)> {
                 ),
             },
         ),
-        EventBody::GuidanceAdded(guidance) => {
-            ("→", Paint::Plain, format!("guidance: {}", one_line(&guidance.text)))
-        }
-        _ => return None,
+        _ => return steering::describe(body),
     })
 }

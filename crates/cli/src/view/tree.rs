@@ -6,6 +6,7 @@ use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::{NodeId, NodeStatus, Outcome, Role, RunStatus, Strategy, Timestamp};
 use tree_agent_engine::Graph;
 
+use super::lease;
 use super::line::Line;
 use super::paint::{Paint, count, duration};
 use super::printable::one_line;
@@ -273,6 +274,15 @@ fn node_line(node: &GraphNode, lead: &str, now: Timestamp) -> Line {
     }
     let partial = if node.outcome == Some(Outcome::Partial) { " (partial)" } else { "" };
     line.after(format!("{}{partial}", node.status), paint);
+    if node.paused {
+        line.after("‖ paused", Paint::Warn);
+    }
+    if node.stopped {
+        line.after("■ stopped", Paint::Warn);
+    }
+    if node.generation > 0 {
+        line.after(again(node.generation), Paint::Dim);
+    }
     if let Some(tool) = node.last_tool.as_ref().filter(|t| t.ok.is_none() && !node.status.is_final()) {
         line.after(format!("⚙ {}", one_line(&tool.tool_name)), Paint::Busy);
     }
@@ -282,12 +292,20 @@ fn node_line(node: &GraphNode, lead: &str, now: Timestamp) -> Line {
     if let Some(used) = usage::short(&node.subtree_usage.get()) {
         line.after(used, Paint::Dim);
     }
+    if let Some(lease) = node.lease.as_deref() {
+        lease::show(lease, &mut line);
+    }
     if let Some(error) = &node.error {
         line.detail(one_line(error), Paint::Bad);
     } else if let Some(message) = node.message.as_deref().filter(|m| says_something(m)) {
         line.detail(one_line(message), Paint::Warn);
     }
     line
+}
+
+/// How often a node was reopened.
+fn again(generation: u32) -> String {
+    if generation == 1 { "↺ reopened".into() } else { format!("↺ reopened {generation} times") }
 }
 
 /// Guards, retries and obstacles are worth a place on the line; the daily business is not.

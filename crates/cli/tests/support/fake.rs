@@ -1,5 +1,9 @@
 //! A server that does what a script says: runs on a real port, answers with made-up logs, breaks on command.
 
+mod fake_documents;
+mod fake_log;
+mod fake_steering;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -9,20 +13,23 @@ use futures::{Stream, StreamExt, stream};
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
-use tree_agent_contract::event::{
-    ArtifactCreated, Event, EventBody, NodeCompleted, NodeCreated, NodeResult, NodeStatusChanged, RunCreated,
-    RunStatusChanged,
-};
+use tree_agent_contract::event::Event;
 use tree_agent_contract::*;
 use tree_agent_engine::Graph;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
-use tree_agent_proto::v1::document_service_server::{DocumentService, DocumentServiceServer};
+use tree_agent_proto::v1::document_service_server::DocumentServiceServer;
 use tree_agent_proto::v1::model_service_server::{ModelService, ModelServiceServer};
 use tree_agent_proto::v1::project_service_server::{ProjectService, ProjectServiceServer};
 use tree_agent_proto::v1::run_service_server::{RunService, RunServiceServer};
 use tree_agent_proto::v1::server_service_server::{ServerService, ServerServiceServer};
 use tree_agent_proto::v1::watch_run_response::Message;
+
+#[allow(unused_imports, reason = "each test binary uses a part of the script")]
+pub(crate) use fake_log::{BODY, document_id, log, message, project_id, run_id};
+
+#[allow(unused_imports, reason = "each test binary uses a part of the script")]
+pub(crate) use fake_steering::{Steered, preview};
 
 /// What one `WatchRun` call does after it has sent its messages.
 #[allow(dead_code, reason = "each test binary uses a part of the script")]
@@ -60,8 +67,24 @@ pub(crate) struct State {
     pub(crate) listed: Vec<pb::ListRunsRequest>,
     /// Objectives of the runs that the list has beside the run of the log, newest first.
     pub(crate) others: Vec<String>,
+    /// What the others do differently as forks of the run of the log, if they are.
+    pub(crate) fork_edits: Vec<String>,
+    /// The requests of `GetDocument`.
+    pub(crate) read: Vec<pb::GetDocumentRequest>,
+    /// The requests of `WatchDocument`.
+    pub(crate) followed: Vec<pb::WatchDocumentRequest>,
     /// The synthesis.
     pub(crate) body: String,
+    /// The answers of `DiffRuns`, used up one by one.
+    pub(crate) differences: VecDeque<pb::DiffRunsResponse>,
+    /// The requests of `DiffRuns`.
+    pub(crate) compared: Vec<pb::DiffRunsRequest>,
+    /// The commands to runs.
+    pub(crate) steered: Vec<Steered>,
+    /// Refusals of commands, used up one by one.
+    pub(crate) steering_failures: VecDeque<Status>,
+    /// The fork that `ForkRun` and `RetryNode` name.
+    pub(crate) fork: Option<String>,
     /// If set, `GetProject` never answers, and tells this channel that it was called.
     pub(crate) stuck_project: Option<std::sync::mpsc::Sender<()>>,
 }
@@ -82,7 +105,15 @@ impl Fake {
             deleted: Vec::new(),
             listed: Vec::new(),
             others: Vec::new(),
+            fork_edits: Vec::new(),
+            read: Vec::new(),
+            followed: Vec::new(),
             body: BODY.into(),
+            differences: VecDeque::new(),
+            compared: Vec::new(),
+            steered: Vec::new(),
+            steering_failures: VecDeque::new(),
+            fork: None,
             stuck_project: None,
         };
         let fake = Fake(Arc::new(Mutex::new(state)));
@@ -122,6 +153,7 @@ impl Fake {
             updated_at: Timestamp::from_millis(0),
             started_at: Some(Timestamp::from_millis(1_000)),
             ended_at: Some(Timestamp::from_millis(63_000)),
+            fork: None,
         }
         .to_wire()
     }
@@ -129,85 +161,21 @@ impl Fake {
     /// The run of the log first, then the others; their ids end alike.
     fn runs(&self) -> Vec<pb::Run> {
         let first = self.run();
-        let others = self.0.lock().unwrap().others.clone();
+        let (others, fork_edits) = {
+            let state = self.0.lock().unwrap();
+            (state.others.clone(), state.fork_edits.clone())
+        };
+        let parent = (!fork_edits.is_empty()).then(|| first.run_id.clone());
         let others = others.into_iter().zip(1_u8..).map(|(objective, n)| pb::Run {
             run_id: format!("{n:02x}90b6f1-8d3e-7cc4-a1c7-3f7f6c1d{n:02x}4b"),
             objective,
+            parent_seq: if parent.is_some() { 4 } else { 0 },
+            parent_run_id: parent.clone(),
+            fork_edits: fork_edits.clone(),
             ..first.clone()
         });
         std::iter::once(first.clone()).chain(others).collect()
     }
-}
-
-pub(crate) fn project_id() -> ProjectId {
-    ProjectId(uuid::Uuid::from_u128(0x11))
-}
-
-pub(crate) fn run_id() -> RunId {
-    RunId(uuid::Uuid::from_u128(0x0190_b6f1_8d3e_7cc4_a1c7_3f7f_6c1d_2e4b))
-}
-
-pub(crate) fn message(event: &Event) -> Message {
-    Message::Event(event.to_wire())
-}
-
-pub(crate) fn document_id() -> DocumentId {
-    DocumentId::of_artifact(ArtifactId::of(NodeId::root(run_id()), 0, "synthesis"))
-}
-
-/// The synthesis, unless a test says otherwise.
-pub(crate) const BODY: &str = "# Because\n";
-
-/// A whole run of one node that ends with `status`.
-pub(crate) fn log(status: RunStatus, partial: bool) -> Vec<Event> {
-    let root = NodeId::root(run_id());
-    let artifact = ArtifactId::of(root, 0, "synthesis");
-    let bodies: Vec<EventBody> = vec![
-        RunCreated::new(RunSpec::new("why?"), root).into(),
-        NodeCreated::new("why?").into(),
-        RunStatusChanged { status: RunStatus::Running, reason: None, partial: false }.into(),
-        NodeStatusChanged {
-            message: Some("leaf_decision:direct".into()),
-            ..NodeStatusChanged::new(NodeStatus::Executing, Role::Executor)
-        }
-        .into(),
-        ArtifactCreated {
-            artifact_id: artifact,
-            artifact_type: ArtifactType::Document,
-            document_id: Some(document_id()),
-            label: Some("synthesis".into()),
-            title: Some("Synthesis".into()),
-            json_payload: None,
-            is_primary: true,
-            snippet: None,
-        }
-        .into(),
-        NodeResult {
-            result: TreeAgentResult {
-                kind: ResultKind::Document,
-                summary: "Because.".into(),
-                success_assessment: None,
-                primary_artifact_id: Some(artifact),
-                artifact_ids: vec![artifact],
-                document_ids: vec![document_id()],
-                json_payload: None,
-                scratchpad_doc_id: None,
-                scratchpad_tail: None,
-            },
-        }
-        .into(),
-        NodeCompleted { outcome: Outcome::Success, evidence: None, metrics: None }.into(),
-        RunStatusChanged { status, reason: Some("as the script says".into()), partial }.into(),
-    ];
-    let events = bodies.into_iter().zip(1..).map(|(body, seq)| Event {
-        run_id: run_id(),
-        seq,
-        node_id: root,
-        parent_node_id: None,
-        timestamp: Timestamp::from_millis(seq as i64 * 250),
-        body,
-    });
-    events.collect()
 }
 
 type Watched = Pin<Box<dyn Stream<Item = Result<pb::WatchRunResponse, Status>> + Send>>;
@@ -302,6 +270,15 @@ impl RunService for Fake {
         }))
     }
 
+    async fn diff_runs(
+        &self,
+        request: Request<pb::DiffRunsRequest>,
+    ) -> Result<Response<pb::DiffRunsResponse>, Status> {
+        let mut state = self.0.lock().unwrap();
+        state.compared.push(request.into_inner());
+        state.differences.pop_front().map(Response::new).ok_or_else(|| Status::not_found("no such run"))
+    }
+
     async fn estimate_run(
         &self,
         request: Request<pb::EstimateRunRequest>,
@@ -389,102 +366,94 @@ impl RunService for Fake {
         Ok(Response::new(pb::GetGraphResponse { graph: Some(graph.snapshot().to_wire()) }))
     }
 
+    async fn pause_run(
+        &self,
+        request: Request<pb::PauseRunRequest>,
+    ) -> Result<Response<pb::PauseRunResponse>, Status> {
+        let request = request.into_inner();
+        let validate_only = request.validate_only;
+        self.steer(Steered::Pause(request), validate_only, |outcome| pb::PauseRunResponse { outcome })
+    }
+
+    async fn resume_run(
+        &self,
+        request: Request<pb::ResumeRunRequest>,
+    ) -> Result<Response<pb::ResumeRunResponse>, Status> {
+        let request = request.into_inner();
+        let validate_only = request.validate_only;
+        self.steer(Steered::Resume(request), validate_only, |outcome| pb::ResumeRunResponse { outcome })
+    }
+
+    async fn guide_node(
+        &self,
+        request: Request<pb::GuideNodeRequest>,
+    ) -> Result<Response<pb::GuideNodeResponse>, Status> {
+        let request = request.into_inner();
+        let validate_only = request.validate_only;
+        self.steer(Steered::Guide(request), validate_only, |outcome| pb::GuideNodeResponse { outcome })
+    }
+
+    async fn stop_node(
+        &self,
+        request: Request<pb::StopNodeRequest>,
+    ) -> Result<Response<pb::StopNodeResponse>, Status> {
+        let request = request.into_inner();
+        let validate_only = request.validate_only;
+        self.steer(Steered::Stop(request), validate_only, |outcome| pb::StopNodeResponse { outcome })
+    }
+
+    async fn retry_node(
+        &self,
+        request: Request<pb::RetryNodeRequest>,
+    ) -> Result<Response<pb::RetryNodeResponse>, Status> {
+        let (request, fork_run_id) = (request.into_inner(), self.0.lock().unwrap().fork.clone());
+        let validate_only = request.validate_only;
+        self.steer(Steered::Retry(request), validate_only, |outcome| pb::RetryNodeResponse {
+            outcome,
+            fork_run_id,
+        })
+    }
+
+    async fn edit_plan(
+        &self,
+        request: Request<pb::EditPlanRequest>,
+    ) -> Result<Response<pb::EditPlanResponse>, Status> {
+        let request = request.into_inner();
+        let validate_only = request.validate_only;
+        self.steer(Steered::EditPlan(request), validate_only, |outcome| pb::EditPlanResponse { outcome })
+    }
+
+    async fn set_budget(
+        &self,
+        request: Request<pb::SetBudgetRequest>,
+    ) -> Result<Response<pb::SetBudgetResponse>, Status> {
+        let request = request.into_inner();
+        let validate_only = request.validate_only;
+        self.steer(Steered::SetBudget(request), validate_only, |outcome| pb::SetBudgetResponse { outcome })
+    }
+
+    async fn fork_run(
+        &self,
+        request: Request<pb::ForkRunRequest>,
+    ) -> Result<Response<pb::ForkRunResponse>, Status> {
+        let (request, fork) = (request.into_inner(), self.0.lock().unwrap().fork.clone());
+        let validate_only = request.validate_only;
+        self.steer(Steered::Fork(request), validate_only, |outcome| match validate_only {
+            true => pb::ForkRunResponse {
+                preview: outcome.and_then(|outcome| outcome.preview),
+                changed_document_ids: vec![document_id().to_string()],
+                changed_document_count: 1,
+                ..Default::default()
+            },
+            false => pb::ForkRunResponse { fork_run_id: fork.unwrap_or_default(), ..Default::default() },
+        })
+    }
+
     async fn cancel_run(
         &self,
         _: Request<pb::CancelRunRequest>,
     ) -> Result<Response<pb::CancelRunResponse>, Status> {
         Ok(Response::new(pb::CancelRunResponse { run: Some(self.run()) }))
-    }
-}
-
-#[tonic::async_trait]
-impl DocumentService for Fake {
-    async fn get_document(
-        &self,
-        request: Request<pb::GetDocumentRequest>,
-    ) -> Result<Response<pb::GetDocumentResponse>, Status> {
-        let id = request.into_inner().document_id;
-        if id != document_id().to_string() {
-            return Err(Status::not_found(format!("document {id} does not exist")));
-        }
-        let summary = pb::DocumentSummary {
-            document_id: id,
-            kind: pb::DocumentKind::Artifact as i32,
-            run_id: Some(run_id().to_string()),
-            title: "Synthesis".into(),
-            bytes: 10,
-            updated_at: Some(Timestamp::from_millis(0).to_wire()),
-            ..Default::default()
-        };
-        let document = pb::Document {
-            summary: Some(summary),
-            body: self.0.lock().unwrap().body.clone(),
-            created_at: Some(Timestamp::from_millis(0).to_wire()),
-        };
-        Ok(Response::new(pb::GetDocumentResponse { document: Some(document) }))
-    }
-
-    type WatchDocumentStream = Pin<Box<dyn Stream<Item = Result<pb::WatchDocumentResponse, Status>> + Send>>;
-
-    /// A few bytes a call: then it breaks, asks to be called again, and ends.
-    async fn watch_document(
-        &self,
-        request: Request<pb::WatchDocumentRequest>,
-    ) -> Result<Response<Self::WatchDocumentStream>, Status> {
-        use pb::watch_document_response::Message;
-        let request = request.into_inner();
-        if request.document_id != document_id().to_string() {
-            return Err(Status::not_found(format!("document {} does not exist", request.document_id)));
-        }
-        let at = request.after_bytes;
-        let text = |offset: u64, text: &str| {
-            Message::Text(pb::DocumentText { offset, text: text.into(), ..Default::default() })
-        };
-        let (messages, status) = match at {
-            0 => (vec![text(0, "# Be"), text(4, "ca")], Some(Status::unavailable("bye"))),
-            6 => {
-                let hint = pb::DocumentResumeHint { after_bytes: 8, reason: "drain".into() };
-                (vec![text(6, "us"), Message::ResumeHint(hint)], None)
-            }
-            _ => (vec![text(at, &"# Because\n"[at as usize..])], None),
-        };
-        let messages = messages.into_iter().map(|m| Ok(pb::WatchDocumentResponse { message: Some(m) }));
-        Ok(Response::new(Box::pin(stream::iter(messages.chain(status.map(Err))))))
-    }
-
-    async fn list_documents(
-        &self,
-        _: Request<pb::ListDocumentsRequest>,
-    ) -> Result<Response<pb::ListDocumentsResponse>, Status> {
-        Err(Status::unimplemented("not in this script"))
-    }
-
-    async fn search_documents(
-        &self,
-        _: Request<pb::SearchDocumentsRequest>,
-    ) -> Result<Response<pb::SearchDocumentsResponse>, Status> {
-        Err(Status::unimplemented("not in this script"))
-    }
-
-    async fn create_document(
-        &self,
-        _: Request<pb::CreateDocumentRequest>,
-    ) -> Result<Response<pb::CreateDocumentResponse>, Status> {
-        Err(Status::unimplemented("not in this script"))
-    }
-
-    async fn list_document_versions(
-        &self,
-        _: Request<pb::ListDocumentVersionsRequest>,
-    ) -> Result<Response<pb::ListDocumentVersionsResponse>, Status> {
-        Err(Status::unimplemented("not in this script"))
-    }
-
-    async fn delete_document(
-        &self,
-        _: Request<pb::DeleteDocumentRequest>,
-    ) -> Result<Response<pb::DeleteDocumentResponse>, Status> {
-        Err(Status::unimplemented("not in this script"))
     }
 }
 

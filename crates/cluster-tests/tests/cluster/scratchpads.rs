@@ -18,8 +18,11 @@ fn notes() -> String {
 /// Follows a document at `gateway` from where `text` ends until it holds `until`, or to its end for the empty text.
 async fn follow(gateway: &str, document: DocumentId, text: &mut String, until: &str) {
     let mut documents = DocumentServiceClient::new(channel::single(gateway.parse().expect("a URL")));
-    let request =
-        pb::WatchDocumentRequest { document_id: document.to_string(), after_bytes: text.len() as u64 };
+    let request = pb::WatchDocumentRequest {
+        document_id: document.to_string(),
+        after_bytes: text.len() as u64,
+        ..Default::default()
+    };
     let mut stream = documents.watch_document(request).await.expect("the document is there").into_inner();
     loop {
         if !until.is_empty() && text.contains(until) {

@@ -6,6 +6,7 @@ use std::fmt::Display;
 use serde::{Deserialize, Serialize};
 
 use super::{CallContext, ScratchpadDraft};
+use crate::budget::SubtreeBudget;
 use crate::error::{Checks, Invalid};
 use crate::homework::{HomeworkBrief, HomeworkDraft};
 use crate::ids::StepId;
@@ -75,6 +76,9 @@ pub struct StepDraft {
     /// Only in homework, and required there: the branch that carries it out. A new name begins a branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_id: Option<String>,
+    /// What the step and everything below it may use; none for its share of what the node has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<SubtreeBudget>,
 }
 
 impl StepDraft {
@@ -89,6 +93,7 @@ impl StepDraft {
             strategy: None,
             search: None,
             branch_id: None,
+            budget: None,
         }
     }
 }
@@ -215,7 +220,8 @@ impl PlannerOutput {
     }
 }
 
-fn check_plan(plan: &PlanDraft, prior: &[PriorStep], c: &mut Checks) {
+/// Checks the form of a plan. Steps that stand in `prior` keep their titles.
+pub(crate) fn check_plan(plan: &PlanDraft, prior: &[PriorStep], c: &mut Checks) {
     let known: BTreeMap<&StepId, &str> = prior.iter().map(|p| (&p.id, p.title.as_str())).collect();
     let mut seen = BTreeSet::new();
     c.text("plan.summary", &plan.summary, limits::TEXT_BYTES);
@@ -250,6 +256,9 @@ fn check_plan(plan: &PlanDraft, prior: &[PriorStep], c: &mut Checks) {
                 format!("is {}; steps must be numbered 0..n-1 in order, so {s}", step.step_index)
             });
             check_search(step, &at, c);
+            if let Some(budget) = step.budget {
+                budget.check(format_args!("{at}.budget"), c);
+            }
             if let Some(title) = known.get(&step.id) {
                 c.require(*title == step.title, format_args!("{at}.title"), || {
                     format!(

@@ -38,6 +38,8 @@ impl HomeworkRules {
                 if iteration != seen.latest + 1 && (iteration != seen.latest || iteration == 0) {
                     return Some(format!("plans iteration {iteration} after iteration {}", seen.latest));
                 }
+                // A changed plan has tasks of its own.
+                seen.at_work.clear();
                 if iteration > seen.latest {
                     *seen = Seen { latest: iteration, rolled_up: seen.rolled_up, ..Seen::default() };
                 }
@@ -54,6 +56,17 @@ impl HomeworkRules {
                 }
                 let again = !seen.at_work.insert(branch.clone());
                 again.then(|| format!("begins a second task of branch {branch} in iteration {iteration}"))
+            }
+            // The homework begins again.
+            EventBody::NodeReopened(e) if e.again && self.by_root.contains_key(&event.node_id) => {
+                self.by_root.remove(&event.node_id);
+                None
+            }
+            // A task is done again, and so is the roll-up of its iteration.
+            EventBody::NodeReopened(e) if e.again => {
+                let seen = self.by_root.get_mut(&event.parent_node_id?)?;
+                seen.rolled_up = seen.rolled_up.min(seen.latest.saturating_sub(1));
+                None
             }
             EventBody::RollupUpdated(e) => {
                 let seen = self.by_root.entry(event.node_id).or_default();

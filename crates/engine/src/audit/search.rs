@@ -26,7 +26,9 @@ pub(super) struct Searches {
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     max_depth: u32,
-    /// Topics that may be listed yet; none if only the run bounds them.
+    /// Topics that may be listed; none if only the run bounds them.
+    max_nodes: Option<u32>,
+    /// Of these, those that may be listed yet.
     room: Option<u32>,
 }
 
@@ -64,6 +66,14 @@ impl Searches {
                 let again = !self.begun.insert(node);
                 again.then(|| "begins a research again".to_owned()).or_else(|| self.too_deep(node))
             }
+            // It is chosen and researched again. A search that begins again lists as many topics as before.
+            EventBody::NodeReopened(e) if e.again => {
+                self.picked.remove(&node);
+                self.begun.remove(&node);
+                let limits = self.limits.get_mut(&node)?;
+                limits.room = limits.max_nodes;
+                None
+            }
             _ => None,
         }
     }
@@ -88,7 +98,8 @@ impl Searches {
         }
         let of_step = || {
             let search = e.search.unwrap_or_default();
-            Limits { max_depth: search.max_depth, room: Some(search.max_nodes) }
+            let max_nodes = Some(search.max_nodes);
+            Limits { max_depth: search.max_depth, max_nodes, room: max_nodes }
         };
         let limits = match e.parent_node_id {
             None => self.of_run?,
@@ -101,6 +112,6 @@ impl Searches {
 }
 
 fn of_run(spec: &RunSpec) -> Option<Limits> {
-    let limits = || Limits { max_depth: spec.search().max_depth, room: None };
+    let limits = || Limits { max_depth: spec.search().max_depth, max_nodes: None, room: None };
     (spec.strategy == Strategy::Search).then(limits)
 }

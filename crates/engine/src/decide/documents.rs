@@ -41,7 +41,7 @@ impl Decider<'_> {
             }
             next = self.state.control(at).parent;
         }
-        DocumentId::workspace(self.state.graph().run_id())
+        DocumentId::workspace(self.state.origin())
     }
 
     /// Appends a note of whole lines to the node's scratchpad.

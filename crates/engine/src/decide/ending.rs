@@ -13,7 +13,7 @@ impl Decider<'_> {
         self.ask(Next::Ended { at });
     }
 
-    /// Ends the node at `at` without a result because the run is out of budget.
+    /// Ends the node at `at` without a result because nothing new may begin for it.
     pub(crate) fn cancel(&mut self, at: usize) {
         self.give_up(at);
         self.cancel_unbegun(at);
@@ -22,7 +22,7 @@ impl Decider<'_> {
 
     /// As [`cancel`](Self::cancel), for a node that has not begun, by its parent.
     pub(crate) fn cancel_unbegun(&mut self, at: usize) {
-        let message = self.state.exhausted().map(|b| format!("budget:{b}"));
+        let message = self.state.ending(at).map(|ending| ending.message());
         self.status(at, NodeStatus::Cancelled, message);
     }
 
@@ -35,6 +35,9 @@ impl Decider<'_> {
                 (RunStatus::Completed, exhausted, root.outcome == Some(Outcome::Partial))
             }
             NodeStatus::Failed => (RunStatus::Failed, root.error.clone(), false),
+            _ if exhausted.is_none() && root.stopped => {
+                (RunStatus::Cancelled, Some("stopped before anything was finished".to_owned()), false)
+            }
             _ => (
                 RunStatus::Failed,
                 exhausted.map(|e| format!("{e} before anything was finished; raise it and run again")),

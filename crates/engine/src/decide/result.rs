@@ -36,6 +36,15 @@ impl Decider<'_> {
         self.complete(at, evidence);
     }
 
+    /// The node, which was reopened, returns again what it returned before.
+    pub(crate) fn repeat_result(&mut self, at: usize) {
+        let Some(result) = self.state.node(at).result.as_deref().cloned() else { return };
+        let (artifact_ids, document_ids) = (result.artifact_ids.clone(), result.document_ids.clone());
+        let hint_type = if document_ids.is_empty() { HintType::ReadJson } else { HintType::ReadDocuments };
+        self.emit(at, NodeResult { result });
+        self.hint(at, hint_type, artifact_ids, document_ids);
+    }
+
     /// Tells the parent what to read.
     fn hint(
         &mut self,
@@ -129,7 +138,7 @@ impl Decider<'_> {
     /// that the run has already is written once.
     pub(super) fn keep_document(&mut self, at: usize, kept: ToolCallKept) {
         let ToolCallKept { result, document: KeptDocument { path, title, body } } = kept;
-        let id = DocumentId::of_run(self.state.graph().run_id(), &path);
+        let id = DocumentId::of_run(self.state.origin(), &path);
         let is_new = !self.state.has_kept(id);
         self.emit(at, ToolCallResult { document_id: Some(id), ..result });
         if !is_new {
@@ -231,7 +240,7 @@ impl Decider<'_> {
             let child = step.node_id.and_then(|id| self.state.position(id)).map(|c| self.state.node(c));
             child.is_none_or(|c| c.status != NodeStatus::Completed || c.outcome == Some(Outcome::Partial))
         });
-        let partial = missing || lost || self.state.control(at).cut;
+        let partial = missing || lost || self.state.control(at).is_cut();
         let mut metrics = Map::new();
         let started = node.started_at.unwrap_or(node.created_at);
         metrics.insert("durationMs".into(), Value::from(self.now.millis_since(started)));

@@ -136,6 +136,48 @@ fn a_role_that_floods_its_scratchpad_fails_instead_of_filling_the_memory() {
     assert!(run.in_flight.holding().next().is_none(), "nothing of it is kept");
 }
 
+#[test]
+fn what_has_finished_and_waits_to_be_written_does_not_outlast_the_time_of_the_run() {
+    let run_id = RunId(uuid::Uuid::from_u128(1));
+    let at = |ms: u64| Timestamp::from_millis(1_000_000).plus_millis(ms);
+    let mut spec = RunSpec::new("o");
+    (spec.budgets.max_wall_clock_ms, spec.budgets.call_timeout_ms) = (1_000, 1_000);
+    let mut run = Run::replay(run_id, &start(run_id, spec, at(0)).events).unwrap();
+    run.handle(Input::Claimed, at(0));
+    let key = run.take_due(at(0), 1).remove(0).key;
+    let usage = UsageRecorded {
+        model: "m".into(),
+        input_tokens: 1,
+        output_tokens: 1,
+        cached_tokens: 0,
+        cost_micros: 1,
+        duration_ms: 1,
+        purpose: String::new(),
+    };
+    // Text that cannot be put together takes a quarter of a second each.
+    for n in 0..40 {
+        run.handle(Input::Update(key, wrote(&format!("{n} "))), at(100));
+        run.handle(Input::Update(key, RoleUpdate::Usage(usage.clone())), at(100));
+    }
+    let output = PlannerOutput {
+        homework: None,
+        mode: PlannerMode::Execute,
+        mode_reason: "small".into(),
+        leaf_decision: None,
+        plan: None,
+        scratchpad: ScratchpadDraft::default(),
+    };
+    run.handle(Input::Output(key, CallOutput::Plan(output)), at(200));
+    let mut now = at(200);
+    while !run.is_final() {
+        let next = run.next_wakeup().expect("something is to happen");
+        assert!(next > now, "nothing happens at {now:?}, and the run wakes up again at once");
+        now = next;
+        run.handle(Input::Tick, now);
+    }
+    assert!(now <= at(2_000), "{now:?}");
+}
+
 /// The first events of a run, the first one changed.
 fn begun(change: impl FnOnce(&mut RunCreated)) -> Result<Run, ReplayError> {
     let run_id = RunId(uuid::Uuid::from_u128(1));

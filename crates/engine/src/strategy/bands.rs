@@ -2,11 +2,13 @@
 //! other, and the steps of a band run side by side.
 
 use tree_agent_contract::event::*;
+use tree_agent_contract::graph::{GraphBand, GraphStep};
 use tree_agent_contract::role::PlanDraft;
 use tree_agent_contract::{DocumentId, NodeId, NodeStatus, PlanId, StepStatus};
 
 use crate::decide::{Decider, Next};
 use crate::documents;
+use crate::leases;
 
 /// What became of a plan.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,9 +33,13 @@ pub(super) fn plan(
     if plan.bands.is_empty() {
         return Planned::Empty(guards.into_iter().next_back().unwrap_or("guard:maxNodes"));
     }
+    let cut = leases::cut_plan(d.state, at, &mut plan);
     write(d, at, plan, mode_reason, None);
     for guard in guards {
         d.status(at, NodeStatus::Delegating, Some(guard.into()));
+    }
+    if let Some(why) = cut {
+        d.cut_leases(at, why);
     }
     d.status_because(at, NodeStatus::Delegating, why);
     if begin(d, at) { Planned::Done } else { Planned::Open }
@@ -46,7 +52,7 @@ pub(super) fn begin(d: &mut Decider<'_>, at: usize) -> bool {
 }
 
 /// Writes the plan of the node at `at`. `iteration` is that of homework.
-pub(super) fn write(
+pub(crate) fn write(
     d: &mut Decider<'_>,
     at: usize,
     plan: PlanDraft,
@@ -83,6 +89,7 @@ pub(super) fn write(
                     strategy: step.strategy,
                     search: step.search,
                     branch_id: step.branch_id,
+                    budget: step.budget,
                 },
             );
         }
@@ -122,14 +129,14 @@ fn clamp(d: &Decider<'_>, at: usize, plan: &mut PlanDraft) -> Vec<&'static str> 
     guards
 }
 
-/// Creates all children of a band, so that users see the whole band at once. Out of budget, cancels its steps. False if
-/// there is no such band.
+/// Creates all children of a band, so that users see the whole band at once. If nothing new may begin, cancels its steps.
+/// False if there is no such band.
 fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
     let band = d.state.node(at).plan.as_ref().and_then(|p| p.bands.get(band_index as usize));
     let Some(steps) = band.map(|b| b.steps.clone()) else { return false };
     let iteration = d.state.node(at).plan.as_ref().and_then(|p| p.iteration);
-    if d.state.exhausted().is_some() {
-        for step in steps {
+    if d.state.ending(at).is_some() {
+        for step in steps.into_iter().filter(|step| !step.status.is_final()) {
             d.emit(at, StepStatusChanged { step_id: step.step_id, status: StepStatus::Cancelled });
         }
         return true;
@@ -137,6 +144,10 @@ fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
     let version = d.state.control(at).bands().plan_version;
     let (parent, depth) = (d.state.node(at).id, d.state.node(at).depth + 1);
     for (step_index, step) in (0..).zip(steps) {
+        // An edited plan keeps the nodes of its steps. What was given up with its band stays so.
+        if step.node_id.is_some() || step.status.is_final() {
+            continue;
+        }
         if let Some(child) = d.state.reusable_child(at, &step.step_id) {
             let child_node_id = d.state.node(child).id;
             d.emit(at, NodeDelegated { child_node_id, step_id: step.step_id.clone() });
@@ -188,45 +199,87 @@ fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
 /// Starts as many steps of the current band as there are free places. If all have ended, opens the next band. True if
 /// every band has ended.
 pub(super) fn advance(d: &mut Decider<'_>, at: usize) -> bool {
-    match d.state.control(at).bands().current {
+    let bands = d.state.control(at).bands();
+    match bands.current {
         Some(band) => advance_from(d, at, band),
+        // Nothing is left of what had begun.
+        None if bands.is_edited() => advance_from(d, at, 0),
         None => false,
     }
 }
 
-fn advance_from(d: &mut Decider<'_>, at: usize, mut band_index: u32) -> bool {
+fn advance_from(d: &mut Decider<'_>, at: usize, mut current: u32) -> bool {
     loop {
-        let Some(band) = d.state.node(at).plan.as_ref().and_then(|p| p.bands.get(band_index as usize)) else {
-            return true;
-        };
-        if band.steps.iter().all(|s| s.status.is_final()) {
-            band_index += 1;
-            if !open(d, at, band_index) {
+        // A step of an earlier band may have been reopened.
+        let bands = d.state.node(at).plan.as_ref().and_then(|p| p.bands.get(..=current as usize));
+        let Some(bands) = bands else { return true };
+        if bands.iter().flat_map(|band| &band.steps).all(|step| step.status.is_final()) {
+            current += 1;
+            if !open(d, at, current) {
                 return true;
             }
             continue;
         }
-        let running = band.steps.iter().filter(|s| s.status == StepStatus::Running).count();
-        let pending = band.steps.iter().filter(|s| s.status == StepStatus::Pending);
-        let waiting = pending.filter_map(|s| Some((s.step_id.clone(), d.state.position(s.node_id?)?)));
-        let waiting = waiting.filter(|&(_, child)| !d.state.node(child).status.is_final());
-        if d.state.exhausted().is_none() {
-            let budget = d.state.budgets().max_parallel_steps as usize;
-            let places = if band.parallelizable { budget } else { 1 };
-            let next: Vec<usize> =
-                waiting.map(|(_, child)| child).take(places.saturating_sub(running)).collect();
+        if let Some(band) = unopened(bands).filter(|_| d.state.ending(at).is_none()) {
+            open(d, at, band);
+            continue;
+        }
+        if d.state.ending(at).is_none() {
+            let next: Vec<usize> = bands.iter().flat_map(|band| startable(d, band)).collect();
             next.into_iter().for_each(|at| d.ask(Next::Begin { at }));
             return false;
         }
         // Nothing starts any more. What has not begun has nothing to keep.
-        let waiting: Vec<_> = waiting.collect();
+        let waiting: Vec<_> = bands
+            .iter()
+            .flat_map(|band| waiting(d, band).map(|(step, child)| (step.step_id.clone(), Some(child))))
+            // An edit may have added steps to a band that is open.
+            .chain(
+                bands.iter().flat_map(|band| &band.steps).filter(is_new).map(|s| (s.step_id.clone(), None)),
+            )
+            .collect();
         if waiting.is_empty() {
             return false;
         }
         for (step_id, child) in waiting {
-            d.cancel_unbegun(child);
+            if let Some(child) = child {
+                d.cancel_unbegun(child);
+            }
             d.emit(at, StepStatusChanged { step_id, status: StepStatus::Cancelled });
         }
+    }
+}
+
+/// The first of the bands that an edit has given steps for which there is no node yet, unless an earlier step is at work.
+fn unopened(bands: &[GraphBand]) -> Option<u32> {
+    let band = bands.iter().find(|band| band.steps.iter().any(|step| !step.status.is_final()))?;
+    band.steps.iter().any(|step| is_new(&step)).then_some(band.index)
+}
+
+/// True if nobody has been given the step yet.
+fn is_new(step: &&GraphStep) -> bool {
+    step.status == StepStatus::Pending && step.node_id.is_none()
+}
+
+/// The steps of a band that have a node and wait for a free place.
+fn waiting<'b>(d: &Decider<'_>, band: &'b GraphBand) -> impl Iterator<Item = (&'b GraphStep, usize)> {
+    let pending = band.steps.iter().filter(|s| s.status == StepStatus::Pending);
+    let waiting = pending.filter_map(|s| Some((s, d.state.position(s.node_id?)?)));
+    waiting.filter(|&(_, child)| !d.state.node(child).status.is_final())
+}
+
+/// The children that may begin now. One that is paused takes no place from its siblings, but the order of steps that
+/// run one after the other is kept.
+fn startable(d: &Decider<'_>, band: &GraphBand) -> Vec<usize> {
+    let budget = d.state.budgets().max_parallel_steps as usize;
+    let places = if band.parallelizable { budget } else { 1 };
+    let running = band.steps.iter().filter(|s| s.status == StepStatus::Running).count();
+    let waiting = waiting(d, band).map(|(_, child)| child);
+    let may = |&child: &usize| !d.state.is_paused(child);
+    let free = places.saturating_sub(running);
+    match band.parallelizable {
+        true => waiting.filter(may).take(free).collect(),
+        false => waiting.take(free).filter(may).collect(),
     }
 }
 

@@ -36,6 +36,7 @@ use crate::covered;
 use crate::decide::{Decider, Failure};
 use crate::documents;
 use crate::iterations::{self, Iterations};
+use crate::leases;
 use crate::state::State;
 
 /// Earlier tasks of a branch whose results its next task is told.
@@ -91,10 +92,16 @@ impl Rules for Homework {
 
     fn child_ended(&self, d: &mut Decider<'_>, at: usize) {
         if bands::advance(d, at) {
-            match d.state.exhausted() {
+            match d.state.ending(at) {
                 Some(_) => self.finish(d, at, None, self.0.owes_rollup()),
                 None => d.need(at, CallKind::Plan, None),
             }
+        }
+    }
+
+    fn advance(&self, d: &mut Decider<'_>, at: usize) {
+        if d.state.control(at).needs.is_none() {
+            self.child_ended(d, at);
         }
     }
 
@@ -114,7 +121,10 @@ impl Rules for Homework {
 
     fn wind_down(&self, d: &mut Decider<'_>, at: usize) {
         match at == self.0.root() && d.state.has_completed_children(at) {
-            true => self.finish(d, at, Some("guard:budget"), self.0.owes_rollup()),
+            true => {
+                let guard = guard(d, at);
+                self.finish(d, at, Some(&guard), self.0.owes_rollup());
+            }
             false => d.cancel(at),
         }
     }
@@ -134,7 +144,7 @@ impl Rules for Homework {
                 call,
                 plan_summary: briefing::plan_summary(state, at),
                 children: briefing::child_outcomes(state, at),
-                exhausted_budget: state.exhausted().map(str::to_owned),
+                exhausted_budget: state.exhausted_of(at).map(str::to_owned),
                 homework: Some(Box::new(self.0.brief(state, self.0.latest()))),
             })),
             CallKind::Research | CallKind::Pick => unreachable!("homework neither researches nor picks"),
@@ -146,7 +156,7 @@ impl Homework {
     /// The planner has answered: what has ended is rolled up, then the next iteration begins or the homework ends.
     fn planned(&self, d: &mut Decider<'_>, at: usize, out: PlannerOutput) {
         let (ended, may_go_on) = (self.0.latest(), self.0.latest() < d.state.budgets().max_iterations);
-        let is_over = d.state.exhausted().is_some();
+        let is_over = d.state.ending(at).is_some();
         let mut draft = out.homework.map(|draft| *draft).unwrap_or_default();
         for note in &mut draft.branches {
             note.branch_id = slug::of(&note.branch_id);
@@ -168,14 +178,14 @@ impl Homework {
         });
         d.append_scratchpad(at, &text);
         if self.0.owes_rollup() {
-            roll_up(d, at, ended, draft.rollup.clone(), draft.branches.clone(), &rolled);
+            self.roll_up(d, at, ended, draft.rollup.clone(), draft.branches.clone(), &rolled);
         }
         update_plan(d, at, ended + 1, &draft);
         match tasks {
             Some(tasks) => self.assign(d, at, tasks, out.mode_reason),
             None => {
-                let guard = if is_over { "guard:budget" } else { "guard:maxIterations" };
-                self.finish(d, at, wants_more.then_some(guard), false);
+                let guard = if is_over { guard(d, at) } else { "guard:maxIterations".to_owned() };
+                self.finish(d, at, wants_more.then_some(&guard), false);
             }
         }
     }
@@ -242,14 +252,18 @@ impl Homework {
     /// An iteration begins. If all of its tasks were refused, it has ended.
     fn assign(&self, d: &mut Decider<'_>, at: usize, tasks: Tasks, reason: String) {
         let iteration = self.0.latest() + 1;
-        let Tasks { plan, refused, guards } = tasks;
+        let Tasks { mut plan, refused, guards } = tasks;
         let is_empty = plan.bands.is_empty();
+        let cut = leases::cut_plan(d.state, at, &mut plan);
         bands::write(d, at, plan, reason.clone(), Some(iteration));
         for (Refusal { branch_id, title, reason }, repeats) in refused {
             d.emit(at, TaskRefused { iteration, branch_id, title, reason, repeats });
         }
         for guard in guards {
             d.status(at, NodeStatus::Delegating, Some(guard.into()));
+        }
+        if let Some(why) = cut {
+            d.cut_leases(at, why);
         }
         if is_empty {
             // Without room for a node there is nothing to wait for.
@@ -271,13 +285,13 @@ impl Homework {
             let rolled = self.rolled(d.state, latest);
             let rollup = prefix(&notes::without_planner(&rolled), limits::TEXT_BYTES).to_owned();
             d.append_scratchpad(at, &notes::rollup(latest, &rollup, &rolled, &HomeworkDraft::default()));
-            roll_up(d, at, latest, rollup, Vec::new(), &rolled);
+            self.roll_up(d, at, latest, rollup, Vec::new(), &rolled);
         }
         if d.state.has_completed_children(at) {
             d.in_flight.reached(at);
             return d.need(at, CallKind::Aggregate, guard.map(str::to_owned));
         }
-        if d.state.exhausted().is_some() {
+        if d.state.ending(at).is_some() {
             return d.cancel(at);
         }
         let tasks: Vec<usize> = d.state.latest_children(at).collect();
@@ -316,12 +330,34 @@ impl Homework {
                 branch_id: branch.id.clone(),
                 iteration: task.iteration,
                 scratchpad_doc_id: DocumentId::branch(root, &branch.id),
-                workspace_doc_id: DocumentId::workspace(state.graph().run_id()),
+                workspace_doc_id: DocumentId::workspace(state.origin()),
                 rollup: self.0.rollup().to_owned(),
             })
         });
         let earlier = before[latest..].iter().map(|&task| briefing::child_outcome(state, task));
         ExecuteInput { call, earlier: earlier.collect(), task }
+    }
+
+    /// The roll-up of iteration `ended` is known: writes the summary of the iteration.
+    fn roll_up(
+        &self,
+        d: &mut Decider<'_>,
+        at: usize,
+        ended: u32,
+        summary: String,
+        branches: Vec<BranchNote>,
+        rolled: &[Rolled<'_>],
+    ) {
+        let (run_id, node, place) = (d.state.graph().run_id(), d.state.node(at).id, d.scratchpad_of(at));
+        let body = notes::iteration(ended, &summary, rolled);
+        let document = documents::iteration(run_id, node, ended, body, d.now);
+        let summary_document_id = Some(document.id);
+        d.emit(at, RollupUpdated { document_id: place, iteration: ended, summary, branches, summary_document_id });
+        match self.0.is_summarised(ended) {
+            // A task of the iteration was done again.
+            true => d.replace_document(document.id, document.body),
+            false => d.create_document(document, place),
+        }
     }
 
     fn aggregated(&self, d: &mut Decider<'_>, at: usize, out: AggregatorOutput) {
@@ -340,29 +376,17 @@ impl Homework {
     }
 }
 
+/// The guard of a node for which nothing new may begin.
+fn guard(d: &Decider<'_>, at: usize) -> String {
+    format!("guard:{}", d.state.ending(at).map_or("budget", |ending| ending.guard()))
+}
+
 fn executed(d: &mut Decider<'_>, at: usize, out: ExecutorOutput) {
     let entry = line_break(out.scratchpad.append_markdown) + &notes::outcome(&out.result.summary);
     d.append_scratchpad(at, &entry);
     let evidence = out.result.success_assessment.as_ref().and_then(|a| a.notes.clone());
     d.return_result(at, out.artifacts, out.result);
     d.complete(at, evidence);
-}
-
-/// The roll-up of iteration `ended` is known: writes the summary of the iteration.
-fn roll_up(
-    d: &mut Decider<'_>,
-    at: usize,
-    ended: u32,
-    summary: String,
-    branches: Vec<BranchNote>,
-    rolled: &[Rolled<'_>],
-) {
-    let (run_id, node, place) = (d.state.graph().run_id(), d.state.node(at).id, d.scratchpad_of(at));
-    let body = notes::iteration(ended, &summary, rolled);
-    let document = documents::iteration(run_id, node, ended, body, d.now);
-    let summary_document_id = Some(document.id);
-    d.emit(at, RollupUpdated { document_id: place, iteration: ended, summary, branches, summary_document_id });
-    d.create_document(document, place);
 }
 
 /// The plan document is written again.

@@ -48,7 +48,7 @@ pub(super) fn choose(topics: &Topics, d: &mut Decider<'_>) {
 /// A picker has answered.
 pub(super) fn answered(topics: &Topics, d: &mut Decider<'_>, out: &PickOutput) {
     let root = topics.root();
-    if d.state.exhausted().is_some() {
+    if d.state.ending(root).is_some() {
         return rest(topics, d);
     }
     match named(topics, d.state, &out.path) {
@@ -90,6 +90,8 @@ fn named(topics: &Topics, state: &State, path: &str) -> Named {
     };
     let topic = topics.topic(at);
     match topic.phase {
+        Phase::Waiting if topic.is_aside => Named::Nothing(format!("{shown:?} is paused")),
+        Phase::Waiting if topic.was_chosen => Named::Nothing(format!("{shown:?} is about to begin")),
         Phase::Waiting if !topics.is_too_deep(topic.place.depth) => Named::Leaf(at),
         Phase::Working => Named::Nothing(format!("{shown:?} is in progress")),
         _ => {
@@ -107,7 +109,9 @@ fn named(topics: &Topics, state: &State, path: &str) -> Named {
 /// Takes the first topic in breadth-first order, and says why.
 fn fall_back(topics: &Topics, d: &mut Decider<'_>, why: String) {
     let first = topics.first_leaf().map(|place| place.at());
-    let Some(first) = first.filter(|_| d.state.exhausted().is_none()) else { return rest(topics, d) };
+    let Some(first) = first.filter(|_| d.state.ending(topics.root()).is_none()) else {
+        return rest(topics, d);
+    };
     d.status(topics.root(), NodeStatus::Waiting, None);
     pick(topics, d, first, "the first topic in breadth-first order".into(), Some(why));
 }
@@ -120,7 +124,7 @@ fn pick(topics: &Topics, d: &mut Decider<'_>, leaf: usize, reason: String, fallb
 }
 
 /// Nothing is picked.
-fn rest(topics: &Topics, d: &mut Decider<'_>) {
+pub(super) fn rest(topics: &Topics, d: &mut Decider<'_>) {
     d.status(topics.root(), NodeStatus::Waiting, None);
     d.ask(Next::Advance { at: topics.root() });
 }

@@ -87,8 +87,11 @@ impl Rules for Search {
         let (id, parent, depth, title) = (node.id, node.parent_id, node.depth, node.title.clone());
         let document = documents::scratchpad(d.state.graph().run_id(), id, parent, depth, &title, d.now);
         let above = d.place_of(d.state.control(at).parent.unwrap_or_default());
-        d.emit(at, ScratchpadLinked { scratchpad_doc_id: DocumentId::scratchpad(id) });
-        d.create_document(document, above);
+        // A topic that is researched again has one.
+        if d.state.node(at).scratchpad_doc_id.is_none() {
+            d.emit(at, ScratchpadLinked { scratchpad_doc_id: DocumentId::scratchpad(id) });
+            d.create_document(document, above);
+        }
         self.fork_session(d, at);
         d.need(at, CallKind::Research, None);
     }
@@ -139,13 +142,18 @@ impl Rules for Search {
             return d.cancel(at);
         }
         d.in_flight.reached(at);
-        d.status(at, NodeStatus::Waiting, Some("guard:budget".into()));
+        d.status(at, NodeStatus::Waiting, Some(guard(d, at)));
         d.ask(Next::Advance { at });
     }
 
     fn advance(&self, d: &mut Decider<'_>, at: usize) {
         if at != self.0.root() {
             return self.look_at(d, at);
+        }
+        if d.state.steering().commands() > 0 && d.state.control(at).needs == Some(CallKind::Pick) && self.0.leaves() == 0 {
+            // A person has paused or stopped what there was to pick from.
+            d.give_up(at);
+            return picks::rest(&self.0, d);
         }
         let is_idle = d.state.control(at).needs.is_none();
         if !self.0.has_begun() || is_queued(d) {
@@ -157,7 +165,7 @@ impl Rules for Search {
             }
             return;
         }
-        if d.state.exhausted().is_some() {
+        if d.state.ending(at).is_some() {
             return;
         }
         if let Some(next) = self.next(d) {
@@ -220,7 +228,7 @@ impl Rules for Search {
                     call,
                     plan_summary: returned::sentence(self.0.counts()),
                     children: children.collect(),
-                    exhausted_budget: state.exhausted().map(str::to_owned),
+                    exhausted_budget: state.exhausted_of(at).map(str::to_owned),
                 }))
             }
             CallKind::Plan | CallKind::Execute => unreachable!("a search neither plans nor executes"),
@@ -232,15 +240,16 @@ impl Search {
     /// The topic that begins now: of the first level, or the one that was picked.
     fn next(&self, d: &Decider<'_>) -> Option<usize> {
         let first = self.0.first_leaf().filter(|place| place.depth == 1).map(|place| place.at());
-        let next = first.or_else(|| self.0.picked().filter(|_| self.0.first_level_is_done()))?;
+        let next = self.0.chosen_before().or(first);
+        let next = next.or_else(|| self.0.picked().filter(|_| self.0.first_level_is_done()))?;
         (self.0.has_room() && d.state.node(next).status == NodeStatus::Waiting).then_some(next)
     }
 
     /// The conversation about the topic at `at`. It continues the one about the topic above it.
     fn fork(&self, state: &State, at: usize) -> SessionFork {
         let above = self.0.topic(at).parent.filter(|parent| self.0.topic(*parent).has_session);
-        let parent_id = above.map(|parent| SessionId::of(state.node(parent).id));
-        SessionFork::new(SessionId::of(state.node(at).id), parent_id)
+        let parent_id = above.map(|parent| session(state, parent));
+        SessionFork::new(session(state, at), parent_id)
     }
 
     fn fork_session(&self, d: &mut Decider<'_>, at: usize) {
@@ -288,7 +297,7 @@ impl Search {
 
     /// The first level is known.
     fn listed(&self, d: &mut Decider<'_>, at: usize, out: ResearchOutput) {
-        if d.state.exhausted().is_some() {
+        if d.state.ending(at).is_some() {
             return d.cancel(at);
         }
         d.append_scratchpad(at, &out.scratchpad.append_markdown);
@@ -307,7 +316,7 @@ impl Search {
     fn researched(&self, d: &mut Decider<'_>, at: usize, out: ResearchOutput) {
         d.append_scratchpad(at, &out.scratchpad.append_markdown);
         self.keep_session(d, at, out.messages);
-        let is_over = d.state.exhausted().is_some() && !out.children.is_empty();
+        let is_over = d.state.ending(at).is_some() && !out.children.is_empty();
         let title = d.state.node(at).title.clone();
         let document = out.document_markdown.unwrap_or_default();
         // Nothing begins any more, but what was found is kept.
@@ -315,7 +324,7 @@ impl Search {
         let (artifacts, result) = returned::document(title, document, out.summary, unlisted);
         d.return_result(at, artifacts, result);
         if is_over {
-            d.status(at, NodeStatus::Waiting, Some("guard:budget".into()));
+            d.status(at, NodeStatus::Waiting, Some(guard(d, at)));
         } else {
             self.list(d, at, out.children);
             if out.dropped > 0 {
@@ -337,7 +346,7 @@ impl Search {
         let below = self.0.topic(at).place.depth + 1;
         let listed = children.len();
         for (step_index, child) in (0..).zip(children).take(room) {
-            let id = child_id(parent, &child.slug);
+            let id = child_id(d.state, at, &child.slug);
             let created = NodeCreated {
                 parent_node_id: Some(parent),
                 depth,
@@ -368,7 +377,7 @@ impl Search {
     /// below it waits.
     fn look_at(&self, d: &mut Decider<'_>, at: usize) {
         match self.0.topic(at).phase {
-            Phase::Waiting if d.state.exhausted().is_some() => {}
+            Phase::Waiting if d.state.ending(at).is_some() => {}
             Phase::Waiting => {
                 if let Some(other) = self.0.covering(d.state, at) {
                     self.link(d, at, other);
@@ -401,6 +410,9 @@ impl Search {
     fn end_branch(&self, d: &mut Decider<'_>, at: usize) {
         let is_done = self.0.topic(at).phase == Phase::Researched && self.0.children_have_ended(at);
         if is_done && at != self.0.root() {
+            if d.state.has_old_result(at) {
+                d.repeat_result(at);
+            }
             d.complete_partly(at, None, self.0.topic(at).lossy);
         }
     }
@@ -413,7 +425,7 @@ impl Search {
         }
         if self.0.is_step() {
             // Whoever planned the step wants to know what was found, not how many topics were listed.
-            return match d.state.exhausted() {
+            return match d.state.ending(at) {
                 Some(_) => d.cancel(at),
                 None => d.fail(at, self.nothing_found(d.state), false),
             };
@@ -437,6 +449,16 @@ impl Search {
         d.return_result(at, artifacts, result);
         d.complete_partly(at, Some(summary), self.0.topic(at).lossy);
     }
+}
+
+/// The conversation about the topic at `at`.
+fn session(state: &State, at: usize) -> SessionId {
+    SessionId::of_round(state.node(at).id, state.control(at).begun_again())
+}
+
+/// The guard of a node for which nothing new may begin.
+fn guard(d: &Decider<'_>, at: usize) -> String {
+    format!("guard:{}", d.state.ending(at).map_or("budget", |ending| ending.guard()))
 }
 
 /// True before the run begins: what is known is recorded, and nothing is decided.

@@ -46,6 +46,8 @@ impl Rules for Tree {
         match &event.body {
             EventBody::PlanCreated(e) => self.version = e.version,
             EventBody::NodeResult(_) => self.synthesis_of = Some(self.version),
+            // What a child finds now is not in the synthesis.
+            EventBody::NodeReopened(_) => self.synthesis_of = None,
             _ => {}
         }
     }
@@ -73,6 +75,12 @@ impl Rules for Tree {
         }
     }
 
+    fn advance(&self, d: &mut Decider<'_>, at: usize) {
+        if d.state.control(at).needs.is_none() {
+            self.child_ended(d, at);
+        }
+    }
+
     fn failed(&self, d: &mut Decider<'_>, at: usize, failure: Failure) {
         if failure.kind.finishes() {
             return d.return_children(at, &failure.error);
@@ -83,7 +91,8 @@ impl Rules for Tree {
     }
 
     fn wind_down(&self, d: &mut Decider<'_>, at: usize) {
-        if !self.keep_work(d, at, "budget") {
+        let guard = d.state.ending(at).map_or("budget", |ending| ending.guard());
+        if !self.keep_work(d, at, guard) {
             d.cancel(at);
         }
     }
@@ -105,7 +114,7 @@ impl Rules for Tree {
                 call,
                 plan_summary: briefing::plan_summary(state, at),
                 children: briefing::child_outcomes(state, at),
-                exhausted_budget: state.exhausted().map(str::to_owned),
+                exhausted_budget: state.exhausted_of(at).map(str::to_owned),
             })),
             CallKind::Research | CallKind::Pick => unreachable!("a tree neither researches nor picks"),
         }
@@ -115,7 +124,7 @@ impl Rules for Tree {
 impl Tree {
     fn planned(&self, d: &mut Decider<'_>, at: usize, out: PlannerOutput) {
         d.append_scratchpad(at, &out.scratchpad.append_markdown);
-        if d.state.exhausted().is_some() {
+        if d.state.ending(at).is_some() {
             return self.wind_down(d, at);
         }
         let why = reasons(&out);
@@ -143,7 +152,7 @@ impl Tree {
         if d.state.has_completed_children(at) {
             return d.need(at, CallKind::Aggregate, None);
         }
-        if d.state.exhausted().is_some() {
+        if d.state.ending(at).is_some() {
             return self.wind_down(d, at);
         }
         let steps = d.state.latest_children(at).count();
@@ -190,16 +199,16 @@ fn aggregated(d: &mut Decider<'_>, at: usize, out: AggregatorOutput) {
         },
     );
     if out.next.should_replan {
-        let exhausted = d.state.exhausted().is_some();
-        if !exhausted && d.state.control(at).bands().replans < d.state.budgets().max_replans_per_node {
+        let ending = d.state.ending(at).map(|ending| ending.guard());
+        if ending.is_none() && d.state.control(at).bands().replans < d.state.budgets().max_replans_per_node {
             let reason = out.next.replan_reason.unwrap_or_default();
             // It was paid for, so it is in the log before anything else may go wrong.
             d.keep_result(at, out.artifacts, out.result);
             d.emit(at, ReplanRequested { reason, based_on_child_ids: child_ids });
             return d.need(at, CallKind::Plan, None);
         }
-        let guard = if exhausted { "guard:budget" } else { "guard:maxReplansPerNode" };
-        d.status(at, NodeStatus::Aggregating, Some(guard.into()));
+        let guard = ending.unwrap_or("maxReplansPerNode");
+        d.status(at, NodeStatus::Aggregating, Some(format!("guard:{guard}")));
     }
     let evidence = out.result.success_assessment.as_ref().and_then(|a| a.notes.clone());
     d.return_result(at, out.artifacts, out.result);

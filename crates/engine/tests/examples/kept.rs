@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn kept(call_id: &str, path: &str) -> RoleUpdate {
+pub(super) fn kept(call_id: &str, path: &str) -> RoleUpdate {
     let result = ToolCallResult {
         call_id: call_id.into(),
         tool_name: "look".into(),

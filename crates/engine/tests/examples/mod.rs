@@ -2,10 +2,14 @@
 
 mod adopting;
 mod blocked;
+mod fork_leases;
+mod forks;
 mod homework;
 mod kept;
+mod leases;
 mod search;
 mod search_steps;
+mod steering;
 
 use tree_agent_contract::event::*;
 use tree_agent_contract::role::*;

@@ -53,6 +53,11 @@ impl Hand {
         self.log.extend(self.run.handle(input, self.now).events);
     }
 
+    pub(super) fn gives(&mut self, action: command::Action) {
+        let decision = self.run.command(&Command::new(action), self.now).expect("it makes sense");
+        self.log.extend(decision.events);
+    }
+
     pub(super) fn due(&mut self) -> Vec<RoleCall> {
         self.run.take_due(self.now, usize::MAX)
     }

@@ -238,3 +238,16 @@ fn the_audit_knows_the_limits_of_each_search() {
     });
     assert!(deep.iter().any(|message| message.contains("beyond level 2 of its search")), "{deep:?}");
 }
+
+#[test]
+fn topics_that_are_listed_while_a_node_above_their_search_is_paused_are_researched_after_it() {
+    let mut hand = planned(&[StepSearch { max_depth: 2, max_nodes: 10 }]);
+    let due = hand.calls();
+    hand.gives(command::Action::Pause { node_id: None, now: false });
+    hand.finds(&due["step 0"], &["one", "two"]);
+    hand.executes(&due["step 1"]);
+    assert!(hand.due().is_empty() && hand.run.rests());
+    hand.gives(command::Action::Resume { node_id: None });
+    assert_eq!(hand.calls().into_keys().collect::<Vec<_>>(), ["one", "two"]);
+    hand.keeps_the_invariants();
+}

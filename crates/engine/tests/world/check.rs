@@ -84,7 +84,7 @@ impl World {
     }
 
     /// Whatever is named is named once, also when a node is called again.
-    fn check_ids(&self) {
+    pub(super) fn check_ids(&self) {
         let mut ids = BTreeSet::new();
         for event in &self.log {
             let id = match &event.body {

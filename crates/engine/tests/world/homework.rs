@@ -24,7 +24,9 @@ impl World {
                 true => (format!("task {n} of iteration {}", brief.iteration), format!("Branch {n}")),
                 false => (format!("look at the {}", WORDS[word % 6]), format!("branch {}", number % 5)),
             };
+            let budget = self.step_budget();
             StepDraft {
+                budget,
                 success_criteria: if number < 60 { vec![format!("criterion {word}")] } else { vec![] },
                 step_index: n as u32,
                 branch_id: Some(branch),

@@ -2,9 +2,12 @@
 
 mod check;
 mod documents;
+pub(crate) mod forking;
 mod homework;
+pub(crate) mod leases;
 mod meters;
 mod searching;
+pub(crate) mod steering;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +15,11 @@ pub(crate) use documents::Documents;
 use meters::Meters;
 use proptest::prelude::{Just, any, prop, prop_oneof};
 use proptest::strategy::Strategy as Generator;
+
 use tree_agent_contract::event::Event;
 use tree_agent_contract::role::*;
 use tree_agent_contract::*;
-use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, Input, RoleCall, Run, start};
+use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, Decision, Input, RoleCall, Run, start};
 
 /// Everything that is random about a world.
 #[derive(Clone, Debug)]
@@ -39,6 +43,10 @@ pub(crate) struct WorldPlan {
     pub(crate) search: SearchConfig,
     /// Some steps of plans are searches.
     pub(crate) search_steps: bool,
+    /// Roughly after how many of 256 inputs a person gives a command.
+    pub(crate) commands: u8,
+    /// Roughly how many of 256 steps have a budget of their own.
+    pub(crate) leases: u8,
 }
 
 impl WorldPlan {
@@ -56,6 +64,8 @@ impl WorldPlan {
             strategy: Strategy::Tree,
             search: SearchConfig::default(),
             search_steps: false,
+            commands: 0,
+            leases: 0,
         }
     }
 }
@@ -116,6 +126,8 @@ pub(crate) fn plans() -> impl Generator<Value = WorldPlan> {
                 strategy: Strategy::Tree,
                 search: SearchConfig::default(),
                 search_steps: false,
+                commands: 0,
+                leases: 0,
             }
         })
 }
@@ -170,7 +182,13 @@ pub(crate) struct World {
     /// What ended calls wrote, by node.
     said: Vec<(NodeId, String)>,
     documents: Documents,
+    /// What was written, with the length of the log after it.
+    written: Vec<(usize, Vec<DocumentOp>)>,
     cancelled: bool,
+    /// Commands that were given.
+    commands: u32,
+    /// A command has stopped or repeated something.
+    steered: bool,
     meters: Meters,
 }
 
@@ -207,18 +225,25 @@ impl World {
             ending: BTreeMap::new(),
             said: Vec::new(),
             documents: Documents::default(),
+            written: vec![(0, start.documents.clone())],
             cancelled: false,
-            meters: Meters::default(),
+            commands: 0,
+            steered: false,
+            meters: Meters::new(plan),
         };
         world.documents.write(start.documents);
         world.feed(Input::Claimed);
-        let mut inputs = 0u32;
-        while !world.run.is_final() {
-            inputs += 1;
-            assert!(inputs < 20_000, "the run does not end: {:?}", world.run.graph().snapshot());
-            world.step(inputs);
-        }
+        world.to_its_end();
         world
+    }
+
+    fn to_its_end(&mut self) {
+        let mut inputs = 0u32;
+        while !self.run.is_final() {
+            inputs += 1;
+            assert!(inputs < 20_000, "the run does not end: {:?}", self.run.graph().snapshot());
+            self.step(inputs);
+        }
     }
 
     fn step(&mut self, inputs: u32) {
@@ -232,9 +257,14 @@ impl World {
                 return;
             }
         }
+        self.steer();
+        if self.run.is_final() {
+            return;
+        }
         self.meters.retain(&self.run);
         for call in self.run.take_due(self.now, usize::MAX) {
             let name = (call.key.node_id, call.key.kind, call.key.round);
+            self.assert_not_paused(call.key.node_id);
             assert!(!self.accepted.contains(&name), "finished work is done again: {:?}", call.key);
             self.made.insert(name);
             self.meters.begin(&self.run, &call, self.now);
@@ -256,6 +286,7 @@ impl World {
                 self.now = self.now.max(wakeup);
                 self.feed(Input::Tick);
             }
+            (_, None) if self.resume() => {}
             (_, None) => panic!("a live run waits for nothing: {:?}", self.run.graph().snapshot()),
         }
     }
@@ -274,6 +305,11 @@ impl World {
 
     fn feed(&mut self, input: Input) {
         let decision = self.run.handle(input, self.now);
+        self.write_down(decision);
+    }
+
+    fn write_down(&mut self, decision: Decision) {
+        forking::note(&mut self.written, self.log.len() + decision.events.len(), &decision);
         self.log.extend(decision.events);
         self.documents.write(decision.documents);
         let run = &self.run;
@@ -430,6 +466,7 @@ impl World {
         let fanout = usize::from(self.plan.fanout);
         let round = if self.roll() < 128 { 0 } else { input.prior_steps.len() };
         let searches: Vec<Option<StepSearch>> = (0..bands * fanout).map(|n| self.step_search(n)).collect();
+        let budgets: Vec<Option<SubtreeBudget>> = (0..bands * fanout).map(|_| self.step_budget()).collect();
         PlannerOutput {
             homework: None,
             mode: if leaf { PlannerMode::Execute } else { PlannerMode::Plan },
@@ -449,6 +486,7 @@ impl World {
                                 step_index: s as u32,
                                 strategy: searches[b * fanout + s].map(|_| Strategy::Search),
                                 search: searches[b * fanout + s],
+                                budget: budgets[b * fanout + s],
                                 ..StepDraft::new(
                                     StepId::new(format!("r{round}b{b}s{s}")),
                                     format!("step {b}.{s} of round {round}"),

@@ -5,12 +5,14 @@ use serde_json::value::RawValue;
 use tree_agent_contract::ids::EventId;
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{NodeId, RunId, RunStatus, Timestamp};
-use tree_agent_store::{RunRecord, StoredChunk, StoredDocument, StoredEvent};
+use tree_agent_store::{RunRecord, Segment, StoredChunk, StoredDocument, StoredEvent};
 
 /// What `format` must say.
 pub(super) const FORMAT: &str = "tree-agent-run";
 /// The newest version of the format; older ones are read for ever.
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
+/// The version of archives of runs that are no forks.
+const WITHOUT_FORKS: u32 = 4;
 
 /// One line.
 #[derive(Serialize, Deserialize)]
@@ -36,6 +38,9 @@ pub(super) struct Head {
     pub(super) status: RunStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) deleted_at: Option<Timestamp>,
+    /// Who wrote the parts of its log before its own first event.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) segments: Vec<Segment>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -67,13 +72,15 @@ impl Head {
     pub(super) fn of(record: &RunRecord) -> Self {
         Self {
             format: FORMAT.to_owned(),
-            version: VERSION,
+            version: if record.segments.is_empty() { WITHOUT_FORKS } else { VERSION },
             run_id: record.run_id,
             request_id: record.request_id.clone(),
             epoch: record.epoch,
             head_seq: record.head_seq,
             status: record.status,
             deleted_at: record.deleted_at,
+            // All of it is stored under the run itself when it comes back.
+            segments: record.segments.iter().map(|part| Segment { run: record.run_id, ..*part }).collect(),
         }
     }
 
@@ -86,6 +93,7 @@ impl Head {
             status: self.status,
             archive_sha256: None,
             deleted_at: self.deleted_at,
+            segments: self.segments,
         }
     }
 }

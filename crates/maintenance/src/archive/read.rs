@@ -126,10 +126,10 @@ pub(super) fn read_within(file: &Path, limits: Limits) -> Result<Archive, Mainte
             }
             (Line::Chunk(chunk), Some(_)) => {
                 let place = |chunk: &StoredChunk| (chunk.document_id, chunk.seq);
-                let of_document = |document: &StoredDocument| document.document.id == chunk.document_id;
-                if !documents.iter().any(of_document)
-                    || chunks.last().is_some_and(|last| place(last) >= place(&chunk))
-                {
+                // Documents stand in the order of their ids.
+                let document =
+                    documents.binary_search_by_key(&chunk.document_id, |stored| stored.document.id);
+                if document.is_err() || chunks.last().is_some_and(|last| place(last) >= place(&chunk)) {
                     return Err(wrong(format!(
                         "holds a chunk of document {} twice or out of order, or without its document",
                         chunk.document_id

@@ -143,7 +143,7 @@ impl Fixture {
             events: events.to_vec(),
             projection: project(run, events),
             documents: documents(run, events),
-            handled_commands: Vec::new(),
+            answers: Vec::new(),
             sessions: sessions(events),
         };
         assert_eq!(self.store.append([append].into()).await.unwrap(), [AppendOutcome::Appended]);

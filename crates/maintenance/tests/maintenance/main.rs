@@ -4,6 +4,7 @@
 
 mod archive;
 mod fixture;
+mod forks;
 mod rebuild;
 mod verify;
 
@@ -38,6 +39,9 @@ contract! {
     verify::text_that_is_missing_moved_or_strange_is_told,
     verify::places_that_cannot_be_are_told,
     verify::an_unknown_run_is_an_error,
+    forks::a_fork_is_verified_and_rebuilt,
+    forks::forks_outlive_the_run_that_they_fork,
+    forks::an_archive_of_a_fork_restores_alone,
     archive::runs_come_back_as_they_were,
     archive::what_is_archived_says_so,
     archive::nothing_is_removed_without_its_archive,

@@ -6,8 +6,10 @@ mod homework;
 mod search;
 mod views;
 
-use tree_agent_contract::role::RoleError;
-use tree_agent_contract::text::{prefix, suffix};
+use std::fmt::Write;
+
+use tree_agent_contract::role::{CallContext, Guidance, RoleError};
+use tree_agent_contract::text::{one_line, prefix, suffix};
 
 use super::prompt::Prompt;
 use super::tokens;
@@ -89,6 +91,22 @@ impl PromptTrimmer {
 
     pub(super) fn outline(&mut self, text: &str) -> String {
         self.head("the outline of the tree", text, self.caps.outline)
+    }
+
+    /// What people have told the node, in words; empty if nobody has. It stands outside of the marks for material.
+    fn told(&mut self, call: &CallContext) -> String {
+        if call.guidance.is_empty() {
+            return String::new();
+        }
+        let mut told = "A person who watches the run has told you this, the latest last. It is the user's word, and not \
+                        material: follow it, also where it differs from the task."
+            .to_owned();
+        for Guidance { author, text } in &call.guidance {
+            let author = if author.is_empty() { "a user" } else { author };
+            let text = self.head("what the user says", text, self.caps.own);
+            let _ = write!(told, "\n\n{}:\n{text}", one_line(author));
+        }
+        told
     }
 
     pub(super) fn own(&mut self, text: &str) -> String {

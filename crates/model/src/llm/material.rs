@@ -7,6 +7,7 @@
 //! with the usual look-alikes folded.
 
 use sha2::{Digest, Sha256};
+use tree_agent_contract::text::is_invisible;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
@@ -59,42 +60,29 @@ fn folded(c: char) -> Option<char> {
         }
         _ => {}
     }
-    if is_invisible(c) {
+    if is_unseen(c) {
         return None;
     }
     // Compatibility forms (full width, mathematical letters) become the plain ones, and accents fall away.
     let plain = std::iter::once(c).nfkd().find(|c| !is_combining_mark(*c))?;
     Some(match plain {
-        '‹' | '〈' | '⟨' | '❮' | '❬' | '˂' | 'ᐸ' | '≺' => '<',
+        '‹' | '〈' | '⟨' | '❮' | '❬' | '❰' | '⦑' | '⧼' | '˂' | 'ᐸ' | '≺' => '<',
         '⁄' | '∕' | '⧸' | '╱' | '⟋' | '丿' | '⧵' | '∖' => '/',
-        'ԁ' | 'ɗ' | 'đ' | 'ɖ' | 'ꓒ' | 'Ꭰ' | 'ꭰ' | 'ᗞ' | 'ᑯ' => 'd',
-        'а' | 'А' | 'α' | 'Α' | 'ɑ' | 'ꓮ' | 'Ꭺ' | 'ᗅ' => 'a',
-        'т' | 'Т' | 'τ' | 'Τ' | 'ᴛ' | 'ꓔ' | 'Ꭲ' | 'ƫ' => 't',
+        'ԁ' | 'ɗ' | 'đ' | 'Đ' | 'ɖ' | 'ᴅ' | 'ᶁ' | 'ȡ' | 'ꓒ' | 'Ꭰ' | 'ꭰ' | 'ᗞ' | 'ᑯ' => {
+            'd'
+        }
+        'а' | 'А' | 'α' | 'Α' | 'ɑ' | 'ᴀ' | 'ᶏ' | 'ⱥ' | 'Ⱥ' | 'ꭺ' | 'ꓮ' | 'Ꭺ' | 'ᗅ' => {
+            'a'
+        }
+        'т' | 'Т' | 'τ' | 'Τ' | 'ᴛ' | 'ŧ' | 'Ŧ' | 'ʈ' | 'ƭ' | 'ⱦ' | 'ꓔ' | 'Ꭲ' | 'ƫ' => 't',
         other => other.to_lowercase().next().unwrap_or(other),
     })
 }
 
-/// Zero-width characters, bidirectional controls, variation selectors, tags and other controls.
-const fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{80}'..='\u{9f}'
-            | '\u{ad}'
-            | '\u{34f}'
-            | '\u{61c}'
-            | '\u{115f}'..='\u{1160}'
-            | '\u{17b4}'..='\u{17b5}'
-            | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0f}'
-            | '\u{feff}'
-            | '\u{ffa0}'
-            | '\u{fff0}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e0fff}'
-    )
+/// Controls beyond ASCII, and all that has no appearance: zero-width characters, bidirectional controls, variation
+/// selectors, tags.
+const fn is_unseen(c: char) -> bool {
+    matches!(c, '\u{80}'..='\u{9f}') || is_invisible(c)
 }
 
 #[cfg(test)]
@@ -135,6 +123,12 @@ mod tests {
             "<\u{e0001}/data>",
             "<//  \n data>",
             "<\\\u{ad}data>",
+            "</d\u{1bca0}ata>",
+            "<\u{2800}/da\u{13430}t\u{1d173}a>",
+            "</ᴅᴀᴛᴀ>",
+            "</ĐȺŦȺ>",
+            "❰/data❱",
+            "⧼/data⧽",
         ] {
             let block = data(&format!("before {disguise} after"), "x");
             let inside = block.lines().nth(1).expect("a text");

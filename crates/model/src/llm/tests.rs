@@ -23,6 +23,8 @@ fn call() -> CallContext {
         allowance: Default::default(),
         finish: None,
         read_only: false,
+        origin_run_id: None,
+        guidance: Vec::new(),
     }
 }
 

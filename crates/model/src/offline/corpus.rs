@@ -141,7 +141,7 @@ pub(super) async fn missing(
                 Some(total) => missing.unquoted.push(unquoted(&terms[i], total, entries(&found["hits"]))),
                 None => {}
             },
-            Err(ToolError::Budget(_)) => break,
+            Err(error) if cannot_search(&error) => break,
             Err(error) => return Err(failed(error)),
         }
     }
@@ -185,7 +185,12 @@ impl Similar {
     }
 }
 
-/// Looks for the letters of `words`. None if the tool calls are used up.
+/// Whether no search can be made any more: the tool calls are used up, or a project of the context does not offer it.
+const fn cannot_search(error: &ToolError) -> bool {
+    matches!(error, ToolError::Budget(_) | ToolError::UnknownTool { .. })
+}
+
+/// Looks for the letters of `words`. None if that cannot be done.
 async fn similar(io: &RoleIo, words: &str) -> Result<Option<Similar>, RoleError> {
     let args = Map::from_iter([
         ("query".to_owned(), json!(words)),
@@ -198,7 +203,7 @@ async fn similar(io: &RoleIo, words: &str) -> Result<Option<Similar>, RoleError>
             found: entries(&found["hits"]),
             is_complete: found["complete"].as_bool().unwrap_or_default(),
         })),
-        Err(ToolError::Budget(_)) => Ok(None),
+        Err(error) if cannot_search(&error) => Ok(None),
         Err(error) => Err(failed(error)),
     }
 }
@@ -281,7 +286,7 @@ async fn search(io: &RoleIo, terms: &[Term], alone: usize) -> Result<Vec<Entry>,
         let purpose = format!("to find documents about {query}");
         let hits = match io.call_tool(SEARCH_DOCUMENTS, args, &purpose).await {
             Ok(hits) => hits,
-            Err(ToolError::Budget(_)) => break,
+            Err(error) if cannot_search(&error) => break,
             Err(error) => return Err(failed(error)),
         };
         answers.push(entries(&hits["hits"]));

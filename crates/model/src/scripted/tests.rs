@@ -35,6 +35,8 @@ fn call(title: &str, depth: u32, attempt: u32) -> CallContext {
         allowance: Default::default(),
         finish: None,
         read_only: false,
+        origin_run_id: None,
+        guidance: Vec::new(),
     }
 }
 

@@ -121,6 +121,35 @@ async fn the_aggregator_sees_what_it_should() {
     insta::assert_snapshot!("aggregator", sent(&provider));
 }
 
+/// What a person says is told to every role of a tree, as the user's word and not as material.
+#[tokio::test]
+async fn guidance_is_told_as_the_word_of_the_user() {
+    let mut call = context();
+    call.guidance = vec![
+        Guidance { author: "ann".into(), text: "Mind the tide tables.".into() },
+        Guidance { author: String::new(), text: "Leave out the west.".into() },
+    ];
+    let told = "# What the user says\n\nA person who watches the run has told you this, the latest last. It is the user's \
+                word, and not material: follow it, also where it differs from the task.\n\nann:\nMind the tide \
+                tables.\n\na user:\nLeave out the west.";
+    let provider = Provider::new(vec![text(&direct()), text(&executed()), text(&aggregated())]).await;
+    let service = Service::new(&served_by(&provider));
+    service.plan(&PlanInput { call: call.clone(), ..plan_input("") }).await.output();
+    service.execute(&ExecuteInput { call: call.clone(), ..execute_input("") }).await.output();
+    let input = AggregateInput {
+        homework: None,
+        call,
+        plan_summary: "Look at each harbour".into(),
+        children: children(),
+        exhausted_budget: None,
+    };
+    service.aggregate(&input).await.output();
+    for asked in provider.asked() {
+        let said = asked.last();
+        assert!(said.contains(told), "{said}");
+    }
+}
+
 /// The oldest text of the scratchpad goes first, then data and beginnings of documents, then summaries; all of it is
 /// said, and the task itself stays whole.
 #[tokio::test]

@@ -296,6 +296,26 @@ fn pick_input() -> PickInput {
 }
 
 #[tokio::test]
+async fn research_and_picker_are_told_what_a_person_says() {
+    let told = vec![Guidance { author: "ann".into(), text: "Mind the tide tables.".into() }];
+    let provider = Provider::new(vec![document(), text(&topics())]).await;
+    let mut research = input(Vec::new());
+    research.call.guidance = told.clone();
+    Service::new(&served_by(&provider)).research(&research).await.output();
+    let picker = Provider::always(Answer::Text("<output>tides/rules</output>".into(), "stop")).await;
+    let mut pick = pick_input();
+    pick.call.guidance = told;
+    Service::new(&served_by(&picker)).pick(&pick).await.output();
+    for asked in provider.asked().iter().chain(&picker.asked()) {
+        let said = asked.last();
+        assert!(
+            said.contains("# What the user says") && said.contains("ann:\nMind the tide tables."),
+            "{said}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_picker_sees_the_tree_and_names_a_path() {
     let answer = "The moon causes them.\n<output>tides/the-moon</output>";
     let provider = Provider::new(vec![Answer::Text(answer.into(), "stop")]).await;

@@ -212,6 +212,8 @@ pub(crate) fn call(title: &str) -> CallContext {
         allowance: Default::default(),
         finish: None,
         read_only: false,
+        origin_run_id: None,
+        guidance: Vec::new(),
     }
 }
 

@@ -30,6 +30,45 @@ async fn a_word_is_called_missing_only_when_no_document_of_a_large_context_holds
     assert!(said.contains("Nothing was found") && !said.contains("No document contains"), "{said}");
 }
 
+/// A project that offers no search is a part of the context all the same.
+#[tokio::test]
+async fn a_word_of_a_project_that_is_not_searched_is_not_called_missing() {
+    let mut runner = Runner::new("How do cranes in storms hold a zeppelin or a dirigible?", 1);
+    let closed = runner.documents.add_project("closed");
+    runner.documents.add_source(closed, "air.md", "# Air\n\nThe zeppelin is moored.");
+    let denied_tools = ["list_documents", "search_documents", "read_document"].map(str::to_owned).to_vec();
+    runner.documents.set_rules(closed, ToolRules { denied_tools, ..ToolRules::default() });
+    runner.context = RunContext::default();
+    let done = runner.run().await;
+    assert!(
+        done.document.contains("No document contains the word “hold” or “dirigible”."),
+        "{}",
+        done.document
+    );
+    assert!(
+        done.document.contains("no document with the word “zeppelin”, but not every"),
+        "{}",
+        done.document
+    );
+}
+
+/// Without a search, what was read is quoted, and nothing is called missing.
+#[tokio::test]
+async fn a_project_that_offers_no_search_is_read_all_the_same() {
+    let mut runner = Runner::new("How do cranes in storms hold a zeppelin?", 1);
+    runner.denies = true;
+    let denied_tools = vec!["search_documents".to_owned()];
+    runner
+        .documents
+        .set_rules(runner.context.project_ids[0], ToolRules { denied_tools, ..ToolRules::default() });
+    let done = runner.run().await;
+    assert!(
+        done.document.contains("cranes") && !done.document.contains("No document contains"),
+        "{}",
+        done.document
+    );
+}
+
 /// However a document or a question spells a word, in what is read and in what is searched.
 #[tokio::test]
 async fn a_word_that_is_spelled_in_another_way_is_not_called_missing() {

@@ -38,6 +38,8 @@ impl Runner {
             allowance: Default::default(),
             finish: None,
             read_only: false,
+            origin_run_id: None,
+            guidance: Vec::new(),
         }
     }
 

@@ -6,9 +6,11 @@ use tree_agent_contract::document::DocumentKind;
 use tree_agent_contract::event::EventBody;
 use tree_agent_contract::{DocumentId, NodeId, RunId, RunStatus, SessionId, Timestamp};
 use tree_agent_engine::Graph;
-use tree_agent_store::{PlanRow, Projection};
+use tree_agent_store::{PlacedDocument, PlanRow, Projection};
 
-use super::View;
+use super::forks::check_fork;
+use super::sums::check_sums;
+use super::{View, unrelated};
 use crate::store::{Model, StoredRun};
 use crate::world::{World, run_name};
 
@@ -16,7 +18,8 @@ use crate::world::{World, run_name};
 pub(crate) fn check_ending(world: &World, views: &[View]) -> Vec<String> {
     let mut found = Vec::new();
     let model = world.model();
-    let checks = world.checks();
+    let mut checks = world.checks();
+    let checks = &mut *checks;
     let quiet = world.plan.faults.is_empty();
     for (id, run) in &model.runs {
         let name = run_name(*id);
@@ -28,9 +31,16 @@ pub(crate) fn check_ending(world: &World, views: &[View]) -> Vec<String> {
             note("the log changed after it was written".into());
         }
         check_rows(*id, run, &mut note);
-        check_documents(&model, run, &mut note);
+        check_documents(&model, *id, run, &mut note);
         check_tree(&model, *id, run, &mut note);
         check_sessions(&model, *id, run, &mut note);
+        let (compared, changed) = unrelated::check(&run.log, checks.calls.given());
+        checks.compared += compared;
+        changed.into_iter().for_each(&mut note);
+        if let Some(of) = &run.fork {
+            check_fork(&model, *id, run, of, &mut note);
+        }
+        let quiet = quiet && run.fork.is_none() && checks.commands.of(*id) == 0;
         if quiet && run.row.status != RunStatus::Completed {
             note(format!("ended as {} though nothing went wrong", run.row.status));
         }
@@ -38,6 +48,7 @@ pub(crate) fn check_ending(world: &World, views: &[View]) -> Vec<String> {
             note("changed hands though nothing went wrong".into());
         }
     }
+    found.extend(checks.commands.check(&checks.log));
     for (run, id) in model.commands.keys() {
         found.push(format!("{}: command {id} is left in its inbox", run_name(*run)));
     }
@@ -51,14 +62,16 @@ pub(crate) fn check_ending(world: &World, views: &[View]) -> Vec<String> {
     found
 }
 
-/// The rows equal those that are derived from the whole log.
+/// The rows equal those that are derived from what the run wrote itself.
 fn check_rows(id: RunId, run: &StoredRun, note: &mut impl FnMut(String)) {
     let mut graph = Graph::new(id);
     let events: Vec<_> = run.log.iter().map(|(_, event)| event.clone()).collect();
     if !events.iter().all(|event| graph.apply(event).is_ok()) {
         return note("the log does not replay".into());
     }
-    let rebuilt = Projection::of(&events, &graph);
+    check_sums(run, &graph, note);
+    let shared = run.fork.as_ref().map_or(0, |of| of.parent_seq as usize);
+    let rebuilt = Projection::of(&events[shared..], &graph);
     if rebuilt.run.as_ref() != Some(&run.row) {
         note(format!("its row is {:?}, the log gives {:?}", run.row, rebuilt.run));
     }
@@ -108,16 +121,21 @@ fn check_sessions(model: &Model, id: RunId, run: &StoredRun, note: &mut impl FnM
 
 /// What a run with a workspace wrote is below it, and every document is at the end what its history says.
 fn check_tree(model: &Model, id: RunId, run: &StoredRun, note: &mut impl FnMut(String)) {
-    let workspace = DocumentId::workspace(id);
-    let has_workspace = model.documents.contains_key(&workspace);
-    for (document, stored) in model.documents.iter().filter(|(_, stored)| stored.run_id == Some(id)) {
-        let above = |at: &DocumentId| model.places.get(at).map(|place| place.0);
+    let documents = model.documents_of(id);
+    // The documents of a fork have the names that they have in the run which began its log.
+    let above =
+        |run: &RunId| model.runs.get(run).and_then(|run| run.fork.as_ref()).map(|of| of.parent_run_id);
+    let origin = std::iter::successors(Some(id), above).last().unwrap_or(id);
+    let workspace = DocumentId::workspace(origin);
+    let has_workspace = documents.contains_key(&workspace);
+    for (document, placed) in &documents {
+        let above = |at: &DocumentId| documents.get(at).and_then(|placed| placed.parent_id);
         let top = std::iter::successors(Some(*document), above).last();
         if has_workspace && top != Some(workspace) {
             note(format!("document {document} is not below the workspace"));
         }
-        let then = model.document_at(*document, Some(run.head())).map(|placed| placed.document.body);
-        if !run.deleted && then.ok().as_ref() != Some(&stored.body) {
+        let then = model.document_of(id, *document, Some(run.head())).map(|placed| placed.document.body);
+        if !run.deleted && then.ok().as_ref() != Some(&placed.document.body) {
             note(format!("the history of document {document} ends with another text"));
         }
     }
@@ -128,7 +146,8 @@ const SAID: &str = "answer ";
 
 /// Every line that roles wrote is in its scratchpad once: one per `tree.scratchpad_updated`. The last event matches the
 /// end of the scratchpad.
-fn check_documents(model: &Model, run: &StoredRun, note: &mut impl FnMut(String)) {
+fn check_documents(model: &Model, id: RunId, run: &StoredRun, note: &mut impl FnMut(String)) {
+    let documents = model.documents_of(id);
     let mut pads: BTreeMap<DocumentId, (usize, &str)> = BTreeMap::new();
     for (_, event) in &run.log {
         match &event.body {
@@ -136,16 +155,14 @@ fn check_documents(model: &Model, run: &StoredRun, note: &mut impl FnMut(String)
                 let pad = pads.entry(e.scratchpad_doc_id).or_default();
                 *pad = (pad.0 + 1, e.tail_preview.as_str());
             }
-            EventBody::ArtifactCreated(e)
-                if e.document_id.is_some_and(|id| !model.documents.contains_key(&id)) =>
-            {
+            EventBody::ArtifactCreated(e) if e.document_id.is_some_and(|id| !documents.contains_key(&id)) => {
                 note(format!("artifact {} has no document", e.artifact_id));
             }
             _ => {}
         }
     }
     for (id, (mut lines, tail)) in pads {
-        let Some(document) = model.documents.get(&id) else {
+        let Some(PlacedDocument { document, .. }) = documents.get(&id) else {
             note(format!("scratchpad {id} does not exist"));
             continue;
         };

@@ -1,10 +1,10 @@
 //! Checks the log against the promises of the port while it grows. Kept apart from the store, which may be flawed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 use tree_agent_contract::event::EventBody;
-use tree_agent_contract::{Event, RunId, Timestamp};
+use tree_agent_contract::{Event, NodeId, RunId, Timestamp};
 use tree_agent_engine::{Audit, Graph};
 use tree_agent_store::Claim;
 
@@ -23,8 +23,8 @@ pub(crate) struct Log {
     pub(crate) events: Vec<(u64, Event)>,
     /// When each was written.
     pub(crate) written: Vec<Instant>,
-    /// The recorded answers. No two may be equal.
-    answers: BTreeSet<String>,
+    /// The recorded answers, each with its node and the generation of that. No two may be equal.
+    answers: BTreeMap<String, (NodeId, u32)>,
     graph: Graph,
     audit: Audit,
     noted: usize,
@@ -43,7 +43,23 @@ fn answer(event: &Event) -> Option<String> {
     }
 }
 
+impl Log {
+    /// The graph that the log gives.
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.graph
+    }
+}
+
 impl Logs {
+    /// How many budgets of subtrees were used up.
+    pub(crate) fn used_up(&self) -> u64 {
+        let events = self.runs.values().flat_map(|log| &log.events);
+        let is_lease = |event: &Event| {
+            event.parent_node_id.is_some() && matches!(event.body, EventBody::BudgetExhausted(_))
+        };
+        events.filter(|(_, event)| is_lease(event)).count() as u64
+    }
+
     pub(crate) fn of(&self, run: RunId) -> Option<&Log> {
         self.runs.get(&run)
     }
@@ -52,7 +68,7 @@ impl Logs {
         self.runs.entry(run).or_insert_with(|| Log {
             events: Vec::new(),
             written: Vec::new(),
-            answers: BTreeSet::new(),
+            answers: BTreeMap::new(),
             graph: Graph::new(run),
             audit: Audit::new(),
             noted: 0,
@@ -80,10 +96,13 @@ impl Logs {
                 found.push(format!("{name}: the log does not replay: {error}"));
             }
             log.audit.event(event);
-            if let Some(answer) = answer(event)
-                && !log.answers.insert(answer.clone())
-            {
-                found.push(format!("{name}: event {expected}: {answer:?} is recorded twice"));
+            if let Some(answer) = answer(event) {
+                let generation = log.graph.node(event.node_id).map_or(0, |node| node.generation);
+                let before = log.answers.insert(answer.clone(), (event.node_id, generation));
+                // A node that was reopened for the sake of others returns again what it returned before.
+                if before.is_some_and(|(node, before)| node != event.node_id || before == generation) {
+                    found.push(format!("{name}: event {expected}: {answer:?} is recorded twice"));
+                }
             }
             log.written.push(Instant::now());
             log.events.push((*epoch, event.clone()));

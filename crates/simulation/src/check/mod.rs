@@ -1,8 +1,12 @@
 //! What must hold in every world, checked while the world runs and once more at its end.
 
 mod calls;
+mod commands;
 mod ending;
+mod forks;
 mod log;
+mod sums;
+mod unrelated;
 mod view;
 
 use std::collections::BTreeMap;
@@ -14,6 +18,7 @@ use tree_agent_driver::{CommitStats, DriverStats};
 use tree_agent_engine::CallKey;
 
 pub(crate) use calls::Calls;
+pub(crate) use commands::Commands;
 pub(crate) use ending::check_ending;
 pub(crate) use log::Logs;
 pub(crate) use view::View;
@@ -27,6 +32,9 @@ pub(crate) struct Checks {
     pub(crate) violations: Vec<String>,
     pub(crate) log: Logs,
     pub(crate) calls: Calls,
+    pub(crate) commands: Commands,
+    /// Nodes that were compared with a repetition of their run without commands.
+    pub(crate) compared: u64,
     pub(crate) drivers: BTreeMap<String, Counters>,
 }
 

@@ -22,6 +22,9 @@ pub(crate) struct View {
     pub(crate) cursor: u64,
     /// The run's last event has been seen.
     pub(crate) ended: bool,
+    /// The last event that the run shares with those before it, and whether the run has ended at `cursor`.
+    shared: u64,
+    is_final: bool,
     /// Of the open stream: the head when it began, and the position at which `caught_up` was sent.
     began_at: u64,
     caught_up: Option<u64>,
@@ -37,11 +40,18 @@ impl View {
             run,
             cursor: 0,
             ended: false,
+            shared: 0,
+            is_final: false,
             began_at: 0,
             caught_up: None,
             hinted: false,
             reads_since: None,
         }
+    }
+
+    /// Of a fork. That a run before it has ended is not its end.
+    pub(crate) fn of_fork(who: String, run: RunId, shared: u64) -> Self {
+        Self { shared, ..Self::new(who, run) }
     }
 
     /// A stream begins while the log ends at `head`.
@@ -113,11 +123,14 @@ impl View {
             Some((_, stored)) if stored.to_wire() != *event => {
                 found.push(format!("event {} is not the one in the log", event.seq));
             }
-            Some((_, stored)) => {
-                self.ended |= matches!(&stored.body, EventBody::RunStatusChanged(e) if e.status.is_final());
-            }
+            Some((_, stored)) => match &stored.body {
+                EventBody::RunStatusChanged(e) => self.is_final = e.status.is_final(),
+                EventBody::RunForked(e) => self.is_final &= !e.goes_on,
+                _ => {}
+            },
         }
         self.cursor = event.seq;
+        self.ended |= self.is_final && self.cursor > self.shared;
     }
 
     fn snapshot(&mut self, graph: &pb::Graph, logs: &Logs, found: &mut Vec<String>) {
@@ -131,7 +144,8 @@ impl View {
             found.push(format!("the snapshot is at {}, behind event {}", graph.seq, self.cursor));
         }
         self.cursor = graph.seq;
-        self.ended |= RunStatus::is_final(replayed.status());
+        self.is_final = RunStatus::is_final(replayed.status());
+        self.ended |= self.is_final && self.cursor > self.shared;
     }
 
     /// The stream has ended by itself.

@@ -25,8 +25,64 @@ pub(crate) struct History {
 pub(crate) type Place = (DocumentId, u64);
 
 impl History {
+    /// Of a document that is created.
+    pub(super) fn new(created: u64, base: u64, op: DocumentOp) -> Self {
+        Self { created, base, ops: vec![op] }
+    }
+
+    pub(super) fn push(&mut self, op: DocumentOp) {
+        self.ops.push(op);
+    }
+
+    /// What was written up to the event `seq`; none before the document was created.
+    pub(super) fn until(mut self, seq: u64) -> Option<Self> {
+        if self.created > seq {
+            return None;
+        }
+        let base = self.base;
+        self.ops.retain(|op| match op {
+            DocumentOp::Append { seq: of, .. } | DocumentOp::Replace { seq: of, .. } => *of <= seq.max(base),
+            _ => true,
+        });
+        self.base = base.min(seq);
+        Some(self)
+    }
+
+    /// The texts that it has had.
+    pub(super) fn versions(&self, after: u64, limit: usize) -> Page<DocumentVersion> {
+        let versions = self.changes().into_iter().filter_map(|(seq, replaced)| {
+            let document = self.at(seq)?;
+            let at = if seq == self.created { document.created_at } else { document.updated_at };
+            Some(DocumentVersion { seq, at, bytes: document.body.len() as u64, replaced })
+        });
+        let mut items: Vec<_> = versions.filter(|version| version.seq > after).collect();
+        let more = items.len() > limit;
+        items.truncate(limit);
+        Page { items, more }
+    }
+
+    /// Its text from byte `from` on, counted from the first that it ever had.
+    pub(super) fn tail(&self, from: u64, max: usize, id: DocumentId) -> Result<DocumentTail, StoreError> {
+        let document = self.at(u64::MAX).ok_or_else(|| StoreError::not_found("document", id))?;
+        let (mut end, mut begin) = (0, 0);
+        for op in &self.ops {
+            match op {
+                DocumentOp::Create(document) => end += document.body.len() as u64,
+                DocumentOp::Append { text, .. } => end += text.len() as u64,
+                DocumentOp::Replace { text, .. } => (begin, end) = (end, end + text.len() as u64),
+                DocumentOp::Link { .. } => {}
+            }
+        }
+        let lost = end - document.body.len() as u64;
+        let start = from.max(lost);
+        let first = (start.min(end) - lost) as usize;
+        let last = document.body.floor_char_boundary(first.saturating_add(max)).max(first);
+        let bytes = document.body.as_bytes()[first..last].to_vec();
+        Ok(DocumentTail { start, end, text_start: begin, written_at: document.created_at, bytes })
+    }
+
     /// The document after the event `seq`; none before it was created.
-    fn at(&self, seq: u64) -> Option<Document> {
+    pub(super) fn at(&self, seq: u64) -> Option<Document> {
         let mut found: Option<Document> = None;
         for op in self.ops.iter().filter(|_| self.created <= seq) {
             match (op, &mut found) {
@@ -71,6 +127,9 @@ impl History {
 impl Model {
     /// Refuses an append that puts a document where it cannot be.
     pub(super) fn check_places(&self, append: &RunAppend) -> Result<(), StoreError> {
+        if self.fork_documents.contains_key(&append.run_id) {
+            return Ok(());
+        }
         self.places_of(append.run_id, append.expected_head, append.events.len() as u64, &append.documents)
     }
 
@@ -198,18 +257,8 @@ impl Model {
         limit: usize,
     ) -> Result<Page<DocumentVersion>, StoreError> {
         self.document(id)?;
-        let history = self.histories.get(&id);
-        let versions = history.iter().flat_map(|history| {
-            history.changes().into_iter().filter_map(|(seq, replaced)| {
-                let document = history.at(seq)?;
-                let at = if seq == history.created { document.created_at } else { document.updated_at };
-                Some(DocumentVersion { seq, at, bytes: document.body.len() as u64, replaced })
-            })
-        });
-        let mut items: Vec<_> = versions.filter(|version| version.seq > after).collect();
-        let more = items.len() > limit;
-        items.truncate(limit);
-        Ok(Page { items, more })
+        let none = Page { items: Vec::new(), more: false };
+        Ok(self.histories.get(&id).map_or(none, |history| history.versions(after, limit)))
     }
 
     /// The bytes from `from` on, counted from the first byte that the document ever had.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tree_agent_contract::{RunId, Timestamp};
+use tree_agent_contract::{RunId, RunStatus, Timestamp};
 use tree_agent_store::{Claim, Failed, QUARANTINE_MAX, Term};
 
 use super::model::{Model, StoredDriver, StoredRun};
@@ -66,7 +66,11 @@ impl Model {
         // Those that were called and have no place among the called may have one among the others.
         let (mut called, mut limit) = (called, limit);
         free.retain_mut(|(uncalled, _, _, id)| {
-            let rests = self.runs.get(id).is_some_and(|run| run.owner.is_none() && run.not_before > now);
+            let waited_for = self.commands.range((*id, 0)..=(*id, i64::MAX)).next().is_some();
+            let rests = self.runs.get(id).is_some_and(|run| {
+                let paused = run.row.status == RunStatus::Paused && !waited_for;
+                run.owner.is_none() && (paused || run.not_before > now)
+            });
             *uncalled |= called == 0;
             let places = if *uncalled { &mut limit } else { &mut called };
             let taken = *places > 0 && !(*uncalled && rests);

@@ -1,6 +1,8 @@
 //! The store port over a model in memory, behind a network that loses, delays and repeats calls.
 
+mod commands;
 mod documents;
+mod forks;
 mod leases;
 mod model;
 mod ports;
@@ -12,6 +14,7 @@ use tokio::sync::oneshot;
 use tree_agent_contract::{RunId, Timestamp};
 use tree_agent_store::StoreError;
 
+pub use commands::StoredReply;
 pub use model::{Model, StoredRun};
 pub(crate) use ports::create;
 

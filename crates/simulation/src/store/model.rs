@@ -7,15 +7,16 @@ use tree_agent_contract::document::Document;
 use tree_agent_contract::graph::Usage;
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{
-    ArtifactId, DocumentId, Event, EventBody, NodeId, PlanId, RunId, RunSpec, RunStatus, RunSummary,
-    SessionId, Timestamp,
+    ArtifactId, Command, DocumentId, Event, EventBody, ForkOf, NodeId, PlanId, RunId, RunSpec, RunStatus,
+    RunSummary, SessionId, Timestamp,
 };
 use tree_agent_store::{
-    AppendOutcome, ArtifactRow, Command, Created, NewRun, NodeRow, PendingCommand, PlanRow, Projection,
-    RunAppend, RunRow, StoreError,
+    AppendOutcome, ArtifactRow, Created, NewRun, NodeRow, PlanRow, Projection, RunAppend, RunRow, StoreError,
 };
 
+use super::commands::StoredReply;
 use super::documents::{History, Place};
+use super::forks::ForkDocuments;
 use crate::flaw::Flaw;
 
 /// Everything that is stored.
@@ -23,6 +24,8 @@ use crate::flaw::Flaw;
 pub struct Model {
     /// The runs.
     pub runs: BTreeMap<RunId, StoredRun>,
+    /// The documents of forks.
+    pub(crate) fork_documents: BTreeMap<RunId, ForkDocuments>,
     /// The documents of runs.
     pub documents: BTreeMap<DocumentId, Document>,
     /// Conversations of runs.
@@ -37,6 +40,8 @@ pub struct Model {
     pub(crate) places: BTreeMap<DocumentId, Place>,
     /// Unanswered commands by run, in order.
     pub commands: BTreeMap<(RunId, i64), Command>,
+    /// Commands that were sent with a request id, and their replies.
+    pub replies: BTreeMap<(RunId, String), StoredReply>,
     /// The drivers.
     pub drivers: BTreeMap<String, StoredDriver>,
     flaw: Option<Flaw>,
@@ -76,6 +81,8 @@ pub struct StoredRun {
     pub claimed_command: i64,
     /// True when its user deleted it.
     pub deleted: bool,
+    /// What it forks.
+    pub fork: Option<ForkOf>,
     /// The log: each event with the epoch that it was written in.
     pub log: Vec<(u64, Event)>,
     /// Its row.
@@ -102,6 +109,41 @@ pub struct StoredDriver {
 }
 
 impl StoredRun {
+    /// A run with this root of which nothing else is known.
+    pub(crate) fn new(root: NodeId) -> Self {
+        Self {
+            spec: RunSpec::new(""),
+            request_id: String::new(),
+            root,
+            created_at: Timestamp::default(),
+            updated_at: Timestamp::default(),
+            epoch: 0,
+            owner: None,
+            not_before: Timestamp::default(),
+            progress: 0,
+            failed_at: 0,
+            failures: (0, String::new()),
+            expiries: 0,
+            last_command: 0,
+            claimed_command: 0,
+            deleted: false,
+            fork: None,
+            log: Vec::new(),
+            row: RunRow {
+                status: RunStatus::Queued,
+                partial: false,
+                error: None,
+                node_count: 0,
+                usage: Usage::default(),
+                started_at: None,
+                ended_at: None,
+            },
+            nodes: BTreeMap::new(),
+            plans: BTreeMap::new(),
+            artifacts: BTreeMap::new(),
+        }
+    }
+
     /// The seq of the last event.
     pub fn head(&self) -> u64 {
         self.log.len() as u64
@@ -209,9 +251,15 @@ impl Model {
             run.project(append.projection);
         }
         let (id, ended, head) = (append.run_id, run.row.status.is_final(), run.head());
-        self.commands.retain(|(run, n), _| *run != id || !ended && !append.handled_commands.contains(n));
+        self.write_answers(id, append.answers);
+        if ended {
+            self.end_inbox(id);
+        }
         self.write_sessions(id, append.sessions);
-        self.write_documents(append.documents, append.expected_head + 1, head);
+        match self.fork_documents.contains_key(&id) {
+            true => self.write_fork_documents(id, append.documents, append.expected_head + 1, head),
+            false => self.write_documents(append.documents, append.expected_head + 1, head),
+        }
         AppendOutcome::Appended
     }
 
@@ -274,32 +322,9 @@ impl Model {
         let mut run = StoredRun {
             spec: new.spec,
             request_id: new.request_id,
-            root: root.unwrap_or_else(|| NodeId::root(new.run_id)),
             created_at: first.timestamp,
             updated_at: first.timestamp,
-            epoch: 0,
-            owner: None,
-            not_before: Timestamp::default(),
-            progress: 0,
-            failed_at: 0,
-            failures: (0, String::new()),
-            expiries: 0,
-            last_command: 0,
-            claimed_command: 0,
-            deleted: false,
-            log: Vec::new(),
-            row: RunRow {
-                status: RunStatus::Queued,
-                partial: false,
-                error: None,
-                node_count: 0,
-                usage: Usage::default(),
-                started_at: None,
-                ended_at: None,
-            },
-            nodes: BTreeMap::new(),
-            plans: BTreeMap::new(),
-            artifacts: BTreeMap::new(),
+            ..StoredRun::new(root.unwrap_or_else(|| NodeId::root(new.run_id)))
         };
         run.updated_at = new.events.last().map_or(run.created_at, |event| event.timestamp);
         run.log = new.events.into_iter().map(|event| (0, event)).collect();
@@ -332,6 +357,7 @@ impl Model {
             updated_at: run.updated_at,
             started_at: run.row.started_at,
             ended_at: run.row.ended_at,
+            fork: run.fork.clone().map(Box::new),
         })
     }
 
@@ -340,30 +366,6 @@ impl Model {
         let run = self.runs.get_mut(&id).ok_or_else(|| StoreError::not_found("run", id))?;
         run.deleted |= run.row.status.is_final();
         Ok(run.deleted)
-    }
-
-    /// [`Runs::send_command`](tree_agent_store::Runs::send_command).
-    pub fn send_command(&mut self, id: RunId, command: Command) -> Result<Option<i64>, StoreError> {
-        let run = self.runs.get_mut(&id).ok_or_else(|| StoreError::not_found("run", id))?;
-        if run.row.status.is_final() {
-            return Ok(None);
-        }
-        run.last_command += 1;
-        self.commands.insert((id, run.last_command), command);
-        Ok(Some(run.last_command))
-    }
-
-    /// [`Runs::commands`](tree_agent_store::Runs::commands).
-    pub fn pending(&self, driver: &str) -> Vec<PendingCommand> {
-        let owned = |run: &RunId| self.runs.get(run).is_some_and(|run| run.owner.as_deref() == Some(driver));
-        let pending = self.commands.iter().filter(|((run, _), _)| owned(run));
-        pending
-            .map(|((run_id, id), command)| PendingCommand {
-                id: *id,
-                run_id: *run_id,
-                command: command.clone(),
-            })
-            .collect()
     }
 }
 

@@ -1,12 +1,15 @@
 //! The ports. Each method is a call over the simulated network.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tree_agent_contract::document::{Document, DocumentSummary, SearchResults};
 use tree_agent_contract::session::Session;
-use tree_agent_contract::{DocumentId, Event, NodeId, ProjectId, RunId, RunSummary, SessionId, Timestamp};
+use tree_agent_contract::{
+    Command, DocumentId, Event, EventBody, NodeId, ProjectId, Reply, RunId, RunSummary, SessionId, Timestamp,
+};
 use tree_agent_store::*;
 
 use super::{Model, SimStore, StoredRun};
@@ -196,16 +199,38 @@ impl Runs for SimStore {
 
     async fn node_parents(&self, run: RunId) -> Result<Vec<(NodeId, Option<NodeId>)>, StoreError> {
         self.call("node_parents", &[], move |model, _| {
-            let nodes = model.runs.get(&run).into_iter().flat_map(|run| run.nodes.values());
-            let mut nodes: Vec<_> = nodes.collect();
-            nodes.sort_by_key(|node| (node.depth, node.id));
-            Ok(nodes.iter().map(|node| (node.id, node.parent_node_id)).collect())
+            if let Some(run) = model.runs.get(&run).filter(|run| run.fork.is_none()) {
+                let mut nodes: Vec<_> = run.nodes.values().collect();
+                nodes.sort_by_key(|node| (node.depth, node.id));
+                return Ok(nodes.iter().map(|node| (node.id, node.parent_node_id)).collect());
+            }
+            let events = model.runs.get(&run).into_iter().flat_map(|run| &run.log);
+            let mut nodes: Vec<_> = events
+                .filter(|(_, event)| matches!(event.body, EventBody::NodeCreated(_)))
+                .map(|(_, event)| (0, event.node_id, event.parent_node_id))
+                .collect();
+            let parents: BTreeMap<_, _> = nodes.iter().map(|(_, id, parent)| (*id, *parent)).collect();
+            for (depth, id, _) in &mut nodes {
+                let above = |id: &NodeId| parents.get(id).copied().flatten();
+                *depth = std::iter::successors(Some(*id), above).count();
+            }
+            nodes.sort_by_key(|(depth, id, _)| (*depth, *id));
+            Ok(nodes.into_iter().map(|(_, id, parent)| (id, parent)).collect())
         })
         .await
     }
 
-    async fn send_command(&self, run: RunId, command: Command) -> Result<Option<i64>, StoreError> {
+    async fn send_command(&self, run: RunId, command: Command) -> Result<Sent, StoreError> {
         self.call("command", &[], move |model, _| model.send_command(run, command)).await
+    }
+
+    async fn reply(&self, run: RunId, request_id: &str) -> Result<Option<Reply>, StoreError> {
+        let request_id = request_id.to_owned();
+        self.call("reply", &[], move |model, _| Ok(model.reply(run, &request_id))).await
+    }
+
+    async fn answer(&self, run: RunId, epoch: u64, answers: Vec<Answer>) -> Result<bool, StoreError> {
+        self.call("answer", &[], move |model, _| Ok(model.answer(run, epoch, answers))).await
     }
 
     async fn commands(&self, driver: &str) -> Result<Vec<PendingCommand>, StoreError> {

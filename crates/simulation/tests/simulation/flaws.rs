@@ -45,4 +45,7 @@ flaws! {
     fn a_trusted_fan_out_is_found: TrustedFanout,
     fn heads_that_are_compared_too_seldom_are_found: SeldomHeads,
     fn an_answer_that_is_recorded_twice_is_found: MixedUpAnswers,
+    fn a_command_that_is_applied_without_its_name_is_found: NamelessCommands,
+    fn a_reply_that_changes_is_found: ForgottenReplies,
+    fn a_fork_with_later_documents_is_found: ForksOfToday,
 }

@@ -1,9 +1,9 @@
 //! Seeds that once broke a promise, and what was wrong.
 
-use tree_agent_simulation::{replay_command, simulate};
+use tree_agent_simulation::{replay_command, simulate_alone};
 
 fn holds(seed: u64) {
-    let violations = simulate(seed, None).violations;
+    let violations = simulate_alone(seed).violations;
     assert!(violations.is_empty(), "{}\n{}", violations.join("\n"), replay_command(seed));
 }
 

@@ -4,11 +4,17 @@
 
 // The contract suite of the store, for the simulated one.
 #[allow(dead_code)]
+#[path = "../../../store/tests/contract/commands.rs"]
+mod commands;
+#[allow(dead_code)]
 #[path = "../../../store/tests/contract/document_tree.rs"]
 mod document_tree;
 #[allow(dead_code)]
 #[path = "../../../store/tests/contract/documents.rs"]
 mod documents;
+#[allow(dead_code)]
+#[path = "../../../store/tests/contract/forks.rs"]
+mod forks;
 #[path = "../../../store/tests/contract/leases.rs"]
 mod leases;
 #[allow(dead_code)]

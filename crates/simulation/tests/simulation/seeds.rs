@@ -5,10 +5,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tree_agent_simulation::{Outcome, replay_command, simulate};
+use tree_agent_simulation::{Outcome, replay_command, simulate, simulate_alone};
 
 /// Seeds of one test run, unless `TREE_AGENT_SEEDS` says otherwise.
 const SEEDS: u64 = 2_000;
+/// Every so many seeds are also run without people.
+const ALONE: u64 = 4;
 /// Seeds that are run twice.
 const TWICE: u64 = 64;
 
@@ -70,8 +72,19 @@ fn every_seed_keeps_every_promise() {
     let seeds = variable("TREE_AGENT_SEEDS").unwrap_or(SEEDS);
     let (events, calls, began) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now());
     let (refused, unawaited) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (applied, denied, compared) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let (forks, used_up) = (AtomicU64::new(0), AtomicU64::new(0));
     let found = for_each_seed(seeds, |seed| {
-        let Outcome { violations, events: written, calls: made, fenced, stale, .. } = simulate(seed, None);
+        let mut outcome = simulate(seed, None);
+        if seed.is_multiple_of(ALONE) {
+            outcome.violations.extend(simulate_alone(seed).violations);
+        }
+        applied.fetch_add(outcome.applied, Ordering::Relaxed);
+        denied.fetch_add(outcome.refused, Ordering::Relaxed);
+        forks.fetch_add(outcome.forks, Ordering::Relaxed);
+        used_up.fetch_add(outcome.used_up, Ordering::Relaxed);
+        compared.fetch_add(outcome.compared, Ordering::Relaxed);
+        let Outcome { violations, events: written, calls: made, fenced, stale, .. } = outcome;
         refused.fetch_add(fenced, Ordering::Relaxed);
         unawaited.fetch_add(stale, Ordering::Relaxed);
         events.fetch_add(written, Ordering::Relaxed);
@@ -80,16 +93,25 @@ fn every_seed_keeps_every_promise() {
     });
     let took = began.elapsed().as_secs_f64();
     eprintln!(
-        "{seeds} seeds in {took:.1} s ({:.0}/s): {} events, {} role calls, {} appends fenced, {} answers stale",
+        "{seeds} seeds in {took:.1} s ({:.0}/s): {} events, {} role calls, {} appends fenced, {} answers stale, \
+         {} commands applied, {} refused, {} nodes compared, {} forks, {} budgets of subtrees used up",
         seeds as f64 / took,
         events.into_inner(),
         calls.into_inner(),
         refused.load(Ordering::Relaxed),
         unawaited.load(Ordering::Relaxed),
+        applied.load(Ordering::Relaxed),
+        denied.load(Ordering::Relaxed),
+        compared.load(Ordering::Relaxed),
+        forks.load(Ordering::Relaxed),
+        used_up.load(Ordering::Relaxed),
     );
     fail(&found);
-    // The test proves something only if answers did come late or twice.
+    // The test proves something only if answers did come late or twice, and commands were given.
     if seeds >= 500 {
+        assert!(applied.into_inner() > seeds && denied.into_inner() > seeds / 10);
+        assert!(compared.into_inner() > seeds / 10);
+        assert!(forks.into_inner() > seeds / 10 && used_up.into_inner() > seeds / 20);
         assert!(refused.into_inner() > 0 && unawaited.into_inner() > 0);
     }
 }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::EmbeddedStore;
 use super::connection::map_error;
-use super::{projection, run_documents, sessions};
+use super::{commands, forks, projection, run_documents, sessions};
 use crate::batch;
 use crate::document_writes::DocumentWrites;
 use crate::error::StoreError;
@@ -44,6 +44,12 @@ impl EventLog for EmbeddedStore {
                     break;
                 }
                 events.push(event(run, row)?);
+            }
+            // The first events of a fork are those of the runs before it.
+            if events.first().is_none_or(|first: &Event| first.seq as i64 != after + 1)
+                && let Some(stored) = forks::read(db, run, after, limit)?
+            {
+                events = stored.into_iter().map(|stored| forks::event(run, stored)).collect::<Result<_, _>>()?;
             }
             if events.is_empty() {
                 refuse_archived(db, run, after)?;
@@ -127,34 +133,36 @@ pub(super) fn write(tx: &Transaction<'_>, append: &RunAppend) -> Result<AppendOu
         let written = was_written(tx, append)?;
         return Ok(if written { AppendOutcome::Appended } else { AppendOutcome::Fenced });
     }
-    for event in &append.events {
-        execute(
-            tx,
-            "INSERT INTO tree_agent_events (run_id, seq, id, node_id, parent_node_id, event_type, payload, created_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            params![
-                run.0,
-                event.seq as i64,
-                EventId::of(run, epoch, event.seq).0,
-                event.node_id.0,
-                event.parent_node_id.map(|id| id.0),
-                event.body.event_type(),
-                clean_json(event.payload_json()),
-                event.timestamp.micros(),
-            ],
-        )?;
-    }
+    append.events.iter().try_for_each(|event| insert_event(tx, epoch, event))?;
     projection::write(tx, run, &append.projection)?;
     let first = append.expected_head + 1;
     run_documents::write(tx, run, DocumentWrites::merge(&append.documents, first, last.0 as u64))?;
     sessions::write(tx, run, &append.sessions)?;
-    for id in &append.handled_commands {
-        execute(tx, "DELETE FROM tree_agent_commands WHERE run_id = ?1 AND id = ?2", params![run.0, id])?;
-    }
+    commands::answer(tx, run, &append.answers)?;
     if append.ends_run() {
-        execute(tx, "DELETE FROM tree_agent_commands WHERE run_id = ?1", &[&run.0])?;
+        commands::end(tx, run)?;
     }
     Ok(AppendOutcome::Appended)
+}
+
+/// Inserts an event that is written in `epoch`.
+pub(super) fn insert_event(tx: &Transaction<'_>, epoch: u64, event: &Event) -> Result<(), StoreError> {
+    execute(
+        tx,
+        "INSERT INTO tree_agent_events (run_id, seq, id, node_id, parent_node_id, event_type, payload, created_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        params![
+            event.run_id.0,
+            event.seq as i64,
+            EventId::of(event.run_id, epoch, event.seq).0,
+            event.node_id.0,
+            event.parent_node_id.map(|id| id.0),
+            event.body.event_type(),
+            clean_json(event.payload_json()),
+            event.timestamp.micros(),
+        ],
+    )
+    .map(drop)
 }
 
 /// True if an earlier attempt of this same append was committed and its reply was lost: the run is still in our epoch

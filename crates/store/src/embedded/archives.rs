@@ -10,7 +10,7 @@ use super::append::execute;
 use super::connection::{map_error, now};
 use super::operations::{edge, replace_origin};
 use super::runs::note_request;
-use super::{EmbeddedStore, blocking, locked, projection, sessions};
+use super::{EmbeddedStore, blocking, forks, locked, projection, sessions};
 use crate::batch::context_metrics;
 use crate::error::StoreError;
 use crate::ports::{
@@ -50,6 +50,10 @@ impl Archives for EmbeddedStore {
     ) -> Result<Vec<StoredDocument>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.query(move |db| {
+            if !forks::segments(db, run)?.is_empty() {
+                let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+                return Ok(crate::forks::rows(forks::documents(db, run, None, true)?, after, limit));
+            }
             let sql = "SELECT id, type_key, run_id, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq, created_seq, \
                        parent_id, linked_seq, linked_at FROM tree_agent_documents WHERE run_id = ?1 AND (?2 IS NULL OR id > ?2) ORDER BY id LIMIT ?3";
             let mut statement = db.prepare_cached(sql).map_err(map_error)?;
@@ -73,7 +77,9 @@ impl Archives for EmbeddedStore {
             if found.head_seq != head_seq || !found.status.is_final() || archived && !deleted {
                 return Ok(false);
             }
+            forks::materialise(tx, run)?;
             remove(tx, run)?;
+            execute(tx, "DELETE FROM tree_agent_replies WHERE run_id = ?1", &[&run.0])?;
             if deleted {
                 execute(tx, "DELETE FROM tree_agent_commands WHERE run_id = ?1", &[&run.0])?;
                 execute(
@@ -107,6 +113,7 @@ impl Archives for EmbeddedStore {
         self.write(move |tx| {
             let restored = restore(tx, &record, &events, documents, &chunks, &whole)?;
             if restored {
+                forks::restore(tx, record.run_id, &record.segments, &whole.fork_edits)?;
                 execute(tx, "DELETE FROM tree_agent_sessions WHERE run_id = ?1", &[&record.run_id.0])?;
                 sessions::write(tx, record.run_id, &said)?;
             }
@@ -165,10 +172,11 @@ fn record(db: &Connection, run: RunId) -> Result<Option<RunRecord>, StoreError> 
             .map_err(|e| StoreError::broken(format!("the status of run {run} cannot be read"), e))?,
         archive_sha256,
         deleted_at: deleted_at.map(Timestamp),
+        segments: forks::segments(db, run)?,
     }))
 }
 
-fn document(row: &Row<'_>) -> Result<StoredDocument, StoreError> {
+pub(super) fn document(row: &Row<'_>) -> Result<StoredDocument, StoreError> {
     let id = DocumentId(row.get(0).map_err(map_error)?);
     let broken = |e: Box<dyn std::error::Error + Send + Sync>| {
         StoreError::broken(format!("document {id} cannot be read"), e)
@@ -286,7 +294,9 @@ fn restore(
             tx,
             "INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq, \
              created_seq, parent_id, linked_seq, linked_at) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15 \
-             WHERE NOT EXISTS (SELECT 1 FROM onto_documents d WHERE d.id = ?2 AND d.run_id IS NOT ?1) \
+             WHERE NOT EXISTS (SELECT 1 FROM onto_documents d WHERE d.id = ?2 AND d.run_id IS NOT ?1 AND NOT EXISTS \
+             (SELECT 1 FROM tree_agent_runs r JOIN tree_agent_runs o ON o.root_node_id = r.root_node_id \
+             WHERE r.id = ?1 AND o.id = d.run_id)) \
              ON CONFLICT (run_id, id) DO UPDATE SET \
              type_key = excluded.type_key, path = excluded.path, title = excluded.title, body = excluded.body, \
              props = excluded.props, created_at = excluded.created_at, updated_at = excluded.updated_at, \

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::EmbeddedStore;
 use super::append::execute;
 use super::connection::map_error;
+use super::forks;
 use super::run_documents::put_of_run;
 use super::versions;
 use crate::chunks::{Span, to_read};
@@ -98,6 +99,12 @@ impl Documents for EmbeddedStore {
             None => by_path(&mut filter, &query),
         };
         self.query(move |db| {
+            if let Some(run) = run.filter(|run| !is_deleted(db, *run).unwrap_or(false))
+                && !forks::segments(db, run)?.is_empty()
+            {
+                let snapshot = db.unchecked_transaction().map_err(map_error)?;
+                return Ok(crate::forks::list(&forks::documents(&snapshot, run, None, false)?, &query));
+            }
             let mut statement = db.prepare_cached(&sql).map_err(map_error)?;
             let mut rows = statement.query(params_from_iter(filter.params)).map_err(map_error)?;
             let mut items = Vec::new();
@@ -185,6 +192,12 @@ impl EmbeddedStore {
         })
         .await
     }
+}
+
+/// True if the run was deleted.
+fn is_deleted(db: &Connection, run: RunId) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM tree_agent_runs WHERE id = ?1 AND deleted_at IS NOT NULL";
+    db.prepare_cached(sql).and_then(|mut statement| statement.exists([run.0])).map_err(map_error)
 }
 
 fn by_path(filter: &mut Filter, query: &DocumentQuery) -> String {

@@ -69,6 +69,9 @@ const HOUR: i64 = 3_600_000_000;
 /// Stands for the end of a lease that is the driver's.
 const INFINITY: i64 = i64::MAX;
 
+/// A command waits for the run.
+const WAITED_FOR: &str = "EXISTS (SELECT 1 FROM tree_agent_commands c WHERE c.run_id = tree_agent_runs.id)";
+
 /// Failures since the last progress.
 const FAILURES: &str = "CASE WHEN progress_seq > failed_seq THEN 0 ELSE failures END";
 
@@ -140,7 +143,8 @@ impl Leases for EmbeddedStore {
                 tx,
                 &format!(
                     "SELECT id, epoch, head_seq, {FAILURES} FROM tree_agent_runs \
-                     WHERE {LIVE} AND (lease_expires_at IS NULL OR lease_expires_at < {INFINITY}) \
+                     WHERE (status IN ('queued', 'running') OR status = 'paused' AND {WAITED_FOR}) \
+                     AND (lease_expires_at IS NULL OR lease_expires_at < {INFINITY}) \
                      AND not_before <= ?1 AND (lease_expires_at IS NULL OR lease_expires_at < ?1) \
                      AND id NOT IN (SELECT id FROM temp.runs_set_aside) \
                      ORDER BY not_before, created_at, id LIMIT ?2"
@@ -292,8 +296,7 @@ fn called(
         .prepare_cached(&format!(
             "SELECT id, epoch, head_seq, {FAILURES}, lease_owner, lease_expires_at FROM tree_agent_runs \
              WHERE {LIVE} AND last_command > claimed_command \
-             AND EXISTS (SELECT 1 FROM tree_agent_commands c WHERE c.run_id = tree_agent_runs.id) \
-             AND id NOT IN (SELECT id FROM temp.runs_set_aside) ORDER BY created_at, id"
+             AND {WAITED_FOR} AND id NOT IN (SELECT id FROM temp.runs_set_aside) ORDER BY created_at, id"
         ))
         .map_err(map_error)?;
     let mut rows = statement.query([]).map_err(map_error)?;

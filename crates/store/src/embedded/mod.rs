@@ -5,8 +5,10 @@
 
 mod append;
 mod archives;
+mod commands;
 mod connection;
 mod documents;
+mod forks;
 mod leases;
 mod migrate;
 mod operations;

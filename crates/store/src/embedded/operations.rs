@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::append::{ReadPage, execute};
 use super::connection::map_error;
-use super::{EmbeddedStore, projection as rows};
+use super::{EmbeddedStore, forks, projection as rows};
 use crate::batch::context_metrics;
 use crate::cells::{Kind, Row, TABLES, Table};
 use crate::error::StoreError;
@@ -71,7 +71,13 @@ impl Operations for EmbeddedStore {
             let fits = |event: &rusqlite::Result<StoredEvent>| {
                 event.as_ref().map_or(true, |event| page.takes(event.payload.len()))
             };
-            events.take_while(fits).collect::<Result<_, _>>().map_err(map_error)
+            let events: Vec<_> = events.take_while(fits).collect::<Result<_, _>>().map_err(map_error)?;
+            if events.first().is_none_or(|first| first.seq as i64 != after + 1)
+                && let Some(events) = forks::read(db, run, after, limit)?
+            {
+                return Ok(events);
+            }
+            Ok(events)
         })
         .await
     }
@@ -85,19 +91,13 @@ impl Operations for EmbeddedStore {
         let (document, seq) = after.map_or((Uuid::nil(), -1), |(id, seq)| (id.0, seq as i64));
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.query(move |db| {
+            if !forks::segments(db, run)?.is_empty() {
+                return forks::chunks(db, run, (DocumentId(document), seq), limit);
+            }
             let sql = "SELECT document_id, seq, start_byte, body, created_at, replaces FROM tree_agent_document_chunks \
                        WHERE run_id = ?1 AND (document_id, seq) > (?2, ?3) ORDER BY document_id, seq LIMIT ?4";
             let mut statement = db.prepare_cached(sql).map_err(map_error)?;
-            let chunks = statement.query_map(params![run.0, document, seq, limit], |row| {
-                Ok(StoredChunk {
-                    document_id: DocumentId(row.get(0)?),
-                    seq: row.get::<_, i64>(1)? as u64,
-                    start_byte: row.get::<_, i64>(2)? as u64,
-                    body: row.get(3)?,
-                    created_at: Timestamp(row.get(4)?),
-                    replaces: row.get(5)?,
-                })
-            });
+            let chunks = statement.query_map(params![run.0, document, seq, limit], chunk);
             chunks.and_then(Iterator::collect).map_err(map_error)
         })
         .await
@@ -139,7 +139,19 @@ pub(super) fn edge(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<Op
     Ok(Some(StoredEdge { parent_id: DocumentId(parent), seq, at }))
 }
 
-fn stored_event(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredEvent> {
+/// A chunk of a document.
+pub(super) fn chunk(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredChunk> {
+    Ok(StoredChunk {
+        document_id: DocumentId(row.get(0)?),
+        seq: row.get::<_, i64>(1)? as u64,
+        start_byte: row.get::<_, i64>(2)? as u64,
+        body: row.get(3)?,
+        created_at: Timestamp(row.get(4)?),
+        replaces: row.get(5)?,
+    })
+}
+
+pub(super) fn stored_event(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredEvent> {
     Ok(StoredEvent {
         seq: row.get::<_, i64>(0)? as u64,
         id: EventId(row.get(1)?),
@@ -161,10 +173,12 @@ fn stored(db: &Connection, run: RunId) -> Result<Stored, StoreError> {
         .optional()
         .map_err(map_error)?;
     let (head_seq, epoch, archived) = head.ok_or_else(|| StoreError::not_found("run", run))?;
+    let parts = forks::segments(db, run)?;
+    let shared = parts.last().map_or(0, |part| part.until);
     let (events, last_seq) = db
         .query_row(
-            "SELECT count(*), COALESCE(max(seq), 0) FROM tree_agent_events WHERE run_id = ?1",
-            [run.0],
+            "SELECT count(*), COALESCE(max(seq), 0) FROM tree_agent_events WHERE run_id = ?1 AND seq > ?2",
+            params![run.0, shared as i64],
             |row| Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64)),
         )
         .map_err(map_error)?;
@@ -175,6 +189,15 @@ fn stored(db: &Connection, run: RunId) -> Result<Stored, StoreError> {
         for row in found {
             rows.push(row.map_err(map_error)?);
         }
+    }
+    if !parts.is_empty() {
+        // Of what it shares, only the numbers of events are counted here. They are read one by one.
+        let documents = forks::documents(db, run, None, false)?.into_values().map(|d| d.record()).collect();
+        let line = forks::line(db, run)?.unwrap_or_default();
+        let sessions =
+            super::sessions::sessions_of(db, &line, "", i64::MAX)?.into_iter().map(|s| s.id).collect();
+        let (events, last_seq) = (events + shared, last_seq.max(shared));
+        return Ok(Stored { archived, head_seq, epoch, events, last_seq, rows, documents, sessions });
     }
     let sql = "SELECT id, type_key, base_seq, created_seq, parent_id, linked_seq, linked_at \
                FROM tree_agent_documents WHERE run_id = ?1 ORDER BY id";

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::append::execute;
 use super::connection::map_error;
+use super::forks;
 use crate::document_writes::{CreateWrite, DocumentWrites, LinkWrite};
 use crate::error::StoreError;
 use crate::text::{clean, json_text};
@@ -29,7 +30,16 @@ pub(super) fn write(db: &Connection, run: RunId, writes: DocumentWrites<'_>) -> 
     for chunk in &writes.appends {
         let params =
             params![run.0, chunk.id.0, chunk.seq as i64, chunk.text, chunk.replaces, chunk.at.micros()];
-        chunk_at.execute(params).map_err(map_error)?;
+        let written = chunk_at.execute(params).map_err(map_error)?;
+        if written == 0
+            && let Some(end) = forks::inherited_end(db, run, chunk.id)?
+        {
+            // It continues what a run before has written.
+            let sql = "INSERT INTO tree_agent_document_chunks (run_id, document_id, seq, start_byte, body, replaces, created_at) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+            let (seq, at) = (chunk.seq as i64, chunk.at.micros());
+            execute(db, sql, params![run.0, chunk.id.0, seq, end, chunk.text, chunk.replaces, at])?;
+        }
     }
     // Documents that are created with those above them come in any order.
     let places = writes.creates.iter().filter_map(|create| create.link);
@@ -63,11 +73,17 @@ fn place(db: &Connection, run: RunId, link: &LinkWrite) -> Result<(), StoreError
             .map_err(map_error)
     };
     match parent_of(link.child.0)? {
+        // A fork leaves it where it is.
+        None if forks::inherited_parent(db, run, link.child.0)?.is_some() => return Ok(()),
         None => return refused("the run has no such document".to_owned()),
         Some(Some(present)) if present == link.parent.0 => return Ok(()),
         Some(Some(present)) => return refused(format!("it is below {present}")),
         Some(None) => {}
     }
+    let parent_of = |id: Uuid| match parent_of(id)? {
+        Some(own) => Ok(Some(own)),
+        None => forks::inherited_parent(db, run, id),
+    };
     let Some(mut above) = parent_of(link.parent.0)?.map(|next| (link.parent.0, next)) else {
         return refused("the run has none to be above it".to_owned());
     };

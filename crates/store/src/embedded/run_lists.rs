@@ -104,7 +104,7 @@ impl RunLists for EmbeddedStore {
             for run in runs {
                 let mut rows = statement.query([run.0]).map_err(map_error)?;
                 if let Some(row) = rows.next().map_err(map_error)? {
-                    let deleted = row.get(13).map_err(map_error)?;
+                    let deleted = row.get(16).map_err(map_error)?;
                     listed.push(ListedRun { summary: summary(row)?, deleted });
                 }
             }
@@ -188,6 +188,10 @@ impl Conditions {
         if let Some(copied) = filter.copy_of {
             let copied = self.param(Value::Text(copied.to_string()));
             self.add(format!("spec ->> '$.copyOf' = {copied}"));
+        }
+        if let Some(parent) = filter.parent_run_id {
+            let parent = self.param(blob(parent.0));
+            self.add(format!("parent_run_id = {parent}"));
         }
         if let Some(part) = &filter.id_part {
             let (low, high) = part.range();

@@ -2,21 +2,23 @@
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
-use tree_agent_contract::{NodeId, RunId, RunSpec, RunStatus, RunSummary, Timestamp};
+use tree_agent_contract::{Command, ForkOf, NodeId, Reply, RunId, RunSpec, RunStatus, RunSummary, Timestamp};
 use uuid::Uuid;
 
 use super::EmbeddedStore;
 use super::append::{self, execute};
+use super::commands;
 use super::connection::{map_error, now};
-use crate::LIVE;
+use super::forks;
 use crate::batch::{FirstAppend, context_metrics};
 use crate::error::StoreError;
-use crate::ports::{Command, Created, NewRun, PendingCommand, Runs};
+use crate::ports::{Answer, Created, NewRun, PendingCommand, Runs, Sent};
 use crate::text::{clean, fold, json_text};
 
 /// The columns that [`summary`] reads, in its order.
 pub(super) const SUMMARY: &str = "id, json_remove(spec, '$.search.prompts', '$.search.frontmatterSchema'), status, partial, root_node_id, \
-     head_seq, node_count, error, created_at, updated_at, usage, started_at, ended_at";
+     head_seq, node_count, error, created_at, updated_at, usage, started_at, ended_at, \
+     parent_run_id, parent_seq, fork_edits";
 
 #[async_trait]
 impl Runs for EmbeddedStore {
@@ -71,6 +73,9 @@ impl Runs for EmbeddedStore {
 
     async fn node_parents(&self, run: RunId) -> Result<Vec<(NodeId, Option<NodeId>)>, StoreError> {
         self.query(move |db| {
+            if !forks::segments(db, run)?.is_empty() {
+                return forks::nodes(db, run);
+            }
             let sql = "SELECT id, parent_node_id FROM tree_agent_nodes WHERE run_id = ?1 ORDER BY depth, id";
             let mut statement = db.prepare_cached(sql).map_err(map_error)?;
             let nodes = statement.query_map([run.0], |row| {
@@ -81,24 +86,25 @@ impl Runs for EmbeddedStore {
         .await
     }
 
-    async fn send_command(&self, run: RunId, command: Command) -> Result<Option<i64>, StoreError> {
-        let command = json_text(&command)?;
+    async fn send_command(&self, run: RunId, command: Command) -> Result<Sent, StoreError> {
+        let text = json_text(&command)?;
+        self.write(move |tx| commands::send(tx, run, &command.request_id, &text)).await
+    }
+
+    async fn reply(&self, run: RunId, request_id: &str) -> Result<Option<Reply>, StoreError> {
+        let request_id = request_id.to_owned();
+        self.query(move |db| commands::reply(db, run, &request_id)).await
+    }
+
+    async fn answer(&self, run: RunId, epoch: u64, answers: Vec<Answer>) -> Result<bool, StoreError> {
         self.write(move |tx| {
-            let sql = format!(
-                "UPDATE tree_agent_runs SET last_command = last_command + 1 WHERE id = ?1 AND {LIVE} RETURNING last_command"
-            );
-            let id = tx.query_row(&sql, [run.0], |row| row.get::<_, i64>(0)).optional().map_err(map_error)?;
-            let Some(id) = id else {
-                let sql = "SELECT 1 FROM tree_agent_runs WHERE id = ?1";
-                let ended = tx.query_row(sql, [run.0], |_| Ok(())).optional().map_err(map_error)?;
-                return ended.map(|()| None).ok_or_else(|| StoreError::not_found("run", run));
-            };
-            execute(
-                tx,
-                "INSERT INTO tree_agent_commands (run_id, id, command, created_at) VALUES (?1, ?2, ?3, ?4)",
-                params![run.0, id, command, now().micros()],
-            )?;
-            Ok(Some(id))
+            let sql = "SELECT 1 FROM tree_agent_runs WHERE id = ?1 AND epoch = ?2";
+            let owned =
+                tx.query_row(sql, params![run.0, epoch as i64], |_| Ok(())).optional().map_err(map_error)?;
+            if owned.is_some() {
+                commands::answer(tx, run, &answers)?;
+            }
+            Ok(owned.is_some())
         })
         .await
     }
@@ -181,6 +187,14 @@ pub(super) fn summary(row: &Row<'_>) -> Result<RunSummary, StoreError> {
     let spec: String = row.get(1).map_err(map_error)?;
     let status: String = row.get(2).map_err(map_error)?;
     let usage: String = row.get(10).map_err(map_error)?;
+    let fork = match row.get::<_, Option<Uuid>>(13).map_err(map_error)? {
+        Some(parent) => Some(Box::new(ForkOf {
+            parent_run_id: RunId(parent),
+            parent_seq: row.get::<_, i64>(14).map_err(map_error)? as u64,
+            edits: crate::forks::edits(run_id, row.get::<_, String>(15).map_err(map_error)?.as_bytes())?,
+        })),
+        None => None,
+    };
     Ok(RunSummary {
         run_id,
         spec: parse_spec(run_id, &spec)?,
@@ -198,5 +212,6 @@ pub(super) fn summary(row: &Row<'_>) -> Result<RunSummary, StoreError> {
         ended_at: row.get::<_, Option<i64>>(12).map_err(map_error)?.map(Timestamp),
         usage: serde_json::from_str(&usage)
             .map_err(|e| StoreError::broken(format!("the usage of run {run_id} cannot be read"), e))?,
+        fork,
     })
 }

@@ -1,5 +1,7 @@
 //! Conversations in SQLite.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 use tree_agent_contract::session::Session;
@@ -8,6 +10,7 @@ use tree_agent_contract::{NodeId, RunId, SessionId, Timestamp};
 use super::EmbeddedStore;
 use super::append::execute;
 use super::connection::map_error;
+use super::forks;
 use crate::error::StoreError;
 use crate::ports::{CHAIN, Sessions};
 use crate::text::json_text;
@@ -17,6 +20,9 @@ impl Sessions for EmbeddedStore {
     async fn session_chain(&self, run: RunId, id: &SessionId) -> Result<Vec<Session>, StoreError> {
         let id = id.clone();
         self.query(move |db| {
+            if let Some(runs) = forks::line(db, run)? {
+                return chain_of(db, &runs, id);
+            }
             let sql = format!(
                 "WITH RECURSIVE chain AS (SELECT *, 1 AS place FROM tree_agent_sessions WHERE run_id = ?1 AND id = ?2 \
                  UNION ALL SELECT s.*, chain.place + 1 FROM chain JOIN tree_agent_sessions s \
@@ -36,12 +42,53 @@ impl Sessions for EmbeddedStore {
     ) -> Result<Vec<Session>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.query(move |db| {
+            let after = after.as_ref().map_or("", SessionId::as_str);
+            if let Some(runs) = forks::line(db, run)? {
+                return sessions_of(db, &runs, after, limit);
+            }
             let sql = "SELECT id, node_id, parent_session_id, messages, created_at FROM tree_agent_sessions \
                        WHERE run_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
-            rows(db, sql, params![run.0, after.as_ref().map_or("", SessionId::as_str), limit])
+            rows(db, sql, params![run.0, after, limit])
         })
         .await
     }
+}
+
+/// The conversation `id` and those that it continues, as a fork has them. `runs` is its line, itself first.
+fn chain_of(db: &Connection, runs: &[RunId], id: SessionId) -> Result<Vec<Session>, StoreError> {
+    let mut chain: Vec<Session> = Vec::new();
+    let mut next = Some(id);
+    while let Some(id) = next.take().filter(|_| chain.len() < CHAIN as usize) {
+        let found = runs.iter().find_map(|run| {
+            let sql = "SELECT id, node_id, parent_session_id, messages, created_at FROM tree_agent_sessions \
+                       WHERE run_id = ?1 AND id = ?2";
+            rows(db, sql, params![run.0, id.as_str()]).map(|mut found| found.pop()).transpose()
+        });
+        let Some(session) = found.transpose()? else { break };
+        next.clone_from(&session.parent_id);
+        chain.push(session);
+    }
+    chain.reverse();
+    Ok(chain)
+}
+
+/// Conversations of a fork by id. Those of the runs before it were written before it began.
+pub(super) fn sessions_of(
+    db: &Connection,
+    runs: &[RunId],
+    after: &str,
+    limit: i64,
+) -> Result<Vec<Session>, StoreError> {
+    let mut sessions: BTreeMap<String, Session> = BTreeMap::new();
+    let begin = runs.first().map_or(Ok(0), |fork| forks::began_at(db, *fork))?;
+    for (i, run) in runs.iter().enumerate() {
+        let sql = "SELECT id, node_id, parent_session_id, messages, created_at FROM tree_agent_sessions \
+                   WHERE run_id = ?1 AND id > ?2 AND (?4 OR created_at <= ?5) ORDER BY id LIMIT ?3";
+        for session in rows(db, sql, params![run.0, after, limit, i == 0, begin])? {
+            sessions.entry(session.id.as_str().to_owned()).or_insert(session);
+        }
+    }
+    Ok(sessions.into_values().take(usize::try_from(limit).unwrap_or(usize::MAX)).collect())
 }
 
 fn rows(db: &Connection, sql: &str, params: impl rusqlite::Params) -> Result<Vec<Session>, StoreError> {

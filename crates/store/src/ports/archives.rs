@@ -6,6 +6,7 @@ use tree_agent_contract::document::Document;
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{DocumentId, RunId, RunStatus, Timestamp};
 
+use super::Segment;
 use super::{Store, StoredChunk, StoredEvent, WholeProjection};
 use crate::error::StoreError;
 
@@ -37,7 +38,8 @@ pub trait Archives: Store {
     /// transaction. False, and nothing changes, when the run has not ended, is archived, or its head is not
     /// `head_seq`. The space of its events may be freed later, by [`tidy`](Self::tidy).
     ///
-    /// Of a deleted run, archived or not, the row is removed too: the store then knows nothing of it.
+    /// Of a deleted run, archived or not, the row is removed too: the store then knows nothing of it. Forks of the run get all
+    /// that they share with it before.
     async fn prune_run(&self, run: RunId, head_seq: u64, sha256: &str) -> Result<bool, StoreError>;
 
     /// Brings a run back as it was, in one transaction. False, and nothing changes, when the run is there and not
@@ -82,6 +84,8 @@ pub struct RunRecord {
     pub archive_sha256: Option<String>,
     /// When it was deleted.
     pub deleted_at: Option<Timestamp>,
+    /// The parts of its log that runs before it have written; empty if it is no fork.
+    pub segments: Vec<Segment>,
 }
 
 /// A document that a run wrote.

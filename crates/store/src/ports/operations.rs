@@ -146,10 +146,12 @@ pub struct WholeProjection {
     pub spec: RunSpec,
     /// The root of the tree.
     pub root_node_id: NodeId,
-    /// Time of the first event.
+    /// Time of the first event that the run wrote itself.
     pub created_at: Timestamp,
     /// Time of the last event.
     pub updated_at: Timestamp,
-    /// All rows; each node, plan and artifact once, and the run's own row.
+    /// All rows; each node, plan and artifact once, and the run's own row. Of a fork, those that its own events touch.
     pub rows: Projection,
+    /// What a fork does differently, in words.
+    pub fork_edits: Vec<String>,
 }

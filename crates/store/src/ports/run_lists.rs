@@ -88,6 +88,8 @@ pub struct RunFilter {
     pub id_part: Option<IdPart>,
     /// Only copies of this run.
     pub copy_of: Option<RunId>,
+    /// Only forks of this run.
+    pub parent_run_id: Option<RunId>,
 }
 
 impl RunFilter {
@@ -106,6 +108,9 @@ impl RunFilter {
             && (self.strategies.is_empty() || self.strategies.contains(&spec.strategy))
             && self.id_part.as_ref().is_none_or(|part| part.matches(run.run_id))
             && self.copy_of.is_none_or(|copied| spec.copy_of == Some(copied))
+            && self
+                .parent_run_id
+                .is_none_or(|parent| run.fork.as_ref().is_some_and(|f| f.parent_run_id == parent))
     }
 
     /// True when no run that has ended is asked for.

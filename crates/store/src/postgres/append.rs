@@ -1,6 +1,6 @@
 //! The log on Postgres.
 
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row;
@@ -10,14 +10,15 @@ use tree_agent_contract::{Event, EventBody, NodeId, RunId};
 use uuid::Uuid;
 
 use super::PostgresStore;
-use super::columns::Columns;
+use super::columns::{Columns, json};
+use super::commands::END_INBOXES;
 use super::connection::Connection;
+use super::forks;
 use super::shards::by_shard;
 use super::types::{Json, Time};
-use crate::LIVE;
 use crate::batch;
 use crate::error::StoreError;
-use crate::ports::{AppendOutcome, EventLog, READ_BYTES, RunAppend};
+use crate::ports::{AppendOutcome, EventLog, READ_BYTES, RunAppend, too_late};
 
 #[async_trait]
 impl EventLog for PostgresStore {
@@ -57,6 +58,13 @@ impl EventLog for PostgresStore {
                 &[&run.0, &after, &limit],
             )
             .await?;
+        // The first events of a fork are those of the runs before it.
+        if rows.first().is_none_or(|first| first.get::<_, i64>(0) != after.saturating_add(1))
+            && let Some(stored) = forks::read(&mut connection, run, after, limit).await?
+            && !stored.is_empty()
+        {
+            return stored.into_iter().map(|stored| crate::forks::event(run, stored)).collect();
+        }
         if rows.is_empty() {
             refuse_archived(&mut connection, run, after).await?;
         }
@@ -121,12 +129,17 @@ static READ: OnceLock<String> = OnceLock::new();
 /// A page of the log that is bounded in rows and in bytes. A payload that is not compressed is measured without being
 /// read, so that pages of small events cost nothing more.
 pub(super) fn page_sql(columns: &str, sql: &'static OnceLock<String>) -> &'static str {
+    page_sql_from(columns, "FROM tree_agent_events WHERE run_id = $1 AND seq > $2", sql)
+}
+
+/// As [`page_sql`], of the events that `from` names.
+pub(super) fn page_sql_from(columns: &str, from: &str, sql: &'static OnceLock<String>) -> &'static str {
     sql.get_or_init(|| {
         format!(
             "SELECT {columns} FROM (SELECT *, sum(size) OVER (ORDER BY seq) AS whole FROM (\
                  SELECT *, CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload) \
                  ELSE octet_length(payload::text) END AS size \
-                 FROM tree_agent_events WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3) e) e \
+                 {from} ORDER BY seq LIMIT $3) e) e \
              WHERE whole <= {READ_BYTES} OR whole = size ORDER BY seq"
         )
     })
@@ -163,7 +176,7 @@ async fn write_all(
     }
     let ended = ended(appends);
     if !ended.is_empty() {
-        connection.query(&EMPTY_INBOXES, &[&ended]).await?;
+        connection.query(&END_INBOXES, &[&ended, &json(&too_late())?]).await?;
     }
     Ok(moved)
 }
@@ -182,17 +195,11 @@ async fn write_ends(
 ) -> Result<Vec<Uuid>, StoreError> {
     let shape = columns.shape();
     let ended = ended(appends);
-    let rows =
-        connection.query_both((shape.sql(), &columns.params(shape)), (&EMPTY_INBOXES, &[&ended])).await?;
+    let reply = json(&too_late())?;
+    let append = (shape.sql(), &columns.params(shape)[..]);
+    let rows = connection.query_both(append, (&END_INBOXES, &[&ended, &reply])).await?;
     Ok(ids(&rows))
 }
-
-static EMPTY_INBOXES: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "DELETE FROM tree_agent_commands c USING tree_agent_runs r \
-         WHERE c.run_id = ANY ($1) AND r.id = c.run_id AND NOT ({LIVE})"
-    )
-});
 
 /// The ids in the first column, sorted.
 fn ids(rows: &[Row]) -> Vec<Uuid> {

@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 
 /// How many combinations of branches there are.
-const SHAPES: usize = 1 << 9;
+const SHAPES: usize = 1 << 10;
 
 /// The branches of a statement, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,7 @@ impl BranchSet {
     pub(super) const APPENDS: u16 = 1 << 6;
     pub(super) const COMMANDS: u16 = 1 << 7;
     pub(super) const SESSIONS: u16 = 1 << 8;
+    pub(super) const REPLIES: u16 = 1 << 9;
 
     pub(super) fn add(&mut self, bit: u16, present: bool) {
         if present {
@@ -111,6 +112,14 @@ impl Builder {
                 " ON CONFLICT (run_id, id) DO UPDATE SET messages = EXCLUDED.messages",
             );
         }
+        if shape.has(BranchSet::REPLIES) {
+            let rows = self.unnest(&["uuid", "text", "jsonb"]);
+            self.sql.push_str(&format!(
+                ", replies AS (UPDATE tree_agent_replies p SET reply = i.reply FROM {rows} AS i(run_id, request_id, reply) \
+                 WHERE p.run_id = i.run_id AND p.request_id = i.request_id AND p.reply IS NULL \
+                 AND i.run_id = ANY (ARRAY(SELECT id FROM moved)))"
+            ));
+        }
         self.sql.push_str(" SELECT id FROM moved");
         self.sql
     }
@@ -174,6 +183,7 @@ impl Builder {
              SELECT i.run_id, i.id, i.type_key, i.path, i.title, i.body, i.props, i.created_at, i.updated_at, i.base, i.created, \
              CASE WHEN i.parent IS NULL OR i.parent_is_new THEN i.parent ELSE COALESCE((SELECT p.id FROM tree_agent_documents p \
              WHERE p.run_id = i.run_id AND p.id = i.parent), \
+             tree_agent_inherited_document(i.run_id, i.parent), \
              tree_agent_refuse_place(i.run_id, i.id, i.parent, 'the run has none to be above it')) END, i.linked_seq, i.linked_at \
              FROM {rows} AS i(run_id, id, type_key, path, title, body, props, created_at, updated_at, base, created, parent, \
              linked_seq, linked_at, parent_is_new) WHERE i.run_id = ANY (ARRAY(SELECT id FROM moved)) \
@@ -192,8 +202,8 @@ impl Builder {
              SELECT a.run_id, a.id, a.seq, a.end_byte + a.start, a.body, a.replaces, a.at FROM (SELECT i.*, \
              COALESCE(i.base, (SELECT COALESCE((SELECT c.start_byte + octet_length(c.body) FROM tree_agent_document_chunks c \
              WHERE c.run_id = d.run_id AND c.document_id = d.id AND c.seq > d.base_seq ORDER BY c.seq DESC LIMIT 1), \
-             d.dropped_bytes + octet_length(d.body)) FROM tree_agent_documents d WHERE d.run_id = i.run_id AND d.id = i.id)) \
-             AS end_byte FROM {rows} AS i(run_id, id, seq, base, start, body, replaces, at) \
+             d.dropped_bytes + octet_length(d.body)) FROM tree_agent_documents d WHERE d.run_id = i.run_id AND d.id = i.id), \
+             tree_agent_inherited_end(i.run_id, i.id)) AS end_byte FROM {rows} AS i(run_id, id, seq, base, start, body, replaces, at) \
              WHERE i.run_id = ANY (ARRAY(SELECT id FROM moved))) a WHERE a.end_byte IS NOT NULL)"
         ));
     }
@@ -226,7 +236,8 @@ mod tests {
 
     use super::*;
 
-    const FUNCTIONS: [&str; 1] = ["tree_agent_refuse_place"];
+    const FUNCTIONS: [&str; 3] =
+        ["tree_agent_inherited_document", "tree_agent_inherited_end", "tree_agent_refuse_place"];
 
     /// All of them are keyed by run (`tests/contract/keys.rs`).
     #[test]
@@ -245,6 +256,7 @@ mod tests {
             "tree_agent_events",
             "tree_agent_nodes",
             "tree_agent_plans",
+            "tree_agent_replies",
             "tree_agent_runs",
             "tree_agent_sessions",
         ];

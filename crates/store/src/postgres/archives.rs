@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::columns::{cleaned, json};
 use super::connection::Connection;
+use super::forks;
 use super::operations::{edge, replace_origin, replace_rows};
 use super::runs::note_request;
 use super::sessions;
@@ -61,6 +62,10 @@ impl Archives for PostgresStore {
         limit: usize,
     ) -> Result<Vec<StoredDocument>, StoreError> {
         let mut connection = self.connection().await?;
+        if !forks::segments(&mut connection, run).await?.is_empty() {
+            let documents = forks::documents(&mut connection, run, None, true).await?;
+            return Ok(crate::forks::rows(documents, after, limit));
+        }
         let after = after.map(|id| id.0);
         let rows = connection
             .query(
@@ -93,6 +98,7 @@ impl Archives for PostgresStore {
         let restored = async {
             let is_new = restore(&mut connection, &record, events, documents, &chunks, &whole).await?;
             if is_new {
+                forks::restore(&mut connection, record.run_id, &record.segments, &whole.fork_edits).await?;
                 sessions::restore(&mut connection, record.run_id, &said).await?;
             }
             Ok(is_new)
@@ -180,10 +186,11 @@ async fn record(
             .map_err(|e| StoreError::broken(format!("the status of run {run} cannot be read"), e))?,
         archive_sha256: row.get(4),
         deleted_at: row.get::<_, Option<Time>>(5).map(|at| at.0),
+        segments: forks::segments(connection, run).await?,
     }))
 }
 
-fn document(row: &Row) -> Result<StoredDocument, StoreError> {
+pub(super) fn document(row: &Row) -> Result<StoredDocument, StoreError> {
     let id = DocumentId(row.get(0));
     let broken = |e: Box<dyn std::error::Error + Send + Sync>| {
         StoreError::broken(format!("document {id} cannot be read"), e)
@@ -218,11 +225,13 @@ async fn prune(
     if found.head_seq != head_seq || !found.status.is_final() || archived && !deleted {
         return Ok(false);
     }
+    forks::materialise(connection, run).await?;
     for table in ["tree_agent_nodes", "tree_agent_plans", "tree_agent_artifacts", "tree_agent_documents"] {
         delete_rows(connection, table, run, Uuid::nil()).await?;
     }
     delete_chunks(connection, run).await?;
     delete_rows(connection, "tree_agent_sessions", run, String::new()).await?;
+    connection.query("DELETE FROM tree_agent_replies WHERE run_id = $1", &[&run.0]).await?;
     if deleted {
         delete_events(connection, run).await?;
         connection.query("DELETE FROM tree_agent_commands WHERE run_id = $1", &[&run.0]).await?;
@@ -407,7 +416,9 @@ async fn insert_document(
         .query(
             "INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq, \
              created_seq, parent_id, linked_seq, linked_at) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15 \
-             WHERE NOT EXISTS (SELECT FROM onto_documents d WHERE d.id = $2 AND d.run_id IS DISTINCT FROM $1) \
+             WHERE NOT EXISTS (SELECT FROM onto_documents d WHERE d.id = $2 AND d.run_id IS DISTINCT FROM $1 AND NOT EXISTS \
+             (SELECT FROM tree_agent_runs r JOIN tree_agent_runs o ON o.root_node_id = r.root_node_id \
+             WHERE r.id = $1 AND o.id = d.run_id)) \
              ON CONFLICT (run_id, id) DO UPDATE SET \
              type_key = excluded.type_key, path = excluded.path, title = excluded.title, body = excluded.body, \
              props = excluded.props, created_at = excluded.created_at, updated_at = excluded.updated_at, \

@@ -14,7 +14,7 @@ use super::types::{JsonText, Time};
 use crate::batch::{last_of_each, last_progress};
 use crate::document_writes::{CreateWrite, DocumentWrites, LinkWrite};
 use crate::error::StoreError;
-use crate::ports::{Projection, RunAppend, RunRow};
+use crate::ports::{Answer, Projection, RunAppend, RunRow};
 use crate::text::{clean, clean_json, json_text};
 
 /// The JSON text of a value.
@@ -87,6 +87,8 @@ columns! {
 
     Commands { run: Uuid, id: i64, }
 
+    Replies<'a> { run: Uuid, request_id: Cow<'a, str>, reply: JsonText, }
+
     Sessions<'a> {
         run: Uuid, id: &'a str, node: Uuid, parent: Option<&'a str>, messages: JsonText, created: Time,
     }
@@ -105,6 +107,7 @@ pub(super) struct Columns<'a> {
     appends: Appends<'a>,
     commands: Commands,
     sessions: Sessions<'a>,
+    replies: Replies<'a>,
     /// Places of documents that were there before. They have a statement of their own.
     pub(super) links: Vec<(RunId, LinkWrite)>,
 }
@@ -132,13 +135,23 @@ impl<'a> Columns<'a> {
             columns.projection(run, &append.projection)?;
             let first = append.expected_head + 1;
             columns.documents(run, DocumentWrites::merge(&append.documents, first, last.0))?;
-            for id in &append.handled_commands {
-                columns.commands.run.push(run.0);
-                columns.commands.id.push(*id);
-            }
+            columns.answers(run, &append.answers)?;
             columns.sessions(run, &append.sessions)?;
         }
         Ok(columns)
+    }
+
+    fn answers(&mut self, run: RunId, answers: &'a [Answer]) -> Result<(), StoreError> {
+        for Answer { id, request_id, reply } in answers {
+            self.commands.run.push(run.0);
+            self.commands.id.push(*id);
+            if !request_id.is_empty() {
+                self.replies.run.push(run.0);
+                self.replies.request_id.push(clean(request_id));
+                self.replies.reply.push(json(reply)?);
+            }
+        }
+        Ok(())
     }
 
     /// The columns that replace the projection of a run without moving its head.
@@ -167,6 +180,7 @@ impl<'a> Columns<'a> {
         shape.add(BranchSet::APPENDS, !self.appends.run.is_empty());
         shape.add(BranchSet::COMMANDS, !self.commands.run.is_empty());
         shape.add(BranchSet::SESSIONS, !self.sessions.run.is_empty());
+        shape.add(BranchSet::REPLIES, !self.replies.run.is_empty());
         shape
     }
 
@@ -184,6 +198,7 @@ impl<'a> Columns<'a> {
             (BranchSet::APPENDS, &self.appends),
             (BranchSet::COMMANDS, &self.commands),
             (BranchSet::SESSIONS, &self.sessions),
+            (BranchSet::REPLIES, &self.replies),
         ] {
             if shape.has(bit) {
                 branch.push(&mut out);

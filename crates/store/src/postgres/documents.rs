@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::columns::{cleaned, json};
 use super::connection::{Connection, map_error};
+use super::forks;
 use super::types::{Json, Time};
 use super::versions;
 use crate::chunks::{Span, to_read};
@@ -167,6 +168,17 @@ impl Documents for PostgresStore {
             )
         };
         let mut connection = self.connection().await?;
+        if let Some(run) = run.map(RunId)
+            && !forks::segments(&mut connection, run).await?.is_empty()
+        {
+            let sql = "SELECT 1 FROM tree_agent_runs WHERE id = $1 AND deleted_at IS NOT NULL";
+            if !connection.query(sql, &[&run.0]).await?.is_empty() {
+                return Ok(Page { items: Vec::new(), more: false });
+            }
+            connection.begin_snapshot().await?;
+            let documents = forks::documents(&mut connection, run, None, false).await;
+            return Ok(crate::forks::list(&connection.end(documents).await?, &query));
+        }
         let rows = connection.query(&sql, &params).await?;
         let items = rows.iter().take(query.limit).map(summary).collect::<Result<_, _>>()?;
         Ok(Page { more: rows.len() > query.limit, items })

@@ -15,7 +15,8 @@ use crate::error::StoreError;
 use crate::ports::{Claim, Failed, Leases, QUARANTINE_MAX, Term, quarantine_time};
 use crate::text::clean;
 
-/// The condition for runs that no driver owns by its lease, word for word that of the index `tree_agent_runs_unowned`.
+/// The condition for runs that no driver owns by its lease. With the statuses that `CLAIM` names beside it, it is word for
+/// word that of the index `tree_agent_runs_unowned`.
 const UNOWNED: &str = "(lease_expires_at IS NULL OR lease_expires_at < 'infinity')";
 
 /// Claims runs. What is locked is what is taken: rows that another claim has locked are skipped, and a driver whose lease
@@ -46,16 +47,22 @@ static CLAIM: LazyLock<String> = LazyLock::new(|| {
                  AND id <> ALL (ARRAY(SELECT id FROM called)) \
                  ORDER BY created_at, id LIMIT $3 FOR UPDATE SKIP LOCKED) r LIMIT $3), \
          unowned AS MATERIALIZED (SELECT id FROM tree_agent_runs \
-             WHERE {LIVE} AND {UNOWNED} AND not_before <= now() \
+             WHERE status IN ('queued', 'running') AND {UNOWNED} AND not_before <= now() \
              AND (lease_expires_at IS NULL OR lease_expires_at < now()) AND EXISTS (SELECT FROM me) \
              AND id <> ALL (ARRAY(SELECT id FROM called)) \
+             ORDER BY not_before, created_at, id LIMIT $3 FOR UPDATE SKIP LOCKED), \
+         waited_for AS MATERIALIZED (SELECT id FROM tree_agent_runs \
+             WHERE id IN (SELECT run_id FROM tree_agent_commands) AND status = 'paused' AND {UNOWNED} \
+             AND not_before <= now() AND (lease_expires_at IS NULL OR lease_expires_at < now()) \
+             AND EXISTS (SELECT FROM me) AND id <> ALL (ARRAY(SELECT id FROM called)) \
              ORDER BY not_before, created_at, id LIMIT $3 FOR UPDATE SKIP LOCKED), \
          late AS (UPDATE tree_agent_runs r SET lease_owner = NULL, lease_expires_at = now() + o.wait, \
                  not_before = now() + o.wait, expiries = o.expiries, failed_seq = r.progress_seq, \
                  failures = CASE WHEN r.progress_seq > r.failed_seq THEN 0 ELSE r.failures END \
              FROM orphaned o WHERE r.id = o.id AND o.expiries > 1), \
          free AS MATERIALIZED (SELECT id, expiries FROM called UNION ALL \
-             (SELECT id, expiries FROM orphaned WHERE expiries = 1 UNION ALL SELECT id, NULL FROM unowned LIMIT $3)), \
+             (SELECT id, expiries FROM orphaned WHERE expiries = 1 UNION ALL SELECT id, NULL FROM unowned \
+             UNION ALL SELECT id, NULL FROM waited_for LIMIT $3)), \
          owner AS MATERIALIZED (SELECT id FROM tree_agent_drivers \
              WHERE id = $1 AND term = $2 AND EXISTS (SELECT FROM free) FOR SHARE), \
          claimed AS (UPDATE tree_agent_runs r SET epoch = r.epoch + 1, lease_owner = owner.id, \

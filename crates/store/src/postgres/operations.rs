@@ -12,6 +12,7 @@ use super::PostgresStore;
 use super::append::page_sql;
 use super::columns::{Columns, json};
 use super::connection::Connection;
+use super::forks;
 use super::types::{Json, Time};
 use crate::batch::context_metrics;
 use crate::cells::{Kind, Row, TABLES, Table};
@@ -70,6 +71,12 @@ impl Operations for PostgresStore {
                 &[&run.0, &after, &i64::try_from(limit).unwrap_or(i64::MAX)],
             )
             .await?;
+        if rows.first().is_none_or(|first| first.get::<_, i64>(0) != after.saturating_add(1))
+            && let Some(events) =
+                forks::read(&mut connection, run, after, i64::try_from(limit).unwrap_or(i64::MAX)).await?
+        {
+            return Ok(events);
+        }
         rows.iter().map(|row| stored_event(run, row)).collect()
     }
 
@@ -81,6 +88,10 @@ impl Operations for PostgresStore {
     ) -> Result<Vec<StoredChunk>, StoreError> {
         let (document, seq) = after.map_or((Uuid::nil(), -1), |(id, seq)| (id.0, seq as i64));
         let mut connection = self.connection().await?;
+        if !forks::segments(&mut connection, run).await?.is_empty() {
+            let documents = forks::documents(&mut connection, run, None, true).await?;
+            return Ok(crate::forks::chunks(documents, (DocumentId(document), seq), limit));
+        }
         let rows = connection
             .query(
                 "SELECT document_id, seq, start_byte, body, created_at, replaces FROM tree_agent_document_chunks \
@@ -88,14 +99,6 @@ impl Operations for PostgresStore {
                 &[&run.0, &document, &seq, &i64::try_from(limit).unwrap_or(i64::MAX)],
             )
             .await?;
-        let chunk = |row: &PostgresRow| StoredChunk {
-            document_id: DocumentId(row.get(0)),
-            seq: row.get::<_, i64>(1) as u64,
-            start_byte: row.get::<_, i64>(2) as u64,
-            body: row.get(3),
-            created_at: row.get::<_, Time>(4).0,
-            replaces: row.get(5),
-        };
         Ok(rows.iter().map(chunk).collect())
     }
 
@@ -123,7 +126,19 @@ pub(super) fn edge(row: &PostgresRow, first: usize) -> Option<StoredEdge> {
     })
 }
 
-fn stored_event(run: RunId, row: &PostgresRow) -> Result<StoredEvent, StoreError> {
+/// A chunk of a document.
+pub(super) fn chunk(row: &PostgresRow) -> StoredChunk {
+    StoredChunk {
+        document_id: DocumentId(row.get(0)),
+        seq: row.get::<_, i64>(1) as u64,
+        start_byte: row.get::<_, i64>(2) as u64,
+        body: row.get(3),
+        created_at: row.get::<_, Time>(4).0,
+        replaces: row.get(5),
+    }
+}
+
+pub(super) fn stored_event(run: RunId, row: &PostgresRow) -> Result<StoredEvent, StoreError> {
     let seq = row.get::<_, i64>(0) as u64;
     let payload: Json = row.get(6);
     Ok(StoredEvent {
@@ -154,6 +169,27 @@ async fn stored(connection: &mut Connection, run: RunId) -> Result<Stored, Store
         for row in connection.query(&select(table), &[&run.0]).await? {
             rows.push(cells(table, &row));
         }
+    }
+    let parts = forks::segments(connection, run).await?;
+    if let Some(last) = parts.last() {
+        // Events before are counted here, and read one by one.
+        let sql = "SELECT count(*) FROM tree_agent_events WHERE run_id = $1 AND seq > $2";
+        let own = connection.query_opt(sql, &[&run.0, &(last.until as i64)]).await?;
+        let own = own.map_or(0, |row| row.get::<_, i64>(0) as u64);
+        let documents = forks::documents(connection, run, None, false).await?;
+        let line = forks::line(connection, run).await?.unwrap_or_default();
+        let sql = "SELECT DISTINCT id FROM tree_agent_sessions WHERE run_id = ANY ($1) ORDER BY id";
+        let sessions = connection.query(sql, &[&line]).await?;
+        return Ok(Stored {
+            archived: head.get(4),
+            head_seq: count(0),
+            epoch: count(1),
+            events: own + last.until,
+            last_seq: count(3).max(last.until),
+            rows,
+            documents: documents.into_values().map(|document| document.record()).collect(),
+            sessions: sessions.iter().map(|row| SessionId::new(row.get::<_, String>(0))).collect(),
+        });
     }
     let sql = "SELECT id, type_key, base_seq, created_seq, parent_id, linked_seq, linked_at \
                FROM tree_agent_documents WHERE run_id = $1 ORDER BY id";

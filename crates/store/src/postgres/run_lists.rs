@@ -83,7 +83,7 @@ impl RunLists for PostgresStore {
         let sql =
             format!("SELECT {SUMMARY}, deleted_at IS NOT NULL FROM tree_agent_runs WHERE id = ANY ($1)");
         let rows = self.connection().await?.query(&sql, &[&ids]).await?;
-        rows.iter().map(|row| Ok(ListedRun { summary: summary(row)?, deleted: row.get(13) })).collect()
+        rows.iter().map(|row| Ok(ListedRun { summary: summary(row)?, deleted: row.get(16) })).collect()
     }
 }
 
@@ -163,6 +163,10 @@ impl Conditions {
             let copied = self.param(copied.to_string());
             // The index is of copies.
             self.add(format!("spec ? 'copyOf' AND spec ->> 'copyOf' = {copied}"));
+        }
+        if let Some(parent) = filter.parent_run_id {
+            let parent = self.param(parent.0);
+            self.add(format!("parent_run_id = {parent}"));
         }
         if let Some(part) = &filter.id_part {
             let (low, high) = part.range();

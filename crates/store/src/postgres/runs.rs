@@ -2,24 +2,25 @@
 
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row;
-use tree_agent_contract::{NodeId, RunId, RunSpec, RunStatus, RunSummary};
+use tree_agent_contract::{Command, ForkOf, NodeId, Reply, RunId, RunSpec, RunStatus, RunSummary};
 use uuid::Uuid;
 
 use super::PostgresStore;
 use super::append::write;
 use super::columns::json;
+use super::commands;
 use super::connection::Connection;
+use super::forks;
 use super::types::{Json, JsonText, Time};
-use crate::LIVE;
 use crate::batch::{FirstAppend, context_metrics};
 use crate::error::StoreError;
-use crate::ports::{Command, Created, NewRun, PendingCommand, Runs};
+use crate::ports::{Answer, Created, NewRun, PendingCommand, Runs, Sent};
 use crate::text::clean;
 
 /// The columns that [`summary`] reads, in its order.
 pub(super) const SUMMARY: &str = "id, spec #- '{search,prompts}' #- '{search,frontmatterSchema}', status, partial, \
                                   root_node_id, head_seq, node_count, error, created_at, updated_at, usage, \
-                                  started_at, ended_at";
+                                  started_at, ended_at, parent_run_id, parent_seq, fork_edits";
 
 #[async_trait]
 impl Runs for PostgresStore {
@@ -71,23 +72,24 @@ impl Runs for PostgresStore {
 
     async fn node_parents(&self, run: RunId) -> Result<Vec<(NodeId, Option<NodeId>)>, StoreError> {
         let sql = "SELECT id, parent_node_id FROM tree_agent_nodes WHERE run_id = $1 ORDER BY depth, id";
-        let rows = self.connection().await?.query(sql, &[&run.0]).await?;
+        let mut connection = self.connection().await?;
+        if let Some(nodes) = forks::nodes(&mut connection, run).await? {
+            return Ok(nodes);
+        }
+        let rows = connection.query(sql, &[&run.0]).await?;
         Ok(rows.iter().map(|row| (NodeId(row.get(0)), row.get::<_, Option<Uuid>>(1).map(NodeId))).collect())
     }
 
-    /// The row of the run is locked by whoever is first: a command is there before the run ends, or it is refused.
-    async fn send_command(&self, run: RunId, command: Command) -> Result<Option<i64>, StoreError> {
-        let sql = format!(
-            "WITH called AS (UPDATE tree_agent_runs SET last_command = last_command + 1 \
-                 WHERE id = $1 AND {LIVE} RETURNING id, last_command) \
-             INSERT INTO tree_agent_commands (run_id, id, command) SELECT id, last_command, $2 FROM called RETURNING id"
-        );
-        let mut connection = self.connection().await?;
-        if let Some(row) = connection.query_opt(&sql, &[&run.0, &json(&command)?]).await? {
-            return Ok(Some(row.get(0)));
-        }
-        let ended = connection.query_opt("SELECT FROM tree_agent_runs WHERE id = $1", &[&run.0]).await?;
-        ended.map(|_| None).ok_or_else(|| StoreError::not_found("run", run))
+    async fn send_command(&self, run: RunId, command: Command) -> Result<Sent, StoreError> {
+        commands::send(&mut self.connection().await?, run, &command).await
+    }
+
+    async fn reply(&self, run: RunId, request_id: &str) -> Result<Option<Reply>, StoreError> {
+        commands::reply(&mut self.connection().await?, run, request_id).await
+    }
+
+    async fn answer(&self, run: RunId, epoch: u64, answers: Vec<Answer>) -> Result<bool, StoreError> {
+        commands::answer(&mut self.connection().await?, run, epoch, &answers).await
     }
 
     /// From the few commands to their runs: what the driver owns is not read.
@@ -176,6 +178,14 @@ fn parse_spec(run: RunId, json: &[u8]) -> Result<RunSpec, StoreError> {
 pub(super) fn summary(row: &Row) -> Result<RunSummary, StoreError> {
     let run_id = RunId(row.get(0));
     let status: &str = row.get(2);
+    let fork = match row.get::<_, Option<Uuid>>(13) {
+        Some(parent) => Some(Box::new(ForkOf {
+            parent_run_id: RunId(parent),
+            parent_seq: row.get::<_, i64>(14) as u64,
+            edits: crate::forks::edits(run_id, &row.get::<_, Json>(15).0)?,
+        })),
+        None => None,
+    };
     Ok(RunSummary {
         run_id,
         spec: stored_spec(run_id, row.get(1))?,
@@ -193,5 +203,6 @@ pub(super) fn summary(row: &Row) -> Result<RunSummary, StoreError> {
         ended_at: row.get::<_, Option<Time>>(12).map(|at| at.0),
         usage: serde_json::from_slice(&row.get::<_, Json>(10).0)
             .map_err(|e| StoreError::broken(format!("the usage of run {run_id} cannot be read"), e))?,
+        fork,
     })
 }

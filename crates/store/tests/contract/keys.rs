@@ -11,7 +11,7 @@ use crate::fixture::server;
 
 /// What belongs to a run: the tables that appends write and those that are written beside them, with the column that
 /// names the run.
-const OF_RUNS: [(&str, &str); 9] = [
+const OF_RUNS: [(&str, &str); 10] = [
     ("tree_agent_artifacts", "run_id"),
     ("tree_agent_commands", "run_id"),
     ("tree_agent_document_chunks", "run_id"),
@@ -19,6 +19,7 @@ const OF_RUNS: [(&str, &str); 9] = [
     ("tree_agent_events", "run_id"),
     ("tree_agent_nodes", "run_id"),
     ("tree_agent_plans", "run_id"),
+    ("tree_agent_replies", "run_id"),
     ("tree_agent_runs", "id"),
     ("tree_agent_sessions", "run_id"),
 ];

@@ -8,7 +8,7 @@ use tree_agent_contract::{RunId, RunStatus};
 use tree_agent_store::{AppendOutcome, Claim, Failed, QUARANTINE_MAX, RunAppend};
 
 use crate::fixture::{Fixture, append, claim, eventually, new_run, run_id, run_row};
-use crate::runs::cancel;
+use crate::runs::{cancel, done, is_pending};
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(30);
@@ -164,7 +164,7 @@ pub async fn a_run_in_quarantine_waits(f: Fixture) {
     assert_eq!(f.store.begin_term("a", LONG).await.unwrap().owned, []);
 }
 
-pub async fn final_runs_are_not_claimed(f: Fixture) {
+pub async fn final_runs_and_paused_ones_are_not_claimed(f: Fixture) {
     for (n, status) in [
         (1, RunStatus::Completed),
         (2, RunStatus::Failed),
@@ -179,7 +179,7 @@ pub async fn final_runs_are_not_claimed(f: Fixture) {
     }
     f.store.release(&(1..=5).map(|n| (run_id(n), 1)).collect::<Vec<_>>()).await.unwrap();
     let claims = claim(&*f.store, "b", LONG, 10).await;
-    assert_eq!(claims.iter().map(|c| c.run_id).collect::<Vec<_>>(), [run_id(4), run_id(5)]);
+    assert_eq!(claims.iter().map(|c| c.run_id).collect::<Vec<_>>(), [run_id(5)]);
 }
 
 /// An append of one event that records the outcome of a call.
@@ -249,7 +249,7 @@ pub async fn a_command_takes_its_run_out_of_quarantine_once(f: Fixture) {
     assert_eq!(f.store.claim("b", term, 0, 8).await.unwrap(), []);
     // To two runs in quarantine, one that waits for its first driver, and one that has a driver.
     for n in [2, 3, 4, 5] {
-        assert!(f.store.send_command(run_id(n), cancel()).await.unwrap().is_some());
+        assert!(is_pending(&f.store.send_command(run_id(n), cancel()).await.unwrap()));
     }
     let called = |n, epoch| Claim { run_id: run_id(n), epoch, head_seq: 2, failures: 0 };
     assert_eq!(f.store.claim("b", term, 0, 0).await.unwrap(), []);
@@ -259,13 +259,13 @@ pub async fn a_command_takes_its_run_out_of_quarantine_once(f: Fixture) {
     // One that still cannot be driven rests again, until there is another command.
     f.store.fail(run_id(2), 2, "it cannot", LONG).await.unwrap();
     assert_eq!(f.store.claim("b", term, 8, 8).await.unwrap(), []);
-    assert!(f.store.send_command(run_id(2), cancel()).await.unwrap().is_some());
+    assert!(is_pending(&f.store.send_command(run_id(2), cancel()).await.unwrap()));
     let again = f.store.claim("b", term, 8, 8).await.unwrap();
     assert_eq!(again, [Claim { failures: 1, ..called(2, 3) }]);
     // A command that is answered calls nobody.
-    assert!(f.store.send_command(run_id(2), cancel()).await.unwrap().is_some());
+    assert!(is_pending(&f.store.send_command(run_id(2), cancel()).await.unwrap()));
     let mut answer = append(run_id(2), 3, 2, 1);
-    answer.handled_commands = vec![1, 2, 3];
+    answer.answers = [1, 2, 3].map(done).into();
     f.store.append([answer].into()).await.unwrap();
     f.store.quarantine(run_id(2), 3, LONG).await.unwrap();
     assert_eq!(f.store.claim("b", term, 8, 8).await.unwrap(), []);
@@ -276,7 +276,7 @@ pub async fn a_command_is_heard_although_drivers_vanish(f: Fixture) {
     let lease = Duration::from_millis(300);
     claim(&*f.store, "a", lease, 1).await;
     eventually("the end", async || claim(&*f.store, "b", lease, 1).await.pop()).await;
-    assert!(f.store.send_command(run_id(1), cancel()).await.unwrap().is_some());
+    assert!(is_pending(&f.store.send_command(run_id(1), cancel()).await.unwrap()));
     // The second driver vanishes without progress as well. Without the command the run would rest first.
     let term = f.store.begin_term("c", lease).await.unwrap().number;
     let called = async || {

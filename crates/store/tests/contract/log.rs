@@ -4,7 +4,8 @@ use tree_agent_contract::event::{Opaque, ReplanRequested};
 use tree_agent_contract::graph::Usage;
 use tree_agent_contract::{ArtifactId, ArtifactType, NodeStatus, PlanId, RunStatus, Timestamp};
 use tree_agent_store::{
-    AppendOutcome, ArtifactRow, PlanRow, Projection, READ_BYTES, RunAppend, RunRow, StoreError, StoredEvent,
+    AppendOutcome, ArtifactRow, PlanRow, Projection, READ_BYTES, RunAppend, RunRow, Sent, StoreError,
+    StoredEvent,
 };
 
 use crate::fixture::{Fixture, T0, append, event, new_run, node_row, run_id, run_row, saying};
@@ -40,8 +41,8 @@ pub async fn a_stale_epoch_or_head_is_fenced_and_writes_nothing(f: Fixture) {
 pub async fn a_repeated_append_is_appended_once(f: Fixture) {
     let claim = f.claimed(1, "a").await;
     let mut first = append(claim.run_id, claim.epoch, 2, 3);
-    let command = f.store.send_command(claim.run_id, crate::runs::cancel()).await.unwrap();
-    first.handled_commands.extend(command);
+    assert_eq!(f.store.send_command(claim.run_id, crate::runs::cancel()).await.unwrap(), Sent::Pending(1));
+    first.answers.push(crate::runs::done(1));
     first.documents.push(crate::runs::scratchpad_create(1, "a"));
     first.documents.push(crate::runs::scratchpad_append(1, "b"));
     assert_eq!(f.store.append([first.clone()].into()).await.unwrap(), [AppendOutcome::Appended]);

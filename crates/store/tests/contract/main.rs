@@ -3,9 +3,11 @@
 #![allow(missing_docs, unreachable_pub)]
 
 mod claims;
+mod commands;
 mod document_tree;
 mod documents;
 mod fixture;
+mod forks;
 mod keys;
 mod leases;
 mod log;
@@ -42,11 +44,24 @@ macro_rules! contract {
 }
 
 contract! {
+    commands::a_request_id_makes_a_command_idempotent,
+    commands::concurrent_requests_with_one_id_send_one_command,
+    commands::a_reply_is_written_with_the_events_of_its_command,
+    commands::a_refusal_is_written_without_events_by_the_owner_alone,
+    commands::the_end_of_a_run_refuses_what_waits,
+    commands::a_paused_run_is_claimed_only_for_a_command,
     document_tree::a_text_that_is_replaced_stays_in_the_history,
     document_tree::a_reader_is_told_where_the_present_text_begins,
     document_tree::documents_of_a_run_form_a_tree,
     document_tree::a_place_that_cannot_be_is_refused_and_nothing_is_written,
     document_tree::documents_are_found_by_their_place_and_their_part_in_homework,
+    forks::a_fork_is_one_log_and_copies_nothing,
+    forks::a_request_id_makes_a_fork_idempotent,
+    forks::a_fork_at_an_event_that_its_parent_did_not_write_is_refused,
+    forks::a_fork_reads_documents_as_they_were_and_writes_its_own,
+    forks::a_chain_of_a_hundred_forks_reads_as_one_log,
+    forks::nodes_of_a_fork_include_those_that_it_shares,
+    forks::forks_are_listed_with_their_parent,
     log::appends_and_reads_back_exactly,
     log::a_stale_epoch_or_head_is_fenced_and_writes_nothing,
     log::a_repeated_append_is_appended_once,
@@ -70,7 +85,7 @@ contract! {
     leases::a_run_in_quarantine_waits,
     leases::failures_are_counted_for_all_drivers_until_there_is_progress,
     leases::a_run_whose_drivers_vanish_without_progress_waits,
-    leases::final_runs_are_not_claimed,
+    leases::final_runs_and_paused_ones_are_not_claimed,
     leases::a_command_takes_its_run_out_of_quarantine_once,
     leases::a_command_is_heard_although_drivers_vanish,
     runs::creating_writes_the_run_with_its_events,

@@ -67,7 +67,12 @@ pub fn event(run: RunId, seq: u64, at: Timestamp, body: impl Into<EventBody>) ->
 
 /// An event with this `message`.
 pub fn saying(run: RunId, seq: u64, message: &str) -> Event {
-    let body = GuidanceAdded { text: message.into(), author: String::new() };
+    let body = GuidanceAdded {
+        text: message.into(),
+        author: String::new(),
+        request_id: String::new(),
+        subtree: false,
+    };
     event(run, seq, T0.plus_millis(seq), body)
 }
 
@@ -80,7 +85,7 @@ pub fn append(run: RunId, epoch: u64, head: u64, n: u64) -> RunAppend {
         events: (head + 1..=head + n).map(|seq| saying(run, seq, &format!("e{epoch}"))).collect(),
         projection: Projection::default(),
         documents: Vec::new(),
-        handled_commands: Vec::new(),
+        answers: Vec::new(),
         sessions: Vec::new(),
     }
 }

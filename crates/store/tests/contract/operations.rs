@@ -9,6 +9,7 @@ fn whole(n: u128, status: RunStatus) -> WholeProjection {
     let run = new_run(n);
     let at = run.events[0].timestamp;
     WholeProjection {
+        fork_edits: Vec::new(),
         root_node_id: NodeId::root(run.run_id),
         spec: run.spec,
         created_at: at,
@@ -48,7 +49,12 @@ pub async fn stored_events_are_not_interpreted(f: Fixture) {
         run,
         5,
         T0,
-        tree_agent_contract::event::GuidanceAdded { text: "e1".into(), author: String::new() },
+        tree_agent_contract::event::GuidanceAdded {
+            text: "e1".into(),
+            author: String::new(),
+            request_id: String::new(),
+            subtree: false,
+        },
     );
     assert_eq!(events[1].node_id, last.node_id);
     assert_eq!(f.store.stored_events(run, 0, 1).await.unwrap().len(), 1);

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use tree_agent_contract::command::Action;
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::graph::Usage;
 use tree_agent_contract::search::SearchPrompts;
 use tree_agent_contract::{
-    DocumentId, NodeId, NodeStatus, ProjectId, RunContext, RunId, RunStatus, RunSummary, SearchConfig,
-    Strategy,
+    Command, DocumentId, NodeId, NodeStatus, ProjectId, Reply, RunContext, RunId, RunStatus, RunSummary,
+    SearchConfig, Strategy,
 };
 use tree_agent_store::{
-    AppendOutcome, Command, Created, NewRun, NodeRow, PendingCommand, RunQuery, StoreError,
+    Answer, AppendOutcome, Created, NewRun, NodeRow, PendingCommand, RunQuery, Sent, StoreError,
 };
 use uuid::Uuid;
 
@@ -19,7 +20,16 @@ use crate::fixture::{Fixture, T0, append, claim, new_run, node_row, run_id, run_
 const LONG: Duration = Duration::from_secs(60);
 
 pub fn cancel() -> Command {
-    Command::Cancel { reason: "enough".into() }
+    Command::new(Action::Cancel { reason: "enough".into() })
+}
+
+pub fn is_pending(sent: &Sent) -> bool {
+    matches!(sent, Sent::Pending(_))
+}
+
+/// The answer to a command without a request id.
+pub fn done(id: i64) -> Answer {
+    Answer { id, request_id: String::new(), reply: Reply::Applied { seq: 3 } }
 }
 
 fn pad(n: u128) -> DocumentId {
@@ -68,6 +78,7 @@ pub async fn creating_writes_the_run_with_its_events(f: Fixture) {
         updated_at: at,
         started_at: None,
         ended_at: None,
+        fork: None,
     };
     assert_eq!(f.store.run(run.run_id).await.unwrap(), expected);
     assert_eq!(f.store.read(run.run_id, 0, 10).await.unwrap(), run.events);
@@ -166,18 +177,18 @@ pub async fn commands_wait_until_their_events_are_written(f: Fixture) {
     for run in [a.run_id, b.run_id, a.run_id, c.run_id] {
         ids.push(f.store.send_command(run, cancel()).await.unwrap());
     }
-    assert_eq!(ids, [Some(1), Some(1), Some(2), Some(1)], "ids count within a run");
+    assert_eq!(ids, [1, 1, 2, 1].map(Sent::Pending), "ids count within a run");
     let pending = |id: i64, run_id: RunId| PendingCommand { id, run_id, command: cancel() };
     let all = [pending(1, a.run_id), pending(2, a.run_id), pending(1, b.run_id)];
     assert_eq!(f.store.commands("a").await.unwrap(), all);
     assert_eq!(f.store.commands("c").await.unwrap(), [pending(1, c.run_id)]);
     assert_eq!(f.store.commands("unknown").await.unwrap(), []);
     let mut fenced = append(a.run_id, a.epoch + 1, 2, 1);
-    fenced.handled_commands.push(1);
+    fenced.answers.push(done(1));
     assert_eq!(f.store.append([fenced].into()).await.unwrap(), [AppendOutcome::Fenced]);
     assert_eq!(f.store.commands("a").await.unwrap(), all);
     let mut answer = append(a.run_id, a.epoch, 2, 1);
-    answer.handled_commands = vec![1];
+    answer.answers = vec![done(1)];
     f.store.append([answer].into()).await.unwrap();
     assert_eq!(f.store.commands("a").await.unwrap(), all[1..]);
     assert_eq!(f.rows("SELECT count(*) FROM tree_agent_commands").await, ["3"], "nothing is kept");
@@ -187,24 +198,24 @@ pub async fn commands_wait_until_their_events_are_written(f: Fixture) {
     assert_eq!(claim(&*f.store, "d", LONG, 1).await.len(), 1);
     assert_eq!(f.store.commands("d").await.unwrap(), all[2..]);
     // An id is not given twice.
-    assert_eq!(f.store.send_command(a.run_id, cancel()).await.unwrap(), Some(3));
+    assert_eq!(f.store.send_command(a.run_id, cancel()).await.unwrap(), Sent::Pending(3));
 }
 
 pub async fn the_end_of_a_run_empties_its_inbox_and_closes_it(f: Fixture) {
     for (n, status) in [(1, RunStatus::Completed), (2, RunStatus::Failed), (3, RunStatus::Cancelled)] {
         let (run, other) = (f.claimed(n, "a").await, f.claimed(n + 10, "a").await);
         for claim in [run, run, other] {
-            assert!(f.store.send_command(claim.run_id, cancel()).await.unwrap().is_some());
+            assert!(is_pending(&f.store.send_command(claim.run_id, cancel()).await.unwrap()));
         }
         let mut end = append(run.run_id, run.epoch, 2, 1);
         end.projection.run = Some(run_row(status));
-        end.handled_commands = vec![1];
+        end.answers = vec![done(1)];
         // Beside an append that ends nothing, and again as after a lost reply.
         let both = [end, append(other.run_id, other.epoch, 2, 1)];
         for _ in 0..2 {
             assert_eq!(f.store.append(both.clone().into()).await.unwrap(), [AppendOutcome::Appended; 2]);
         }
-        assert_eq!(f.store.send_command(run.run_id, cancel()).await.unwrap(), None, "{status}");
+        assert_eq!(f.store.send_command(run.run_id, cancel()).await.unwrap(), Sent::Ended, "{status}");
         let left = f.store.commands("a").await.unwrap();
         assert!(left.iter().all(|command| command.run_id != run.run_id), "{status}: {left:?}");
         assert!(left.iter().any(|command| command.run_id == other.run_id), "{status}: {left:?}");

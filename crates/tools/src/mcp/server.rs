@@ -135,7 +135,7 @@ impl Server {
         if is_error {
             return Err(failed(text));
         }
-        Ok(answer::bounded(caller.run_id, name, text, self.config.output_bytes))
+        Ok(answer::bounded(caller.origin_run_id, name, text, self.config.output_bytes))
     }
 
     async fn ask(&self, params: CallToolRequestParams) -> Result<CallToolResponse, Broken> {

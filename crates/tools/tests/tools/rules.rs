@@ -115,6 +115,19 @@ async fn in_global_context_the_project_of_the_call_decides() {
     assert!(call(&tools, CREATE_DOCUMENT, written("new.md", Some(world.one))).await.is_ok());
 }
 
+/// What a project leaves out of a search is not known to be absent.
+#[tokio::test]
+async fn a_search_for_letters_that_left_out_a_project_is_not_complete() {
+    let world = World::new();
+    let tools = world.tools(RunContext::default());
+    world.deny(world.two, &[SEARCH_DOCUMENTS]);
+    world.documents.add_source(world.two, "c.md", "# C\n\nA zir-\nvane.");
+    for (word, complete) in [("zirvane", false), ("zeppelin", true)] {
+        let found = call(&tools, SEARCH_DOCUMENTS, json!({"query": word, "similar": true})).await.unwrap();
+        assert_eq!((&found["hits"], &found["complete"]), (&json!([]), &json!(complete)), "{word}");
+    }
+}
+
 #[tokio::test]
 async fn a_read_only_run_is_offered_no_tool_that_writes() {
     let world = World::new();

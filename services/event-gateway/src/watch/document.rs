@@ -33,6 +33,8 @@ const READ_BYTES: usize = 4 * MESSAGE_BYTES;
 /// Where a stream begins.
 pub(crate) struct DocumentStart {
     pub(crate) document_id: DocumentId,
+    /// The run that has it; none for the one that created it.
+    pub(crate) of: Option<RunId>,
     /// Sent before everything else.
     pub(crate) summary: pb::DocumentSummary,
     /// The first character of the text from where the client wants it.
@@ -49,6 +51,7 @@ pub(crate) struct DocumentStart {
 pub(crate) struct DocumentWatcher {
     store: Arc<dyn Store>,
     document_id: DocumentId,
+    of: Option<RunId>,
     summary: Option<pb::DocumentSummary>,
     /// Read, not yet sent.
     text: Bytes,
@@ -91,6 +94,7 @@ impl DocumentWatcher {
         Self {
             store,
             document_id: start.document_id,
+            of: start.of,
             summary: Some(start.summary),
             end: start.tail.start,
             written_at: start.tail.written_at,
@@ -215,7 +219,10 @@ impl DocumentWatcher {
             self.grown |= followed.ended;
         }
         if self.grown {
-            let tail = self.store.document_tail(self.document_id, self.end, READ_BYTES).await?;
+            let tail = match self.of {
+                Some(run) => self.store.document_tail_of(run, self.document_id, self.end, READ_BYTES).await?,
+                None => self.store.document_tail(self.document_id, self.end, READ_BYTES).await?,
+            };
             if tail.text_start > self.text_start {
                 (self.text_start, self.replaced) = (tail.text_start, true);
             }
@@ -322,6 +329,7 @@ mod tests {
             let id = self.document.id;
             let start = DocumentStart {
                 document_id: id,
+                of: None,
                 summary: pb::DocumentSummary::default(),
                 tail: self.store.document_tail(id, 0, 4).await.unwrap(),
                 replaced: false,

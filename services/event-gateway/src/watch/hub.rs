@@ -229,7 +229,7 @@ async fn listen(hub: &Hub, watches: &Watches) {
 }
 
 /// `None` when the topic is to be followed by the store alone.
-pub(super) async fn subscribe(fanout: &dyn Fanout, topic: Topic) -> Option<Subscription> {
+pub(crate) async fn subscribe(fanout: &dyn Fanout, topic: Topic) -> Option<Subscription> {
     match tokio::time::timeout(SUBSCRIBE_TIMEOUT, fanout.subscribe(topic)).await {
         Ok(Ok(subscription)) => return Some(subscription),
         Ok(Err(error)) => tracing::debug!(?topic, "followed by the store alone: {error}"),
@@ -239,7 +239,7 @@ pub(super) async fn subscribe(fanout: &dyn Fanout, topic: Topic) -> Option<Subsc
 }
 
 /// What the future gives; never ready without one.
-pub(super) async fn pending<T>(future: &mut Option<BoxFuture<'_, T>>) -> T {
+pub(crate) async fn pending<T>(future: &mut Option<BoxFuture<'_, T>>) -> T {
     match future {
         Some(future) => future.await,
         None => std::future::pending().await,

@@ -39,6 +39,7 @@ pub(crate) use document::{DocumentStart, DocumentWatcher};
 pub(crate) use filter::EventFilter;
 use head::Reader;
 use hub::Hub;
+pub(crate) use hub::{pending, subscribe};
 pub(crate) use list::{ListFrom, ListStart, ListWatcher, since};
 pub(crate) use pace::Until;
 pub(crate) use stall::Stalls;

@@ -36,6 +36,8 @@ pub(crate) struct Start {
     pub(crate) after_seq: u64,
     /// The head of the log when the stream began: `caught_up` is said there.
     pub(crate) head: u64,
+    /// The run had ended by then.
+    pub(crate) is_final: bool,
     /// True when nothing follows `after_seq`, now or ever.
     pub(crate) ended: bool,
     /// Sent before everything else.
@@ -53,6 +55,7 @@ pub(crate) struct Watcher {
     /// The cursor, for whoever ends the stream without asking.
     position: Arc<AtomicU64>,
     head: u64,
+    is_final: bool,
     snapshot: Option<Arc<Snapshot>>,
     filter: EventFilter,
     /// Events in a row that were not sent.
@@ -85,6 +88,7 @@ impl Watcher {
             cursor: start.after_seq,
             position: Arc::new(AtomicU64::new(start.after_seq)),
             head: start.head,
+            is_final: start.is_final,
             snapshot: start.snapshot,
             filter: start.filter,
             skipped: 0,
@@ -136,7 +140,8 @@ impl Watcher {
             if let Some(frame) = self.ready.pop_front() {
                 self.cursor = frame.seq;
                 self.position.store(frame.seq, Ordering::Relaxed);
-                self.ended = frame.last;
+                // A fork may share the end of another run, and go on behind it.
+                self.ended = frame.seq >= self.head && (frame.last || self.is_final);
                 if self.filter.passes(&frame.bytes) {
                     self.skipped = 0;
                     self.pace.stream().deliver();
@@ -144,7 +149,7 @@ impl Watcher {
                 }
                 self.skipped += 1;
                 // So that a client that resumes need not have it all looked at again.
-                if self.skipped == SKIPPED || frame.last {
+                if self.skipped == SKIPPED || self.ended {
                     self.skipped = 0;
                     return Some(Ok(self.heartbeat()));
                 }

@@ -121,7 +121,7 @@ impl Log {
             expected_head: self.head,
             projection,
             documents,
-            handled_commands: Vec::new(),
+            answers: Vec::new(),
             sessions: Vec::new(),
             events,
         };

@@ -1,6 +1,7 @@
 //! A gateway over loopback on a real store, with a fan-out that can be made to misbehave.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod driver;
 mod fanout;
 mod log;
 mod store;

@@ -72,6 +72,8 @@ pub(crate) fn request(model: &str, change: impl FnOnce(&mut CallContext)) -> Exe
         allowance: Default::default(),
         finish: None,
         read_only: false,
+        origin_run_id: None,
+        guidance: Vec::new(),
     };
     change(&mut call);
     ExecuteInput { task: None, call, earlier: vec![] }.to_wire()

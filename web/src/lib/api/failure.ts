@@ -50,6 +50,6 @@ export function failure(error: unknown): Failure {
   // When no answer arrives, or only part of one, the cause is an error of the browser and there is no code of the server.
   const lost = e.code === Code.Unknown && e.cause !== undefined;
   const kind = lost ? 'offline' : kindOf(e.code);
-  const field = /^([a-z_]+(?:\.[a-z_]+)*)\b/.exec(e.rawMessage)?.[1];
+  const field = /^([a-z_]+(?:\[\d+\])?(?:\.[A-Za-z_]+(?:\[\d+\])?)*)(?![\w[])/.exec(e.rawMessage)?.[1];
   return { kind, title: TITLES[kind], detail: e.rawMessage, ...(kind === 'invalid' && field ? { field } : {}) };
 }

@@ -36,6 +36,22 @@ export interface GraphOptions {
   growing: () => boolean;
 }
 
+/** Keeps the size and the colours of a controller those of its element. Returns what ends it, and the controller with it. */
+export function attach(controller: GraphController, host: HTMLElement): () => void {
+  const observer = new ResizeObserver(([entry]) => {
+    if (entry) controller.resize(entry.contentRect.width, entry.contentRect.height);
+  });
+  observer.observe(host);
+  const retheme = (): void => controller.retheme();
+  const scheme = matchMedia('(prefers-color-scheme: dark)');
+  scheme.addEventListener('change', retheme);
+  return () => {
+    scheme.removeEventListener('change', retheme);
+    observer.disconnect();
+    controller.close();
+  };
+}
+
 export class GraphController {
   readonly scene = new Scene();
   readonly camera = new Camera();
@@ -67,6 +83,7 @@ export class GraphController {
 
   /** Updates to the current graph. */
   update(graph: Projection, collapsed: ReadonlySet<string>): void {
+    this.scene.absent = this.marks.absent;
     if (this.scene.update(graph, collapsed)) this.#layouter.request(() => this.scene.parents());
     this.redraw();
   }
@@ -107,6 +124,12 @@ export class GraphController {
   zoom(factor: number, x = this.size.width / 2, y = this.size.height / 2): void {
     this.camera.zoom(factor, x, y);
     this.#moved();
+  }
+
+  /** Shows what another graph with the same layout shows. */
+  mirror({ k, tx, ty, floor }: Camera): void {
+    Object.assign(this.camera, { k, tx, ty, floor });
+    this.redraw();
   }
 
   /** Moves to a node; with `near`, close enough to read it. */

@@ -3,7 +3,7 @@
 
 import { short } from '../format';
 import { statusIndex } from '../projection/model';
-import { drawIcon, ellipsis, outline, rounded, setFont, widthOf, type Marks } from './paint-parts';
+import { drawIcon, drawMark, ellipsis, outline, rounded, setFont, widthOf, type Marks } from './paint-parts';
 import type { Palette } from './palette';
 import type { Scene } from './scene';
 import type { Item } from './visible';
@@ -19,7 +19,7 @@ const GAP = 9;
 const TITLE_SHARE = 0.4;
 
 export function drawBundle(ctx: CanvasRenderingContext2D, item: Item, scene: Scene, palette: Palette, marks: Marks): void {
-  const faded = marks.matches !== undefined && !marks.matches.has(item.at);
+  const faded = marks.matches !== undefined && !marks.matches.has(item.at) && !marks.above?.has(item.at);
   const failed = scene.tally(item.at, FAILED) > 0;
   ctx.globalAlpha = faded ? 0.5 : 1;
   // A stack of sheets behind it shows that it contains more.
@@ -41,7 +41,10 @@ export function drawBundle(ctx: CanvasRenderingContext2D, item: Item, scene: Sce
   ctx.stroke();
   // Text is never faded: it would be too pale to read.
   ctx.globalAlpha = 1;
-  if (item.height >= 14) drawWords(ctx, item, bar, scene, palette, faded);
+  if (item.height >= 14) {
+    const mark = drawMark(ctx, item, scene.graph!.nodes[item.at]!, palette);
+    drawWords(ctx, { ...item, width: item.width - mark }, bar, scene, palette, faded);
+  }
   outline(ctx, item, palette, marks);
 }
 

@@ -1,7 +1,7 @@
 // Drawing that nodes and bundles share.
 
 import { ICONS } from '../icons';
-import { NODE_STATUSES } from '../projection/model';
+import { NODE_STATUSES, type GraphNode } from '../projection/model';
 import { NODE_LOOKS } from '../status';
 import type { Palette } from './palette';
 import type { Item } from './visible';
@@ -9,6 +9,10 @@ import type { Item } from './visible';
 export interface Marks {
   selected: number;
   matches: ReadonlySet<number> | undefined;
+  /** Nodes that another graph has in these places, and this one has not. */
+  absent?: ReadonlySet<number>;
+  /** Nodes that have matches below them, and stand out where they stand for their subtree. */
+  above?: ReadonlySet<number>;
   /** False while the page may be out of date. Nothing pulses then. */
   fresh: boolean;
 }
@@ -19,7 +23,8 @@ export function rounded(ctx: CanvasRenderingContext2D, item: Item, radius: numbe
 }
 
 export function outline(ctx: CanvasRenderingContext2D, item: Item, palette: Palette, marks: Marks): void {
-  if (item.at !== marks.selected && !marks.matches?.has(item.at)) return;
+  const lit = marks.matches?.has(item.at) || (item.bundle && marks.above?.has(item.at));
+  if (item.at !== marks.selected && !lit) return;
   ctx.setLineDash([]);
   ctx.strokeStyle = palette.focus;
   ctx.lineWidth = item.at === marks.selected ? 3 : 2;
@@ -45,19 +50,32 @@ function remember<T>(known: Map<string, T>, key: string, make: () => T): T {
 
 /** The icon of a status, as on cards and in lists. */
 export function drawIcon(ctx: CanvasRenderingContext2D, status: number, x: number, y: number, size: number, palette: Palette): void {
-  const color = palette.tone[status]!;
+  drawNamed(ctx, NODE_LOOKS[NODE_STATUSES[status]!].icon, palette.tone[status]!, x, y, size);
+}
+
+/** Any icon, in a colour. */
+export function drawNamed(ctx: CanvasRenderingContext2D, name: string, color: string, x: number, y: number, size: number): void {
   const pixels = Math.ceil(size * devicePixelRatio);
-  const icon = remember(icons, `${status}|${color}|${pixels}`, () => {
+  const icon = remember(icons, `${name}|${color}|${pixels}`, () => {
     const created = new OffscreenCanvas(pixels, pixels);
     const on = created.getContext('2d')!;
     on.scale(pixels / 16, pixels / 16);
     on.lineWidth = 2.2;
     on.lineCap = 'round';
     on.strokeStyle = color;
-    on.stroke(new Path2D(ICONS[NODE_LOOKS[NODE_STATUSES[status]!].icon] ?? ''));
+    on.stroke(new Path2D(ICONS[name] ?? ''));
     return created;
   });
   ctx.drawImage(icon, Math.round(x), Math.round(y), size, size);
+}
+
+/** What people have done to a node, as an icon at its right edge. Returns the room that it takes. */
+export function drawMark(ctx: CanvasRenderingContext2D, item: Item, node: GraphNode, palette: Palette): number {
+  const mark = node.paused === true ? 'pause' : node.stopped === true ? 'stop' : node.generation !== undefined ? 'again' : undefined;
+  if (mark === undefined || item.height < 13 || item.width < 40) return 0;
+  const size = Math.min(11, item.height - 4);
+  drawNamed(ctx, mark, palette.text, item.x + item.width - size - 6, item.y + (item.height - size) / 2, size);
+  return size + 4;
 }
 
 /** Sets the font of labels; a weight has three digits. */

@@ -4,7 +4,7 @@ import { expansionOf, statusIndex } from '../projection/model';
 import { DASHED, lookOf, NODE_LOOKS } from '../status';
 import type { Camera, Size } from './camera';
 import { drawBundle } from './paint-bundle';
-import { drawIcon, ellipsis, outline, rounded, setFont, type Marks } from './paint-parts';
+import { drawIcon, drawMark, ellipsis, outline, rounded, setFont, type Marks } from './paint-parts';
 import type { Palette } from './palette';
 import type { Scene } from './scene';
 import { CARD_ZOOM, type Item, type Link, type View } from './visible';
@@ -24,7 +24,9 @@ export function paint(
   const cards = camera.k >= CARD_ZOOM;
   for (const link of view.links) drawLink(ctx, link, scene, palette, camera.k);
   for (const item of view.items) {
-    if (item.bundle) drawBundle(ctx, item, scene, palette, marks);
+    if (marks.absent?.has(item.at)) {
+      if (item.bundle || !cards) drawAbsent(ctx, item, palette, marks);
+    } else if (item.bundle) drawBundle(ctx, item, scene, palette, marks);
     else if (!cards) drawNode(ctx, item, scene, palette, marks);
   }
 }
@@ -88,12 +90,24 @@ function drawNode(ctx: CanvasRenderingContext2D, item: Item, scene: Scene, palet
   ctx.globalAlpha = 1;
   if (item.height >= 13) {
     const icon = Math.min(11, item.height - 4);
+    const room = { ...item, width: item.width - drawMark(ctx, item, node, palette) };
     drawIcon(ctx, s, item.x + 6, item.y + (item.height - icon) / 2, icon, palette);
-    label(ctx, node.title, item, item.x + 10 + icon, item.height > 34 ? -7 : 0, faded ? palette.muted : palette.text, palette, 600);
+    label(ctx, node.title, room, item.x + 10 + icon, item.height > 34 ? -7 : 0, faded ? palette.muted : palette.text, palette, 600);
     if (item.height > 34)
-      label(ctx, lookOf(node, hasChildren).label, item, item.x + 10 + icon, 8, palette.muted, palette, 500);
+      label(ctx, lookOf(node, hasChildren).label, room, item.x + 10 + icon, 8, palette.muted, palette, 500);
   }
   outline(ctx, item, palette, marks);
+}
+
+/** The place of a node that is not there. */
+function drawAbsent(ctx: CanvasRenderingContext2D, item: Item, palette: Palette, marks: Marks): void {
+  rounded(ctx, item, 6);
+  ctx.setLineDash([2, 3]);
+  ctx.strokeStyle = palette.edge;
+  ctx.lineWidth = 1;
+  ctx.stroke();
+  ctx.setLineDash([]);
+  if (item.at === marks.selected) outline(ctx, item, palette, marks);
 }
 
 function label(

@@ -13,6 +13,8 @@ const MOVE_MS = 260;
 export class Scene {
   graph: Projection | undefined;
   collapsed: ReadonlySet<string> = new Set();
+  /** Nodes that only keep a place, and are not counted. */
+  absent: ReadonlySet<number> | undefined;
   /** Top of each node now, and the top it moves to. */
   y = new Float64Array(0);
   target = new Float64Array(0);
@@ -91,7 +93,7 @@ export class Scene {
     const { counts } = this;
     counts.fill(0, 0, nodes.length * KINDS);
     for (let i = nodes.length - 1; i >= 0; i--) {
-      counts[i * KINDS + statusIndex(nodes[i]!.status)]! += 1;
+      if (!this.absent?.has(i)) counts[i * KINDS + statusIndex(nodes[i]!.status)]! += 1;
       const parent = shape.parents[i]!;
       if (parent < 0) continue;
       for (let s = 0; s < KINDS; s++) counts[parent * KINDS + s]! += counts[i * KINDS + s]!;

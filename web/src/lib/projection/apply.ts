@@ -3,7 +3,7 @@
 import type { Event, NodeCreated } from '../../gen/treeagent/v1/events_pb';
 import { FINAL, NO_USAGE } from './model';
 import type { GraphNode, Plan, PlanStep, Usage } from './model';
-import { artifact, nodeStatus, outcome, ownStrategy, result, role, skip, stepSearch, stepStatus, tidy, time } from './wire';
+import { artifact, nodeStatus, outcome, ownStrategy, result, role, skip, stepSearch, stepStatus, subtreeBudget, tidy, time } from './wire';
 
 /** An event that does not follow from the ones before it. */
 export class ReplayError extends Error {
@@ -44,6 +44,8 @@ export function createdNode(event: Event, e: NodeCreated): GraphNode {
 /** Decisions that a node keeps, as in `crates/contract/src/limits.rs`. */
 const DECISIONS = 16;
 
+const decided = (node: GraphNode, why: string): string[] => [...(node.decisions ?? []), why].slice(-DECISIONS);
+
 /** The node after the event; the same object when the event changes nothing that the graph shows. */
 export function applyToNode(node: GraphNode, event: Event): GraphNode {
   const at = time(event.timestamp);
@@ -57,18 +59,20 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
         status,
         role: role(body.value.role),
         message: body.value.message,
-        decisions: body.value.why === undefined ? node.decisions : [...(node.decisions ?? []), body.value.why].slice(-DECISIONS),
+        decisions: body.value.why === undefined ? node.decisions : decided(node, body.value.why),
         progress: body.value.progress,
         endedAt: FINAL.has(status) ? at : node.endedAt,
         startedAt: starts ? at : node.startedAt,
+        // A node that has ended is not paused any more.
+        paused: FINAL.has(status) ? undefined : node.paused,
       });
     }
     case 'nodeCompleted': {
-      const { message: _, ...rest } = node;
+      const { message: _, paused: __, ...rest } = node;
       return { ...rest, status: 'completed', outcome: outcome(body.value.outcome), endedAt: at };
     }
     case 'nodeFailed': {
-      const { message: _, ...rest } = node;
+      const { message: _, paused: __, ...rest } = node;
       return { ...rest, status: 'failed', error: body.value.error, endedAt: at };
     }
     case 'planCreated':
@@ -100,6 +104,7 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
         strategy: ownStrategy(e.strategy),
         search: stepSearch(e.search),
         branchId: e.branchId,
+        budget: subtreeBudget(e.budget),
         status: 'pending',
       });
       const bands = plan.bands.with(e.bandIndex, { ...band, steps: [...band.steps, step] });
@@ -121,6 +126,18 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
       return { ...node, topic: { ...node.topic, sessionId: body.value.sessionId } };
     case 'nodeSkipped':
       return { ...node, topic: { ...node.topic, skipped: skip(body.value) } };
+    case 'nodePaused':
+      return { ...node, paused: true };
+    case 'nodeResumed': {
+      const { paused: _, ...rest } = node;
+      return rest;
+    }
+    case 'nodeStopped':
+      return { ...node, stopped: true };
+    case 'nodeReopened':
+      return reopened(node, body.value.generation, body.value.again);
+    case 'budgetSet':
+      return body.value.clamped && node.parentId !== undefined ? { ...node, decisions: decided(node, 'guard:lease') } : node;
     case 'toolCallRequested':
       return {
         ...node,
@@ -131,6 +148,15 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
     default:
       return node;
   }
+}
+
+/** The node goes on. What it returned in an earlier generation is in the log; the graph shows the latest one. */
+function reopened(node: GraphNode, generation: number, again: boolean): GraphNode {
+  const { stopped: _s, outcome: _o, error: _e, message: _m, endedAt: _t, ...open } = node;
+  const waits: GraphNode = { ...open, generation, status: 'waiting' };
+  if (!again) return waits;
+  const { plan: _p, result: _r, progress: _g, ...fresh } = waits;
+  return { ...fresh, artifacts: [] };
 }
 
 /** What the event adds to the sums of its node and of the node's ancestors. */

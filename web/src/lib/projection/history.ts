@@ -62,6 +62,11 @@ export class History {
     if (this.#replay.seq % KEYFRAME_EVERY === 0) this.#keyframes.push(this.#replay.clone());
   }
 
+  /** The state after the last event; undefined while there is a gap. */
+  get whole(): Projection | undefined {
+    return this.gapless ? this.#replay : undefined;
+  }
+
   /** One event, when it is known. */
   event(seq: number): Event | undefined {
     return seq > this.#base ? this.#tail[seq - this.#base - 1] : this.#old[seq - 1];

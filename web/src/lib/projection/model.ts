@@ -54,6 +54,36 @@ export interface StepSearch {
   maxNodes: number;
 }
 
+/** What a node and everything below it may use. What is absent is not limited of its own. */
+export interface SubtreeBudget {
+  maxTokens?: number;
+  /** Millionths of a US dollar. */
+  maxCostMicros?: number;
+  maxToolCalls?: number;
+  /** Milliseconds, pauses aside. */
+  maxWallClockMs?: number;
+}
+
+/** What a subtree has used of what its budget can limit. */
+export interface SubtreeUse {
+  tokens: number;
+  costMicros: number;
+  toolCalls: number;
+}
+
+/** A budget of a subtree, as it was granted. */
+export interface Lease {
+  limits: SubtreeBudget;
+  /** Since when its time counts: milliseconds since 1970. Absent while the node has not begun. */
+  since?: number;
+  /** When its time is over, pauses aside: milliseconds since 1970. */
+  deadline?: number;
+  /** What the subtree had used before. It does not count. */
+  before: SubtreeUse;
+  /** The budget that is used up, such as `maxTokens`. */
+  exhausted?: string;
+}
+
 export type PickerPolicy = 'llm' | 'breadth-first' | 'best-first';
 
 /** Why a topic was chosen. */
@@ -85,6 +115,8 @@ export interface PlanStep {
   search?: StepSearch;
   /** The branch of homework that it is for. */
   branchId?: string;
+  /** What the step and everything below it may use. */
+  budget?: SubtreeBudget;
   status: StepStatus;
   nodeId?: string;
 }
@@ -145,6 +177,13 @@ export const USAGE_KEYS = ['inputTokens', 'outputTokens', 'costMicros', 'toolCal
 
 export const NO_USAGE: Readonly<Usage> = { inputTokens: 0, outputTokens: 0, costMicros: 0, toolCalls: 0, cachedTokens: 0, modelCalls: 0, durationMs: 0 };
 
+/** The first without the second, key by key. */
+export function minus(a: Readonly<Usage>, b: Readonly<Usage>): Usage {
+  const rest = { ...a };
+  for (const key of USAGE_KEYS) rest[key] = Math.max(0, rest[key] - b[key]);
+  return rest;
+}
+
 /** The sum of both, key by key. */
 export function plus(a: Readonly<Usage>, b: Readonly<Usage>): Usage {
   const sum = { ...a };
@@ -152,13 +191,18 @@ export function plus(a: Readonly<Usage>, b: Readonly<Usage>): Usage {
   return sum;
 }
 
-/** One node. It is immutable: an event that changes it creates a new one, so past states stay valid. */
+/** What the budget of a subtree can limit. */
+export function subtreeUse(usage: Readonly<Usage>): SubtreeUse {
+  return { tokens: usage.inputTokens + usage.outputTokens, costMicros: usage.costMicros, toolCalls: usage.toolCalls };
+}
+
 /** What homework says about one of its tasks. */
 export interface Task {
   iteration: number;
   branchId: string;
 }
 
+/** One node. It is immutable: an event that changes it creates a new one, so past states stay valid. */
 export interface GraphNode {
   readonly id: string;
   readonly parentId?: string;
@@ -191,6 +235,14 @@ export interface GraphNode {
   readonly strategy?: Strategy;
   readonly topic?: Topic;
   readonly task?: Task;
+  /** A user has paused it, and everything below it. Absent when not. */
+  readonly paused?: true;
+  /** A user has stopped it, and everything below it. Absent when not. */
+  readonly stopped?: true;
+  /** How often it was reopened; absent for never. */
+  readonly generation?: number;
+  /** What it and everything below it may use, if that has a budget of its own. */
+  readonly lease?: Lease;
   /** Milliseconds since 1970, with microseconds as the fraction. */
   readonly createdAt: number;
   readonly startedAt?: number;

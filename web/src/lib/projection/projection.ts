@@ -2,10 +2,11 @@
 
 import type { Event, LeafPicked } from '../../gen/treeagent/v1/events_pb';
 import { applyToNode, createdNode, ReplayError, UnknownError, usageOf } from './apply';
+import { Leases } from './leases';
 import { ACTIVE_STATUSES, NO_USAGE, NODE_STATUSES, plus, statusIndex } from './model';
 import type { GraphNode, GraphSnapshot, NodeStatus, RunStatus, Usage } from './model';
 import { Shape } from './shape';
-import { leafPick, runStatus } from './wire';
+import { leafPick, runStatus, time } from './wire';
 
 export interface Edge {
   readonly from: string;
@@ -31,10 +32,13 @@ export class Projection {
   #unsure = false;
   #counts = new Int32Array(NODE_STATUSES.length);
   #maxDepth = 0;
+  #pauses = 0;
+  #leases: Leases;
 
   constructor(runId: string, shape = new Shape()) {
     this.runId = runId;
     this.shape = shape;
+    this.#leases = new Leases(this.#nodes, shape);
   }
 
   static fromSnapshot(snapshot: GraphSnapshot, shape = new Shape()): Projection {
@@ -57,6 +61,8 @@ export class Projection {
     copy.#unsure = this.#unsure;
     copy.#counts = this.#counts.slice();
     copy.#maxDepth = this.#maxDepth;
+    copy.#pauses = this.#pauses;
+    copy.#leases = this.#leases.copy(copy.#nodes);
     return copy;
   }
 
@@ -78,11 +84,19 @@ export class Projection {
     for (const event of events) this.applyEvent(event);
   }
 
+  /** Takes over what a snapshot of a server lacks from the replay of the whole log. */
+  learn(whole: Projection): void {
+    this.#leases.learn(whole.#leases);
+  }
+
   #applyBody(event: Event): void {
     switch (event.body.case) {
       case 'runCreated':
-      case 'budgetExhausted':
+        return;
       case 'runForked':
+        // The run that was forked had ended, and its fork goes on.
+        if (event.body.value.goesOn) [this.#status, this.#partial] = ['running', false];
+        this.#leases.forked(time(event.timestamp));
         return;
       case 'opaque':
       case undefined:
@@ -94,13 +108,17 @@ export class Projection {
         return;
       case 'nodeCreated':
         this.#push(createdNode(event, event.body.value));
+        this.#leases.created(this.#nodes.length - 1);
         return;
       default: {
+        // The budget of the run.
+        if (event.body.case === 'budgetExhausted' && event.parentNodeId === undefined) return;
         const at = this.position(event.nodeId);
         if (at < 0) throw new UnknownError(event, `node ${event.nodeId}`);
         const before = this.#nodes[at]!;
         const after = applyToNode(before, event);
         if (after !== before) this.#replace(at, before, after);
+        this.#leases.apply(at, before, event);
         if (event.body.case === 'leafPicked') this.#pick(event, event.body.value);
         const usage = usageOf(event);
         if (usage !== undefined) this.#addUsage(at, usage);
@@ -122,10 +140,12 @@ export class Projection {
     this.#nodes.push(node);
     this.#counts[statusIndex(node.status)]! += 1;
     this.#maxDepth = Math.max(this.#maxDepth, node.depth);
+    if (node.paused === true) this.#pauses += 1;
   }
 
   #replace(at: number, before: GraphNode, after: GraphNode): void {
     this.#nodes[at] = after;
+    if (before.paused !== after.paused) this.#pauses += after.paused === true ? 1 : -1;
     if (before.status !== after.status) {
       this.#counts[statusIndex(before.status)]! -= 1;
       this.#counts[statusIndex(after.status)]! += 1;
@@ -150,6 +170,11 @@ export class Projection {
 
   get partial(): boolean {
     return this.#partial;
+  }
+
+  /** How many nodes are paused by themselves. */
+  get pauses(): number {
+    return this.#pauses;
   }
 
   /** All nodes in order of creation, the root first. */

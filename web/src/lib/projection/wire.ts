@@ -12,16 +12,20 @@ import {
   RunStatus as PbRunStatus,
   Scope,
   type StepSearch as PbStepSearch,
+  type SubtreeBudget as PbSubtreeBudget,
   StepStatus as PbStepStatus,
   Strategy,
   type TreeAgentResult,
+  type Lease as PbLease,
 } from '../../gen/treeagent/v1/common_pb';
 import type { ArtifactCreated, LeafPicked, NodeSkipped } from '../../gen/treeagent/v1/events_pb';
-import type { Graph, GraphArtifact, GraphNode as PbGraphNode, GraphPlan, GraphTopic, Run, Usage as PbUsage } from '../../gen/treeagent/v1/run_service_pb';
+import type { GraphTopic } from '../../gen/treeagent/v1/graph_pb';
+import type { Graph, GraphArtifact, GraphNode as PbGraphNode, GraphPlan, Run, Usage as PbUsage } from '../../gen/treeagent/v1/run_service_pb';
 import type {
   Artifact,
   GraphNode,
   GraphSnapshot,
+  Lease,
   LeafPick,
   NodeStatus,
   Outcome,
@@ -32,6 +36,7 @@ import type {
   RunStatus,
   StepSearch,
   StepStatus,
+  SubtreeBudget,
   Topic,
   Usage,
 } from './model';
@@ -112,6 +117,7 @@ function plan(p: GraphPlan): Plan {
           strategy: ownStrategy(s.strategy),
           search: stepSearch(s.search),
           branchId: s.branchId,
+          budget: subtreeBudget(s.budget),
           status: stepStatus(s.status),
           nodeId: s.nodeId,
         }),
@@ -127,6 +133,29 @@ export function ownStrategy(s: Strategy | undefined): GraphNode['strategy'] {
 
 export function stepSearch(s: PbStepSearch | undefined): StepSearch | undefined {
   return s && { maxDepth: s.maxDepth, maxNodes: s.maxNodes };
+}
+
+export function subtreeBudget(b: PbSubtreeBudget | undefined): SubtreeBudget | undefined {
+  const number = (value: bigint | undefined): number | undefined => (value === undefined ? undefined : Number(value));
+  return (
+    b &&
+    tidy<SubtreeBudget>({
+      maxTokens: number(b.maxTokens),
+      maxCostMicros: number(b.maxCostMicros),
+      maxToolCalls: number(b.maxToolCalls),
+      maxWallClockMs: number(b.maxWallClockMs),
+    })
+  );
+}
+
+function lease(l: PbLease): Lease {
+  return tidy<Lease>({
+    limits: subtreeBudget(l.limits) ?? {},
+    since: l.since && time(l.since),
+    deadline: l.deadline && time(l.deadline),
+    before: { tokens: Number(l.before?.tokens ?? 0n), costMicros: Number(l.before?.costMicros ?? 0n), toolCalls: Number(l.before?.toolCalls ?? 0n) },
+    exhausted: l.exhausted,
+  });
 }
 
 export function leafPick(p: LeafPicked): LeafPick {
@@ -183,6 +212,10 @@ function node(n: PbGraphNode): GraphNode {
     strategy: ownStrategy(n.strategy),
     topic: n.topic && topic(n.topic),
     task: n.task && { iteration: n.task.iteration, branchId: n.task.branchId },
+    paused: n.paused || undefined,
+    stopped: n.stopped || undefined,
+    generation: n.generation || undefined,
+    lease: n.lease && lease(n.lease),
     createdAt: time(n.createdAt),
     startedAt: n.startedAt && time(n.startedAt),
     endedAt: n.endedAt && time(n.endedAt),

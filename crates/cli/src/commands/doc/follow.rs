@@ -1,7 +1,7 @@
 //! `doc --follow`: a document as it grows, through any failure.
 
 use serde::Serialize;
-use tree_agent_contract::DocumentId;
+use tree_agent_contract::{DocumentId, RunId};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_document_response::Message;
@@ -32,16 +32,25 @@ enum Ended {
     Asked,
 }
 
-/// Prints the text of `id` after `after_bytes` as it is written, until its run has ended.
+/// What is followed.
+pub(super) struct From {
+    pub(super) document: DocumentId,
+    /// The run that has it: the one that created it if there is none.
+    pub(super) run: Option<RunId>,
+    /// Where the text begins that is printed.
+    pub(super) byte: u64,
+}
+
+/// Prints the text of a document as it is written, until its run has ended.
 pub(super) async fn follow(
     context: &Context,
     client: Client,
-    id: DocumentId,
-    after_bytes: u64,
+    from: From,
     policy: Policy,
 ) -> Result<Exit, CliError> {
     let list = context.out.is_json().then(|| context.out.list());
-    let follower = Follower { context, client, id, at: after_bytes, retries: Retries::new(policy), list };
+    let From { document: id, run, byte: at } = from;
+    let follower = Follower { context, client, id, run, at, retries: Retries::new(policy), list };
     let interrupt = interrupt()?;
     tokio::select! {
         result = follower.run() => result,
@@ -53,6 +62,7 @@ struct Follower<'a> {
     context: &'a Context,
     client: Client,
     id: DocumentId,
+    run: Option<RunId>,
     /// Where the text that was printed ends.
     at: u64,
     retries: Retries,
@@ -87,7 +97,11 @@ impl Follower<'_> {
 
     /// One stream, from its opening to its end. The outer error is final, the inner one is a broken connection.
     async fn stream(&mut self) -> Result<Result<Ended, Broken>, CliError> {
-        let request = pb::WatchDocumentRequest { document_id: self.id.to_wire(), after_bytes: self.at };
+        let request = pb::WatchDocumentRequest {
+            document_id: self.id.to_wire(),
+            after_bytes: self.at,
+            run_id: self.run.map_or_else(String::new, |run| run.to_wire()),
+        };
         let mut documents = self.client.documents();
         let mut stream = match self.retries.open(&self.client, documents.watch_document(request)).await {
             Ok(stream) => stream,

@@ -38,6 +38,9 @@ pub(super) struct Filter {
     /// Only copies of this run
     #[arg(long, value_name = "RUN", add = complete::runs())]
     copies_of: Option<RunRef>,
+    /// Only forks of this run
+    #[arg(long, value_name = "RUN", add = complete::runs())]
+    forks_of: Option<RunRef>,
     /// Only runs of this user
     #[arg(long, value_name = "USER", default_value = "", hide_default_value = true)]
     user: String,
@@ -64,6 +67,10 @@ impl Filter {
             None => String::new(),
             Some(run) => client.find_run(run).await?.to_wire(),
         };
+        let parent_run_id = match &self.forks_of {
+            None => String::new(),
+            Some(run) => client.find_run(run).await?.to_wire(),
+        };
         let statuses: Vec<RunStatus> = parsed(&self.status)?;
         let strategies: Vec<tree_agent_contract::Strategy> = parsed(&self.strategy)?;
         let time = |when: Option<When>| when.map(|when| Timestamp::to_wire(&when.before(now())));
@@ -78,6 +85,7 @@ impl Filter {
             model: self.model.clone(),
             strategies: strategies.to_wire(),
             copy_of,
+            parent_run_id,
             ..Default::default()
         })
     }
@@ -94,6 +102,7 @@ impl Filter {
         let texts = texts.into_iter().chain(project).filter(|(_, text)| !text.is_empty());
         words.extend(texts.map(|(flag, text)| format!("{flag} {text:?}")));
         words.extend(self.copies_of.iter().map(|run| format!("--copies-of {run}")));
+        words.extend(self.forks_of.iter().map(|run| format!("--forks-of {run}")));
         let times = [("--since", self.since), ("--before", self.before)];
         words.extend(times.into_iter().filter_map(|(flag, when)| when.map(|when| format!("{flag} {when}"))));
         (!words.is_empty()).then(|| words.join(" "))

@@ -96,6 +96,7 @@ fn request(filter: pb::ListRunsRequest, limit: usize) -> pb::WatchRunsRequest {
         strategies: filter.strategies,
         id_part: filter.id_part,
         copy_of: filter.copy_of,
+        parent_run_id: filter.parent_run_id,
     }
 }
 

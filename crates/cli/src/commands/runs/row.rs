@@ -70,6 +70,14 @@ pub(super) fn cells(run: &RunSummary, names: &Names, now: Timestamp, is_terminal
     ]
 }
 
+/// The cells with another title.
+pub(super) fn titled(mut cells: Vec<Cell>, title: String) -> Vec<Cell> {
+    if let Some(last) = cells.last_mut() {
+        *last = Cell::plain(title);
+    }
+    cells
+}
+
 fn short(id: &str) -> String {
     id.get(id.len().saturating_sub(SHORT_ID)..).unwrap_or(id).to_owned()
 }
@@ -105,6 +113,7 @@ mod tests {
             updated_at: at(70),
             started_at: Some(at(8)),
             ended_at: Some(at(70)),
+            fork: None,
         };
         let names = Names(HashMap::from([(project, "handbook".to_owned())]));
         let mut table = Table::new(HEADERS);

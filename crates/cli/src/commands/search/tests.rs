@@ -190,7 +190,7 @@ async fn a_list_of_topics_is_written_whole_wherever_the_process_dies() {
             events: decision.events,
             documents: decision.documents,
             sessions: decision.sessions,
-            handled_commands: Vec::new(),
+            answers: Vec::new(),
         };
         store.append([append].into()).await.unwrap();
 

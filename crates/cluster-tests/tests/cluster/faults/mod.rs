@@ -17,6 +17,7 @@
 //! | `f13` | a run of 100,000 events whose driver dies |
 //! | `f14` | a full disk, and rows locked by a client that does nothing |
 //! | `f15` | all of it for an hour (`make soak`) |
+//! | `f16` | a driver killed between a command's answer and its effect, and before its answer |
 //!
 //! `make test-faults` runs them all, `make test-faults FAULT=f03` those of one number. Those marked as long are not part of
 //! `make test`.
@@ -34,6 +35,7 @@ mod redis;
 mod releases;
 mod searches;
 mod soak;
+mod steering;
 mod storm;
 mod watchers;
 

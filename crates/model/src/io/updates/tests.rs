@@ -75,6 +75,8 @@ async fn said(model: Writer) -> Vec<(u128, String)> {
         allowance: Default::default(),
         finish: None,
         read_only: false,
+        origin_run_id: None,
+        guidance: Vec::new(),
     };
     let began = Instant::now();
     let input = ExecuteInput { task: None, call, earlier: vec![] };

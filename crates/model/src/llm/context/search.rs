@@ -104,6 +104,7 @@ fn research(
     if let Some(replaced) = replaced {
         prompt.user = filled(replaced, &view.values());
     }
+    tell(&mut prompt, &input.call, trimmer);
     let finish = finish(&input.call);
     let tail =
         Tail { schema: setting.schema, shortened: setting.shortened, finish, left_out: trimmer.left_out() };
@@ -114,6 +115,14 @@ fn research(
 fn filled(prompt: &str, values: &[(&'static str, String)]) -> String {
     let values: Vec<(&str, &str)> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
     fill(prompt, &values).into_owned()
+}
+
+/// Adds what people have told the node, also to a prompt that a user replaced.
+fn tell(prompt: &mut Prompt, call: &CallContext, trimmer: &mut PromptTrimmer) {
+    let told = trimmer.told(call);
+    if !told.is_empty() {
+        let _ = write!(prompt.user, "\n\n# What the user says\n\n{told}");
+    }
 }
 
 fn finish(call: &CallContext) -> Option<String> {
@@ -158,6 +167,7 @@ pub(in crate::llm) fn picker(
             prompt.user.push_str(&view.note);
         }
     }
+    tell(&mut prompt, &input.call, trimmer);
     Ok(prompt)
 }
 

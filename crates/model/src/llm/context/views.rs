@@ -1,6 +1,7 @@
 //! The inputs of the roles as their prompts show them.
 
 use serde::Serialize;
+use tree_agent_contract::Budgets;
 use tree_agent_contract::role::{
     AggregateInput, ArtifactRef, CallContext, ChildOutcome, ExecuteInput, PlanInput, RoleError,
 };
@@ -17,6 +18,8 @@ pub(super) struct Call {
     reason: String,
     criteria: Vec<String>,
     depth: u32,
+    /// What people have told the node.
+    guidance: String,
     /// What is left of a budget that is nearly used up, in words.
     finish: Option<String>,
 }
@@ -29,6 +32,7 @@ impl Call {
             reason: trimmer.own(&call.reason),
             criteria: call.success_criteria.iter().map(|c| trimmer.own(c)).collect(),
             depth: call.depth,
+            guidance: trimmer.told(call),
             finish: call.finish.as_ref().map(|f| format!("{} of {} ({})", f.left, f.limit, f.budget)),
         }
     }
@@ -42,6 +46,8 @@ struct Limits {
     max_children_per_node: u32,
     max_parallel_steps: u32,
     minutes: u64,
+    /// What may be used, in words; empty for no limit.
+    amounts: String,
 }
 
 #[derive(Serialize)]
@@ -63,6 +69,16 @@ struct PlannerView {
     steps: Vec<Step>,
     replan_reason: String,
     left_out: Vec<String>,
+}
+
+/// What may be used, such as `50000 tokens and 12 tool calls`; empty for no limit.
+fn amounts(budgets: &Budgets) -> String {
+    let parts = [
+        budgets.max_tokens.map(|n| format!("{n} tokens")),
+        budgets.max_cost_micros.map(|n| format!("{n} millionths of a dollar")),
+        budgets.max_tool_calls.map(|n| format!("{n} tool calls")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 
 /// The planner's prompt.
@@ -89,6 +105,7 @@ pub(in crate::llm) fn planner(
             max_children_per_node: budgets.max_children_per_node,
             max_parallel_steps: budgets.max_parallel_steps,
             minutes: budgets.max_wall_clock_ms.div_ceil(60_000),
+            amounts: amounts(budgets),
         },
         leaf_children: input.call.depth + 1 >= budgets.max_depth,
         scratchpad: trimmer.scratchpad(&input.call.scratchpad_tail),

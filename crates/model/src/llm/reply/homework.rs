@@ -10,7 +10,7 @@ use tree_agent_contract::homework::{BranchNote, HomeworkDraft, ItemState, PlanIt
 use tree_agent_contract::role::{BandDraft, PlanDraft, PlanInput, PlannerMode, PlannerOutput, StepDraft};
 use tree_agent_contract::{StepId, limits};
 
-use super::planner::Notes;
+use super::planner::{Notes, StepBudget};
 use super::schema::Schema;
 use super::{Reply, contract_errors, cut, line, object, read_as};
 
@@ -141,6 +141,8 @@ struct Task {
     /// How one will know that it is done.
     #[schemars(length(max = 3), inner(length(max = 160)))]
     success_criteria: Vec<String>,
+    /// What the task may use, if that shall not be its share of what there is. Null for most tasks.
+    budget: Option<StepBudget>,
 }
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::of::<HomeworkReply>);
@@ -212,6 +214,7 @@ fn step(i: usize, task: Task) -> StepDraft {
         success_criteria: criteria.take(limits::CRITERIA).map(|c| cut(c, limits::TEXT_BYTES)).collect(),
         step_index: i as u32,
         branch_id: Some(line(&task.branch_id, limits::BRANCH_ID_BYTES)),
+        budget: task.budget.and_then(StepBudget::draft),
         ..StepDraft::new(StepId::new(format!("t{}", i + 1)), line(&task.title, limits::TITLE_BYTES))
     }
 }

@@ -10,7 +10,7 @@ use tree_agent_contract::role::{
     BandDraft, Complexity, LeafDecision, PlanDraft, PlanInput, PlannerMode, PlannerOutput, PriorStep,
     ScratchpadDraft, StepDraft,
 };
-use tree_agent_contract::{StepId, StepSearch, Strategy, limits};
+use tree_agent_contract::{StepId, StepSearch, Strategy, SubtreeBudget, limits};
 
 use super::schema::Schema;
 use super::{Reply, contract_errors, cut, line, object, read_as, scratchpad};
@@ -141,6 +141,9 @@ struct Step {
     success_criteria: Vec<String>,
     /// Only for a step that explores a wide subject: how far its search goes. Null for all other steps.
     search: Option<Search>,
+    /// What the step and everything below it may use, if that shall not be its share of what there is. Null for most
+    /// steps.
+    budget: Option<StepBudget>,
     #[schemars(skip)]
     step_index: Option<u32>,
 }
@@ -155,6 +158,35 @@ struct Search {
     /// Topics in all.
     #[schemars(range(min = 1, max = 200))]
     max_nodes: u32,
+}
+
+/// Limits of one step. Null for those that shall not be limited.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct StepBudget {
+    /// Tokens, in and out.
+    #[schemars(range(min = 1))]
+    tokens: Option<u64>,
+    /// Calls of tools.
+    #[schemars(range(min = 1))]
+    tool_calls: Option<u64>,
+    /// Minutes from its beginning.
+    #[schemars(range(min = 1, max = 43200))]
+    minutes: Option<u64>,
+}
+
+impl StepBudget {
+    /// What a model wants beyond the contract is cut, not asked for again.
+    pub(super) fn draft(self) -> Option<SubtreeBudget> {
+        let amount = |amount: Option<u64>| amount.filter(|n| *n > 0).map(|n| n.min(limits::USAGE));
+        let budget = SubtreeBudget {
+            max_tokens: amount(self.tokens),
+            max_cost_micros: None,
+            max_tool_calls: amount(self.tool_calls),
+            max_wall_clock_ms: self.minutes.filter(|n| *n > 0).map(|n| n.min(43_200) * 60_000),
+        };
+        (!budget.is_empty()).then_some(budget)
+    }
 }
 
 impl From<Search> for StepSearch {
@@ -341,6 +373,7 @@ fn bands(mut bands: Vec<Band>, prior: &[PriorStep]) -> Result<(Vec<BandDraft>, V
             let criteria = step.success_criteria.iter().filter(|c| !c.trim().is_empty());
             draft.steps.push(StepDraft {
                 branch_id: None,
+                budget: step.budget.and_then(StepBudget::draft),
                 id: StepId::new(id),
                 title,
                 reason: cut(&step.reason, limits::TEXT_BYTES),

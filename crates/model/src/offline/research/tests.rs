@@ -71,6 +71,8 @@ impl World {
             allowance: Default::default(),
             finish: None,
             read_only: false,
+            origin_run_id: None,
+            guidance: Vec::new(),
         }
     }
 

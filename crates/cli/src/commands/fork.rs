@@ -1,0 +1,138 @@
+//! `fork`: a run that goes on from any event of another one.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+use tree_agent_proto::{Wire, v1 as pb};
+use uuid::Uuid;
+
+use super::plan;
+use super::set_budget::LimitArgs;
+use super::steer::{Helm, RunArg};
+use crate::client::request;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::view::paint::count;
+use crate::view::preview::{Preview, Verb};
+use crate::{Context, complete};
+
+/// Go on from any event of a run, in a run of its own
+///
+/// The fork shares the log of the run up to there and does what is asked for differently. What it shares is not done
+/// again and costs nothing. Without --at it begins at the end of the log.
+#[derive(Debug, Args)]
+pub(crate) struct Fork {
+    #[command(flatten)]
+    run: RunArg,
+    /// The last event that they share
+    #[arg(long, value_name = "SEQ")]
+    at: Option<u64>,
+    /// Tell a node and everything below it something; can be repeated
+    #[arg(long, num_args = 2, value_names = ["NODE", "TEXT"])]
+    guide: Vec<String>,
+    /// Do an ended node again, with everything below it; can be repeated
+    #[arg(long, value_name = "NODE")]
+    retry: Vec<String>,
+    /// Give a node another plan, from a file in the form that `plan show` prints; can be repeated
+    #[arg(long, num_args = 2, value_names = ["NODE", "FILE"])]
+    plan: Vec<String>,
+    #[command(flatten)]
+    limits: LimitArgs,
+    /// The model of all calls from now on
+    #[arg(short, long, value_name = "MODEL", add = complete::models())]
+    model: Option<String>,
+    /// The name of the fork in lists
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    name: String,
+    /// Say what the fork would do, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Fork {
+    pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
+        let helm = Helm::of(context, &self.run).await?;
+        let message = pb::ForkRunRequest {
+            run_id: helm.run.to_wire(),
+            at_seq: self.at,
+            edits: self.edits(&helm).await?,
+            display_name: self.name.clone(),
+            labels: Default::default(),
+            request_id: Uuid::now_v7().to_string(),
+            validate_only: self.dry_run,
+        };
+        let call = || {
+            let (mut runs, message) = (helm.client.runs(), message.clone());
+            async move { runs.fork_run(request(message)).await }
+        };
+        let answer = helm.client.call(call).await?;
+        let out = &context.out;
+        if self.dry_run {
+            let preview = answer.preview.unwrap_or_default();
+            let preview = Preview { run_id: &message.run_id, preview: &preview };
+            if out.is_json() {
+                let changed = json!({
+                    "changedDocumentIds": answer.changed_document_ids,
+                    "changedDocumentCount": answer.changed_document_count,
+                });
+                let mut shown = serde_json::to_value(&preview).unwrap_or_default();
+                if let (Some(shown), Some(changed)) = (shown.as_object_mut(), changed.as_object()) {
+                    shown.extend(changed.clone());
+                }
+                out.json(&shown)?;
+                return Ok(Exit::Success);
+            }
+            preview.lines(Verb::Reruns).into_iter().try_for_each(|line| out.line(line))?;
+            if answer.changed_document_count > 0 {
+                let count = count(answer.changed_document_count as usize, "document");
+                let have = if answer.changed_document_count == 1 { "has" } else { "have" };
+                out.line(format!(
+                    "note: {count} of its projects {have} changed since; the fork reads what is there today"
+                ))?;
+            }
+            return Ok(Exit::Success);
+        }
+        let fork = &answer.fork_run_id;
+        if out.is_json() {
+            out.json(&json!({"runId": message.run_id, "requestId": message.request_id, "forkRunId": fork}))?;
+        } else {
+            out.line(format!("run {fork} goes on from run {}", helm.run))?;
+            out.note(format!("watch it with `tree-agent watch {fork}`"));
+        }
+        Ok(Exit::Success)
+    }
+
+    /// What the fork does differently. What reopens nodes comes before guidance, which only open nodes take.
+    async fn edits(&self, helm: &Helm<'_>) -> Result<Vec<pb::ForkEdit>, CliError> {
+        use pb::fork_edit::Edit;
+        let mut edits = Vec::new();
+        if let Some(model) = &self.model {
+            edits.push(Edit::Model(model.clone()));
+        }
+        if let Some(budget) = self.limits.subtree() {
+            let change = pb::BudgetChange {
+                max_tokens: budget.max_tokens,
+                max_cost_micros: budget.max_cost_micros,
+                max_tool_calls: budget.max_tool_calls,
+                max_wall_clock_ms: budget.max_wall_clock_ms,
+                ..Default::default()
+            };
+            edits.push(Edit::Budget(pb::BudgetEdit { node_id: String::new(), change: Some(change) }));
+        }
+        for pair in self.plan.chunks_exact(2) {
+            let node_id = helm.client.find_node(helm.run, &pair[0]).await?.to_wire();
+            let plan = plan::from_file(&PathBuf::from(&pair[1]))?;
+            edits.push(Edit::Plan(pb::NodePlanEdit { node_id, plan: Some(plan) }));
+        }
+        for node in &self.retry {
+            let node_id = helm.client.find_node(helm.run, node).await?.to_wire();
+            edits.push(Edit::Retry(pb::RetryEdit { node_id, ..Default::default() }));
+        }
+        for pair in self.guide.chunks_exact(2) {
+            let node_id = helm.client.find_node(helm.run, &pair[0]).await?.to_wire();
+            edits.push(Edit::Guide(pb::GuideEdit { node_id, text: pair[1].clone(), subtree: true }));
+        }
+        Ok(edits.into_iter().map(|edit| pb::ForkEdit { edit: Some(edit) }).collect())
+    }
+}

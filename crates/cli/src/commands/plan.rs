@@ -1,0 +1,200 @@
+//! `plan`: shows the plan of a node, or edits it.
+
+mod form;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use tree_agent_contract::graph::{GraphNode, GraphPlan, GraphSnapshot};
+use tree_agent_contract::limits::RUN_REQUEST_BYTES;
+use tree_agent_contract::{NodeId, Strategy};
+use tree_agent_proto::{Wire, v1 as pb};
+use uuid::Uuid;
+
+use self::form::Form;
+use super::graph;
+use super::objective::text_of;
+use super::steer::{Frame, Helm, NodeArg, SteerArgs};
+use crate::Context;
+use crate::client::request;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::view::preview::Verb;
+
+/// Show the plan of a node, or edit it
+#[derive(Debug, Args)]
+pub(crate) struct Plan {
+    #[command(subcommand)]
+    command: PlanCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PlanCommand {
+    Show(Show),
+    Edit(Edit),
+}
+
+/// Print the plan of a node in the form in which it is edited
+#[derive(Debug, Args)]
+struct Show {
+    #[command(flatten)]
+    node: NodeArg,
+}
+
+/// Edit the plan of a node that waits for its steps
+///
+/// Steps that have not begun can be added, changed, moved and removed; those that have begun stay as they are. Without
+/// --file the plan is opened in $VISUAL or $EDITOR. The edit is refused if the plan has changed since it was shown.
+#[derive(Debug, Args)]
+struct Edit {
+    #[command(flatten)]
+    node: NodeArg,
+    /// Read the whole plan from this file, in the form that `plan show` prints; - reads it from stdin
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    steer: SteerArgs,
+}
+
+impl Plan {
+    pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
+        match &self.command {
+            PlanCommand::Show(show) => show.run(context).await,
+            PlanCommand::Edit(edit) => edit.run(context).await,
+        }
+    }
+}
+
+impl Show {
+    async fn run(&self, context: &Context) -> Result<Exit, CliError> {
+        let (helm, id) = Helm::of_node(context, &self.node).await?;
+        let graph = graph::fetch(&helm.client, helm.run, None).await?;
+        let (node, plan) = planned(&graph, id)?;
+        if context.out.is_json() {
+            context.out.json(plan)?;
+        } else {
+            context.out.script(&form::write(node, plan, graph.seq))?;
+        }
+        Ok(Exit::Success)
+    }
+}
+
+impl Edit {
+    async fn run(&self, context: &Context) -> Result<Exit, CliError> {
+        let given = self.file.as_deref().map(read).transpose()?;
+        let (helm, node) = Helm::of_node(context, &self.node).await?;
+        if let Some((text, name)) = given {
+            let form = form::parse(&text).map_err(|why| CliError::Usage(format!("{name}: {why}")))?;
+            return self.send(&helm, node, form).await;
+        }
+        let graph = graph::fetch(&helm.client, helm.run, None).await?;
+        let (about, plan) = planned(&graph, node)?;
+        let shown = form::write(about, plan, graph.seq);
+        let file = std::env::temp_dir().join(format!("tree-agent-plan-{}.yaml", Uuid::now_v7()));
+        write(&file, &shown)?;
+        let text = edited(&file).await?;
+        if text.trim() == shown.trim() {
+            let _ = fs::remove_file(&file);
+            context.out.note("the plan is as it was; nothing is sent");
+            return Ok(Exit::Success);
+        }
+        let sent = match form::parse(&text) {
+            Ok(form) => self.send(&helm, node, form).await,
+            Err(why) => Err(CliError::Usage(why)),
+        };
+        match sent {
+            Ok(exit) => {
+                let _ = fs::remove_file(&file);
+                Ok(exit)
+            }
+            Err(error) => {
+                // What somebody has written is not lost.
+                context.out.warn(format!("the edited plan is kept in {}", file.display()));
+                Err(error)
+            }
+        }
+    }
+
+    async fn send(&self, helm: &Helm<'_>, node: NodeId, form: Form) -> Result<Exit, CliError> {
+        let steer =
+            SteerArgs { dry_run: self.steer.dry_run, expected_seq: self.steer.expected_seq.or(form.seq) };
+        let plan = form.into_wire().map_err(CliError::Usage)?;
+        let done = format!("the plan of node {node} is edited");
+        helm.give(&steer, Verb::Concerns, &done, |mut runs, frame| {
+            let Frame { run_id, request_id, expected_seq, validate_only } = frame;
+            let (node_id, plan) = (node.to_wire(), Some(plan.clone()));
+            let message =
+                pb::EditPlanRequest { run_id, node_id, plan, request_id, expected_seq, validate_only };
+            async move { runs.edit_plan(request(message)).await }
+        })
+        .await
+    }
+}
+
+/// The node and its plan.
+fn planned(graph: &GraphSnapshot, id: NodeId) -> Result<(&GraphNode, &GraphPlan), CliError> {
+    let node = graph.nodes.iter().find(|node| node.id == id);
+    let node = node.ok_or_else(|| CliError::Usage(format!("the run has no node {id}")))?;
+    let none = || match node.strategy {
+        Some(Strategy::Search) => {
+            format!("node {id} is a search, which has no plan; guide, stop or retry its topics")
+        }
+        _ => format!("node {id} has no plan"),
+    };
+    node.plan.as_deref().map(|plan| (node, plan)).ok_or_else(|| CliError::Usage(none()))
+}
+
+/// The plan in a file, in the form that `plan show` prints.
+pub(super) fn from_file(file: &Path) -> Result<pb::PlanEdit, CliError> {
+    let (text, name) = read(file)?;
+    let form = form::parse(&text).map_err(|why| CliError::Usage(format!("{name}: {why}")))?;
+    form.into_wire().map_err(|why| CliError::Usage(format!("{name}: {why}")))
+}
+
+/// The text of a file, and its name.
+fn read(file: &Path) -> Result<(String, String), CliError> {
+    let name = if file == Path::new("-") { "stdin".to_owned() } else { file.display().to_string() };
+    let text = match file == Path::new("-") {
+        true => text_of(io::stdin(), RUN_REQUEST_BYTES),
+        false => fs::File::open(file).map_err(|e| e.to_string()).and_then(|f| text_of(f, RUN_REQUEST_BYTES)),
+    };
+    let cannot = |why| CliError::Usage(format!("the plan cannot be read from {name}: {why}"));
+    Ok((text.map_err(cannot)?, name))
+}
+
+/// Writes a new file, readable by its owner only.
+fn write(file: &Path, text: &str) -> Result<(), CliError> {
+    let failed = |source| CliError::Write { what: file.display().to_string(), source };
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(file).and_then(|mut file| file.write_all(text.as_bytes())).map_err(failed)
+}
+
+/// The text of the file after the user's editor was closed.
+async fn edited(file: &Path) -> Result<String, CliError> {
+    let set = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    let editor = set("VISUAL").or_else(|| set("EDITOR")).ok_or_else(|| {
+        CliError::Usage(
+            "no editor is set: set EDITOR, or use `plan show`, and `plan edit --file FILE`".into(),
+        )
+    })?;
+    let words = shlex::split(&editor).filter(|words| !words.is_empty());
+    let words = words.ok_or_else(|| CliError::Usage(format!("the editor {editor:?} is no command")))?;
+    let ended = tokio::process::Command::new(&words[0]).args(&words[1..]).arg(file).status().await;
+    match ended {
+        Ok(status) if status.success() => {}
+        Ok(status) => {
+            return Err(CliError::Other(format!(
+                "the editor {editor:?} has failed ({status}); nothing is sent"
+            )));
+        }
+        Err(error) => {
+            return Err(CliError::Usage(format!("the editor {editor:?} cannot be started: {error}")));
+        }
+    }
+    Ok(read(file)?.0)
+}

@@ -1,0 +1,191 @@
+//! What the commands to a live run have in common: they are previewed, sent once, and answered.
+
+use clap::Args;
+use serde::Serialize;
+use tonic::{Response, Status};
+use tree_agent_contract::{NodeId, RunId};
+use tree_agent_proto::v1::run_service_client::RunServiceClient;
+use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_runtime::channel::Peers;
+use uuid::Uuid;
+
+use crate::client::Client;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::value::RunRef;
+use crate::view::preview::{Preview, Verb};
+use crate::{Context, complete};
+
+/// The run to steer.
+#[derive(Debug, Args)]
+pub(super) struct RunArg {
+    /// The run: its id, the beginning or end of it, @latest, or @2 for the one before
+    #[arg(add = complete::runs())]
+    pub(super) run: RunRef,
+}
+
+/// The run and the node to steer.
+#[derive(Debug, Args)]
+pub(super) struct NodeArg {
+    #[command(flatten)]
+    pub(super) run: RunArg,
+    /// The node: its id, or the beginning or end of it, as `tree-agent graph RUN -o json` shows it
+    #[arg(value_name = "NODE", add = complete::nodes())]
+    pub(super) node: String,
+}
+
+/// A part of a run to steer.
+#[derive(Debug, Args)]
+pub(super) struct PartArg {
+    #[command(flatten)]
+    pub(super) run: RunArg,
+    /// The node, with everything below it [default: the whole run]
+    #[arg(value_name = "NODE", add = complete::nodes())]
+    pub(super) node: Option<String>,
+}
+
+/// How a command is sent.
+#[derive(Debug, Args)]
+pub(super) struct SteerArgs {
+    /// Say what the command would do, and change nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Refuse the command if the nodes concerned have changed after this event
+    #[arg(long, value_name = "SEQ")]
+    pub(super) expected_seq: Option<u64>,
+}
+
+/// What every request carries.
+#[derive(Clone, Debug)]
+pub(super) struct Frame {
+    pub(super) run_id: String,
+    pub(super) request_id: String,
+    pub(super) expected_seq: Option<u64>,
+    pub(super) validate_only: bool,
+}
+
+/// An answer to a command.
+pub(super) trait Answer {
+    /// What came of it, and the fork that it made, if it made one.
+    fn outcome(self) -> (Option<pb::CommandOutcome>, Option<String>);
+}
+
+macro_rules! answers {
+    ($($response:ident),*) => {$(
+        impl Answer for pb::$response {
+            fn outcome(self) -> (Option<pb::CommandOutcome>, Option<String>) {
+                (self.outcome, None)
+            }
+        }
+    )*};
+}
+answers!(
+    PauseRunResponse,
+    ResumeRunResponse,
+    GuideNodeResponse,
+    StopNodeResponse,
+    EditPlanResponse,
+    SetBudgetResponse
+);
+
+impl Answer for pb::RetryNodeResponse {
+    fn outcome(self) -> (Option<pb::CommandOutcome>, Option<String>) {
+        (self.outcome, self.fork_run_id)
+    }
+}
+
+/// A command that was carried out, as JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Applied<'a> {
+    run_id: &'a str,
+    request_id: &'a str,
+    seq: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fork_run_id: Option<&'a str>,
+}
+
+/// A run with a client, about to be steered.
+pub(super) struct Helm<'a> {
+    pub(super) context: &'a Context,
+    pub(super) client: Client,
+    pub(super) run: RunId,
+}
+
+impl<'a> Helm<'a> {
+    /// Finds the run.
+    pub(super) async fn of(context: &'a Context, run: &RunArg) -> Result<Self, CliError> {
+        let client = context.connect().await?;
+        let run = client.find_run(&run.run).await?;
+        Ok(Self { context, client, run })
+    }
+
+    /// Finds the run and the node.
+    pub(super) async fn of_node(context: &'a Context, arg: &NodeArg) -> Result<(Self, NodeId), CliError> {
+        let helm = Self::of(context, &arg.run).await?;
+        let node = helm.client.find_node(helm.run, &arg.node).await?;
+        Ok((helm, node))
+    }
+
+    /// Finds the run, and the node if one is named.
+    pub(super) async fn of_part(
+        context: &'a Context,
+        arg: &PartArg,
+    ) -> Result<(Self, Option<NodeId>), CliError> {
+        let helm = Self::of(context, &arg.run).await?;
+        let node = match &arg.node {
+            Some(named) => Some(helm.client.find_node(helm.run, named).await?),
+            None => None,
+        };
+        Ok((helm, node))
+    }
+
+    /// Gives the command: once, however often its answer is lost. `done` says in words what has happened then.
+    pub(super) async fn give<T: Answer, F>(
+        &self,
+        args: &SteerArgs,
+        verb: Verb,
+        done: &str,
+        call: impl Fn(RunServiceClient<Peers>, Frame) -> F,
+    ) -> Result<Exit, CliError>
+    where
+        F: Future<Output = Result<Response<T>, Status>>,
+    {
+        let frame = Frame {
+            run_id: self.run.to_wire(),
+            request_id: Uuid::now_v7().to_string(),
+            expected_seq: args.expected_seq,
+            validate_only: args.dry_run,
+        };
+        let answer = self.client.call(|| call(self.client.runs(), frame.clone())).await?;
+        let (outcome, fork) = answer.outcome();
+        let outcome =
+            outcome.ok_or_else(|| CliError::Other("the server's answer holds no outcome".into()))?;
+        let out = &self.context.out;
+        if args.dry_run {
+            let preview = outcome.preview.unwrap_or_default();
+            let preview = Preview { run_id: &frame.run_id, preview: &preview };
+            if out.is_json() {
+                out.json(&preview)?;
+            } else {
+                preview.lines(verb).into_iter().try_for_each(|line| out.line(line))?;
+            }
+            return Ok(Exit::Success);
+        }
+        if out.is_json() {
+            let Frame { run_id, request_id, .. } = &frame;
+            out.json(&Applied { run_id, request_id, seq: outcome.seq, fork_run_id: fork.as_deref() })?;
+        } else if let Some(fork) = fork {
+            out.line(format!("run {} has ended; {fork} goes on from its end: {done}", self.run))?;
+            out.note(format!("watch it with `tree-agent watch {fork}`"));
+        } else {
+            out.line(format!("{done} (event {})", outcome.seq))?;
+        }
+        Ok(Exit::Success)
+    }
+
+    /// The node in words, or the run without one.
+    pub(super) fn what(&self, node: Option<NodeId>) -> String {
+        node.map_or_else(|| format!("run {}", self.run), |node| format!("node {node}"))
+    }
+}

@@ -1,0 +1,129 @@
+//! What a command would do, in words and as JSON.
+
+use serde::{Serialize, Serializer};
+use serde_json::json;
+use tree_agent_proto::v1 as pb;
+
+use super::paint::count;
+use super::printable::one_line;
+use super::usage::{dollars, grouped};
+
+/// What a command does to the nodes that it concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    /// It is about them.
+    Concerns,
+    /// They are done again.
+    Reruns,
+}
+
+/// A preview of a command to a run.
+pub(crate) struct Preview<'a> {
+    pub(crate) run_id: &'a str,
+    pub(crate) preview: &'a pb::CommandPreview,
+}
+
+impl Preview<'_> {
+    /// `re-runs 3 nodes, about 7 calls, about $0.12; reuses 41`, and a line for each note.
+    pub(crate) fn lines(&self, verb: Verb) -> Vec<String> {
+        let preview = self.preview;
+        let does = match verb {
+            Verb::Concerns => "concerns",
+            Verb::Reruns => "re-runs",
+        };
+        let mut parts = vec![format!("{does} {}", count(preview.node_count as usize, "node"))];
+        if preview.stopped_calls > 0 {
+            parts.push(format!("stops {} in flight", count(preview.stopped_calls as usize, "call")));
+        }
+        let calls = preview.calls.unwrap_or_default();
+        match calls.plan + calls.execute + calls.aggregate + calls.research + calls.pick {
+            0 => parts.push("no call of its own".into()),
+            n => parts.push(format!("about {}", count(n as usize, "call"))),
+        }
+        match (preview.cost_micros, preview.tokens) {
+            (0, 0) => {}
+            (0, tokens) => parts.push(format!("about {} tokens", grouped(tokens))),
+            (cost, _) => parts.push(format!("about {}", about(cost))),
+        }
+        let mut line = parts.join(", ");
+        if preview.reused_nodes > 0 {
+            line.push_str(&format!("; reuses {}", preview.reused_nodes));
+        }
+        let notes = preview.notes.iter().map(|note| format!("note: {}", one_line(note)));
+        std::iter::once(line).chain(notes).collect()
+    }
+}
+
+/// A cost that is an estimate: whole cents, unless it is less than one.
+fn about(micros: u64) -> String {
+    let cents = (micros + 5_000) / 10_000;
+    if cents == 0 { dollars(micros) } else { format!("${}.{:02}", grouped(cents / 100), cents % 100) }
+}
+
+impl Serialize for Preview<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let pb::CommandPreview {
+            seq,
+            node_ids,
+            node_count,
+            stopped_calls,
+            calls,
+            reused_nodes,
+            tokens,
+            cost_micros,
+            notes,
+        } = self.preview;
+        let pb::RoleCalls { plan, execute, aggregate, research, pick } = calls.unwrap_or_default();
+        let preview = json!({
+            "seq": seq,
+            "nodeIds": node_ids,
+            "nodeCount": node_count,
+            "stoppedCalls": stopped_calls,
+            "calls": {
+                "plan": plan,
+                "execute": execute,
+                "aggregate": aggregate,
+                "research": research,
+                "pick": pick,
+            },
+            "reusedNodes": reused_nodes,
+            "tokens": tokens,
+            "costMicros": cost_micros,
+            "notes": notes,
+        });
+        json!({"runId": self.run_id, "preview": preview}).serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(preview: &pb::CommandPreview, verb: Verb) -> Vec<String> {
+        Preview { run_id: "r", preview }.lines(verb)
+    }
+
+    #[test]
+    fn a_preview_reads_like_a_sentence() {
+        let retry = pb::CommandPreview {
+            node_count: 3,
+            calls: Some(pb::RoleCalls { plan: 2, execute: 3, aggregate: 2, ..Default::default() }),
+            reused_nodes: 41,
+            tokens: 9_000,
+            cost_micros: 120_000,
+            notes: vec!["1 step of later bands\nbegan".into()],
+            ..Default::default()
+        };
+        assert_eq!(
+            words(&retry, Verb::Reruns),
+            ["re-runs 3 nodes, about 7 calls, about $0.12; reuses 41", "note: 1 step of later bands began"]
+        );
+        let pause = pb::CommandPreview { node_count: 1, stopped_calls: 2, ..Default::default() };
+        assert_eq!(
+            words(&pause, Verb::Concerns),
+            ["concerns 1 node, stops 2 calls in flight, no call of its own"]
+        );
+        let free = pb::CommandPreview { cost_micros: 0, ..retry };
+        assert!(words(&free, Verb::Reruns)[0].contains("about 9,000 tokens"));
+    }
+}

@@ -1,0 +1,43 @@
+//! What a fork changes in the logged state.
+
+use tree_agent_contract::Timestamp;
+use tree_agent_contract::command::{Action, BudgetChange};
+use tree_agent_contract::event::RunForked;
+
+use super::State;
+use crate::amounts::{NAMES, limits};
+
+impl State {
+    /// The run is a fork from here on. Its owner, its clock and its accounts are its own: what was used up is clear.
+    pub(super) fn forked(&mut self, seq: u64, e: &RunForked, now: Timestamp) {
+        self.origin = e.origin_run_id.unwrap_or(e.source_run_id);
+        self.started_at = self.started_at.map(|_| now);
+        self.exhausted_before = self.exhausted.take().map(|exhausted| exhausted.budget);
+        self.steering.forked(seq, e, now);
+        self.waiting.begin_again();
+        self.fork_leases();
+        // Calls that were in flight are made again.
+        self.control.iter_mut().for_each(|control| control.flying = false);
+        self.spec.user_id.clone_from(&e.author);
+        self.spec.display_name.clone_from(&e.display_name);
+        self.spec.labels.clone_from(&e.labels);
+        for edit in &e.edits {
+            let Action::SetModel { model } = edit else { continue };
+            self.spec.model.clone_from(model);
+            self.control.iter_mut().filter_map(|c| c.steered.as_mut()).for_each(|s| s.model = None);
+        }
+    }
+
+    /// True if the change gives more room to the budget that was used up before the fork.
+    pub(crate) fn raises_exhausted_before(&self, change: &BudgetChange) -> bool {
+        let Some(exhausted) = &self.exhausted_before else { return false };
+        let (old, new) = (self.budgets(), change.apply(self.budgets()));
+        match NAMES.iter().position(|name| name == exhausted) {
+            Some(m) => match (limits(old)[m], limits(&new)[m]) {
+                (Some(old), Some(new)) => new > old,
+                (old, new) => old.is_some() && new.is_none(),
+            },
+            None => new.max_wall_clock_ms > old.max_wall_clock_ms,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Commands of people, carried out while the run runs. Each is checked whole before its first event, so that one that is
+//! refused changes nothing.
+
+mod budget;
+pub(crate) mod fork;
+mod lease;
+mod nodes;
+mod pause;
+mod plan;
+pub(crate) mod preview;
+mod reopen;
+mod retry;
+pub(crate) mod stop;
+
+use tree_agent_contract::command::Action;
+use tree_agent_contract::{Command, Refusal, RefusalKind, RunStatus, limits};
+
+use crate::strategy::Turn;
+use nodes::By;
+
+/// Carries out a command.
+///
+/// # Errors
+/// Why it is refused. Then there is no event.
+pub(crate) fn carry_out(turn: &mut Turn<'_>, command: &Command) -> Result<(), Refusal> {
+    act(turn, command, false)
+}
+
+/// Carries out a command, or with `is_edit` what a fork does differently.
+fn act(turn: &mut Turn<'_>, command: &Command, is_edit: bool) -> Result<(), Refusal> {
+    let Command { request_id, author, expected_seq, action } = command;
+    let by = By { author, request_id, expected_seq: *expected_seq, is_edit };
+    let may_always = matches!(action, Action::Cancel { .. });
+    if !may_always && turn.decider.state.steering().commands() >= limits::COMMANDS {
+        let message = format!("the run has applied {} commands, which is the most", limits::COMMANDS);
+        return Err(Refusal::new(RefusalKind::Limit, message));
+    }
+    let d = &mut turn.decider;
+    match action {
+        Action::Cancel { reason } => {
+            d.end_all(RunStatus::Cancelled, reason.clone());
+            Ok(())
+        }
+        Action::Pause { node_id, now } => pause::pause(d, by, *node_id, *now),
+        Action::Resume { node_id } => pause::resume(d, by, *node_id),
+        Action::Guide { node_id, text, subtree, restart } => {
+            pause::guide(d, by, *node_id, text, *subtree, *restart)
+        }
+        Action::Stop { node_id, discard } => stop::stop(turn, by, *node_id, *discard),
+        Action::Retry { node_id, guidance, model, budget } => {
+            retry::retry(d, by, *node_id, guidance, model, *budget)
+        }
+        Action::EditPlan { node_id, plan } => plan::edit(d, by, *node_id, plan),
+        Action::SetBudget { node_id, change } => match node_id.filter(|id| *id != d.state.node(0).id) {
+            Some(node) => lease::set(d, by, node, *change),
+            None => budget::set(d, by, *change),
+        },
+        Action::SetModel { .. } => Err(nodes::precondition(
+            "only a fork can give all calls another model; fork the run, or retry a node with it",
+        )),
+    }?;
+    turn.carry_on();
+    if matches!(action, Action::SetBudget { .. }) {
+        turn.check_limits();
+    }
+    Ok(())
+}

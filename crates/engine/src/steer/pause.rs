@@ -1,0 +1,102 @@
+//! Pause, resume, guide.
+
+use tree_agent_contract::event::{GuidanceAdded, NodePaused, NodeResumed, RunStatusChanged};
+use tree_agent_contract::{NodeId, Refusal, RunStatus};
+
+use super::nodes::{By, check_seen, find_open, precondition};
+use crate::decide::{Decider, Next};
+use crate::pacing;
+
+/// From now on no role call begins for the node and below it. With `now`, calls in flight are stopped.
+pub(super) fn pause(d: &mut Decider<'_>, by: By<'_>, node: Option<NodeId>, now: bool) -> Result<(), Refusal> {
+    let at = find_open(d.state, node)?;
+    if d.state.node(at).paused {
+        return Err(precondition(format!("node {} is paused already", d.state.node(at).id)));
+    }
+    check_seen(d.state, by, &[at])?;
+    let below = d.state.subtree(at);
+    // A call that has finished, and whose end only waits, cannot be stopped.
+    let goes_on =
+        |&at: &usize| d.in_flight.call(at).is_some() && (!now || pacing::has_finished(d.in_flight, at));
+    let in_flight = below.iter().copied().filter(goes_on).map(|at| d.state.node(at).id).collect();
+    let (author, request_id) = (by.author.to_owned(), by.request_id.to_owned());
+    d.emit(at, NodePaused { author, request_id, in_flight });
+    if now {
+        below.into_iter().for_each(|at| d.stop_call(at, "pause"));
+    }
+    // A search that was about to pick may have nothing to pick from.
+    let above: Vec<usize> = d.state.line(at).skip(1).collect();
+    above.into_iter().for_each(|at| d.ask(Next::Advance { at }));
+    if at == 0 {
+        let reason = Some(format!("paused by {}", by.name()));
+        d.emit(0, RunStatusChanged { status: RunStatus::Paused, reason, partial: false });
+    }
+    Ok(())
+}
+
+/// Ends the pause of the node itself.
+pub(super) fn resume(d: &mut Decider<'_>, by: By<'_>, node: Option<NodeId>) -> Result<(), Refusal> {
+    let at = find_open(d.state, node)?;
+    let id = d.state.node(at).id;
+    if !d.state.node(at).paused {
+        return Err(match d.state.line(at).find(|&above| d.state.node(above).paused) {
+            Some(above) => {
+                let above = d.state.node(above).id;
+                precondition(format!(
+                    "node {id} is not paused by itself, but by node {above}; resume that one"
+                ))
+            }
+            None => precondition(format!("node {id} is not paused")),
+        });
+    }
+    check_seen(d.state, by, &[at])?;
+    lift(d, by, at);
+    go_on(d, at);
+    Ok(())
+}
+
+/// Ends the pause of the node at `at`.
+pub(super) fn lift(d: &mut Decider<'_>, by: By<'_>, at: usize) {
+    d.emit(at, NodeResumed { author: by.author.to_owned(), request_id: by.request_id.to_owned() });
+    if at == 0 {
+        d.emit(0, RunStatusChanged { status: RunStatus::Running, reason: None, partial: false });
+    }
+}
+
+/// The nodes at and below `at` do what a pause has kept them from.
+pub(super) fn go_on(d: &mut Decider<'_>, at: usize) {
+    for below in d.state.subtree(at).into_iter().rev() {
+        if !d.state.node(below).status.is_final() && d.state.control(below).needs.is_none() {
+            d.ask(Next::Advance { at: below });
+        }
+    }
+    // It may not have begun.
+    if let Some(parent) = d.state.control(at).parent {
+        d.ask(Next::Advance { at: parent });
+    }
+}
+
+/// Tells the node something, and with `subtree` every node below. With `restart`, their calls in flight are made again.
+pub(super) fn guide(
+    d: &mut Decider<'_>,
+    by: By<'_>,
+    node: NodeId,
+    text: &str,
+    subtree: bool,
+    restart: bool,
+) -> Result<(), Refusal> {
+    let at = find_open(d.state, Some(node))?;
+    let told = if subtree { d.state.subtree(at) } else { vec![at] };
+    check_seen(d.state, by, &[at])?;
+    tell(d, by, at, text, subtree);
+    if restart {
+        told.into_iter().for_each(|at| d.stop_call(at, "guidance"));
+    }
+    Ok(())
+}
+
+/// Tells the node something.
+pub(super) fn tell(d: &mut Decider<'_>, by: By<'_>, at: usize, text: &str, subtree: bool) {
+    let (author, request_id) = (by.author.to_owned(), by.request_id.to_owned());
+    d.emit(at, GuidanceAdded { text: text.to_owned(), author, request_id, subtree });
+}

@@ -1,0 +1,131 @@
+//! Commands of people, step by step: the clock of a pause, and what is due after it.
+
+use tree_agent_contract::command::Action;
+
+use super::*;
+
+impl Hand {
+    fn gives(&mut self, action: Action) {
+        let command = Command { request_id: format!("r{}", self.log.len()), ..Command::new(action) };
+        let decision = self.run.command(&command, self.now).expect("it makes sense");
+        self.log.extend(decision.events);
+    }
+
+    /// The driver has died, and its successor takes over after this time.
+    fn taken_over_after(&mut self, ms: u64) {
+        self.now = self.now.plus_millis(ms);
+        self.run = Run::replay(self.log[0].run_id, &self.log).expect("the log replays");
+        self.feed(Input::Claimed);
+    }
+}
+
+fn pause(now: bool) -> Action {
+    Action::Pause { node_id: None, now }
+}
+
+const RESUME: Action = Action::Resume { node_id: None };
+
+#[test]
+fn a_call_that_was_lost_while_its_run_is_paused_does_not_let_the_clock_run() {
+    let mut hand = Hand::new(Budgets { max_wall_clock_ms: 30_000, ..flat() });
+    let plan = hand.only();
+    hand.plans(&plan, 2, true);
+    let calls = hand.due();
+    hand.gives(pause(false));
+    // Both calls go on. One ends, and the driver of the other one dies.
+    hand.later(1_000);
+    hand.executes(&calls[0]);
+    hand.taken_over_after(3_600_000);
+    let stopped =
+        hand.log.iter().filter(|e| matches!(&e.body, EventBody::CallStopped(e) if e.reason == "lost"));
+    assert_eq!(stopped.count(), 1);
+    assert!(hand.run.rests() && hand.due().is_empty());
+    hand.gives(RESUME);
+    hand.later(1);
+    assert_eq!(hand.run.exhausted_budget(), None);
+    let again = hand.only();
+    assert_eq!((again.key.node_id, again.key.attempt), (calls[1].key.node_id, 1), "it costs no attempt");
+    assert_ne!(again.key, calls[1].key, "an answer to the lost call is not taken for this one");
+}
+
+#[test]
+fn a_budget_below_what_is_used_trips_at_once_although_the_run_is_paused() {
+    let mut hand = Hand::new(Budgets { max_tokens: Some(1_000), max_parallel_steps: 1, ..flat() });
+    let plan = hand.only();
+    hand.plans(&plan, 3, true);
+    let call = hand.only();
+    hand.uses(&call, 200);
+    hand.executes(&call);
+    hand.gives(pause(true));
+    let change = BudgetChange { max_tokens: Some(100), ..BudgetChange::default() };
+    hand.gives(Action::SetBudget { node_id: None, change });
+    assert_eq!(hand.run.exhausted_budget(), Some("maxTokens"));
+    assert_eq!(hand.run.graph().status(), RunStatus::Paused);
+    assert!(hand.due().is_empty());
+    // What was finished is put together once somebody resumes the run. Nothing is left for a call.
+    hand.gives(RESUME);
+    assert_eq!((hand.ending().status, hand.ending().partial), (RunStatus::Completed, true));
+}
+
+#[test]
+fn a_provider_is_waited_for_as_long_with_a_pause_as_without() {
+    let mut hand = Hand::new(flat());
+    let unreachable = || RoleError::new(RoleErrorKind::ProviderUnreachable, "no answer");
+    let call = hand.only();
+    hand.feed(Input::Failed(call.key, unreachable()));
+    hand.gives(pause(true));
+    hand.now = hand.now.plus_millis(3_600_000);
+    hand.gives(RESUME);
+    let call = hand.only();
+    hand.feed(Input::Failed(call.key, unreachable()));
+    assert!(!hand.run.is_final(), "it was waited for a moment only");
+    hand.later(60_000);
+    let call = hand.only();
+    hand.feed(Input::Failed(call.key, unreachable()));
+    assert_eq!(hand.ending().status, RunStatus::Failed);
+}
+
+#[test]
+fn a_step_that_was_added_to_an_open_band_is_cancelled_with_its_run() {
+    let mut hand = Hand::new(Budgets { max_wall_clock_ms: 30_000, max_parallel_steps: 1, ..flat() });
+    let plan = hand.only();
+    hand.plans(&plan, 2, false);
+    let call = hand.only();
+    let root = hand.run.graph().nodes()[0].clone();
+    let steps = (0..3).map(|n| StepDraft {
+        step_index: n,
+        reason: "needed".into(),
+        ..StepDraft::new(StepId::new(format!("s{n}")), format!("step {n}"))
+    });
+    let band = BandDraft { index: 0, goal: "all".into(), parallelizable: false, steps: steps.collect() };
+    let plan = PlanDraft { summary: "one more".into(), bands: vec![band] };
+    hand.gives(Action::EditPlan { node_id: root.id, plan });
+    hand.executes(&call);
+    hand.later(31_000);
+    assert_eq!(hand.run.exhausted_budget(), Some("maxWallClockMs"));
+    let aggregate = hand.only();
+    assert_eq!(aggregate.key.kind, CallKind::Aggregate);
+    hand.aggregates(&aggregate);
+    assert_eq!((hand.ending().status, hand.ending().partial), (RunStatus::Completed, true));
+}
+
+#[test]
+fn a_request_id_in_the_log_stands_for_its_command_and_for_no_other() {
+    let mut hand = Hand::new(flat());
+    let plan = hand.only();
+    hand.plans(&plan, 2, true);
+    let _in_flight = hand.due();
+    let step = hand.run.graph().nodes()[1].id;
+    let named = |action| Command { request_id: "p".into(), ..Command::new(action) };
+    let decision = hand.run.command(&named(pause(false)), hand.now).expect("it makes sense");
+    hand.log.extend(decision.events);
+    hand.taken_over_after(1_000);
+    assert!(hand.run.command(&named(pause(false)), hand.now).expect("it was applied").is_empty());
+    let others =
+        [RESUME, Action::Pause { node_id: Some(step), now: false }, Action::Cancel { reason: String::new() }];
+    for other in others {
+        let refusal = hand.run.command(&named(other), hand.now).expect_err("it is another command");
+        assert_eq!((refusal.kind, &*refusal.field), (RefusalKind::Reused, "request_id"));
+    }
+    assert!(hand.run.rests() && !hand.run.is_final());
+}

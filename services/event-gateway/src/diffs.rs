@@ -1,0 +1,134 @@
+//! `DiffRuns`: two runs, compared.
+
+use std::sync::Arc;
+
+use prost::Message;
+use tonic::Status;
+use tree_agent_contract::diff::RunDiff;
+use tree_agent_contract::{RunId, limits};
+use tree_agent_engine::{Compared, diff};
+use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_store::StoreError;
+
+use crate::errors;
+use crate::gateway::{Gateway, id};
+use crate::graphs::Snapshot;
+use crate::pages::Pages;
+use crate::results;
+
+/// Bytes after which a page ends: with the node that passes it, it stays below 4 MiB, which every client of gRPC takes.
+const PAGE_BYTES: usize = 4 * 1024 * 1024 - 16 * 1024;
+
+/// One of the two runs, at the moment that is compared.
+struct Side {
+    snapshot: Arc<Snapshot>,
+    /// What it had returned by then; empty for nothing.
+    synthesis: String,
+}
+
+impl Side {
+    fn compared(&self) -> Compared<'_> {
+        Compared { graph: &self.snapshot.graph, synthesis: &self.synthesis }
+    }
+}
+
+/// Where a page begins, and the moments that all pages are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cursor {
+    from: usize,
+    a_seq: u64,
+    b_seq: u64,
+}
+
+impl Cursor {
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('.');
+        let mut next = || parts.next()?.parse::<u64>().ok();
+        let cursor = Self { from: usize::try_from(next()?).ok()?, a_seq: next()?, b_seq: next()? };
+        parts.next().is_none().then_some(cursor)
+    }
+}
+
+/// A page of the comparison.
+pub(crate) async fn page(
+    gateway: &Gateway,
+    request: pb::DiffRunsRequest,
+) -> Result<pb::DiffRunsResponse, Status> {
+    let (a, b) = (id(RunId::parse_field("a", &request.a))?, id(RunId::parse_field("b", &request.b))?);
+    let seqs = [request.a_seq.to_string(), request.b_seq.to_string()];
+    let pages = Pages::of("differences", &[&a.to_string(), &b.to_string(), &seqs[0], &seqs[1]]);
+    let cursor = pages.cursor(&request.page_token, Cursor::parse)?;
+    let begin = cursor.unwrap_or(Cursor { from: 0, a_seq: request.a_seq, b_seq: request.b_seq });
+    let is_first = cursor.is_none();
+    // A run at both sides is read once: who asks for the same graph at the same time gets the same one.
+    let (a, b) = tokio::try_join!(
+        side(gateway, "a", a, begin.a_seq, is_first),
+        side(gateway, "b", b, begin.b_seq, is_first)
+    )?;
+    // Large trees take a while, and must not hold up other requests.
+    let compared = tokio::task::spawn_blocking(move || diff(a.compared(), b.compared()));
+    let diff = compared.await.map_err(|_| Status::internal("the runs could not be compared"))?;
+    let size = match request.page_size as usize {
+        0 => limits::DIFF_PAGE_DEFAULT,
+        size => size.min(limits::DIFF_PAGE_MAX),
+    };
+    Ok(answer(&diff, begin.from, size, is_first, &pages))
+}
+
+async fn side(gateway: &Gateway, name: &str, run: RunId, seq: u64, with_text: bool) -> Result<Side, Status> {
+    let head = gateway.store.run(run).await.map_err(|error| match error {
+        StoreError::NotFound { .. } => errors::not_found(name, error.to_string()),
+        other => errors::store(&other),
+    })?;
+    let head = head.head_seq;
+    if seq > head {
+        return Err(errors::beyond_head(&format!("{name}_seq"), seq, head));
+    }
+    let snapshot = gateway.graph_of(run, (seq > 0).then_some(seq), head).await?;
+    let result = snapshot.graph.nodes().first().and_then(|root| root.result.as_deref());
+    let synthesis = match result.filter(|_| with_text) {
+        Some(result) => results::synthesis(&*gateway.store, run, result).await?,
+        None => String::new(),
+    };
+    Ok(Side { snapshot, synthesis })
+}
+
+fn answer(diff: &RunDiff, from: usize, size: usize, is_first: bool, pages: &Pages) -> pb::DiffRunsResponse {
+    let mut answer = pb::DiffRunsResponse {
+        a: Some(diff.a.to_wire()),
+        b: Some(diff.b.to_wire()),
+        matching: diff.matching.to_wire(),
+        counts: Some(diff.counts.to_wire()),
+        nodes: Vec::new(),
+        synthesis: is_first.then(|| diff.synthesis.to_wire()),
+        next_page_token: String::new(),
+    };
+    let mut bytes = answer.encoded_len();
+    let mut next = from;
+    for node in diff.nodes.iter().skip(from).take(size) {
+        if bytes >= PAGE_BYTES && next > from {
+            break;
+        }
+        let node = node.to_wire();
+        bytes += node.encoded_len() + 8;
+        answer.nodes.push(node);
+        next += 1;
+    }
+    if next < diff.nodes.len() {
+        answer.next_page_token = pages.token(&format!("{next}.{}.{}", diff.a.seq, diff.b.seq));
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_has_three_numbers() {
+        assert_eq!(Cursor::parse("7.8.9"), Some(Cursor { from: 7, a_seq: 8, b_seq: 9 }));
+        for wrong in ["", "7", "7.8", "7.8.9.1", "7.8.x", "-1.8.9"] {
+            assert_eq!(Cursor::parse(wrong), None, "{wrong}");
+        }
+    }
+}

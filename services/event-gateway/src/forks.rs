@@ -1,0 +1,391 @@
+//! `ForkRun`, and `RetryNode` of a run that has ended: a run that continues another one with edits.
+
+use bytes::Bytes;
+use prost::Message;
+use tonic::Status;
+use tree_agent_contract::command::Action;
+use tree_agent_contract::error::{Checks, Invalid};
+use tree_agent_contract::event::RunForked;
+use tree_agent_contract::{
+    Event, FieldError, ModelChoice, Preview, Refusal, RefusalKind, RunId, RunSpec, RunStatus, RunSummary,
+    Timestamp, limits,
+};
+use tree_agent_engine::Run;
+use tree_agent_fanout::Topic;
+use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_runtime::errors::invalid;
+use tree_agent_store::{Created, DocumentQuery, NewFork, RunRow, StoreError};
+use uuid::Uuid;
+
+use crate::errors;
+use crate::gateway::{id, now};
+use crate::runs::Runs;
+use crate::steering::preview::{preview_to_wire, replayed};
+use crate::steering::{Asked, edits};
+
+/// Changed documents that a preview names.
+const CHANGED: usize = 100;
+/// Events that are looked at to find the end of a decision.
+const PAGE: usize = 1_000;
+
+/// A fork that is asked for, checked as far as that can be done without the run.
+struct Wanted {
+    run: RunId,
+    at_seq: Option<u64>,
+    edits: Vec<Action>,
+    display_name: String,
+    labels: std::collections::BTreeMap<String, String>,
+    request_id: String,
+}
+
+/// The run at the moment from which the fork goes on.
+struct Moment {
+    run: Run,
+    at: Timestamp,
+}
+
+impl Runs {
+    /// Forks a run, or says what the fork would do.
+    pub(crate) async fn fork(
+        &self,
+        request: pb::ForkRunRequest,
+        user: String,
+    ) -> Result<pb::ForkRunResponse, Status> {
+        let validate_only = request.validate_only;
+        let wanted = self.wanted(request, &user)?;
+        if validate_only {
+            let (preview, moment) = self.preview_of(&wanted).await?;
+            let (changed_document_ids, changed_document_count) = self.changed_since(&moment).await?;
+            return Ok(pb::ForkRunResponse {
+                fork_run_id: String::new(),
+                preview: Some(preview_to_wire(preview)),
+                changed_document_ids,
+                changed_document_count,
+            });
+        }
+        let fork_run_id = self.forked(wanted, user).await?.to_wire();
+        Ok(pb::ForkRunResponse { fork_run_id, ..Default::default() })
+    }
+
+    /// Does a node again: in the run itself, or in a fork if it has ended.
+    pub(crate) async fn retry(
+        &self,
+        request: pb::RetryNodeRequest,
+        user: String,
+    ) -> Result<pb::RetryNodeResponse, Status> {
+        let run = id(RunId::parse_field("run_id", &request.run_id))?;
+        let summary = self.gateway.store.run(run).await.map_err(|e| errors::store(&e))?;
+        let known =
+            self.gateway.store.reply(run, &request.request_id).await.map_err(|e| errors::store(&e))?;
+        if !summary.status.is_final() || known.is_some() {
+            let outcome = Some(self.steer(Asked::from(request), user).await?);
+            return Ok(pb::RetryNodeResponse { outcome, fork_run_id: None });
+        }
+        if request.expected_seq.is_some_and(|seen| seen < summary.head_seq) {
+            let message =
+                format!("run {run} has changed with event {}; look again and repeat", summary.head_seq);
+            let refusal = Refusal::of_field(RefusalKind::Changed, "expected_seq", message);
+            return Err(edits::refused(&Action::Cancel { reason: String::new() }, refusal));
+        }
+        let pb::RetryNodeRequest { node_id, guidance, model, budget, .. } = request;
+        let edit = pb::RetryEdit { node_id, guidance, model, budget };
+        let fork = pb::ForkRunRequest {
+            run_id: request.run_id,
+            edits: vec![pb::ForkEdit { edit: Some(pb::fork_edit::Edit::Retry(edit)) }],
+            request_id: request.request_id,
+            validate_only: request.validate_only,
+            ..Default::default()
+        };
+        let pb::ForkRunResponse { fork_run_id, preview, .. } = self.fork(fork, user).await?;
+        let outcome = Some(pb::CommandOutcome { seq: 0, preview });
+        Ok(pb::RetryNodeResponse { outcome, fork_run_id: Some(fork_run_id).filter(|id| !id.is_empty()) })
+    }
+
+    fn wanted(&self, request: pb::ForkRunRequest, user: &str) -> Result<Wanted, Status> {
+        let run = id(RunId::parse_field("run_id", &request.run_id))?;
+        let mut checks = Checks::default();
+        checks.require(request.at_seq != Some(0), "at_seq", || {
+            "is 0; a fork shares at least the first event".to_owned()
+        });
+        checks.at_most("request_id", &request.request_id, limits::REQUEST_ID_BYTES);
+        let named = RunSpec {
+            display_name: request.display_name.clone(),
+            labels: request.labels.clone(),
+            ..RunSpec::new("a fork")
+        };
+        if let Err(Invalid(wrong)) = named.validate() {
+            wrong.into_iter().for_each(|error| checks.push(error));
+        }
+        // Requests to fork are those of one user. Without an id, each is another one.
+        let name = match request.request_id.as_str() {
+            "" => Uuid::now_v7().to_string(),
+            id => format!("fork/{user}/{id}"),
+        };
+        checks.range("edits", request.edits.len() as u64, 0..=limits::FORK_EDITS as u64);
+        let mut edits = Vec::with_capacity(request.edits.len().min(limits::FORK_EDITS));
+        for (i, edit) in request.edits.into_iter().take(limits::FORK_EDITS).enumerate() {
+            let mut own = Checks::default();
+            let action = self.edit(edit, run, &format!("{name}/{i}"), &mut own);
+            if let Some(action) = &action {
+                edits::check(action, &mut own);
+            }
+            edits::note_all(own.finish(), &mut checks, |field| format!("edits[{i}].{field}"));
+            edits.extend(action);
+        }
+        checks.finish().map_err(|errors| invalid(&errors))?;
+        Ok(Wanted {
+            run,
+            at_seq: request.at_seq,
+            edits,
+            display_name: request.display_name,
+            labels: request.labels,
+            request_id: request.request_id,
+        })
+    }
+
+    fn edit(&self, edit: pb::ForkEdit, run: RunId, request_id: &str, checks: &mut Checks) -> Option<Action> {
+        use pb::fork_edit::Edit;
+        match edit.edit {
+            Some(Edit::Guide(edit)) => edits::guide(edit, false, checks),
+            Some(Edit::Retry(edit)) => edits::retry(edit, checks),
+            Some(Edit::Plan(edit)) => edits::plan(edit, run, request_id, &self.maxima, checks),
+            Some(Edit::Budget(edit)) => edits::budget(edit, &self.maxima, checks),
+            Some(Edit::Model(model)) => {
+                if let Err(problem) = ModelChoice::parse(&model) {
+                    checks.push(FieldError::new("model", problem.message));
+                }
+                Some(Action::SetModel { model })
+            }
+            None => {
+                checks.push(FieldError::new("edit", "must be one of guide, retry, plan, budget, model"));
+                None
+            }
+        }
+    }
+
+    /// The run as it was after the event, and what was decided with it: that was written at once.
+    async fn moment(&self, wanted: &Wanted) -> Result<Moment, Status> {
+        let (store, id) = (&self.gateway.store, wanted.run);
+        let head = store.run(id).await.map_err(|e| errors::store(&e))?.head_seq;
+        let seq = wanted.at_seq.unwrap_or(head);
+        if seq > head {
+            return Err(errors::beyond_head("at_seq", seq, head));
+        }
+        let mut run = replayed(store, id, seq).await?;
+        let last = store.read(id, seq - 1, 1).await.map_err(|e| errors::store(&e))?;
+        let at = last.first().map_or_else(now, |event| event.timestamp);
+        loop {
+            let seq = run.graph().seq();
+            let page = store.read(id, seq, PAGE).await.map_err(|e| errors::store(&e))?;
+            for event in page.iter().take_while(|event| event.timestamp == at) {
+                run.apply(event).map_err(|error| errors::replay(&error))?;
+            }
+            if run.graph().seq() < seq + PAGE as u64 {
+                return Ok(Moment { run, at });
+            }
+        }
+    }
+
+    async fn preview_of(&self, wanted: &Wanted) -> Result<(Preview, Moment), Status> {
+        self.require_models(&wanted.edits).await?;
+        let _permit =
+            self.gateway.replays.acquire().await.map_err(|_| Status::internal("replays have ended"))?;
+        let moment = self.moment(wanted).await?;
+        let (preview, goes_on) = judged(&moment, &wanted.edits)?;
+        self.require_maxima(&moment, &wanted.edits, goes_on)?;
+        Ok((preview, moment))
+    }
+
+    /// A fork has the budgets of its run, which may be older than the server's maxima. One that stays ended uses nothing.
+    fn require_maxima(&self, moment: &Moment, edits: &[Action], goes_on: bool) -> Result<(), Status> {
+        if moment.run.is_final() && !goes_on {
+            return Ok(());
+        }
+        let mut budgets = moment.run.spec().budgets.clone();
+        for edit in edits {
+            if let Action::SetBudget { node_id: None, change } = edit {
+                budgets = change.apply(&budgets);
+            }
+        }
+        let mut checks = Checks::default();
+        self.maxima.check_fork(&budgets, &mut checks);
+        checks.finish().map_err(|errors| invalid(&errors))
+    }
+
+    async fn require_models(&self, edits: &[Action]) -> Result<(), Status> {
+        for edit in edits {
+            match edit {
+                Action::SetModel { model } | Action::Retry { model, .. } if !model.is_empty() => {
+                    self.models.require(model).await?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the fork, unless its request did that before.
+    async fn forked(&self, wanted: Wanted, user: String) -> Result<RunId, Status> {
+        let store = &self.gateway.store;
+        let earlier = store.run_of_request(&user, &wanted.request_id).await.map_err(|e| errors::store(&e))?;
+        if let Some(earlier) = earlier {
+            return self.same_fork(earlier, &wanted).await;
+        }
+        self.require_models(&wanted.edits).await?;
+        let permit =
+            self.gateway.replays.acquire().await.map_err(|_| Status::internal("replays have ended"))?;
+        let moment = self.moment(&wanted).await?;
+        let (_, goes_on) = judged(&moment, &wanted.edits)?;
+        self.require_maxima(&moment, &wanted.edits, goes_on)?;
+        let fork = self.new_fork(&wanted, user, &moment.run, goes_on).await?;
+        drop((moment, permit));
+        self.require(&fork.spec).await?;
+        let batch = pb::EventBatch { events: vec![fork.event.to_wire()] }.encode_to_vec();
+        let created = store.fork_run(fork).await.map_err(|error| match error {
+            StoreError::Conflict(message) => errors::already_exists("request_id", message),
+            other => errors::store(&other),
+        })?;
+        let (run, hints) = match created {
+            Created::New(run) => (run, vec![(Topic::Run(run), batch.into()), (Topic::Wake, Bytes::new())]),
+            Created::Existing(run) => (run, vec![(Topic::Wake, Bytes::new())]),
+        };
+        self.gateway.hint(hints).await;
+        self.gateway.list_changed();
+        Ok(run)
+    }
+
+    /// The fork that the request made before.
+    async fn same_fork(&self, earlier: RunId, wanted: &Wanted) -> Result<RunId, Status> {
+        let other = || {
+            let message = format!("was used before, for run {earlier}; use a new request_id");
+            errors::already_exists("request_id", message)
+        };
+        let store = &self.gateway.store;
+        let summary: RunSummary = store.run(earlier).await.map_err(|e| match e {
+            StoreError::NotFound { .. } => other(),
+            e => errors::store(&e),
+        })?;
+        let of = summary.fork.ok_or_else(other)?;
+        let first = store.read(earlier, of.parent_seq, 1).await.map_err(|e| errors::store(&e))?;
+        let is_same = first.first().is_some_and(|event| match &event.body {
+            tree_agent_contract::EventBody::RunForked(e) => {
+                e.edits == wanted.edits
+                    && e.display_name == wanted.display_name
+                    && e.labels == wanted.labels
+                    && wanted.at_seq.is_none_or(|seq| seq <= of.parent_seq)
+            }
+            _ => false,
+        });
+        let line = store.segments(earlier).await.map_err(|e| errors::store(&e))?;
+        let writes = |run: RunId| line.iter().any(|part| part.writer == run);
+        // A run that wrote none of what it shares is named by those that did.
+        let shared = store.segments(wanted.run).await.map_err(|e| errors::store(&e))?;
+        let of_line = writes(wanted.run) || shared.iter().any(|part| writes(part.writer));
+        if !is_same || !of_line {
+            return Err(other());
+        }
+        self.gateway.hint(vec![(Topic::Wake, Bytes::new())]).await;
+        Ok(earlier)
+    }
+
+    async fn new_fork(
+        &self,
+        wanted: &Wanted,
+        user: String,
+        run: &Run,
+        goes_on: bool,
+    ) -> Result<NewFork, Status> {
+        let (graph, seq, now) = (run.graph(), run.graph().seq(), now());
+        let parts = self.gateway.store.segments(wanted.run).await.map_err(|e| errors::store(&e))?;
+        let parent = parts.iter().find(|part| seq <= part.until).map_or(wanted.run, |part| part.writer);
+        let run_id = RunId::from(Uuid::now_v7());
+        let mut spec = RunSpec {
+            user_id: user.clone(),
+            display_name: wanted.display_name.clone(),
+            labels: wanted.labels.clone(),
+            ..run.spec().clone()
+        };
+        for edit in &wanted.edits {
+            if let Action::SetModel { model } = edit {
+                spec.model.clone_from(model);
+            }
+        }
+        let body = RunForked {
+            source_run_id: parent,
+            at_seq: seq,
+            origin_run_id: Some(run.origin()),
+            author: user,
+            request_id: wanted.request_id.clone(),
+            display_name: wanted.display_name.clone(),
+            labels: wanted.labels.clone(),
+            edits: wanted.edits.clone(),
+            goes_on,
+        };
+        let node_id = graph.nodes().first().map(|root| root.id).ok_or_else(|| Status::internal("no root"))?;
+        let event =
+            Event { run_id, seq: seq + 1, node_id, parent_node_id: None, timestamp: now, body: body.into() };
+        let row = RunRow {
+            status: if goes_on { RunStatus::Running } else { graph.status() },
+            partial: graph.partial() && !goes_on,
+            error: graph.error().filter(|_| !goes_on).map(str::to_owned),
+            node_count: graph.nodes().len() as u64,
+            usage: Default::default(),
+            started_at: graph.started_at().map(|_| now),
+            ended_at: graph.ended_at().filter(|_| !goes_on).map(|_| now),
+        };
+        Ok(NewFork {
+            run_id,
+            parent_run_id: parent,
+            parent_seq: seq,
+            spec,
+            request_id: wanted.request_id.clone(),
+            event,
+            row,
+            edits: wanted.edits.iter().map(Action::words).collect(),
+        })
+    }
+
+    /// Documents of the run's projects that have changed since: some of them, and how many there are.
+    async fn changed_since(&self, moment: &Moment) -> Result<(Vec<String>, u32), Status> {
+        let projects = moment.run.spec().context.project_ids.clone();
+        let (mut changed, mut count, mut after) = (Vec::new(), 0, None);
+        if projects.is_empty() {
+            return Ok((changed, count));
+        }
+        loop {
+            let query = DocumentQuery {
+                project_ids: projects.clone(),
+                after: after.take(),
+                limit: limits::PAGE_MAX,
+                ..DocumentQuery::default()
+            };
+            let page = self.gateway.store.list_documents(query).await.map_err(|e| errors::store(&e))?;
+            for document in page.items.iter().filter(|document| document.updated_at > moment.at) {
+                count += 1;
+                if changed.len() < CHANGED {
+                    changed.push(document.id.to_wire());
+                }
+            }
+            match page.items.last().filter(|_| page.more) {
+                Some(last) => after = Some((last.path.clone(), last.id)),
+                None => return Ok((changed, count)),
+            }
+        }
+    }
+}
+
+/// What the fork would do, and whether it goes on although the run has ended.
+fn judged(moment: &Moment, wanted: &[Action]) -> Result<(Preview, bool), Status> {
+    moment.run.fork(wanted, now()).map_err(|refusal| {
+        let none = Action::Cancel { reason: String::new() };
+        let field = name_in_request(&refusal.field, wanted).unwrap_or_else(|| refusal.field.clone());
+        edits::refused(&none, Refusal { field, ..refusal })
+    })
+}
+
+/// What the field of an edit is called in the request.
+fn name_in_request(field: &str, wanted: &[Action]) -> Option<String> {
+    let (i, inner) = field.strip_prefix("edits[")?.split_once("].")?;
+    let action = wanted.get(i.parse::<usize>().ok()?)?;
+    Some(format!("edits[{i}].{}", edits::field_name(action, inner)))
+}

@@ -1,0 +1,93 @@
+//! What a command would do: the log, replayed to its head, and the engine's word.
+
+use std::sync::Arc;
+
+use tonic::Status;
+use tree_agent_contract::{Command, Preview, RunId};
+use tree_agent_engine::{CallKind, ReplayError, Run};
+use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_store::Store;
+
+use super::edits;
+use crate::errors;
+use crate::gateway::{Gateway, now};
+
+/// Runs that are replayed at the same time. The state of a large one takes much memory.
+pub(crate) const PREVIEWS: usize = 4;
+/// Events read from the log at a time.
+const PAGE: usize = 1_000;
+
+/// What `command` would do to the run, whose head is `head` or later.
+pub(super) async fn preview(
+    gateway: &Gateway,
+    run: RunId,
+    head: u64,
+    command: Command,
+) -> Result<pb::CommandPreview, Status> {
+    let _permit = gateway.replays.acquire().await.map_err(|_| Status::internal("replays have ended"))?;
+    let run = replayed(&gateway.store, run, head).await?;
+    let judged = blocking(move || {
+        let preview = run.preview(&command, now());
+        preview.map_err(|refusal| edits::refused(&command.action, refusal))
+    });
+    judged.await?.map(preview_to_wire)
+}
+
+/// The run as it was after event `seq`, which its log has. Whoever calls this holds a permit of [`Gateway::replays`].
+pub(crate) async fn replayed(store: &Arc<dyn Store>, id: RunId, seq: u64) -> Result<Run, Status> {
+    let mut replayed: Option<Run> = None;
+    loop {
+        let head = replayed.as_ref().map_or(0, |run| run.graph().seq());
+        let limit = PAGE.min((seq - head) as usize);
+        let events = match limit {
+            0 => Vec::new(),
+            _ => store.read(id, head, limit).await.map_err(|e| errors::store(&e))?,
+        };
+        if events.is_empty() {
+            let missing = || errors::replay(&ReplayError::Gap { run: id, head: 0, found: 0 });
+            return replayed.ok_or_else(missing);
+        }
+        // Many events take a while, and must not hold up other requests.
+        let applied = blocking(move || {
+            let mut events = events.iter();
+            let mut run = match (replayed, events.next()) {
+                (Some(mut run), Some(first)) => run.apply(first).map(|()| run)?,
+                (None, Some(first)) => Run::begin(first)?,
+                (_, None) => return Err(ReplayError::Gap { run: id, head, found: 0 }),
+            };
+            events.try_for_each(|event| run.apply(event))?;
+            Ok(run)
+        });
+        replayed = Some(applied.await?.map_err(|error| errors::replay(&error))?);
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| Status::internal("the run could not be replayed"))
+}
+
+/// A preview as clients get it.
+pub(crate) fn preview_to_wire(preview: Preview) -> pb::CommandPreview {
+    let mut calls = pb::RoleCalls::default();
+    for (kind, n) in preview.calls {
+        *match kind {
+            CallKind::Plan => &mut calls.plan,
+            CallKind::Execute => &mut calls.execute,
+            CallKind::Aggregate => &mut calls.aggregate,
+            CallKind::Research => &mut calls.research,
+            CallKind::Pick => &mut calls.pick,
+        } += n;
+    }
+    pb::CommandPreview {
+        seq: preview.seq,
+        node_ids: preview.nodes.to_wire(),
+        node_count: preview.node_count,
+        stopped_calls: preview.stops,
+        calls: Some(calls),
+        reused_nodes: preview.reused,
+        tokens: preview.tokens,
+        cost_micros: preview.cost_micros,
+        notes: preview.notes,
+    }
+}

@@ -1,0 +1,250 @@
+//! Forks: a run goes on from any event of another one, and a node of a run that has ended is done again in a fork.
+
+mod common;
+
+use std::time::Duration;
+
+use common::driver::TestDriver;
+use common::{Gateway, Mode, SOON, field};
+use tonic::Code;
+use tree_agent_contract::{EventBody, RunId};
+use tree_agent_event_gateway::Config;
+use tree_agent_proto::v1::{self as pb, *};
+
+/// A run that has ended, and its gateway and driver.
+struct World {
+    gateway: Gateway,
+    driver: TestDriver,
+    run: String,
+}
+
+impl World {
+    async fn ended() -> Self {
+        let gateway = Gateway::with(Mode::Faithful, Config::default()).await;
+        let driver = TestDriver::start(gateway.store.clone(), gateway.fanout.clone());
+        driver.open_gate();
+        let run = gateway.create_run("Compare the offers").await.run_id;
+        let world = Self { gateway, driver, run };
+        world.until_completed(&world.run).await;
+        world
+    }
+
+    async fn graph(&self, run: &str) -> Graph {
+        let request = GetGraphRequest { run_id: run.to_owned(), at_seq: None };
+        self.gateway.runs().get_graph(request).await.unwrap().into_inner().graph.unwrap()
+    }
+
+    async fn until_completed(&self, run: &str) -> Graph {
+        let look = async {
+            loop {
+                let graph = self.graph(run).await;
+                if graph.status() == RunStatus::Completed {
+                    return graph;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(SOON, look).await.expect("the run ends")
+    }
+
+    async fn node(&self, title: &str) -> String {
+        let graph = self.graph(&self.run).await;
+        graph.nodes.iter().find(|node| node.title == title).expect("a node with the title").id.clone()
+    }
+
+    fn retry(&self, node_id: String) -> ForkEdit {
+        let retry = RetryEdit { node_id, ..Default::default() };
+        ForkEdit { edit: Some(fork_edit::Edit::Retry(retry)) }
+    }
+
+    async fn fork(&self, request: ForkRunRequest) -> Result<ForkRunResponse, tonic::Status> {
+        let request = ForkRunRequest { run_id: self.run.clone(), ..request };
+        Ok(self.gateway.runs().fork_run(request).await?.into_inner())
+    }
+
+    /// What one stream shows of a run until it ends, by seq.
+    async fn watched(&self, run: &str) -> Vec<u64> {
+        let request = WatchRunRequest { run_id: run.to_owned(), ..Default::default() };
+        let mut stream = self.gateway.runs().watch_run(request).await.unwrap().into_inner();
+        let mut seen = Vec::new();
+        let all = async {
+            while let Some(response) = stream.message().await.unwrap() {
+                if let Some(watch_run_response::Message::Event(event)) = response.message {
+                    seen.push(event.seq);
+                }
+            }
+        };
+        tokio::time::timeout(SOON, all).await.expect("the stream ends with the run");
+        seen
+    }
+
+    async fn stop(self) {
+        self.driver.stop().await;
+        self.gateway.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_step_of_an_ended_run_is_done_again_in_a_fork() {
+    let world = World::ended().await;
+    let costs = world.node("Costs").await;
+    let asked = ForkRunRequest {
+        edits: vec![world.retry(costs.clone())],
+        display_name: "again".into(),
+        request_id: "r".into(),
+        ..Default::default()
+    };
+    let preview = world.fork(ForkRunRequest { validate_only: true, ..asked.clone() }).await.unwrap();
+    assert_eq!(preview.fork_run_id, "");
+    let preview = preview.preview.unwrap();
+    let calls = preview.calls.unwrap();
+    assert_eq!((calls.execute, calls.aggregate, preview.reused_nodes), (1, 1, 2), "{calls:?}");
+    let fork = world.fork(asked.clone()).await.unwrap().fork_run_id;
+    assert_eq!(world.fork(asked.clone()).await.unwrap().fork_run_id, fork, "the same request again");
+    let other = ForkRunRequest { edits: Vec::new(), ..asked };
+    assert_eq!(world.fork(other).await.unwrap_err().code(), Code::AlreadyExists);
+    let graph = world.until_completed(&fork).await;
+    assert_eq!(graph.nodes.iter().find(|n| n.id == costs).unwrap().generation, 1);
+    let run = world.gateway.runs().get_run(GetRunRequest { run_id: fork.clone() }).await.unwrap();
+    let run = run.into_inner().run.unwrap();
+    assert_eq!(
+        (run.parent_run_id.as_deref(), run.display_name.as_str()),
+        (Some(world.run.as_str()), "again")
+    );
+    assert_eq!(run.fork_edits, [format!("retries node {costs}")]);
+    // One contiguous log, of which the fork wrote the rest.
+    let id: RunId = fork.parse().unwrap();
+    let log = world.gateway.store.read(id, 0, 10_000).await.unwrap();
+    assert!(log.iter().zip(1..).all(|(event, seq)| event.seq == seq && event.run_id == id));
+    assert!(matches!(log[run.parent_seq as usize].body, EventBody::RunForked(_)));
+    // Nodes that it shares are its own, too, with their documents.
+    let shared = world.node("Report").await;
+    let node = GetNodeRequest { run_id: fork.clone(), node_id: shared.clone(), ..Default::default() };
+    world.gateway.runs().get_node(node).await.unwrap();
+    let pad = graph.nodes.iter().find(|n| n.id == costs).unwrap().scratchpad_doc_id.clone().unwrap();
+    let body = async |run_id: &str| {
+        let get =
+            GetDocumentRequest { document_id: pad.clone(), run_id: run_id.into(), ..Default::default() };
+        world.gateway.documents().get_document(get).await.unwrap().into_inner().document.unwrap().body
+    };
+    let (of_run, of_fork) = (body(&world.run).await, body(&fork).await);
+    assert!(of_fork.starts_with(&of_run) && of_fork.len() > of_run.len(), "{of_run:?} {of_fork:?}");
+    let listed = ListRunsRequest { parent_run_id: world.run.clone(), ..Default::default() };
+    let listed = world.gateway.runs().list_runs(listed).await.unwrap().into_inner().runs;
+    assert_eq!(listed.iter().map(|run| &run.run_id).collect::<Vec<_>>(), [&fork]);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn retrying_a_node_of_an_ended_run_makes_a_fork() {
+    let world = World::ended().await;
+    let retry = RetryNodeRequest {
+        run_id: world.run.clone(),
+        node_id: world.node("Report").await,
+        guidance: "be brief".into(),
+        request_id: "r".into(),
+        ..Default::default()
+    };
+    let dry = RetryNodeRequest { validate_only: true, ..retry.clone() };
+    let dry = world.gateway.runs().retry_node(dry).await.unwrap().into_inner();
+    assert_eq!(dry.fork_run_id, None);
+    assert!(dry.outcome.unwrap().preview.unwrap().node_count > 0);
+    let made =
+        world.gateway.runs().retry_node(retry.clone()).await.unwrap().into_inner().fork_run_id.unwrap();
+    let again =
+        world.gateway.runs().retry_node(retry.clone()).await.unwrap().into_inner().fork_run_id.unwrap();
+    assert_eq!(made, again);
+    world.until_completed(&made).await;
+    let stale = RetryNodeRequest { expected_seq: Some(1), request_id: "s".into(), ..retry };
+    let stale = world.gateway.runs().retry_node(stale).await.unwrap_err();
+    assert_eq!((stale.code(), field(&stale).as_str()), (Code::Aborted, "expected_seq"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn one_stream_shows_a_fork_beyond_the_end_of_the_run_that_it_forks() {
+    let world = World::ended().await;
+    let head = async |run: &str| world.gateway.store.run(run.parse().unwrap()).await.unwrap().head_seq;
+    let shared = head(&world.run).await;
+    let edits = vec![world.retry(world.node("Costs").await)];
+    let fork = world.fork(ForkRunRequest { edits, ..Default::default() }).await.unwrap().fork_run_id;
+    // While it is driven, and when it has ended; and one that ended when it began.
+    let seen = world.watched(&fork).await;
+    assert_eq!(seen, (1..=head(&fork).await).collect::<Vec<_>>());
+    assert!(seen.len() as u64 > shared + 1);
+    assert_eq!(world.watched(&fork).await, seen);
+    let idle = world.fork(ForkRunRequest::default()).await.unwrap().fork_run_id;
+    assert_eq!(world.watched(&idle).await, (1..=shared + 1).collect::<Vec<_>>());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_fork_within_the_life_of_a_run_goes_on_from_there() {
+    let world = World::ended().await;
+    let fork =
+        world.fork(ForkRunRequest { at_seq: Some(8), ..Default::default() }).await.unwrap().fork_run_id;
+    world.until_completed(&fork).await;
+    let id: RunId = fork.parse().unwrap();
+    let parts = world.gateway.store.segments(id).await.unwrap();
+    assert!(parts.len() == 1 && parts[0].until >= 8, "{parts:?}");
+    // At the end, without edits, it has ended, too.
+    let idle = world.fork(ForkRunRequest::default()).await.unwrap().fork_run_id;
+    let idle = world.gateway.store.run(idle.parse().unwrap()).await.unwrap();
+    assert!(idle.status.is_final());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn bad_forks_are_refused_with_their_field() {
+    let world = World::ended().await;
+    let unknown = "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b".to_owned();
+    let costs = world.node("Costs").await;
+    let guide = GuideEdit { node_id: costs, text: "t".into(), subtree: false };
+    let guide = ForkEdit { edit: Some(fork_edit::Edit::Guide(guide)) };
+    let many = vec![world.retry(unknown.clone()); 65];
+    let budget = ForkEdit { edit: Some(fork_edit::Edit::Budget(BudgetEdit::default())) };
+    for (request, code, name) in [
+        (ForkRunRequest { at_seq: Some(99_999), ..Default::default() }, Code::OutOfRange, "at_seq"),
+        (ForkRunRequest { at_seq: Some(0), ..Default::default() }, Code::InvalidArgument, "at_seq"),
+        (
+            ForkRunRequest { edits: vec![world.retry(unknown)], ..Default::default() },
+            Code::NotFound,
+            "edits[0].node_id",
+        ),
+        (
+            ForkRunRequest { edits: vec![guide], ..Default::default() },
+            Code::FailedPrecondition,
+            "edits[0].node_id",
+        ),
+        (
+            ForkRunRequest { edits: vec![pb::ForkEdit::default()], ..Default::default() },
+            Code::InvalidArgument,
+            "edits[0].edit",
+        ),
+        (ForkRunRequest { edits: many, ..Default::default() }, Code::InvalidArgument, "edits"),
+        (
+            ForkRunRequest { edits: vec![budget], ..Default::default() },
+            Code::InvalidArgument,
+            "edits[0].change",
+        ),
+    ] {
+        let error = world.fork(request).await.unwrap_err();
+        assert_eq!((error.code(), field(&error).as_str()), (code, name), "{error:?}");
+    }
+    // Every wrong field of a plan is named.
+    let step = StepEdit { step_id: "s".repeat(129), strategy: Some(77), ..Default::default() };
+    let band = BandEdit { goal: "g".into(), steps: vec![step], ..Default::default() };
+    let plan = PlanEdit { summary: "p".into(), bands: vec![band] };
+    let node_id = world.graph(&world.run).await.nodes[0].id.clone();
+    let plan = fork_edit::Edit::Plan(NodePlanEdit { node_id, plan: Some(plan) });
+    let edits = vec![ForkEdit { edit: Some(plan) }];
+    let error = world.fork(ForkRunRequest { edits, ..Default::default() }).await.unwrap_err();
+    for name in ["step_id", "strategy", "title"] {
+        let name = format!("edits[0].plan.bands[0].steps[0].{name}: ");
+        assert!(error.message().contains(&name), "{error:?}");
+    }
+    let missing =
+        ForkRunRequest { run_id: "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4c".into(), ..Default::default() };
+    assert_eq!(world.gateway.runs().fork_run(missing).await.unwrap_err().code(), Code::NotFound);
+    world.stop().await;
+}

@@ -1,0 +1,152 @@
+// Commands, against a real gateway with a fake model: each by mouse and by keyboard, with a second page that watches.
+
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { launch } from './browser';
+import { Gateway } from './gateway';
+import { aggregated, direct, executed, LanguageModel } from './language-model';
+import { close, connection, open, treeItem, until } from './page';
+import { confirm, KEYBOARD, MOUSE, type Hand } from './steer';
+
+const BANDS = [
+  ['North shore', 'South shore'],
+  ['East shore', 'West shore'],
+];
+const step = (title: string) => ({ id: title.slice(0, 5).toLowerCase(), title, reason: 'It is a shore.', successCriteria: ['It is walked.'] });
+const PLAN = { summary: 'Walk all shores.', bands: BANDS.map((titles, i) => ({ goal: `walk ${i + 1}`, parallelizable: i === 0, steps: titles.map(step) })) };
+
+/** What the executors were asked, and what keeps them from answering. */
+const asked: string[] = [];
+let release = (): void => {};
+let held: Promise<void> = Promise.resolve();
+const hold = (): void => void (held = new Promise((resolve) => (release = resolve)));
+
+const model = new LanguageModel(async ({ role, said }) => {
+  if (role === 'planner') {
+    if (/(North|South|East|West|Far) (shore|reef)/.test(said.slice(said.lastIndexOf('"user"')))) return direct('One walk.');
+    return { json: { decision: { mode: 'plan', modeReason: 'There are several shores.', scratchpad: { appendMarkdown: 'Shores.' }, plan: PLAN } } };
+  }
+  if (role === 'aggregator') return aggregated('All shores are walked.');
+  asked.push(said);
+  await held;
+  return executed('Walked.', '# Walked');
+});
+
+let gateway: Gateway;
+let browser: Browser;
+
+beforeAll(async () => {
+  await model.listen();
+  gateway = new Gateway(['--model-balanced', 'openai:gpt-4.1-mini', '--model-base-url', model.url, '--model-backoff-ms', '1'], { OPENAI_API_KEY: 'sk-test-0123456789' });
+  [browser] = await Promise.all([launch(), gateway.start()]);
+});
+afterAll(async () => {
+  release();
+  await browser?.close();
+  await gateway?.stop();
+  await model.close();
+});
+
+const notice = (page: Page, text: RegExp): Promise<void> => page.getByTestId('command-notice').filter({ hasText: text }).waitFor();
+const HANDS: [string, Hand][] = [
+  ['by mouse', MOUSE],
+  ['by keyboard', KEYBOARD],
+];
+
+describe.each(HANDS)('a person %s', (name, hand) => {
+  it('pauses, resumes, guides, edits the plan, sets a budget, stops and retries, and a second page sees it', async () => {
+    hold();
+    const objective = `Walk around the island ${name}`;
+    const calls = (): string[] => asked.filter((said) => said.includes(objective));
+    const run = await gateway.run(objective, 'llm');
+    const [page, second] = await Promise.all([open(browser, `${gateway.url}/runs/${run}`), open(browser, `${gateway.url}/runs/${run}`)]);
+    await treeItem(page, /^South shore, Executing/).waitFor();
+    await until(async () => calls().length, (n) => n === 2, 'both are at work');
+
+    await hand.press(page, '[data-testid=run-commands] [data-command=pause]');
+    expect(await confirm(page, hand)).toMatch(/Concerns 1 node, no calls; reuses 0\./);
+    await second.locator('header .pill', { hasText: 'Paused' }).waitFor();
+    await notice(second, /Walk around the island .* paused by /);
+    await treeItem(second, /^Walk around the island .*, Waiting, planner, paused/).waitFor();
+    await treeItem(second, /^North shore, Executing, executor, paused above/).waitFor();
+    await hand.press(page, '[data-testid=run-commands] [data-command=resume]');
+    await confirm(page, hand);
+    await second.locator('header .pill', { hasText: 'Running' }).waitFor();
+
+    await hand.choose(page, /^South shore/);
+    await hand.press(page, '[data-testid=node-commands] [data-command=pause]');
+    await hand.tick(page.getByRole('dialog').getByRole('checkbox', { name: /^Stop calls in flight/ }));
+    await confirm(page, hand);
+    await treeItem(second, /^South shore, .*, paused$/).waitFor();
+    await hand.press(page, '[data-testid=node-commands] [data-command=resume]');
+    await confirm(page, hand);
+    await treeItem(second, /^South shore, Executing, executor$/).waitFor();
+
+    await hand.choose(page, /^North shore/);
+    await hand.press(page, '[data-testid=node-commands] [data-command=guide]');
+    await page.locator('#guidance:focus').waitFor();
+    await page.keyboard.type('Mind the tide tables.');
+    await hand.tick(page.getByRole('dialog').getByRole('checkbox', { name: /^Restart the call/ }));
+    expect(await confirm(page, hand)).toMatch(/stops 1 call in flight, about 1 call \(1 execute\)/);
+    await until(async () => calls().length, (n) => n === 4, 'the call is made again');
+    await notice(second, /North shore guidance by .*: Mind the tide tables\./);
+
+    await hand.choose(page, /^Walk around the island/);
+    await hand.press(page, '[data-testid=node-commands] [data-command=plan]');
+    const dialog = page.getByRole('dialog', { name: 'Edit the plan' });
+    expect(await dialog.locator('[data-locked=true]').allInnerTexts()).toEqual([expect.stringContaining('North shore'), expect.stringContaining('South shore')]);
+    await hand.moveUp(page, 'West shore', 'East shore');
+    await dialog.getByText('West shore is step 1 of 2 in band 2.').waitFor();
+    await hand.press(page, 'dialog [aria-label="Remove East shore"]');
+    await hand.press(page, 'dialog section:nth-child(2) > button');
+    await dialog.getByLabel('Title of step 2 of band 2').focus();
+    await page.keyboard.type('Far reef');
+    await confirm(page, hand);
+    await notice(second, /plan edited by /);
+    await treeItem(second, /^Walk around the island/).click();
+    await second.getByRole('tab', { name: 'Plan' }).click();
+    await second.getByTestId('node-panel').getByText('Version 2').waitFor();
+    await until(() => second.getByTestId('node-panel').locator('.band').nth(1).locator('.title').allInnerTexts(), (titles) => titles.join() === 'West shore,Far reef', 'the new plan');
+
+    await hand.press(page, '[data-testid=run-commands] [data-command=budget]');
+    await page.getByRole('dialog').getByLabel('Nodes', { exact: true }).focus();
+    await page.keyboard.type('40');
+    await confirm(page, hand);
+    await notice(second, /budget set by .*: nodes 40/);
+
+    await hand.choose(page, /^South shore/);
+    await hand.press(page, '[data-testid=node-commands] [data-command=budget]');
+    await page.getByRole('dialog', { name: 'Budget of this subtree' }).getByLabel('Tokens', { exact: true }).focus();
+    await page.keyboard.type('900000');
+    await confirm(page, hand);
+    await notice(second, /South shore budget set by .*: tokens 900,000/);
+    await treeItem(second, /^South shore/).click();
+    await second.getByRole('tab', { name: 'Overview' }).click();
+    await second.getByTestId('lease').getByText('0 of 900').waitFor();
+
+    await hand.press(page, '[data-testid=node-commands] [data-command=stop]');
+    await hand.tick(page.getByRole('dialog').getByRole('radio', { name: /^Discard it/ }));
+    await confirm(page, hand);
+    await treeItem(second, /^South shore, Cancelled, executor, stopped/).waitFor();
+    await hand.press(page, '[data-testid=node-commands] [data-command=retry]');
+    await page.locator('#guidance:focus').waitFor();
+    await page.keyboard.type('Begin at the pier.');
+    expect(await confirm(page, hand)).toMatch(/Re-runs \d nodes?, .*about \d calls?/);
+    await treeItem(second, /^South shore, Executing, executor, reopened$/).waitFor();
+    await until(async () => calls().length, (n) => n === 5, 'it begins again');
+
+    // Who did what stands in the timeline.
+    await second.getByRole('tab', { name: 'Timeline' }).click();
+    await treeItem(second, /^South shore/).click();
+    const timeline = second.getByTestId('node-panel').getByRole('tabpanel');
+    for (const words of [/^paused by /, /^resumed by /, /^stopped by .*; what there is is discarded/, /^to be done again by .* \(generation 1\)/, /^guidance by .*: Begin at the pier\./]) await timeline.getByText(words).first().waitFor();
+
+    await hand.press(page, '[data-testid=run-commands] [data-command=stop]');
+    await page.getByRole('dialog', { name: 'Stop this run?' }).waitFor();
+    await confirm(page, hand);
+    release();
+    await Promise.all([connection(page, 'ended'), connection(second, 'ended')]);
+    await close(page);
+    await close(second);
+  });
+});

@@ -1,0 +1,70 @@
+// The comparison of two runs, read page by page.
+
+import type { DiffCounts, NodeDiff, NodeMatching, RunTotals, TextDiff } from '../../gen/treeagent/v1/run_diff_pb';
+import type { Run } from '../../gen/treeagent/v1/run_service_pb';
+import { failure, runs, type Failure } from '../api/client';
+import { auth } from '../auth.svelte';
+import { diffRows, type DiffRow } from './rows';
+
+/** The most that the server gives. */
+const PAGE = 10_000;
+
+export interface Compared {
+  a: string;
+  b: string;
+  /** The moments; the heads when 0. */
+  aSeq: number;
+  bSeq: number;
+}
+
+export class RunsCompared {
+  a = $state.raw<RunTotals | undefined>();
+  b = $state.raw<RunTotals | undefined>();
+  /** The runs as they are listed, for their names. */
+  runs = $state.raw<{ a?: Run; b?: Run }>({});
+  matching = $state<NodeMatching>(0);
+  counts = $state.raw<DiffCounts | undefined>();
+  synthesis = $state.raw<TextDiff | undefined>();
+  rows = $state.raw<DiffRow[]>([]);
+  loading = $state(true);
+  why = $state.raw<Failure | undefined>();
+
+  /** Reads everything. Returns what ends it. */
+  start({ a, b, aSeq, bSeq }: Compared): () => void {
+    const closed = new AbortController();
+    void this.#read({ a, b, aSeq, bSeq }, closed.signal);
+    void this.#names(a, b, closed.signal);
+    return () => closed.abort();
+  }
+
+  async #read({ a, b, aSeq, bSeq }: Compared, signal: AbortSignal): Promise<void> {
+    this.loading = true;
+    this.why = undefined;
+    const nodes: NodeDiff[] = [];
+    try {
+      for (let pageToken = ''; ; ) {
+        const page = await runs.diffRuns({ a, b, aSeq: BigInt(aSeq), bSeq: BigInt(bSeq), pageSize: PAGE, pageToken }, { signal });
+        if (signal.aborted) return;
+        [this.a, this.b, this.matching, this.counts] = [page.a, page.b, page.matching, page.counts];
+        this.synthesis = page.synthesis ?? this.synthesis;
+        nodes.push(...page.nodes);
+        pageToken = page.nextPageToken;
+        if (pageToken === '') break;
+      }
+      this.rows = diffRows(nodes);
+      this.loading = false;
+    } catch (error) {
+      if (signal.aborted) return;
+      this.why = failure(error);
+      this.loading = false;
+      auth.report(this.why);
+    }
+  }
+
+  /** Without names the ids are shown. */
+  async #names(a: string, b: string, signal: AbortSignal): Promise<void> {
+    const of = (runId: string): Promise<Run | undefined> => runs.getRun({ runId }, { signal }).then(({ run }) => run, () => undefined);
+    const [left, right] = await Promise.all([of(a), of(b)]);
+    if (!signal.aborted) this.runs = { ...(left && { a: left }), ...(right && { b: right }) };
+  }
+}

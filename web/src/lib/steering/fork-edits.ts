@@ -1,0 +1,37 @@
+// What a fork does differently, from the fields of its dialog.
+
+import type { ForkEditInit } from './actions';
+import { limitsOf, toChange, toSubtreeBudget, type LimitTexts } from './budgets';
+
+export interface ForkFields {
+  /** What is done with the selected node. */
+  onNode: 'nothing' | 'guide' | 'retry';
+  guidance: string;
+  /** Guidance is for everything below the node, too. */
+  subtree: boolean;
+  /** The model of the node that is retried. */
+  nodeModel: string;
+  nodeLimits: LimitTexts;
+  /** The model of all calls. */
+  model: string;
+  limits: LimitTexts;
+}
+
+export const noEdits = (): ForkFields => ({ onNode: 'nothing', guidance: '', subtree: false, nodeModel: '', nodeLimits: {}, model: '', limits: {} });
+
+/** The edits that the fields ask for; undefined while guidance is missing. Budgets come first: work may need their room. */
+export function forkEdits(fields: ForkFields, nodeId: string | undefined): ForkEditInit[] | undefined {
+  const edits: ForkEditInit[] = [];
+  const change = toChange(limitsOf(true), fields.limits);
+  if (change !== undefined) edits.push({ edit: { case: 'budget', value: { nodeId: '', change } } });
+  if (fields.model.trim() !== '') edits.push({ edit: { case: 'model', value: fields.model.trim() } });
+  if (nodeId === undefined || fields.onNode === 'nothing') return edits;
+  const text = fields.guidance.trim();
+  if (fields.onNode === 'guide') {
+    if (text === '') return undefined;
+    return [...edits, { edit: { case: 'guide', value: { nodeId, text, subtree: fields.subtree } } }];
+  }
+  const budget = toSubtreeBudget(fields.nodeLimits);
+  const retry = { nodeId, guidance: text, model: fields.nodeModel.trim(), ...(budget === undefined ? {} : { budget }) };
+  return [...edits, { edit: { case: 'retry', value: retry } }];
+}
