@@ -8,7 +8,7 @@ use common::driver::TestDriver;
 use common::{Gateway, Mode, SOON, field};
 use tonic::Code;
 use tree_agent_contract::{EventBody, RunId};
-use tree_agent_event_gateway::Config;
+use tree_agent_event_gateway::{Config, Maxima};
 use tree_agent_proto::v1::{self as pb, *};
 
 /// A run that has ended, and its gateway and driver.
@@ -191,6 +191,63 @@ async fn a_fork_within_the_life_of_a_run_goes_on_from_there() {
     let idle = world.fork(ForkRunRequest::default()).await.unwrap().fork_run_id;
     let idle = world.gateway.store.run(idle.parse().unwrap()).await.unwrap();
     assert!(idle.status.is_final());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_fork_keeps_within_the_maxima_of_the_server_that_makes_it() {
+    let world = World::ended().await;
+    let maxima = Maxima { nodes: 50, tokens: Some(5_000), depth: 2, ..Maxima::default() };
+    let config = Config { maxima, ..Config::default() };
+    let strict = Gateway::over(world.gateway.store.clone(), world.gateway.fanout.clone(), config).await;
+    let fork = async |request: ForkRunRequest| {
+        let request = ForkRunRequest { run_id: world.run.clone(), ..request };
+        strict.runs().fork_run(request).await.map(|answer| answer.into_inner().fork_run_id)
+    };
+    let retry = world.retry(world.node("Costs").await);
+    let root = world.graph(&world.run).await.nodes[0].id.clone();
+    let count =
+        async || strict.runs().list_runs(ListRunsRequest::default()).await.unwrap().into_inner().runs.len();
+    let before = count().await;
+    for validate_only in [true, false] {
+        let request = ForkRunRequest { edits: vec![retry.clone()], validate_only, ..Default::default() };
+        let refused = fork(request).await.unwrap_err();
+        assert_eq!((refused.code(), field(&refused).as_str()), (Code::InvalidArgument, "edits"));
+        for part in ["leave max_nodes as it is", "leave max_tokens as it is", "TREE_AGENT_MAX_NODES"] {
+            assert!(refused.message().contains(part), "{part} is missing: {refused:?}");
+        }
+    }
+    assert_eq!(count().await, before, "a refused fork leaves no run");
+    // One that stays ended uses nothing.
+    fork(ForkRunRequest::default()).await.unwrap();
+    // An edit lowers what is too high.
+    let change = BudgetChange { max_nodes: Some(50), max_tokens: Some(5_000), ..Default::default() };
+    let lower = BudgetEdit { change: Some(change), ..Default::default() };
+    let lower = ForkEdit { edit: Some(fork_edit::Edit::Budget(lower)) };
+    fork(ForkRunRequest { edits: vec![lower.clone(), retry], ..Default::default() }).await.unwrap();
+    // A step may not search deeper than a run of this server.
+    let search = StepSearch { max_depth: 3, max_nodes: 51, ..Default::default() };
+    let step = StepEdit {
+        title: "Look around".into(),
+        strategy: Some(Strategy::Search as i32),
+        search: Some(search),
+        ..Default::default()
+    };
+    let band = BandEdit { goal: "g".into(), steps: vec![step], ..Default::default() };
+    let plan = |bands| {
+        let node_id = root.clone();
+        let plan = Some(PlanEdit { summary: "p".into(), bands });
+        ForkEdit { edit: Some(fork_edit::Edit::Plan(NodePlanEdit { node_id, plan })) }
+    };
+    let request = |bands| ForkRunRequest { edits: vec![lower.clone(), plan(bands)], ..Default::default() };
+    let refused = fork(request(vec![band])).await.unwrap_err();
+    assert_eq!(field(&refused), "edits[1].plan.bands[0].steps[0].search.max_depth", "{refused:?}");
+    assert!(refused.message().contains("search.max_nodes"), "{refused:?}");
+    // Before what is in a list is read, its length is checked.
+    let refused = fork(request(vec![BandEdit::default(); 65])).await.unwrap_err();
+    assert_eq!(field(&refused), "edits[1].plan.bands", "{refused:?}");
+    assert!(refused.message().contains("has 65 entries; at most 64 are allowed"), "{refused:?}");
+    strict.stop().await;
     world.stop().await;
 }
 

@@ -2,7 +2,7 @@
 // any of it.
 
 import { filterNodes, type Filter, type Quick } from './filter';
-import type { GraphNode } from './projection/model';
+import { FINAL, type GraphNode } from './projection/model';
 import { RunDocuments } from './run-documents.svelte';
 import { router } from './router.svelte';
 import type { RunSession } from './session.svelte';
@@ -64,13 +64,19 @@ export class RunState {
 
   /** Opens the dialog of a command. The root stands for the whole run. */
   ask(kind: Kind, nodeId: string): void {
-    const isRun = nodeId === this.session.live?.nodes[0]?.id && (kind === 'pause' || kind === 'resume' || kind === 'budget');
+    const { live, head } = this.session;
+    const node = live?.node(nodeId);
+    if (kind === 'plan' && node !== undefined && FINAL.has(node.status)) {
+      this.command = { kind: 'fork', atSeq: head, nodeId, onNode: 'plan' };
+      return;
+    }
+    const isRun = nodeId === live?.nodes[0]?.id && (kind === 'pause' || kind === 'resume' || kind === 'budget');
     this.command = { kind, nodeId: isRun ? '' : nodeId };
   }
 
   /** Opens the dialog of a fork from the moment that is shown. */
   askFork(): void {
-    this.command = { kind: 'fork', atSeq: this.session.at ?? this.session.head, nodeId: this.selected };
+    this.command = { kind: 'fork', atSeq: this.session.at ?? this.session.head, nodeId: this.selected, onNode: 'nothing' };
   }
 
   /** The same by keyboard: the first of these commands that makes sense for the selected node, else for the run. */

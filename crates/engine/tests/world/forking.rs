@@ -67,7 +67,7 @@ impl World {
         if !fork.run.is_final() {
             fork.feed(Input::Claimed);
         }
-        fork.to_its_end();
+        fork.drive_to_its_end();
         fork
     }
 

@@ -233,11 +233,11 @@ impl World {
         };
         world.documents.write(start.documents);
         world.feed(Input::Claimed);
-        world.to_its_end();
+        world.drive_to_its_end();
         world
     }
 
-    fn to_its_end(&mut self) {
+    fn drive_to_its_end(&mut self) {
         let mut inputs = 0u32;
         while !self.run.is_final() {
             inputs += 1;

@@ -1,11 +1,13 @@
 // What a fork does differently, from the fields of its dialog.
 
-import type { ForkEditInit } from './actions';
+import type { ForkEditInit, PlanInit } from './actions';
 import { limitsOf, toChange, toSubtreeBudget, type LimitTexts } from './budgets';
 
+/** What a fork does with the selected node. */
+export type OnNode = 'nothing' | 'guide' | 'retry' | 'plan';
+
 export interface ForkFields {
-  /** What is done with the selected node. */
-  onNode: 'nothing' | 'guide' | 'retry';
+  onNode: OnNode;
   guidance: string;
   /** Guidance is for everything below the node, too. */
   subtree: boolean;
@@ -19,13 +21,17 @@ export interface ForkFields {
 
 export const noEdits = (): ForkFields => ({ onNode: 'nothing', guidance: '', subtree: false, nodeModel: '', nodeLimits: {}, model: '', limits: {} });
 
-/** The edits that the fields ask for; undefined while guidance is missing. Budgets come first: work may need their room. */
-export function forkEdits(fields: ForkFields, nodeId: string | undefined): ForkEditInit[] | undefined {
+/**
+ * The edits that the fields ask for, with the plan that the node is given; undefined while guidance or the plan is missing.
+ * Budgets come first: work may need their room.
+ */
+export function forkEdits(fields: ForkFields, nodeId: string | undefined, plan?: PlanInit): ForkEditInit[] | undefined {
   const edits: ForkEditInit[] = [];
   const change = toChange(limitsOf(true), fields.limits);
   if (change !== undefined) edits.push({ edit: { case: 'budget', value: { nodeId: '', change } } });
   if (fields.model.trim() !== '') edits.push({ edit: { case: 'model', value: fields.model.trim() } });
   if (nodeId === undefined || fields.onNode === 'nothing') return edits;
+  if (fields.onNode === 'plan') return plan === undefined ? undefined : [...edits, { edit: { case: 'plan', value: { nodeId, plan } } }];
   const text = fields.guidance.trim();
   if (fields.onNode === 'guide') {
     if (text === '') return undefined;

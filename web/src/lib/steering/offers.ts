@@ -2,12 +2,13 @@
 
 import { FINAL, isFinalRun, type GraphNode } from '../projection/model';
 import type { Projection } from '../projection/projection';
+import type { OnNode } from './fork-edits';
 
 /** A dialog that is open. */
 export type Command =
   | { kind: 'pause' | 'resume' | 'stop' | 'budget'; nodeId: string }
   | { kind: 'guide' | 'retry' | 'plan'; nodeId: string }
-  | { kind: 'fork'; atSeq: number; nodeId: string | undefined };
+  | { kind: 'fork'; atSeq: number; nodeId: string | undefined; onNode: OnNode };
 
 /** The commands that are about a node, or about the whole run as its root. */
 export type Kind = Exclude<Command['kind'], 'fork'>;
@@ -31,7 +32,13 @@ function isStopped(graph: Projection, node: GraphNode): boolean {
 export function offers(graph: Projection, node: GraphNode): Kind[] {
   const ended = isFinalRun(graph.status);
   // What a budget has cancelled goes on with more of it.
-  if (FINAL.has(node.status)) return !ended && node.message?.startsWith('budget:') === true ? ['retry', 'budget'] : ['retry'];
+  if (FINAL.has(node.status)) {
+    const kinds: Kind[] = ['retry'];
+    // In a fork.
+    if (node.plan !== undefined) kinds.push('plan');
+    if (!ended && node.message?.startsWith('budget:') === true) kinds.push('budget');
+    return kinds;
+  }
   if (ended) return [];
   const kinds: Kind[] = [node.paused === true ? 'resume' : 'pause', 'guide'];
   if (!isStopped(graph, node)) {
