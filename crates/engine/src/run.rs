@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tree_agent_contract::command::{Action, check_edits};
 use tree_agent_contract::event::{CallStopped, Event, EventBody, RunForked, RunStatusChanged};
-use tree_agent_contract::role::{ResearchForm, ResearchOutput};
+use tree_agent_contract::role::{CallKind, ResearchForm, ResearchOutput};
 use tree_agent_contract::{
     Command, Invalid, Preview, Refusal, RefusalKind, RunId, RunSpec, RunStatus, Timestamp,
 };
@@ -301,6 +301,10 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) {
                 d.emit(at, CallStopped { reason: LOST.into() });
             }
             lost.into_iter().for_each(|at| d.close_tools(at));
+            // In a fork, a search may have nothing to pick from: a budget that is clear now had cancelled it.
+            let picks =
+                (0..d.state.nodes().len()).filter(|at| d.state.control(*at).needs == Some(CallKind::Pick));
+            picks.collect::<Vec<_>>().into_iter().for_each(|at| d.ask(Next::Advance { at }));
         }
         Input::Tick => {}
         Input::Update(key, _) | Input::Output(key, _) | Input::Failed(key, _) => d.heard(key, input),

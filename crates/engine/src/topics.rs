@@ -393,6 +393,13 @@ impl Topics {
         self.leaves.len()
     }
 
+    /// True if a topic that waits, and was not chosen yet, is in the branch of `at`.
+    pub(crate) fn has_leaves_below(&self, at: usize) -> bool {
+        let is_below = |topic: &&usize| self.line(**topic).contains(&at);
+        let chosen = self.chosen_before.iter().chain(&self.picked).filter(is_below).count();
+        self.topic(at).waiting > chosen as u64
+    }
+
     /// The first topic that waits, in breadth-first order.
     pub(crate) fn first_leaf(&self) -> Option<&Place> {
         self.leaves.first()

@@ -1,6 +1,7 @@
 //! Pause, resume, guide.
 
 use tree_agent_contract::event::{GuidanceAdded, NodePaused, NodeResumed, RunStatusChanged};
+use tree_agent_contract::role::CallKind;
 use tree_agent_contract::{NodeId, Refusal, RunStatus};
 
 use super::nodes::{By, check_seen, find_open, precondition};
@@ -25,8 +26,7 @@ pub(super) fn pause(d: &mut Decider<'_>, by: By<'_>, node: Option<NodeId>, now: 
         below.into_iter().for_each(|at| d.stop_call(at, "pause"));
     }
     // A search that was about to pick may have nothing to pick from.
-    let above: Vec<usize> = d.state.line(at).skip(1).collect();
-    above.into_iter().for_each(|at| d.ask(Next::Advance { at }));
+    advance_above(d, at);
     if at == 0 {
         let reason = Some(format!("paused by {}", by.name()));
         d.emit(0, RunStatusChanged { status: RunStatus::Paused, reason, partial: false });
@@ -66,14 +66,20 @@ pub(super) fn lift(d: &mut Decider<'_>, by: By<'_>, at: usize) {
 /// The nodes at and below `at` do what a pause has kept them from.
 pub(super) fn go_on(d: &mut Decider<'_>, at: usize) {
     for below in d.state.subtree(at).into_iter().rev() {
-        if !d.state.node(below).status.is_final() && d.state.control(below).needs.is_none() {
+        // What a search would pick from may be gone.
+        let may_go_on = matches!(d.state.control(below).needs, None | Some(CallKind::Pick));
+        if !d.state.node(below).status.is_final() && may_go_on {
             d.ask(Next::Advance { at: below });
         }
     }
     // It may not have begun.
-    if let Some(parent) = d.state.control(at).parent {
-        d.ask(Next::Advance { at: parent });
-    }
+    advance_above(d, at);
+}
+
+/// Those above the node at `at` go on, the nearest first: the root of a search begins topics on every level.
+pub(super) fn advance_above(d: &mut Decider<'_>, at: usize) {
+    let above: Vec<usize> = d.state.line(at).skip(1).collect();
+    above.into_iter().for_each(|at| d.ask(Next::Advance { at }));
 }
 
 /// Tells the node something, and with `subtree` every node below. With `restart`, their calls in flight are made again.

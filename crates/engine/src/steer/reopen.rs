@@ -4,6 +4,7 @@ use tree_agent_contract::event::{NodeReopened, StepStatusChanged};
 use tree_agent_contract::{NodeStatus, StepStatus, SubtreeBudget};
 
 use super::nodes::By;
+use super::pause::advance_above;
 use crate::decide::{Decider, Next};
 use crate::leases;
 
@@ -23,9 +24,9 @@ pub(super) fn reopen(
     if let (Some(parent), Some(step_id)) = (d.state.control(at).parent, d.state.planned_step(at)) {
         d.emit(parent, StepStatusChanged { step_id, status: StepStatus::Pending });
     }
-    match d.state.control(at).parent {
-        Some(parent) => d.ask(Next::Advance { at: parent }),
-        None => d.ask(Next::Begin { at }),
+    match at {
+        0 => d.ask(Next::Begin { at }),
+        _ => advance_above(d, at),
     }
 }
 

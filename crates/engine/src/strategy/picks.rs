@@ -45,6 +45,12 @@ pub(super) fn choose(topics: &Topics, d: &mut Decider<'_>) {
     }
 }
 
+/// True if a picker that is asked now could name something.
+pub(super) fn has_choice(topics: &Topics) -> bool {
+    let within = topics.picking().and_then(|picking| picking.within);
+    topics.leaves() > 0 && within.is_none_or(|branch| topics.has_leaves_below(branch))
+}
+
 /// A picker has answered.
 pub(super) fn answered(topics: &Topics, d: &mut Decider<'_>, out: &PickOutput) {
     let root = topics.root();

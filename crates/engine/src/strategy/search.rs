@@ -150,8 +150,10 @@ impl Rules for Search {
         if at != self.0.root() {
             return self.look_at(d, at);
         }
-        if d.state.steering().commands() > 0 && d.state.control(at).needs == Some(CallKind::Pick) && self.0.leaves() == 0 {
-            // A person has paused or stopped what there was to pick from.
+        // Without people, only the end of a budget leaves a picker without a choice. What its call leads to is awaited.
+        let may_rest = d.state.steering().commands() > 0 || d.state.ending(at).is_none();
+        if may_rest && d.state.control(at).needs == Some(CallKind::Pick) && !picks::has_choice(&self.0) {
+            // A person has paused or stopped what there was to pick from, or a budget had cancelled it before a fork.
             d.give_up(at);
             return picks::rest(&self.0, d);
         }

@@ -11,12 +11,22 @@ pub(super) fn fork(hand: &Hand, at: usize) -> Vec<Event> {
 }
 
 fn fork_with(hand: &Hand, at: usize, edits: Vec<Action>, goes_on: bool) -> Vec<Event> {
+    forked_log(&hand.log[..at], hand.now.plus_millis(60_000), edits, goes_on)
+}
+
+/// The log of a fork that goes on from `shared`.
+pub(super) fn fork_of(shared: &[Event], now: Timestamp, edits: Vec<Action>) -> Vec<Event> {
+    let (_, goes_on) = replayed(shared).fork(&edits, now).expect("the edits fit");
+    forked_log(shared, now, edits, goes_on)
+}
+
+fn forked_log(shared: &[Event], now: Timestamp, edits: Vec<Action>, goes_on: bool) -> Vec<Event> {
     let run_id = RunId(uuid::Uuid::from_u128(8));
-    let mut log: Vec<Event> = hand.log[..at].iter().map(|e| Event { run_id, ..e.clone() }).collect();
+    let mut log: Vec<Event> = shared.iter().map(|e| Event { run_id, ..e.clone() }).collect();
     let body = RunForked {
-        source_run_id: hand.log[0].run_id,
-        at_seq: at as u64,
-        origin_run_id: Some(hand.log[0].run_id),
+        source_run_id: shared[0].run_id,
+        at_seq: shared.len() as u64,
+        origin_run_id: Some(shared[0].run_id),
         author: "ann".into(),
         request_id: "r".into(),
         display_name: "again".into(),
@@ -24,12 +34,7 @@ fn fork_with(hand: &Hand, at: usize, edits: Vec<Action>, goes_on: bool) -> Vec<E
         edits,
         goes_on,
     };
-    log.push(Event {
-        seq: at as u64 + 1,
-        timestamp: hand.now.plus_millis(60_000),
-        body: body.into(),
-        ..log[0].clone()
-    });
+    log.push(Event { seq: shared.len() as u64 + 1, timestamp: now, body: body.into(), ..log[0].clone() });
     log
 }
 
@@ -116,9 +121,7 @@ fn documents_of_a_fork_are_named_after_the_run_that_began_its_log() {
 /// A fork with edits, as the log begins, and the run that its first driver has.
 pub(super) fn taken_up(hand: &Hand, at: usize, edits: Vec<Action>) -> Hand {
     let now = hand.now.plus_millis(60_000);
-    let parent = Run::replay(hand.log[0].run_id, &hand.log[..at]).expect("a prefix replays");
-    let (_, goes_on) = parent.fork(&edits, now).expect("the edits fit");
-    let log = fork_with(hand, at, edits, goes_on);
+    let log = fork_of(&hand.log[..at], now, edits);
     let mut fork = Hand { run: replayed(&log), log, now };
     fork.feed(Input::Claimed);
     fork

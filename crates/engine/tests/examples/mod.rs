@@ -8,6 +8,7 @@ mod homework;
 mod kept;
 mod leases;
 mod search;
+mod search_steering;
 mod search_steps;
 mod steering;
 

@@ -12,15 +12,15 @@ use crate::world::{aggregator_output, notes};
 pub(super) struct Hand {
     pub(super) run: Run,
     pub(super) log: Vec<Event>,
-    now: Timestamp,
+    pub(super) now: Timestamp,
 }
 
-fn two_at_a_time() -> SearchConfig {
+pub(super) fn two_at_a_time() -> SearchConfig {
     SearchConfig { concurrency: 2, ..SearchConfig::default() }
 }
 
 impl Hand {
-    fn new(search: SearchConfig, budgets: Budgets) -> Self {
+    pub(super) fn new(search: SearchConfig, budgets: Budgets) -> Self {
         Self::of(RunSpec {
             strategy: Strategy::Search,
             search: Some(Box::new(search)),
@@ -40,7 +40,7 @@ impl Hand {
     }
 
     /// A search whose first level is listed.
-    fn listed(search: SearchConfig, topics: &[&str]) -> Self {
+    pub(super) fn listed(search: SearchConfig, topics: &[&str]) -> Self {
         let mut hand = Self::new(search, Budgets::default());
         let root = hand.only();
         hand.finds(&root, topics);

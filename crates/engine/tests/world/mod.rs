@@ -265,7 +265,8 @@ impl World {
         for call in self.run.take_due(self.now, usize::MAX) {
             let name = (call.key.node_id, call.key.kind, call.key.round);
             self.assert_not_paused(call.key.node_id);
-            assert!(!self.accepted.contains(&name), "finished work is done again: {:?}", call.key);
+            let is_new = !self.accepted.contains(&name);
+            assert!(is_new, "finished work is done again: {:?}\n{}", call.key, self.story());
             self.made.insert(name);
             self.meters.begin(&self.run, &call, self.now);
             let delay = u64::from(self.roll()) * 4;
@@ -283,12 +284,22 @@ impl World {
                 self.answer(call);
             }
             (_, Some(wakeup)) => {
+                self.assert_goes_on();
                 self.now = self.now.max(wakeup);
                 self.feed(Input::Tick);
             }
             (_, None) if self.resume() => {}
             (_, None) => panic!("a live run waits for nothing: {:?}", self.run.graph().snapshot()),
         }
+    }
+
+    /// A run in which nothing is paused has something in flight, or a call that is due now or later. Otherwise it would
+    /// only wait for the end of its time.
+    fn assert_goes_on(&self) {
+        let is_idle = self.calls.is_empty() && self.ending.is_empty();
+        let is_paused = self.run.graph().nodes().iter().any(|node| node.paused);
+        let has_calls = self.run.due(Timestamp(i64::MAX)) > 0;
+        assert!(!is_idle || is_paused || has_calls, "a live run waits for nothing:\n{}", self.story());
     }
 
     /// The driver dies: its calls are lost, and a successor replays the log.

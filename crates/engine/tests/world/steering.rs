@@ -190,7 +190,7 @@ impl World {
     }
 
     /// The log, for people who look for the cause of a failure.
-    fn story(&self) -> String {
+    pub(super) fn story(&self) -> String {
         let line = |event: &Event| {
             let title = self.run.graph().node(event.node_id).map_or("", |node| node.title.as_str());
             let payload: String =
