@@ -71,7 +71,7 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await page.locator('#fork-name:focus').waitFor();
     await page.keyboard.type('With seals');
     await hand.tick(dialog.getByRole('radio', { name: 'Do it again' }));
-    await dialog.getByLabel('Guidance').focus();
+    await hand.reach(dialog.getByLabel('Guidance'));
     await page.keyboard.type(SEALS);
     expect(await confirm(page, hand)).toMatch(/Re-runs 2 nodes, about 3 calls \(1 plan, 1 execute, 1 aggregate\).*; reuses 1\./);
     const fork = await other(page, run);
@@ -85,7 +85,9 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     const origin = page.getByTestId('fork-of');
     await origin.getByRole('link', { name: objective }).waitFor();
     await origin.getByText(`after event ${ended.seq}`).waitFor();
-    expect((await origin.getByRole('listitem').allInnerTexts()).join('\n')).toContain(SEALS);
+    await origin.getByText(SEALS).waitFor();
+    // Whoever watches the run sees that it was forked.
+    await second.getByTestId('command-notice').filter({ hasText: `forked by a user after event ${ended.seq}` }).waitFor();
     await hand.press(page, `[data-testid=fork-of] a[href^="/compare"]`);
     await page.waitForURL(`**/compare?a=${run}&b=${fork}`);
     await page.getByTestId('compare-counts').getByText('1 node the same, 2 changed, 0 only in A, 0 only in B.').waitFor();
@@ -125,17 +127,31 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await treeItem(page, /^South shore, Completed, executor$/).waitFor();
     expect(calls().length).toBe(6);
 
+    // With a step more in a plan that is done.
+    await page.goto(`${gateway.url}/runs/${run}`);
+    await connection(page, 'ended');
+    await hand.choose(page, /^Walk the island/);
+    await hand.press(page, '[data-testid=node-commands] [data-command=plan]');
+    const more = page.getByRole('dialog', { name: 'Fork this run' });
+    await hand.press(page, 'dialog section [data-add]');
+    await hand.reach(more.getByLabel('Title of step 3 of band 1'));
+    await page.keyboard.type('South shore again');
+    expect(await confirm(page, hand)).toMatch(/about 3 calls \(1 plan, 1 execute, 1 aggregate\).*; reuses 2\. Shares the log up to event/);
+    const planned = await other(page, run, fork, retried, early);
+    await connection(page, 'ended');
+    await treeItem(page, /^South shore again, Completed, executor$/).waitFor();
+    await treeItem(page, /^North shore, Completed, executor$/).waitFor();
+    expect(calls().length).toBe(7);
+
     // The list has all forks of the run, and the run is what it was.
     await page.getByTestId('fork-of').getByRole('link', { name: objective }).click();
     await hand.press(page, `a[href="/runs?parent=${run}"]`);
     const rows = page.locator('[data-run-id]');
-    await until(() => rows.evaluateAll((all) => all.map((row) => row.getAttribute('data-run-id')).sort().join()), (ids) => ids === [fork, retried, early].sort().join(), 'the forks are listed');
+    await until(() => rows.evaluateAll((all) => all.map((row) => row.getAttribute('data-run-id')).sort().join()), (ids) => ids === [fork, retried, early, planned].sort().join(), 'the forks are listed');
     expect(await gateway.graph(run)).toEqual(ended);
     expect(await second.getByTestId('seq').getAttribute('data-seq')).toBe(String(ended.seq));
     await treeItem(second, /^South shore, Completed, executor$/).waitFor();
-    await second.reload();
-    await connection(second, 'ended');
-    await until(() => second.getByTestId('forks').getByRole('listitem').count(), (n) => n === 3, 'all forks');
+    await until(() => second.getByTestId('forks').getByRole('listitem').count(), (n) => n === 4, 'all forks');
     expect(await second.getByTestId('fork-of').count()).toBe(0);
     await close(page);
     await close(second);

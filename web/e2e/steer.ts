@@ -11,6 +11,8 @@ export interface Hand {
   press(page: Page, selector: string): Promise<void>;
   /** Ticks a box, or chooses a radio button. */
   tick(box: Locator): Promise<void>;
+  /** Gives a field the focus. */
+  reach(field: Locator): Promise<void>;
   /** Moves a step of the plan in the dialog before another one. */
   moveUp(page: Page, step: string, before: string): Promise<void>;
 }
@@ -25,18 +27,25 @@ export const MOUSE: Hand = {
   },
   press: (page, selector) => page.locator(selector).click(),
   tick: (box) => box.click(),
+  reach: (field) => field.click(),
   async moveUp(page, step, before) {
     await grip(page, step).dragTo(page.getByRole('dialog').locator('li', { has: page.getByRole('button', { name: `Move ${before}`, exact: true }) }), { targetPosition: { x: 60, y: 4 } });
   },
 };
 
 /** Presses a key until the focused element matches. */
-export async function until(page: Page, key: string, fits: string, most = 120): Promise<void> {
-  for (let i = 0; i < most; i++) {
-    if (await page.evaluate((selector) => document.activeElement?.matches(selector) === true, fits)) return;
+export async function until(page: Page, key: string, fits: string): Promise<void> {
+  await press(page, key, () => page.evaluate((selector) => document.activeElement?.matches(selector) === true, fits), fits);
+}
+
+const isFocused = (box: Locator): Promise<boolean> => box.evaluate((el) => el === document.activeElement);
+
+async function press(page: Page, key: string, isThere: () => Promise<boolean>, where = 'where it should'): Promise<void> {
+  for (let i = 0; i < 120; i++) {
+    if (await isThere()) return;
     await page.keyboard.press(key);
   }
-  throw new Error(`${key} does not lead to ${fits}`);
+  throw new Error(`${key} does not lead to ${where}`);
 }
 
 export const KEYBOARD: Hand = {
@@ -59,8 +68,18 @@ export const KEYBOARD: Hand = {
     await page.keyboard.press('Enter');
   },
   async tick(box) {
-    await box.focus();
-    await box.press('Space');
+    const page = box.page();
+    // Tab leads to the chosen button of a group, and the arrows to the others.
+    const group = await box.evaluate((el) => (el instanceof HTMLInputElement && el.type === 'radio' ? el.name : ''));
+    if (group === '') await press(page, 'Tab', () => isFocused(box));
+    else await until(page, 'Tab', `input[type=radio][name="${group}"]`);
+    if (group === '') await page.keyboard.press('Space');
+    else await press(page, 'ArrowDown', () => isFocused(box));
+    if (!(await box.isChecked())) throw new Error('the keyboard does not tick it');
+  },
+  async reach(field) {
+    await field.waitFor();
+    await press(field.page(), 'Tab', () => isFocused(field));
   },
   async moveUp(page, step) {
     await grip(page, step).waitFor();

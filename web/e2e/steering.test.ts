@@ -99,24 +99,37 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await dialog.getByText('West shore is step 1 of 2 in band 2.').waitFor();
     await hand.press(page, 'dialog [aria-label="Remove East shore"]');
     await hand.press(page, 'dialog section:nth-child(2) > button');
-    await dialog.getByLabel('Title of step 2 of band 2').focus();
+    await hand.reach(dialog.getByLabel('Title of step 2 of band 2'));
     await page.keyboard.type('Far reef');
+    // Of two people who edit one plan, the second does not undo what the first has done.
+    await MOUSE.choose(second, /^Walk around the island/);
+    await MOUSE.press(second, '[data-testid=node-commands] [data-command=plan]');
+    await second.getByLabel('Summary').fill('Walk the other way round.');
+    await second.locator('[data-testid=preview][data-phase=ready]').waitFor();
     await confirm(page, hand);
     await notice(second, /plan edited by /);
+    await second.getByText('The plan has changed since you opened it.').waitFor();
+    expect(await second.getByTestId('confirm').isDisabled()).toBe(true);
+    await second.getByRole('dialog').getByRole('button', { name: 'Close', exact: true }).last().click();
     await treeItem(second, /^Walk around the island/).click();
     await second.getByRole('tab', { name: 'Plan' }).click();
     await second.getByTestId('node-panel').getByText('Version 2').waitFor();
     await until(() => second.getByTestId('node-panel').locator('.band').nth(1).locator('.title').allInnerTexts(), (titles) => titles.join() === 'West shore,Far reef', 'the new plan');
 
     await hand.press(page, '[data-testid=run-commands] [data-command=budget]');
-    await page.getByRole('dialog').getByLabel('Nodes', { exact: true }).focus();
+    const nodes = page.getByRole('dialog').getByLabel('Nodes', { exact: true });
+    await hand.reach(nodes);
+    // What holds already is refused, and the dialog says so.
+    await page.keyboard.type((await nodes.getAttribute('placeholder'))!);
+    await page.getByRole('dialog').getByText('are what they are to be already').waitFor();
+    await nodes.press('Control+a');
     await page.keyboard.type('40');
     await confirm(page, hand);
     await notice(second, /budget set by .*: nodes 40/);
 
     await hand.choose(page, /^South shore/);
     await hand.press(page, '[data-testid=node-commands] [data-command=budget]');
-    await page.getByRole('dialog', { name: 'Budget of this subtree' }).getByLabel('Tokens', { exact: true }).focus();
+    await hand.reach(page.getByRole('dialog', { name: 'Budget of this subtree' }).getByLabel('Tokens', { exact: true }));
     await page.keyboard.type('900000');
     await confirm(page, hand);
     await notice(second, /South shore budget set by .*: tokens 900,000/);

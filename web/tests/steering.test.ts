@@ -107,6 +107,7 @@ describe('the marks and the commands of a node', () => {
     expect(graph.nodes.map((n) => offers(graph, n))).toEqual([['pause', 'guide', 'stop', 'budget'], ['resume', 'guide', 'stop', 'budget'], ['pause', 'guide', 'stop', 'budget'], ['retry']]);
     expect(offers(graph, node('x', { parentId: 'root', plan: PLAN }))).toContain('plan');
     expect(offers(graph, node('x', { status: 'cancelled', message: 'budget:maxTokens' }))).toEqual(['retry', 'budget']);
+    expect(offers(graph, node('x', { status: 'completed', plan: PLAN }))).toEqual(['retry', 'plan']);
     expect(offers(graph, node('x', { stopped: true, plan: PLAN }))).toEqual(['pause', 'guide']);
   });
 });
@@ -209,6 +210,12 @@ describe('budgets and edits of a fork', () => {
       { edit: { case: 'retry', value: { nodeId: 'n', guidance: 'g', model: 'm', budget: { maxTokens: 5n } } } },
     ]);
     expect(forkEdits({ ...noEdits(), onNode: 'guide', guidance: 'g' }, undefined)).toEqual([]);
+    expect(forkEdits({ ...noEdits(), onNode: 'budget' }, 'n')).toBeUndefined();
+    const raised = forkEdits({ ...noEdits(), onNode: 'budget', nodeChange: { maxTokens: '0' } }, 'n');
+    expect(raised).toEqual([{ edit: { case: 'budget', value: { nodeId: 'n', change: { maxTokens: 0n } } } }]);
+    expect(forkEdits({ ...noEdits(), onNode: 'plan' }, 'n')).toBeUndefined();
+    const plan = toPlan(draftOf(PLAN));
+    expect(forkEdits({ ...noEdits(), onNode: 'plan' }, 'n', plan)).toEqual([{ edit: { case: 'plan', value: { nodeId: 'n', plan } } }]);
   });
 });
 
@@ -226,7 +233,7 @@ describe('the way of an action', () => {
     let seq = 10n;
     const send = async (_: Action, how: Sent): Promise<Outcome> => {
       sent.push(how);
-      const empty = { forkRunId: undefined, changedDocuments: 0 };
+      const empty = { forkRunId: undefined, changedDocuments: { count: 0, ids: [] } };
       if (how.validateOnly) return { ...empty, seq: 0, preview: create(CommandPreviewSchema, { seq: seq++ }) };
       const answer = answers.shift()!;
       if (answer instanceof Error) throw answer;

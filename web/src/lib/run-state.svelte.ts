@@ -4,6 +4,7 @@
 import { filterNodes, type Filter, type Quick } from './filter';
 import { FINAL, type GraphNode } from './projection/model';
 import { RunDocuments } from './run-documents.svelte';
+import { RunForks } from './run-forks.svelte';
 import { router } from './router.svelte';
 import type { RunSession } from './session.svelte';
 import { Scratchpads } from './scratchpads.svelte';
@@ -35,10 +36,12 @@ export class RunState {
   command = $state.raw<Command | undefined>();
   readonly scratchpads = new Scratchpads();
   readonly documents: RunDocuments;
+  readonly forks: RunForks;
 
   constructor(session: RunSession) {
     this.session = session;
     this.documents = new RunDocuments(session);
+    this.forks = new RunForks(session);
     this.collapsed = new Set(load<string[]>(`collapsed.${session.runId}`) ?? []);
   }
 

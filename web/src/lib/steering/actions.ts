@@ -36,8 +36,8 @@ export interface Outcome {
   preview: CommandPreview | undefined;
   /** The fork that does it, if there is one. */
   forkRunId: string | undefined;
-  /** How many documents of projects the fork reads as they are today. */
-  changedDocuments: number;
+  /** Documents of projects that have changed since: how many, and the first ones. The fork reads them as they are today. */
+  changedDocuments: { count: number; ids: readonly string[] };
 }
 
 const ROLES = ['plan', 'execute', 'aggregate', 'research', 'pick'] as const;

@@ -4,7 +4,7 @@ import type { ForkEditInit, PlanInit } from './actions';
 import { limitsOf, toChange, toSubtreeBudget, type LimitTexts } from './budgets';
 
 /** What a fork does with the selected node. */
-export type OnNode = 'nothing' | 'guide' | 'retry' | 'plan';
+export type OnNode = 'nothing' | 'guide' | 'retry' | 'plan' | 'budget';
 
 export interface ForkFields {
   onNode: OnNode;
@@ -14,15 +14,17 @@ export interface ForkFields {
   /** The model of the node that is retried. */
   nodeModel: string;
   nodeLimits: LimitTexts;
+  /** Limits of the node's own budget that change. */
+  nodeChange: LimitTexts;
   /** The model of all calls. */
   model: string;
   limits: LimitTexts;
 }
 
-export const noEdits = (): ForkFields => ({ onNode: 'nothing', guidance: '', subtree: false, nodeModel: '', nodeLimits: {}, model: '', limits: {} });
+export const noEdits = (): ForkFields => ({ onNode: 'nothing', guidance: '', subtree: false, nodeModel: '', nodeLimits: {}, nodeChange: {}, model: '', limits: {} });
 
 /**
- * The edits that the fields ask for, with the plan that the node is given; undefined while guidance or the plan is missing.
+ * The edits that the fields ask for, with the plan that the node is given; undefined while what is chosen is incomplete.
  * Budgets come first: work may need their room.
  */
 export function forkEdits(fields: ForkFields, nodeId: string | undefined, plan?: PlanInit): ForkEditInit[] | undefined {
@@ -32,6 +34,10 @@ export function forkEdits(fields: ForkFields, nodeId: string | undefined, plan?:
   if (fields.model.trim() !== '') edits.push({ edit: { case: 'model', value: fields.model.trim() } });
   if (nodeId === undefined || fields.onNode === 'nothing') return edits;
   if (fields.onNode === 'plan') return plan === undefined ? undefined : [...edits, { edit: { case: 'plan', value: { nodeId, plan } } }];
+  if (fields.onNode === 'budget') {
+    const own = toChange(limitsOf(false), fields.nodeChange);
+    return own === undefined ? undefined : [...edits, { edit: { case: 'budget', value: { nodeId, change: own } } }];
+  }
   const text = fields.guidance.trim();
   if (fields.onNode === 'guide') {
     if (text === '') return undefined;

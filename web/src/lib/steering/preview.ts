@@ -16,5 +16,6 @@ export function previewWords(kind: Action['kind'], preview: CommandPreview): str
   parts.push(calls.sum === 0 ? 'no calls' : `about ${count(calls.sum, 'call')} (${calls.words})`);
   if (preview.tokens > 0n) parts.push(`about ${number(Number(preview.tokens))} tokens`);
   if (preview.costMicros > 0n) parts.push(`about ${cost(Number(preview.costMicros))}`);
-  return `${parts.join(', ')}; reuses ${number(preview.reusedNodes)}.`;
+  const shared = kind === 'fork' ? ` Shares the log up to event ${number(Number(preview.seq))}.` : '';
+  return `${parts.join(', ')}; reuses ${number(preview.reusedNodes)}.${shared}`;
 }

@@ -8,7 +8,7 @@ const of = (outcome: CommandOutcome | undefined, forkRunId?: string): Outcome =>
   seq: Number(outcome?.seq ?? 0n),
   preview: outcome?.preview,
   forkRunId: forkRunId || undefined,
-  changedDocuments: 0,
+  changedDocuments: { count: 0, ids: [] },
 });
 
 /** Sends an action. With `validateOnly` nothing changes, and the outcome has a preview. */
@@ -34,8 +34,8 @@ export async function send(runId: string, action: Action, sent: Sent, signal: Ab
     }
     case 'fork': {
       const { expectedSeq: _, ...fork } = request;
-      const { preview, forkRunId, changedDocumentCount } = await runs.forkRun(fork, { signal });
-      return { ...of(undefined, forkRunId), preview, changedDocuments: changedDocumentCount };
+      const { preview, forkRunId, changedDocumentIds, changedDocumentCount } = await runs.forkRun(fork, { signal });
+      return { ...of(undefined, forkRunId), preview, changedDocuments: { count: changedDocumentCount, ids: changedDocumentIds } };
     }
   }
 }

@@ -2,6 +2,7 @@
 
 import type { BudgetChange, ForkEdit } from '../../gen/treeagent/v1/edits_pb';
 import type { Event } from '../../gen/treeagent/v1/events_pb';
+import type { Run } from '../../gen/treeagent/v1/run_service_pb';
 import { clip, cost, duration, number } from '../format';
 
 const who = (author: string): string => (author === '' ? 'a user' : clip(author, 60));
@@ -51,6 +52,23 @@ export function commandWords(body: Event['body']): string | undefined {
     default:
       return undefined;
   }
+}
+
+/** That a run was forked, by whom, where and with what edits. */
+export function forkedWords(fork: Run, title?: (nodeId: string) => string | undefined): string {
+  const edits = forkEditWords(fork, title);
+  return `forked by ${who(fork.userId)} after event ${number(Number(fork.parentSeq))}${edits === '' ? '' : `: ${edits}`}`;
+}
+
+const NODE_ID = /\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g;
+
+/** What a fork does differently, as the list of runs says it. Nodes have their titles where they are known. */
+export function forkEditWords(fork: Run, title: (nodeId: string) => string | undefined = () => undefined): string {
+  const named = (words: string): string => words.replaceAll(NODE_ID, (id) => {
+    const known = title(id);
+    return known === undefined ? id.slice(-8) : `“${clip(known, 60)}”`;
+  });
+  return clip(fork.forkEdits.map(named).join('; '), 300);
 }
 
 /** What a fork does differently, in a few words. */
