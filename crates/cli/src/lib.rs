@@ -36,7 +36,10 @@ use crate::view::live::{LogWriter, restore_terminal};
 pub fn main() -> ExitCode {
     tree_agent_security::install_crypto_provider();
     complete::answer_shell();
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
     cli.global.color.write_global();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -56,6 +59,18 @@ pub fn main() -> ExitCode {
             error.exit().into()
         }
     }
+}
+
+/// Prints why the arguments cannot be read, or the help that was asked for. A wrong argument is shown, and may hold
+/// anything.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        anstream::eprint!("{}", view::printable::coloured(&error.render().ansi().to_string()));
+    } else {
+        // Nobody reads it any more if this fails.
+        let _ = error.print();
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 /// What every command gets.

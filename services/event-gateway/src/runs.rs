@@ -412,7 +412,7 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
         strategy,
         context: context.unwrap_or_default(),
         budgets: budgets.unwrap_or_default(),
-        model: request.model,
+        model: request.model.trim().to_owned(),
         user_id,
         display_name: request.display_name,
         labels: request.labels,
