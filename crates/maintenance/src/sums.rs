@@ -96,60 +96,66 @@ mod tests {
 
     use super::*;
 
+    const RUN: RunId = RunId(uuid::Uuid::from_u128(1));
+
+    /// The log of a run with one child of the root, which has called a tool.
+    struct Log {
+        events: Vec<Event>,
+        root: NodeId,
+        child: NodeId,
+    }
+
+    impl Log {
+        fn new() -> Self {
+            let events = tree_agent_engine::start(RUN, RunSpec::new("o"), Timestamp(1)).events;
+            let (root, child) = (events[0].node_id, NodeId::from(uuid::Uuid::from_u128(2)));
+            let mut log = Self { events, root, child };
+            let created = NodeCreated { parent_node_id: Some(root), ..NodeCreated::new("t") };
+            log.of_child(created);
+            log.call_tool();
+            log
+        }
+
+        fn push(&mut self, node_id: NodeId, parent_node_id: Option<NodeId>, body: EventBody) {
+            let last = self.events.last().expect("a log").clone();
+            self.events.push(Event { seq: last.seq + 1, node_id, parent_node_id, body, ..last });
+        }
+
+        fn of_child(&mut self, body: impl Into<EventBody>) {
+            self.push(self.child, Some(self.root), body.into());
+        }
+
+        fn call_tool(&mut self) {
+            self.of_child(ToolCallRequested {
+                call_id: "c".into(),
+                tool_name: "look".into(),
+                args: None,
+                purpose: None,
+                phase: None,
+                started_at: None,
+            });
+        }
+    }
+
     #[test]
     fn calls_that_a_graph_does_not_count_are_found() {
-        let run = RunId(uuid::Uuid::from_u128(1));
-        let mut log = tree_agent_engine::start(run, RunSpec::new("o"), Timestamp(1)).events;
-        let root = log[0].node_id;
-        let child = NodeId::from(uuid::Uuid::from_u128(2));
-        let mut then = |node_id, parent_node_id, body: EventBody| {
-            let last = log.last().expect("a log").clone();
-            log.push(Event { seq: last.seq + 1, node_id, parent_node_id, body, ..last });
-        };
-        let created = NodeCreated { parent_node_id: Some(root), ..NodeCreated::new("t") };
-        then(child, Some(root), created.into());
-        let tool = ToolCallRequested {
-            call_id: "c".into(),
-            tool_name: "look".into(),
-            args: None,
-            purpose: None,
-            phase: None,
-            started_at: None,
-        };
-        then(child, Some(root), tool.into());
-        let (mut graph, mut sums) = (Graph::new(run), Sums::default());
+        let log = Log::new().events;
+        let (mut graph, mut sums) = (Graph::new(RUN), Sums::default());
         log.iter().for_each(|event| graph.apply(event).expect("applies"));
         let lost = sums.differences(&graph);
-        assert_eq!(lost.len(), 2, "the child and its subtree: {lost:?}");
+        assert_eq!(lost.len(), 3, "the child, its subtree and the run: {lost:?}");
         log.iter().for_each(|event| sums.event(event));
         assert_eq!(sums.differences(&graph), Vec::<String>::new());
     }
+
     #[test]
     fn calls_from_before_a_fork_count_neither_for_the_run_nor_for_a_lease() {
-        let run = RunId(uuid::Uuid::from_u128(1));
-        let mut log = tree_agent_engine::start(run, RunSpec::new("o"), Timestamp(1)).events;
-        let root = log[0].node_id;
-        let child = NodeId::from(uuid::Uuid::from_u128(2));
-        let mut then = |node_id, parent_node_id, body: EventBody| {
-            let last = log.last().expect("a log").clone();
-            log.push(Event { seq: last.seq + 1, node_id, parent_node_id, body, ..last });
-        };
-        let created = NodeCreated { parent_node_id: Some(root), ..NodeCreated::new("t") };
-        then(child, Some(root), created.into());
-        let tool = || ToolCallRequested {
-            call_id: "c".into(),
-            tool_name: "look".into(),
-            args: None,
-            purpose: None,
-            phase: None,
-            started_at: None,
-        };
-        then(child, Some(root), tool().into());
+        let mut log = Log::new();
         let change = BudgetChange { max_tool_calls: Some(9), ..BudgetChange::default() };
         let set = BudgetSet { author: "ann".into(), request_id: String::new(), change, clamped: false };
-        then(child, Some(root), set.into());
+        log.of_child(set);
         let forked = RunForked {
-            source_run_id: run,
+            source_run_id: RUN,
             at_seq: 5,
             origin_run_id: None,
             author: "ann".into(),
@@ -159,10 +165,11 @@ mod tests {
             edits: Vec::new(),
             goes_on: false,
         };
-        then(root, None, forked.into());
-        then(child, Some(root), tool().into());
+        log.push(log.root, None, forked.into());
+        log.call_tool();
+        let Log { events: log, child, .. } = log;
         let graph_of = |skip: Option<&str>| {
-            let (mut graph, mut sums, mut seq) = (Graph::new(run), Sums::default(), 0);
+            let (mut graph, mut sums, mut seq) = (Graph::new(RUN), Sums::default(), 0);
             for event in &log {
                 sums.event(event);
                 if Some(event.body.event_type()) != skip {

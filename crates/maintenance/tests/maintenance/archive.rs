@@ -166,7 +166,7 @@ pub async fn nothing_is_removed_without_its_archive(f: Fixture) {
     std::fs::write(&file, gzip(&text.replacen("\"seq\":7,", "\"seq\":8,", 1))).unwrap();
     refused("it was changed").await;
     std::fs::write(&file, gzip(&text.replacen("\"version\":4", "\"version\":9", 1))).unwrap();
-    refused("up to version 4").await;
+    refused("up to version 5").await;
     let without_end =
         text.lines().filter(|line| !line.starts_with("{\"end\"")).collect::<Vec<_>>().join("\n");
     std::fs::write(&file, gzip(&without_end)).unwrap();
