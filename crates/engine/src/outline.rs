@@ -252,7 +252,9 @@ impl Drawn<'_> {
         let View { state, topics, .. } = self.view;
         let (node, topic) = (state.node(at), topics.topic(at));
         match topic.covered_by {
-            Some(other) => format!(": covered by {}", topics.path(state, other)),
+            Some(other) if topics.has(other) => format!(": covered by {}", topics.path(state, other)),
+            // What is above that is done again.
+            Some(_) => ": covered".to_owned(),
             None if node.status == NodeStatus::Failed => ": failed".to_owned(),
             None if node.message.as_deref() == Some(DEPTH_GUARD) => ": depth limit".to_owned(),
             None if is_lost(node.status) => ": stopped".to_owned(),

@@ -314,6 +314,7 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) {
     turn.carry_on();
     if is_takeover {
         steer::fork::carry_out_edits(turn);
+        turn.end_if_over();
     }
     if is_takeover && !turn.decider.state.is_final() {
         if turn.decider.state.steering().has_stops() {

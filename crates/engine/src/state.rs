@@ -45,8 +45,9 @@ pub(crate) struct State {
     /// Nodes that exist or are planned. The node budget is checked against this number.
     planned_nodes: u32,
     exhausted: Option<Exhausted>,
-    /// The budget that was used up in the run that this one forks. It is clear here, and what it cancelled stays so.
-    exhausted_before: Option<String>,
+    /// Budgets that were used up before the run was forked. They are clear here, and what they cancelled stays so until
+    /// they are raised.
+    exhausted_before: BTreeSet<String>,
     /// The needs of calls so far.
     ledger: Ledger,
     /// What nodes waited for.
@@ -216,7 +217,7 @@ struct Bytes<'a> {
     started_at: Option<Timestamp>,
     planned_nodes: u32,
     exhausted: &'a Option<Exhausted>,
-    exhausted_before: &'a Option<String>,
+    exhausted_before: &'a BTreeSet<String>,
     ledger: &'a Ledger,
     waiting: &'a Waiting,
     kept: &'a BTreeSet<DocumentId>,
@@ -245,7 +246,7 @@ impl State {
             started_at: None,
             planned_nodes: 1,
             exhausted: None,
-            exhausted_before: None,
+            exhausted_before: BTreeSet::new(),
             ledger: Ledger::default(),
             waiting: Waiting::default(),
             kept: BTreeSet::new(),
@@ -370,6 +371,13 @@ impl State {
         of_branch.count() > 1
     }
 
+    /// Steps of the plan of the node at `at` that will get a node and have none.
+    pub(crate) fn unborn(&self, at: usize) -> u32 {
+        let steps = self.node(at).plan.iter().flat_map(|plan| &plan.bands).flat_map(|band| &band.steps);
+        let unborn = steps.filter(|step| step.node_id.is_none());
+        unborn.filter(|step| self.reusable_child(at, &step.step_id).is_none()).count() as u32
+    }
+
     /// The child of an earlier plan that already completed `step`. Finished work is not repeated.
     pub(crate) fn reusable_child(&self, at: usize, step: &StepId) -> Option<usize> {
         let child = self.control[at].bands().child_of(step)?;
@@ -470,9 +478,7 @@ impl State {
             }
             EventBody::PlanEdited(e) => {
                 // Steps that the old plan never gave to a node are not planned any more.
-                let steps =
-                    self.node(at).plan.iter().flat_map(|plan| &plan.bands).flat_map(|band| &band.steps);
-                self.planned_nodes -= steps.filter(|step| step.node_id.is_none()).count() as u32;
+                self.planned_nodes -= self.unborn(at);
                 self.control[at].bands.get_or_insert_default().edited(e.version);
             }
             EventBody::BudgetSet(e) if at == 0 => self.budget_set(e, event.timestamp),
@@ -523,20 +529,19 @@ impl State {
                 self.control[at].open_tools.retain(|open| open.call_id != e.call_id);
             }
             EventBody::StepCreated(e) => {
-                let bands = self.control[at].bands();
-                let exists = match bands.is_edited() {
-                    // A step that an edit keeps has its node.
-                    true => bands
-                        .child_of(&e.step_id)
-                        .is_some_and(|c| self.node(c).status != NodeStatus::Cancelled),
-                    false => self.reusable_child(at, &e.step_id).is_some(),
-                };
-                self.planned_nodes += u32::from(!exists);
+                self.planned_nodes += u32::from(self.reusable_child(at, &e.step_id).is_none());
                 if e.budget.is_some() {
                     self.lessors.insert(at);
                 }
             }
             EventBody::NodeDelegated(e) => {
+                // A step that an edit keeps has a node already, so it will not get the one that was counted for it. What
+                // has completed was not counted.
+                let kept = self.graph.position(e.child_node_id).filter(|child| {
+                    let is_older = self.control[*child].born_version < self.control[at].bands().plan_version;
+                    is_older && self.node(*child).status != NodeStatus::Completed
+                });
+                self.planned_nodes -= u32::from(kept.is_some());
                 let plan = self.node(at).plan.as_ref();
                 let band = plan.and_then(|p| {
                     p.bands.iter().find(|b| b.steps.iter().any(|s| s.step_id == e.step_id)).map(|b| b.index)

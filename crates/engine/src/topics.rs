@@ -311,6 +311,11 @@ impl Topics {
         &self.topics[&at]
     }
 
+    /// True if the node at `at` is a topic of this search. Those of a branch that is done again are none any more.
+    pub(crate) fn has(&self, at: usize) -> bool {
+        self.topics.contains_key(&at)
+    }
+
     /// The root of the search.
     pub(crate) fn root(&self) -> usize {
         self.root
@@ -379,7 +384,7 @@ impl Topics {
 
     /// The topic that was picked last, unless it is gone.
     pub(crate) fn last_picked(&self) -> Option<usize> {
-        self.last_picked.filter(|last| self.topics.contains_key(last))
+        self.last_picked.filter(|last| self.has(*last))
     }
 
     /// Topics that wait and are too deep to be researched, with the topics above them.
@@ -397,7 +402,7 @@ impl Topics {
     pub(crate) fn has_leaves_below(&self, at: usize) -> bool {
         let is_below = |topic: &&usize| self.line(**topic).contains(&at);
         let chosen = self.chosen_before.iter().chain(&self.picked).filter(is_below).count();
-        self.topic(at).waiting > chosen as u64
+        self.has(at) && self.topic(at).waiting > chosen as u64
     }
 
     /// The first topic that waits, in breadth-first order.
@@ -466,7 +471,7 @@ impl Topics {
 
     /// The topic that a path names.
     pub(crate) fn named(&self, state: &State, path: &str) -> Option<usize> {
-        position(state, self.root, path).filter(|at| *at != self.root && self.topics.contains_key(at))
+        position(state, self.root, path).filter(|at| *at != self.root && self.has(*at))
     }
 }
 

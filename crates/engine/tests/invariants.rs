@@ -94,7 +94,7 @@ proptest! {
         }
         // A fork of the fork does what the fork has not done yet.
         let again = fork.fork(at + 1, Vec::new());
-        again.check_steered();
+        again.check_forked(at);
     }
 
     #[test]
@@ -167,6 +167,9 @@ proptest! {
         let fork = world.fork(at, edits);
         fork.check_forked(at);
         fork.check_leases();
+        let again = fork.fork(at + 1, Vec::new());
+        again.check_forked(at);
+        again.check_leases();
     }
 
     #[test]

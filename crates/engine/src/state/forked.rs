@@ -12,7 +12,8 @@ impl State {
     pub(super) fn forked(&mut self, seq: u64, e: &RunForked, now: Timestamp) {
         self.origin = e.origin_run_id.unwrap_or(e.source_run_id);
         self.started_at = self.started_at.map(|_| now);
-        self.exhausted_before = self.exhausted.take().map(|exhausted| exhausted.budget);
+        // A fork of a fork that has not raised them yet may do so.
+        self.exhausted_before.extend(self.exhausted.take().map(|exhausted| exhausted.budget));
         self.steering.forked(seq, e, now);
         self.waiting.begin_again();
         self.fork_leases();
@@ -28,11 +29,15 @@ impl State {
         }
     }
 
-    /// True if the change gives more room to the budget that was used up before the fork.
+    /// True if the change gives more room to a budget that was used up before the fork.
     pub(crate) fn raises_exhausted_before(&self, change: &BudgetChange) -> bool {
-        let Some(exhausted) = &self.exhausted_before else { return false };
+        self.exhausted_before.iter().any(|budget| self.raises(budget, change))
+    }
+
+    /// True if the change gives more room to `budget`.
+    pub(super) fn raises(&self, budget: &str, change: &BudgetChange) -> bool {
         let (old, new) = (self.budgets(), change.apply(self.budgets()));
-        match NAMES.iter().position(|name| name == exhausted) {
+        match NAMES.iter().position(|name| *name == budget) {
             Some(m) => match (limits(old)[m], limits(&new)[m]) {
                 (Some(old), Some(new)) => new > old,
                 (old, new) => old.is_some() && new.is_none(),

@@ -339,7 +339,7 @@ impl State {
         for open in self.leases.values_mut() {
             *open = OpenLease {
                 owed: open.owed,
-                used_up_before: open.exhausted_ms.is_some(),
+                used_up_before: open.used_up_before || open.exhausted_ms.is_some(),
                 ..OpenLease::default()
             };
         }

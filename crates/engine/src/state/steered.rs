@@ -132,6 +132,9 @@ impl State {
 
     /// Budgets have changed. One that was used up may have room again.
     pub(super) fn budget_set(&mut self, e: &BudgetSet, now: Timestamp) {
+        let raised = |budget: &String| self.raises(budget, &e.change);
+        let raised: Vec<String> = self.exhausted_before.iter().filter(|b| raised(b)).cloned().collect();
+        self.exhausted_before.retain(|budget| !raised.contains(budget));
         self.spec.budgets = e.change.apply(&self.spec.budgets);
         let Some(exhausted) = &self.exhausted else { return };
         let usage = self.graph.usage();

@@ -112,6 +112,8 @@ fn compare(
     let placed = |id: &StepId| {
         old.bands.iter().find_map(|b| Some((b.index, b.steps.iter().find(|s| s.step_id == *id)?)))
     };
+    // Finished work of an earlier plan is not repeated.
+    let needs_node = |id: &StepId| usize::from(state.reusable_child(at, id).is_none());
     for (b, band) in (0..).zip(&plan.bands) {
         for (s, step) in band.steps.iter().enumerate() {
             let field = format!("plan.bands[{b}].steps[{s}]");
@@ -119,7 +121,7 @@ fn compare(
             match placed(&step.id) {
                 Some((before, now)) if before == b && is_same(step, now) => match now.node_id {
                     Some(node) => changes.kept.push((step.id.clone(), node, now.status)),
-                    None => changes.fresh += 1,
+                    None => changes.fresh += needs_node(&step.id),
                 },
                 Some((_, now)) if now.status != StepStatus::Pending => {
                     let message =
@@ -127,7 +129,7 @@ fn compare(
                     c.require(false, field, || message);
                 }
                 _ => {
-                    changes.fresh += 1;
+                    changes.fresh += needs_node(&step.id);
                     c.require(b >= current, field, || {
                         format!("band {b} has ended; put new steps into band {current} or a later one")
                     });
@@ -223,9 +225,7 @@ fn check_limits(state: &State, at: usize, plan: &PlanDraft, changes: &Changes) -
         let children = state.control(at).bands().children.len() + changes.fresh;
         limit("plan.bands", children, budgets.max_children_per_node, "children over all plans of the node")?;
     }
-    let old = state.node(at).plan.iter().flat_map(|p| &p.bands).flat_map(|b| &b.steps);
-    let unborn = old.filter(|step| step.node_id.is_none()).count();
-    let nodes = state.planned_nodes() as usize - unborn + changes.fresh;
+    let nodes = (state.planned_nodes() - state.unborn(at)) as usize + changes.fresh;
     limit("plan.bands", nodes, budgets.max_nodes, "nodes in the run with its new steps")
 }
 

@@ -291,3 +291,34 @@ fn edits_that_a_fork_has_carried_out_are_not_carried_out_again_in_a_fork_of_it()
     assert_eq!(again(&log), 2);
     assert_eq!(violations(&log), Vec::<String>::new());
 }
+
+#[test]
+fn a_fork_of_a_fork_that_has_not_raised_a_budget_yet_raises_it() {
+    let mut hand = Hand::new(Budgets { max_tokens: Some(100), max_parallel_steps: 1, ..flat() });
+    let plan = hand.only();
+    hand.plans(&plan, 3, true);
+    let call = hand.only();
+    hand.uses(&call, 100);
+    hand.executes(&call);
+    let change = BudgetChange { max_tokens: Some(1_000), ..BudgetChange::default() };
+    let now = hand.now.plus_millis(60_000);
+    let first = fork_of(&hand.log, now, vec![Action::SetBudget { node_id: None, change }]);
+    let mut log = fork_of(&first, now.plus_millis(1), Vec::new());
+    let decision = replayed(&log).handle(Input::Claimed, now.plus_millis(2));
+    log.extend(decision.events);
+    let mut run = replayed(&log);
+    assert_eq!(run.graph().nodes().iter().filter(|n| n.status == NodeStatus::Cancelled).count(), 0);
+    assert_eq!(run.take_due(now.plus_millis(2), usize::MAX).len(), 1);
+    assert_eq!(violations(&log), Vec::<String>::new());
+}
+
+#[test]
+fn a_fork_that_goes_on_for_edits_that_do_nothing_again_ends() {
+    let hand = completed();
+    let mut log = fork_with(&hand, hand.log.len(), Vec::new(), true);
+    let mut run = replayed(&log);
+    assert_eq!(run.graph().status(), RunStatus::Running);
+    log.extend(run.handle(Input::Claimed, hand.now.plus_millis(60_001)).events);
+    assert_eq!(run.graph().status(), RunStatus::Completed);
+    assert_eq!(violations(&log), Vec::<String>::new());
+}

@@ -129,3 +129,52 @@ fn a_request_id_in_the_log_stands_for_its_command_and_for_no_other() {
     }
     assert!(hand.run.rests() && !hand.run.is_final());
 }
+
+/// A plan with these bands of steps, called `s` and their number. Steps of a band whose reason is `again` are changed.
+fn bands(bands: &[&[u32]], reason: &str) -> PlanDraft {
+    let step = |(place, n): (usize, &u32)| StepDraft {
+        step_index: place as u32,
+        reason: reason.into(),
+        ..StepDraft::new(StepId::new(format!("s{n}")), format!("step {n}"))
+    };
+    let band = |(index, steps): (usize, &&[u32])| BandDraft {
+        index: index as u32,
+        goal: "all".into(),
+        parallelizable: true,
+        steps: steps.iter().enumerate().map(step).collect(),
+    };
+    PlanDraft { summary: "a plan".into(), bands: bands.iter().enumerate().map(band).collect() }
+}
+
+#[test]
+fn edits_count_each_node_once_whatever_earlier_plans_did() {
+    let mut hand = Hand::new(Budgets { max_nodes: 6, ..flat() });
+    let plan = hand.only();
+    hand.plans(&plan, 2, true);
+    let calls = hand.due();
+    hand.feed(Input::Failed(calls[0].key, RoleError::new(RoleErrorKind::Rejected, "no")));
+    hand.executes(&calls[1]);
+    let aggregate = hand.only();
+    hand.replans(&aggregate);
+    let plan = hand.only();
+    // The first step failed and gets another node. The second one is done and needs none.
+    hand.answers_plan(&plan, PlannerMode::Plan, Some(bands(&[&[2], &[0, 1]], "needed")));
+    let running = hand.only();
+    let node_id = hand.run.graph().nodes()[0].id;
+    let edit = |plan| Command::new(Action::EditPlan { node_id, plan });
+    for n in 0..8 {
+        let mut changed = bands(&[&[2], &[0, 1]], "needed");
+        changed.bands[1].steps.iter_mut().for_each(|step| step.reason = format!("changed {n}"));
+        let decision = hand.run.command(&edit(changed), hand.now).expect("it has as many nodes as before");
+        hand.log.extend(decision.events);
+    }
+    let refusal = hand.run.command(&edit(bands(&[&[2], &[0, 1, 3, 4]], "needed")), hand.now).unwrap_err();
+    assert_eq!(refusal.kind, RefusalKind::Limit);
+    assert!(refusal.message.contains("has 7 nodes"), "{refusal}");
+    hand.gives(Action::EditPlan { node_id, plan: bands(&[&[2], &[0, 1, 3]], "needed") });
+    hand.executes(&running);
+    let due = hand.due();
+    assert_eq!(due.len(), 2);
+    due.iter().for_each(|call| hand.executes(call));
+    assert_eq!(hand.run.graph().nodes().len(), 6);
+}

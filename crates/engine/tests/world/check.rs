@@ -7,6 +7,7 @@ mod search;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tree_agent_contract::event::EventBody;
+use tree_agent_contract::graph::{GraphNode, GraphStep};
 use tree_agent_contract::*;
 use tree_agent_engine::{Audit, CallKind};
 
@@ -53,6 +54,31 @@ impl World {
         self.check_usage();
         self.check_scratchpads();
         self.documents.check();
+    }
+
+    /// The nodes that exist and those that plans promise keep to the limit, or to one that held before.
+    pub(super) fn check_nodes(&self) {
+        let nodes = self.run.graph().nodes();
+        let is_done = |node: &GraphNode, step: &GraphStep| {
+            let is_it = |child: &GraphNode| {
+                child.parent_id == Some(node.id) && child.step_id.as_ref() == Some(&step.step_id)
+            };
+            let latest = nodes.iter().rfind(|child| is_it(child));
+            latest.is_some_and(|child| child.status == NodeStatus::Completed)
+        };
+        let open = nodes.iter().filter(|node| !node.status.is_final());
+        let promised = open.map(|node| {
+            let steps = node.plan.iter().flat_map(|plan| &plan.bands).flat_map(|band| &band.steps);
+            let unborn = steps.filter(|step| step.node_id.is_none() && step.status == StepStatus::Pending);
+            unborn.filter(|step| !is_done(node, step)).count()
+        });
+        let number = nodes.len() + promised.sum::<usize>();
+        let limits = self.log.iter().filter_map(|event| match &event.body {
+            EventBody::BudgetSet(e) => e.change.max_nodes,
+            _ => None,
+        });
+        let most = limits.chain([self.plan.budgets.max_nodes]).max().unwrap_or_default();
+        assert!(number <= most as usize, "{number} nodes, at most {most} are allowed\n{}", self.story());
     }
 
     /// The scratchpad of a node. The tasks of a branch share one.

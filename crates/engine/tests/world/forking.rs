@@ -83,7 +83,8 @@ impl World {
         let run = self.at(at);
         let (kind, flag) = (self.roll() % 8, self.roll() < 128);
         let nodes: Vec<_> = run.graph().nodes().iter().map(|node| (node.id, node.status)).collect();
-        let of_kind = |(_, status): &&(NodeId, NodeStatus)| (kind < 4) == status.is_final();
+        // Budgets can be raised at any time.
+        let of_kind = |(_, status): &&(NodeId, NodeStatus)| kind >= 6 || (kind < 4) == status.is_final();
         let fitting: Vec<NodeId> = nodes.iter().filter(of_kind).map(|(id, _)| *id).collect();
         let Some(&node_id) = fitting.get(usize::from(self.roll()) % fitting.len().max(1)) else {
             return Vec::new();
@@ -122,9 +123,11 @@ impl World {
         }
     }
 
-    /// Each edit was carried out once, whatever driver died.
+    /// Each edit of the fork at the event `at` was carried out once, whatever driver died, and also if this is a fork of
+    /// that fork.
     pub(crate) fn check_forked(&self, at: usize) {
         self.check_steered();
+        let is_live = !self.at(at + 1).is_final();
         let EventBody::RunForked(forked) = &self.log[at].body else { panic!("no fork") };
         let own = &self.log[at + 1..];
         for (i, edit) in forked.edits.iter().enumerate() {
@@ -136,7 +139,7 @@ impl World {
                 (EventBody::BudgetSet(e), Action::SetBudget { .. }) => e.request_id == id,
                 _ => false,
             });
-            let is_due = self.log.len() > at + 1 && !matches!(edit, Action::SetModel { .. });
+            let is_due = is_live && !matches!(edit, Action::SetModel { .. });
             let expected = usize::from(is_due);
             assert_eq!(done.count(), expected, "{edit:?}");
         }

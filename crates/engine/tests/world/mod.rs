@@ -16,7 +16,7 @@ use meters::Meters;
 use proptest::prelude::{Just, any, prop, prop_oneof};
 use proptest::strategy::Strategy as Generator;
 
-use tree_agent_contract::event::Event;
+use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::role::*;
 use tree_agent_contract::*;
 use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, Decision, Input, RoleCall, Run, start};
@@ -321,8 +321,14 @@ impl World {
 
     fn write_down(&mut self, decision: Decision) {
         forking::note(&mut self.written, self.log.len() + decision.events.len(), &decision);
+        let plans =
+            |event: &Event| matches!(event.body, EventBody::PlanCreated(_) | EventBody::NodeCreated(_));
+        let has_planned = decision.events.iter().any(plans);
         self.log.extend(decision.events);
         self.documents.write(decision.documents);
+        if has_planned {
+            self.check_nodes();
+        }
         let run = &self.run;
         for (key, ended) in self.ending.extract_if(.., |key, _| !run.is_in_flight(key)) {
             if ended.accepted {
