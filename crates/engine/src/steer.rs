@@ -30,7 +30,8 @@ pub(crate) fn carry_out(turn: &mut Turn<'_>, command: &Command) -> Result<(), Re
 fn act(turn: &mut Turn<'_>, command: &Command, is_edit: bool) -> Result<(), Refusal> {
     let Command { request_id, author, expected_seq, action } = command;
     let by = By { author, request_id, expected_seq: *expected_seq, is_edit };
-    let may_always = matches!(action, Action::Cancel { .. });
+    // What is paused must be able to end.
+    let may_always = matches!(action, Action::Cancel { .. } | Action::Resume { .. });
     if !may_always && turn.decider.state.steering().commands() >= limits::COMMANDS {
         let message = format!("the run has applied {} commands, which is the most", limits::COMMANDS);
         return Err(Refusal::new(RefusalKind::Limit, message));

@@ -116,7 +116,9 @@ impl Steering {
             _ => return,
         };
         self.edits.retain(|edit| edit.request_id != *request_id);
-        if request_id.is_empty() || !self.applied.contains_key(request_id) {
+        // What a command reopens on its way has no request id, and is part of it.
+        let is_part = matches!(&event.body, EventBody::NodeReopened(_)) && request_id.is_empty();
+        if !is_part && !self.applied.contains_key(request_id) {
             self.commands += 1;
         }
         if !request_id.is_empty() {

@@ -357,7 +357,8 @@ impl<'a> Turn<'a> {
     }
 
     /// A driver may die after it has written only a part of what ends many nodes. Its successor completes the rest where
-    /// nothing new may begin: what has not begun is wound down, and a node whose children have all ended goes on.
+    /// nothing new may begin: what has not begun is wound down. A node whose children have all ended goes on, also in a
+    /// fork of that part, where the budget is clear.
     pub(crate) fn complete_endings(&mut self) {
         if self.decider.state.exhausted().is_some() {
             self.stop_starting(0, false);
@@ -372,8 +373,8 @@ impl<'a> Turn<'a> {
             let control = state.control(at);
             let has_ended = |child: &usize| state.node(*child).status.is_final();
             let children = &control.bands().children;
-            let is_left = control.needs.is_none() && !children.is_empty() && children.iter().all(has_ended);
-            if is_left && state.ending(at).is_some() {
+            let is_open = !state.node(at).status.is_final() && control.needs.is_none();
+            if is_open && !children.is_empty() && children.iter().all(has_ended) {
                 self.decider.ask(Next::Advance { at });
                 self.carry_on();
             }

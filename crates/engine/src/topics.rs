@@ -139,8 +139,8 @@ impl Topics {
             EventBody::NodeStatusChanged(e) => self.status_changed(state, at, e),
             EventBody::LeafPicked(e) => {
                 self.picking = None;
-                self.picked = state.position(e.leaf_node_id);
-                self.last_picked = self.picked;
+                self.last_picked = state.position(e.leaf_node_id);
+                self.picked = self.last_picked.filter(|leaf| !self.chosen_while_aside(*leaf));
             }
             EventBody::NodePaused(_) => self.set_aside(at),
             EventBody::NodeResumed(_) => self.put_back(state, at),

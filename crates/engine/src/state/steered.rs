@@ -122,7 +122,7 @@ impl State {
     }
 
     /// True if the node at `at` ends with a synthesis from its beginning on: it begins a search that wants one.
-    pub(super) fn always_owes(&self, at: usize) -> bool {
+    pub(crate) fn always_owes(&self, at: usize) -> bool {
         let control = &self.control[at];
         let begins = control.parent.is_none_or(|p| self.control[p].strategy != Strategy::Search);
         control.strategy == Strategy::Search

@@ -10,7 +10,7 @@ use crate::state::{OF_BUDGET, State};
 
 /// Changes budgets of the run. If one that was used up has room again, what it cancelled goes on.
 pub(super) fn set(d: &mut Decider<'_>, by: By<'_>, change: BudgetChange) -> Result<(), Refusal> {
-    let budgets = change.apply(d.state.budgets());
+    let (budgets, places) = (change.apply(d.state.budgets()), d.state.budgets().max_parallel_steps);
     budgets.validate()?;
     if budgets == *d.state.budgets() {
         return Err(Refusal::of_field(
@@ -37,6 +37,11 @@ pub(super) fn set(d: &mut Decider<'_>, by: By<'_>, change: BudgetChange) -> Resu
     );
     if was_exhausted && d.state.exhausted().is_none() || was_exhausted_before {
         go_on(d, by, 0, was_exhausted_before);
+    }
+    if budgets.max_parallel_steps > places {
+        let plans = |at: &usize| d.state.node(*at).plan.is_some() && d.state.control(*at).needs.is_none();
+        let waiting: Vec<usize> = (0..d.state.nodes().len()).filter(plans).collect();
+        waiting.into_iter().for_each(|at| d.ask(Next::Advance { at }));
     }
     Ok(())
 }

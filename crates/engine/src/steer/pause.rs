@@ -7,6 +7,7 @@ use tree_agent_contract::{NodeId, Refusal, RunStatus};
 use super::nodes::{By, check_seen, find_open, precondition};
 use crate::decide::{Decider, Next};
 use crate::pacing;
+use crate::state::State;
 
 /// From now on no role call begins for the node and below it. With `now`, calls in flight are stopped.
 pub(super) fn pause(d: &mut Decider<'_>, by: By<'_>, node: Option<NodeId>, now: bool) -> Result<(), Refusal> {
@@ -14,8 +15,8 @@ pub(super) fn pause(d: &mut Decider<'_>, by: By<'_>, node: Option<NodeId>, now: 
     if d.state.node(at).paused {
         return Err(precondition(format!("node {} is paused already", d.state.node(at).id)));
     }
-    check_seen(d.state, by, &[at])?;
     let below = d.state.subtree(at);
+    check_seen(d.state, by, &concerned(d.state, at, if now { &below } else { &[] }))?;
     // A call that has finished, and whose end only waits, cannot be stopped.
     let goes_on =
         |&at: &usize| d.in_flight.call(at).is_some() && (!now || pacing::has_finished(d.in_flight, at));
@@ -32,6 +33,12 @@ pub(super) fn pause(d: &mut Decider<'_>, by: By<'_>, node: Option<NodeId>, now: 
         d.emit(0, RunStatusChanged { status: RunStatus::Paused, reason, partial: false });
     }
     Ok(())
+}
+
+/// The node at `at`, and those of `stopped` that need a call. Whether it is in flight only one driver knows.
+fn concerned(state: &State, at: usize, stopped: &[usize]) -> Vec<usize> {
+    let stops = |&at: &usize| state.control(at).needs.is_some();
+    std::iter::once(at).chain(stopped.iter().copied().filter(stops)).collect()
 }
 
 /// Ends the pause of the node itself.
@@ -93,7 +100,7 @@ pub(super) fn guide(
 ) -> Result<(), Refusal> {
     let at = find_open(d.state, Some(node))?;
     let told = if subtree { d.state.subtree(at) } else { vec![at] };
-    check_seen(d.state, by, &[at])?;
+    check_seen(d.state, by, &concerned(d.state, at, if restart { &told } else { &[] }))?;
     tell(d, by, at, text, subtree);
     if restart {
         told.into_iter().for_each(|at| d.stop_call(at, "guidance"));

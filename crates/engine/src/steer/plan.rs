@@ -39,8 +39,9 @@ pub(super) fn edit(d: &mut Decider<'_>, by: By<'_>, node: NodeId, plan: &PlanDra
     if control.strategy == Strategy::Search {
         return Err(precondition("a search has no plan; guide, stop or retry its topics"));
     }
-    let (Some(old), None, Some(current)) = (&d.state.node(at).plan, control.needs, control.bands().current)
-    else {
+    // If an edit kept nothing of its plan, the node has no current band until it goes on.
+    let current = control.bands().current.or(control.bands().is_edited().then_some(0));
+    let (Some(old), None, Some(current)) = (&d.state.node(at).plan, control.needs, current) else {
         let message =
             format!("node {node} does not wait for steps of a plan; pause it, or guide its next plan");
         return Err(precondition(message));

@@ -50,7 +50,8 @@ fn sum(before: &State, after: &State, events: &[Event], is_live: bool) -> Previe
                 if after.control(at).strategy == Strategy::Homework {
                     add(CallKind::Plan, 1);
                 }
-                if after.node(at).plan.is_some() {
+                // A search that ends with a synthesis has no plan.
+                if after.node(at).plan.is_some() || after.always_owes(at) {
                     add(CallKind::Aggregate, 1);
                 }
             }
@@ -100,11 +101,20 @@ fn sum(before: &State, after: &State, events: &[Event], is_live: bool) -> Previe
 /// The calls that the node at `at` has needed, or will need if it has not begun.
 fn of_node(state: &State, at: usize, add: &mut impl FnMut(CallKind, u32)) {
     let (node, control) = (state.node(at), state.control(at));
-    let plans = 1 + control.bands().replans;
     match control.strategy {
-        Strategy::Search => add(CallKind::Research, 1),
+        Strategy::Search => {
+            add(CallKind::Research, 1);
+            add(CallKind::Aggregate, u32::from(state.always_owes(at)));
+        }
         Strategy::Homework if control.parent.is_some() => add(CallKind::Execute, 1),
-        Strategy::Tree | Strategy::Homework if node.plan.is_some() => {
+        // Its planner looks at each iteration that has ended.
+        Strategy::Homework if node.plan.is_some() => {
+            let iterations = node.plan.as_ref().and_then(|plan| plan.iteration).unwrap_or_default();
+            add(CallKind::Plan, 1 + iterations);
+            add(CallKind::Aggregate, 1);
+        }
+        Strategy::Tree if node.plan.is_some() => {
+            let plans = 1 + control.bands().replans;
             add(CallKind::Plan, plans);
             add(CallKind::Aggregate, plans);
         }

@@ -24,7 +24,10 @@ pub(super) fn retry(
         return Err(Refusal::of_field(RefusalKind::Precondition, "node_id", message));
     }
     check_reopens(d.state, at)?;
-    let concerned: Vec<usize> = d.state.line(at).collect();
+    // Those above that only wait go on waiting, whatever siblings do.
+    let is_reopened =
+        |above: &usize| d.state.node(*above).status.is_final() || d.state.control(*above).needs.is_some();
+    let concerned: Vec<usize> = d.state.line(at).filter(is_reopened).collect();
     check_seen(d.state, by, &concerned)?;
     let model = (!model.is_empty()).then(|| model.to_owned());
     reopen(d, by, at, model, budget);

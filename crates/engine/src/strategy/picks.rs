@@ -96,7 +96,9 @@ fn named(topics: &Topics, state: &State, path: &str) -> Named {
     };
     let topic = topics.topic(at);
     match topic.phase {
-        Phase::Waiting if topic.is_aside => Named::Nothing(format!("{shown:?} is paused")),
+        Phase::Waiting if topic.is_aside && !is_held(topics, state, at) => {
+            Named::Nothing(format!("{shown:?} is paused"))
+        }
         Phase::Waiting if topic.was_chosen => Named::Nothing(format!("{shown:?} is about to begin")),
         Phase::Waiting if !topics.is_too_deep(topic.place.depth) => Named::Leaf(at),
         Phase::Working => Named::Nothing(format!("{shown:?} is in progress")),
@@ -104,12 +106,19 @@ fn named(topics: &Topics, state: &State, path: &str) -> Named {
             let within = topics.picking().and_then(|picking| picking.within).unwrap_or(topics.root());
             let offered = outline(state, topics, within, ROOM).leaves;
             let is_folded = offered.iter().any(|leaf| leaf.leaves_below > 0 && leaf.path == path);
-            match is_folded {
+            // While the search is paused nothing is offered, but the picker was asked before.
+            let was_folded = topics.aside_below(at).into_iter().any(|leaf| is_held(topics, state, leaf));
+            match is_folded || was_folded {
                 true => Named::Branch(at),
                 false => Named::Nothing(format!("{shown:?} is not an unexpanded leaf")),
             }
         }
     }
+}
+
+/// True if only a pause of the whole search holds the topic at `at`: what a picker says of it counts after the pause.
+fn is_held(topics: &Topics, state: &State, at: usize) -> bool {
+    state.is_paused(topics.root()) && topics.line(at).into_iter().all(|topic| !state.node(topic).paused)
 }
 
 /// Takes the first topic in breadth-first order, and says why.

@@ -29,6 +29,18 @@ impl Topics {
         }
     }
 
+    /// A topic was picked. True if it is paused: it begins after the pause without another choice.
+    pub(super) fn chosen_while_aside(&mut self, at: usize) -> bool {
+        let topic = self.topic_mut(at);
+        topic.was_chosen |= topic.is_aside;
+        topic.is_aside
+    }
+
+    /// Topics in the branch of `at` that wait and are paused.
+    pub(crate) fn aside_below(&self, at: usize) -> Vec<usize> {
+        self.branch(at).into_iter().filter(|topic| self.topic(*topic).is_aside).collect()
+    }
+
     /// Offers a topic that waits, or takes the offer back. One that was chosen before begins without another choice.
     pub(super) fn offer(&mut self, at: usize, is_offered: bool) {
         let (depth, was_chosen) = (self.topic(at).place.depth, self.topic(at).was_chosen);

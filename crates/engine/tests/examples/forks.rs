@@ -322,3 +322,20 @@ fn a_fork_that_goes_on_for_edits_that_do_nothing_again_ends() {
     assert_eq!(run.graph().status(), RunStatus::Completed);
     assert_eq!(violations(&log), Vec::<String>::new());
 }
+
+#[test]
+fn a_fork_of_a_part_of_an_ending_does_not_wait_for_the_children_that_it_cancelled() {
+    let mut hand = Hand::new(Budgets { max_wall_clock_ms: 30_000, ..flat() });
+    let plan = hand.only();
+    hand.plans(&plan, 3, true);
+    let _in_flight = hand.due();
+    hand.later(31_000);
+    // The driver wrote everything up to the end of the root, and died.
+    let root = hand.log[0].node_id;
+    let is_end =
+        |e: &Event| matches!(&e.body, EventBody::NodeStatusChanged(s) if s.status == NodeStatus::Cancelled);
+    let cut = hand.log.iter().rposition(|e| e.node_id == root && is_end(e)).expect("it was cancelled");
+    let fork = taken_up(&hand, cut, Vec::new());
+    assert_eq!(fork.ending().status, RunStatus::Failed);
+    assert_eq!(violations(&fork.log), Vec::<String>::new());
+}

@@ -297,3 +297,17 @@ fn a_planner_of_homework_keeps_to_its_contract() {
     tree.feed(Input::Output(call.key, planned(PlannerMode::Done, vec![], None)));
     assert!(tree.ending().reason.as_deref().unwrap_or_default().contains("is an answer of homework"));
 }
+
+#[test]
+fn a_preview_of_the_whole_homework_counts_a_plan_for_each_iteration() {
+    let mut homework = Homework::new(Budgets::default());
+    homework.plans("", vec![task("prices", "Read the price list"), task("fees", "Find fees")]);
+    homework.executes();
+    homework.plans("Prices are known.", vec![task("prices", "Read the discounts")]);
+    homework.executes();
+    homework.is_done("Discounts are known.");
+    homework.aggregates();
+    let root = homework.hand.run.graph().nodes()[0].id;
+    let (preview, _) = homework.hand.run.fork(&[forks::retry(root)], homework.hand.now).expect("it fits");
+    assert_eq!(preview.calls, [(CallKind::Plan, 3), (CallKind::Execute, 3), (CallKind::Aggregate, 1)]);
+}

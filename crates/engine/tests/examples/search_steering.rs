@@ -168,3 +168,46 @@ fn a_picker_is_told_of_a_topic_whose_cover_is_done_again() {
     assert!(outline.contains("Query planner [leaf: covered]"), "{outline}");
     hand.keeps_the_rules();
 }
+
+#[test]
+fn what_a_picker_says_in_a_pause_of_the_run_counts_after_it() {
+    let (mut hand, pick) = picking(&["A one", "A two", "A three"]);
+    hand.gives(Action::Pause { node_id: None, now: false });
+    hand.picks(&pick, "a/a-two");
+    assert!(hand.due().is_empty() && hand.run.rests());
+    hand.take_over();
+    hand.gives(Action::Resume { node_id: None });
+    let due = hand.due();
+    assert_eq!(Hand::titles(&due), ["find out", "A two"], "it begins, and the next one is picked");
+    assert_eq!(due.iter().filter(|call| call.key.kind == CallKind::Pick).count(), 1);
+    assert_eq!(pick_input(&due[0]).note, "");
+    hand.keeps_the_rules();
+}
+
+#[test]
+fn a_topic_that_is_paused_by_itself_cannot_be_picked_in_a_pause_of_the_run() {
+    let (mut hand, pick) = picking(&["A one", "A two", "A three"]);
+    hand.gives(Action::Pause { node_id: None, now: false });
+    hand.gives(Action::Pause { node_id: Some(hand.node("A two").id), now: false });
+    hand.picks(&pick, "a/a-two");
+    hand.gives(Action::Resume { node_id: None });
+    let again = hand.only();
+    assert!(pick_input(&again).note.contains("is paused"), "{}", pick_input(&again).note);
+}
+
+#[test]
+fn a_preview_counts_the_synthesis_of_a_search_that_is_reopened() {
+    let search = SearchConfig { synthesis: true, ..two_at_a_time() };
+    let mut hand = Hand::new(search, Budgets::default());
+    let root = hand.only();
+    hand.finds(&root, &["A", "B"]);
+    hand.due().iter().for_each(|call| hand.finds(call, &[]));
+    let call = hand.only();
+    let output = crate::world::aggregator_output("all");
+    hand.feed(Input::Output(call.key, tree_agent_engine::CallOutput::Aggregate(output)));
+    assert_eq!(hand.run.graph().status(), RunStatus::Completed);
+    let calls = |node_id| hand.run.fork(&[retry(node_id)], hand.now).expect("it fits").0.calls;
+    let both = |researches| [(CallKind::Aggregate, 1), (CallKind::Research, researches)];
+    assert_eq!(calls(hand.node("A").id), both(1));
+    assert_eq!(calls(hand.run.graph().nodes()[0].id), both(3));
+}

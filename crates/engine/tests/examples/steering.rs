@@ -178,3 +178,103 @@ fn edits_count_each_node_once_whatever_earlier_plans_did() {
     due.iter().for_each(|call| hand.executes(call));
     assert_eq!(hand.run.graph().nodes().len(), 6);
 }
+
+fn set(change: BudgetChange) -> Action {
+    Action::SetBudget { node_id: None, change }
+}
+
+#[test]
+fn more_places_are_taken_at_once() {
+    let mut hand = Hand::new(Budgets { max_parallel_steps: 1, ..flat() });
+    let plan = hand.only();
+    hand.plans(&plan, 3, true);
+    let first = hand.only();
+    hand.gives(set(BudgetChange { max_parallel_steps: Some(3), ..BudgetChange::default() }));
+    assert_eq!(hand.due().len(), 2);
+    assert!(hand.run.is_in_flight(&first.key));
+}
+
+/// The answer to a command whose author has seen everything up to the event `seen`.
+fn seen(hand: &Hand, seen: usize, action: Action) -> Result<(), RefusalKind> {
+    let command = Command { expected_seq: Some(seen as u64), ..Command::new(action) };
+    hand.run.preview(&command, hand.now).map(drop).map_err(|refusal| refusal.kind)
+}
+
+#[test]
+fn what_siblings_do_does_not_refuse_a_retry() {
+    let mut hand = Hand::new(flat());
+    let plan = hand.only();
+    hand.plans(&plan, 3, true);
+    let calls = hand.due();
+    hand.executes(&calls[0]);
+    let looked = hand.log.len();
+    hand.executes(&calls[1]);
+    let retry = Action::Retry {
+        node_id: calls[0].key.node_id,
+        guidance: String::new(),
+        model: String::new(),
+        budget: None,
+    };
+    assert_eq!(seen(&hand, looked, retry.clone()), Ok(()));
+    assert_eq!(seen(&hand, looked - 2, retry.clone()), Err(RefusalKind::Changed), "it had not ended then");
+    // The root would put the results together and not wait any more, so the retry stops that.
+    hand.executes(&calls[2]);
+    assert_eq!(seen(&hand, looked, retry), Err(RefusalKind::Changed));
+}
+
+#[test]
+fn calls_that_nobody_has_seen_are_not_stopped() {
+    let mut hand = Hand::new(Budgets { max_parallel_steps: 1, ..flat() });
+    let plan = hand.only();
+    hand.plans(&plan, 2, true);
+    let looked = hand.log.len();
+    let first = hand.only();
+    let root = hand.run.graph().nodes()[0].id;
+    let guide = |restart| Action::Guide { node_id: root, text: "look".into(), subtree: true, restart };
+    for (now, restart) in [(true, guide(true)), (false, guide(false))] {
+        assert_eq!(seen(&hand, looked, restart), Ok(()));
+        assert_eq!(seen(&hand, looked, pause(now)), Ok(()));
+    }
+    hand.executes(&first);
+    let second = hand.only();
+    // The step that was at work has ended, and the next one has begun. The root itself shows that.
+    assert_ne!(first.key, second.key);
+    let latest = hand.log.len();
+    hand.feed(Input::Failed(second.key, RoleError::new(RoleErrorKind::Internal, "a hiccup")));
+    hand.now = hand.run.next_wakeup().expect("it is tried again");
+    let _again = hand.only();
+    assert_eq!(seen(&hand, latest, guide(true)), Err(RefusalKind::Changed));
+    assert_eq!(seen(&hand, latest, pause(true)), Err(RefusalKind::Changed));
+    assert_eq!((seen(&hand, latest, guide(false)), seen(&hand, latest, pause(false))), (Ok(()), Ok(())));
+}
+
+#[test]
+fn a_plan_of_which_nothing_was_kept_can_be_edited_again_while_its_node_is_paused() {
+    let mut hand = Hand::new(Budgets { max_parallel_steps: 1, ..flat() });
+    let plan = hand.only();
+    hand.gives(pause(false));
+    hand.plans(&plan, 2, true);
+    let node_id = hand.run.graph().nodes()[0].id;
+    for steps in [[5, 6], [7, 8]] {
+        hand.gives(Action::EditPlan { node_id, plan: bands(&[&steps], "better") });
+    }
+    hand.gives(RESUME);
+    let call = hand.only();
+    assert_eq!(hand.run.graph().node(call.key.node_id).unwrap().title, "step 7");
+}
+
+#[test]
+fn a_run_that_has_had_all_its_commands_can_still_be_resumed() {
+    let mut hand = Hand::new(flat());
+    let _plan = hand.only();
+    let node_id = hand.run.graph().nodes()[0].id;
+    let guide = || Action::Guide { node_id, text: "look".into(), subtree: false, restart: false };
+    for _ in 0..limits::COMMANDS - 1 {
+        hand.run.command(&Command::new(guide()), hand.now).expect("one of many");
+    }
+    hand.run.command(&Command::new(pause(true)), hand.now).expect("the last one");
+    let refused = hand.run.command(&Command::new(guide()), hand.now).unwrap_err();
+    assert_eq!(refused.kind, RefusalKind::Limit);
+    hand.run.command(&Command::new(RESUME), hand.now).expect("what is paused can go on");
+    assert_eq!(hand.due().len(), 1);
+}
