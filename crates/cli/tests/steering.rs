@@ -254,6 +254,35 @@ async fn a_plan_is_shown_and_edited_as_yaml() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_plan_that_was_edited_for_a_dry_run_is_kept_and_named() {
+    let (fake, url, run) = serve().await;
+    let folder = tempfile::tempdir().unwrap();
+    let editor = folder.path().join("editor");
+    std::fs::write(&editor, "#!/bin/sh\necho '      - title: One more thing' >> \"$1\"\n").unwrap();
+    let edit = async |more: &'static [&'static str]| {
+        let mut command = program(&url);
+        command.args(["plan", "edit", &run, &root().to_string()]).args(more).env_remove("VISUAL");
+        command.env("EDITOR", format!("sh {}", editor.display())).env("TMPDIR", folder.path());
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let files = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path());
+        let kept: Vec<_> = files.filter(|file| file.extension().is_some_and(|e| e == "yaml")).collect();
+        (kept, stderr(&output))
+    };
+    let (kept, said) = edit(&["--dry-run"]).await;
+    assert_eq!(kept.len(), 1, "{said}");
+    assert!(said.contains(&format!("send it with --file {}", kept[0].display())), "{said}");
+    let file = kept[0].to_str().unwrap();
+    let sent = tree_agent(&url, &["plan", "edit", &run, &root().to_string(), "--file", file], None).await;
+    assert_eq!(code(&sent), 0, "{}", stderr(&sent));
+    let Steered::EditPlan(request) = last(&fake) else { panic!("no edit") };
+    assert_eq!((request.expected_seq, request.validate_only), (Some(10), false));
+    assert_eq!(request.plan.unwrap().bands[0].steps[1].title, "One more thing");
+    std::fs::remove_file(file).unwrap();
+    assert_eq!(edit(&[]).await.0.len(), 0, "what was sent needs no file");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn lines_and_trees_show_who_did_what() {
     let (_, url, run) = serve().await;
     let output = tree_agent(&url, &["graph", &run], None).await;

@@ -46,7 +46,8 @@ struct Show {
 /// Edit the plan of a node that waits for its steps
 ///
 /// Steps that have not begun can be added, changed, moved and removed; those that have begun stay as they are. Without
-/// --file the plan is opened in $VISUAL or $EDITOR. The edit is refused if the plan has changed since it was shown.
+/// --file the plan is opened in $VISUAL or $EDITOR. The edit is refused if the plan has changed since it was shown. With
+/// --dry-run the edited plan is kept in a file, which is named.
 #[derive(Debug, Args)]
 struct Edit {
     #[command(flatten)]
@@ -105,6 +106,11 @@ impl Edit {
             Err(why) => Err(CliError::Usage(why)),
         };
         match sent {
+            Ok(exit) if self.steer.dry_run => {
+                let path = file.display();
+                context.out.note(format!("the edited plan is kept in {path}; send it with --file {path}"));
+                Ok(exit)
+            }
             Ok(exit) => {
                 let _ = fs::remove_file(&file);
                 Ok(exit)

@@ -25,7 +25,8 @@ pub(super) fn in_lineage(runs: Vec<RunSummary>) -> Vec<(usize, RunSummary)> {
     ordered
 }
 
-/// What a run is called in the tree: of a fork, also where it begins, what it does differently, and whose it is.
+/// What a run is called in the tree: of a fork, also where it begins, what it does differently, and whose it is. A fork on
+/// the first level does not belong to the run above it in the list, so it names its parent.
 pub(super) fn name(level: usize, run: &RunSummary) -> String {
     let title = match run.spec.display_name.as_str() {
         "" => &run.spec.objective,
@@ -34,11 +35,11 @@ pub(super) fn name(level: usize, run: &RunSummary) -> String {
     let Some(fork) = &run.fork else { return title.to_owned() };
     let by = if run.spec.user_id.is_empty() { String::new() } else { format!(" by {}", run.spec.user_id) };
     let edits = if fork.edits.is_empty() { String::new() } else { format!(": {}", fork.edits.join("; ")) };
-    format!(
-        "{}└ forked at event {}{by}{edits} — {title}",
-        "  ".repeat(level.saturating_sub(1)),
-        fork.parent_seq
-    )
+    let at = fork.parent_seq;
+    match level {
+        0 => format!("fork of {} at event {at}{by}{edits} — {title}", fork.parent_run_id),
+        _ => format!("{}└ forked at event {at}{by}{edits} — {title}", "  ".repeat(level - 1)),
+    }
 }
 
 #[cfg(test)]
@@ -80,7 +81,7 @@ mod tests {
             shown,
             [
                 "run 4",
-                "└ forked at event 7 by ann: retries node x — run 2",
+                "fork of 00000000-0000-0000-0000-000000000009 at event 7 by ann: retries node x — run 2",
                 "run 1",
                 "└ forked at event 7 by ann: retries node x — run 3",
                 "  └ forked at event 7 by ann: retries node x — run 5",
