@@ -371,9 +371,12 @@ async fn a_fork_is_previewed_and_sent_with_its_edits_in_order() {
     let output = tree_agent(&url, &["fork", &run[28..], "--at", "4", "--dry-run"], None).await;
     let text = "re-runs 3 nodes, about 7 calls, about $0.12; reuses 41\nnote: it rains\n\
         note: 1 document of its projects has changed since; the fork reads what is there today\n";
-    assert_eq!((code(&output), &*stdout(&output)), (0, text), "{}", stderr(&output));
+    let text = format!("{text}  {}\n", document_id());
+    assert_eq!((code(&output), &*stdout(&output)), (0, &*text), "{}", stderr(&output));
     let Steered::Fork(request) = last(&fake) else { panic!("no fork") };
     assert!(request.validate_only && request.edits.is_empty() && request.at_seq == Some(4));
+    let output = tree_agent(&url, &["fork", &run, "--dry-run"], None).await;
+    assert!(stderr(&output).contains("--at 9 forks there"), "{}", stderr(&output));
     let output = tree_agent(&url, &["fork", &run, "--dry-run", "-o", "json"], None).await;
     let printed: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(
@@ -402,6 +405,36 @@ async fn a_fork_is_previewed_and_sent_with_its_edits_in_order() {
     assert_eq!((&**model, budget.change.unwrap().max_tokens), ("fast", Some(0)));
     assert_eq!((&plan.node_id, plan.plan.as_ref().unwrap().bands.len()), (&node, 1));
     assert_eq!((&retry.node_id, &*guide.text, guide.subtree), (&node, "be brief", true));
+
+    // All limits of a run, and those of a node: of what it does again, or of what it goes on with.
+    let nodes = ["--max-nodes", "2000", "--max-parallel-steps", "2", "--max-time", "10m"];
+    let budget = ["--budget", &node[..8], "max-tokens=40000,max-cost=0.5"];
+    for retry in [&["--retry", &node[..8]][..], &[]] {
+        let output = tree_agent(&url, &[&["fork", &run][..], &nodes, &budget, retry].concat(), None).await;
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let Steered::Fork(request) = last(&fake) else { panic!("no fork") };
+        let edits: Vec<Edit> = request.edits.into_iter().filter_map(|edit| edit.edit).collect();
+        let change = pb::BudgetChange {
+            max_nodes: Some(2_000),
+            max_parallel_steps: Some(2),
+            max_wall_clock_ms: Some(600_000),
+            ..Default::default()
+        };
+        assert_eq!(edits[0], Edit::Budget(pb::BudgetEdit { node_id: String::new(), change: Some(change) }));
+        let limits = match &edits[1] {
+            Edit::Budget(pb::BudgetEdit { node_id, change: Some(change) }) if retry.is_empty() => {
+                (node_id, change.max_tokens, change.max_cost_micros)
+            }
+            Edit::Retry(pb::RetryEdit { node_id, budget: Some(budget), .. }) if !retry.is_empty() => {
+                (node_id, budget.max_tokens, budget.max_cost_micros)
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((limits, edits.len()), ((&node, Some(40_000), Some(500_000)), 2));
+    }
+    let wrong = tree_agent(&url, &["fork", &run, "--budget", &node, "max-nodes=3"], None).await;
+    assert_eq!(code(&wrong), 2);
+    assert!(stderr(&wrong).contains("is no limit of a node; give max-tokens"), "{}", stderr(&wrong));
 
     let details = ErrorDetails::with_bad_request_violation("request_id", "was used before");
     let answer = Status::with_error_details(Code::AlreadyExists, "request_id was used before", details);

@@ -8,7 +8,7 @@ use tree_agent_proto::{Wire, v1 as pb};
 use uuid::Uuid;
 
 use super::plan;
-use super::set_budget::LimitArgs;
+use super::set_budget::{LimitArgs, RunLimitArgs, change_of};
 use super::steer::{Helm, RunArg};
 use crate::client::request;
 use crate::error::CliError;
@@ -16,6 +16,9 @@ use crate::exit::Exit;
 use crate::view::paint::count;
 use crate::view::preview::{Preview, Verb};
 use crate::{Context, complete};
+
+/// Changed documents that a dry run names.
+const CHANGED: usize = 20;
 
 /// Go on from any event of a run, in a run of its own
 ///
@@ -25,7 +28,7 @@ use crate::{Context, complete};
 pub(crate) struct Fork {
     #[command(flatten)]
     run: RunArg,
-    /// The last event that they share
+    /// The last event that they share; with the seq of a dry run the fork is the one that was shown
     #[arg(long, value_name = "SEQ")]
     at: Option<u64>,
     /// Tell a node and everything below it something; can be repeated
@@ -37,8 +40,14 @@ pub(crate) struct Fork {
     /// Give a node another plan, from a file in the form that `plan show` prints; can be repeated
     #[arg(long, num_args = 2, value_names = ["NODE", "FILE"])]
     plan: Vec<String>,
+    /// Limit what a node and everything below it may use, such as max-tokens=40000,max-time=10m; can be repeated
+    ///
+    /// The limits are max-tokens, max-cost, max-tool-calls and max-time, in the form of the flags for the whole run. With
+    /// --retry of the same node they are those of what it does again.
+    #[arg(long, num_args = 2, value_names = ["NODE", "LIMITS"], help_heading = "Budgets")]
+    budget: Vec<String>,
     #[command(flatten)]
-    limits: LimitArgs,
+    limits: RunLimitArgs,
     /// The model of all calls from now on
     #[arg(short, long, value_name = "MODEL", add = complete::models())]
     model: Option<String>,
@@ -69,8 +78,8 @@ impl Fork {
         let answer = helm.client.call(call).await?;
         let out = &context.out;
         if self.dry_run {
-            let preview = answer.preview.unwrap_or_default();
-            let preview = Preview { run_id: &message.run_id, preview: &preview };
+            let found = answer.preview.unwrap_or_default();
+            let preview = Preview { run_id: &message.run_id, preview: &found };
             if out.is_json() {
                 let changed = json!({
                     "changedDocumentIds": answer.changed_document_ids,
@@ -90,6 +99,19 @@ impl Fork {
                 out.line(format!(
                     "note: {count} of its projects {have} changed since; the fork reads what is there today"
                 ))?;
+                answer
+                    .changed_document_ids
+                    .iter()
+                    .take(CHANGED)
+                    .try_for_each(|id| out.line(format!("  {id}")))?;
+                let more =
+                    answer.changed_document_count as usize - answer.changed_document_ids.len().min(CHANGED);
+                if more > 0 {
+                    out.line(format!("  and {more} more"))?;
+                }
+            }
+            if self.at.is_none() {
+                out.note(format!("--at {} forks there, also when the run has gone on", found.seq));
             }
             return Ok(Exit::Success);
         }
@@ -103,34 +125,39 @@ impl Fork {
         Ok(Exit::Success)
     }
 
-    /// What the fork does differently. What reopens nodes comes before guidance, which only open nodes take.
+    /// What the fork does differently. Budgets come first: where one is used up, nothing is reopened. What reopens nodes
+    /// comes before guidance, which only open nodes take.
     async fn edits(&self, helm: &Helm<'_>) -> Result<Vec<pb::ForkEdit>, CliError> {
         use pb::fork_edit::Edit;
+        let node_id =
+            async |named: &str| Ok::<_, CliError>(helm.client.find_node(helm.run, named).await?.to_wire());
         let mut edits = Vec::new();
         if let Some(model) = &self.model {
             edits.push(Edit::Model(model.clone()));
         }
-        if let Some(budget) = self.limits.subtree() {
-            let change = pb::BudgetChange {
-                max_tokens: budget.max_tokens,
-                max_cost_micros: budget.max_cost_micros,
-                max_tool_calls: budget.max_tool_calls,
-                max_wall_clock_ms: budget.max_wall_clock_ms,
-                ..Default::default()
-            };
+        if let Some(change) = self.limits.change() {
             edits.push(Edit::Budget(pb::BudgetEdit { node_id: String::new(), change: Some(change) }));
         }
-        for pair in self.plan.chunks_exact(2) {
-            let node_id = helm.client.find_node(helm.run, &pair[0]).await?.to_wire();
-            let plan = plan::from_file(&PathBuf::from(&pair[1]))?;
-            edits.push(Edit::Plan(pb::NodePlanEdit { node_id, plan: Some(plan) }));
-        }
+        let mut again = Vec::new();
         for node in &self.retry {
-            let node_id = helm.client.find_node(helm.run, node).await?.to_wire();
-            edits.push(Edit::Retry(pb::RetryEdit { node_id, ..Default::default() }));
+            again.push(pb::RetryEdit { node_id: node_id(node).await?, ..Default::default() });
         }
+        for pair in self.budget.chunks_exact(2) {
+            let limits = LimitArgs::parse(&pair[1])
+                .map_err(|why| CliError::Usage(format!("--budget {} {}: {why}", pair[0], pair[1])))?;
+            let (node_id, budget) = (node_id(&pair[0]).await?, limits.subtree().unwrap_or_default());
+            match again.iter_mut().find(|retry| retry.node_id == node_id) {
+                Some(retry) => retry.budget = Some(budget),
+                None => edits.push(Edit::Budget(pb::BudgetEdit { node_id, change: Some(change_of(budget)) })),
+            }
+        }
+        for pair in self.plan.chunks_exact(2) {
+            let plan = plan::from_file(&PathBuf::from(&pair[1]))?;
+            edits.push(Edit::Plan(pb::NodePlanEdit { node_id: node_id(&pair[0]).await?, plan: Some(plan) }));
+        }
+        edits.extend(again.into_iter().map(Edit::Retry));
         for pair in self.guide.chunks_exact(2) {
-            let node_id = helm.client.find_node(helm.run, &pair[0]).await?.to_wire();
+            let node_id = node_id(&pair[0]).await?;
             edits.push(Edit::Guide(pb::GuideEdit { node_id, text: pair[1].clone(), subtree: true }));
         }
         Ok(edits.into_iter().map(|edit| pb::ForkEdit { edit: Some(edit) }).collect())

@@ -23,15 +23,23 @@ pub(crate) struct SetBudget {
     #[command(flatten)]
     part: PartArg,
     #[command(flatten)]
-    limits: LimitArgs,
-    /// Nodes of the run
-    #[arg(long, value_name = "N", help_heading = "Budgets")]
-    max_nodes: Option<u32>,
-    /// Steps of one band that run at the same time
-    #[arg(long, value_name = "N", help_heading = "Budgets")]
-    max_parallel_steps: Option<u32>,
+    limits: RunLimitArgs,
     #[command(flatten)]
     steer: SteerArgs,
+}
+
+/// Limits that a run has.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Budgets")]
+pub(super) struct RunLimitArgs {
+    #[command(flatten)]
+    limits: LimitArgs,
+    /// Nodes of the run
+    #[arg(long, value_name = "N")]
+    max_nodes: Option<u32>,
+    /// Steps of one band that run at the same time
+    #[arg(long, value_name = "N")]
+    max_parallel_steps: Option<u32>,
 }
 
 /// Limits that a run has, and that a part of it can have.
@@ -84,24 +92,71 @@ impl LimitArgs {
         };
         (budget != pb::SubtreeBudget::default()).then_some(budget)
     }
+
+    /// Limits as one value, such as `max-tokens=40000,max-time=10m`, under the names of the flags.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut limits = Self { max_time: None, max_cost: None, max_tokens: None, max_tool_calls: None };
+        for limit in text.split(',').map(str::trim) {
+            let (name, value) = limit.split_once('=').unwrap_or((limit, ""));
+            let twice = match name.trim() {
+                "max-time" => {
+                    limits.max_time.replace(duration(value).map_err(|e| format!("max-time: {e}"))?).is_some()
+                }
+                "max-cost" => put(&mut limits.max_cost, cost(value), "max-cost")?,
+                "max-tokens" => put(&mut limits.max_tokens, number(value), "max-tokens")?,
+                "max-tool-calls" => put(&mut limits.max_tool_calls, number(value), "max-tool-calls")?,
+                other => {
+                    return Err(format!(
+                        "{other:?} is no limit of a node; give max-tokens, max-cost, max-tool-calls or max-time, \
+                         such as max-tokens=40000,max-time=10m"
+                    ));
+                }
+            };
+            if twice {
+                return Err(format!("{} is given twice", name.trim()));
+            }
+        }
+        Ok(limits)
+    }
+}
+
+/// Sets a limit that was read; true if it was set before.
+fn put(limit: &mut Option<u64>, value: Result<u64, String>, name: &str) -> Result<bool, String> {
+    let value = value.map_err(|why| format!("{name} {why}"))?;
+    Ok(limit.replace(value).is_some())
+}
+
+/// The limits of a subtree as a change of budgets.
+pub(super) fn change_of(budget: pb::SubtreeBudget) -> pb::BudgetChange {
+    pb::BudgetChange {
+        max_tokens: budget.max_tokens,
+        max_cost_micros: budget.max_cost_micros,
+        max_tool_calls: budget.max_tool_calls,
+        max_wall_clock_ms: budget.max_wall_clock_ms,
+        ..Default::default()
+    }
+}
+
+impl RunLimitArgs {
+    /// The change of the budgets; none if no limit was given.
+    pub(super) fn change(&self) -> Option<pb::BudgetChange> {
+        let change = pb::BudgetChange {
+            max_nodes: self.max_nodes,
+            max_parallel_steps: self.max_parallel_steps,
+            ..change_of(self.limits.subtree().unwrap_or_default())
+        };
+        (change != pb::BudgetChange::default()).then_some(change)
+    }
 }
 
 impl SetBudget {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let change = pb::BudgetChange {
-            max_tokens: self.limits.max_tokens,
-            max_cost_micros: self.limits.max_cost,
-            max_tool_calls: self.limits.max_tool_calls,
-            max_wall_clock_ms: self.limits.max_wall_clock_ms(),
-            max_nodes: self.max_nodes,
-            max_parallel_steps: self.max_parallel_steps,
-        };
-        if change == pb::BudgetChange::default() {
+        let Some(change) = self.limits.change() else {
             return Err(CliError::Usage(
                 "there is nothing to change: name a limit, such as --max-tokens, --max-cost or --max-time"
                     .into(),
             ));
-        }
+        };
         let (helm, node) = Helm::of_part(context, &self.part).await?;
         let done = format!("the budgets of {} are changed", helm.what(node));
         helm.give(&self.steer, Verb::Concerns, &done, |mut runs, frame| {
@@ -130,6 +185,31 @@ mod tests {
         assert_eq!([cost("none"), cost("$0.5")], [Ok(0), Ok(500_000)]);
         for wrong in ["0", "-1", "many", ""] {
             assert!(number(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn limits_of_a_node_are_one_value() {
+        let limits = |text| LimitArgs::parse(text).map(|limits| limits.subtree());
+        let all =
+            limits("max-tokens=40000, max-cost=$0.5,max-time=10m,max-tool-calls=none").unwrap().unwrap();
+        let expected = pb::SubtreeBudget {
+            max_tokens: Some(40_000),
+            max_cost_micros: Some(500_000),
+            max_tool_calls: Some(0),
+            max_wall_clock_ms: Some(600_000),
+        };
+        assert_eq!(all, expected);
+        for (wrong, why) in [
+            ("", "is no limit of a node"),
+            ("max-nodes=3", "\"max-nodes\" is no limit of a node; give max-tokens"),
+            ("max-tokens", "max-tokens is neither a number"),
+            ("max-cost=x", "max-cost is not a number of US dollars"),
+            ("max-time=5", "max-time: "),
+            ("max-tokens=1,max-tokens=2", "max-tokens is given twice"),
+        ] {
+            let error = limits(wrong).unwrap_err();
+            assert!(error.contains(why), "{wrong}: {error}");
         }
     }
 }
