@@ -318,6 +318,15 @@ pub trait Documents: Send + Sync {
     /// it, and those below the same one in the order in which they were created.
     async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError>;
 
+    /// The documents of projects that were written after `since`, where the context allows them: of all projects if its
+    /// scope is global. One that was deleted since is not among them.
+    async fn documents_changed(
+        &self,
+        context: &RunContext,
+        since: Timestamp,
+        limit: usize,
+    ) -> Result<ChangedDocuments, StoreError>;
+
     /// Full-text search, best first. Words are ANDed when that finds anything, else ORed; letter case and common
     /// endings are folded. The total counts every document that matches. Text that holds no word finds nothing. Never
     /// an error for odd query text.
@@ -351,6 +360,15 @@ pub struct DocumentTail {
     /// UTF-8, from `start` to `end` or as far as was asked for; empty when `start` is at or beyond the end. Begins within a
     /// character when `start` does, and ends with a whole one.
     pub bytes: Vec<u8>,
+}
+
+/// Documents that were written after some moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangedDocuments {
+    /// The first of them by path, then id; as many as were asked for.
+    pub ids: Vec<DocumentId>,
+    /// How many there are.
+    pub total: u64,
 }
 
 /// A document and its place in the tree of its run.

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use prost::Message;
+use tokio::sync::SemaphorePermit;
 use tonic::Status;
 use tree_agent_contract::command::Action;
 use tree_agent_contract::error::{Checks, Invalid};
@@ -14,13 +15,13 @@ use tree_agent_engine::Run;
 use tree_agent_fanout::Topic;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::invalid;
-use tree_agent_store::{Created, DocumentQuery, NewFork, RunRow, StoreError};
+use tree_agent_store::{Created, NewFork, RunRow, StoreError};
 use uuid::Uuid;
 
 use crate::errors;
 use crate::gateway::{id, now};
 use crate::runs::Runs;
-use crate::steering::preview::{preview_to_wire, replayed};
+use crate::steering::preview::{blocking, preview_to_wire, replayed, replayed_further};
 use crate::steering::{Asked, edits};
 
 /// Changed documents that a preview names.
@@ -44,6 +45,15 @@ struct Moment {
     at: Timestamp,
 }
 
+/// What the fork would do to the run at that moment. The state of a large run takes much memory, so whoever holds it holds a
+/// permit, too.
+struct Judged<'a> {
+    moment: Moment,
+    preview: Preview,
+    goes_on: bool,
+    _permit: SemaphorePermit<'a>,
+}
+
 impl Runs {
     /// Forks a run, or says what the fork would do.
     pub(crate) async fn fork(
@@ -54,13 +64,17 @@ impl Runs {
         let validate_only = request.validate_only;
         let wanted = self.wanted(request, &user)?;
         if validate_only {
-            let (preview, moment) = self.preview_of(&wanted).await?;
-            let (changed_document_ids, changed_document_count) = self.changed_since(&moment).await?;
+            let Judged { moment, preview, _permit: permit, .. } = self.judged(&wanted).await?;
+            let (spec, at) = (spec_of(&wanted, user, &moment.run), moment.at);
+            drop((moment, permit));
+            self.require(&spec).await?;
+            let changed = self.gateway.store.documents_changed(&spec.context, at, CHANGED).await;
+            let changed = changed.map_err(|e| errors::store(&e))?;
             return Ok(pb::ForkRunResponse {
                 fork_run_id: String::new(),
                 preview: Some(preview_to_wire(preview)),
-                changed_document_ids,
-                changed_document_count,
+                changed_document_ids: changed.ids.to_wire(),
+                changed_document_count: u32::try_from(changed.total).unwrap_or(u32::MAX),
             });
         }
         let fork_run_id = self.forked(wanted, user).await?.to_wire();
@@ -81,9 +95,12 @@ impl Runs {
             let outcome = Some(self.steer(Asked::from(request), user).await?);
             return Ok(pb::RetryNodeResponse { outcome, fork_run_id: None });
         }
-        if request.expected_seq.is_some_and(|seen| seen < summary.head_seq) {
-            let message =
-                format!("run {run} has changed with event {}; look again and repeat", summary.head_seq);
+        // Nothing follows the end of a run. Whoever has not seen it expects the node to be done again there, not in a fork.
+        if let Some(seen) = request.expected_seq.filter(|seen| *seen < summary.head_seq) {
+            let message = format!(
+                "run {run} has ended with event {}, after event {seen}: a retry makes a fork; look again and repeat",
+                summary.head_seq
+            );
             let refusal = Refusal::of_field(RefusalKind::Changed, "expected_seq", message);
             return Err(edits::refused(&Action::Cancel { reason: String::new() }, refusal));
         }
@@ -174,26 +191,28 @@ impl Runs {
         let mut run = replayed(store, id, seq).await?;
         let last = store.read(id, seq - 1, 1).await.map_err(|e| errors::store(&e))?;
         let at = last.first().map_or_else(now, |event| event.timestamp);
+        // The rest of the decision comes right behind, often in the same page.
         loop {
-            let seq = run.graph().seq();
-            let page = store.read(id, seq, PAGE).await.map_err(|e| errors::store(&e))?;
-            for event in page.iter().take_while(|event| event.timestamp == at) {
-                run.apply(event).map_err(|error| errors::replay(&error))?;
-            }
-            if run.graph().seq() < seq + PAGE as u64 {
+            let mut page = store.read(id, run.graph().seq(), PAGE).await.map_err(|e| errors::store(&e))?;
+            page.truncate(page.iter().take_while(|event| event.timestamp == at).count());
+            if page.is_empty() {
                 return Ok(Moment { run, at });
             }
+            run = replayed_further(Some(run), page).await?;
         }
     }
 
-    async fn preview_of(&self, wanted: &Wanted) -> Result<(Preview, Moment), Status> {
+    /// What the fork would do, with the run at that moment.
+    async fn judged(&self, wanted: &Wanted) -> Result<Judged<'_>, Status> {
         self.require_models(&wanted.edits).await?;
-        let _permit =
-            self.gateway.replays.acquire().await.map_err(|_| Status::internal("replays have ended"))?;
-        let moment = self.moment(wanted).await?;
-        let (preview, goes_on) = judged(&moment, &wanted.edits)?;
+        let permit = self.gateway.replays.acquire().await;
+        let permit = permit.map_err(|_| Status::internal("replays have ended"))?;
+        let (moment, edits) = (self.moment(wanted).await?, wanted.edits.clone());
+        let done =
+            blocking(move || judge(&moment, &edits).map(|(preview, goes_on)| (moment, preview, goes_on)));
+        let (moment, preview, goes_on) = done.await??;
         self.require_maxima(&moment, &wanted.edits, goes_on)?;
-        Ok((preview, moment))
+        Ok(Judged { moment, preview, goes_on, _permit: permit })
     }
 
     /// A fork has the budgets of its run, which may be older than the server's maxima. One that stays ended uses nothing.
@@ -231,14 +250,9 @@ impl Runs {
         if let Some(earlier) = earlier {
             return self.same_fork(earlier, &wanted).await;
         }
-        self.require_models(&wanted.edits).await?;
-        let permit =
-            self.gateway.replays.acquire().await.map_err(|_| Status::internal("replays have ended"))?;
-        let moment = self.moment(&wanted).await?;
-        let (_, goes_on) = judged(&moment, &wanted.edits)?;
-        self.require_maxima(&moment, &wanted.edits, goes_on)?;
-        let fork = self.new_fork(&wanted, user, &moment.run, goes_on).await?;
-        drop((moment, permit));
+        let judged = self.judged(&wanted).await?;
+        let fork = self.new_fork(&wanted, user, &judged.moment.run, judged.goes_on).await?;
+        drop(judged);
         self.require(&fork.spec).await?;
         let batch = pb::EventBatch { events: vec![fork.event.to_wire()] }.encode_to_vec();
         let created = store.fork_run(fork).await.map_err(|error| match error {
@@ -299,17 +313,7 @@ impl Runs {
         let parts = self.gateway.store.segments(wanted.run).await.map_err(|e| errors::store(&e))?;
         let parent = parts.iter().find(|part| seq <= part.until).map_or(wanted.run, |part| part.writer);
         let run_id = RunId::from(Uuid::now_v7());
-        let mut spec = RunSpec {
-            user_id: user.clone(),
-            display_name: wanted.display_name.clone(),
-            labels: wanted.labels.clone(),
-            ..run.spec().clone()
-        };
-        for edit in &wanted.edits {
-            if let Action::SetModel { model } = edit {
-                spec.model.clone_from(model);
-            }
-        }
+        let spec = spec_of(wanted, user.clone(), run);
         let body = RunForked {
             source_run_id: parent,
             at_seq: seq,
@@ -344,38 +348,26 @@ impl Runs {
             edits: wanted.edits.iter().map(Action::words).collect(),
         })
     }
+}
 
-    /// Documents of the run's projects that have changed since: some of them, and how many there are.
-    async fn changed_since(&self, moment: &Moment) -> Result<(Vec<String>, u32), Status> {
-        let projects = moment.run.spec().context.project_ids.clone();
-        let (mut changed, mut count, mut after) = (Vec::new(), 0, None);
-        if projects.is_empty() {
-            return Ok((changed, count));
-        }
-        loop {
-            let query = DocumentQuery {
-                project_ids: projects.clone(),
-                after: after.take(),
-                limit: limits::PAGE_MAX,
-                ..DocumentQuery::default()
-            };
-            let page = self.gateway.store.list_documents(query).await.map_err(|e| errors::store(&e))?;
-            for document in page.items.iter().filter(|document| document.updated_at > moment.at) {
-                count += 1;
-                if changed.len() < CHANGED {
-                    changed.push(document.id.to_wire());
-                }
-            }
-            match page.items.last().filter(|_| page.more) {
-                Some(last) => after = Some((last.path.clone(), last.id)),
-                None => return Ok((changed, count)),
-            }
+/// What the fork is asked for: what the run is, with what is different.
+fn spec_of(wanted: &Wanted, user: String, run: &Run) -> RunSpec {
+    let mut spec = RunSpec {
+        user_id: user,
+        display_name: wanted.display_name.clone(),
+        labels: wanted.labels.clone(),
+        ..run.spec().clone()
+    };
+    for edit in &wanted.edits {
+        if let Action::SetModel { model } = edit {
+            spec.model.clone_from(model);
         }
     }
+    spec
 }
 
 /// What the fork would do, and whether it goes on although the run has ended.
-fn judged(moment: &Moment, wanted: &[Action]) -> Result<(Preview, bool), Status> {
+fn judge(moment: &Moment, wanted: &[Action]) -> Result<(Preview, bool), Status> {
     moment.run.fork(wanted, now()).map_err(|refusal| {
         let none = Action::Cancel { reason: String::new() };
         let field = name_in_request(&refusal.field, wanted).unwrap_or_else(|| refusal.field.clone());

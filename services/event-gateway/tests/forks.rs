@@ -2,14 +2,18 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::driver::TestDriver;
-use common::{Gateway, Mode, SOON, field};
+use common::{Gateway, Mode, SOON, TestFanout, field};
 use tonic::Code;
+use tonic_types::StatusExt;
 use tree_agent_contract::{EventBody, RunId};
 use tree_agent_event_gateway::{Config, Maxima};
 use tree_agent_proto::v1::{self as pb, *};
+use tree_agent_store::embedded::EmbeddedStore;
+use tree_agent_store::{Archives, Runs, Store};
 
 /// A run that has ended, and its gateway and driver.
 struct World {
@@ -20,13 +24,49 @@ struct World {
 
 impl World {
     async fn ended() -> Self {
-        let gateway = Gateway::with(Mode::Faithful, Config::default()).await;
+        Self::ended_over(common::store().await).await
+    }
+
+    async fn ended_over(store: Arc<dyn Store>) -> Self {
+        let gateway = Gateway::over(store, TestFanout::new(Mode::Faithful), Config::default()).await;
         let driver = TestDriver::start(gateway.store.clone(), gateway.fanout.clone());
         driver.open_gate();
         let run = gateway.create_run("Compare the offers").await.run_id;
         let world = Self { gateway, driver, run };
         world.until_completed(&world.run).await;
         world
+    }
+
+    /// A run that has ended and that reads one project.
+    async fn ended_in(&self, project: &str) -> String {
+        let context = RunContext { scope: Scope::Project as i32, project_ids: vec![project.to_owned()] };
+        let request = CreateRunRequest {
+            objective: "Compare the offers".into(),
+            context: Some(context),
+            ..Default::default()
+        };
+        let run = self.gateway.runs().create_run(request).await.unwrap().into_inner().run.unwrap().run_id;
+        self.until_completed(&run).await;
+        run
+    }
+
+    /// Writes a document of a project; returns its id.
+    async fn write(&self, project_id: &str, path: &str) -> String {
+        let request = CreateDocumentRequest {
+            project_id: project_id.to_owned(),
+            path: path.to_owned(),
+            body: "text".into(),
+            ..Default::default()
+        };
+        self.gateway
+            .documents()
+            .create_document(request)
+            .await
+            .unwrap()
+            .into_inner()
+            .document
+            .unwrap()
+            .document_id
     }
 
     async fn graph(&self, run: &str) -> Graph {
@@ -158,6 +198,7 @@ async fn retrying_a_node_of_an_ended_run_makes_a_fork() {
     let stale = RetryNodeRequest { expected_seq: Some(1), request_id: "s".into(), ..retry };
     let stale = world.gateway.runs().retry_node(stale).await.unwrap_err();
     assert_eq!((stale.code(), field(&stale).as_str()), (Code::Aborted, "expected_seq"));
+    assert!(stale.message().contains("a retry makes a fork"), "{stale:?}");
     world.stop().await;
 }
 
@@ -248,6 +289,78 @@ async fn a_fork_keeps_within_the_maxima_of_the_server_that_makes_it() {
     assert_eq!(field(&refused), "edits[1].plan.bands", "{refused:?}");
     assert!(refused.message().contains("has 65 entries; at most 64 are allowed"), "{refused:?}");
     strict.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_preview_names_the_documents_of_projects_that_have_changed_since() {
+    let world = World::ended().await;
+    let (a, b) = (world.gateway.create_project("A").await, world.gateway.create_project("B").await);
+    let before = world.write(&a.project_id, "before.md").await;
+    let of_a = world.ended_in(&a.project_id).await;
+    let (new, other) = (world.write(&a.project_id, "new.md").await, world.write(&b.project_id, "a.md").await);
+    let changed = async |run: &str, at_seq: Option<u64>| {
+        let request =
+            ForkRunRequest { run_id: run.to_owned(), at_seq, validate_only: true, ..Default::default() };
+        let answer = world.gateway.runs().fork_run(request).await.unwrap().into_inner();
+        assert_eq!(answer.changed_document_count as usize, answer.changed_document_ids.len());
+        answer.changed_document_ids
+    };
+    // One run reads its project, the other one every project; the documents of runs are forked.
+    assert_eq!(changed(&of_a, None).await, [new.clone()]);
+    assert_eq!(changed(&of_a, Some(2)).await, [new.clone()]);
+    assert_eq!(changed(&world.run, None).await, [other.clone(), before.clone(), new.clone()]);
+    // At most a hundred are named, and all are counted.
+    for n in 0..100 {
+        world.write(&b.project_id, &format!("many/{n}.md")).await;
+    }
+    let request = ForkRunRequest { validate_only: true, ..Default::default() };
+    let answer = world.fork(request).await.unwrap();
+    assert_eq!((answer.changed_document_ids.len(), answer.changed_document_count), (100, 103));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_preview_is_refused_as_the_fork_would_be() {
+    let world = World::ended().await;
+    let project = world.gateway.create_project("A").await;
+    let run = world.ended_in(&project.project_id).await;
+    let archived = Project { status: ProjectStatus::Archived as i32, ..project };
+    let request = UpdateProjectRequest { project: Some(archived), update_mask: None };
+    world.gateway.projects().update_project(request).await.unwrap();
+    for validate_only in [true, false] {
+        let request = ForkRunRequest { run_id: run.clone(), validate_only, ..Default::default() };
+        let refused = world.gateway.runs().fork_run(request).await.unwrap_err();
+        let seen = (refused.code(), field(&refused));
+        assert_eq!(seen, (Code::FailedPrecondition, "context.project_ids[0]".to_owned()), "{refused:?}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_was_archived_cannot_be_forked() {
+    let store = Arc::new(EmbeddedStore::open_in_memory().await.unwrap());
+    let world = World::ended_over(store.clone()).await;
+    let (id, node) = (world.run.parse::<RunId>().unwrap(), world.node("Costs").await);
+    let idle = world.fork(ForkRunRequest::default()).await.unwrap().fork_run_id;
+    let head = store.run(id).await.unwrap().head_seq;
+    assert!(store.prune_run(id, head, &"0".repeat(64)).await.unwrap());
+    let retry = world.retry(node.clone());
+    for (edits, at_seq, validate_only) in
+        [(vec![], None, true), (vec![], Some(3), true), (vec![], None, false), (vec![retry], Some(3), false)]
+    {
+        let request = ForkRunRequest { edits, at_seq, validate_only, ..Default::default() };
+        let refused = world.fork(request).await.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
+        let details = refused.get_error_details();
+        assert_eq!(details.error_info().map(|info| info.reason.as_str()), Some("ARCHIVED"), "{refused:?}");
+    }
+    let retry = RetryNodeRequest { run_id: world.run.clone(), node_id: node, ..Default::default() };
+    let refused = world.gateway.runs().retry_node(retry).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
+    // A fork that was made before has what it shares.
+    let again = ForkRunRequest { run_id: idle, ..Default::default() };
+    world.gateway.runs().fork_run(again).await.unwrap();
     world.stop().await;
 }
 

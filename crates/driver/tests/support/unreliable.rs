@@ -270,6 +270,14 @@ impl Documents for Unreliable {
     async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError> {
         self.inner.list_documents(query).await
     }
+    async fn documents_changed(
+        &self,
+        context: &RunContext,
+        since: Timestamp,
+        limit: usize,
+    ) -> Result<ChangedDocuments, StoreError> {
+        self.inner.documents_changed(context, since, limit).await
+    }
     async fn search_documents(&self, query: SearchQuery) -> Result<SearchResults, StoreError> {
         self.inner.search_documents(query).await
     }

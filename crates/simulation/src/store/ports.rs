@@ -8,7 +8,8 @@ use async_trait::async_trait;
 use tree_agent_contract::document::{Document, DocumentSummary, SearchResults};
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{
-    Command, DocumentId, Event, EventBody, NodeId, ProjectId, Reply, RunId, RunSummary, SessionId, Timestamp,
+    Command, DocumentId, Event, EventBody, NodeId, ProjectId, Reply, RunContext, RunId, RunSummary,
+    SessionId, Timestamp,
 };
 use tree_agent_store::*;
 
@@ -312,6 +313,15 @@ impl Documents for SimStore {
 
     async fn list_documents(&self, _: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError> {
         Err(absent("lists"))
+    }
+
+    async fn documents_changed(
+        &self,
+        _: &RunContext,
+        _: Timestamp,
+        _: usize,
+    ) -> Result<ChangedDocuments, StoreError> {
+        Err(absent("sources"))
     }
 
     async fn search_documents(&self, _: SearchQuery) -> Result<SearchResults, StoreError> {

@@ -5,7 +5,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use tree_agent_contract::document::{Document, DocumentKind, DocumentSummary, SearchHit, SearchResults};
 use tree_agent_contract::limits::DOCUMENT_BYTES;
-use tree_agent_contract::{DocumentId, ProjectId, RunId, Scope, Timestamp};
+use tree_agent_contract::{DocumentId, ProjectId, RunContext, RunId, Scope, Timestamp};
 use uuid::Uuid;
 
 use super::EmbeddedStore;
@@ -17,7 +17,8 @@ use super::versions;
 use crate::chunks::{Span, to_read};
 use crate::error::StoreError;
 use crate::ports::{
-    DocumentQuery, DocumentTail, DocumentVersion, Documents, Page, PlacedDocument, SearchQuery,
+    ChangedDocuments, DocumentQuery, DocumentTail, DocumentVersion, Documents, Page, PlacedDocument,
+    SearchQuery,
 };
 use crate::text::{INDEX_VERSION, Snippets, clean, index_text, query_words};
 
@@ -114,6 +115,34 @@ impl Documents for EmbeddedStore {
             let more = items.len() > query.limit;
             items.truncate(query.limit);
             Ok(Page { items, more })
+        })
+        .await
+    }
+
+    async fn documents_changed(
+        &self,
+        context: &RunContext,
+        since: Timestamp,
+        limit: usize,
+    ) -> Result<ChangedDocuments, StoreError> {
+        let mut filter = Filter::default();
+        let since = filter.param(Value::Integer(since.micros()));
+        filter.conditions.push(format!("d.updated_at > {since}"));
+        filter.reached_by(context);
+        let changed = format!("FROM onto_sources d{}", filter.sql());
+        self.query(move |db| {
+            let snapshot = db.unchecked_transaction().map_err(map_error)?;
+            let sql = format!("SELECT count(*) {changed}");
+            let total: i64 = snapshot
+                .prepare_cached(&sql)
+                .and_then(|mut count| count.query_row(params_from_iter(&filter.params), |row| row.get(0)))
+                .map_err(map_error)?;
+            let limit = filter.param(Value::Integer(i64::try_from(limit).unwrap_or(i64::MAX)));
+            let sql = format!("SELECT d.id {changed} ORDER BY d.path, d.id LIMIT {limit}");
+            let mut statement = snapshot.prepare_cached(&sql).map_err(map_error)?;
+            let ids = statement.query_map(params_from_iter(filter.params), |row| Ok(DocumentId(row.get(0)?)));
+            let ids = ids.and_then(Iterator::collect).map_err(map_error)?;
+            Ok(ChangedDocuments { ids, total: total as u64 })
         })
         .await
     }
@@ -385,10 +414,7 @@ fn search(
     let mut filter = Filter::default();
     let terms = filter.param(Value::Text(terms.join(operator)));
     filter.conditions.push(format!("onto_documents_search MATCH {terms}"));
-    if query.context.scope != Scope::Global {
-        let ids = query.context.project_ids.iter().map(|id| blob(id.0));
-        filter.any_of("d.project_id", ids);
-    }
+    filter.reached_by(&query.context);
     filter.prefix(&query.path_prefix);
     let matching = format!(
         "FROM onto_documents_search JOIN onto_sources d ON d.row = onto_documents_search.rowid{}",
@@ -436,6 +462,13 @@ impl Filter {
     fn projects(&mut self, ids: &[ProjectId]) {
         if !ids.is_empty() {
             self.any_of("d.project_id", ids.iter().map(|id| blob(id.0)));
+        }
+    }
+
+    /// Documents of projects that a context allows.
+    fn reached_by(&mut self, context: &RunContext) {
+        if context.scope != Scope::Global {
+            self.any_of("d.project_id", context.project_ids.iter().map(|id| blob(id.0)));
         }
     }
 

@@ -5,7 +5,7 @@ use deadpool_postgres::tokio_postgres::types::ToSql;
 use deadpool_postgres::tokio_postgres::{Client, Row};
 use tree_agent_contract::document::{Document, DocumentKind, DocumentSummary, SearchHit, SearchResults};
 use tree_agent_contract::limits::DOCUMENT_BYTES;
-use tree_agent_contract::{DocumentId, ProjectId, RunId, Scope};
+use tree_agent_contract::{DocumentId, ProjectId, RunContext, RunId, Scope, Timestamp};
 use uuid::Uuid;
 
 use super::PostgresStore;
@@ -17,7 +17,8 @@ use super::versions;
 use crate::chunks::{Span, to_read};
 use crate::error::StoreError;
 use crate::ports::{
-    DocumentQuery, DocumentTail, DocumentVersion, Documents, Page, PlacedDocument, SearchQuery,
+    ChangedDocuments, DocumentQuery, DocumentTail, DocumentVersion, Documents, Page, PlacedDocument,
+    SearchQuery,
 };
 use crate::text::{INDEX_VERSION, Snippets, clean, index_text, query_words};
 
@@ -182,6 +183,25 @@ impl Documents for PostgresStore {
         let rows = connection.query(&sql, &params).await?;
         let items = rows.iter().take(query.limit).map(summary).collect::<Result<_, _>>()?;
         Ok(Page { more: rows.len() > query.limit, items })
+    }
+
+    async fn documents_changed(
+        &self,
+        context: &RunContext,
+        since: Timestamp,
+        limit: usize,
+    ) -> Result<ChangedDocuments, StoreError> {
+        let projects: Vec<Uuid> = context.project_ids.iter().map(|id| id.0).collect();
+        let (everywhere, limit) = (context.scope == Scope::Global, i64::try_from(limit).unwrap_or(i64::MAX));
+        let sql = "WITH changed AS (SELECT d.id, d.path FROM onto_sources d WHERE d.updated_at > $1 \
+                   AND ($2 OR d.project_id = ANY ($3))) \
+                   SELECT (SELECT count(*) FROM changed), ARRAY(SELECT id FROM changed ORDER BY path, id LIMIT $4)";
+        let mut connection = self.connection().await?;
+        let row = connection.query_opt(sql, &[&Time(since), &everywhere, &projects, &limit]).await?;
+        Ok(row.map_or_else(ChangedDocuments::default, |row| ChangedDocuments {
+            ids: row.get::<_, Vec<Uuid>>(1).into_iter().map(DocumentId).collect(),
+            total: row.get::<_, i64>(0) as u64,
+        }))
     }
 
     async fn search_documents(&self, query: SearchQuery) -> Result<SearchResults, StoreError> {

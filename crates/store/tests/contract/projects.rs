@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tree_agent_contract::{
-    Document, DocumentProps, ProjectStatus, RunContext, RunStatus, Timestamp, ToolRules,
+    Document, DocumentKind, DocumentProps, ProjectStatus, RunContext, RunStatus, Scope, Timestamp, ToolRules,
 };
 use tree_agent_store::{
     AppendOutcome, Project, ProjectChange, ProjectDeletion, ProjectQuery, RulesChange, SearchQuery,
@@ -158,4 +158,32 @@ pub async fn a_tool_replaces_what_tools_wrote_and_nothing_else(f: Fixture) {
         0,
         "what was refused is not in the index"
     );
+}
+
+pub async fn documents_of_projects_that_have_changed_are_named_and_counted(f: Fixture) {
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    f.store.create_project(new_project(2, "Two")).await.unwrap();
+    let since = Timestamp(1_000);
+    for (n, p, path, at) in
+        [(1, 1, "b.md", 1_000), (2, 1, "c.md", 1_001), (3, 1, "a.md", 2_000), (4, 2, "a.md", 3_000)]
+    {
+        let document = Document { updated_at: Timestamp(at), ..source(n, p, path, "T", "text") };
+        f.store.put_document(document).await.unwrap();
+    }
+    let mut of_run = Document { updated_at: Timestamp(9_000), ..source(5, 1, "", "Pad", "x") };
+    (of_run.kind, of_run.project_id, of_run.run_id) = (DocumentKind::Scratchpad, None, Some(run_id(7)));
+    f.store.put_document(of_run).await.unwrap();
+    let changed = async |context: RunContext, limit: usize| {
+        let found = f.store.documents_changed(&context, since, limit).await.unwrap();
+        (found.ids.iter().map(|id| id.0.as_u128()).collect::<Vec<_>>(), found.total)
+    };
+    let of = |projects: &[u128]| RunContext {
+        scope: Scope::Project,
+        project_ids: projects.iter().map(|n| project_id(*n)).collect(),
+    };
+    assert_eq!(changed(RunContext::default(), 9).await, (vec![3, 4, 2], 3));
+    assert_eq!(changed(RunContext::default(), 2).await, (vec![3, 4], 3));
+    assert_eq!(changed(of(&[1]), 9).await, (vec![3, 2], 2));
+    assert_eq!(changed(of(&[2, 9]), 9).await, (vec![4], 1));
+    assert_eq!(changed(of(&[]), 9).await, (vec![], 0));
 }

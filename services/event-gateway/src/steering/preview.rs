@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tonic::Status;
-use tree_agent_contract::{Command, Preview, RunId};
+use tree_agent_contract::{Command, Event, Preview, RunId};
 use tree_agent_engine::{CallKind, ReplayError, Run};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::Store;
@@ -47,22 +47,30 @@ pub(crate) async fn replayed(store: &Arc<dyn Store>, id: RunId, seq: u64) -> Res
             let missing = || errors::replay(&ReplayError::Gap { run: id, head: 0, found: 0 });
             return replayed.ok_or_else(missing);
         }
-        // Many events take a while, and must not hold up other requests.
-        let applied = blocking(move || {
-            let mut events = events.iter();
-            let mut run = match (replayed, events.next()) {
-                (Some(mut run), Some(first)) => run.apply(first).map(|()| run)?,
-                (None, Some(first)) => Run::begin(first)?,
-                (_, None) => return Err(ReplayError::Gap { run: id, head, found: 0 }),
-            };
-            events.try_for_each(|event| run.apply(event))?;
-            Ok(run)
-        });
-        replayed = Some(applied.await?.map_err(|error| errors::replay(&error))?);
+        replayed = Some(replayed_further(replayed, events).await?);
     }
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
+/// The run after the events that follow, or that begin it. Many events take a while, and must not hold up other requests.
+pub(crate) async fn replayed_further(run: Option<Run>, events: Vec<Event>) -> Result<Run, Status> {
+    let applied = blocking(move || {
+        let mut events = events.iter();
+        let mut run = match (run, events.next()) {
+            (Some(mut run), Some(first)) => run.apply(first).map(|()| run)?,
+            (None, Some(first)) => Run::begin(first)?,
+            (run, None) => return Ok(run),
+        };
+        events.try_for_each(|event| run.apply(event))?;
+        Ok(Some(run))
+    });
+    let run = applied.await?.map_err(|error: ReplayError| errors::replay(&error))?;
+    run.ok_or_else(|| Status::internal("a run without events cannot be replayed"))
+}
+
+/// Does `work` where it holds up no request.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Status> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|_| Status::internal("the run could not be replayed"))
 }
