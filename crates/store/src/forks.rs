@@ -41,9 +41,16 @@ pub(crate) fn extended(parent: RunId, epoch: u64, until: u64, mut segments: Vec<
     segments
 }
 
-/// The parts that were stored under `from` are stored under `to` now.
-pub(crate) fn moved(parts: &mut [Segment], from: RunId, to: RunId) {
-    parts.iter_mut().filter(|part| part.run == from).for_each(|part| part.run = to);
+/// What a fork that shares `parts` has to copy before the run `from` is removed, of which some are stored there. They are
+/// stored from then on under the run that wrote what follows them: under the fork, which copies them, or under another run
+/// before it, which does so itself. So whatever is stored under one run is contiguous.
+pub(crate) fn take_over(fork: RunId, parts: &mut [Segment], from: RunId) -> Vec<Range> {
+    let Some(last) = parts.iter().rposition(|part| part.run == from) else { return Vec::new() };
+    let keeper = parts.get(last + 1).map_or(fork, |next| next.run);
+    let shared =
+        ranges(fork, parts).into_iter().filter(|range| range.run == from && keeper == fork).collect();
+    parts.iter_mut().filter(|part| part.run == from).for_each(|part| part.run = keeper);
+    shared
 }
 
 /// Refuses a fork that no writer may make.
@@ -115,6 +122,26 @@ pub(crate) struct Inherited {
     pieces: Vec<Piece>,
 }
 
+/// The row of a document that `run` has from a part of its log which ends with event `until`.
+pub(crate) fn row(run: RunId, until: i64, mut stored: StoredDocument) -> StoredDocument {
+    // What was written with the same append belongs to the body.
+    stored.base_seq = stored.base_seq.min(until as u64);
+    stored.edge = stored.edge.filter(|edge| edge.seq as i64 <= until);
+    stored.document.run_id = Some(run);
+    stored
+}
+
+/// Chunks of which the document is one of the fork, and that were written after its body. `bases` says for documents of the
+/// fork which event their body belongs to.
+pub(crate) fn of_documents(
+    chunks: Vec<StoredChunk>,
+    bases: &BTreeMap<DocumentId, i64>,
+) -> impl Iterator<Item = StoredChunk> {
+    let is_shown =
+        |chunk: &StoredChunk| bases.get(&chunk.document_id).is_some_and(|base| chunk.seq as i64 > *base);
+    chunks.into_iter().filter(is_shown)
+}
+
 /// The documents of a fork. `rows` and `pieces` come in the order of the parts of its log, and each belongs to its part.
 pub(crate) fn together(
     run: RunId,
@@ -122,11 +149,8 @@ pub(crate) fn together(
     pieces: Vec<Piece>,
 ) -> BTreeMap<DocumentId, Inherited> {
     let mut documents = BTreeMap::new();
-    for (range, mut stored, body_bytes) in rows {
-        // What was written with the same append belongs to the body.
-        stored.base_seq = stored.base_seq.min(range.until as u64);
-        stored.edge = stored.edge.filter(|edge| edge.seq as i64 <= range.until);
-        stored.document.run_id = Some(run);
+    for (range, stored, body_bytes) in rows {
+        let stored = row(run, range.until, stored);
         documents.insert(stored.document.id, Inherited { stored, body_bytes, pieces: Vec::new() });
     }
     for piece in pieces {
@@ -240,27 +264,6 @@ impl Inherited {
             parent_id: self.stored.edge.map(|edge| edge.parent_id),
         }
     }
-}
-
-/// A page of the rows of a fork's documents, by id.
-pub(crate) fn rows(
-    documents: BTreeMap<DocumentId, Inherited>,
-    after: Option<DocumentId>,
-    limit: usize,
-) -> Vec<StoredDocument> {
-    let rows = documents.into_iter().filter(|(id, _)| after.is_none_or(|after| *id > after));
-    rows.take(limit).map(|(_, document)| document.stored).collect()
-}
-
-/// A page of the chunks of a fork's documents, by document and event.
-pub(crate) fn chunks(
-    documents: BTreeMap<DocumentId, Inherited>,
-    after: (DocumentId, i64),
-    limit: usize,
-) -> Vec<StoredChunk> {
-    let pieces = documents.into_values().flat_map(|document| document.pieces);
-    let chunks = pieces.map(|piece| piece.chunk);
-    chunks.filter(|chunk| (chunk.document_id, chunk.seq as i64) > after).take(limit).collect()
 }
 
 /// A page of the documents of a fork, in the order of their tree.

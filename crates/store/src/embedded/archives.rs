@@ -48,12 +48,11 @@ impl Archives for EmbeddedStore {
         after: Option<DocumentId>,
         limit: usize,
     ) -> Result<Vec<StoredDocument>, StoreError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.query(move |db| {
-            if !forks::segments(db, run)?.is_empty() {
-                let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-                return Ok(crate::forks::rows(forks::documents(db, run, None, true)?, after, limit));
+            if let Some(rows) = forks::document_rows(db, run, after, limit)? {
+                return Ok(rows);
             }
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             let sql = "SELECT id, type_key, run_id, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq, created_seq, \
                        parent_id, linked_seq, linked_at FROM tree_agent_documents WHERE run_id = ?1 AND (?2 IS NULL OR id > ?2) ORDER BY id LIMIT ?3";
             let mut statement = db.prepare_cached(sql).map_err(map_error)?;

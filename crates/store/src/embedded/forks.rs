@@ -1,6 +1,7 @@
 //! Forks in SQLite.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
@@ -311,24 +312,12 @@ pub(super) fn inherited_parent(
 
 /// Gives the forks of a run all that they share with it, before it is removed. Forks of such a fork read it there.
 pub(super) fn materialise(tx: &Transaction<'_>, run: RunId) -> Result<(), StoreError> {
-    let holders = holders(tx, run)?;
-    for (i, fork) in holders.iter().enumerate() {
-        let mut parts = segments(tx, *fork)?;
-        if parts.iter().all(|part| part.run != run) {
-            continue;
+    for fork in holders(tx, run)? {
+        let mut parts = segments(tx, fork)?;
+        for range in forks::take_over(fork, &mut parts, run) {
+            copy(tx, fork, range)?;
         }
-        for range in ranges(*fork, &parts).into_iter().filter(|range| range.run == run) {
-            copy(tx, *fork, range)?;
-        }
-        forks::moved(&mut parts, run, *fork);
-        note(tx, *fork, &parts)?;
-        for below in &holders[i + 1..] {
-            let mut parts = segments(tx, *below)?;
-            if parts.iter().any(|part| part.writer == *fork) {
-                forks::moved(&mut parts, run, *fork);
-                note(tx, *below, &parts)?;
-            }
-        }
+        note(tx, fork, &parts)?;
     }
     Ok(())
 }
@@ -338,7 +327,7 @@ fn note(tx: &Transaction<'_>, fork: RunId, parts: &[Segment]) -> Result<(), Stor
         .map(drop)
 }
 
-/// The forks of which a part is stored under the run, the oldest first.
+/// The forks of which a part is stored under the run, or that name it as a writer.
 fn holders(db: &Connection, run: RunId) -> Result<Vec<RunId>, StoreError> {
     let sql = "SELECT id FROM tree_agent_runs WHERE parent_run_id IS NOT NULL AND archived_at IS NULL \
                AND instr(segments, ?1) > 0 AND id <> ?2 ORDER BY created_at, id";
@@ -387,30 +376,137 @@ pub(super) fn restore(
     .map(drop)
 }
 
-/// The runs whose rows a fork reads, itself first; none if it is no fork.
-pub(super) fn line(db: &Connection, run: RunId) -> Result<Option<Vec<RunId>>, StoreError> {
+/// The runs whose rows a fork reads, itself first, each with the time of the last event that the fork has of it. What was
+/// written later is none of its own, except what it wrote itself. None if it is no fork.
+pub(super) fn line(db: &Connection, run: RunId) -> Result<Option<Vec<(RunId, i64)>>, StoreError> {
     let parts = segments(db, run)?;
-    let mut runs: Vec<RunId> = ranges(run, &parts).into_iter().rev().map(|range| range.run).collect();
-    runs.dedup();
-    Ok((!parts.is_empty()).then_some(runs))
-}
-
-/// The time of the last event that a fork shares.
-pub(super) fn began_at(db: &Connection, fork: RunId) -> Result<i64, StoreError> {
-    let parts = segments(db, fork)?;
-    let Some(last) = parts.last() else { return Ok(0) };
+    if parts.is_empty() {
+        return Ok(None);
+    }
     let sql = "SELECT created_at FROM tree_agent_events WHERE run_id = ?1 AND seq = ?2";
-    let at = db.query_row(sql, params![last.run.0, last.until as i64], |row| row.get(0)).optional();
-    Ok(at.map_err(map_error)?.unwrap_or_default())
+    let mut statement = db.prepare_cached(sql).map_err(map_error)?;
+    let mut line = Vec::with_capacity(parts.len() + 1);
+    for range in ranges(run, &parts).into_iter().rev() {
+        let until = match range.until {
+            i64::MAX => i64::MAX,
+            seq => {
+                let at = statement.query_row(params![range.run.0, seq], |row| row.get(0)).optional();
+                at.map_err(map_error)?.unwrap_or(i64::MIN)
+            }
+        };
+        line.push((range.run, until));
+    }
+    Ok(Some(line))
 }
 
-/// Chunks of a fork's documents.
+/// A page of the rows of a fork's documents, by id. Only these are read. None if the run is no fork.
+pub(super) fn document_rows(
+    db: &Connection,
+    run: RunId,
+    after: Option<DocumentId>,
+    limit: usize,
+) -> Result<Option<Vec<StoredDocument>>, StoreError> {
+    let parts = segments(db, run)?;
+    if parts.is_empty() {
+        return Ok(None);
+    }
+    // Of each document the row of the latest part counts.
+    let mut found: BTreeMap<Uuid, Range> = BTreeMap::new();
+    for range in ranges(run, &parts) {
+        let sql = "SELECT id FROM tree_agent_documents WHERE run_id = ?1 AND created_seq > ?2 AND created_seq <= ?3 \
+                   AND (?4 IS NULL OR id > ?4) ORDER BY id LIMIT ?5";
+        let mut statement = db.prepare_cached(sql).map_err(map_error)?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let params = params![range.run.0, range.after, range.until, after.map(|id| id.0), limit];
+        for id in statement.query_map(params, |row| row.get(0)).map_err(map_error)? {
+            found.insert(id.map_err(map_error)?, range);
+        }
+    }
+    let mut rows = Vec::new();
+    for (id, range) in found.into_iter().take(limit) {
+        let params = params![range.run.0, range.after, range.until, id];
+        let stored = rows_of(db, "body", params)?.into_iter();
+        rows.extend(stored.map(|(stored, _)| forks::row(run, range.until, stored)));
+    }
+    Ok(Some(rows))
+}
+
+/// A page of the chunks of a fork's documents, by document and event. Only these are read. None if the run is no fork.
 pub(super) fn chunks(
     db: &Connection,
     run: RunId,
+    mut after: (DocumentId, i64),
+    limit: usize,
+) -> Result<Option<Vec<StoredChunk>>, StoreError> {
+    let parts = segments(db, run)?;
+    if parts.is_empty() {
+        return Ok(None);
+    }
+    let ranges = ranges(run, &parts);
+    let mut chunks = Vec::new();
+    // Most often once: few chunks belong to no document, or to a text that is no longer kept.
+    loop {
+        let left = limit.saturating_sub(chunks.len());
+        let page = chunks_after(db, &ranges, after, left)?;
+        let is_last = page.len() < left;
+        let Some(last) = page.last() else { return Ok(Some(chunks)) };
+        after = (last.document_id, last.seq as i64);
+        let mut bases = BTreeMap::new();
+        for chunk in &page {
+            if let Entry::Vacant(base) = bases.entry(chunk.document_id)
+                && let Some(seq) = base_of(db, &ranges, chunk.document_id)?
+            {
+                base.insert(seq);
+            }
+        }
+        chunks.extend(forks::of_documents(page, &bases));
+        if is_last || chunks.len() >= limit {
+            return Ok(Some(chunks));
+        }
+    }
+}
+
+/// The next chunks of all parts, whatever document they belong to.
+fn chunks_after(
+    db: &Connection,
+    ranges: &[Range],
     after: (DocumentId, i64),
-    limit: i64,
+    limit: usize,
 ) -> Result<Vec<StoredChunk>, StoreError> {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    Ok(forks::chunks(documents(db, run, None, true)?, after, limit))
+    let sql_limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    // Each event belongs to one part.
+    let mut keys: Vec<(Uuid, i64, RunId)> = Vec::new();
+    for range in ranges {
+        let sql = "SELECT document_id, seq FROM tree_agent_document_chunks WHERE run_id = ?1 AND seq > ?2 AND seq <= ?3 \
+                   AND (document_id, seq) > (?4, ?5) ORDER BY document_id, seq LIMIT ?6";
+        let mut statement = db.prepare_cached(sql).map_err(map_error)?;
+        let params = params![range.run.0, range.after, range.until, after.0.0, after.1, sql_limit];
+        let found = statement.query_map(params, |row| Ok((row.get(0)?, row.get(1)?, range.run)));
+        for key in found.map_err(map_error)? {
+            keys.push(key.map_err(map_error)?);
+        }
+    }
+    keys.sort_unstable();
+    keys.truncate(limit);
+    let sql = "SELECT document_id, seq, start_byte, body, created_at, replaces FROM tree_agent_document_chunks \
+               WHERE run_id = ?1 AND document_id = ?2 AND seq = ?3";
+    let mut statement = db.prepare_cached(sql).map_err(map_error)?;
+    let mut chunk = |(document, seq, run): (Uuid, i64, RunId)| {
+        statement.query_row(params![run.0, document, seq], operations::chunk).map_err(map_error)
+    };
+    keys.into_iter().map(&mut chunk).collect()
+}
+
+/// The event that the body of a fork's document belongs to; none if it has no such document.
+fn base_of(db: &Connection, ranges: &[Range], id: DocumentId) -> Result<Option<i64>, StoreError> {
+    for range in ranges.iter().rev() {
+        let sql = "SELECT min(base_seq, ?3) FROM tree_agent_documents \
+                   WHERE run_id = ?1 AND id = ?4 AND created_seq > ?2 AND created_seq <= ?3";
+        let mut statement = db.prepare_cached(sql).map_err(map_error)?;
+        let params = params![range.run.0, range.after, range.until, id.0];
+        if let Some(base) = statement.query_row(params, |row| row.get(0)).optional().map_err(map_error)? {
+            return Ok(Some(base));
+        }
+    }
+    Ok(None)
 }

@@ -89,11 +89,11 @@ impl Operations for EmbeddedStore {
         limit: usize,
     ) -> Result<Vec<StoredChunk>, StoreError> {
         let (document, seq) = after.map_or((Uuid::nil(), -1), |(id, seq)| (id.0, seq as i64));
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.query(move |db| {
-            if !forks::segments(db, run)?.is_empty() {
-                return forks::chunks(db, run, (DocumentId(document), seq), limit);
+            if let Some(chunks) = forks::chunks(db, run, (DocumentId(document), seq), limit)? {
+                return Ok(chunks);
             }
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             let sql = "SELECT document_id, seq, start_byte, body, created_at, replaces FROM tree_agent_document_chunks \
                        WHERE run_id = ?1 AND (document_id, seq) > (?2, ?3) ORDER BY document_id, seq LIMIT ?4";
             let mut statement = db.prepare_cached(sql).map_err(map_error)?;

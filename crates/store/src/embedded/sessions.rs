@@ -20,8 +20,8 @@ impl Sessions for EmbeddedStore {
     async fn session_chain(&self, run: RunId, id: &SessionId) -> Result<Vec<Session>, StoreError> {
         let id = id.clone();
         self.query(move |db| {
-            if let Some(runs) = forks::line(db, run)? {
-                return chain_of(db, &runs, id);
+            if let Some(line) = forks::line(db, run)? {
+                return chain_of(db, &line, id);
             }
             let sql = format!(
                 "WITH RECURSIVE chain AS (SELECT *, 1 AS place FROM tree_agent_sessions WHERE run_id = ?1 AND id = ?2 \
@@ -43,8 +43,8 @@ impl Sessions for EmbeddedStore {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.query(move |db| {
             let after = after.as_ref().map_or("", SessionId::as_str);
-            if let Some(runs) = forks::line(db, run)? {
-                return sessions_of(db, &runs, after, limit);
+            if let Some(line) = forks::line(db, run)? {
+                return sessions_of(db, &line, after, limit);
             }
             let sql = "SELECT id, node_id, parent_session_id, messages, created_at FROM tree_agent_sessions \
                        WHERE run_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
@@ -54,15 +54,15 @@ impl Sessions for EmbeddedStore {
     }
 }
 
-/// The conversation `id` and those that it continues, as a fork has them. `runs` is its line, itself first.
-fn chain_of(db: &Connection, runs: &[RunId], id: SessionId) -> Result<Vec<Session>, StoreError> {
+/// The conversation `id` and those that it continues, as a fork with this [line](forks::line) has them.
+fn chain_of(db: &Connection, line: &[(RunId, i64)], id: SessionId) -> Result<Vec<Session>, StoreError> {
     let mut chain: Vec<Session> = Vec::new();
     let mut next = Some(id);
     while let Some(id) = next.take().filter(|_| chain.len() < CHAIN as usize) {
-        let found = runs.iter().find_map(|run| {
+        let found = line.iter().find_map(|(run, until)| {
             let sql = "SELECT id, node_id, parent_session_id, messages, created_at FROM tree_agent_sessions \
-                       WHERE run_id = ?1 AND id = ?2";
-            rows(db, sql, params![run.0, id.as_str()]).map(|mut found| found.pop()).transpose()
+                       WHERE run_id = ?1 AND id = ?2 AND created_at <= ?3";
+            rows(db, sql, params![run.0, id.as_str(), until]).map(|mut found| found.pop()).transpose()
         });
         let Some(session) = found.transpose()? else { break };
         next.clone_from(&session.parent_id);
@@ -72,19 +72,18 @@ fn chain_of(db: &Connection, runs: &[RunId], id: SessionId) -> Result<Vec<Sessio
     Ok(chain)
 }
 
-/// Conversations of a fork by id. Those of the runs before it were written before it began.
+/// Conversations of a fork with this [line](forks::line), by id.
 pub(super) fn sessions_of(
     db: &Connection,
-    runs: &[RunId],
+    line: &[(RunId, i64)],
     after: &str,
     limit: i64,
 ) -> Result<Vec<Session>, StoreError> {
     let mut sessions: BTreeMap<String, Session> = BTreeMap::new();
-    let begin = runs.first().map_or(Ok(0), |fork| forks::began_at(db, *fork))?;
-    for (i, run) in runs.iter().enumerate() {
+    for (run, until) in line {
         let sql = "SELECT id, node_id, parent_session_id, messages, created_at FROM tree_agent_sessions \
-                   WHERE run_id = ?1 AND id > ?2 AND (?4 OR created_at <= ?5) ORDER BY id LIMIT ?3";
-        for session in rows(db, sql, params![run.0, after, limit, i == 0, begin])? {
+                   WHERE run_id = ?1 AND id > ?2 AND created_at <= ?4 ORDER BY id LIMIT ?3";
+        for session in rows(db, sql, params![run.0, after, limit, until])? {
             sessions.entry(session.id.as_str().to_owned()).or_insert(session);
         }
     }

@@ -62,16 +62,16 @@ impl Archives for PostgresStore {
         limit: usize,
     ) -> Result<Vec<StoredDocument>, StoreError> {
         let mut connection = self.connection().await?;
-        if !forks::segments(&mut connection, run).await?.is_empty() {
-            let documents = forks::documents(&mut connection, run, None, true).await?;
-            return Ok(crate::forks::rows(documents, after, limit));
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        if let Some(rows) = forks::document_rows(&mut connection, run, after, limit).await? {
+            return Ok(rows);
         }
         let after = after.map(|id| id.0);
         let rows = connection
             .query(
                 "SELECT id, type_key, run_id, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq, created_seq, \
                  parent_id, linked_seq, linked_at FROM tree_agent_documents WHERE run_id = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3",
-                &[&run.0, &after, &i64::try_from(limit).unwrap_or(i64::MAX)],
+                &[&run.0, &after, &limit],
             )
             .await?;
         rows.iter().map(document).collect()

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row;
+use deadpool_postgres::tokio_postgres::types::ToSql;
 use tree_agent_contract::ids::EventId;
 use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec};
 use uuid::Uuid;
@@ -22,7 +23,7 @@ use crate::error::StoreError;
 use crate::forks::{self, Inherited, Piece, Range, ranges};
 use crate::ports::{
     Created, DocumentTail, DocumentVersion, Forks, NewFork, Page, PlacedDocument, Projection, Segment,
-    StoredEvent,
+    StoredChunk, StoredDocument, StoredEvent,
 };
 use crate::text::{clean, clean_json};
 
@@ -39,7 +40,7 @@ impl Forks for PostgresStore {
         let sql = "SELECT id FROM tree_agent_runs WHERE id = ANY (ARRAY(SELECT $1::uuid UNION ALL \
                    SELECT run_id FROM tree_agent_requests WHERE user_id = $2 AND request_id = $3)) \
                    ORDER BY id = $1 DESC LIMIT 1";
-        let params: [&(dyn deadpool_postgres::tokio_postgres::types::ToSql + Sync); 3] =
+        let params: [&(dyn ToSql + Sync); 3] =
             [&fork.run_id.0, &clean(&fork.spec.user_id), &clean(&fork.request_id)];
         let existing = connection.query_opt(sql, &params).await?;
         let existing =
@@ -287,36 +288,113 @@ pub(super) async fn documents(
     Ok(forks::together(run, rows, found.iter().map(piece).collect()))
 }
 
-/// The runs whose rows a fork reads, itself first; none if it is no fork.
-pub(super) async fn line(connection: &mut Connection, run: RunId) -> Result<Option<Vec<Uuid>>, StoreError> {
+/// A page of the rows of a fork's documents, by id. Only these are read. None if the run is no fork.
+pub(super) async fn document_rows(
+    connection: &mut Connection,
+    run: RunId,
+    after: Option<DocumentId>,
+    limit: i64,
+) -> Result<Option<Vec<StoredDocument>>, StoreError> {
     let parts = segments(connection, run).await?;
-    let mut runs: Vec<Uuid> = ranges(run, &parts).into_iter().rev().map(|range| range.run.0).collect();
-    runs.dedup();
-    Ok((!parts.is_empty()).then_some(runs))
+    if parts.is_empty() {
+        return Ok(None);
+    }
+    let parts = Parts::of(&ranges(run, &parts));
+    // Of each document the row of the latest part counts.
+    let sql = "SELECT DISTINCT ON (d.id) d.id, d.type_key, d.run_id, d.path, d.title, d.body, d.props, d.created_at, d.updated_at, \
+               d.dropped_bytes, d.base_seq, d.created_seq, d.parent_id, d.linked_seq, d.linked_at, s.until_seq \
+               FROM unnest($1::uuid[], $2::int8[], $3::int8[]) WITH ORDINALITY AS s(run, after_seq, until_seq, n) \
+               CROSS JOIN LATERAL (SELECT * FROM tree_agent_documents d WHERE d.run_id = s.run \
+               AND ($4::uuid IS NULL OR d.id > $4) AND d.created_seq > s.after_seq AND d.created_seq <= s.until_seq \
+               ORDER BY d.id LIMIT $5) d ORDER BY d.id, s.n DESC LIMIT $5";
+    let after = after.map(|id| id.0);
+    let rows = connection.query(sql, &[&parts.runs, &parts.after, &parts.until, &after, &limit]).await?;
+    let row = |row: &Row| Ok(forks::row(run, row.get(15), archives::document(row)?));
+    rows.iter().map(row).collect::<Result<_, _>>().map(Some)
+}
+
+/// A page of the chunks of a fork's documents, by document and event. Only these are read. None if the run is no fork.
+pub(super) async fn chunks(
+    connection: &mut Connection,
+    run: RunId,
+    mut after: (DocumentId, i64),
+    limit: i64,
+) -> Result<Option<Vec<StoredChunk>>, StoreError> {
+    let parts = segments(connection, run).await?;
+    if parts.is_empty() {
+        return Ok(None);
+    }
+    let parts = Parts::of(&ranges(run, &parts));
+    let next = "SELECT c.document_id, c.seq, c.start_byte, c.body, c.created_at, c.replaces \
+                FROM unnest($1::uuid[], $2::int8[], $3::int8[]) AS s(run, after_seq, until_seq) \
+                CROSS JOIN LATERAL (SELECT * FROM tree_agent_document_chunks c WHERE c.run_id = s.run \
+                AND c.seq > s.after_seq AND c.seq <= s.until_seq AND (c.document_id, c.seq) > ($4, $5) \
+                ORDER BY c.document_id, c.seq LIMIT $6) c ORDER BY c.document_id, c.seq LIMIT $6";
+    let base = "SELECT DISTINCT ON (d.id) d.id, least(d.base_seq, s.until_seq) \
+                FROM unnest($1::uuid[], $2::int8[], $3::int8[]) WITH ORDINALITY AS s(run, after_seq, until_seq, n) \
+                JOIN tree_agent_documents d ON d.run_id = s.run AND d.id = ANY ($4) \
+                AND d.created_seq > s.after_seq AND d.created_seq <= s.until_seq ORDER BY d.id, s.n DESC";
+    let mut chunks = Vec::new();
+    // Most often once: few chunks belong to no document, or to a text that is no longer kept.
+    loop {
+        let left = limit.saturating_sub(chunks.len() as i64);
+        let params: [&(dyn ToSql + Sync); 6] =
+            [&parts.runs, &parts.after, &parts.until, &after.0.0, &after.1, &left];
+        let page: Vec<_> = connection.query(next, &params).await?.iter().map(operations::chunk).collect();
+        let is_last = (page.len() as i64) < left;
+        let Some(last) = page.last() else { return Ok(Some(chunks)) };
+        after = (last.document_id, last.seq as i64);
+        let mut ids: Vec<Uuid> = page.iter().map(|chunk| chunk.document_id.0).collect();
+        ids.dedup();
+        let bases = connection.query(base, &[&parts.runs, &parts.after, &parts.until, &ids]).await?;
+        let bases = bases.iter().map(|row| (DocumentId(row.get(0)), row.get(1))).collect();
+        chunks.extend(forks::of_documents(page, &bases));
+        if is_last || chunks.len() as i64 >= limit {
+            return Ok(Some(chunks));
+        }
+    }
+}
+
+/// What a fork reads of the runs before it beside their events and documents.
+pub(super) struct Line {
+    /// The runs, itself last.
+    pub(super) runs: Vec<Uuid>,
+    /// The last event of each part.
+    pub(super) until: Vec<i64>,
+}
+
+/// The common table expression `line` of a [`Line`], whose fields are the parameters 1 and 2: its runs, and the time of the
+/// last event that the fork has of each. What was written later is none of its own, except what it wrote itself.
+pub(super) const LINE: &str = "line AS (SELECT s.run, s.n, COALESCE((SELECT e.created_at FROM tree_agent_events e \
+    WHERE e.run_id = s.run AND e.seq = s.until_seq), CASE s.until_seq WHEN 9223372036854775807 THEN 'infinity' \
+    ELSE '-infinity' END::timestamptz) AS until \
+    FROM unnest($1::uuid[], $2::int8[]) WITH ORDINALITY AS s(run, until_seq, n))";
+
+/// What a fork reads of the runs before it; none if it is no fork.
+pub(super) async fn line(connection: &mut Connection, run: RunId) -> Result<Option<Line>, StoreError> {
+    let parts = segments(connection, run).await?;
+    let Parts { runs, until, .. } = Parts::of(&ranges(run, &parts));
+    Ok((!parts.is_empty()).then_some(Line { runs, until }))
 }
 
 /// Gives the forks of a run all that they share with it, before it is removed. Forks of such a fork read it there.
+///
+/// While this waits for a fork that somebody forks, that one becomes another holder. Each that was found is locked and
+/// holds nothing of the run any more, so there are none in the end. Whoever forks them from then on waits for this.
 pub(super) async fn materialise(connection: &mut Connection, run: RunId) -> Result<(), StoreError> {
-    let holders = holders(connection, run).await?;
-    for (i, fork) in holders.iter().enumerate() {
-        let mut parts = segments(connection, *fork).await?;
-        if parts.iter().all(|part| part.run != run) {
-            continue;
+    loop {
+        let holders = holders(connection, run).await?;
+        if holders.is_empty() {
+            return Ok(());
         }
-        for range in ranges(*fork, &parts).into_iter().filter(|range| range.run == run) {
-            copy(connection, *fork, range).await?;
-        }
-        forks::moved(&mut parts, run, *fork);
-        note(connection, *fork, &parts).await?;
-        for below in &holders[i + 1..] {
-            let mut parts = segments(connection, *below).await?;
-            if parts.iter().any(|part| part.writer == *fork) {
-                forks::moved(&mut parts, run, *fork);
-                note(connection, *below, &parts).await?;
+        for fork in holders {
+            let mut parts = segments(connection, fork).await?;
+            for range in forks::take_over(fork, &mut parts, run) {
+                copy(connection, fork, range).await?;
             }
+            note(connection, fork, &parts).await?;
         }
     }
-    Ok(())
 }
 
 async fn note(connection: &mut Connection, fork: RunId, parts: &[Segment]) -> Result<(), StoreError> {
@@ -324,7 +402,7 @@ async fn note(connection: &mut Connection, fork: RunId, parts: &[Segment]) -> Re
     connection.query(sql, &[&fork.0, &json(&parts)?]).await.map(drop)
 }
 
-/// The forks of which a part is stored under the run, the oldest first.
+/// The forks of which a part is stored under the run.
 async fn holders(connection: &mut Connection, run: RunId) -> Result<Vec<RunId>, StoreError> {
     let sql = "SELECT id FROM tree_agent_runs WHERE segments @> $1 AND id <> $2 AND archived_at IS NULL ORDER BY created_at, id FOR UPDATE";
     let part = json(&serde_json::json!([{"run": run}]))?;

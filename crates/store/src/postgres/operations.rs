@@ -12,7 +12,7 @@ use super::PostgresStore;
 use super::append::page_sql;
 use super::columns::{Columns, json};
 use super::connection::Connection;
-use super::forks;
+use super::forks::{self, LINE};
 use super::types::{Json, Time};
 use crate::batch::context_metrics;
 use crate::cells::{Kind, Row, TABLES, Table};
@@ -88,15 +88,15 @@ impl Operations for PostgresStore {
     ) -> Result<Vec<StoredChunk>, StoreError> {
         let (document, seq) = after.map_or((Uuid::nil(), -1), |(id, seq)| (id.0, seq as i64));
         let mut connection = self.connection().await?;
-        if !forks::segments(&mut connection, run).await?.is_empty() {
-            let documents = forks::documents(&mut connection, run, None, true).await?;
-            return Ok(crate::forks::chunks(documents, (DocumentId(document), seq), limit));
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        if let Some(chunks) = forks::chunks(&mut connection, run, (DocumentId(document), seq), limit).await? {
+            return Ok(chunks);
         }
         let rows = connection
             .query(
                 "SELECT document_id, seq, start_byte, body, created_at, replaces FROM tree_agent_document_chunks \
                  WHERE run_id = $1 AND (document_id, seq) > ($2, $3) ORDER BY document_id, seq LIMIT $4",
-                &[&run.0, &document, &seq, &i64::try_from(limit).unwrap_or(i64::MAX)],
+                &[&run.0, &document, &seq, &limit],
             )
             .await?;
         Ok(rows.iter().map(chunk).collect())
@@ -177,9 +177,16 @@ async fn stored(connection: &mut Connection, run: RunId) -> Result<Stored, Store
         let own = connection.query_opt(sql, &[&run.0, &(last.until as i64)]).await?;
         let own = own.map_or(0, |row| row.get::<_, i64>(0) as u64);
         let documents = forks::documents(connection, run, None, false).await?;
-        let line = forks::line(connection, run).await?.unwrap_or_default();
-        let sql = "SELECT DISTINCT id FROM tree_agent_sessions WHERE run_id = ANY ($1) ORDER BY id";
-        let sessions = connection.query(sql, &[&line]).await?;
+        let sessions = match forks::line(connection, run).await? {
+            Some(line) => {
+                let sql = format!(
+                    "WITH {LINE} SELECT DISTINCT s.id FROM line JOIN tree_agent_sessions s \
+                     ON s.run_id = line.run AND s.created_at <= line.until ORDER BY s.id"
+                );
+                connection.query(&sql, &[&line.runs, &line.until]).await?
+            }
+            None => Vec::new(),
+        };
         return Ok(Stored {
             archived: head.get(4),
             head_seq: count(0),

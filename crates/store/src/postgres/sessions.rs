@@ -8,7 +8,7 @@ use tree_agent_contract::{NodeId, RunId, SessionId};
 use super::PostgresStore;
 use super::columns::json;
 use super::connection::Connection;
-use super::forks;
+use super::forks::{self, LINE};
 use super::types::{Json, Time};
 use crate::error::StoreError;
 use crate::ports::{CHAIN, Sessions};
@@ -17,16 +17,17 @@ use crate::ports::{CHAIN, Sessions};
 impl Sessions for PostgresStore {
     async fn session_chain(&self, run: RunId, id: &SessionId) -> Result<Vec<Session>, StoreError> {
         let mut connection = self.connection().await?;
-        if let Some(runs) = forks::line(&mut connection, run).await? {
-            let found = "SELECT s.* FROM tree_agent_sessions s WHERE s.run_id = ANY ($1)";
-            let first = "ORDER BY array_position($1, s.run_id) LIMIT 1";
+        if let Some(line) = forks::line(&mut connection, run).await? {
+            let found = "SELECT s.* FROM line JOIN tree_agent_sessions s ON s.run_id = line.run AND s.created_at <= line.until";
+            let first = "ORDER BY line.n DESC LIMIT 1";
             let sql = format!(
-                "WITH RECURSIVE chain AS ((SELECT s.*, 1 AS place FROM ({found} AND s.id = $2 {first}) s) \
+                "WITH RECURSIVE {LINE}, chain AS ((SELECT s.*, 1 AS place FROM ({found} WHERE s.id = $3 {first}) s) \
                  UNION ALL SELECT s.*, chain.place + 1 FROM chain CROSS JOIN LATERAL \
-                 ({found} AND s.id = chain.parent_session_id {first}) s WHERE chain.place < {CHAIN}) \
+                 ({found} WHERE s.id = chain.parent_session_id {first}) s WHERE chain.place < {CHAIN}) \
                  SELECT id, node_id, parent_session_id, messages, created_at FROM chain ORDER BY place DESC"
             );
-            return connection.query(&sql, &[&runs, &id.as_str()]).await?.iter().map(session).collect();
+            let rows = connection.query(&sql, &[&line.runs, &line.until, &id.as_str()]).await?;
+            return rows.iter().map(session).collect();
         }
         let sql = format!(
             "WITH RECURSIVE chain AS (SELECT s.*, 1 AS place FROM tree_agent_sessions s WHERE run_id = $1 AND id = $2 \
@@ -46,15 +47,15 @@ impl Sessions for PostgresStore {
     ) -> Result<Vec<Session>, StoreError> {
         let mut connection = self.connection().await?;
         let after = after.as_ref().map_or("", SessionId::as_str);
-        if let Some(runs) = forks::line(&mut connection, run).await? {
-            // Those of the runs before it were written before it began.
-            let sql = "SELECT DISTINCT ON (s.id COLLATE \"C\") s.id, s.node_id, s.parent_session_id, s.messages, s.created_at \
-                       FROM tree_agent_sessions s WHERE s.run_id = ANY ($1) AND s.id COLLATE \"C\" > $2 AND (s.run_id = $1[1] \
-                       OR s.created_at <= (SELECT e.created_at FROM tree_agent_runs r JOIN tree_agent_events e \
-                       ON e.run_id = (r.segments -> -1 ->> 'run')::uuid AND e.seq = r.parent_seq WHERE r.id = $1[1])) \
-                       ORDER BY s.id COLLATE \"C\", array_position($1, s.run_id) LIMIT $3";
+        if let Some(line) = forks::line(&mut connection, run).await? {
+            let sql = format!(
+                "WITH {LINE} SELECT DISTINCT ON (s.id COLLATE \"C\") s.id, s.node_id, s.parent_session_id, s.messages, s.created_at \
+                 FROM line JOIN tree_agent_sessions s ON s.run_id = line.run AND s.created_at <= line.until \
+                 WHERE s.id COLLATE \"C\" > $3 ORDER BY s.id COLLATE \"C\", line.n DESC LIMIT $4"
+            );
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            return connection.query(sql, &[&runs, &after, &limit]).await?.iter().map(session).collect();
+            let rows = connection.query(&sql, &[&line.runs, &line.until, &after, &limit]).await?;
+            return rows.iter().map(session).collect();
         }
         let rows = connection
             .query(

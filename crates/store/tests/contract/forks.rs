@@ -44,7 +44,7 @@ pub fn new_fork(n: u128, parent: RunId, seq: u64) -> NewFork {
     }
 }
 
-fn pad(n: u128, run: RunId, body: &str, at: Timestamp) -> Document {
+pub fn pad(n: u128, run: RunId, body: &str, at: Timestamp) -> Document {
     Document {
         id: document_id(n),
         kind: DocumentKind::Scratchpad,
@@ -59,21 +59,21 @@ fn pad(n: u128, run: RunId, body: &str, at: Timestamp) -> Document {
     }
 }
 
-fn text(id: u128, seq: u64, text: &str) -> DocumentOp {
+pub fn text(id: u128, seq: u64, text: &str) -> DocumentOp {
     DocumentOp::Append { id: document_id(id), seq, text: text.into(), at: T0.plus_millis(seq) }
 }
 
-fn place(child: u128, parent: u128, seq: u64) -> DocumentOp {
+pub fn place(child: u128, parent: u128, seq: u64) -> DocumentOp {
     DocumentOp::Link { parent: document_id(parent), child: document_id(child), seq, at: T0.plus_millis(seq) }
 }
 
-async fn write(store: &dyn Store, append: RunAppend) {
+pub async fn write(store: &dyn Store, append: RunAppend) {
     let outcome = store.append([append].into()).await.unwrap();
     assert_eq!(outcome, [tree_agent_store::AppendOutcome::Appended]);
 }
 
 /// Run 1 with six events, a workspace from event 3 on, and a scratchpad that grows with events 4, 5 and 6.
-async fn parent(store: &dyn Store) -> (RunId, u64) {
+pub async fn parent(store: &dyn Store) -> (RunId, u64) {
     let taken = claimed(store, 1, "a").await;
     let mut grown = append(taken.run_id, taken.epoch, 2, 4);
     grown.documents = vec![

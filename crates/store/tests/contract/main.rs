@@ -101,6 +101,7 @@ contract! {
     runs::commands_wait_until_their_events_are_written,
     runs::the_end_of_a_run_empties_its_inbox_and_closes_it,
     sessions::conversations_are_written_with_their_events_and_read_as_a_chain,
+    sessions::a_fork_has_the_conversations_of_the_events_that_it_shares,
     sessions::a_run_is_created_with_its_conversations,
     sessions::a_fenced_writer_writes_no_conversation,
     sessions::a_parent_that_is_missing_or_a_circle_ends_the_chain,
@@ -126,8 +127,10 @@ contract! {
     projects::a_new_name_is_unique_and_the_old_one_is_free,
     projects::a_deleted_project_takes_its_documents_along,
     projects::a_project_that_live_runs_name_is_kept_unless_forced,
+    projects::documents_of_projects_that_have_changed_are_named_and_counted,
     operations::what_is_stored_can_be_seen_cell_by_cell,
     operations::stored_events_are_not_interpreted,
     operations::run_ids_page_upwards,
+    operations::the_chunks_of_a_fork_are_paged,
     operations::a_projection_is_replaced_while_the_head_stands,
 }

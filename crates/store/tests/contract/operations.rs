@@ -1,9 +1,11 @@
 //! What operators see and repair.
 
+use tree_agent_contract::document::DocumentOp;
 use tree_agent_contract::{NodeId, NodeStatus, RunStatus};
-use tree_agent_store::{Projection, StoreError, WholeProjection};
+use tree_agent_store::{Projection, StoreError, StoredChunk, WholeProjection};
 
-use crate::fixture::{Fixture, T0, append, event, new_run, node_row, run_id, run_row};
+use crate::fixture::{Fixture, T0, append, claim, event, new_run, node_row, run_id, run_row};
+use crate::forks;
 
 fn whole(n: u128, status: RunStatus) -> WholeProjection {
     let run = new_run(n);
@@ -91,4 +93,51 @@ pub async fn a_projection_is_replaced_while_the_head_stands(f: Fixture) {
     assert_eq!(f.rows("SELECT count(*) FROM tree_agent_nodes").await, ["0"]);
     let missing = f.store.replace_projection(run_id(9), 2, mended).await.unwrap_err();
     assert!(matches!(missing, StoreError::NotFound { what: "run", .. }));
+}
+
+pub async fn the_chunks_of_a_fork_are_paged(f: Fixture) {
+    let store = f.store.clone();
+    let (run, _) = forks::parent(&*store).await;
+    store.fork_run(forks::new_fork(2, run, 5)).await.unwrap();
+    let taken = claim(&*store, "b", std::time::Duration::from_secs(60), 10).await[0];
+    let mut own = append(run_id(2), taken.epoch, 6, 3);
+    own.documents = vec![
+        forks::text(10, 7, "w"),
+        forks::text(11, 8, "XY"),
+        DocumentOp::Create(forks::pad(12, run_id(2), "own", T0)),
+        forks::place(12, 10, 8),
+        forks::text(12, 9, "z"),
+    ];
+    forks::write(&*store, own).await;
+    store.fork_run(forks::new_fork(3, run_id(2), 9)).await.unwrap();
+    let pages = async |limit: usize| {
+        let (mut chunks, mut after) = (Vec::new(), None);
+        loop {
+            let page = store.document_chunks(run_id(3), after, limit).await.unwrap();
+            assert!(page.len() <= limit);
+            let Some(last) = page.last() else { return chunks };
+            after = Some((last.document_id, last.seq));
+            chunks.extend(page);
+        }
+    };
+    let keys = |chunks: &[StoredChunk]| {
+        chunks.iter().map(|c| (c.document_id.0.as_u128(), c.seq, c.body.clone())).collect::<Vec<_>>()
+    };
+    let expected = [(10, 7, "w"), (11, 5, "b"), (11, 8, "XY"), (12, 9, "z")];
+    let expected = expected.map(|(id, seq, body)| (id, seq, body.to_owned()));
+    for limit in [1, 2, 3, 4, 100] {
+        assert_eq!(keys(&pages(limit).await), expected, "pages of {limit}");
+    }
+    // A document that begins anew has lost the chunks of before, wherever they are stored.
+    let taken = claim(&*store, "c", std::time::Duration::from_secs(60), 10).await;
+    let taken = taken.iter().find(|claim| claim.run_id == run_id(3)).unwrap();
+    let mut anew = append(run_id(3), taken.epoch, 10, 2);
+    anew.documents =
+        vec![DocumentOp::Create(forks::pad(11, run_id(3), "anew", T0)), forks::text(11, 12, "!")];
+    forks::write(&*store, anew).await;
+    for limit in [1, 2, 100] {
+        let left = keys(&pages(limit).await);
+        let left: Vec<_> = left.iter().map(|(id, seq, _)| (*id, *seq)).collect();
+        assert_eq!(left, [(10, 7), (12, 9)], "pages of {limit}");
+    }
 }

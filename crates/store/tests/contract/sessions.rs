@@ -1,10 +1,16 @@
 //! Conversations: written with their events, and read with those that they continue.
 
 use tree_agent_contract::session::{Session, SessionMessage, Speaker};
-use tree_agent_contract::{NodeId, RunId, SessionId};
-use tree_agent_store::{AppendOutcome, Created};
+use tree_agent_contract::{NodeId, RunId, SessionId, Timestamp};
+use tree_agent_store::{AppendOutcome, Claim, Created, Store};
 
-use crate::fixture::{Fixture, T0, append, new_run, run_id};
+use crate::fixture::{Fixture, T0, append, claim, new_run, run_id};
+use crate::forks::new_fork;
+
+/// The one run that is free.
+async fn claim_free(store: &dyn Store, owner: &str) -> Claim {
+    claim(store, owner, std::time::Duration::from_secs(60), 10).await[0]
+}
 
 fn session(n: u64, continues: Option<u64>) -> Session {
     let name = |n| SessionId::new(format!("s{n}"));
@@ -72,4 +78,39 @@ pub async fn a_parent_that_is_missing_or_a_circle_ends_the_chain(f: Fixture) {
     let chain = f.store.session_chain(claim.run_id, &SessionId::new("s1")).await.unwrap();
     assert_eq!((chain.len(), chain[0].messages[0].text.as_str()), (1, "a\u{fffd}b"));
     assert_eq!(f.store.session_chain(claim.run_id, &SessionId::new("s2")).await.unwrap().len(), 64);
+}
+
+pub async fn a_fork_has_the_conversations_of_the_events_that_it_shares(f: Fixture) {
+    let claim = f.claimed(1, "a").await;
+    let run = claim.run_id;
+    let end = |at: Timestamp, n| Session { created_at: at.plus_millis(1), ..session(n, None) };
+    // Of run 1, the first conversation belongs to what is forked, and the others do not.
+    let mut first = append(run, claim.epoch, 2, 1);
+    let forked_at = first.events[0].timestamp;
+    first.sessions = vec![Session { created_at: forked_at, ..session(1, None) }];
+    assert_eq!(f.store.append([first].into()).await.unwrap(), [AppendOutcome::Appended]);
+    f.store.fork_run(new_fork(2, run, 3)).await.unwrap();
+    let mut later = append(run, claim.epoch, 3, 1);
+    later.sessions = vec![end(forked_at, 2), end(forked_at, 3), end(forked_at, 4)];
+    assert_eq!(f.store.append([later].into()).await.unwrap(), [AppendOutcome::Appended]);
+    // The fork has one of its own, of the same name as one of those, and is forked in turn.
+    let own = Session { created_at: T0.plus_millis(1_002_001), ..session(2, Some(1)) };
+    let taken = claim_free(&*f.store, "b").await;
+    let mut grown = append(run_id(2), taken.epoch, 4, 1);
+    grown.events[0].timestamp = own.created_at;
+    grown.sessions = vec![own.clone()];
+    assert_eq!(f.store.append([grown].into()).await.unwrap(), [AppendOutcome::Appended]);
+    f.store.fork_run(new_fork(3, run_id(2), 5)).await.unwrap();
+    let shared = Session { created_at: forked_at, ..session(1, None) };
+    for fork in [run_id(2), run_id(3)] {
+        let found = f.store.run_sessions(fork, None, 10).await.unwrap();
+        assert_eq!(found, [shared.clone(), own.clone()], "{fork}");
+        assert_eq!(f.store.run_sessions(fork, Some(SessionId::new("s1")), 1).await.unwrap(), [own.clone()]);
+        let stored = f.store.stored(fork).await.unwrap().sessions;
+        assert_eq!(stored, [SessionId::new("s1"), SessionId::new("s2")], "{fork}");
+        let chain = f.store.session_chain(fork, &SessionId::new("s2")).await.unwrap();
+        assert_eq!(chain, [shared.clone(), own.clone()], "{fork}");
+        assert_eq!(f.store.session_chain(fork, &SessionId::new("s3")).await.unwrap(), [], "of its parent");
+    }
+    assert_eq!(f.store.stored(run).await.unwrap().sessions.len(), 4);
 }

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use deadpool_postgres::tokio_postgres::Client;
 use deadpool_postgres::tokio_postgres::{NoTls, connect};
-use tree_agent_store::Archives;
+use tree_agent_contract::RunStatus;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
+use tree_agent_store::{AppendOutcome, Archives, Created, EventLog, Forks, NewFork};
 
-use crate::fixture::{run_id, server};
+use crate::fixture::{append, claimed, run_id, run_row, server};
+use crate::forks::new_fork;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_locked_run_does_not_undo_what_was_tidied_before_it() {
@@ -91,4 +94,59 @@ async fn a_large_run_is_pruned_as_a_whole_by_small_statements() {
     assert_eq!(rows, "1:20500,0,0 3:20500,20000,21000");
     let events: i64 = sql.query_one("SELECT count(*) FROM tree_agent_events", &[]).await.unwrap().get(0);
     assert_eq!(events, 41_000, "the log of the deleted run is gone as well");
+}
+
+/// Waits until so many statements of the database wait for a lock.
+async fn until_waiting(sql: &Client, statements: i64) {
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let look = async {
+        while sql.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) < statements {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), look).await.expect("statements wait");
+}
+
+/// A fork of a fork is written while their origin is pruned: the fork is locked by both, and the new one is not committed yet
+/// when those are looked up that share something.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fork_that_is_made_while_its_origin_is_pruned_keeps_what_it_shares() {
+    let url = tokio::task::spawn_blocking(|| server().create_database()).await.unwrap().unwrap();
+    PostgresStore::migrate(&url).await.unwrap();
+    let config = PoolConfig { lock_timeout: Duration::from_secs(60), ..PoolConfig::default() };
+    let store = std::sync::Arc::new(PostgresStore::connect(&url, config).await.unwrap());
+    let (mut sql, connection) = connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let (looking, connection) = connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let taken = claimed(&*store, 1, "a").await;
+    let mut ended = append(taken.run_id, taken.epoch, 2, 3);
+    ended.projection.run = Some(run_row(RunStatus::Completed));
+    assert_eq!(store.append([ended].into()).await.unwrap(), [AppendOutcome::Appended]);
+    store.fork_run(new_fork(2, run_id(1), 4)).await.unwrap();
+
+    // The fork of the fork waits with its row written, because somebody else holds its request id.
+    let holding = sql.transaction().await.unwrap();
+    let request = "INSERT INTO tree_agent_requests (user_id, request_id, run_id) VALUES ('ann', 'r', $1)";
+    holding.execute(request, &[&run_id(1).0]).await.unwrap();
+    let made = NewFork { request_id: "r".into(), ..new_fork(3, run_id(2), 5) };
+    let forking = tokio::spawn({
+        let store = store.clone();
+        async move { store.fork_run(made).await }
+    });
+    until_waiting(&looking, 1).await;
+    let pruning = tokio::spawn({
+        let store = store.clone();
+        async move { store.prune_run(run_id(1), 5, "sum").await }
+    });
+    until_waiting(&looking, 2).await;
+    holding.rollback().await.unwrap();
+    assert_eq!(forking.await.unwrap().unwrap(), Created::New(run_id(3)));
+    assert!(pruning.await.unwrap().unwrap());
+    store.tidy().await.unwrap();
+    let seqs = async |run| store.read(run, 0, 9).await.unwrap().iter().map(|e| e.seq).collect::<Vec<_>>();
+    assert_eq!(seqs(run_id(2)).await, [1, 2, 3, 4, 5]);
+    assert_eq!(seqs(run_id(3)).await, [1, 2, 3, 4, 5, 6]);
+    let parts = store.segments(run_id(3)).await.unwrap();
+    assert!(parts.iter().all(|part| part.run != run_id(1)), "{parts:?}");
 }
