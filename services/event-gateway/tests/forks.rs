@@ -267,7 +267,7 @@ async fn a_fork_keeps_within_the_maxima_of_the_server_that_makes_it() {
     let lower = ForkEdit { edit: Some(fork_edit::Edit::Budget(lower)) };
     fork(ForkRunRequest { edits: vec![lower.clone(), retry], ..Default::default() }).await.unwrap();
     // A step may not search deeper than a run of this server.
-    let search = StepSearch { max_depth: 3, max_nodes: 51, ..Default::default() };
+    let search = StepSearch { max_depth: 3, max_nodes: 51 };
     let step = StepEdit {
         title: "Look around".into(),
         strategy: Some(Strategy::Search as i32),
@@ -307,9 +307,9 @@ async fn a_preview_names_the_documents_of_projects_that_have_changed_since() {
         answer.changed_document_ids
     };
     // One run reads its project, the other one every project; the documents of runs are forked.
-    assert_eq!(changed(&of_a, None).await, [new.clone()]);
-    assert_eq!(changed(&of_a, Some(2)).await, [new.clone()]);
-    assert_eq!(changed(&world.run, None).await, [other.clone(), before.clone(), new.clone()]);
+    assert_eq!(changed(&of_a, None).await, [&*new]);
+    assert_eq!(changed(&of_a, Some(2)).await, [&*new]);
+    assert_eq!(changed(&world.run, None).await, [&*other, &*before, &*new]);
     // At most a hundred are named, and all are counted.
     for n in 0..100 {
         world.write(&b.project_id, &format!("many/{n}.md")).await;
