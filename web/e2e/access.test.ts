@@ -208,7 +208,7 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     await previewed(page, 'Pause this run?');
     found.push(...(await violations(page, 'pause')));
     await page.getByTestId('confirm').click();
-    await page.locator('header .pill', { hasText: 'Paused' }).waitFor();
+    await page.getByRole('banner').locator('.pill', { hasText: 'Paused' }).waitFor();
     found.push(...(await violations(page, 'paused')));
     await page.getByTestId('run-commands').getByRole('button', { name: 'Budget' }).click();
     await page.getByRole('dialog').getByLabel('Nodes').fill('0');

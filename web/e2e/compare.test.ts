@@ -8,14 +8,14 @@ import { close, open, treeItem, until } from './page';
 
 const gateway = new Gateway();
 let browser: Browser;
-/** Two runs of the same tree. In the second one leaf fails, and one node has more leaves. */
+/** Two runs of the same tree. In the second one leaf fails, one node has more leaves, and what is returned is longer. */
 let first: string;
 let second: string;
 
 beforeAll(async () => {
   [browser] = await Promise.all([launch(), gateway.start()]);
   first = await gateway.run('Map the coast', 'scripted:fanout=2,depth=2,artifacts=document');
-  second = await gateway.run('Map the coast', 'scripted:fanout=3,depth=2,artifacts=document,fail=rejected,fail_titles=s1.s0');
+  second = await gateway.run('Map the coast', 'scripted:fanout=3,depth=2,artifacts=document,result_bytes=3000,fail=rejected,fail_titles=s1.s0');
   for (const run of [first, second]) await until(() => gateway.graph(run), (g) => g.status === 'completed', 'the run ends', 60_000);
 });
 afterAll(async () => {
@@ -34,7 +34,7 @@ describe('two runs', () => {
     for (const run of [first, second]) await page.locator(`[data-run-id="${run}"]`).getByRole('checkbox').check();
     await page.getByRole('link', { name: 'Compare the two runs' }).click();
     await page.waitForURL(`**/compare?a=${first}&b=${second}`);
-    const diff = JSON.parse(await gateway.cli('diff', first, second, '-o', 'json', '--all')) as { counts: Record<string, number>; synthesis: { removed: string; added: string } };
+    const diff = JSON.parse(await gateway.cli('diff', first, second, '-o', 'json', '--all')) as { counts: Record<string, number>; synthesis: { removed: number; added: number } };
     const { same, changed, onlyA, onlyB } = diff.counts;
     await page.getByTestId('compare-counts').getByText(`${same} nodes the same, ${changed} changed, ${onlyA} only in A, ${onlyB} only in B.`).waitFor();
     const table = page.getByTestId('compare-table');
@@ -85,8 +85,8 @@ describe('two runs', () => {
     // The text differs, with words beside the colours.
     await page.getByRole('heading', { name: 'What they returned' }).waitFor();
     const { removed, added } = diff.synthesis;
-    const lines = (n: string): string => `${n} ${Number(n) === 1 ? 'line' : 'lines'}`;
-    expect(Number(added)).toBeGreaterThan(0);
+    const lines = (n: number): string => `${n} ${n === 1 ? 'line' : 'lines'}`;
+    expect(added).toBeGreaterThan(0);
     await page.getByText(`${lines(removed)} removed, ${lines(added)} added.`).waitFor();
     await page.getByRole('link', { name: 'Swap A and B' }).click();
     await page.getByTestId('run-a').getByRole('link').waitFor();
