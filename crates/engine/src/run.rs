@@ -191,8 +191,12 @@ impl Run {
             // This begins a run that waits, and carries out the edits of a fork that nobody has driven yet.
             run.handle(Input::Claimed, now);
         }
-        let before = run.state.clone();
         let Self { state, strategies, in_flight } = &mut run;
+        if self.is_final() {
+            // If it has ended as it was forked, its edits come first.
+            steer::fork::carry_out_edits(&mut Turn::new(Decider::new(state, in_flight, now), strategies));
+        }
+        let before = state.clone();
         let mut turn = Turn::new(Decider::new(state, in_flight, now), strategies);
         steer::fork::try_edits(&mut turn, edits)?;
         let events = turn.decider.decision.events;

@@ -61,7 +61,8 @@ fn act(turn: &mut Turn<'_>, command: &Command, is_edit: bool) -> Result<(), Refu
         )),
     }?;
     turn.carry_on();
-    if matches!(action, Action::SetBudget { .. }) {
+    // A fork has all of its edits before anything may be used up.
+    if !is_edit && matches!(action, Action::SetBudget { .. }) {
         turn.check_limits();
     }
     Ok(())

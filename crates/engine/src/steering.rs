@@ -113,6 +113,11 @@ impl Steering {
             EventBody::NodeReopened(e) => (Verb::Reopen, &e.request_id),
             EventBody::GuidanceAdded(e) => (Verb::Guide, &e.request_id),
             EventBody::PlanEdited(e) => (Verb::EditPlan, &e.request_id),
+            EventBody::RunStatusChanged(e) if e.status.is_final() => {
+                // Nobody carries out what is left, nor does a fork of the end.
+                self.edits.clear();
+                return;
+            }
             _ => return,
         };
         self.edits.retain(|edit| edit.request_id != *request_id);

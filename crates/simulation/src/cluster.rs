@@ -297,6 +297,9 @@ impl Cluster {
         }
         let (now, lease, model) = (Instant::now(), world.plan.lease, world.model());
         let works = |d: &&DriverSlot| !d.stop.is_cancelled() && d.node.is_healthy();
+        let few = world.plan.has(Fault::FewPlaces);
+        let is_full =
+            |d: &DriverSlot| few && model.runs.values().any(|run| run.owner.as_ref() == Some(&d.node.name));
         let mut late = Vec::new();
         self.unheard.retain(|key, _| model.commands.contains_key(key));
         for key in model.commands.keys() {
@@ -310,8 +313,10 @@ impl Cluster {
                 None if owner.is_some() => ANSWER + lease,
                 None => ANSWER,
             };
-            // Whoever took it for the command has vanished with it: it may be a run that kills its drivers.
-            let tried = owner.is_none() && run.not_before > world.now() && run.claimed_command >= key.1;
+            // Whoever took it for the command has vanished with it, or let it go: it may be a run that kills its drivers.
+            // It waits for its time, and then for a place as if it had no command.
+            let rests = run.not_before > world.now() || self.drivers.iter().filter(works).all(is_full);
+            let tried = owner.is_none() && rests && run.claimed_command >= key.1;
             if tried || world.store_is_down() || !self.drivers.iter().any(|d| works(&d)) {
                 self.unheard.remove(key);
                 continue;

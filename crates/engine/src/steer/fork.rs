@@ -8,8 +8,12 @@ use crate::strategy::Turn;
 
 /// Carries out the edits of a fork that are not carried out yet. A driver that died may have left some.
 ///
-/// They were checked when the run was forked. If one of them is refused nevertheless, the run fails and says why.
+/// They were checked when the run was forked. If one of them is refused nevertheless, the run fails and says why. Budgets
+/// are checked after the last one: the first driver may come so late that the time of the fork is over.
 pub(crate) fn carry_out_edits(turn: &mut Turn<'_>) {
+    if turn.decider.state.steering().edits().is_empty() {
+        return;
+    }
     while let Some(edit) = turn.decider.state.steering().edits().first().cloned() {
         if turn.decider.state.is_final() {
             return;
@@ -19,6 +23,7 @@ pub(crate) fn carry_out_edits(turn: &mut Turn<'_>) {
             return turn.decider.end_all(RunStatus::Failed, reason);
         }
     }
+    turn.check_limits();
 }
 
 /// Carries out the edits of a fork to see what they lead to.
@@ -39,5 +44,6 @@ pub(crate) fn try_edits(turn: &mut Turn<'_>, edits: &[Action]) -> Result<(), Ref
             Refusal { field, ..refusal }
         })?;
     }
+    turn.check_limits();
     Ok(())
 }

@@ -339,3 +339,35 @@ fn a_fork_of_a_part_of_an_ending_does_not_wait_for_the_children_that_it_cancelle
     assert_eq!(fork.ending().status, RunStatus::Failed);
     assert_eq!(violations(&fork.log), Vec::<String>::new());
 }
+
+#[test]
+fn a_fork_whose_first_driver_comes_after_its_time_has_all_of_its_edits() {
+    let hand = completed();
+    let change = BudgetChange { max_tokens: Some(1_000), ..BudgetChange::default() };
+    let guide = Action::Guide { node_id: child(&hand, 1), text: "t".into(), subtree: false, restart: false };
+    let edits = vec![retry(child(&hand, 1)), Action::SetBudget { node_id: None, change }, guide];
+    let mut log = fork_of(&hand.log, hand.now.plus_millis(60_000), edits);
+    let late = hand.now.plus_millis(60_000 + flat().max_wall_clock_ms);
+    log.extend(replayed(&log).handle(Input::Claimed, late).events);
+    let run = replayed(&log);
+    assert_eq!(run.exhausted_budget(), Some("maxWallClockMs"));
+    assert!(log.iter().any(|e| matches!(e.body, EventBody::GuidanceAdded(_))));
+    assert_eq!(violations(&log), Vec::<String>::new());
+}
+
+#[test]
+fn edits_that_a_run_has_left_undone_at_its_end_are_not_carried_out_in_a_fork_of_it() {
+    let hand = completed();
+    let edits = vec![retry(child(&hand, 1)), retry(child(&hand, 2))];
+    let mut log = fork_of(&hand.log, hand.now.plus_millis(60_000), edits);
+    // A driver that knew the run cancels it before anything else.
+    let now = hand.now.plus_millis(60_001);
+    log.extend(replayed(&log).handle(Input::Cancel { reason: "enough".into() }, now).events);
+    assert!(replayed(&log).is_final());
+    let mut again = fork_of(&log, now, vec![retry(child(&hand, 2))]);
+    let begun = again.len();
+    again.extend(replayed(&again).handle(Input::Claimed, now).events);
+    let reopened = again[begun..].iter().filter(|e| matches!(&e.body, EventBody::NodeReopened(e) if e.again));
+    assert_eq!(reopened.map(|e| e.node_id).collect::<Vec<_>>(), [child(&hand, 2)]);
+    assert_eq!(violations(&again), Vec::<String>::new());
+}

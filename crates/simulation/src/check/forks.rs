@@ -43,22 +43,16 @@ pub(super) fn check_fork(
     }
 }
 
-/// Each edit was carried out once, however many drivers vanished meanwhile. If nobody drove the fork, none was. An edit
-/// that leaves no budget may end the run, and nothing follows it then.
+/// Each edit was carried out once, however many drivers vanished meanwhile. If nobody drove the fork, none was.
 fn check_edits(run: &StoredRun, forked: &RunForked, own: &[(u64, Event)], note: &mut impl FnMut(String)) {
-    let mut is_over = own.len() == 1;
+    let is_driven = own.len() > 1;
     for (i, edit) in forked.edits.iter().enumerate() {
         let name = format!("fork:{}:{i}", forked.at_seq + 1);
         let events = own.iter().map(|(_, event)| event);
         let done = events.filter(|event| request_id(event) == Some(&name) && is_mark(edit, event)).count();
         let is_due = !matches!(edit, Action::SetModel { .. });
-        if done > usize::from(is_due) || done == 0 && is_due && !is_over {
+        if done > usize::from(is_due) || done == 0 && is_due && is_driven {
             note(format!("{edit:?} was carried out {done} times; the run is {:?}", run.row));
         }
-        is_over |= matches!(edit, Action::SetBudget { .. }) && own.iter().any(|(_, event)| is_used_up(event));
     }
-}
-
-fn is_used_up(event: &Event) -> bool {
-    matches!(event.body, EventBody::BudgetExhausted(_))
 }
