@@ -187,18 +187,18 @@ impl Run {
         check_edits(edits)?;
         let mut run = self.clone();
         run.begin_fork(now);
-        if !self.is_final() {
-            // This begins a run that waits, and carries out the edits of a fork that nobody has driven yet.
-            run.handle(Input::Claimed, now);
-        }
         let Self { state, strategies, in_flight } = &mut run;
-        if self.is_final() {
-            // If it has ended as it was forked, its edits come first.
-            steer::fork::carry_out_edits(&mut Turn::new(Decider::new(state, in_flight, now), strategies));
+        let mut turn = Turn::new(Decider::new(state, in_flight, now), strategies);
+        if !self.is_final() {
+            // This begins a run that waits.
+            take_up(&mut turn);
         }
+        // Edits of a fork that nobody has driven yet come first.
+        steer::fork::carry_out_edits(&mut turn);
         let before = state.clone();
         let mut turn = Turn::new(Decider::new(state, in_flight, now), strategies);
         steer::fork::try_edits(&mut turn, edits)?;
+        complete(&mut turn);
         let events = turn.decider.decision.events;
         let goes_on = self.is_final() && events.iter().any(|e| matches!(e.body, EventBody::NodeReopened(_)));
         let mut preview = steer::preview::of_fork(&before, &run.state, &events, !self.is_final());
@@ -292,24 +292,7 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) {
     let is_takeover = matches!(input, Input::Claimed);
     let d = &mut turn.decider;
     match input {
-        Input::Claimed if d.state.graph().status() == RunStatus::Queued => {
-            d.emit(0, RunStatusChanged { status: RunStatus::Running, reason: None, partial: false });
-            d.ask(Next::Begin { at: 0 });
-        }
-        // The calls of the previous driver are lost, and so are the tool calls that they made.
-        Input::Claimed => {
-            let nodes = 0..d.state.nodes().len();
-            let lost: Vec<usize> = nodes.filter(|at| d.in_flight.call(*at).is_none()).collect();
-            let flying: Vec<usize> = lost.iter().copied().filter(|at| d.state.control(*at).flying).collect();
-            for at in flying {
-                d.emit(at, CallStopped { reason: LOST.into() });
-            }
-            lost.into_iter().for_each(|at| d.close_tools(at));
-            // In a fork, a search may have nothing to pick from: a budget that is clear now had cancelled it.
-            let picks =
-                (0..d.state.nodes().len()).filter(|at| d.state.control(*at).needs == Some(CallKind::Pick));
-            picks.collect::<Vec<_>>().into_iter().for_each(|at| d.ask(Next::Advance { at }));
-        }
+        Input::Claimed => take_up(turn),
         Input::Tick => {}
         Input::Update(key, _) | Input::Output(key, _) | Input::Failed(key, _) => d.heard(key, input),
         Input::Cancel { reason } => d.end_all(RunStatus::Cancelled, reason),
@@ -317,15 +300,46 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) {
     }
     turn.carry_on();
     if is_takeover {
+        // Before anything may end the run for want of something to do.
         steer::fork::carry_out_edits(turn);
         turn.end_if_over();
+        complete(turn);
     }
-    if is_takeover && !turn.decider.state.is_final() {
-        if turn.decider.state.steering().has_stops() {
-            steer::stop::go_on(turn);
-        }
-        turn.complete_endings();
+}
+
+/// A driver begins a run, or takes it up where another one has left it.
+fn take_up(turn: &mut Turn<'_>) {
+    let d = &mut turn.decider;
+    if d.state.graph().status() == RunStatus::Queued {
+        d.emit(0, RunStatusChanged { status: RunStatus::Running, reason: None, partial: false });
+        d.ask(Next::Begin { at: 0 });
+        return turn.carry_on();
     }
+    // The calls of the previous driver are lost, and so are the tool calls that they made.
+    let nodes = 0..d.state.nodes().len();
+    let lost: Vec<usize> = nodes.filter(|at| d.in_flight.call(*at).is_none()).collect();
+    let flying: Vec<usize> = lost.iter().copied().filter(|at| d.state.control(*at).flying).collect();
+    for at in flying {
+        d.emit(at, CallStopped { reason: LOST.into() });
+    }
+    lost.into_iter().for_each(|at| d.close_tools(at));
+    turn.carry_on();
+}
+
+/// Completes what the previous driver has written in part.
+fn complete(turn: &mut Turn<'_>) {
+    let d = &mut turn.decider;
+    if d.state.is_final() {
+        return;
+    }
+    // In a fork, a search may have nothing to pick from: a budget that is clear now had cancelled it.
+    let picks = (0..d.state.nodes().len()).filter(|at| d.state.control(*at).needs == Some(CallKind::Pick));
+    picks.collect::<Vec<_>>().into_iter().for_each(|at| d.ask(Next::Advance { at }));
+    turn.carry_on();
+    if turn.decider.state.steering().has_stops() {
+        steer::stop::go_on(turn);
+    }
+    turn.complete_endings();
 }
 
 #[cfg(test)]

@@ -211,3 +211,24 @@ fn a_preview_counts_the_synthesis_of_a_search_that_is_reopened() {
     assert_eq!(calls(hand.node("A").id), both(1));
     assert_eq!(calls(hand.run.graph().nodes()[0].id), both(3));
 }
+
+#[test]
+fn a_fork_does_its_edits_before_it_looks_whether_anything_is_left_to_pick() {
+    let (mut hand, pick) = picking(&["A one", "A two", "A three"]);
+    hand.picks(&pick, "a/a-one");
+    let due = hand.due();
+    hand.finds(&due[1], &[]);
+    assert!(
+        hand.due().is_empty() && hand.run.is_in_flight(&due[0].key),
+        "a pick is in flight, and nothing else"
+    );
+    hand.uses(&due[0], 1_000);
+    assert_eq!(hand.node("A two").status, NodeStatus::Cancelled);
+    let mut again = hand.forked(hand.log.len(), vec![retry(hand.node("A two").id)]);
+    let call = again.only_for("A two");
+    again.finds(&call, &[]);
+    assert_eq!(again.run.graph().status(), RunStatus::Completed);
+    again.keeps_the_rules();
+    // Without an edit nothing is left to do.
+    assert_eq!(hand.forked(hand.log.len(), Vec::new()).run.graph().status(), RunStatus::Completed);
+}
