@@ -313,8 +313,8 @@ impl Cluster {
                 None if owner.is_some() => ANSWER + lease,
                 None => ANSWER,
             };
-            // Whoever took it for the command has vanished with it, or let it go: it may be a run that kills its drivers.
-            // It waits for its time, and then for a place as if it had no command.
+            // Whoever took it for the command has vanished with it, or let it go: it may be a run that kills its
+            // drivers. It waits for its time, and then for a place as if it had no command.
             let rests = run.not_before > world.now() || self.drivers.iter().filter(works).all(is_full);
             let tried = owner.is_none() && rests && run.claimed_command >= key.1;
             if tried || world.store_is_down() || !self.drivers.iter().any(|d| works(&d)) {

@@ -8,8 +8,8 @@ use crate::strategy::Turn;
 
 /// Carries out the edits of a fork that are not carried out yet. A driver that died may have left some.
 ///
-/// They were checked when the run was forked. If one of them is refused nevertheless, the run fails and says why. Budgets
-/// are checked after the last one: the first driver may come so late that the time of the fork is over.
+/// They were checked when the run was forked. If one of them is refused nevertheless, the run fails and says why.
+/// Budgets are checked after the last one: the first driver may come so late that the time of the fork is over.
 pub(crate) fn carry_out_edits(turn: &mut Turn<'_>) {
     if turn.decider.state.steering().edits().is_empty() {
         return;
