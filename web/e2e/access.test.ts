@@ -71,6 +71,12 @@ const THEMES: [string, BrowserContextOptions][] = [
 const previewed = (page: Page, name: string, phase = 'ready'): Promise<void> =>
   page.getByRole('dialog', { name }).locator(`[data-testid=preview][data-phase=${phase}]`).waitFor();
 
+/** Closes the dialog. Until it is gone, keys are its own. */
+const dismiss = async (page: Page): Promise<void> => {
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+};
+
 describe.each(THEMES)('WCAG AA in %s', (_, options) => {
   it('holds for lists and forms', async () => {
     const page = await open(browser, `${gateway.url}/runs`, options);
@@ -192,18 +198,18 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     await page.keyboard.press('k');
     await previewed(page, 'Fork this run');
     found.push(...(await violations(page, 'fork')));
-    await page.keyboard.press('Escape');
+    await dismiss(page);
     await treeItem(page, /^Be at work/).click();
     await page.keyboard.press('m');
     await previewed(page, 'Edit the plan', 'form');
     await page.getByRole('dialog').getByRole('button', { name: 'Add band' }).click();
     await page.getByRole('dialog').getByText('Reason, criteria').last().click();
     found.push(...(await violations(page, 'edit plan')));
-    await page.keyboard.press('Escape');
+    await dismiss(page);
     await page.keyboard.press('g');
     await previewed(page, 'Guide this node', 'form');
     found.push(...(await violations(page, 'guide')));
-    await page.keyboard.press('Escape');
+    await dismiss(page);
     await page.keyboard.press('p');
     await previewed(page, 'Pause this run?');
     found.push(...(await violations(page, 'pause')));
@@ -214,7 +220,7 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     await page.getByRole('dialog').getByLabel('Nodes').fill('0');
     await page.getByText('whole number from 1').waitFor();
     found.push(...(await violations(page, 'budget')));
-    await page.keyboard.press('Escape');
+    await dismiss(page);
     await page.getByTestId('run-commands').getByRole('button', { name: 'Stop' }).click();
     await previewed(page, 'Stop this run?');
     found.push(...(await violations(page, 'stop')));
