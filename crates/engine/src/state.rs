@@ -48,6 +48,9 @@ pub(crate) struct State {
     /// Budgets that were used up before the run was forked. They are clear here, and what they cancelled stays so until
     /// they are raised.
     exhausted_before: BTreeSet<String>,
+    /// Nodes whose children had all ended when the run was forked within a decision that was written in parts. Nothing else
+    /// will tell them.
+    left_open: BTreeSet<usize>,
     /// The needs of calls so far.
     ledger: Ledger,
     /// What nodes waited for.
@@ -218,6 +221,7 @@ struct Bytes<'a> {
     planned_nodes: u32,
     exhausted: &'a Option<Exhausted>,
     exhausted_before: &'a BTreeSet<String>,
+    left_open: &'a BTreeSet<usize>,
     ledger: &'a Ledger,
     waiting: &'a Waiting,
     kept: &'a BTreeSet<DocumentId>,
@@ -247,6 +251,7 @@ impl State {
             planned_nodes: 1,
             exhausted: None,
             exhausted_before: BTreeSet::new(),
+            left_open: BTreeSet::new(),
             ledger: Ledger::default(),
             waiting: Waiting::default(),
             kept: BTreeSet::new(),
@@ -394,6 +399,7 @@ impl State {
             planned_nodes: self.planned_nodes,
             exhausted: &self.exhausted,
             exhausted_before: &self.exhausted_before,
+            left_open: &self.left_open,
             ledger: &self.ledger,
             waiting: &self.waiting,
             kept: &self.kept,

@@ -357,8 +357,8 @@ impl<'a> Turn<'a> {
     }
 
     /// A driver may die after it has written only a part of what ends many nodes. Its successor completes the rest where
-    /// nothing new may begin: what has not begun is wound down. A node whose children have all ended goes on, also in a
-    /// fork of that part, where the budget is clear.
+    /// nothing new may begin: what has not begun is wound down, and a node whose children have all ended goes on. That one
+    /// also does so in a fork of that part, where the budget is clear.
     pub(crate) fn complete_endings(&mut self) {
         if self.decider.state.exhausted().is_some() {
             self.stop_starting(0, false);
@@ -370,11 +370,7 @@ impl<'a> Turn<'a> {
         }
         for at in (0..self.decider.state.nodes().len()).rev() {
             let state = &self.decider.state;
-            let control = state.control(at);
-            let has_ended = |child: &usize| state.node(*child).status.is_final();
-            let children = &control.bands().children;
-            let is_open = !state.node(at).status.is_final() && control.needs.is_none();
-            if is_open && !children.is_empty() && children.iter().all(has_ended) {
+            if state.waits_for_nothing(at) && (state.ending(at).is_some() || state.was_left_open(at)) {
                 self.decider.ask(Next::Advance { at });
                 self.carry_on();
             }

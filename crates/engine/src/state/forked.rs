@@ -17,6 +17,7 @@ impl State {
         self.steering.forked(seq, e, now);
         self.waiting.begin_again();
         self.fork_leases();
+        self.left_open = (0..self.control.len()).filter(|at| self.waits_for_nothing(*at)).collect();
         // Calls that were in flight are made again.
         self.control.iter_mut().for_each(|control| control.flying = false);
         self.spec.user_id.clone_from(&e.author);
@@ -27,6 +28,20 @@ impl State {
             self.spec.model.clone_from(model);
             self.control.iter_mut().filter_map(|c| c.steered.as_mut()).for_each(|s| s.model = None);
         }
+    }
+
+    /// True if the node at `at` has not ended, and will not by itself: its children have all ended, and it needs no call. In a
+    /// log that is whole, the event that ends the last child is followed by more of the same decision.
+    pub(crate) fn waits_for_nothing(&self, at: usize) -> bool {
+        let (control, node) = (self.control(at), self.node(at));
+        let children = &control.bands().children;
+        let is_open = !node.status.is_final() && control.needs.is_none();
+        is_open && !children.is_empty() && children.iter().all(|child| self.node(*child).status.is_final())
+    }
+
+    /// True if the run was forked while the node at `at` waited for nothing.
+    pub(crate) fn was_left_open(&self, at: usize) -> bool {
+        self.left_open.contains(&at)
     }
 
     /// True if the change gives more room to a budget that was used up before the fork.

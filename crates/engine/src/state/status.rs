@@ -10,6 +10,7 @@ use crate::call::{at_work, meant_by};
 impl State {
     /// A node shows another status: what it needs follows from that.
     pub(super) fn apply_status(&mut self, at: usize, e: &NodeStatusChanged, now: Timestamp) {
+        self.left_open.remove(&at);
         if e.status.is_final() {
             return self.node_ended(at, false);
         }
