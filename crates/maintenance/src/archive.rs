@@ -12,6 +12,7 @@
 //! Nodes, plans, artifacts and the columns of the run's row are not in it: they follow from the events.
 
 mod format;
+mod line;
 mod read;
 mod write;
 

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 use sha2::{Digest, Sha256};
-use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::event::{Event, EventBody, RunForked};
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{DocumentKind, RunId, limits};
 use tree_agent_store::{RunRecord, StoredChunk, StoredDocument, StoredEvent, WholeProjection};
 
-use super::Archived;
 use super::format::{End, FORMAT, Line, VERSION};
 use super::write::hex;
+use super::{Archived, line};
 use crate::{Fold, MaintenanceError};
 
 /// An archive that was read whole and found to be what it must be.
@@ -60,8 +60,8 @@ pub(super) struct Limits {
 /// An archive beyond the total is never written: what `archive` writes it reads back before anything is removed.
 const LIMITS: Limits = Limits { line: 8 * limits::DOCUMENT_BYTES, total: 4 * 1024 * 1024 * 1024 };
 
-/// Reads an archive: its checksum is right, nothing is missing, all of it belongs to one run, and its log replays to the
-/// status that it names.
+/// Reads an archive: its checksum is right, nothing is missing, all of it belongs to one run, its log replays to the
+/// status that it names, and the runs before a fork are those that its log names.
 ///
 /// # Errors
 /// When the file cannot be read or any of that is not so, with what is wrong.
@@ -162,7 +162,8 @@ pub(super) fn read_within(file: &Path, limits: Limits) -> Result<Archive, Mainte
             counts[0], counts[1], counts[2], counts[3]
         )));
     }
-    let whole = replay(file, &record, &events)?;
+    let (whole, forks) = replay(file, &record, &events)?;
+    line::check(&record, &forks).map_err(wrong)?;
     let status = whole.rows.run.as_ref().map(|row| row.status);
     if status != Some(record.status) {
         return Err(wrong(format!("names a run that is {}, but its log says otherwise", record.status)));
@@ -184,12 +185,13 @@ fn of_run(run: RunId, stored: &StoredDocument) -> Result<(), String> {
     Err(format!("holds document {}, which is none of run {run}", document.id))
 }
 
+/// What follows from the events, and where the log says that it was forked.
 fn replay(
     file: &Path,
     record: &RunRecord,
     events: &[StoredEvent],
-) -> Result<WholeProjection, MaintenanceError> {
-    let mut fold = None;
+) -> Result<(WholeProjection, Vec<(u64, RunForked)>), MaintenanceError> {
+    let (mut fold, mut forks) = (None, Vec::new());
     for stored in events {
         let body = EventBody::from_json(&stored.event_type, stored.payload.as_bytes());
         let body = body.map_err(|e| MaintenanceError::archive(file, format!("event {}: {e}", stored.seq)))?;
@@ -202,8 +204,12 @@ fn replay(
             body,
         };
         Fold::extend(&mut fold, std::slice::from_ref(&event))?;
+        if let EventBody::RunForked(forked) = event.body {
+            forks.push((event.seq, forked));
+        }
     }
-    fold.map(Fold::whole).ok_or_else(|| MaintenanceError::archive(file, "holds no event"))
+    let whole = fold.map(Fold::whole).ok_or_else(|| MaintenanceError::archive(file, "holds no event"))?;
+    Ok((whole, forks))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::fixture::{Fixture, RECORDED, recorded};
 
 /// Everything that is stored of a run.
-async fn everything(
+pub async fn everything(
     f: &Fixture,
     run: RunId,
 ) -> (Stored, Vec<StoredEvent>, (Vec<StoredDocument>, Vec<StoredChunk>, Vec<Session>)) {
@@ -25,7 +25,7 @@ async fn everything(
     (f.store.stored(run).await.unwrap(), events, (documents, chunks, sessions))
 }
 
-async fn remove(f: &Fixture, run: RunId, folder: &Path) {
+pub async fn remove(f: &Fixture, run: RunId, folder: &Path) {
     archive(&*f.store, run, folder).await.unwrap();
     assert!(prune(&*f.store, run, folder).await.unwrap());
 }
@@ -181,25 +181,27 @@ pub async fn nothing_is_removed_without_its_archive(f: Fixture) {
 }
 
 /// Writes an archive whose checksum is right, whatever its lines say.
-fn forge(file: &Path, lines: &[String]) {
+pub fn forge(file: &Path, lines: &[String]) {
     let events = lines.iter().filter(|line| line.starts_with("{\"event\"")).count();
     let documents = lines.iter().filter(|line| line.starts_with("{\"document\"")).count();
     let chunks = lines.iter().filter(|line| line.starts_with("{\"chunk\"")).count();
+    let sessions = lines.iter().filter(|line| line.starts_with("{\"session\"")).count();
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let sha256: String = Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect();
-    let counts = json!({"events": events, "documents": documents, "chunks": chunks, "sha256": sha256});
+    let mut counts = json!({"events": events, "documents": documents, "chunks": chunks, "sha256": sha256});
+    counts["sessions"] = json!(sessions);
     let end = json!({"end": counts});
     std::fs::write(file, gzip(&format!("{text}{end}\n"))).unwrap();
 }
 
 /// The lines of an archive but its last.
-fn lines_of(file: &Path) -> Vec<String> {
+pub fn lines_of(file: &Path) -> Vec<String> {
     let mut lines: Vec<_> = text_of(&std::fs::read(file).unwrap()).lines().map(str::to_owned).collect();
     lines.pop();
     lines
 }
 
-async fn refused(f: &Fixture, run: RunId, folder: &Path, expected: &str) {
+pub async fn refused(f: &Fixture, run: RunId, folder: &Path, expected: &str) {
     let error = restore(&*f.store, run, folder).await.unwrap_err();
     let text = tree_agent_contract::error::chain(&error);
     assert!(text.contains(expected), "{text}");

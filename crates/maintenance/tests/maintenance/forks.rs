@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::fixture::Fixture;
 
 /// A fork of the run at its head, which has ended like that.
-async fn fork(f: &Fixture, n: u128, parent: RunId) -> RunId {
+pub async fn fork(f: &Fixture, n: u128, parent: RunId) -> RunId {
     let head = f.store.run(parent).await.unwrap().head_seq;
     fork_at(f, n, parent, head).await
 }

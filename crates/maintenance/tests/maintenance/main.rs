@@ -4,6 +4,7 @@
 
 mod archive;
 mod fixture;
+mod forged;
 mod forks;
 mod rebuild;
 mod verify;
@@ -58,6 +59,10 @@ contract! {
     archive::a_deleted_run_is_pruned_with_its_row_and_restored_hidden,
     archive::only_ended_runs_of_some_age_are_chosen,
     archive::an_ended_month_goes_as_a_whole_and_comes_back,
+    forged::an_archive_takes_over_no_run_that_the_store_knows,
+    forged::a_document_without_a_run_is_that_of_the_run_that_created_it,
+    forged::of_forks_alone_the_oldest_has_the_documents,
+    forged::the_segments_of_an_archive_are_those_of_its_log,
     rebuild::everything_derived_is_mended,
     rebuild::a_broken_log_is_left_alone,
     rebuild::a_log_of_a_newer_version_is_left_alone,

@@ -33,6 +33,12 @@ const SOURCE: &str = "d.id, d.type_key, d.project_id, NULL, d.path, d.title, oct
 pub(super) const SHOWN: &str =
     "NOT EXISTS (SELECT 1 FROM tree_agent_runs r WHERE r.id = d.run_id AND r.deleted_at IS NOT NULL)";
 
+/// Puts the run first that created a document, of all runs which have it under its id: restored forks, and those that
+/// outlived the run, hold it too. That is the run with the fewest others before it in its line, and of several such forks
+/// the oldest. What an archive says of the document itself does not count.
+pub(super) const CREATOR_FIRST: &str = "COALESCE((SELECT json_array_length(r.segments) FROM tree_agent_runs r WHERE r.id = d.run_id), 0), \
+     COALESCE((SELECT r.created_at FROM tree_agent_runs r WHERE r.id = d.run_id), d.created_at), d.created_at, d.run_id";
+
 #[async_trait]
 impl Documents for EmbeddedStore {
     async fn document(&self, id: DocumentId) -> Result<Document, StoreError> {
@@ -270,7 +276,7 @@ fn tail(db: &Connection, id: DocumentId, from: u64, max: usize) -> Result<Option
          ORDER BY c.seq DESC LIMIT 1), d.updated_at, (SELECT c.start_byte FROM tree_agent_document_chunks c \
          WHERE c.run_id = d.run_id AND c.document_id = d.id AND c.seq > d.base_seq AND c.replaces = 1 \
          ORDER BY c.seq DESC LIMIT 1) FROM tree_agent_documents d WHERE d.id = ?1 AND {SHOWN} \
-         ORDER BY d.created_at LIMIT 1"
+         ORDER BY {CREATOR_FIRST} LIMIT 1"
     );
     let found = db
         .prepare_cached(&sql)

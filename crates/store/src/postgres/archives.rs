@@ -167,6 +167,10 @@ async fn give_way(connection: &mut Connection) -> Result<(), StoreError> {
     connection.query("SELECT set_config('lock_timeout', '3s', true)", &[]).await.map(drop)
 }
 
+/// The run that began the log of the run `o`, as [`forks::origin`](crate::forks::origin), as text. The row of a pruned run
+/// says it too.
+const ORIGIN: &str = "COALESCE(o.segments -> 0 ->> 'writer', o.id::text)";
+
 async fn record(
     connection: &mut Connection,
     run: RunId,
@@ -354,6 +358,14 @@ async fn restore(
     {
         return Err(StoreError::other_archive(run, &pruned_for));
     }
+    let origin = crate::forks::origin(run, &record.segments);
+    let sql = format!(
+        "SELECT o.id FROM tree_agent_runs o WHERE o.id <> $1 AND (o.root_node_id = $2) <> ({ORIGIN} = $3) LIMIT 1"
+    );
+    let params: [&(dyn ToSql + Sync); 3] = [&run.0, &whole.root_node_id.0, &origin.0.to_string()];
+    if let Some(other) = connection.query_opt(&sql, &params).await? {
+        return Err(StoreError::other_line(run, RunId(other.get(0))));
+    }
     // Events that were not tidied yet would be in the way.
     delete_events(connection, run).await?;
     for chunk in events.chunks(CHUNK) {
@@ -361,7 +373,7 @@ async fn restore(
     }
     for document in documents {
         let id = document.document.id;
-        if !insert_document(connection, run, document).await? {
+        if !insert_document(connection, run, origin, document).await? {
             return Err(StoreError::foreign_document(run, id));
         }
     }
@@ -406,24 +418,25 @@ async fn insert_events(
         .map(drop)
 }
 
-/// Replaces one that the run wrote after it was pruned. False when a document that is not of the run has its id.
+/// Replaces one that the run wrote after it was pruned. False when a document has its id that is neither of the run nor of
+/// another one in its line, which all have the same origin.
 async fn insert_document(
     connection: &mut Connection,
     run: RunId,
+    origin: RunId,
     StoredDocument { document, dropped_bytes, base_seq, created_seq, edge }: StoredDocument,
 ) -> Result<bool, StoreError> {
     let inserted = connection
         .query(
-            "INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq, \
+            &format!("INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq, \
              created_seq, parent_id, linked_seq, linked_at) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15 \
              WHERE NOT EXISTS (SELECT FROM onto_documents d WHERE d.id = $2 AND d.run_id IS DISTINCT FROM $1 AND NOT EXISTS \
-             (SELECT FROM tree_agent_runs r JOIN tree_agent_runs o ON o.root_node_id = r.root_node_id \
-             WHERE r.id = $1 AND o.id = d.run_id)) \
+             (SELECT FROM tree_agent_runs o WHERE o.id = d.run_id AND {ORIGIN} = $16)) \
              ON CONFLICT (run_id, id) DO UPDATE SET \
              type_key = excluded.type_key, path = excluded.path, title = excluded.title, body = excluded.body, \
              props = excluded.props, created_at = excluded.created_at, updated_at = excluded.updated_at, \
              dropped_bytes = excluded.dropped_bytes, base_seq = excluded.base_seq, created_seq = excluded.created_seq, \
-             parent_id = excluded.parent_id, linked_seq = excluded.linked_seq, linked_at = excluded.linked_at RETURNING id",
+             parent_id = excluded.parent_id, linked_seq = excluded.linked_seq, linked_at = excluded.linked_at RETURNING id"),
             &[
                 &run.0,
                 &document.id.0,
@@ -440,6 +453,7 @@ async fn insert_document(
                 &edge.map(|edge| edge.parent_id.0),
                 &edge.map(|edge| edge.seq as i64),
                 &edge.map(|edge| Time(edge.at)),
+                &origin.0.to_string(),
             ],
         )
         .await?;

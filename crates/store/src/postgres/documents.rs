@@ -34,6 +34,12 @@ const SOURCE: &str = "d.id, d.type_key, d.project_id, NULL::uuid, d.path, d.titl
 pub(super) const SHOWN: &str =
     "NOT EXISTS (SELECT FROM tree_agent_runs r WHERE r.id = d.run_id AND r.deleted_at IS NOT NULL)";
 
+/// Puts the run first that created a document, of all runs which have it under its id: restored forks, and those that
+/// outlived the run, hold it too. That is the run with the fewest others before it in its line, and of several such forks
+/// the oldest. What an archive says of the document itself does not count.
+pub(super) const CREATOR_FIRST: &str = "COALESCE((SELECT jsonb_array_length(r.segments) FROM tree_agent_runs r WHERE r.id = d.run_id), 0), \
+     COALESCE((SELECT r.created_at FROM tree_agent_runs r WHERE r.id = d.run_id), d.created_at), d.created_at, d.run_id";
+
 #[async_trait]
 impl Documents for PostgresStore {
     async fn document(&self, id: DocumentId) -> Result<Document, StoreError> {
@@ -66,7 +72,7 @@ impl Documents for PostgresStore {
              AND c.document_id = d.id AND c.seq > d.base_seq ORDER BY c.seq DESC LIMIT 1), d.updated_at, \
              (SELECT c.start_byte FROM tree_agent_document_chunks c WHERE c.run_id = d.run_id \
              AND c.document_id = d.id AND c.seq > d.base_seq AND c.replaces ORDER BY c.seq DESC LIMIT 1) \
-             FROM tree_agent_documents d WHERE d.id = $1 AND {SHOWN} ORDER BY d.created_at LIMIT 1"
+             FROM tree_agent_documents d WHERE d.id = $1 AND {SHOWN} ORDER BY {CREATOR_FIRST} LIMIT 1"
         );
         let Some(row) = connection.query_opt(&sql, &[&id.0]).await? else {
             let sql = "SELECT octet_length(d.body)::int8, p.begin, d.updated_at, \
