@@ -62,10 +62,12 @@ pub fn main() -> ExitCode {
 }
 
 /// Prints why the arguments cannot be read, or the help that was asked for. A wrong argument is shown, and may hold
-/// anything.
+/// anything: then nothing of it, and no colour, reaches the terminal as it is.
 fn refuse(error: &clap::Error) -> ExitCode {
-    if error.use_stderr() {
-        anstream::eprint!("{}", view::printable::coloured(&error.render().ansi().to_string()));
+    let plain = error.render().to_string();
+    let safe = view::printable::many_lines(&plain);
+    if error.use_stderr() && safe != plain {
+        eprint!("{safe}");
     } else {
         // Nobody reads it any more if this fails.
         let _ = error.print();

@@ -356,10 +356,13 @@ impl Topics {
         !self.topic(self.root).children.is_empty()
     }
 
-    /// True if another topic may be researched now.
-    pub(crate) fn has_room(&self) -> bool {
-        let working = self.topic(self.root).working;
-        self.has_begun() && working < self.concurrency.into()
+    /// True if another topic may be researched now. Topics of a step are steps at work, so the run limits them, too.
+    pub(crate) fn has_room(&self, state: &State) -> bool {
+        let places = match self.is_step {
+            true => self.concurrency.min(state.budgets().max_parallel_steps),
+            false => self.concurrency,
+        };
+        self.has_begun() && self.topic(self.root).working < places.into()
     }
 
     /// True if every topic of the first level is researched or has ended.

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::Extensions;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -30,6 +30,9 @@ use crate::watch::{
 };
 use crate::{pages, run_lists};
 
+/// Graphs of the past, and comparisons, that are made at the same time. A large graph takes tens of megabytes.
+const PASTS: usize = 8;
+
 /// The state behind all three services: what [`serve`](crate::serve) puts on the wire. Callers in the same process watch runs
 /// through it without a socket.
 pub struct Gateway {
@@ -43,6 +46,8 @@ pub struct Gateway {
     config: WatchConfig,
     /// How many more runs may be replayed at the same time.
     pub(crate) replays: Semaphore,
+    /// How many more graphs of the past, and comparisons, may be made at the same time.
+    pasts: Semaphore,
     /// Cancelled when the gateway begins to drain: streams end with a resume hint.
     drain: CancellationToken,
 }
@@ -60,8 +65,8 @@ impl Gateway {
         let watches = Watches::new(store.clone(), fanout.clone(), config.clone(), done);
         let stalls = Arc::new(Stalls::new(config.stall));
         let graphs = Graphs::new(store.clone());
-        let replays = Semaphore::new(PREVIEWS);
-        Arc::new(Self { store, fanout, watches, graphs, board, stalls, config, replays, drain })
+        let (replays, pasts) = (Semaphore::new(PREVIEWS), Semaphore::new(PASTS));
+        Arc::new(Self { store, fanout, watches, graphs, board, stalls, config, replays, pasts, drain })
     }
 
     /// Adds what it counts.
@@ -203,7 +208,13 @@ impl Gateway {
         Ok(DocumentWatcher::new(start, store, &self.config, until, stats).watched())
     }
 
-    /// The tree after event `at_seq`, or at the head. `OUT_OF_RANGE` beyond it.
+    /// A place to make a graph of the past in. Those who ask for the head of a run share one graph; here each may ask for
+    /// another one, so only a few are made at the same time, and the others wait.
+    pub(crate) async fn past(&self) -> Result<SemaphorePermit<'_>, Status> {
+        self.pasts.acquire().await.map_err(|_| Status::internal("the places for graphs are gone"))
+    }
+
+    /// The tree after event `at_seq`, or at the head. `OUT_OF_RANGE` beyond it. Whoever gives a seq holds a [`past`](Self::past).
     pub(crate) async fn graph_at(&self, run: RunId, at_seq: Option<u64>) -> Result<Arc<Snapshot>, Status> {
         let head = self.store.run(run).await.map_err(|e| errors::store(&e))?.head_seq;
         match at_seq {

@@ -211,7 +211,8 @@ impl Maxima {
         at_most("max_wall_clock_ms", "WALL_CLOCK_SECONDS", wall_clock, Some(self.wall_clock_ms));
     }
 
-    /// Notes in `checks` every budget of a run that lies beyond these limits and that a fork of it can lower.
+    /// Notes in `checks` every budget of a run that lies beyond these limits: a fork of it has the same. Most can be lowered
+    /// by an edit.
     pub(crate) fn check_fork(&self, budgets: &Budgets, checks: &mut Checks) {
         let change = BudgetChange {
             max_tokens: Some(budgets.max_tokens.unwrap_or_default()),
@@ -228,6 +229,18 @@ impl Maxima {
             let budget = field.strip_prefix("change.").unwrap_or(&field).to_owned();
             let message = format!("leave {budget} as it is, which {message}; add an edit that lowers it");
             checks.push(FieldError::new("edits", message));
+        }
+        for (budget, variable, value, max) in [
+            ("max_depth", "DEPTH", budgets.max_depth.into(), self.depth.into()),
+            ("max_attempts", "ATTEMPTS", budgets.max_attempts.into(), self.attempts.into()),
+            ("call_timeout_ms", "CALL_TIMEOUT_SECONDS", budgets.call_timeout_ms, self.call_timeout_ms),
+        ] {
+            checks.require(value <= max, "run_id", || {
+                format!(
+                    "has {budget} {value}; this server allows at most {max}, and a fork keeps it; start a copy of the run, \
+                     or let its operator raise TREE_AGENT_MAX_{variable}"
+                )
+            });
         }
     }
 

@@ -20,6 +20,10 @@ pub(crate) async fn node(
 ) -> Result<pb::GetNodeResponse, Status> {
     let run = id(RunId::parse_field("run_id", &request.run_id))?;
     let node = id(NodeId::parse_field("node_id", &request.node_id))?;
+    let _place = match request.at_seq {
+        Some(_) => Some(gateway.past().await?),
+        None => None,
+    };
     let snapshot = gateway.graph_at(run, request.at_seq).await?;
     let graph = &snapshot.graph;
     let found = graph.node(node).ok_or_else(|| errors::no_node(run, node))?;

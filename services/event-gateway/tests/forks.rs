@@ -238,7 +238,7 @@ async fn a_fork_within_the_life_of_a_run_goes_on_from_there() {
 #[tokio::test]
 async fn a_fork_keeps_within_the_maxima_of_the_server_that_makes_it() {
     let world = World::ended().await;
-    let maxima = Maxima { nodes: 50, tokens: Some(5_000), depth: 2, ..Maxima::default() };
+    let maxima = Maxima { nodes: 50, tokens: Some(5_000), depth: 4, ..Maxima::default() };
     let config = Config { maxima, ..Config::default() };
     let strict = Gateway::over(world.gateway.store.clone(), world.gateway.fanout.clone(), config).await;
     let fork = async |request: ForkRunRequest| {
@@ -267,7 +267,7 @@ async fn a_fork_keeps_within_the_maxima_of_the_server_that_makes_it() {
     let lower = ForkEdit { edit: Some(fork_edit::Edit::Budget(lower)) };
     fork(ForkRunRequest { edits: vec![lower.clone(), retry], ..Default::default() }).await.unwrap();
     // A step may not search deeper than a run of this server.
-    let search = StepSearch { max_depth: 3, max_nodes: 51 };
+    let search = StepSearch { max_depth: 5, max_nodes: 51 };
     let step = StepEdit {
         title: "Look around".into(),
         strategy: Some(Strategy::Search as i32),
@@ -288,6 +288,18 @@ async fn a_fork_keeps_within_the_maxima_of_the_server_that_makes_it() {
     let refused = fork(request(vec![BandEdit::default(); 65])).await.unwrap_err();
     assert_eq!(field(&refused), "edits[1].plan.bands", "{refused:?}");
     assert!(refused.message().contains("has 65 entries; at most 64 are allowed"), "{refused:?}");
+    strict.stop().await;
+    // What no edit can lower needs another run.
+    let maxima = Maxima { depth: 1, attempts: 1, ..Maxima::default() };
+    let config = Config { maxima, ..Config::default() };
+    let strict = Gateway::over(world.gateway.store.clone(), world.gateway.fanout.clone(), config).await;
+    let edits = vec![world.retry(world.node("Costs").await)];
+    let request = ForkRunRequest { run_id: world.run.clone(), edits, ..Default::default() };
+    let refused = strict.runs().fork_run(request).await.unwrap_err();
+    assert_eq!(field(&refused), "run_id", "{refused:?}");
+    for part in ["has max_depth 4; this server allows at most 1", "has max_attempts 3", "start a copy"] {
+        assert!(refused.message().contains(part), "{part} is missing: {refused:?}");
+    }
     strict.stop().await;
     world.stop().await;
 }

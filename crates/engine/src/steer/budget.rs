@@ -1,7 +1,7 @@
 //! Budgets that change while the run runs.
 
 use tree_agent_contract::event::{BudgetSet, StepStatusChanged};
-use tree_agent_contract::{BudgetChange, NodeStatus, Refusal, RefusalKind, StepId, StepStatus};
+use tree_agent_contract::{BudgetChange, NodeStatus, Refusal, RefusalKind, StepId, StepStatus, Strategy};
 
 use super::nodes::{By, check_current};
 use super::reopen;
@@ -39,8 +39,12 @@ pub(super) fn set(d: &mut Decider<'_>, by: By<'_>, change: BudgetChange) -> Resu
         go_on(d, by, 0, was_exhausted_before);
     }
     if budgets.max_parallel_steps > places {
-        let plans = |at: &usize| d.state.node(*at).plan.is_some() && d.state.control(*at).needs.is_none();
-        let waiting: Vec<usize> = (0..d.state.nodes().len()).filter(plans).collect();
+        let waits = |at: &usize| {
+            let node = d.state.node(*at);
+            let begins_others = node.plan.is_some() || node.strategy == Some(Strategy::Search);
+            begins_others && !node.status.is_final() && d.state.control(*at).needs.is_none()
+        };
+        let waiting: Vec<usize> = (0..d.state.nodes().len()).filter(waits).collect();
         waiting.into_iter().for_each(|at| d.ask(Next::Advance { at }));
     }
     Ok(())

@@ -32,7 +32,7 @@ pub(super) fn choose(topics: &Topics, d: &mut Decider<'_>) {
     let Some(first) = topics.first_leaf().map(|place| place.at()) else { return };
     match topics.policy() {
         PickerPolicy::Llm if topics.leaves() > 1 => d.need(topics.root(), CallKind::Pick, None),
-        _ if !topics.has_room() => {}
+        _ if !topics.has_room(d.state) => {}
         PickerPolicy::Llm => pick(topics, d, first, "the only topic that waits".into(), None),
         PickerPolicy::BreadthFirst => {
             pick(topics, d, first, "the first topic in breadth-first order".into(), None);

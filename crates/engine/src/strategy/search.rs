@@ -244,7 +244,7 @@ impl Search {
         let first = self.0.first_leaf().filter(|place| place.depth == 1).map(|place| place.at());
         let next = self.0.chosen_before().or(first);
         let next = next.or_else(|| self.0.picked().filter(|_| self.0.first_level_is_done()))?;
-        (self.0.has_room() && d.state.node(next).status == NodeStatus::Waiting).then_some(next)
+        (self.0.has_room(d.state) && d.state.node(next).status == NodeStatus::Waiting).then_some(next)
     }
 
     /// The conversation about the topic at `at`. It continues the one about the topic above it.

@@ -251,3 +251,59 @@ fn topics_that_are_listed_while_a_node_above_their_search_is_paused_are_research
     assert_eq!(hand.calls().into_keys().collect::<Vec<_>>(), ["one", "two"]);
     hand.keeps_the_invariants();
 }
+
+#[test]
+fn the_topics_of_a_step_are_steps_at_work() {
+    let mut hand = planned(&[StepSearch::default()]);
+    let due = hand.calls();
+    let places = |n| BudgetChange { max_parallel_steps: Some(n), ..BudgetChange::default() };
+    let set = |hand: &mut Hand, n| {
+        let action = command::Action::SetBudget { node_id: None, change: places(n) };
+        let decision = hand.run.command(&Command::new(action), hand.now).expect("it is another limit");
+        hand.log.extend(decision.events);
+    };
+    set(&mut hand, 1);
+    hand.finds(&due["step 0"], &["A", "B", "C"]);
+    let only = hand.calls();
+    assert_eq!(only.keys().collect::<Vec<_>>(), ["A"]);
+    // More places are taken at once.
+    set(&mut hand, 2);
+    assert_eq!(hand.calls().keys().collect::<Vec<_>>(), ["B"]);
+    hand.finds(&only["A"], &[]);
+    assert_eq!(hand.calls().keys().collect::<Vec<_>>(), ["C"]);
+    hand.keeps_the_invariants();
+}
+
+#[test]
+fn a_search_that_an_edit_adds_has_no_more_levels_than_the_run() {
+    let mut hand = planned(&[StepSearch { max_depth: 3, max_nodes: 9 }]);
+    let root = hand.run.graph().nodes()[0].clone();
+    let old = root.plan.expect("it has planned");
+    let kept = |n: usize| {
+        let step = &old.bands[0].steps[n];
+        StepDraft {
+            reason: step.reason.clone(),
+            success_criteria: step.success_criteria.clone(),
+            step_index: n as u32,
+            strategy: step.strategy,
+            search: step.search,
+            ..StepDraft::new(step.step_id.clone(), step.title.clone())
+        }
+    };
+    let added = StepDraft {
+        strategy: Some(Strategy::Search),
+        success_criteria: vec!["it is found".into()],
+        reason: "needed".into(),
+        step_index: 2,
+        ..StepDraft::new(StepId::new("added"), "another subject")
+    };
+    let steps = vec![kept(0), kept(1), added];
+    let band = BandDraft { index: 0, goal: "all".into(), parallelizable: true, steps };
+    let plan = PlanDraft { summary: "one more".into(), bands: vec![band] };
+    let action = command::Action::EditPlan { node_id: root.id, plan };
+    let decision = hand.run.command(&Command::new(action), hand.now).expect("it makes sense");
+    hand.log.extend(decision.events);
+    let plan = hand.run.graph().nodes()[0].plan.clone().expect("the edited one");
+    let depths: Vec<_> = plan.bands[0].steps.iter().map(|step| step.search.map(|s| s.max_depth)).collect();
+    assert_eq!(depths, [Some(3), None, Some(1)], "the run has one level");
+}
