@@ -46,13 +46,13 @@ async fn run() -> anyhow::Result<()> {
         println!(
             "{}",
             serde_json::json!({
-                "bench": "fork",
-                "parentEvents": length,
-                "medianMs": took[took.len() / 2].as_secs_f64() * 1_000.0,
-                "p95Ms": took[took.len() * 95 / 100].as_secs_f64() * 1_000.0,
-                "parentBytes": before,
-                "addedBytes": added,
-                "addedPercent": added as f64 * 100.0 / before as f64,
+                "bench": format!("fork/{length} events, write p50"),
+                "value": took[took.len() / 2].as_secs_f64() * 1_000.0,
+                "unit": "ms",
+                "p95_ms": took[took.len() * 95 / 100].as_secs_f64() * 1_000.0,
+                "parent_bytes": before,
+                "hundred_forks_bytes": added,
+                "hundred_forks_percent": added as f64 * 100.0 / before as f64,
             })
         );
     }
