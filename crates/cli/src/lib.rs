@@ -15,6 +15,7 @@ mod output;
 mod value;
 mod view;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -62,12 +63,11 @@ pub fn main() -> ExitCode {
 }
 
 /// Prints why the arguments cannot be read, or the help that was asked for. A wrong argument is shown, and may hold
-/// anything: then nothing of it, and no colour, reaches the terminal as it is.
+/// anything. If one of them could steer the terminal, nothing is coloured, so that every such character can be left out.
 fn refuse(error: &clap::Error) -> ExitCode {
-    let plain = error.render().to_string();
-    let safe = view::printable::many_lines(&plain);
-    if error.use_stderr() && safe != plain {
-        eprint!("{safe}");
+    let steers = |argument: OsString| argument.to_string_lossy().contains(view::printable::is_unsafe);
+    if error.use_stderr() && std::env::args_os().any(steers) {
+        eprint!("{}", view::printable::many_lines(&error.render().to_string()));
     } else {
         // Nobody reads it any more if this fails.
         let _ = error.print();

@@ -135,6 +135,21 @@ async fn a_terminal_gets_documents_without_control_characters() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_argument_brings_no_looks_of_its_own() {
+    looking(move || {
+        let terminal = Terminal::start(program("", &["diff", "A\x1b[7mhidden", "@1"]), 20, 100);
+        terminal.wait_for("the argument", |screen| {
+            let is_inverse = |at: u16| screen.cell(at / 100, at % 100).is_some_and(|cell| cell.inverse());
+            assert!(!(0..2_000).any(is_inverse), "{}", screen.contents());
+            screen.contents().contains("Ahidden")
+        });
+        let (code, end) = terminal.end();
+        assert_eq!(code, Some(2), "{}", end.text);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn runs_are_removed_after_a_confirmation() {
     let (data, archives) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let dir = data.path().to_str().unwrap().to_owned();
