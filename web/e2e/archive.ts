@@ -16,8 +16,12 @@ export interface EventLine {
   payload: Record<string, unknown>;
 }
 
-/** The log of an ended run, with more nodes inserted after its root. Each number is the index of a parent; 0 is the root. */
-export function withNodes(log: EventLine[], parents: number[]): EventLine[] {
+/**
+ * The log of a run like an ended one, with more nodes inserted after its root. Each number is the index of a parent; 0 is the
+ * root. Its root has an id of its own: no two runs that are no forks share a node.
+ */
+export function withNodes(like: EventLine[], parents: number[]): EventLine[] {
+  const log = JSON.parse(JSON.stringify(like).replaceAll(like.find((event) => event.type === 'tree.node_created')!.nodeId, randomUUID())) as EventLine[];
   const at = log.findIndex((event) => event.type === 'tree.node_created');
   const root = log[at]!;
   const ids = [root.nodeId];
