@@ -38,16 +38,18 @@ pub fn prompt_text(name: &str, args: &Map<String, Value>, value: &Value, max_byt
     beginning(&cut.map_or(whole, |object| header_first(&object)), max_bytes)
 }
 
-/// `object` as JSON, its short fields before its long ones.
+/// `object` as JSON: first what tells how to go on, and numbers, then short texts, then the rest. A text that is cut again, for
+/// lack of room in the conversation, loses its end.
 fn header_first(object: &Map<String, Value>) -> String {
-    let is_long = |value: &Value| match value {
-        Value::String(text) => text.len() > SHORT_TEXT,
-        Value::Array(_) | Value::Object(_) => true,
-        _ => false,
+    let place = |key: &str, value: &Value| match value {
+        Value::Array(_) | Value::Object(_) => 2,
+        Value::String(text) if text.len() > SHORT_TEXT => 2,
+        Value::String(_) if !key.starts_with("next") => 1,
+        _ => 0,
     };
-    let (long, short): (Vec<_>, Vec<_>) = object.iter().partition(|(_, value)| is_long(value));
-    let fields: Vec<String> =
-        short.into_iter().chain(long).map(|(key, value)| format!("{}:{value}", json!(key))).collect();
+    let mut fields: Vec<_> = object.iter().collect();
+    fields.sort_by_key(|(key, value)| place(key, value));
+    let fields: Vec<String> = fields.iter().map(|(key, value)| format!("{}:{value}", json!(key))).collect();
     format!("{{{}}}", fields.join(","))
 }
 
@@ -154,6 +156,7 @@ mod tests {
         let long = "x".repeat(300);
         let text = prompt_text(READ_DOCUMENT, &Map::new(), &document(&long, Some(300)), 10_000);
         assert!(text.find("\"nextOffset\":300").unwrap() < text.find("\"body\"").unwrap(), "{text}");
+        assert!(text.find("\"nextOffset\":300").unwrap() < text.find("\"path\"").unwrap(), "{text}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::event::RunForked;
 use tree_agent_contract::{
     Event, FieldError, ModelChoice, Preview, Refusal, RefusalKind, RunId, RunSpec, RunStatus, RunSummary,
-    Timestamp, limits,
+    Strategy, Timestamp, limits,
 };
 use tree_agent_engine::Run;
 use tree_agent_fanout::Topic;
@@ -227,7 +227,10 @@ impl Runs {
             }
         }
         let mut checks = Checks::default();
-        self.maxima.check_fork(&budgets, &mut checks);
+        let spec = moment.run.spec();
+        let search = spec.search();
+        let search = (spec.strategy == Strategy::Search).then_some(&*search);
+        self.maxima.check_fork(&budgets, search, &mut checks);
         checks.finish().map_err(|errors| invalid(&errors))
     }
 

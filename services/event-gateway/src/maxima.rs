@@ -213,7 +213,7 @@ impl Maxima {
 
     /// Notes in `checks` every budget of a run that lies beyond these limits: a fork of it has the same. Most can be lowered
     /// by an edit.
-    pub(crate) fn check_fork(&self, budgets: &Budgets, checks: &mut Checks) {
+    pub(crate) fn check_fork(&self, budgets: &Budgets, search: Option<&SearchConfig>, checks: &mut Checks) {
         let change = BudgetChange {
             max_tokens: Some(budgets.max_tokens.unwrap_or_default()),
             max_cost_micros: Some(budgets.max_cost_micros.unwrap_or_default()),
@@ -230,11 +230,20 @@ impl Maxima {
             let message = format!("leave {budget} as it is, which {message}; add an edit that lowers it");
             checks.push(FieldError::new("edits", message));
         }
-        for (budget, variable, value, max) in [
+        // A search has at least one level, and its topics are steps at work.
+        let (levels, places) = (self.depth.max(1).into(), self.parallel_steps.into());
+        let of_search = search.map(|search| {
+            [
+                ("search.max_depth", "DEPTH", u64::from(search.max_depth), levels),
+                ("search.concurrency", "PARALLEL_STEPS", search.concurrency.into(), places),
+            ]
+        });
+        let of_run = [
             ("max_depth", "DEPTH", budgets.max_depth.into(), self.depth.into()),
             ("max_attempts", "ATTEMPTS", budgets.max_attempts.into(), self.attempts.into()),
             ("call_timeout_ms", "CALL_TIMEOUT_SECONDS", budgets.call_timeout_ms, self.call_timeout_ms),
-        ] {
+        ];
+        for (budget, variable, value, max) in of_run.into_iter().chain(of_search.into_iter().flatten()) {
             checks.require(value <= max, "run_id", || {
                 format!(
                     "has {budget} {value}; this server allows at most {max}, and a fork keeps it; start a copy of the run, \
@@ -430,6 +439,25 @@ mod tests {
         let asked = pb::SearchConfig { max_depth: Some(3), concurrency: Some(4), ..Default::default() };
         let errors = applied(&maxima, asked).unwrap_err();
         for part in ["search.max_depth: is 3; this server allows at most 2", "search.concurrency: is 4"] {
+            assert!(errors.contains(part), "{errors}");
+        }
+    }
+
+    #[test]
+    fn a_fork_of_a_search_keeps_within_the_depth_and_the_steps_at_work() {
+        let maxima = Maxima { depth: 2, parallel_steps: 3, ..Maxima::default() };
+        let budgets = Budgets { max_depth: 2, max_parallel_steps: 3, ..Budgets::default() };
+        let checked = |search: Option<&SearchConfig>| {
+            let mut checks = Checks::default();
+            maxima.check_fork(&budgets, search, &mut checks);
+            checks.finish().map_err(|error| error.to_string())
+        };
+        assert_eq!(checked(None), Ok(()));
+        let fitting = SearchConfig { max_depth: 2, concurrency: 3, ..SearchConfig::default() };
+        assert_eq!(checked(Some(&fitting)), Ok(()));
+        let errors = checked(Some(&SearchConfig::default())).unwrap_err();
+        for part in ["search.max_depth 4; this server allows at most 2", "search.concurrency 4; this server"]
+        {
             assert!(errors.contains(part), "{errors}");
         }
     }
