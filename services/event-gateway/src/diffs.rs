@@ -60,7 +60,7 @@ pub(crate) async fn page(
     let cursor = pages.cursor(&request.page_token, Cursor::parse)?;
     let begin = cursor.unwrap_or(Cursor { from: 0, a_seq: request.a_seq, b_seq: request.b_seq });
     let is_first = cursor.is_none();
-    let _place = gateway.past().await?;
+    let _place = gateway.place().await?;
     // A run at both sides is read once: who asks for the same graph at the same time gets the same one.
     let (a, b) = tokio::try_join!(
         side(gateway, "a", a, begin.a_seq, is_first),

@@ -45,8 +45,8 @@ struct Moment {
     at: Timestamp,
 }
 
-/// What the fork would do to the run at that moment. The state of a large run takes much memory, so whoever holds it holds a
-/// permit, too.
+/// What the fork would do to the run at that moment. The state of a large run takes much memory, so whoever holds it
+/// holds a permit, too.
 struct Judged<'a> {
     moment: Moment,
     preview: Preview,
@@ -95,7 +95,8 @@ impl Runs {
             let outcome = Some(self.steer(Asked::from(request), user).await?);
             return Ok(pb::RetryNodeResponse { outcome, fork_run_id: None });
         }
-        // Nothing follows the end of a run. Whoever has not seen it expects the node to be done again there, not in a fork.
+        // Nothing follows the end of a run. Whoever has not seen it expects the node to be done again there, not in a
+        // fork.
         if let Some(seen) = request.expected_seq.filter(|seen| *seen < summary.head_seq) {
             let message = format!(
                 "run {run} has ended with event {}, after event {seen}: a retry makes a fork; look again and repeat",
@@ -215,19 +216,20 @@ impl Runs {
         Ok(Judged { moment, preview, goes_on, _permit: permit })
     }
 
-    /// A fork has the budgets of its run, which may be older than the server's maxima. One that stays ended uses nothing.
+    /// A fork has the budgets of its run, which may be older than the server's maxima. One that stays ended uses
+    /// nothing.
     fn require_maxima(&self, moment: &Moment, edits: &[Action], goes_on: bool) -> Result<(), Status> {
         if moment.run.is_final() && !goes_on {
             return Ok(());
         }
-        let mut budgets = moment.run.spec().budgets.clone();
+        let spec = moment.run.spec();
+        let mut budgets = spec.budgets.clone();
         for edit in edits {
             if let Action::SetBudget { node_id: None, change } = edit {
                 budgets = change.apply(&budgets);
             }
         }
         let mut checks = Checks::default();
-        let spec = moment.run.spec();
         let search = spec.search();
         let search = (spec.strategy == Strategy::Search).then_some(&*search);
         self.maxima.check_fork(&budgets, search, &mut checks);

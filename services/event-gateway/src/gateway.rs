@@ -19,7 +19,7 @@ use tree_agent_store::{Project, Store, StoreError};
 
 use crate::documents::{placed_summary, summary_to_wire};
 use crate::errors;
-use crate::graphs::{Graphs, Snapshot};
+use crate::graphs::{Graphs, Shown, Snapshot};
 use crate::runs::check_types;
 use crate::steering::PREVIEWS;
 use crate::view::View;
@@ -29,9 +29,6 @@ use crate::watch::{
     Until, WatchConfig, Watcher, Watches, since,
 };
 use crate::{pages, run_lists};
-
-/// Graphs of the past, and comparisons, that are made at the same time. A large graph takes tens of megabytes.
-const PASTS: usize = 8;
 
 /// The state behind all three services: what [`serve`](crate::serve) puts on the wire. Callers in the same process watch runs
 /// through it without a socket.
@@ -46,8 +43,6 @@ pub struct Gateway {
     config: WatchConfig,
     /// How many more runs may be replayed at the same time.
     pub(crate) replays: Semaphore,
-    /// How many more graphs of the past, and comparisons, may be made at the same time.
-    pasts: Semaphore,
     /// Cancelled when the gateway begins to drain: streams end with a resume hint.
     drain: CancellationToken,
 }
@@ -65,8 +60,8 @@ impl Gateway {
         let watches = Watches::new(store.clone(), fanout.clone(), config.clone(), done);
         let stalls = Arc::new(Stalls::new(config.stall));
         let graphs = Graphs::new(store.clone());
-        let (replays, pasts) = (Semaphore::new(PREVIEWS), Semaphore::new(PASTS));
-        Arc::new(Self { store, fanout, watches, graphs, board, stalls, config, replays, pasts, drain })
+        let replays = Semaphore::new(PREVIEWS);
+        Arc::new(Self { store, fanout, watches, graphs, board, stalls, config, replays, drain })
     }
 
     /// Adds what it counts.
@@ -208,22 +203,22 @@ impl Gateway {
         Ok(DocumentWatcher::new(start, store, &self.config, until, stats).watched())
     }
 
-    /// A place to make a graph of the past in. Those who ask for the head of a run share one graph; here each may ask for
-    /// another one, so only a few are made at the same time, and the others wait.
-    pub(crate) async fn past(&self) -> Result<SemaphorePermit<'_>, Status> {
-        self.pasts.acquire().await.map_err(|_| Status::internal("the places for graphs are gone"))
+    /// A place for graphs that nobody else may be asking for.
+    pub(crate) async fn place(&self) -> Result<SemaphorePermit<'_>, Status> {
+        self.graphs.place().await
     }
 
-    /// The tree after event `at_seq`, or at the head. `OUT_OF_RANGE` beyond it. Whoever gives a seq holds a [`past`](Self::past).
-    pub(crate) async fn graph_at(&self, run: RunId, at_seq: Option<u64>) -> Result<Arc<Snapshot>, Status> {
+    /// The tree after event `at_seq`, or at the head. `OUT_OF_RANGE` beyond it.
+    pub(crate) async fn graph_at(&self, run: RunId, at_seq: Option<u64>) -> Result<Shown<'_>, Status> {
         let head = self.store.run(run).await.map_err(|e| errors::store(&e))?.head_seq;
         match at_seq {
             Some(at_seq) if at_seq > head => Err(errors::beyond_head("at_seq", at_seq, head)),
-            at_seq => self.graph_of(run, at_seq, head).await,
+            at_seq => self.graphs.shown(run, at_seq, head).await,
         }
     }
 
-    /// The tree after event `at_seq`, which the log has, or at the head, which is `head` or later.
+    /// The tree after event `at_seq`, which the log has, or at the head, which is `head` or later. Whoever asks for
+    /// several holds one [`place`](Self::place) for all of them.
     pub(crate) async fn graph_of(
         &self,
         run: RunId,

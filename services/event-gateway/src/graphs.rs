@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use bytes::Bytes;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 use tonic::Status;
 use tree_agent_contract::RunId;
@@ -17,6 +18,8 @@ use crate::watch::frame;
 
 /// Events read from the log at a time.
 const PAGE: usize = 1_000;
+/// Graphs of the past, and comparisons, that are made at the same time. A large graph takes tens of megabytes.
+const PLACES: usize = 8;
 
 /// A run and the event at which its graph is asked for; none for its head.
 type Key = (RunId, Option<u64>);
@@ -26,6 +29,19 @@ type Key = (RunId, Option<u64>);
 pub(crate) struct Graphs {
     log: Arc<dyn EventLog>,
     flights: Mutex<HashMap<Key, Weak<Flight>>>,
+    places: Semaphore,
+}
+
+/// A graph for one caller, and its place if it is one of the past.
+pub(crate) struct Shown<'a> {
+    snapshot: Arc<Snapshot>,
+    _place: Option<SemaphorePermit<'a>>,
+}
+
+impl Shown<'_> {
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.snapshot.graph
+    }
 }
 
 /// One graph, for all who ask now. Whoever holds the lock replays; the others wait, and find it done.
@@ -55,7 +71,27 @@ impl Snapshot {
 
 impl Graphs {
     pub(crate) fn new(log: Arc<dyn EventLog>) -> Self {
-        Self { log, flights: Mutex::default() }
+        Self { log, flights: Mutex::default(), places: Semaphore::new(PLACES) }
+    }
+
+    /// A place for graphs that nobody else may be asking for. Those who ask for the head of a run share one graph; of
+    /// the past each may ask for another one, so only a few are made at the same time, and the others wait.
+    pub(crate) async fn place(&self) -> Result<SemaphorePermit<'_>, Status> {
+        self.places.acquire().await.map_err(|_| Status::internal("the places for graphs are gone"))
+    }
+
+    /// As [`at`](Self::at), for one caller. A graph of the past takes a place.
+    pub(crate) async fn shown(
+        &self,
+        run: RunId,
+        at_seq: Option<u64>,
+        head: u64,
+    ) -> Result<Shown<'_>, Status> {
+        let place = match at_seq {
+            Some(_) => Some(self.place().await?),
+            None => None,
+        };
+        Ok(Shown { snapshot: self.at(run, at_seq, head).await?, _place: place })
     }
 
     /// The graph after event `at_seq`, or at the head. The head was at least `head` when it was asked for.
@@ -120,9 +156,9 @@ impl Graphs {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::time::Duration;
 
     use async_trait::async_trait;
-    use tokio::sync::Semaphore;
     use tree_agent_contract::{Event, RunSpec, Timestamp};
     use tree_agent_store::{AppendOutcome, RunAppend, StoreError};
 
@@ -208,6 +244,21 @@ mod tests {
         // Whoever asks later gets it from the log: nothing was kept.
         graphs.at(run(), None, 4).await.unwrap();
         assert_eq!(log.events_read.load(Ordering::SeqCst), 8);
+    }
+
+    #[tokio::test]
+    async fn graphs_of_the_past_take_turns_and_the_head_does_not_wait() {
+        let (log, graphs) = world();
+        log.permits.add_permits(100);
+        let now = async |at| tokio::time::timeout(Duration::ZERO, graphs.shown(run(), at, 4)).await.is_ok();
+        let mut shown = Vec::new();
+        for _ in 0..PLACES {
+            shown.push(graphs.shown(run(), Some(2), 4).await.unwrap());
+        }
+        assert!(!now(Some(3)).await, "every place is taken");
+        assert!(now(None).await);
+        shown.pop();
+        assert!(now(Some(3)).await);
     }
 
     #[tokio::test]

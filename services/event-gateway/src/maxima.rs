@@ -211,8 +211,8 @@ impl Maxima {
         at_most("max_wall_clock_ms", "WALL_CLOCK_SECONDS", wall_clock, Some(self.wall_clock_ms));
     }
 
-    /// Notes in `checks` every budget of a run that lies beyond these limits: a fork of it has the same. Most can be lowered
-    /// by an edit.
+    /// Notes in `checks` every budget of a run that lies beyond these limits: a fork of it has the same. Most can be
+    /// lowered by an edit.
     pub(crate) fn check_fork(&self, budgets: &Budgets, search: Option<&SearchConfig>, checks: &mut Checks) {
         let change = BudgetChange {
             max_tokens: Some(budgets.max_tokens.unwrap_or_default()),

@@ -20,12 +20,8 @@ pub(crate) async fn node(
 ) -> Result<pb::GetNodeResponse, Status> {
     let run = id(RunId::parse_field("run_id", &request.run_id))?;
     let node = id(NodeId::parse_field("node_id", &request.node_id))?;
-    let _place = match request.at_seq {
-        Some(_) => Some(gateway.past().await?),
-        None => None,
-    };
-    let snapshot = gateway.graph_at(run, request.at_seq).await?;
-    let graph = &snapshot.graph;
+    let shown = gateway.graph_at(run, request.at_seq).await?;
+    let graph = shown.graph();
     let found = graph.node(node).ok_or_else(|| errors::no_node(run, node))?;
     let children = graph.nodes().iter().filter(|child| child.parent_id == Some(node));
     Ok(pb::GetNodeResponse {

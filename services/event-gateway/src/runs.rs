@@ -260,12 +260,8 @@ impl RunService for Runs {
     ) -> Result<Response<pb::GetGraphResponse>, Status> {
         let request = request.into_inner();
         let run = id(RunId::parse_field("run_id", &request.run_id))?;
-        let _place = match request.at_seq {
-            Some(_) => Some(self.gateway.past().await?),
-            None => None,
-        };
-        let snapshot = self.gateway.graph_at(run, request.at_seq).await?;
-        let answer = pb::GetGraphResponse { graph: Some(snapshot.graph.snapshot().to_wire()) };
+        let shown = self.gateway.graph_at(run, request.at_seq).await?;
+        let answer = pb::GetGraphResponse { graph: Some(shown.graph().snapshot().to_wire()) };
         let bytes = answer.encoded_len();
         if bytes > limits::GRAPH_BYTES {
             return Err(errors::graph_too_large(bytes));

@@ -51,7 +51,8 @@ pub(crate) async fn replayed(store: &Arc<dyn Store>, id: RunId, seq: u64) -> Res
     }
 }
 
-/// The run after the events that follow, or that begin it. Many events take a while, and must not hold up other requests.
+/// The run after the events that follow, or that begin it. Many events take a while, and must not hold up other
+/// requests.
 pub(crate) async fn replayed_further(run: Option<Run>, events: Vec<Event>) -> Result<Run, Status> {
     let applied = blocking(move || {
         let mut events = events.iter();
