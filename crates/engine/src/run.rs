@@ -191,7 +191,8 @@ impl Run {
         let mut turn = Turn::new(Decider::new(state, in_flight, now), strategies);
         if !self.is_final() {
             // This begins a run that waits.
-            take_up(&mut turn);
+            take_up(&mut turn.decider);
+            turn.carry_on();
         }
         // Edits of a fork that nobody has driven yet come first.
         steer::fork::carry_out_edits(&mut turn);
@@ -292,7 +293,7 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) {
     let is_takeover = matches!(input, Input::Claimed);
     let d = &mut turn.decider;
     match input {
-        Input::Claimed => take_up(turn),
+        Input::Claimed => take_up(d),
         Input::Tick => {}
         Input::Update(key, _) | Input::Output(key, _) | Input::Failed(key, _) => d.heard(key, input),
         Input::Cancel { reason } => d.end_all(RunStatus::Cancelled, reason),
@@ -308,12 +309,10 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) {
 }
 
 /// A driver begins a run, or takes it up where another one has left it.
-fn take_up(turn: &mut Turn<'_>) {
-    let d = &mut turn.decider;
+fn take_up(d: &mut Decider<'_>) {
     if d.state.graph().status() == RunStatus::Queued {
         d.emit(0, RunStatusChanged { status: RunStatus::Running, reason: None, partial: false });
-        d.ask(Next::Begin { at: 0 });
-        return turn.carry_on();
+        return d.ask(Next::Begin { at: 0 });
     }
     // The calls of the previous driver are lost, and so are the tool calls that they made.
     let nodes = 0..d.state.nodes().len();
@@ -323,7 +322,6 @@ fn take_up(turn: &mut Turn<'_>) {
         d.emit(at, CallStopped { reason: LOST.into() });
     }
     lost.into_iter().for_each(|at| d.close_tools(at));
-    turn.carry_on();
 }
 
 /// Completes what the previous driver has written in part.

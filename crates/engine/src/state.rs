@@ -45,11 +45,11 @@ pub(crate) struct State {
     /// Nodes that exist or are planned. The node budget is checked against this number.
     planned_nodes: u32,
     exhausted: Option<Exhausted>,
-    /// Budgets that were used up before the run was forked. They are clear here, and what they cancelled stays so until
-    /// they are raised.
+    /// Budgets that were used up before the run was forked. They are clear here, and what they cancelled stays so
+    /// until they are raised.
     exhausted_before: BTreeSet<String>,
-    /// Nodes whose children had all ended when the run was forked within a decision that was written in parts. Nothing else
-    /// will tell them.
+    /// Nodes whose children had all ended when the run was forked within a decision that was written in parts. Nothing
+    /// else will tell them.
     left_open: BTreeSet<usize>,
     /// The needs of calls so far.
     ledger: Ledger,
@@ -541,8 +541,8 @@ impl State {
                 }
             }
             EventBody::NodeDelegated(e) => {
-                // A step that an edit keeps has a node already, so it will not get the one that was counted for it. What
-                // has completed was not counted.
+                // A step that an edit keeps has a node already, so it will not get the one that was counted for it.
+                // What has completed was not counted.
                 let kept = self.graph.position(e.child_node_id).filter(|child| {
                     let is_older = self.control[*child].born_version < self.control[at].bands().plan_version;
                     is_older && self.node(*child).status != NodeStatus::Completed

@@ -348,7 +348,8 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// A fork goes on after the end of a run for the sake of its edits. If none of them does anything again, it ends, too.
+    /// A fork goes on after the end of a run for the sake of its edits. If none of them does anything again, it ends,
+    /// too.
     pub(crate) fn end_if_over(&mut self) {
         let d = &mut self.decider;
         if !d.state.is_final() && d.state.node(0).status.is_final() {
@@ -356,9 +357,9 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// A driver may die after it has written only a part of what ends many nodes. Its successor completes the rest where
-    /// nothing new may begin: what has not begun is wound down, and a node whose children have all ended goes on. That one
-    /// also does so in a fork of that part, where the budget is clear.
+    /// A driver may die after it has written only a part of what ends many nodes. Its successor completes the rest
+    /// where nothing new may begin: what has not begun is wound down, and a node whose children have all ended goes
+    /// on. That one also does so in a fork of that part, where the budget is clear.
     pub(crate) fn complete_endings(&mut self) {
         if self.decider.state.exhausted().is_some() {
             self.stop_starting(0, false);

@@ -90,7 +90,8 @@ impl Waiting {
         blocked_ms.is_some_and(|since| clock_ms.saturating_sub(since) >= patience_ms)
     }
 
-    /// A fork begins, or a node goes on with another model: neither what answered before nor what blocked the run counts.
+    /// A fork begins, or a node goes on with another model: neither what answered before nor what blocked the run
+    /// counts.
     pub(crate) fn begin_again(&mut self) {
         self.model_answered = false;
         self.provider_blocked_ms = None;

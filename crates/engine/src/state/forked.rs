@@ -30,8 +30,8 @@ impl State {
         }
     }
 
-    /// True if the node at `at` has not ended, and will not by itself: its children have all ended, and it needs no call. In a
-    /// log that is whole, the event that ends the last child is followed by more of the same decision.
+    /// True if the node at `at` has not ended, and will not by itself: its children have all ended, and it needs no
+    /// call. In a log that is whole, the event that ends the last child is followed by more of the same decision.
     pub(crate) fn waits_for_nothing(&self, at: usize) -> bool {
         let (control, node) = (self.control(at), self.node(at));
         let children = &control.bands().children;

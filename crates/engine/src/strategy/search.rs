@@ -150,7 +150,8 @@ impl Rules for Search {
         if at != self.0.root() {
             return self.look_at(d, at);
         }
-        // Without people, only the end of a budget leaves a picker without a choice. What its call leads to is awaited.
+        // Without people, only the end of a budget leaves a picker without a choice. What its call leads to is
+        // awaited.
         let may_rest = d.state.steering().commands() > 0 || d.state.ending(at).is_none();
         if may_rest && d.state.control(at).needs == Some(CallKind::Pick) && !picks::has_choice(&self.0) {
             // A person has paused or stopped what there was to pick from, or a budget had cancelled it before a fork.

@@ -208,14 +208,20 @@ fn a_driver_that_dies_between_two_edits_leaves_the_second_to_its_successor() {
     assert_eq!(successor.take_due(fork.now, usize::MAX).len(), 2);
 }
 
-#[test]
-fn what_a_budget_cancelled_stays_so_in_a_fork_unless_the_budget_is_raised() {
+/// A run that has used up its tokens with the first of three steps, and has ended.
+fn out_of_tokens() -> Hand {
     let mut hand = Hand::new(Budgets { max_tokens: Some(100), max_parallel_steps: 1, ..flat() });
     let plan = hand.only();
     hand.plans(&plan, 3, true);
     let call = hand.only();
     hand.uses(&call, 100);
     hand.executes(&call);
+    hand
+}
+
+#[test]
+fn what_a_budget_cancelled_stays_so_in_a_fork_unless_the_budget_is_raised() {
+    let hand = out_of_tokens();
     assert_eq!(hand.run.graph().status(), RunStatus::Completed);
     let cancelled =
         |run: &Run| run.graph().nodes().iter().filter(|n| n.status == NodeStatus::Cancelled).count();
@@ -294,12 +300,7 @@ fn edits_that_a_fork_has_carried_out_are_not_carried_out_again_in_a_fork_of_it()
 
 #[test]
 fn a_fork_of_a_fork_that_has_not_raised_a_budget_yet_raises_it() {
-    let mut hand = Hand::new(Budgets { max_tokens: Some(100), max_parallel_steps: 1, ..flat() });
-    let plan = hand.only();
-    hand.plans(&plan, 3, true);
-    let call = hand.only();
-    hand.uses(&call, 100);
-    hand.executes(&call);
+    let hand = out_of_tokens();
     let change = BudgetChange { max_tokens: Some(1_000), ..BudgetChange::default() };
     let now = hand.now.plus_millis(60_000);
     let first = fork_of(&hand.log, now, vec![Action::SetBudget { node_id: None, change }]);

@@ -26,6 +26,19 @@ struct Hand {
     now: Timestamp,
 }
 
+/// What a model call has used.
+fn used(tokens: u64) -> UsageRecorded {
+    UsageRecorded {
+        model: "m".into(),
+        input_tokens: tokens,
+        output_tokens: 0,
+        cached_tokens: 0,
+        cost_micros: 0,
+        duration_ms: 1,
+        purpose: "test".into(),
+    }
+}
+
 impl Hand {
     fn new(budgets: Budgets) -> Self {
         let id = RunId(uuid::Uuid::from_u128(7));
@@ -61,16 +74,7 @@ impl Hand {
     }
 
     fn uses(&mut self, call: &RoleCall, tokens: u64) {
-        let usage = UsageRecorded {
-            model: "m".into(),
-            input_tokens: tokens,
-            output_tokens: 0,
-            cached_tokens: 0,
-            cost_micros: 0,
-            duration_ms: 1,
-            purpose: "test".into(),
-        };
-        self.feed(Input::Update(call.key, RoleUpdate::Usage(usage)));
+        self.feed(Input::Update(call.key, RoleUpdate::Usage(used(tokens))));
     }
 
     /// Four pieces of text at once, of which the last has to wait.

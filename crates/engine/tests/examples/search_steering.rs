@@ -1,26 +1,17 @@
 //! What people and forks do to searches, step by step: above all, a picker must never be asked without a choice.
 
 use tree_agent_contract::command::Action;
-use tree_agent_contract::event::*;
 use tree_agent_contract::role::*;
 use tree_agent_contract::*;
 use tree_agent_engine::{CallKind, Input, RoleCall};
 
 use super::forks::{fork_of, retry, violations};
 use super::search::{Hand, pick_input, two_at_a_time};
+use super::used;
 
 impl Hand {
     fn uses(&mut self, call: &RoleCall, tokens: u64) {
-        let usage = UsageRecorded {
-            model: "m".into(),
-            input_tokens: tokens,
-            output_tokens: 0,
-            cached_tokens: 0,
-            cost_micros: 0,
-            duration_ms: 1,
-            purpose: "test".into(),
-        };
-        self.feed(Input::Update(call.key, RoleUpdate::Usage(usage)));
+        self.feed(Input::Update(call.key, RoleUpdate::Usage(used(tokens))));
     }
 
     /// The fork at the event `at`, as its first driver has it.

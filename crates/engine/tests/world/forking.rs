@@ -123,8 +123,8 @@ impl World {
         }
     }
 
-    /// Each edit of the fork at the event `at` was carried out once, whatever driver died, and also if this is a fork of
-    /// that fork.
+    /// Each edit of the fork at the event `at` was carried out once, whatever driver died, and also if this is a fork
+    /// of that fork.
     pub(crate) fn check_forked(&self, at: usize) {
         self.check_steered();
         let is_live = !self.at(at + 1).is_final();

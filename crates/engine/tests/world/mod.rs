@@ -293,8 +293,8 @@ impl World {
         }
     }
 
-    /// A run in which nothing is paused has something in flight, or a call that is due now or later. Otherwise it would
-    /// only wait for the end of its time.
+    /// A run in which nothing is paused has something in flight, or a call that is due now or later. Otherwise it
+    /// would only wait for the end of its time.
     fn assert_goes_on(&self) {
         let is_idle = self.calls.is_empty() && self.ending.is_empty();
         let is_paused = self.run.graph().nodes().iter().any(|node| node.paused);
