@@ -21,7 +21,8 @@ export interface EventLine {
  * root. Its root has an id of its own: no two runs that are no forks share a node.
  */
 export function withNodes(like: EventLine[], parents: number[]): EventLine[] {
-  const log = JSON.parse(JSON.stringify(like).replaceAll(like.find((event) => event.type === 'tree.node_created')!.nodeId, randomUUID())) as EventLine[];
+  const rootId = like.find((event) => event.type === 'tree.node_created')!.nodeId;
+  const log = JSON.parse(JSON.stringify(like).replaceAll(rootId, randomUUID())) as EventLine[];
   const at = log.findIndex((event) => event.type === 'tree.node_created');
   const root = log[at]!;
   const ids = [root.nodeId];

@@ -25,8 +25,7 @@ let gateway: Gateway;
 let browser: Browser;
 
 beforeAll(async () => {
-  await model.listen();
-  gateway = new Gateway(['--model-balanced', 'openai:gpt-4.1-mini', '--model-base-url', model.url, '--model-backoff-ms', '1'], { OPENAI_API_KEY: 'sk-test-0123456789' });
+  gateway = await model.gateway();
   [browser] = await Promise.all([launch(), gateway.start()]);
 });
 afterAll(async () => {

@@ -2,6 +2,7 @@
 // With it a real gateway creates runs with any titles, tool names and costs.
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { Gateway } from './gateway';
 import { anthropic, openai, type Said, type Tokens } from './wires';
 
 export type Role = 'planner' | 'executor' | 'aggregator';
@@ -34,6 +35,13 @@ export class LanguageModel {
     await new Promise<void>((resolve) => this.#server!.listen(0, '127.0.0.1', resolve));
     const address = this.#server.address();
     this.url = `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}/v1`;
+  }
+
+  /** Listens. Returns a gateway whose runs ask this model, and that is to be started. */
+  async gateway(): Promise<Gateway> {
+    await this.listen();
+    const options = ['--model-balanced', 'openai:gpt-4.1-mini', '--model-base-url', this.url, '--model-backoff-ms', '1'];
+    return new Gateway(options, { OPENAI_API_KEY: 'sk-test-0123456789' });
   }
 
   async close(): Promise<void> {
