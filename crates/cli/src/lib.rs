@@ -63,7 +63,8 @@ pub fn main() -> ExitCode {
 }
 
 /// Prints why the arguments cannot be read, or the help that was asked for. A wrong argument is shown, and may hold
-/// anything. If one of them could steer the terminal, nothing is coloured, so that every such character can be left out.
+/// anything. If one of them could steer the terminal, nothing is coloured, so that every such character can be left
+/// out.
 fn refuse(error: &clap::Error) -> ExitCode {
     let steers = |argument: OsString| argument.to_string_lossy().contains(view::printable::is_unsafe);
     if error.use_stderr() && std::env::args_os().any(steers) {

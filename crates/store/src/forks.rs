@@ -46,9 +46,9 @@ pub(crate) fn origin(run: RunId, segments: &[Segment]) -> RunId {
     segments.first().map_or(run, |first| first.writer)
 }
 
-/// What a fork that shares `parts` has to copy before the run `from` is removed, of which some are stored there. They are
-/// stored from then on under the run that wrote what follows them: under the fork, which copies them, or under another run
-/// before it, which does so itself. So whatever is stored under one run is contiguous.
+/// What a fork that shares `parts` has to copy before the run `from` is removed, of which some are stored there. They
+/// are stored from then on under the run that wrote what follows them: under the fork, which copies them, or under
+/// another run before it, which does so itself. So whatever is stored under one run is contiguous.
 pub(crate) fn take_over(fork: RunId, parts: &mut [Segment], from: RunId) -> Vec<Range> {
     let Some(last) = parts.iter().rposition(|part| part.run == from) else { return Vec::new() };
     let keeper = parts.get(last + 1).map_or(fork, |next| next.run);
@@ -136,8 +136,8 @@ pub(crate) fn row(run: RunId, until: i64, mut stored: StoredDocument) -> StoredD
     stored
 }
 
-/// Chunks of which the document is one of the fork, and that were written after its body. `bases` says for documents of the
-/// fork which event their body belongs to.
+/// Chunks of which the document is one of the fork, and that were written after its body. `bases` says for documents
+/// of the fork which event their body belongs to.
 pub(crate) fn of_documents(
     chunks: Vec<StoredChunk>,
     bases: &BTreeMap<DocumentId, i64>,

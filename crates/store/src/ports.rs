@@ -318,8 +318,8 @@ pub trait Documents: Send + Sync {
     /// it, and those below the same one in the order in which they were created.
     async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError>;
 
-    /// The documents of projects that were written after `since`, where the context allows them: of all projects if its
-    /// scope is global. One that was deleted since is not among them.
+    /// The documents of projects that were written after `since`, where the context allows them: of all projects if
+    /// its scope is global. One that was deleted since is not among them.
     async fn documents_changed(
         &self,
         context: &RunContext,

@@ -38,8 +38,8 @@ pub fn prompt_text(name: &str, args: &Map<String, Value>, value: &Value, max_byt
     beginning(&cut.map_or(whole, |object| header_first(&object)), max_bytes)
 }
 
-/// `object` as JSON: first what tells how to go on, and numbers, then short texts, then the rest. A text that is cut again, for
-/// lack of room in the conversation, loses its end.
+/// `object` as JSON: first what tells how to go on, and numbers, then short texts, then the rest. A text that is cut
+/// again, for lack of room in the conversation, loses its end.
 fn header_first(object: &Map<String, Value>) -> String {
     let place = |key: &str, value: &Value| match value {
         Value::Array(_) | Value::Object(_) => 2,

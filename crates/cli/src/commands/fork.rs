@@ -42,8 +42,8 @@ pub(crate) struct Fork {
     plan: Vec<String>,
     /// Limit what a node and everything below it may use, such as max-tokens=40000,max-time=10m; can be repeated
     ///
-    /// The limits are max-tokens, max-cost, max-tool-calls and max-time, in the form of the flags for the whole run. With
-    /// --retry of the same node they are those of what it does again.
+    /// The limits are max-tokens, max-cost, max-tool-calls and max-time, in the form of the flags for the whole run.
+    /// With --retry of the same node they are those of what it does again.
     #[arg(long, num_args = 2, value_names = ["NODE", "LIMITS"], help_heading = "Budgets")]
     budget: Vec<String>,
     #[command(flatten)]
@@ -125,8 +125,8 @@ impl Fork {
         Ok(Exit::Success)
     }
 
-    /// What the fork does differently. Budgets come first: where one is used up, nothing is reopened. What reopens nodes
-    /// comes before guidance, which only open nodes take.
+    /// What the fork does differently. Budgets come first: where one is used up, nothing is reopened. What reopens
+    /// nodes comes before guidance, which only open nodes take.
     async fn edits(&self, helm: &Helm<'_>) -> Result<Vec<pb::ForkEdit>, CliError> {
         use pb::fork_edit::Edit;
         let node_id =

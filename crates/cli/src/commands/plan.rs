@@ -46,8 +46,8 @@ struct Show {
 /// Edit the plan of a node that waits for its steps
 ///
 /// Steps that have not begun can be added, changed, moved and removed; those that have begun stay as they are. Without
-/// --file the plan is opened in $VISUAL or $EDITOR. The edit is refused if the plan has changed since it was shown. With
-/// --dry-run the edited plan is kept in a file, which is named.
+/// --file the plan is opened in $VISUAL or $EDITOR. The edit is refused if the plan has changed since it was shown.
+/// With --dry-run the edited plan is kept in a file, which is named.
 #[derive(Debug, Args)]
 struct Edit {
     #[command(flatten)]

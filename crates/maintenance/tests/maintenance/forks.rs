@@ -85,8 +85,8 @@ fn end_of_decision(log: &[Event], seq: usize) -> u64 {
     log.iter().filter(|event| event.timestamp == at).map(|event| event.seq).max().unwrap()
 }
 
-/// The fork does what `log` says after what it shares, up to the event `until` of that log. Everything is later by so much
-/// as the fork was made after the log.
+/// The fork does what `log` says after what it shares, up to the event `until` of that log. Everything is later by so
+/// much as the fork was made after the log.
 async fn work(f: &Fixture, fork: RunId, log: &[Event], until: u64) {
     let own = f.store.read(fork, 0, usize::MAX).await.unwrap();
     let (shared, first) = (own.len() - 1, own.last().unwrap());

@@ -140,8 +140,8 @@ impl Archives for EmbeddedStore {
     }
 }
 
-/// The run that began the log of the run `o`, as [`forks::origin`](crate::forks::origin), in hexadecimal digits. The row
-/// of a pruned run says it too.
+/// The run that began the log of the run `o`, as [`forks::origin`](crate::forks::origin), in hexadecimal digits. The
+/// row of a pruned run says it too.
 const ORIGIN: &str = "COALESCE(replace(json_extract(o.segments, '$[0].writer'), '-', ''), lower(hex(o.id)))";
 
 fn record(db: &Connection, run: RunId) -> Result<Option<RunRecord>, StoreError> {
@@ -304,7 +304,8 @@ fn restore(
         let inserted = execute(
             tx,
             &format!(
-                "INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq, \
+                "INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, \
+             dropped_bytes, base_seq, \
              created_seq, parent_id, linked_seq, linked_at) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15 \
              WHERE NOT EXISTS (SELECT 1 FROM onto_documents d WHERE d.id = ?2 AND d.run_id IS NOT ?1 AND NOT EXISTS \
              (SELECT 1 FROM tree_agent_runs o WHERE o.id = d.run_id AND {ORIGIN} = ?16)) \

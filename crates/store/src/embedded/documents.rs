@@ -34,9 +34,10 @@ pub(super) const SHOWN: &str =
     "NOT EXISTS (SELECT 1 FROM tree_agent_runs r WHERE r.id = d.run_id AND r.deleted_at IS NOT NULL)";
 
 /// Puts the run first that created a document, of all runs which have it under its id: restored forks, and those that
-/// outlived the run, hold it too. That is the run with the fewest others before it in its line, and of several such forks
-/// the oldest. What an archive says of the document itself does not count.
-pub(super) const CREATOR_FIRST: &str = "COALESCE((SELECT json_array_length(r.segments) FROM tree_agent_runs r WHERE r.id = d.run_id), 0), \
+/// outlived the run, hold it too. That is the run with the fewest others before it in its line, and of several such
+/// forks the oldest. What an archive says of the document itself does not count.
+pub(super) const CREATOR_FIRST: &str = "\
+     COALESCE((SELECT json_array_length(r.segments) FROM tree_agent_runs r WHERE r.id = d.run_id), 0), \
      COALESCE((SELECT r.created_at FROM tree_agent_runs r WHERE r.id = d.run_id), d.created_at), d.created_at, d.run_id";
 
 #[async_trait]

@@ -376,8 +376,8 @@ pub(super) fn restore(
     .map(drop)
 }
 
-/// The runs whose rows a fork reads, itself first, each with the time of the last event that the fork has of it. What was
-/// written later is none of its own, except what it wrote itself. None if it is no fork.
+/// The runs whose rows a fork reads, itself first, each with the time of the last event that the fork has of it. What
+/// was written later is none of its own, except what it wrote itself. None if it is no fork.
 pub(super) fn line(db: &Connection, run: RunId) -> Result<Option<Vec<(RunId, i64)>>, StoreError> {
     let parts = segments(db, run)?;
     if parts.is_empty() {

@@ -167,8 +167,8 @@ async fn give_way(connection: &mut Connection) -> Result<(), StoreError> {
     connection.query("SELECT set_config('lock_timeout', '3s', true)", &[]).await.map(drop)
 }
 
-/// The run that began the log of the run `o`, as [`forks::origin`](crate::forks::origin), as text. The row of a pruned run
-/// says it too.
+/// The run that began the log of the run `o`, as [`forks::origin`](crate::forks::origin), as text. The row of a pruned
+/// run says it too.
 const ORIGIN: &str = "COALESCE(o.segments -> 0 ->> 'writer', o.id::text)";
 
 async fn record(
@@ -418,8 +418,8 @@ async fn insert_events(
         .map(drop)
 }
 
-/// Replaces one that the run wrote after it was pruned. False when a document has its id that is neither of the run nor of
-/// another one in its line, which all have the same origin.
+/// Replaces one that the run wrote after it was pruned. False when a document has its id that is neither of the run
+/// nor of another one in its line, which all have the same origin.
 async fn insert_document(
     connection: &mut Connection,
     run: RunId,
@@ -428,7 +428,8 @@ async fn insert_document(
 ) -> Result<bool, StoreError> {
     let inserted = connection
         .query(
-            &format!("INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq, \
+            &format!("INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, \
+             dropped_bytes, base_seq, \
              created_seq, parent_id, linked_seq, linked_at) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15 \
              WHERE NOT EXISTS (SELECT FROM onto_documents d WHERE d.id = $2 AND d.run_id IS DISTINCT FROM $1 AND NOT EXISTS \
              (SELECT FROM tree_agent_runs o WHERE o.id = d.run_id AND {ORIGIN} = $16)) \

@@ -301,8 +301,8 @@ pub(super) async fn document_rows(
     }
     let parts = Parts::of(&ranges(run, &parts));
     // Of each document the row of the latest part counts.
-    let sql = "SELECT DISTINCT ON (d.id) d.id, d.type_key, d.run_id, d.path, d.title, d.body, d.props, d.created_at, d.updated_at, \
-               d.dropped_bytes, d.base_seq, d.created_seq, d.parent_id, d.linked_seq, d.linked_at, s.until_seq \
+    let sql = "SELECT DISTINCT ON (d.id) d.id, d.type_key, d.run_id, d.path, d.title, d.body, d.props, d.created_at, \
+               d.updated_at, d.dropped_bytes, d.base_seq, d.created_seq, d.parent_id, d.linked_seq, d.linked_at, s.until_seq \
                FROM unnest($1::uuid[], $2::int8[], $3::int8[]) WITH ORDINALITY AS s(run, after_seq, until_seq, n) \
                CROSS JOIN LATERAL (SELECT * FROM tree_agent_documents d WHERE d.run_id = s.run \
                AND ($4::uuid IS NULL OR d.id > $4) AND d.created_seq > s.after_seq AND d.created_seq <= s.until_seq \
@@ -363,8 +363,9 @@ pub(super) struct Line {
     pub(super) until: Vec<i64>,
 }
 
-/// The common table expression `line` of a [`Line`], whose fields are the parameters 1 and 2: its runs, and the time of the
-/// last event that the fork has of each. What was written later is none of its own, except what it wrote itself.
+/// The common table expression `line` of a [`Line`], whose fields are the parameters 1 and 2: its runs, and the time
+/// of the last event that the fork has of each. What was written later is none of its own, except what it wrote
+/// itself.
 pub(super) const LINE: &str = "line AS (SELECT s.run, s.n, COALESCE((SELECT e.created_at FROM tree_agent_events e \
     WHERE e.run_id = s.run AND e.seq = s.until_seq), CASE s.until_seq WHEN 9223372036854775807 THEN 'infinity' \
     ELSE '-infinity' END::timestamptz) AS until \

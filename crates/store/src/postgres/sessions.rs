@@ -18,7 +18,8 @@ impl Sessions for PostgresStore {
     async fn session_chain(&self, run: RunId, id: &SessionId) -> Result<Vec<Session>, StoreError> {
         let mut connection = self.connection().await?;
         if let Some(line) = forks::line(&mut connection, run).await? {
-            let found = "SELECT s.* FROM line JOIN tree_agent_sessions s ON s.run_id = line.run AND s.created_at <= line.until";
+            let found = "SELECT s.* FROM line JOIN tree_agent_sessions s \
+                         ON s.run_id = line.run AND s.created_at <= line.until";
             let first = "ORDER BY line.n DESC LIMIT 1";
             let sql = format!(
                 "WITH RECURSIVE {LINE}, chain AS ((SELECT s.*, 1 AS place FROM ({found} WHERE s.id = $3 {first}) s) \

@@ -107,8 +107,8 @@ async fn until_waiting(sql: &Client, statements: i64) {
     tokio::time::timeout(Duration::from_secs(60), look).await.expect("statements wait");
 }
 
-/// A fork of a fork is written while their origin is pruned: the fork is locked by both, and the new one is not committed yet
-/// when those are looked up that share something.
+/// A fork of a fork is written while their origin is pruned: the fork is locked by both, and the new one is not
+/// committed yet when those are looked up that share something.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fork_that_is_made_while_its_origin_is_pruned_keeps_what_it_shares() {
     let url = tokio::task::spawn_blocking(|| server().create_database()).await.unwrap().unwrap();

@@ -25,8 +25,8 @@ pub(super) fn in_lineage(runs: Vec<RunSummary>) -> Vec<(usize, RunSummary)> {
     ordered
 }
 
-/// What a run is called in the tree: of a fork, also where it begins, what it does differently, and whose it is. A fork on
-/// the first level does not belong to the run above it in the list, so it names its parent.
+/// What a run is called in the tree: of a fork, also where it begins, what it does differently, and whose it is. A
+/// fork on the first level does not belong to the run above it in the list, so it names its parent.
 pub(super) fn name(level: usize, run: &RunSummary) -> String {
     let title = match run.spec.display_name.as_str() {
         "" => &run.spec.objective,
