@@ -63,6 +63,7 @@ const ORDER: &[&str] = &[
     "steer",
     "steer/fork",
     "run",
+    "names",
     "audit/bands",
     "audit/homework",
     "audit/leases",

@@ -19,7 +19,7 @@ mod write;
 use std::path::{Path, PathBuf};
 
 use tree_agent_contract::RunId;
-use tree_agent_store::{Archives, RunRecord};
+use tree_agent_store::{Archives, RunRecord, StoreError};
 
 use crate::MaintenanceError;
 
@@ -104,16 +104,27 @@ pub async fn prune(store: &dyn Archives, run: RunId, folder: &Path) -> Result<bo
 /// Brings an archived run back, exactly as it was. False when it is in the store already.
 ///
 /// A run that this store pruned comes back only from the archive that it was pruned for. A store that never held the run
-/// takes what the archive says: restore only archives that you trust there.
+/// takes what the archive says of it, but nothing that would be of another run: every id must follow from the log. If
+/// the log goes on with that of a run which this store made, its documents are found only by those who name the fork.
 ///
 /// # Errors
 /// When the file is not what it must be; nothing is written then.
 pub async fn restore(store: &dyn Archives, run: RunId, folder: &Path) -> Result<bool, MaintenanceError> {
     let file = path_of(folder, run);
-    let Archive { record, events, documents, chunks, sessions, whole, .. } = read_blocking(&file).await?;
-    if record.run_id != run {
-        return Err(MaintenanceError::archive(&file, format!("holds run {}, not {run}", record.run_id)));
+    let archive = read_blocking(&file).await?;
+    if archive.record.run_id != run {
+        let other = format!("holds run {}, not {run}", archive.record.run_id);
+        return Err(MaintenanceError::archive(&file, other));
     }
+    // That of a pruned run has the checksum that the store recorded.
+    match store.run_record(run).await {
+        Ok(_) => {}
+        Err(StoreError::NotFound { .. }) => {
+            archive.check_names().map_err(|wrong| MaintenanceError::archive(&file, wrong))?;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let Archive { record, events, documents, chunks, sessions, whole, .. } = archive;
     Ok(store.restore_run(record, events, documents, chunks, sessions, *whole).await?)
 }
 

@@ -91,21 +91,6 @@ impl StoreError {
         ))
     }
 
-    /// A document of an archive is there without its run.
-    pub(crate) fn foreign_document(run: RunId, document: DocumentId) -> Self {
-        Self::Conflict(format!(
-            "document {document} of the archive exists outside of run {run}; nothing was restored"
-        ))
-    }
-
-    /// An archive takes over the nodes of another run, or is no fork of the one that it names.
-    pub(crate) fn other_line(run: RunId, other: RunId) -> Self {
-        Self::Conflict(format!(
-            "run {run} of the archive is no fork in the line of run {other}: their root nodes or the runs that began their \
-             logs agree, but not both; nothing was restored"
-        ))
-    }
-
     /// The writer wants a document where it cannot be. Nothing of the append is written.
     pub(crate) fn refused_place(run: RunId, child: DocumentId, parent: DocumentId, why: &str) -> Self {
         Self::Conflict(format!("document {child} of run {run} cannot be below document {parent}: {why}"))

@@ -41,11 +41,6 @@ pub(crate) fn extended(parent: RunId, epoch: u64, until: u64, mut segments: Vec<
     segments
 }
 
-/// The run that began the log of `run`: all forks in a line have the same.
-pub(crate) fn origin(run: RunId, segments: &[Segment]) -> RunId {
-    segments.first().map_or(run, |first| first.writer)
-}
-
 /// What a fork that shares `parts` has to copy before the run `from` is removed, of which some are stored there. They
 /// are stored from then on under the run that wrote what follows them: under the fork, which copies them, or under
 /// another run before it, which does so itself. So whatever is stored under one run is contiguous.

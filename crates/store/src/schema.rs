@@ -26,6 +26,7 @@ const POSTGRES: &[(&str, &str)] = &[
     ("V36__document_tree", include_str!("../../../migrations/postgres/V36__document_tree.sql")),
     ("V38__replies", include_str!("../../../migrations/postgres/V38__replies.sql")),
     ("V39__forks", include_str!("../../../migrations/postgres/V39__forks.sql")),
+    ("V40__foreign_archives", include_str!("../../../migrations/postgres/V40__foreign_archives.sql")),
 ];
 
 const EMBEDDED: &[(&str, &str)] = &[
@@ -46,6 +47,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("V36__document_tree", include_str!("../../../migrations/embedded/V36__document_tree.sql")),
     ("V38__replies", include_str!("../../../migrations/embedded/V38__replies.sql")),
     ("V39__forks", include_str!("../../../migrations/embedded/V39__forks.sql")),
+    ("V40__foreign_archives", include_str!("../../../migrations/embedded/V40__foreign_archives.sql")),
 ];
 
 /// Which set of migrations.

@@ -5,9 +5,7 @@ use tree_agent_contract::event::{NodeDelegated, PlanEdited, StepStatusChanged};
 use tree_agent_contract::graph::{GraphPlan, GraphStep};
 use tree_agent_contract::role::{PlanDraft, StepDraft};
 use tree_agent_contract::text::count;
-use tree_agent_contract::{
-    NodeId, NodeStatus, PlanId, Refusal, RefusalKind, StepId, StepSearch, StepStatus, Strategy,
-};
+use tree_agent_contract::{NodeId, NodeStatus, PlanId, Refusal, RefusalKind, StepId, StepStatus, Strategy};
 
 use super::nodes::{By, check_reopens, check_seen, find, find_open, precondition};
 use super::reopen;
@@ -81,7 +79,6 @@ pub(super) fn edit(d: &mut Decider<'_>, by: By<'_>, node: NodeId, plan: &PlanDra
         reopen::wait_below(d, By { request_id: "", ..by }, at);
     }
     let mut plan = plan.clone();
-    lower_searches(d.state, &mut plan, &changes.kept);
     let is_cut = had_ended && leases::cut_plan(d.state, at, &mut plan).is_some();
     let version = d.state.control(at).bands().plan_version + 1;
     let plan_id = PlanId::of(node, version);
@@ -99,18 +96,6 @@ pub(super) fn edit(d: &mut Decider<'_>, by: By<'_>, node: NodeId, plan: &PlanDra
     }
     d.ask(Next::Advance { at });
     Ok(())
-}
-
-/// A new search without limits of its own has the default ones, and no more levels than the run.
-fn lower_searches(state: &State, plan: &mut PlanDraft, kept: &[(StepId, NodeId, StepStatus)]) {
-    let depth = state.budgets().max_depth.max(1);
-    let is_new = |step: &&mut StepDraft| kept.iter().all(|(id, ..)| *id != step.id);
-    for step in plan.bands.iter_mut().flat_map(|band| &mut band.steps).filter(is_new) {
-        let default = StepSearch::default();
-        if step.strategy == Some(Strategy::Search) && step.search.is_none() && default.max_depth > depth {
-            step.search = Some(StepSearch { max_depth: depth, ..default });
-        }
-    }
 }
 
 /// Compares the plans. Steps that have begun must be in both, unchanged, and nothing new may stand in a band before the

@@ -4,7 +4,7 @@
 use tree_agent_contract::event::*;
 use tree_agent_contract::graph::{GraphBand, GraphStep};
 use tree_agent_contract::role::PlanDraft;
-use tree_agent_contract::{DocumentId, NodeId, NodeStatus, PlanId, StepStatus};
+use tree_agent_contract::{DocumentId, NodeId, NodeStatus, PlanId, StepSearch, StepStatus, Strategy};
 
 use crate::decide::{Decider, Next};
 use crate::documents;
@@ -75,8 +75,10 @@ pub(crate) fn write(
             },
         );
     }
+    let max_depth = d.state.budgets().max_depth;
     for (band_index, band) in (0..).zip(plan.bands) {
         for (step_index, step) in (0..).zip(band.steps) {
+            let search = within(step.strategy, step.search, max_depth);
             d.emit(
                 at,
                 StepCreated {
@@ -87,7 +89,7 @@ pub(crate) fn write(
                     reason: step.reason,
                     success_criteria: step.success_criteria,
                     strategy: step.strategy,
-                    search: step.search,
+                    search,
                     branch_id: step.branch_id,
                     budget: step.budget,
                 },
@@ -129,6 +131,14 @@ fn clamp(d: &Decider<'_>, at: usize, plan: &mut PlanDraft) -> Vec<&'static str> 
     guards
 }
 
+/// The limits of a step's search: those that are asked for, with no more levels than the run may have. None stands for
+/// the default ones.
+fn within(strategy: Option<Strategy>, asked: Option<StepSearch>, max_depth: u32) -> Option<StepSearch> {
+    let (limits, most) = (asked.unwrap_or_default(), max_depth.max(1));
+    let is_cut = strategy == Some(Strategy::Search) && limits.max_depth > most;
+    if is_cut { Some(StepSearch { max_depth: most, ..limits }) } else { asked }
+}
+
 /// Creates all children of a band, so that users see the whole band at once. If nothing new may begin, cancels its steps.
 /// False if there is no such band.
 fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
@@ -155,6 +165,8 @@ fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
             continue;
         }
         let child = NodeId::child(parent, version, &step.step_id);
+        // Also that of a plan from before this limit.
+        let search = within(step.strategy, step.search, d.state.budgets().max_depth);
         let created = NodeCreated {
             parent_node_id: Some(parent),
             title: step.title.clone(),
@@ -166,7 +178,7 @@ fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
             success_criteria: step.success_criteria,
             strategy: step.strategy,
             score: None,
-            search: step.search,
+            search,
             iteration,
             branch_id: step.branch_id.clone(),
         };

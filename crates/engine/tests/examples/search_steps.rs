@@ -11,8 +11,13 @@ use crate::world::{aggregator_output, executor_output, notes};
 
 /// A tree whose root has planned one step for each of these limits, and a last one that is no search.
 fn planned(searches: &[StepSearch]) -> Hand {
+    planned_within(searches.iter().map(|search| search.max_depth).max().unwrap_or(1), searches)
+}
+
+/// The same in a run of so many levels.
+fn planned_within(max_depth: u32, searches: &[StepSearch]) -> Hand {
     let mut hand = Hand::of(RunSpec {
-        budgets: Budgets { max_depth: 1, ..Budgets::default() },
+        budgets: Budgets { max_depth, ..Budgets::default() },
         ..RunSpec::new("find out")
     });
     let plan = hand.only();
@@ -49,9 +54,23 @@ impl Hand {
         self.feed(Input::Output(call.key, CallOutput::Aggregate(aggregator_output("all"))));
     }
 
-    /// The calls that are due, by the titles of their nodes.
+    /// The calls that are due, by the titles of their nodes. A step that could plan executes instead.
     fn calls(&mut self) -> std::collections::BTreeMap<String, RoleCall> {
-        self.due().into_iter().map(|call| (call.input.context().title.clone(), call)).collect()
+        let mut calls = self.due();
+        while let Some(at) = calls.iter().position(|call| matches!(call.input, CallInput::Plan(_))) {
+            let call = calls.remove(at);
+            let output = PlannerOutput {
+                homework: None,
+                mode: PlannerMode::Execute,
+                mode_reason: "narrow".into(),
+                leaf_decision: None,
+                plan: None,
+                scratchpad: notes(),
+            };
+            self.feed(Input::Output(call.key, CallOutput::Plan(output)));
+            calls.extend(self.due());
+        }
+        calls.into_iter().map(|call| (call.input.context().title.clone(), call)).collect()
     }
 
     fn keeps_the_invariants(&self) {
@@ -275,8 +294,13 @@ fn the_topics_of_a_step_are_steps_at_work() {
 }
 
 #[test]
-fn a_search_that_an_edit_adds_has_no_more_levels_than_the_run() {
-    let mut hand = planned(&[StepSearch { max_depth: 3, max_nodes: 9 }]);
+fn a_search_that_a_plan_or_an_edit_adds_has_no_more_levels_than_the_run() {
+    let mut hand = planned_within(2, &[StepSearch { max_depth: 64, max_nodes: 9 }]);
+    let created = |event: &Event| match &event.body {
+        EventBody::NodeCreated(e) => e.search.map(|search| search.max_depth),
+        _ => None,
+    };
+    assert_eq!(hand.log.iter().find_map(created), Some(2));
     let root = hand.run.graph().nodes()[0].clone();
     let old = root.plan.expect("it has planned");
     let kept = |n: usize| {
@@ -305,5 +329,5 @@ fn a_search_that_an_edit_adds_has_no_more_levels_than_the_run() {
     hand.log.extend(decision.events);
     let plan = hand.run.graph().nodes()[0].plan.clone().expect("the edited one");
     let depths: Vec<_> = plan.bands[0].steps.iter().map(|step| step.search.map(|s| s.max_depth)).collect();
-    assert_eq!(depths, [Some(3), None, Some(1)], "the run has one level");
+    assert_eq!(depths, [Some(2), None, Some(2)], "the run has two levels");
 }

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use tree_agent_contract::event::{Event, EventBody, RunForked};
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{DocumentKind, RunId, limits};
+use tree_agent_engine::Names;
 use tree_agent_store::{RunRecord, StoredChunk, StoredDocument, StoredEvent, WholeProjection};
 
 use super::format::{End, FORMAT, Line, VERSION};
@@ -36,6 +37,22 @@ pub struct Archive {
 }
 
 impl Archive {
+    /// Refuses ids that do not follow from the log: they could be those of another run.
+    pub(super) fn check_names(&self) -> Result<(), String> {
+        let run = self.record.run_id;
+        let mut names = Names::new(self.record.segments.first().map_or(run, |first| first.writer));
+        for stored in &self.events {
+            let event = event(run, stored)?;
+            names.event(&event).map_err(|wrong| format!("has event {}: {wrong}", stored.seq))?;
+        }
+        match self.documents.iter().find(|stored| !names.has(&stored.document)) {
+            Some(stored) => {
+                Err(format!("holds document {}, which its log does not name", stored.document.id))
+            }
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn summary(&self, file: PathBuf) -> Archived {
         Archived {
             run_id: self.record.run_id,
@@ -185,6 +202,19 @@ fn of_run(run: RunId, stored: &StoredDocument) -> Result<(), String> {
     Err(format!("holds document {}, which is none of run {run}", document.id))
 }
 
+/// An event as the engine reads it.
+fn event(run_id: RunId, stored: &StoredEvent) -> Result<Event, String> {
+    let body = EventBody::from_json(&stored.event_type, stored.payload.as_bytes());
+    Ok(Event {
+        run_id,
+        seq: stored.seq,
+        node_id: stored.node_id,
+        parent_node_id: stored.parent_node_id,
+        timestamp: stored.timestamp,
+        body: body.map_err(|e| format!("event {}: {e}", stored.seq))?,
+    })
+}
+
 /// What follows from the events, and where the log says that it was forked.
 fn replay(
     file: &Path,
@@ -193,16 +223,7 @@ fn replay(
 ) -> Result<(WholeProjection, Vec<(u64, RunForked)>), MaintenanceError> {
     let (mut fold, mut forks) = (None, Vec::new());
     for stored in events {
-        let body = EventBody::from_json(&stored.event_type, stored.payload.as_bytes());
-        let body = body.map_err(|e| MaintenanceError::archive(file, format!("event {}: {e}", stored.seq)))?;
-        let event = Event {
-            run_id: record.run_id,
-            seq: stored.seq,
-            node_id: stored.node_id,
-            parent_node_id: stored.parent_node_id,
-            timestamp: stored.timestamp,
-            body,
-        };
+        let event = event(record.run_id, stored).map_err(|wrong| MaintenanceError::archive(file, wrong))?;
         Fold::extend(&mut fold, std::slice::from_ref(&event))?;
         if let EventBody::RunForked(forked) = event.body {
             forks.push((event.seq, forked));

@@ -257,12 +257,13 @@ pub async fn an_archive_brings_documents_of_its_own_run_alone(f: Fixture) {
         forged(change);
         refused(&other, run, folder.path(), &format!("which is none of run {run}")).await;
     }
-    // Its own by name, but with the id of a document that is there.
+    // Its own by name, but with the id of another run's document, whether that is there or not.
     let id = stolen.document.id;
-    assert_eq!(other.write("replan").await, victim);
     forged(&|document| document["id"] = json!(id));
-    refused(&other, run, folder.path(), &format!("document {id} of the archive exists outside of run {run}"))
-        .await;
+    let unnamed = format!("holds document {id}, which its log does not name");
+    refused(&other, run, folder.path(), &unnamed).await;
+    assert_eq!(other.write("replan").await, victim);
+    refused(&other, run, folder.path(), &unnamed).await;
     assert_eq!(everything(&other, victim).await, before);
     assert!(matches!(other.store.run(run).await.unwrap_err(), StoreError::NotFound { .. }));
 }

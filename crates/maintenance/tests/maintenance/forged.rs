@@ -1,15 +1,17 @@
 //! Archives that somebody has changed, with a checksum that is right: they take nothing over from another run.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tree_agent_contract::{DocumentId, RunId};
+use tree_agent_contract::{ArtifactId, DocumentId, EventBody, NodeId, RunId};
 use tree_agent_maintenance::archive::{archive, path_of, restore};
+use tree_agent_store::StoreError;
 use uuid::Uuid;
 
 use crate::archive::{everything, forge, lines_of, refused, remove};
-use crate::fixture::Fixture;
-use crate::forks::fork;
+use crate::fixture::{Fixture, recorded};
+use crate::forks::{end_of_decision, fork, fork_at, work};
 
 async fn another(f: &Fixture) -> Fixture {
     if f.is_postgres() { Fixture::postgres().await } else { Fixture::embedded().await }
@@ -32,8 +34,16 @@ fn rewrite(folder: &Path, from: RunId, to: RunId, change: impl Fn(&mut Value)) {
             chunk["body"] = json!("X".repeat(chunk["body"].as_str().unwrap().len()));
         }
         change(&mut line);
-        lines.push(line.to_string());
+        lines.push(line);
     }
+    // Documents and their chunks stand in the order of their ids, and after the events.
+    lines.sort_by_key(|line| match (line.get("document"), line.get("chunk")) {
+        (Some(document), _) => (1, document["id"].to_string(), 0),
+        (_, Some(chunk)) => (2, chunk["documentId"].to_string(), chunk["seq"].as_u64().unwrap()),
+        _ if line.get("session").is_some() => (3, String::new(), 0),
+        _ => (0, String::new(), 0),
+    });
+    let mut lines: Vec<String> = lines.iter().map(Value::to_string).collect();
     // A payload stays as it is stored: no member of it may move.
     let originals = lines_of(&path_of(folder, from));
     for (line, original) in lines.iter_mut().zip(originals) {
@@ -61,56 +71,136 @@ async fn shown(f: &Fixture, id: DocumentId) -> (Option<RunId>, String, Vec<Strin
     (document.run_id, document.title, read)
 }
 
-pub async fn an_archive_takes_over_no_run_that_the_store_knows(f: Fixture) {
+pub async fn an_archive_takes_over_no_other_run(f: Fixture) {
     let folder = tempfile::tempdir().unwrap();
-    let (victim, forged) = (f.write("offline").await, RunId(Uuid::from_u128(77)));
+    let (victim, forged) = (f.write("replan").await, RunId(Uuid::from_u128(77)));
+    let unrelated = f.write("offline").await;
     let documents = f.store.run_documents(victim, None, usize::MAX).await.unwrap();
     let mut before = Vec::new();
     for stored in &documents {
         before.push(shown(&f, stored.document.id).await);
     }
     archive(&*f.store, victim, folder.path()).await.unwrap();
-    rewrite(folder.path(), victim, forged, |_| {});
-    let as_own = format!("no fork in the line of run {victim}");
-    refused(&f, forged, folder.path(), &as_own).await;
-    for (stored, before) in documents.iter().zip(&before) {
-        assert_eq!(shown(&f, stored.document.id).await, *before);
-        assert_eq!(before.0, Some(victim));
-    }
-    assert!(f.store.run_record(forged).await.is_err(), "nothing was restored");
-    // With a root of its own, the documents betray it.
-    let root = json!(f.store.run(victim).await.unwrap().root_node_id);
-    let (root, other) = (root.as_str().unwrap().to_owned(), Uuid::from_u128(78).to_string());
-    rewrite(folder.path(), victim, forged, |line| {
-        if line.get("event").is_some() {
-            *line = serde_json::from_str(&line.to_string().replace(&root, &other)).unwrap();
+    archive(&*f.store, unrelated, folder.path()).await.unwrap();
+    let original = std::fs::read(path_of(folder.path(), unrelated)).unwrap();
+    // A store that has the run, one that had it, and one that never had it or will have it later.
+    let other = another(&f).await;
+    for round in 0..2 {
+        for store in [&f, &other] {
+            rewrite(folder.path(), victim, forged, |_| {});
+            refused(store, forged, folder.path(), "is not named after its place in the log").await;
+            // A run of its own that holds one document of the victim, or says that it made one.
+            rewrite(folder.path(), unrelated, forged, |line| of_run(line, unrelated, forged));
+            let sound = std::fs::read(path_of(folder.path(), forged)).unwrap();
+            std::fs::write(path_of(folder.path(), unrelated), sound).unwrap();
+            let stolen = documents[0].document.id;
+            let own = DocumentId::scratchpad(NodeId::root(forged)).to_string();
+            rewrite(folder.path(), unrelated, forged, |line| {
+                if line.get("document").or(line.get("chunk")).is_some() {
+                    let text = line.to_string().replace(&own, &stolen.to_string());
+                    *line = serde_json::from_str(&text).unwrap();
+                }
+            });
+            refused(store, forged, folder.path(), &format!("holds document {stolen}, which its log does"))
+                .await;
+            let artifact = |line: &Value| line["event"]["payload"]["documentId"].is_string();
+            rewrite(folder.path(), unrelated, forged, |line| {
+                if artifact(line) {
+                    line["event"]["payload"]["documentId"] = json!(stolen);
+                }
+            });
+            refused(
+                store,
+                forged,
+                folder.path(),
+                &format!("document {stolen} is not named after its artifact"),
+            )
+            .await;
+            rewrite(folder.path(), unrelated, forged, |line| {
+                if artifact(line) {
+                    line["event"]["payload"]["artifactId"] = json!(Uuid::from_u128(9));
+                }
+            });
+            refused(store, forged, folder.path(), "is not named after its node and label").await;
+            std::fs::write(path_of(folder.path(), unrelated), &original).unwrap();
+            assert!(store.store.run_record(forged).await.is_err(), "nothing was restored");
         }
-    });
-    refused(&f, forged, folder.path(), &format!("exists outside of run {forged}")).await;
-    // A run that was pruned is known, too.
-    remove(&f, victim, folder.path()).await;
-    rewrite(folder.path(), victim, forged, |_| {});
-    refused(&f, forged, folder.path(), &as_own).await;
-    assert!(restore(&*f.store, victim, folder.path()).await.unwrap());
-    for (stored, before) in documents.iter().zip(&before) {
-        assert_eq!(shown(&f, stored.document.id).await, *before);
+        if round == 0 {
+            remove(&f, victim, folder.path()).await;
+        }
     }
-    // Where nobody knows it, it is a run like any other, and of the two only one can be there.
-    let store = another(&f).await;
-    assert!(restore(&*store.store, forged, folder.path()).await.unwrap());
-    refused(&store, victim, folder.path(), &format!("no fork in the line of run {forged}")).await;
+    // With nothing of another run it is a run like any other, and is in nobody's way.
+    rewrite(folder.path(), unrelated, forged, |line| of_run(line, unrelated, forged));
+    for store in [&f, &other] {
+        assert!(restore(&*store.store, forged, folder.path()).await.unwrap());
+        assert!(restore(&*store.store, victim, folder.path()).await.unwrap());
+        for (stored, before) in documents.iter().zip(&before) {
+            assert_eq!(shown(store, stored.document.id).await, *before);
+            assert_eq!(before.0, Some(victim));
+        }
+        assert_eq!(store.findings(victim).await, Vec::<String>::new());
+    }
 }
 
-pub async fn a_document_without_a_run_is_that_of_the_run_that_created_it(f: Fixture) {
+/// Gives everything in a line the names that it has in the run `to`.
+fn of_run(line: &mut Value, from: RunId, to: RunId) {
+    let text = line.to_string();
+    *line =
+        serde_json::from_str(&renamed(from, to).iter().fold(text, |text, (old, new)| text.replace(old, new)))
+            .unwrap();
+}
+
+/// The ids of a recorded run, and what they are if another run does the same.
+fn renamed(from: RunId, to: RunId) -> Vec<(String, String)> {
+    let log = recorded("offline");
+    assert_eq!(log[0].run_id, from);
+    let mut nodes = BTreeMap::from([(NodeId::root(from), NodeId::root(to))]);
+    let mut ids = vec![(NodeId::root(from).to_string(), NodeId::root(to).to_string())];
+    ids.push((DocumentId::workspace(from).to_string(), DocumentId::workspace(to).to_string()));
+    for event in &log {
+        let node = event.node_id;
+        match &event.body {
+            EventBody::NodeCreated(e) => {
+                if let (Some(parent), Some(step)) = (e.parent_node_id, &e.step_id) {
+                    let is_it = |version: &u32| NodeId::child(parent, *version, step) == node;
+                    let version = (1..100).find(is_it).unwrap();
+                    nodes.insert(node, NodeId::child(nodes[&parent], version, step));
+                    ids.push((node.to_string(), nodes[&node].to_string()));
+                }
+                let (old, new) = (DocumentId::scratchpad(node), DocumentId::scratchpad(nodes[&node]));
+                ids.push((old.to_string(), new.to_string()));
+            }
+            EventBody::ArtifactCreated(e) => {
+                let label = e.label.as_deref().unwrap();
+                let number = (0..100).find(|n| ArtifactId::of(node, *n, label) == e.artifact_id).unwrap();
+                let new = ArtifactId::of(nodes[&node], number, label);
+                ids.push((e.artifact_id.to_string(), new.to_string()));
+                let (old, new) = (DocumentId::of_artifact(e.artifact_id), DocumentId::of_artifact(new));
+                ids.push((old.to_string(), new.to_string()));
+            }
+            _ => {}
+        }
+    }
+    ids
+}
+
+pub async fn a_fork_from_elsewhere_answers_for_no_run_of_the_store(f: Fixture) {
     let folder = tempfile::tempdir().unwrap();
-    let run = f.write("offline").await;
-    let real = fork(&f, 5, run).await;
-    let documents = f.store.run_documents(run, None, usize::MAX).await.unwrap();
+    let log = recorded("retries");
+    let run = f.write("retries").await;
+    let early = end_of_decision(&log, log.len() / 3);
+    // A fork that writes documents of its own.
+    let real = fork_at(&f, 5, run, early).await;
+    work(&f, real, &log, log.len() as u64).await;
+    let mut documents = f.store.run_documents(real, None, usize::MAX).await.unwrap();
+    let of_run = f.store.run_documents(run, None, usize::MAX).await.unwrap();
+    documents.extend(of_run);
     let mut before = Vec::new();
     for stored in &documents {
         before.push(shown(&f, stored.document.id).await);
     }
-    // A fork by its log and its segments, with documents that are older than those of its origin.
+    assert!(before.iter().any(|before| before.0 == Some(run)));
+    // One by its log and its segments, with documents that are older than all others.
     archive(&*f.store, real, folder.path()).await.unwrap();
     let forged = RunId(Uuid::from_u128(6));
     rewrite(folder.path(), real, forged, |line| {
@@ -120,26 +210,48 @@ pub async fn a_document_without_a_run_is_that_of_the_run_that_created_it(f: Fixt
         if let Some(document) = line.get_mut("document") {
             (document["createdSeq"], document["baseSeq"]) = (json!(1), json!(1));
         }
+        if line["event"]["seq"].as_u64() == Some(early + 1) {
+            line["event"]["timestamp"] = json!("2020-01-01T00:00:00Z");
+        }
     });
     assert!(restore(&*f.store, forged, folder.path()).await.unwrap());
+    let made = async |run| f.store.run(run).await.unwrap().created_at;
+    assert!(made(forged).await < made(real).await);
     for (stored, before) in documents.iter().zip(&before) {
         let id = stored.document.id;
         assert_eq!(shown(&f, id).await, *before);
         assert_eq!(f.store.document_of(forged, id, None).await.unwrap().document.title, "Forged");
-        assert_eq!(f.store.document_of(run, id, None).await.unwrap().document.title, before.1);
+    }
+    // Nor when those are pruned. They come back as they were.
+    archive(&*f.store, run, folder.path()).await.unwrap();
+    for pruned in [real, run] {
+        remove(&f, pruned, folder.path()).await;
+    }
+    for stored in &documents {
+        let id = stored.document.id;
+        assert!(matches!(f.store.document(id).await, Err(StoreError::NotFound { .. })));
+        assert!(matches!(f.store.document_at(id, Some(u64::MAX)).await, Err(StoreError::NotFound { .. })));
+        assert!(matches!(f.store.document_versions(id, 0, 10).await, Err(StoreError::NotFound { .. })));
+        assert!(matches!(f.store.document_tail(id, 0, 10).await, Err(StoreError::NotFound { .. })));
+    }
+    for back in [real, run] {
+        assert!(restore(&*f.store, back, folder.path()).await.unwrap());
+    }
+    for (stored, before) in documents.iter().zip(&before) {
+        assert_eq!(shown(&f, stored.document.id).await, *before);
     }
     // One that names the origin, but not its nodes, is no fork of it.
-    let root = json!(f.store.run(run).await.unwrap().root_node_id);
-    let (root, other) = (root.as_str().unwrap().to_owned(), Uuid::from_u128(78).to_string());
+    let root = NodeId::root(run).to_string();
     let strange = RunId(Uuid::from_u128(7));
     rewrite(folder.path(), real, strange, |line| {
         if let Some(head) = line.get_mut("run") {
             head["segments"][0]["run"] = json!(strange);
         } else if line.get("event").is_some() {
+            let other = Uuid::from_u128(78).to_string();
             *line = serde_json::from_str(&line.to_string().replace(&root, &other)).unwrap();
         }
     });
-    refused(&f, strange, folder.path(), "is no fork in the line of run").await;
+    refused(&f, strange, folder.path(), "is not named after its place in the log").await;
 }
 
 pub async fn of_forks_alone_the_oldest_has_the_documents(f: Fixture) {

@@ -20,7 +20,7 @@ pub async fn fork(f: &Fixture, n: u128, parent: RunId) -> RunId {
 }
 
 /// A fork of the run at the event `seq`, made after the run has written its last one.
-async fn fork_at(f: &Fixture, n: u128, parent: RunId, seq: u64) -> RunId {
+pub async fn fork_at(f: &Fixture, n: u128, parent: RunId, seq: u64) -> RunId {
     let log = f.store.read(parent, 0, usize::MAX).await.unwrap();
     let new = new_fork(n, parent, &log, seq);
     let run_id = new.run_id;
@@ -80,14 +80,14 @@ fn new_fork(n: u128, parent: RunId, log: &[Event], seq: u64) -> NewFork {
 }
 
 /// The last event of the decision that the event `seq` belongs to.
-fn end_of_decision(log: &[Event], seq: usize) -> u64 {
+pub fn end_of_decision(log: &[Event], seq: usize) -> u64 {
     let at = log[seq - 1].timestamp;
     log.iter().filter(|event| event.timestamp == at).map(|event| event.seq).max().unwrap()
 }
 
 /// The fork does what `log` says after what it shares, up to the event `until` of that log. Everything is later by so
 /// much as the fork was made after the log.
-async fn work(f: &Fixture, fork: RunId, log: &[Event], until: u64) {
+pub async fn work(f: &Fixture, fork: RunId, log: &[Event], until: u64) {
     let own = f.store.read(fork, 0, usize::MAX).await.unwrap();
     let (shared, first) = (own.len() - 1, own.last().unwrap());
     let shift = first.timestamp.micros() - log[shared - 1].timestamp.micros();

@@ -140,10 +140,6 @@ impl Archives for EmbeddedStore {
     }
 }
 
-/// The run that began the log of the run `o`, as [`forks::origin`](crate::forks::origin), in hexadecimal digits. The
-/// row of a pruned run says it too.
-const ORIGIN: &str = "COALESCE(replace(json_extract(o.segments, '$[0].writer'), '-', ''), lower(hex(o.id)))";
-
 fn record(db: &Connection, run: RunId) -> Result<Option<RunRecord>, StoreError> {
     let row = db
         .query_row(
@@ -232,8 +228,10 @@ fn restore(
     execute(
         tx,
         "INSERT INTO tree_agent_runs (id, user_id, request_id, objective, objective_folded, spec, strategy, scope, \
-             metrics, root_node_id, created_at, updated_at, archived_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11) ON CONFLICT (id) DO NOTHING",
+             metrics, root_node_id, created_at, updated_at, archived_at, is_foreign, by_name_only) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11, 1, \
+             EXISTS (SELECT 1 FROM tree_agent_runs o WHERE o.root_node_id = ?10 AND NOT o.is_foreign)) \
+         ON CONFLICT (id) DO NOTHING",
         params![
             run.0,
             clean(&spec.user_id),
@@ -261,14 +259,6 @@ fn restore(
         && record.archive_sha256.as_ref() != Some(&pruned_for)
     {
         return Err(StoreError::other_archive(run, &pruned_for));
-    }
-    let origin = crate::forks::origin(run, &record.segments).0.simple().to_string();
-    let sql = format!(
-        "SELECT o.id FROM tree_agent_runs o WHERE o.id <> ?1 AND (o.root_node_id = ?2) <> ({ORIGIN} = ?3) LIMIT 1"
-    );
-    let other = tx.query_row(&sql, params![run.0, whole.root_node_id.0, origin], |row| row.get(0));
-    if let Some(other) = other.optional().map_err(map_error)? {
-        return Err(StoreError::other_line(run, RunId(other)));
     }
     execute(
         tx,
@@ -301,20 +291,17 @@ fn restore(
         )?;
     }
     for StoredDocument { document, dropped_bytes, base_seq, created_seq, edge } in documents {
-        let inserted = execute(
+        execute(
             tx,
-            &format!(
-                "INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, \
+            "INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, \
              dropped_bytes, base_seq, \
-             created_seq, parent_id, linked_seq, linked_at) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15 \
-             WHERE NOT EXISTS (SELECT 1 FROM onto_documents d WHERE d.id = ?2 AND d.run_id IS NOT ?1 AND NOT EXISTS \
-             (SELECT 1 FROM tree_agent_runs o WHERE o.id = d.run_id AND {ORIGIN} = ?16)) \
+             created_seq, parent_id, linked_seq, linked_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) \
              ON CONFLICT (run_id, id) DO UPDATE SET \
              type_key = excluded.type_key, path = excluded.path, title = excluded.title, body = excluded.body, \
              props = excluded.props, created_at = excluded.created_at, updated_at = excluded.updated_at, \
              dropped_bytes = excluded.dropped_bytes, base_seq = excluded.base_seq, created_seq = excluded.created_seq, \
-             parent_id = excluded.parent_id, linked_seq = excluded.linked_seq, linked_at = excluded.linked_at"
-            ),
+             parent_id = excluded.parent_id, linked_seq = excluded.linked_seq, linked_at = excluded.linked_at",
             params![
                 run.0,
                 document.id.0,
@@ -331,12 +318,8 @@ fn restore(
                 edge.map(|edge| edge.parent_id.0),
                 edge.map(|edge| edge.seq as i64),
                 edge.map(|edge| edge.at.micros()),
-                origin,
             ],
         )?;
-        if inserted == 0 {
-            return Err(StoreError::foreign_document(run, document.id));
-        }
     }
     execute(tx, "DELETE FROM tree_agent_document_chunks WHERE run_id = ?1", &[&run.0])?;
     for chunk in chunks {

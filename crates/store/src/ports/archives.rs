@@ -43,10 +43,10 @@ pub trait Archives: Store {
     async fn prune_run(&self, run: RunId, head_seq: u64, sha256: &str) -> Result<bool, StoreError>;
 
     /// Brings a run back as it was, in one transaction. False, and nothing changes, when the run is there and not
-    /// archived. A run that was pruned for another archive than the one that `record` names is a conflict. So is a
-    /// document that exists outside of the run, or a root that another run of the store has, pruned or not: unless
-    /// both are forks in one line, whose first segments name the same writer, or one is a fork of the other. Nothing
-    /// changes then either. That the segments follow from the log is the caller's matter.
+    /// archived. A run that was pruned for another archive than the one that `record` names is a conflict.
+    ///
+    /// Documents of a run that the store did not know are found with the run's id. Without it they are found unless
+    /// the store made a run with the same root. That segments and ids follow from the log is the caller's matter.
     async fn restore_run(
         &self,
         record: RunRecord,

@@ -167,10 +167,6 @@ async fn give_way(connection: &mut Connection) -> Result<(), StoreError> {
     connection.query("SELECT set_config('lock_timeout', '3s', true)", &[]).await.map(drop)
 }
 
-/// The run that began the log of the run `o`, as [`forks::origin`](crate::forks::origin), as text. The row of a pruned
-/// run says it too.
-const ORIGIN: &str = "COALESCE(o.segments -> 0 ->> 'writer', o.id::text)";
-
 async fn record(
     connection: &mut Connection,
     run: RunId,
@@ -330,8 +326,10 @@ async fn restore(
     connection
         .query(
             "INSERT INTO tree_agent_runs (id, user_id, request_id, objective, spec, strategy, scope, metrics, \
-                 root_node_id, created_at, updated_at, archived_at) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, now()) ON CONFLICT (id) DO NOTHING",
+                 root_node_id, created_at, updated_at, archived_at, is_foreign, by_name_only) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, now(), TRUE, \
+                 EXISTS (SELECT FROM tree_agent_runs o WHERE o.root_node_id = $9 AND NOT o.is_foreign)) \
+             ON CONFLICT (id) DO NOTHING",
             &[
                 &run.0,
                 &clean(&spec.user_id),
@@ -358,24 +356,13 @@ async fn restore(
     {
         return Err(StoreError::other_archive(run, &pruned_for));
     }
-    let origin = crate::forks::origin(run, &record.segments);
-    let sql = format!(
-        "SELECT o.id FROM tree_agent_runs o WHERE o.id <> $1 AND (o.root_node_id = $2) <> ({ORIGIN} = $3) LIMIT 1"
-    );
-    let params: [&(dyn ToSql + Sync); 3] = [&run.0, &whole.root_node_id.0, &origin.0.to_string()];
-    if let Some(other) = connection.query_opt(&sql, &params).await? {
-        return Err(StoreError::other_line(run, RunId(other.get(0))));
-    }
     // Events that were not tidied yet would be in the way.
     delete_events(connection, run).await?;
     for chunk in events.chunks(CHUNK) {
         insert_events(connection, run, chunk).await?;
     }
     for document in documents {
-        let id = document.document.id;
-        if !insert_document(connection, run, origin, document).await? {
-            return Err(StoreError::foreign_document(run, id));
-        }
+        insert_document(connection, run, document).await?;
     }
     delete_chunks(connection, run).await?;
     for chunk in chunks.chunks(CHUNK) {
@@ -418,26 +405,23 @@ async fn insert_events(
         .map(drop)
 }
 
-/// Replaces one that the run wrote after it was pruned. False when a document has its id that is neither of the run
-/// nor of another one in its line, which all have the same origin.
+/// Replaces one that the run wrote after it was pruned.
 async fn insert_document(
     connection: &mut Connection,
     run: RunId,
-    origin: RunId,
     StoredDocument { document, dropped_bytes, base_seq, created_seq, edge }: StoredDocument,
-) -> Result<bool, StoreError> {
-    let inserted = connection
+) -> Result<(), StoreError> {
+    connection
         .query(
-            &format!("INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, \
+            "INSERT INTO tree_agent_documents (run_id, id, type_key, path, title, body, props, created_at, updated_at, \
              dropped_bytes, base_seq, \
-             created_seq, parent_id, linked_seq, linked_at) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15 \
-             WHERE NOT EXISTS (SELECT FROM onto_documents d WHERE d.id = $2 AND d.run_id IS DISTINCT FROM $1 AND NOT EXISTS \
-             (SELECT FROM tree_agent_runs o WHERE o.id = d.run_id AND {ORIGIN} = $16)) \
+             created_seq, parent_id, linked_seq, linked_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) \
              ON CONFLICT (run_id, id) DO UPDATE SET \
              type_key = excluded.type_key, path = excluded.path, title = excluded.title, body = excluded.body, \
              props = excluded.props, created_at = excluded.created_at, updated_at = excluded.updated_at, \
              dropped_bytes = excluded.dropped_bytes, base_seq = excluded.base_seq, created_seq = excluded.created_seq, \
-             parent_id = excluded.parent_id, linked_seq = excluded.linked_seq, linked_at = excluded.linked_at RETURNING id"),
+             parent_id = excluded.parent_id, linked_seq = excluded.linked_seq, linked_at = excluded.linked_at",
             &[
                 &run.0,
                 &document.id.0,
@@ -454,11 +438,10 @@ async fn insert_document(
                 &edge.map(|edge| edge.parent_id.0),
                 &edge.map(|edge| edge.seq as i64),
                 &edge.map(|edge| Time(edge.at)),
-                &origin.0.to_string(),
             ],
         )
-        .await?;
-    Ok(!inserted.is_empty())
+        .await
+        .map(drop)
 }
 
 async fn insert_chunks(
