@@ -9,10 +9,13 @@ DIR ?= .
 OBJECTIVE ?= Compare what happens when Postgres is down with what happens when Redis is down, and list the limits of a run
 STRATEGY ?= tree
 REPLICAS ?= 1
+QUESTIONS ?=
+CORPUS ?=
+MODELS ?= offline
 PROFILE ?= release
 export REPLICAS PROFILE
 
-.PHONY: help setup demo dev install web web-test web-screenshots web-bench cluster cluster-down bench test test-faults test-model soak lint audit fmt release-api
+.PHONY: help setup demo dev install web web-test web-screenshots web-bench cluster cluster-down bench eval test test-faults test-model soak lint audit fmt release-api
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -55,6 +58,9 @@ cluster-down: ## stop what make cluster started
 
 bench: ## run all benchmarks; writes target/bench/results.jsonl and docs/benchmarks.md
 	@scripts/bench
+
+eval: ## measure answers against gold evidence; writes docs/evaluation.md: QUESTIONS=… CORPUS=… MODELS=offline,…
+	@QUESTIONS='$(subst ','\'',$(value QUESTIONS))' CORPUS='$(subst ','\'',$(value CORPUS))' MODELS='$(MODELS)' scripts/eval
 
 test: ## run all tests
 	@scripts/test
