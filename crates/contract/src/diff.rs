@@ -130,6 +130,9 @@ pub struct Spending {
     pub output_tokens: u64,
     /// Sent tokens that the provider had cached; they are part of `input_tokens`.
     pub cached_tokens: u64,
+    /// Sent tokens that the provider wrote to its cache; they are part of `input_tokens`.
+    #[serde(default, skip_serializing_if = "crate::graph::is_no_token")]
+    pub cache_write_tokens: u64,
     /// Millionths of a US dollar.
     pub cost_micros: u64,
     /// Calls of a model.
@@ -148,9 +151,24 @@ impl Spending {
 impl From<Usage> for Spending {
     fn from(usage: Usage) -> Self {
         let Usage {
-            input_tokens, output_tokens, cached_tokens, cost_micros, model_calls, tool_calls, ..
+            input_tokens,
+            output_tokens,
+            cached_tokens,
+            cache_write_tokens,
+            cost_micros,
+            model_calls,
+            tool_calls,
+            ..
         } = usage;
-        Self { input_tokens, output_tokens, cached_tokens, cost_micros, model_calls, tool_calls }
+        Self {
+            input_tokens,
+            output_tokens,
+            cached_tokens,
+            cache_write_tokens,
+            cost_micros,
+            model_calls,
+            tool_calls,
+        }
     }
 }
 

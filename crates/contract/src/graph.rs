@@ -321,6 +321,9 @@ pub struct Usage {
     pub output_tokens: u64,
     /// Sent tokens that the provider had cached; they are part of `input_tokens`.
     pub cached_tokens: u64,
+    /// Sent tokens that the provider wrote to its cache; they are part of `input_tokens`.
+    #[serde(skip_serializing_if = "is_no_token")]
+    pub cache_write_tokens: u64,
     /// Millionths of a US dollar.
     pub cost_micros: u64,
     /// Calls of a model.
@@ -337,6 +340,7 @@ impl Usage {
         input_tokens: 0,
         output_tokens: 0,
         cached_tokens: 0,
+        cache_write_tokens: 0,
         cost_micros: 0,
         model_calls: 0,
         duration_ms: 0,
@@ -349,6 +353,7 @@ impl Usage {
             input_tokens: call.input_tokens,
             output_tokens: call.output_tokens,
             cached_tokens: call.cached_tokens,
+            cache_write_tokens: call.cache_write_tokens,
             cost_micros: call.cost_micros,
             model_calls: 1,
             duration_ms: call.duration_ms,
@@ -368,6 +373,7 @@ impl Usage {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
             output_tokens: self.output_tokens.saturating_add(other.output_tokens),
             cached_tokens: self.cached_tokens.saturating_add(other.cached_tokens),
+            cache_write_tokens: self.cache_write_tokens.saturating_add(other.cache_write_tokens),
             cost_micros: self.cost_micros.saturating_add(other.cost_micros),
             model_calls: self.model_calls.saturating_add(other.model_calls),
             duration_ms: self.duration_ms.saturating_add(other.duration_ms),
@@ -382,12 +388,19 @@ impl Usage {
             input_tokens: self.input_tokens.saturating_sub(other.input_tokens),
             output_tokens: self.output_tokens.saturating_sub(other.output_tokens),
             cached_tokens: self.cached_tokens.saturating_sub(other.cached_tokens),
+            cache_write_tokens: self.cache_write_tokens.saturating_sub(other.cache_write_tokens),
             cost_micros: self.cost_micros.saturating_sub(other.cost_micros),
             model_calls: self.model_calls.saturating_sub(other.model_calls),
             duration_ms: self.duration_ms.saturating_sub(other.duration_ms),
             tool_calls: self.tool_calls.saturating_sub(other.tool_calls),
         }
     }
+}
+
+// Serde hands over a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+pub(crate) const fn is_no_token(number: &u64) -> bool {
+    *number == 0
 }
 
 // Serde hands over a reference.

@@ -395,6 +395,7 @@ impl Roles for Flood {
                 input_tokens: 1,
                 output_tokens: 1,
                 cached_tokens: 0,
+                cache_write_tokens: 0,
                 cost_micros: 1,
                 duration_ms: 1,
                 purpose: String::new(),

@@ -220,6 +220,7 @@ mod tests {
             input_tokens: 6,
             output_tokens: 4,
             cached_tokens: 0,
+            cache_write_tokens: 0,
             cost_micros: 10,
             duration_ms: 1,
             purpose: "execute".into(),

@@ -24,7 +24,7 @@ use tree_agent_contract::role::{
 
 pub use config::{RoleArgs, RoleConfig, Switch, ToolsArgs};
 pub use io::RoleIo;
-pub use llm::{ContextTokens, LanguageModels, LlmArgs, LlmConfig};
+pub use llm::{LanguageModels, LlmArgs, LlmConfig};
 pub use offline::Offline;
 pub use scripted::{Artifacts, Fault, KEYS as SCRIPT_KEYS, Pick, Script, Scripted};
 pub use select::Models;

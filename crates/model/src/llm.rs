@@ -5,9 +5,11 @@
 //! it repaired if needed (`json`, `reply`, `ask`), and reports its cost (`prices`). Text is shown while it is
 //! generated (`stream`).
 
+mod answer;
 mod ask;
 mod call_cost;
 mod context;
+mod effort;
 mod failure;
 mod fork;
 mod gate;
@@ -17,11 +19,13 @@ mod material;
 mod prices;
 mod prompt;
 mod provider;
+mod rate;
 mod reply;
 mod research;
 mod secret;
 mod settings;
 mod stream;
+mod table;
 mod tokens;
 mod tool_calls;
 mod toolbox;
@@ -51,7 +55,7 @@ use gate::GateCounts;
 use provider::Provider;
 use reply::{AggregatorReply, Bounds, ExecutorReply, HomeworkReply, PickerReply, PlannerReply};
 
-pub use settings::{ContextTokens, LlmArgs, LlmConfig};
+pub use settings::{LlmArgs, LlmConfig};
 
 /// How a key is checked.
 #[derive(Clone, Copy)]
@@ -130,13 +134,13 @@ impl LanguageModels {
         );
         metrics.counters(
             "tree_agent_provider_refused",
-            "Requests not made because the provider's circuit was open",
+            "Requests not made because the model's circuit was open",
             read(|gate| gate.refused as f64),
         );
         metrics.gauges(
             "tree_agent_provider_circuit_open",
-            "1 while nothing is asked of a provider that failed too often, else 0",
-            read(|gate| f64::from(u8::from(gate.open))),
+            "Models of a provider of which nothing is asked because they failed too often",
+            read(|gate| gate.open as f64),
         );
     }
 
@@ -245,12 +249,15 @@ impl Llm {
         call: &CallContext,
         purpose: &'static str,
         profile: Profile,
-        budget: usize,
+        context: Option<usize>,
     ) -> Result<Call<'a>, RoleError> {
         let config = &self.shared.config;
+        let profile = match &self.choice {
+            Choice::Profile(profile) => *profile,
+            Choice::Profiles | Choice::Model(_) => profile,
+        };
         let model = match &self.choice {
-            Choice::Profiles => config.of_profile(profile),
-            Choice::Profile(profile) => config.of_profile(*profile),
+            Choice::Profiles | Choice::Profile(_) => config.of_profile(profile),
             Choice::Model(model) => Some(model),
         };
         let model = model.cloned().ok_or_else(|| {
@@ -262,14 +269,15 @@ impl Llm {
             steps: budgets.max_steps_per_band.min(budgets.max_children_per_node),
             least_steps: 1,
             children: 0,
-            output_tokens: config.tuning.max_output_tokens,
+            output_tokens: 0,
         };
         Ok(Call {
             shared: &self.shared,
             io,
             purpose,
             model,
-            budget,
+            effort: config.tuning.effort_of(profile),
+            context,
             bounds,
             tools: Vec::new(),
             fork: Fork::default(),
@@ -295,8 +303,8 @@ async fn end_of(io: &RoleIo, id: DocumentId, call: &CallContext) -> String {
 impl RoleModel for Llm {
     async fn plan(&self, input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput, RoleError> {
         let profile = if input.call.depth == 0 { Profile::Powerful } else { Profile::Balanced };
-        let budget = self.shared.config.tuning.context.planner;
-        let mut call = self.call(io, &input.call, "plan", profile, budget)?;
+        let context = self.shared.config.tuning.context.planner;
+        let mut call = self.call(io, &input.call, "plan", profile, context)?;
         if let Some(brief) = &input.homework {
             let mut input = input.clone();
             input.call.scratchpad_tail = end_of(io, brief.scratchpad_doc_id, &input.call).await;
@@ -314,8 +322,8 @@ impl RoleModel for Llm {
     }
 
     async fn execute(&self, input: &ExecuteInput, io: &RoleIo) -> Result<ExecutorOutput, RoleError> {
-        let budget = self.shared.config.tuning.context.executor;
-        let mut call = self.call(io, &input.call, "execute", Profile::Fast, budget)?;
+        let context = self.shared.config.tuning.context.executor;
+        let mut call = self.call(io, &input.call, "execute", Profile::Fast, context)?;
         call.tools = self.tools(io).await?;
         let mut input = Cow::Borrowed(input);
         if let Some(task) = &input.task {
@@ -331,8 +339,8 @@ impl RoleModel for Llm {
     }
 
     async fn aggregate(&self, input: &AggregateInput, io: &RoleIo) -> Result<AggregatorOutput, RoleError> {
-        let budget = self.shared.config.tuning.context.aggregator;
-        let call = self.call(io, &input.call, "aggregate", Profile::Balanced, budget)?;
+        let context = self.shared.config.tuning.context.aggregator;
+        let call = self.call(io, &input.call, "aggregate", Profile::Balanced, context)?;
         let answer = call
             .ask::<AggregatorReply>(input, |with, trimmer| context::aggregator(input, with.schema, trimmer));
         Ok(answer.await?.output)
@@ -343,16 +351,16 @@ impl RoleModel for Llm {
             ResearchForm::Root => Profile::Powerful,
             ResearchForm::Topic => Profile::Balanced,
         };
-        let budget = self.shared.config.tuning.context.executor;
-        let mut call = self.call(io, &input.call, "research", profile, budget)?;
+        let context = self.shared.config.tuning.context.executor;
+        let mut call = self.call(io, &input.call, "research", profile, context)?;
         call.tools = self.tools(io).await?;
         call.bounds.children = input.max_children.min(research::LISTED);
         research::research(input, call).await
     }
 
     async fn pick(&self, input: &PickInput, io: &RoleIo) -> Result<PickOutput, RoleError> {
-        let budget = self.shared.config.tuning.context.planner;
-        let call = self.call(io, &input.call, "pick", Profile::Balanced, budget)?;
+        let context = self.shared.config.tuning.context.planner;
+        let call = self.call(io, &input.call, "pick", Profile::Balanced, context)?;
         let answer = call.ask::<PickerReply>(input, |with, trimmer| context::picker(input, with, trimmer));
         Ok(answer.await?.output)
     }

@@ -93,6 +93,7 @@ async fn used(io: &RoleIo, purpose: &str, begun: Instant) {
         input_tokens: 0,
         output_tokens: 0,
         cached_tokens: 0,
+        cache_write_tokens: 0,
         cost_micros: 0,
         duration_ms: begun.elapsed().as_millis() as u64,
         purpose: purpose.to_owned(),

@@ -29,6 +29,7 @@ struct Used {
     calls: u64,
     input: u64,
     cached: u64,
+    written: u64,
     output: u64,
     micros: u64,
     milliseconds: u64,
@@ -79,10 +80,19 @@ impl Stats {
         type Read = fn(&Used) -> Vec<(Option<&'static str>, f64)>;
         let by_model: [(&'static str, &'static str, Read); 4] = [
             ("tree_agent_model_answers", "Answers of models", |u| vec![(None, u.calls as f64)]),
-            ("tree_agent_model_tokens", "Tokens used; cached ones are part of the input", |u| {
-                let kinds = [("input", u.input), ("cached", u.cached), ("output", u.output)];
-                kinds.map(|(kind, n)| (Some(kind), n as f64)).to_vec()
-            }),
+            (
+                "tree_agent_model_tokens",
+                "Tokens used; those read from a cache or written to it are part of the input",
+                |u| {
+                    let kinds = [
+                        ("input", u.input),
+                        ("cached", u.cached),
+                        ("cache_write", u.written),
+                        ("output", u.output),
+                    ];
+                    kinds.map(|(kind, n)| (Some(kind), n as f64)).to_vec()
+                },
+            ),
             ("tree_agent_model_cost_dollars", "What answers cost by the prices that are known", |u| {
                 vec![(None, u.micros as f64 / 1e6)]
             }),
@@ -132,6 +142,7 @@ impl Counted {
             used.calls += 1;
             used.input = used.input.saturating_add(usage.input_tokens);
             used.cached = used.cached.saturating_add(usage.cached_tokens);
+            used.written = used.written.saturating_add(usage.cache_write_tokens);
             used.output = used.output.saturating_add(usage.output_tokens);
             used.micros = used.micros.saturating_add(usage.cost_micros);
             used.milliseconds = used.milliseconds.saturating_add(usage.duration_ms);
@@ -164,6 +175,7 @@ mod tests {
                 input_tokens: 10,
                 output_tokens: 4,
                 cached_tokens: 1,
+                cache_write_tokens: 2,
                 cost_micros: 500_000,
                 duration_ms: 250,
                 purpose: "plan".into(),
@@ -180,6 +192,7 @@ mod tests {
             "tree_agent_role_calls_cancelled_total 1.0",
             "tree_agent_role_call_failures_total{kind=\"timeout\"} 1.0",
             "tree_agent_model_tokens_total{model=\"openai:m007\",kind=\"output\"} 4.0",
+            "tree_agent_model_tokens_total{model=\"openai:m007\",kind=\"cache_write\"} 2.0",
             "tree_agent_model_cost_dollars_total{model=\"openai:m007\"} 0.5",
             "tree_agent_model_answers_total{model=\"other\"} 20.0",
         ] {

@@ -16,7 +16,7 @@ wire_message! {
     RunTotals => RunTotals {
         run_id, seq, status, partial, outcome, error, nodes, spending [required], duration_ms,
     }
-    Spending => Spending { input_tokens, output_tokens, cached_tokens, cost_micros, model_calls, tool_calls }
+    Spending => Spending { input_tokens, output_tokens, cached_tokens, cache_write_tokens, cost_micros, model_calls, tool_calls }
     DiffCounts => DiffCounts { same, changed, only_a, only_b }
     NodeDiff => NodeDiff { comparison, depth, changes, a, b }
     NodeTotals => NodeTotals { node_id, title, status, outcome, spending [required], duration_ms }

@@ -37,7 +37,7 @@ wire_message! {
     NodeAggregated => NodeAggregated { child_ids, summary, success_assessment }
     ReplanRequested => ReplanRequested { reason, based_on_child_ids }
     UsageRecorded => UsageRecorded {
-        model, input_tokens, output_tokens, cached_tokens, cost_micros, duration_ms, purpose,
+        model, input_tokens, output_tokens, cached_tokens, cache_write_tokens, cost_micros, duration_ms, purpose,
     }
     BudgetExhausted => BudgetExhausted { budget, limit, used, reserved }
     GuidanceAdded => GuidanceAdded { text, author, request_id, subtree }
@@ -235,7 +235,7 @@ mod tests {
             "tree.parent_hint": {"parentNodeId":id,"hintType":"read_json","artifactIds":[id],"documentIds":[id]},
             "tree.node_aggregated": {"childIds":[id],"summary":"s","successAssessment":{"met":false}},
             "tree.replan_requested": {"reason":"r","basedOnChildIds":[id]},
-            "tree.usage_recorded": {"model":"m","inputTokens":1,"outputTokens":2,"cachedTokens":3,"costMicros":4,"durationMs":5,"purpose":"plan"},
+            "tree.usage_recorded": {"model":"m","inputTokens":1,"outputTokens":2,"cachedTokens":3,"cacheWriteTokens":6,"costMicros":4,"durationMs":5,"purpose":"plan"},
             "tree.budget_exhausted": {"budget":"maxNodes","limit":3,"used":2,"reserved":1},
             "tree.guidance_added": {"text":"t","author":"a","requestId":"r","subtree":true},
             "tree.plan_edited": {"planId":id,"version":2,"summary":"s","author":"a","requestId":"r"},

@@ -117,6 +117,7 @@ impl SimRoles {
                     input_tokens: 1,
                     output_tokens: 1,
                     cached_tokens: 0,
+                    cache_write_tokens: 0,
                     cost_micros: 1,
                     duration_ms: 1,
                     purpose: "execute".into(),

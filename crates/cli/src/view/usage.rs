@@ -2,13 +2,14 @@
 
 use tree_agent_contract::graph::Usage;
 
-/// `12,345 tokens (1,000 cached), $0.0120, 3 tool calls`; none when nothing was used.
+/// `12,345 tokens (1,000 cached, 500 written to caches), $0.0120, 3 tool calls`; none when nothing was used.
 pub(crate) fn words(usage: &Usage) -> Option<String> {
     let mut parts = Vec::new();
     if usage.tokens() > 0 {
-        let cached = match usage.cached_tokens {
-            0 => String::new(),
-            n => format!(" ({} cached)", grouped(n)),
+        let cached = match (usage.cached_tokens, usage.cache_write_tokens) {
+            (0, 0) => String::new(),
+            (read, 0) => format!(" ({} cached)", grouped(read)),
+            (read, written) => format!(" ({} cached, {} written to caches)", grouped(read), grouped(written)),
         };
         parts.push(format!("{} tokens{cached}", grouped(usage.tokens())));
     }
@@ -25,7 +26,7 @@ pub(crate) fn words(usage: &Usage) -> Option<String> {
 
 /// The short form for a node's line: `12,345 tokens, $0.0120`; none for a node that used no model that counts.
 pub(crate) fn short(usage: &Usage) -> Option<String> {
-    words(&Usage { tool_calls: 0, cached_tokens: 0, ..*usage })
+    words(&Usage { tool_calls: 0, cached_tokens: 0, cache_write_tokens: 0, ..*usage })
 }
 
 /// Millionths of a dollar, with as many digits as are useful.
@@ -62,13 +63,22 @@ mod tests {
             input_tokens: 1_200_000,
             output_tokens: 345,
             cached_tokens: 1_000,
+            cache_write_tokens: 0,
             cost_micros: 12_345,
             model_calls: 4,
             duration_ms: 9,
             tool_calls: 1,
         };
         assert_eq!(words(&usage).unwrap(), "1,200,345 tokens (1,000 cached), $0.0123, 1 tool call");
-        assert_eq!(short(&usage).unwrap(), "1,200,345 tokens, $0.0123");
+        let written = Usage { cache_write_tokens: 500, ..usage };
+        let words_of = words(&written).unwrap();
+        assert!(
+            words_of.starts_with("1,200,345 tokens (1,000 cached, 500 written to caches), "),
+            "{words_of}"
+        );
+        for usage in [usage, written] {
+            assert_eq!(short(&usage).unwrap(), "1,200,345 tokens, $0.0123");
+        }
         assert_eq!(short(&Usage { tool_calls: 3, ..Usage::default() }), None);
         assert_eq!(
             [0, 7, 999_999, 1_000_000, 1_234_567_890].map(dollars),

@@ -289,6 +289,9 @@ payloads! {
         /// Sent tokens that the provider had cached.
         #[serde(default)]
         cached_tokens: u64,
+        /// Sent tokens that the provider wrote to its cache.
+        #[serde(default, skip_serializing_if = "crate::graph::is_no_token")]
+        cache_write_tokens: u64,
         /// Millionths of a US dollar.
         #[serde(default)]
         cost_micros: u64,

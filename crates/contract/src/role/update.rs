@@ -86,6 +86,7 @@ impl RoleUpdate {
                     ("inputTokens", usage.input_tokens),
                     ("outputTokens", usage.output_tokens),
                     ("cachedTokens", usage.cached_tokens),
+                    ("cacheWriteTokens", usage.cache_write_tokens),
                     ("costMicros", usage.cost_micros),
                     ("durationMs", usage.duration_ms),
                 ] {

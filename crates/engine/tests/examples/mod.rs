@@ -33,6 +33,7 @@ fn used(tokens: u64) -> UsageRecorded {
         input_tokens: tokens,
         output_tokens: 0,
         cached_tokens: 0,
+        cache_write_tokens: 0,
         cost_micros: 0,
         duration_ms: 1,
         purpose: "test".into(),

@@ -488,6 +488,7 @@ fn a_budget_ends_a_search_with_everything_that_exists() {
         input_tokens: 1_000,
         output_tokens: 0,
         cached_tokens: 0,
+        cache_write_tokens: 0,
         cost_micros: 0,
         duration_ms: 1,
         purpose: "research".into(),

@@ -365,6 +365,7 @@ impl World {
                 input_tokens: if self.plan.obedient { tokens.min(most) } else { tokens },
                 output_tokens: 0,
                 cached_tokens: 0,
+                cache_write_tokens: 0,
                 cost_micros: if self.plan.obedient { cost.min(dear) } else { cost },
                 duration_ms: 3,
                 purpose: String::new(),

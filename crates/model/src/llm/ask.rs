@@ -4,20 +4,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use genai::chat::{ChatMessage, ChatRequest, StopReason, Tool};
+use genai::chat::{CacheControl, ChatMessage, ChatRequest, StopReason, Tool};
 use tree_agent_contract::ModelName;
 use tree_agent_contract::event::UsageRecorded;
 use tree_agent_contract::role::{Action, RoleError, RoleErrorKind};
 use tree_agent_contract::text::prefix;
 
 use super::context::{PromptTrimmer, assemble};
+use super::effort::Effort;
 use super::failure::{Failure, FailureKind};
 use super::fork::Fork;
 use super::history::History;
+use super::prices::TokenCounts;
 use super::prompt::{Prompt, Repair};
 use super::provider::{Provider, Question, Turn};
 use super::reply::{Bounds, Reply};
 use super::stream::ScratchpadWriter;
+use super::table::{ModelFacts, Reasoning};
 use super::{Shared, prices, tokens, toolbox};
 use crate::io::RoleIo;
 
@@ -31,8 +34,10 @@ pub(super) struct Call<'a> {
     /// `plan`, `execute` or `aggregate`: the purpose in usage events.
     pub(super) purpose: &'static str,
     pub(super) model: ModelName,
-    /// Tokens of the prompt.
-    pub(super) budget: usize,
+    /// How much the model reasons; none for as the provider chooses.
+    pub(super) effort: Option<Effort>,
+    /// Tokens of the prompt, if the operator sets them.
+    pub(super) context: Option<usize>,
     pub(super) bounds: Bounds,
     /// The tools that the model may call.
     pub(super) tools: Vec<Tool>,
@@ -66,9 +71,18 @@ pub(super) struct Answered<O> {
 /// The model that is being asked.
 struct Target {
     provider: Arc<Provider>,
+    /// With its name at the provider.
     name: ModelName,
-    /// Its name at the provider.
-    model: String,
+    facts: ModelFacts,
+    /// Tokens of its output, reasoning included.
+    output_limit: u32,
+}
+
+impl Target {
+    /// True if the beginning that requests share costs less, so that it is worth to keep it the same.
+    fn caches_prefixes(&self) -> bool {
+        !self.provider.compatible() || self.facts.cache_marks
+    }
 }
 
 /// The state of one call.
@@ -96,7 +110,7 @@ impl<'a> Call<'a> {
                 None => ScratchpadWriter::of_text(self.io),
             },
             history: History::default(),
-            budget: self.budget,
+            budget: 0,
             rounds: 0,
             repairs: 0,
             shortened: false,
@@ -105,10 +119,13 @@ impl<'a> Call<'a> {
         let mut name = self.model.clone();
         loop {
             let failure = match self.target(&name).await {
-                Ok(target) => match self.with::<R>(&target, input, &render, &mut progress).await? {
-                    Ok(answered) => return Ok(answered),
-                    Err(failure) => failure,
-                },
+                Ok(target) => {
+                    progress.budget = target.facts.prompt(self.context, target.output_limit);
+                    match self.with::<R>(&target, input, &render, &mut progress).await? {
+                        Ok(answered) => return Ok(answered),
+                        Err(failure) => failure,
+                    }
+                }
                 Err(failure) => failure,
             };
             match fallback.take().filter(|_| failure.another_may_help()) {
@@ -126,8 +143,17 @@ impl<'a> Call<'a> {
 
     async fn target(&self, name: &ModelName) -> Result<Target, Failure> {
         let provider = self.shared.provider(name.provider)?;
-        let model = provider.model(name).await?;
-        Ok(Target { provider, model, name: name.clone() })
+        let name = ModelName { model: provider.model(name).await?, ..name.clone() };
+        let config = &self.shared.config;
+        let facts = config.facts(&name);
+        let output_limit = facts.output_limit(config.tuning.max_output_tokens, self.effort);
+        Ok(Target { provider, name, facts, output_limit })
+    }
+
+    /// The bounds of an answer of `target`.
+    fn bounds_of(&self, target: &Target) -> Bounds {
+        let output_tokens = target.facts.max_output(self.shared.config.tuning.max_output_tokens);
+        Bounds { output_tokens, ..self.bounds }
     }
 
     /// Asks one model. The outer error ends the call; after the inner one another model may be tried.
@@ -138,7 +164,8 @@ impl<'a> Call<'a> {
         render: &impl Fn(Setting<'_>, &mut PromptTrimmer) -> Result<Prompt, RoleError>,
         progress: &mut Progress<'a>,
     ) -> Result<Result<Answered<R::Output>, Failure>, RoleError> {
-        let Target { provider, model, .. } = target;
+        let Target { provider, name: ModelName { model, .. }, facts, .. } = target;
+        let bounds = self.bounds_of(target);
         loop {
             if progress.repairs > 0 && !self.io.may_ask() {
                 let message =
@@ -146,22 +173,24 @@ impl<'a> Call<'a> {
                 return Err(RoleError::new(RoleErrorKind::Rejected, message));
             }
             // Small models of other servers need the schema more than the tools.
-            let shares_prefix = R::SHARES_PREFIX && provider.caches_prefixes();
+            let shares_prefix = R::SHARES_PREFIX && target.caches_prefixes();
             let gives_up_tools = R::SHARES_PREFIX && !shares_prefix && R::schema().is_some();
-            let has_tools =
-                !self.tools.is_empty() && !gives_up_tools && provider.able(model, FailureKind::Tools);
+            let has_tools = !self.tools.is_empty()
+                && !gives_up_tools
+                && facts.tools
+                && provider.able(model, FailureKind::Tools);
             let rounds = self.shared.config.tuning.tool_rounds;
             let may_call_tools =
                 has_tools && progress.rounds < rounds && progress.repairs == 0 && self.io.may_go_on();
-            let able = !shares_prefix && provider.able(model, FailureKind::Schema);
+            let able = !shares_prefix && facts.schema && provider.able(model, FailureKind::Schema);
             let schema = R::schema().map(|schema| match provider.compatible() {
-                true => schema.bounded(self.bounds),
+                true => schema.bounded(bounds),
                 false => schema.plain(),
             });
             // If the provider cannot enforce the schema from the first answer on, the prompt contains it.
             let demanded = able && (!has_tools || provider.schema_with_tools());
             let written = schema.as_ref().filter(|_| !demanded).map(ToString::to_string);
-            let forked = self.fork.fit(progress.budget, provider.wants_cache_marks());
+            let forked = self.fork.fit(progress.budget, facts.cache_marks);
             let setting =
                 Setting { schema: written.as_deref(), tools: has_tools, shortened: forked.shortened };
             let room = progress.budget.saturating_sub(forked.tokens);
@@ -170,10 +199,26 @@ impl<'a> Call<'a> {
             let mut messages = forked.messages;
             messages.push(ChatMessage::user(prompt.user.clone()));
             messages.extend(progress.history.messages());
-            let mut request = ChatRequest::from_messages(messages).with_system(prompt.system.clone());
+            // Only what another request will repeat is worth the price of writing it to the cache.
+            let goes_on = may_call_tools || R::SHARES_PREFIX;
+            if let Some(last) = messages.last_mut().filter(|_| facts.cache_marks && goes_on) {
+                *last = std::mem::replace(last, ChatMessage::user("")).with_options(CacheControl::Ephemeral);
+            }
+            let mut request = match facts.cache_marks {
+                true => {
+                    let system = ChatMessage::system(prompt.system.clone());
+                    messages.insert(0, system.with_options(CacheControl::Ephemeral));
+                    ChatRequest::from_messages(messages)
+                }
+                false => ChatRequest::from_messages(messages).with_system(prompt.system.clone()),
+            };
             // Providers require the definitions of tools that an earlier message calls.
             if may_call_tools || progress.history.has_tool_calls() {
-                request = request.with_tools(self.tools.clone());
+                let mut tools = self.tools.clone();
+                if let Some(last) = tools.last_mut().filter(|_| facts.cache_marks) {
+                    last.cache_control = Some(CacheControl::Ephemeral);
+                }
+                request = request.with_tools(tools);
             }
             let offered = request.tools.is_some();
             let question = Question {
@@ -181,7 +226,11 @@ impl<'a> Call<'a> {
                 request,
                 schema: schema.filter(|_| able && (!may_call_tools || provider.schema_with_tools())),
                 may_call_tools,
-                max_output_tokens: self.bounds.output_tokens,
+                output_limit: target.output_limit,
+                api: facts.api,
+                reasons: facts.reasons(self.effort),
+                effort: self.effort.filter(|_| facts.reasoning != Reasoning::Never),
+                about_tokens: (forked.tokens + progress.history.about_tokens(&prompt)) as u64,
             };
             let demands = question.schema.is_some();
             let turn = match provider.ask(question, &mut progress.writer).await {
@@ -246,14 +295,19 @@ impl<'a> Call<'a> {
         if progress.repairs == REPAIRS {
             let what = errors.join("; ");
             let what = prefix(&what, 1_000);
-            let name = ModelName { model: target.model.clone(), ..target.name.clone() };
+            let name = &target.name;
             let message = format!("{name} gave no usable answer in {} tries: {what}", REPAIRS + 1);
             return Err(RoleError::new(R::GIVEN_UP, target.provider.redact(&message)));
         }
         progress.repairs += 1;
         let cut = matches!(turn.stop, Some(StopReason::MaxTokens(_)));
-        let repair =
-            Repair { errors: &errors, cut, limit: self.bounds.output_tokens, schema, whole: R::WHOLE };
+        let repair = Repair {
+            errors: &errors,
+            cut,
+            limit: self.bounds_of(target).output_tokens,
+            schema,
+            whole: R::WHOLE,
+        };
         progress.history.answered(&turn.text, repair.render()?);
         // The next answer mostly repeats this one.
         if progress.writer.wrote() {
@@ -277,24 +331,29 @@ impl<'a> Call<'a> {
         } else if progress.rounds > 0 {
             purpose.push_str(&format!(" (after {} rounds of tools)", progress.rounds));
         }
-        let (input, output, cached) = turn.tokens.unwrap_or_else(|| {
+        let tokens = turn.tokens.unwrap_or_else(|| {
             purpose.push_str(", tokens estimated");
             let history = progress.history.texts().map(tokens::count).sum::<usize>();
             let input = tokens::count(&prompt.system) + tokens::count(&prompt.user) + history + forked;
-            (input as u64, tokens::count(&turn.text) as u64, 0)
+            let own = |count| target.facts.own_tokens(count) as u64;
+            TokenCounts::fresh(own(input), own(tokens::count(&turn.text)))
         });
-        let model = ModelName { model: target.model.clone(), ..target.name.clone() }.to_string();
-        let cost = match target.provider.compatible() {
-            // Another server may use the name of a known model for something else.
-            true => prices::warn_unknown_price(&format!("{model} at {}", target.provider.shown())),
-            false => prices::cost_micros(&model, input, cached, output),
-        };
+        let model = target.name.to_string();
+        let price = target.facts.price();
+        if price.is_none() {
+            prices::warn_unknown(&match target.provider.compatible() {
+                // Another server may use the name of a known model for something else.
+                true => format!("{model} at {}", target.provider.shown()),
+                false => model.clone(),
+            });
+        }
         let usage = UsageRecorded {
             model,
-            input_tokens: input,
-            output_tokens: output,
-            cached_tokens: cached,
-            cost_micros: cost.unwrap_or_default(),
+            input_tokens: tokens.input,
+            output_tokens: tokens.output,
+            cached_tokens: tokens.cached,
+            cache_write_tokens: tokens.written,
+            cost_micros: price.map_or(0, |price| price.cost_micros(tokens)),
             duration_ms: turn.took.max(Duration::from_millis(1)).as_millis() as u64,
             purpose,
         };

@@ -3,7 +3,7 @@
 use tree_agent_contract::{CallCost, ModelChoice, ModelName, Profile, RoleCosts};
 
 use super::ask::REPAIRS;
-use super::prices;
+use super::effort::Effort;
 use super::settings::LlmConfig;
 
 impl LlmConfig {
@@ -19,23 +19,29 @@ impl LlmConfig {
         };
         let of = |profile| named.as_ref().or_else(|| self.of_profile(profile));
         let tuning = &self.tuning;
-        let role = |profiles: &[Profile], context: usize, rounds: u32| {
-            let mut models: Vec<&ModelName> = profiles.iter().filter_map(|profile| of(*profile)).collect();
-            if models.is_empty() {
-                return None;
-            }
-            models.extend(&self.fallback);
+        let role = |profiles: &[Profile], context: Option<usize>, rounds: u32| {
+            let of = |profile: &Profile| Some((of(*profile)?, tuning.effort_of(*profile)));
+            let mut models: Vec<(&ModelName, Option<Effort>)> = profiles.iter().filter_map(of).collect();
+            let effort = models.first()?.1;
+            models.extend(self.fallback.as_ref().map(|fallback| (fallback, effort)));
             // Every round of tools and every repair is an answer. Its request holds the prompt and at most as many
             // tokens of history.
             let answers = u64::from(rounds + 1 + REPAIRS);
-            let (input, output) = (2 * context as u64, u64::from(tuning.max_output_tokens));
-            let costs = models.into_iter().map(|model| {
-                let own = !self.addresses[&model.provider].compatible;
-                own.then(|| prices::cost_if_known(&model.to_string(), input, 0, output)).flatten()
-            });
-            let dearest = costs.collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
+            let costs: Vec<(u64, Option<u64>)> = models
+                .into_iter()
+                .map(|(model, effort)| {
+                    let facts = self.facts(model);
+                    let output = facts.output_limit(tuning.max_output_tokens, effort);
+                    let input = facts.own_tokens(2 * facts.prompt(context, output)) as u64;
+                    let output = u64::from(output);
+                    (input + output, facts.price().map(|price| price.most_micros(input, output)))
+                })
+                .collect();
+            let most = costs.iter().map(|(tokens, _)| *tokens).max()?;
+            let dearest = costs.iter().map(|(_, cost)| *cost).collect::<Option<Vec<u64>>>();
+            let dearest = dearest.and_then(|all| all.into_iter().max());
             Some(CallCost {
-                tokens: answers.saturating_mul(input + output),
+                tokens: answers.saturating_mul(most),
                 cost_micros: dearest.map(|cost| answers.saturating_mul(cost)),
             })
         };

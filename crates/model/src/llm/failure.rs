@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use genai::adapter::AdapterKind;
 use genai::webc;
 use tree_agent_contract::error::root_cause;
 use tree_agent_contract::role::{RoleError, RoleErrorKind};
@@ -39,6 +40,8 @@ pub(super) enum FailureKind {
     Schema,
     /// The model cannot call tools.
     Tools,
+    /// The account may not see what the model thinks.
+    Thoughts,
     /// The prompt exceeds the context of the model.
     TooLong,
     /// Any other refusal.
@@ -76,7 +79,9 @@ impl From<Failure> for RoleError {
         use FailureKind as K;
         let kind = match failure.kind {
             K::Key | K::Permission | K::Quota | K::Redirect => RoleErrorKind::Rejected,
-            K::NoModel | K::Schema | K::Tools | K::TooLong | K::Refused => RoleErrorKind::Rejected,
+            K::NoModel | K::Schema | K::Tools | K::Thoughts | K::TooLong | K::Refused => {
+                RoleErrorKind::Rejected
+            }
             K::Overloaded | K::Server => RoleErrorKind::Overloaded,
             K::Unreachable | K::Open => RoleErrorKind::ProviderUnreachable,
             K::Stalled => RoleErrorKind::Timeout,
@@ -113,6 +118,12 @@ pub(super) fn classify(error: &genai::Error, provider: &Provider) -> Failure {
             return Failure::new(FailureKind::Refused, message);
         }
         genai::Error::ChatResponse { body, .. } => body.to_string(),
+        // The Responses API says so that an answer failed; the library skips events of it that it cannot read.
+        genai::Error::StreamParse { model_iden, serde_error }
+            if model_iden.adapter_kind == AdapterKind::OpenAIResp =>
+        {
+            return provider.refusal(None, &serde_error.to_string());
+        }
         genai::Error::StreamParse { .. } => {
             let message = format!("{} sent something that is no event of an answer", provider.shown());
             return Failure::new(FailureKind::Broken, message);
@@ -176,6 +187,9 @@ pub(super) fn kind_of(status: Option<u16>, body: &str) -> FailureKind {
             FailureKind::Overloaded
         }
         Some(500..) | None if !says(&["invalid_request_error"]) => FailureKind::Server,
+        _ if says(&["reasoning.summary", "reasoning summar", "thinking.display", "includethoughts"]) => {
+            FailureKind::Thoughts
+        }
         _ if says(&[
             "response_format",
             "json_schema",
@@ -250,6 +264,8 @@ mod tests {
             (422, "unknown field output_config", K::Schema),
             (400, "registry.ollama.ai/library/x does not support tools", K::Tools),
             (404, "model not found", K::NoModel),
+            (400, "Your organization must be verified to generate reasoning summaries", K::Thoughts),
+            (400, "Unsupported parameter: 'reasoning.summary' is not supported", K::Thoughts),
             (400, "temperature must be below 2", K::Refused),
         ] {
             assert_eq!(kind_of(Some(status), body), kind, "{status} {body}");

@@ -1,4 +1,5 @@
-//! The gate of a provider: it limits parallel requests and contains the circuit breaker.
+//! The gate of a provider: it limits parallel requests, requests and tokens in a minute, and contains a circuit breaker
+//! for each model.
 //!
 //! | circuit | event | next |
 //! | --- | --- | --- |
@@ -6,7 +7,11 @@
 //! | open | its time is over | half open: one request is a probe |
 //! | half open | the probe succeeds | closed |
 //! | half open | the probe fails | open |
+//!
+//! A request that began before the circuit opened says nothing new when it ends: its success does not close it, and its
+//! failure does not prolong it.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,12 +20,18 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use super::failure::{Failure, FailureKind};
-use super::settings::Tuning;
+use super::rate::RateLimits;
+use super::settings::{Rates, Tuning};
+
+/// Circuits that are kept. Runs may name any model of a provider, so those that are closed go first.
+const CIRCUITS: usize = 256;
 
 /// The gate of one provider.
 pub(super) struct Gate {
     permits: Semaphore,
-    circuit: Mutex<Circuit>,
+    limits: RateLimits,
+    /// By model. A model without failures has none.
+    circuits: Mutex<HashMap<String, Circuit>>,
     failures_to_open: u32,
     open_for: Duration,
     requests: AtomicU64,
@@ -35,14 +46,16 @@ pub(super) struct GateCounts {
     pub(super) failures: u64,
     /// Requests that were not made because the circuit was open.
     pub(super) refused: u64,
-    /// Whether it is open now.
-    pub(super) open: bool,
+    /// Models whose circuit is open now.
+    pub(super) open: usize,
 }
 
 #[derive(Default)]
 struct Circuit {
     /// Failures in a row.
     failures: u32,
+    /// All failures, counted on from those of the gate when it was made, so that requests of before are older.
+    all_failures: u64,
     open_until: Option<Instant>,
     /// A probe is in flight.
     probing: bool,
@@ -54,15 +67,21 @@ struct Circuit {
 /// be the probe.
 pub(super) struct Admission<'a> {
     gate: &'a Gate,
+    model: &'a str,
     probing: bool,
+    /// All failures of the model when the request began.
+    failures_before: u64,
+    /// Tokens that were taken from the limit.
+    tokens: u64,
     _permit: SemaphorePermit<'a>,
 }
 
 impl Gate {
-    pub(super) fn new(tuning: &Tuning) -> Self {
+    pub(super) fn new(tuning: &Tuning, rates: Rates) -> Self {
         Self {
             permits: Semaphore::new(tuning.concurrency),
-            circuit: Mutex::default(),
+            limits: RateLimits::new(rates),
+            circuits: Mutex::default(),
             failures_to_open: tuning.circuit_failures,
             open_for: tuning.circuit_open,
             requests: AtomicU64::new(0),
@@ -78,85 +97,112 @@ impl Gate {
             requests: count(&self.requests),
             failures: count(&self.failures),
             refused: count(&self.refused),
-            open: self.circuit().open_until.is_some(),
+            open: self.circuits().values().filter(|circuit| circuit.open_until.is_some()).count(),
         }
     }
 
-    /// Waits for a permit. Fails while the circuit is open.
-    pub(super) async fn admit(&self) -> Result<Admission<'_>, Failure> {
+    /// Waits until a request of about `tokens` tokens to `model` may be made. Fails while the model's circuit is open.
+    pub(super) async fn admit<'a>(&'a self, model: &'a str, tokens: u64) -> Result<Admission<'a>, Failure> {
         let refused = |failure| {
             self.refused.fetch_add(1, Ordering::Relaxed);
             failure
         };
-        self.check().map_err(refused)?;
+        self.check(model).map_err(refused)?;
+        self.limits.wait(tokens).await;
         let permit = self.permits.acquire().await.expect("the semaphore is never closed");
         // The circuit may have opened in the meantime.
-        let probing = self.check_and_try().map_err(refused)?;
+        let (probing, failures_before) = self.check_and_try(model).map_err(refused)?;
         self.requests.fetch_add(1, Ordering::Relaxed);
-        Ok(Admission { gate: self, probing, _permit: permit })
+        Ok(Admission { gate: self, model, probing, failures_before, tokens, _permit: permit })
     }
 
-    fn circuit(&self) -> MutexGuard<'_, Circuit> {
-        self.circuit.lock().unwrap_or_else(PoisonError::into_inner)
+    fn circuits(&self) -> MutexGuard<'_, HashMap<String, Circuit>> {
+        self.circuits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn check(&self, model: &str) -> Result<(), Failure> {
+        self.circuits().get(model).map_or(Ok(()), Circuit::check)
+    }
+
+    fn check_and_try(&self, model: &str) -> Result<(bool, u64), Failure> {
+        let mut circuits = self.circuits();
+        let Some(circuit) = circuits.get_mut(model) else {
+            return Ok((false, self.failures.load(Ordering::Relaxed)));
+        };
+        circuit.check()?;
+        circuit.probing = circuit.open_until.is_some();
+        Ok((circuit.probing, circuit.all_failures))
+    }
+}
+
+impl Circuit {
     fn check(&self) -> Result<(), Failure> {
-        let circuit = self.circuit();
-        match circuit.open_until {
-            Some(until) if circuit.probing || Instant::now() < until => Err(open(&circuit, until)),
+        match self.open_until {
+            Some(until) if self.probing || Instant::now() < until => {
+                let seconds = until.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
+                let message = format!("the circuit is open for {seconds} s more after: {}", self.why);
+                Err(Failure::new(FailureKind::Open, message))
+            }
             _ => Ok(()),
         }
     }
-
-    fn check_and_try(&self) -> Result<bool, Failure> {
-        let mut circuit = self.circuit();
-        match circuit.open_until {
-            Some(until) if circuit.probing || Instant::now() < until => Err(open(&circuit, until)),
-            Some(_) => {
-                circuit.probing = true;
-                Ok(true)
-            }
-            None => Ok(false),
-        }
-    }
-}
-
-fn open(circuit: &Circuit, until: Instant) -> Failure {
-    let seconds = until.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
-    let message = format!("the circuit is open for {seconds} s more after: {}", circuit.why);
-    Failure::new(FailureKind::Open, message)
 }
 
 impl Admission<'_> {
-    /// The provider answered.
-    pub(super) fn succeeded(mut self) {
-        self.probing = false;
-        *self.gate.circuit() = Circuit::default();
+    /// The provider answered, and used `tokens` tokens, if it says so.
+    pub(super) fn succeeded(mut self, tokens: Option<u64>) {
+        if let Some(used) = tokens {
+            self.gate.limits.settle(self.tokens, used);
+        }
+        let mut circuits = self.gate.circuits();
+        let Some(circuit) = circuits.get_mut(self.model) else { return };
+        if std::mem::take(&mut self.probing) {
+            circuits.remove(self.model);
+        } else if circuit.open_until.is_none() {
+            // Failures that came after the request began stay counted.
+            let after = circuit.all_failures.saturating_sub(self.failures_before);
+            circuit.failures = circuit.failures.min(u32::try_from(after).unwrap_or(u32::MAX));
+            if circuit.failures == 0 {
+                circuits.remove(self.model);
+            }
+        }
     }
 
     /// The provider failed in a way that says something about its health.
     pub(super) fn failed(mut self, failure: &Failure) {
-        self.gate.failures.fetch_add(1, Ordering::Relaxed);
-        let mut circuit = self.gate.circuit();
+        let earlier = self.gate.failures.fetch_add(1, Ordering::Relaxed);
+        let was_probe = std::mem::take(&mut self.probing);
+        let mut circuits = self.gate.circuits();
+        if circuits.len() >= CIRCUITS {
+            circuits.retain(|_, circuit| circuit.open_until.is_some_and(|until| Instant::now() < until));
+        }
+        let new = || Circuit { all_failures: earlier, ..Circuit::default() };
+        let circuit = circuits.entry(self.model.to_owned()).or_insert_with(new);
         circuit.failures = circuit.failures.saturating_add(1);
+        circuit.all_failures += 1;
         let asked = failure.retry_after.filter(|&wait| wait > self.gate.open_for);
-        if self.probing || circuit.failures >= self.gate.failures_to_open || asked.is_some() {
+        let is_news = circuit.open_until.is_none() || was_probe || asked.is_some();
+        let is_enough = circuit.failures >= self.gate.failures_to_open || was_probe || asked.is_some();
+        if is_news && is_enough {
             if circuit.open_until.is_none() {
-                tracing::warn!(failures = circuit.failures, "circuit opened: {}", failure.message);
+                let (model, failures) = (self.model, circuit.failures);
+                tracing::warn!(model, failures, "circuit opened: {}", failure.message);
             }
             circuit.open_until = Some(Instant::now() + asked.unwrap_or(self.gate.open_for));
             circuit.why.clone_from(&failure.message);
         }
-        circuit.probing = false;
-        drop(circuit);
-        self.probing = false;
+        if was_probe {
+            circuit.probing = false;
+        }
     }
 }
 
 impl Drop for Admission<'_> {
     fn drop(&mut self) {
-        if self.probing {
-            self.gate.circuit().probing = false;
+        if self.probing
+            && let Some(circuit) = self.gate.circuits().get_mut(self.model)
+        {
+            circuit.probing = false;
         }
     }
 }
@@ -175,7 +221,7 @@ mod tests {
             model_concurrency: "2".into(),
             ..LlmArgs::default()
         };
-        Gate::new(&args.check_with(&mut Problems::default(), &|_| None).tuning)
+        Gate::new(&args.check_with(&mut Problems::default(), &|_| None).tuning, Rates::default())
     }
 
     fn broken() -> Failure {
@@ -185,45 +231,94 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_circuit_opens_tries_and_closes() {
         let gate = gate();
-        gate.admit().await.unwrap().failed(&broken());
-        gate.admit().await.unwrap().failed(&broken());
-        let refused = gate.admit().await.err().expect("the circuit is open");
+        gate.admit("m", 0).await.unwrap().failed(&broken());
+        gate.admit("m", 0).await.unwrap().failed(&broken());
+        let refused = gate.admit("m", 0).await.err().expect("the circuit is open");
         assert_eq!(refused.kind, FailureKind::Open);
         assert!(refused.message.contains("HTTP 500"), "{}", refused.message);
 
         tokio::time::advance(Duration::from_secs(31)).await;
-        let probing = gate.admit().await.expect("one may try");
-        assert!(gate.admit().await.is_err(), "only one may try");
+        let probing = gate.admit("m", 0).await.expect("one may try");
+        assert!(gate.admit("m", 0).await.is_err(), "only one may try");
         // Cancelled without an outcome: the next one may be the probe.
         drop(probing);
-        gate.admit().await.expect("the next may try").failed(&broken());
-        assert!(gate.admit().await.is_err(), "it opened again");
+        gate.admit("m", 0).await.expect("the next may try").failed(&broken());
+        assert!(gate.admit("m", 0).await.is_err(), "it opened again");
 
         tokio::time::advance(Duration::from_secs(31)).await;
-        gate.admit().await.unwrap().succeeded();
-        gate.admit().await.unwrap().failed(&broken());
-        assert!(gate.admit().await.is_ok(), "failures are counted from the start");
-        assert_eq!(gate.counts(), GateCounts { requests: 7, failures: 4, refused: 3, open: false });
+        gate.admit("m", 0).await.unwrap().succeeded(None);
+        gate.admit("m", 0).await.unwrap().failed(&broken());
+        assert!(gate.admit("m", 0).await.is_ok(), "failures are counted from the start");
+        assert_eq!(gate.counts(), GateCounts { requests: 7, failures: 4, refused: 3, open: 0 });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_model_has_its_own_circuit() {
+        let gate = gate();
+        for _ in 0..2 {
+            gate.admit("broken", 0).await.unwrap().failed(&broken());
+        }
+        assert!(gate.admit("broken", 0).await.is_err());
+        gate.admit("healthy", 0).await.expect("another model is asked").succeeded(None);
+        assert!(gate.admit("broken", 0).await.is_err(), "its success says nothing of the other");
+        assert_eq!(gate.counts().open, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_success_that_began_before_does_not_close_the_circuit() {
+        let gate = gate();
+        let slow = gate.admit("m", 0).await.unwrap();
+        for _ in 0..2 {
+            gate.admit("m", 0).await.unwrap().failed(&broken());
+        }
+        slow.succeeded(None);
+        assert!(gate.admit("m", 0).await.is_err(), "later failures opened it");
+
+        // Nor does it while the probe is in flight, nor erase what failed after it began.
+        tokio::time::advance(Duration::from_secs(31)).await;
+        gate.admit("m", 0).await.unwrap().succeeded(None);
+        let slow = gate.admit("m", 0).await.unwrap();
+        gate.admit("m", 0).await.unwrap().failed(&broken());
+        slow.succeeded(None);
+        gate.admit("m", 0).await.unwrap().failed(&broken());
+        assert!(
+            gate.admit("m", 0).await.is_err(),
+            "two failures since the last request that began and succeeded"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_that_began_before_neither_prolongs_it_nor_ends_the_probe() {
+        let gate = gate();
+        gate.admit("m", 0).await.unwrap().failed(&broken());
+        let slow = gate.admit("m", 0).await.unwrap();
+        gate.admit("m", 0).await.unwrap().failed(&broken());
+        tokio::time::advance(Duration::from_secs(31)).await;
+        let probe = gate.admit("m", 0).await.expect("one may try");
+        slow.failed(&broken());
+        assert!(gate.admit("m", 0).await.is_err(), "there is one probe only");
+        probe.succeeded(None);
+        assert!(gate.admit("m", 0).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_long_retry_after_opens_the_circuit_for_that_long() {
         let gate = gate();
         let busy = Failure { retry_after: Some(Duration::from_secs(300)), ..broken() };
-        gate.admit().await.unwrap().failed(&busy);
+        gate.admit("m", 0).await.unwrap().failed(&busy);
         tokio::time::advance(Duration::from_secs(299)).await;
-        assert!(gate.admit().await.is_err());
+        assert!(gate.admit("m", 0).await.is_err());
         tokio::time::advance(Duration::from_secs(2)).await;
-        assert!(gate.admit().await.is_ok());
+        assert!(gate.admit("m", 0).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn only_so_many_requests_are_made_at_a_time() {
         let gate = gate();
-        let (_a, b) = (gate.admit().await.unwrap(), gate.admit().await.unwrap());
-        let waits = tokio::time::timeout(Duration::from_secs(1), gate.admit()).await;
+        let (_a, b) = (gate.admit("m", 0).await.unwrap(), gate.admit("m", 0).await.unwrap());
+        let waits = tokio::time::timeout(Duration::from_secs(1), gate.admit("m", 0)).await;
         assert!(waits.is_err(), "the third waits");
         drop(b);
-        assert!(gate.admit().await.is_ok());
+        assert!(gate.admit("m", 0).await.is_ok());
     }
 }

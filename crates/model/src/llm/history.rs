@@ -3,6 +3,7 @@
 use genai::chat::{ChatMessage, MessageContent, ToolResponse};
 use tree_agent_contract::text::prefix;
 
+use super::prompt::Prompt;
 use super::toolbox::Outcome;
 
 /// Bytes of an unusable answer that the model is shown again.
@@ -53,6 +54,11 @@ impl History {
             Entry::Tools(_, outcomes) => outcomes.iter().map(|o| o.text.as_str()).collect::<Vec<_>>(),
             Entry::Answer(text, reply) => vec![text.as_str(), reply.as_str()],
         })
+    }
+
+    /// About how many tokens a request with `prompt` has: four bytes are about one.
+    pub(super) fn about_tokens(&self, prompt: &Prompt) -> usize {
+        (prompt.system.len() + prompt.user.len() + self.texts().map(str::len).sum::<usize>()) / 4
     }
 
     /// Cuts tool output, the oldest first, until the history has at most about `budget` tokens.

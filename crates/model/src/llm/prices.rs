@@ -5,13 +5,65 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use serde::Deserialize;
 
+use super::table::of_model;
+
 /// Prices of one model in US dollars per million tokens, which is the same as millionths of a dollar per token.
-#[derive(Clone, Copy, Debug, Deserialize)]
-struct Price {
-    input: f64,
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Price {
+    pub(super) input: f64,
     /// Tokens of the prompt that came from the provider's cache.
-    cached: f64,
-    output: f64,
+    pub(super) cached: f64,
+    /// Tokens of the prompt that the provider wrote to its cache; as `input` if they cost no more.
+    #[serde(default)]
+    pub(super) written: Option<f64>,
+    pub(super) output: f64,
+}
+
+/// Tokens of one answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TokenCounts {
+    /// Of the prompt, with those that were read from a cache or written to it.
+    pub(super) input: u64,
+    /// Of the answer, reasoning included.
+    pub(super) output: u64,
+    /// Of the prompt: read from the provider's cache.
+    pub(super) cached: u64,
+    /// Of the prompt: written to the provider's cache.
+    pub(super) written: u64,
+}
+
+impl TokenCounts {
+    /// An answer of `output` tokens to a prompt of `input`, without a cache.
+    pub(super) const fn fresh(input: u64, output: u64) -> Self {
+        Self { input, output, cached: 0, written: 0 }
+    }
+}
+
+impl Price {
+    /// Cost in millionths of a US dollar, rounded up.
+    pub(super) fn cost_micros(&self, tokens: TokenCounts) -> u64 {
+        let TokenCounts { input, output, cached, written } = tokens;
+        let fresh = input.saturating_sub(cached).saturating_sub(written);
+        let micros = fresh as f64 * self.input
+            + cached as f64 * self.cached
+            + written as f64 * self.written.unwrap_or(self.input)
+            + output as f64 * self.output;
+        micros.ceil() as u64
+    }
+
+    /// The most that an answer can cost whose prompt may be written to a cache.
+    pub(super) fn most_micros(&self, input: u64, output: u64) -> u64 {
+        let written = if self.written.is_some_and(|written| written > self.input) { input } else { 0 };
+        self.cost_micros(TokenCounts { input, output, cached: 0, written })
+    }
+
+    /// What is wrong with it.
+    pub(super) fn problem(&self) -> Option<String> {
+        let all = [self.input, self.cached, self.written.unwrap_or(0.0), self.output];
+        let good = all.iter().all(|price| (0.0..=1_000_000.0).contains(price));
+        (!good).then(|| "price: each must be between 0 and 1000000 dollars per million tokens".to_owned())
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -26,42 +78,18 @@ static PRICES: LazyLock<Prices> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../../data/prices.json")).expect("a test reads this file")
 });
 
-/// Cost of one answer of `model` (`provider:model`) in millionths of a US dollar, rounded up; none if the price is
-/// unknown, which is logged once for each model.
-pub(super) fn cost_micros(model: &str, input: u64, cached: u64, output: u64) -> Option<u64> {
-    cost_if_known(model, input, cached, output).or_else(|| warn_unknown_price(model))
-}
-
-/// The same, without a log line if the price is unknown.
-pub(super) fn cost_if_known(model: &str, input: u64, cached: u64, output: u64) -> Option<u64> {
-    let price = price(model)?;
-    let fresh = input.saturating_sub(cached);
-    let micros = fresh as f64 * price.input + cached as f64 * price.cached + output as f64 * price.output;
-    Some(micros.ceil() as u64)
-}
-
 /// Logs once for each model that its cost counts as 0.
-pub(super) fn warn_unknown_price(model: &str) -> Option<u64> {
+pub(super) fn warn_unknown(model: &str) {
     static SAID: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
     if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(model.to_owned()) {
         let as_of = &PRICES.as_of;
         tracing::warn!(model, as_of, "the price of this model is unknown: its cost counts as 0");
     }
-    None
 }
 
-/// The price of `model`. A dated version, such as `openai:gpt-4o-2024-08-06`, has the price of its model.
-fn price(model: &str) -> Option<Price> {
-    let models = &PRICES.models;
-    models.get(model).copied().or_else(|| {
-        let dated = |suffix: &str| {
-            suffix.strip_prefix('-').is_some_and(|date| {
-                date == "latest" || date.len() >= 8 && date.bytes().all(|b| b.is_ascii_digit() || b == b'-')
-            })
-        };
-        let named = models.iter().find(|(name, _)| model.strip_prefix(name.as_str()).is_some_and(dated));
-        named.map(|(_, price)| *price)
-    })
+/// The price of `model` (`provider:model`). A dated version has the price of its model.
+pub(super) fn of(model: &str) -> Option<Price> {
+    of_model(&PRICES.models, model).copied()
 }
 
 #[cfg(test)]
@@ -75,6 +103,7 @@ mod tests {
             tree_agent_contract::ModelName::parse(name).expect(name);
             let ordered = 0.0 < price.cached && price.cached <= price.input && price.input <= price.output;
             assert!(ordered, "{name}: {price:?}");
+            assert!(price.written.is_none_or(|written| written >= price.input), "{name}: {price:?}");
         }
     }
 
@@ -94,12 +123,25 @@ mod tests {
 
     #[test]
     fn cost_is_the_sum_of_its_parts_rounded_up() {
+        let cost = |model: &str, input, cached, written, output| {
+            of(model).map(|price| price.cost_micros(TokenCounts { input, output, cached, written }))
+        };
         // 2.50, 1.25 and 10 dollars per million.
-        assert_eq!(cost_micros("openai:gpt-4o", 1_000, 400, 10), Some(1_500 + 500 + 100));
-        assert_eq!(cost_micros("openai:gpt-4o-2024-08-06", 1, 0, 0), Some(3));
-        assert_eq!(cost_micros("openai:gpt-4o-mini", 1_000_000, 0, 0), Some(150_000));
-        assert_eq!(cost_micros("openai:nobody-knows", 1_000, 0, 10), None);
+        assert_eq!(cost("openai:gpt-4o", 1_000, 400, 0, 10), Some(1_500 + 500 + 100));
+        assert_eq!(
+            cost("openai:gpt-4o", 1_000, 400, 100, 10),
+            Some(1_500 + 500 + 100),
+            "writes cost no more"
+        );
+        assert_eq!(cost("openai:gpt-4o-2024-08-06", 1, 0, 0, 0), Some(3));
+        assert_eq!(cost("openai:gpt-4o-mini", 1_000_000, 0, 0, 0), Some(150_000));
+        assert_eq!(cost("openai:nobody-knows", 1_000, 0, 0, 10), None);
+        // 3, 0.30, 3.75 and 15 dollars per million.
+        let claude = "anthropic:claude-sonnet-4-5";
+        assert_eq!(cost(claude, 1_000, 400, 400, 10), Some(600 + 120 + 1_500 + 150));
+        assert_eq!(of(claude).unwrap().most_micros(1_000, 10), 3_750 + 150);
+        assert_eq!(of("openai:gpt-4o").unwrap().most_micros(1_000, 10), 2_500 + 100);
         // A newer model is not mistaken for an older one whose name is its prefix.
-        assert!(price("openai:gpt-4o-ultra").is_none());
+        assert!(of("openai:gpt-4o-ultra").is_none());
     }
 }

@@ -13,15 +13,19 @@ use genai::chat::{
 };
 use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ServiceTarget};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 use tree_agent_contract::text::{one_line, prefix};
 use tree_agent_contract::{ModelName, ProviderKind};
 
+use super::answer::AnswerSize;
+use super::effort::Effort;
 use super::failure::{Failure, FailureKind, classify, kind_of};
 use super::gate::{Gate, GateCounts};
+use super::prices::TokenCounts;
 use super::settings::{Address, Tuning};
 use super::stream::ScratchpadWriter;
+use super::table::Api;
 use super::tool_calls::ToolCalls;
 
 /// Bytes of a refusal's body that an error quotes.
@@ -35,6 +39,8 @@ const BYTES_PER_TOKEN: usize = 32;
 const ANSWER_BYTES: usize = 1024 * 1024;
 /// The longest wait between attempts. If a provider asks for a longer one, the request fails and its circuit opens.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
+/// How many times as long as others a model may be silent that reasons first and does not show its thoughts.
+const SILENT_THOUGHT: u32 = 4;
 
 /// A provider, shared by all calls that use it.
 pub(super) struct Provider {
@@ -61,7 +67,15 @@ pub(super) struct Question<'a> {
     pub(super) schema: Option<Value>,
     /// Whether this answer may call tools.
     pub(super) may_call_tools: bool,
-    pub(super) max_output_tokens: u32,
+    /// Of the answer, with room for reasoning.
+    pub(super) output_limit: u32,
+    pub(super) api: Api,
+    /// Whether the model reasons before it answers.
+    pub(super) reasons: bool,
+    /// How much; none for as the provider chooses.
+    pub(super) effort: Option<Effort>,
+    /// About how many tokens the prompt has, for the limit of tokens in a minute.
+    pub(super) about_tokens: u64,
 }
 
 /// One answer.
@@ -72,8 +86,8 @@ pub(super) struct Turn {
     /// The whole answer, as the next request must repeat it.
     pub(super) content: MessageContent,
     pub(super) stop: Option<StopReason>,
-    /// Tokens of input and output, and cached tokens of the input; none if the provider does not report them.
-    pub(super) tokens: Option<(u64, u64, u64)>,
+    /// None if the provider does not report them.
+    pub(super) tokens: Option<TokenCounts>,
     pub(super) took: Duration,
 }
 
@@ -100,7 +114,7 @@ impl Provider {
             address: address.clone(),
             http,
             client,
-            gate: Gate::new(tuning),
+            gate: Gate::new(tuning, tuning.rates_of(kind)),
             stall: tuning.stall,
             // Jitter at most doubles a wait, so that callers do not retry at the same time.
             retries: ExponentialBuilder::new()
@@ -127,16 +141,6 @@ impl Provider {
     /// True if this is not the provider's own service.
     pub(super) const fn compatible(&self) -> bool {
         self.address.compatible
-    }
-
-    /// True if the provider caches only what a mark in the request ends. Others cache every beginning by themselves.
-    pub(super) const fn wants_cache_marks(&self) -> bool {
-        matches!(self.kind, ProviderKind::Anthropic)
-    }
-
-    /// True if the beginning that requests share costs less, so that it is worth to keep it the same.
-    pub(super) const fn caches_prefixes(&self) -> bool {
-        !self.address.compatible || self.wants_cache_marks()
     }
 
     /// Whether a schema can be enforced while tools may be called. Gemini refuses it, and some compatible servers
@@ -285,35 +289,33 @@ impl Provider {
         question: Question<'_>,
         writer: &mut ScratchpadWriter<'_>,
     ) -> Result<Turn, Failure> {
-        let mut options = ChatOptions::default()
-            .with_max_tokens(question.max_output_tokens)
-            .with_capture_usage(true)
-            .with_capture_content(true)
-            .with_capture_tool_calls(!self.sends_pieces());
-        if let Some(schema) = question.schema {
-            options = options.with_response_format(JsonSpec::new("answer", schema));
-        }
-        if question.request.tools.is_some() && !question.may_call_tools {
-            options = options.with_tool_choice(ToolChoice::None);
-        }
-        let byte_limit = ANSWER_BYTES + question.max_output_tokens as usize * BYTES_PER_TOKEN;
+        let byte_limit = ANSWER_BYTES + question.output_limit as usize * BYTES_PER_TOKEN;
         let mut waits = self.retries.build();
         loop {
-            let admission = self.gate.admit().await?;
+            let asked = self.asked(&question);
+            let admission = self.gate.admit(question.model, question.about_tokens).await?;
             writer.begin();
-            let answer =
-                self.once(question.model, question.request.clone(), &options, byte_limit, writer).await;
+            let answer = self.once(&question, &asked, byte_limit, writer).await;
             writer.flush().await;
             let failure = match answer {
                 Ok(turn) => {
-                    admission.succeeded();
+                    admission.succeeded(turn.tokens.map(|tokens| tokens.input + tokens.output));
                     return Ok(turn);
                 }
                 Err(failure) => failure,
             };
             if !failure.transient() {
                 // A refusal is an answer: the provider is healthy.
-                admission.succeeded();
+                admission.succeeded(None);
+                if failure.kind == FailureKind::Thoughts && asked.shows_thoughts {
+                    tracing::info!(
+                        model = question.model,
+                        "no thoughts are shown there: {}",
+                        failure.message
+                    );
+                    self.note_unable(question.model, FailureKind::Thoughts);
+                    continue;
+                }
                 return Err(failure);
             }
             admission.failed(&failure);
@@ -325,9 +327,36 @@ impl Provider {
         }
     }
 
-    /// True if tool calls arrive in pieces that name a call by its index. See [`ToolCalls`].
-    const fn sends_pieces(&self) -> bool {
-        matches!(self.kind, ProviderKind::OpenAi)
+    /// How `question` is asked.
+    fn asked(&self, question: &Question<'_>) -> Asked {
+        let adapter = adapter(self.kind, question.api);
+        // Thoughts are signs of life, and calls of tools after them must be sent back together with them.
+        let shows_thoughts = question.reasons
+            && adapter != AdapterKind::OpenAI
+            && self.able(question.model, FailureKind::Thoughts);
+        let keeps_thoughts = shows_thoughts || question.reasons && adapter == AdapterKind::OpenAIResp;
+        let mut options = ChatOptions::default()
+            .with_max_tokens(question.output_limit)
+            .with_capture_usage(true)
+            .with_capture_content(true)
+            .with_capture_reasoning_content(keeps_thoughts)
+            .with_capture_tool_calls(!sends_pieces(adapter));
+        if let Some(effort) = question.effort {
+            options = options.with_reasoning_effort(effort.asked());
+        }
+        if keeps_thoughts && !shows_thoughts {
+            // The library asks for a summary whenever it shall keep thoughts; this takes its place.
+            let effort = question.effort.map(|effort| effort.asked().variant_name());
+            let reasoning = effort.map_or_else(|| json!({}), |effort| json!({ "effort": effort }));
+            options = options.with_extra_body(json!({ "reasoning": reasoning }));
+        }
+        if let Some(schema) = &question.schema {
+            options = options.with_response_format(JsonSpec::new("answer", schema.clone()));
+        }
+        if question.request.tools.is_some() && !question.may_call_tools {
+            options = options.with_tool_choice(ToolChoice::None);
+        }
+        Asked { adapter, options, shows_thoughts }
     }
 
     fn cut_off(&self) -> Failure {
@@ -336,9 +365,8 @@ impl Provider {
 
     async fn once(
         &self,
-        model: &str,
-        request: ChatRequest,
-        options: &ChatOptions,
+        question: &Question<'_>,
+        asked: &Asked,
         byte_limit: usize,
         writer: &mut ScratchpadWriter<'_>,
     ) -> Result<Turn, Failure> {
@@ -347,20 +375,25 @@ impl Provider {
             endpoint: Endpoint::from_owned(self.address.url.as_str()),
             // Other servers ignore the key, but the protocol requires one.
             auth: AuthData::from_single(self.address.key.as_ref().map_or("none", |key| key.expose())),
-            model: ModelIden::new(adapter(self.kind), model),
+            model: ModelIden::new(asked.adapter, question.model),
         };
-        let opened = self.client.exec_chat_stream(target, request, Some(options)).await;
+        let request = question.request.clone();
+        let opened = self.client.exec_chat_stream(target, request, Some(&asked.options)).await;
         let mut stream = opened.map_err(|e| classify(&e, self))?.stream;
         let mut turn = Turn::default();
-        let mut size = AnswerSize::default();
+        let mut size = AnswerSize::new(asked.adapter);
         let mut pieces = ToolCalls::default();
+        let mut patience = match question.reasons && !asked.shows_thoughts {
+            true => self.stall * SILENT_THOUGHT,
+            false => self.stall,
+        };
         loop {
             // Chunks that have arrived are read at once. Only a wait needs a timer, and leaves time to show them.
             let next = match poll!(stream.next()) {
                 Poll::Ready(next) => Ok(next),
                 Poll::Pending => {
                     writer.flush().await;
-                    timeout(self.stall, stream.next()).await
+                    timeout(patience, stream.next()).await
                 }
             };
             let event = match next {
@@ -368,7 +401,7 @@ impl Provider {
                     let message = format!(
                         "{} sent nothing of an answer for {} s",
                         self.shown(),
-                        self.stall.as_secs_f64()
+                        patience.as_secs_f64()
                     );
                     return Err(Failure::new(FailureKind::Stalled, message));
                 }
@@ -377,22 +410,28 @@ impl Provider {
                 }
                 Ok(Some(event)) => event.map_err(|e| classify(&e, self))?,
             };
-            if size.add(self.kind, &event) > byte_limit {
+            if size.add(&event) > byte_limit {
                 return Err(self.too_large(byte_limit));
+            }
+            if !matches!(event, ChatStreamEvent::Start | ChatStreamEvent::Heartbeat) {
+                patience = self.stall;
             }
             match event {
                 ChatStreamEvent::Chunk(chunk) => {
                     writer.write(&chunk.content).await;
                     turn.text.push_str(&chunk.content);
                 }
-                // A complete answer of Gemini has a stop reason. The client library also accepts a stream that just
+                // A complete answer of these has a stop reason. The client library also accepts a stream that just
                 // ends.
                 ChatStreamEvent::End(end)
-                    if self.kind == ProviderKind::Gemini && end.captured_stop_reason.is_none() =>
+                    if matches!(asked.adapter, AdapterKind::Gemini | AdapterKind::OpenAIResp)
+                        && end.captured_stop_reason.is_none() =>
                 {
                     return Err(self.cut_off());
                 }
-                ChatStreamEvent::ToolCallChunk(chunk) if self.sends_pieces() => pieces.add(chunk.tool_call),
+                ChatStreamEvent::ToolCallChunk(chunk) if sends_pieces(asked.adapter) => {
+                    pieces.add(chunk.tool_call);
+                }
                 ChatStreamEvent::End(end) => {
                     turn.tokens = end.captured_usage.as_ref().and_then(tokens);
                     turn.stop = end.captured_stop_reason;
@@ -410,58 +449,34 @@ impl Provider {
     }
 }
 
-/// The size of an answer so far.
-#[derive(Default)]
-struct AnswerSize {
-    bytes: usize,
-    /// The tool call of the last event and the bytes of its arguments.
-    last_call: (String, usize),
+/// How a question is asked.
+struct Asked {
+    adapter: AdapterKind,
+    options: ChatOptions,
+    /// Whether the provider sends what the model thinks.
+    shows_thoughts: bool,
 }
 
-impl AnswerSize {
-    /// Counts `event` and returns the bytes so far.
-    fn add(&mut self, kind: ProviderKind, event: &ChatStreamEvent) -> usize {
-        /// Counted for each event, because many empty events are an endless answer, too.
-        const OVERHEAD: usize = 16;
-        self.bytes += OVERHEAD;
-        match event {
-            ChatStreamEvent::Chunk(chunk)
-            | ChatStreamEvent::ReasoningChunk(chunk)
-            | ChatStreamEvent::ThoughtSignatureChunk(chunk) => self.bytes += chunk.content.len(),
-            ChatStreamEvent::ToolCallChunk(chunk) => {
-                let call = &chunk.tool_call;
-                let arguments = match &call.fn_arguments {
-                    Value::String(text) => text.len(),
-                    other => other.to_string().len(),
-                };
-                let (last_id, last_arguments) = &self.last_call;
-                // Each event of Anthropic repeats the arguments so far.
-                if kind == ProviderKind::Anthropic && *last_id == call.call_id {
-                    self.bytes += arguments.saturating_sub(*last_arguments);
-                } else {
-                    self.bytes += call.call_id.len() + call.fn_name.len() + arguments;
-                }
-                self.last_call = (call.call_id.clone(), arguments);
-            }
-            _ => {}
-        }
-        self.bytes
-    }
+/// True if tool calls arrive in pieces that name a call by its index. See [`ToolCalls`].
+fn sends_pieces(adapter: AdapterKind) -> bool {
+    adapter == AdapterKind::OpenAI
 }
 
-fn tokens(usage: &genai::chat::Usage) -> Option<(u64, u64, u64)> {
+fn tokens(usage: &genai::chat::Usage) -> Option<TokenCounts> {
     let count = |n: Option<i32>| n.and_then(|n| u64::try_from(n).ok());
     let (input, output) = (count(usage.prompt_tokens)?, count(usage.completion_tokens)?);
-    let cached =
-        usage.prompt_tokens_details.as_ref().and_then(|d| count(d.cached_tokens)).unwrap_or_default();
-    Some((input, output, cached.min(input)))
+    let details = usage.prompt_tokens_details.as_ref();
+    let cached = details.and_then(|d| count(d.cached_tokens)).unwrap_or_default().min(input);
+    let written = details.and_then(|d| count(d.cache_creation_tokens)).unwrap_or_default();
+    Some(TokenCounts { input, output, cached, written: written.min(input - cached) })
 }
 
-const fn adapter(kind: ProviderKind) -> AdapterKind {
-    match kind {
-        ProviderKind::OpenAi => AdapterKind::OpenAI,
-        ProviderKind::Anthropic => AdapterKind::Anthropic,
-        ProviderKind::Gemini => AdapterKind::Gemini,
+const fn adapter(kind: ProviderKind, api: Api) -> AdapterKind {
+    match (kind, api) {
+        (ProviderKind::OpenAi, Api::Chat) => AdapterKind::OpenAI,
+        (ProviderKind::OpenAi, Api::Responses) => AdapterKind::OpenAIResp,
+        (ProviderKind::Anthropic, _) => AdapterKind::Anthropic,
+        (ProviderKind::Gemini, _) => AdapterKind::Gemini,
     }
 }
 

@@ -6,138 +6,13 @@ use std::time::Duration;
 use tree_agent_contract::{ModelName, ModelProblem, ModelProblemKind, Profile, ProviderKind};
 use tree_agent_runtime::config::Problems;
 
+use super::effort::Effort;
 use super::secret::Secret;
+use super::table::{ModelFacts, ModelTable};
 
-/// Settings of the language models. Keys are read from the environment only, where no process list shows them.
-#[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Language models")]
-pub struct LlmArgs {
-    /// The model for small work (executors), such as openai:gpt-4.1-mini.
-    #[arg(
-        long,
-        env = "TREE_AGENT_MODEL_FAST",
-        value_name = "PROVIDER:MODEL",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub model_fast: String,
-    /// The model for planners and aggregators, such as anthropic:claude-sonnet-4-5.
-    #[arg(
-        long,
-        env = "TREE_AGENT_MODEL_BALANCED",
-        value_name = "PROVIDER:MODEL",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub model_balanced: String,
-    /// The model for the planner of the root, such as gemini:gemini-2.5-pro.
-    #[arg(
-        long,
-        env = "TREE_AGENT_MODEL_POWERFUL",
-        value_name = "PROVIDER:MODEL",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub model_powerful: String,
-    /// The model to use when another one is unavailable.
-    #[arg(
-        long,
-        env = "TREE_AGENT_MODEL_FALLBACK",
-        value_name = "PROVIDER:MODEL",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub model_fallback: String,
-    /// Further models that runs may name; provider:* offers every model of a provider.
-    #[arg(
-        long,
-        env = "TREE_AGENT_MODELS",
-        value_name = "PROVIDER:MODEL,…",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub models: String,
-    /// Where openai: models are served: any OpenAI-compatible server, such as http://127.0.0.1:11434/v1.
-    #[arg(
-        long,
-        env = "TREE_AGENT_MODEL_BASE_URL",
-        value_name = "URL",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub model_base_url: String,
-    /// Where anthropic: models are served, when not by Anthropic.
-    #[arg(
-        long,
-        env = "ANTHROPIC_BASE_URL",
-        value_name = "URL",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub anthropic_base_url: String,
-    /// Where gemini: models are served, when not by Google.
-    #[arg(
-        long,
-        env = "GOOGLE_GEMINI_BASE_URL",
-        value_name = "URL",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub gemini_base_url: String,
-    /// Tokens of a prompt: one number, or planner=N,executor=N,aggregator=N.
-    #[arg(long, env = "TREE_AGENT_MODEL_CONTEXT_TOKENS", value_name = "N", default_value = "24000")]
-    pub model_context_tokens: String,
-    /// Maximum of tokens in an answer.
-    #[arg(long, env = "TREE_AGENT_MODEL_MAX_OUTPUT_TOKENS", value_name = "N", default_value = "8192")]
-    pub model_max_output_tokens: String,
-    /// Rounds of tool calls in one executor call; 0 offers no tools.
-    #[arg(long, env = "TREE_AGENT_MODEL_TOOL_ROUNDS", value_name = "N", default_value = "8")]
-    pub model_tool_rounds: String,
-    /// Parallel requests to one provider.
-    #[arg(long, env = "TREE_AGENT_MODEL_CONCURRENCY", value_name = "N", default_value = "8")]
-    pub model_concurrency: String,
-    /// Seconds of silence after which a request counts as stalled.
-    #[arg(long, env = "TREE_AGENT_MODEL_STALL_SECONDS", value_name = "SECONDS", default_value = "90")]
-    pub model_stall_seconds: String,
-    /// Attempts before the failure of a request counts.
-    #[arg(long, env = "TREE_AGENT_MODEL_TRIES", value_name = "N", default_value = "4")]
-    pub model_tries: String,
-    /// Milliseconds before the second attempt; doubled for each further one, with jitter.
-    #[arg(long, env = "TREE_AGENT_MODEL_BACKOFF_MS", value_name = "MS", default_value = "500")]
-    pub model_backoff_ms: String,
-    /// Failures in a row after which the circuit of a provider opens.
-    #[arg(long, env = "TREE_AGENT_MODEL_CIRCUIT_FAILURES", value_name = "N", default_value = "5")]
-    pub model_circuit_failures: String,
-    /// Seconds for which the circuit stays open.
-    #[arg(long, env = "TREE_AGENT_MODEL_CIRCUIT_SECONDS", value_name = "SECONDS", default_value = "30")]
-    pub model_circuit_seconds: String,
-}
+mod args;
 
-impl Default for LlmArgs {
-    /// The settings when nothing is set.
-    fn default() -> Self {
-        let unset = String::new;
-        Self {
-            model_fast: unset(),
-            model_balanced: unset(),
-            model_powerful: unset(),
-            model_fallback: unset(),
-            models: unset(),
-            model_base_url: unset(),
-            anthropic_base_url: unset(),
-            gemini_base_url: unset(),
-            model_context_tokens: "24000".into(),
-            model_max_output_tokens: "8192".into(),
-            model_tool_rounds: "8".into(),
-            model_concurrency: "8".into(),
-            model_stall_seconds: "90".into(),
-            model_tries: "4".into(),
-            model_backoff_ms: "500".into(),
-            model_circuit_failures: "5".into(),
-            model_circuit_seconds: "30".into(),
-        }
-    }
-}
+pub use args::LlmArgs;
 
 /// The address of a provider's own service.
 const fn own_url(kind: ProviderKind) -> &'static str {
@@ -157,22 +32,31 @@ const fn nearest(profile: Profile) -> [usize; 3] {
     }
 }
 
-/// Maximum of tokens in a prompt, by role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ContextTokens {
-    /// The planner's.
-    pub planner: usize,
-    /// The executor's, tool output included.
-    pub executor: usize,
-    /// The aggregator's.
-    pub aggregator: usize,
+/// Maximum of tokens in a prompt, by role, as the operator sets it; the table of models decides where nothing is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ContextTokens {
+    pub(super) planner: Option<usize>,
+    pub(super) executor: Option<usize>,
+    pub(super) aggregator: Option<usize>,
+}
+
+/// Limits of one provider in a minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Rates {
+    pub(super) requests: Option<u32>,
+    /// Of prompts and answers.
+    pub(super) tokens: Option<u32>,
 }
 
 /// Limits and timeouts.
 #[derive(Clone, Debug)]
 pub(super) struct Tuning {
     pub(super) context: ContextTokens,
-    pub(super) max_output_tokens: u32,
+    pub(super) max_output_tokens: Option<u32>,
+    /// Of the profiles fast, balanced and powerful.
+    effort: [Option<Effort>; 3],
+    /// Of every provider.
+    rates: [Rates; 3],
     pub(super) tool_rounds: u32,
     pub(super) concurrency: usize,
     pub(super) stall: Duration,
@@ -201,6 +85,7 @@ pub struct LlmConfig {
     offered: Vec<Offer>,
     pub(super) addresses: BTreeMap<ProviderKind, Address>,
     pub(super) tuning: Tuning,
+    table: ModelTable,
 }
 
 /// An entry of the operator's list of models.
@@ -276,6 +161,7 @@ impl LlmArgs {
             offered: Vec::new(),
             addresses,
             tuning: self.tuning(problems),
+            table: self.table(problems),
         };
         let mut named = |name: &str, text: &str| {
             if text.trim().is_empty() {
@@ -313,10 +199,27 @@ impl LlmArgs {
         config
     }
 
+    fn table(&self, problems: &mut Problems) -> ModelTable {
+        let Some(path) = self.model_table.as_ref().filter(|path| !path.as_os_str().is_empty()) else {
+            return ModelTable::default();
+        };
+        let read = std::fs::read_to_string(path).map_err(|error| error.to_string());
+        read.and_then(|text| ModelTable::parse(&text)).unwrap_or_else(|problem| {
+            problems.add("TREE_AGENT_MODEL_TABLE", format_args!("{}: {problem}", path.display()));
+            ModelTable::default()
+        })
+    }
+
     fn tuning(&self, problems: &mut Problems) -> Tuning {
+        let output = optional(
+            "TREE_AGENT_MODEL_MAX_OUTPUT_TOKENS",
+            &self.model_max_output_tokens,
+            128..=1_000_000,
+            problems,
+        );
+        let (context, effort) = (self.context_tokens(problems), self.effort(problems));
+        let rates = self.rates(problems);
         let mut number = |name: &str, text: &str, range| problems.number(name, text, range);
-        let max_output_tokens =
-            number("TREE_AGENT_MODEL_MAX_OUTPUT_TOKENS", &self.model_max_output_tokens, 128..=1_000_000);
         let tool_rounds = number("TREE_AGENT_MODEL_TOOL_ROUNDS", &self.model_tool_rounds, 0..=64);
         let concurrency = number("TREE_AGENT_MODEL_CONCURRENCY", &self.model_concurrency, 1..=1_000);
         let stall = number("TREE_AGENT_MODEL_STALL_SECONDS", &self.model_stall_seconds, 1..=3_600);
@@ -325,8 +228,10 @@ impl LlmArgs {
         let failures = number("TREE_AGENT_MODEL_CIRCUIT_FAILURES", &self.model_circuit_failures, 1..=1_000);
         let open = number("TREE_AGENT_MODEL_CIRCUIT_SECONDS", &self.model_circuit_seconds, 1..=3_600);
         Tuning {
-            context: context_tokens(&self.model_context_tokens, problems),
-            max_output_tokens: max_output_tokens as u32,
+            context,
+            max_output_tokens: output.map(|n| n as u32),
+            effort,
+            rates,
             tool_rounds: tool_rounds as u32,
             concurrency: concurrency as usize,
             stall: Duration::from_secs(stall),
@@ -335,6 +240,50 @@ impl LlmArgs {
             circuit_failures: failures as u32,
             circuit_open: Duration::from_secs(open),
         }
+    }
+
+    fn context_tokens(&self, problems: &mut Problems) -> ContextTokens {
+        const NAME: &str = "TREE_AGENT_MODEL_CONTEXT_TOKENS";
+        let roles = ["planner", "executor", "aggregator"];
+        let texts = by_name(NAME, &self.model_context_tokens, roles, problems);
+        let [planner, executor, aggregator] =
+            texts.map(|text| optional(NAME, text, 500..=10_000_000, problems).map(|tokens| tokens as usize));
+        ContextTokens { planner, executor, aggregator }
+    }
+
+    fn effort(&self, problems: &mut Problems) -> [Option<Effort>; 3] {
+        const NAME: &str = "TREE_AGENT_MODEL_EFFORT";
+        let profiles = [Profile::Fast, Profile::Balanced, Profile::Powerful].map(Profile::as_str);
+        by_name(NAME, &self.model_effort, profiles, problems).map(|text| match text {
+            "" => None,
+            text => text.parse().map_err(|message: String| problems.add(NAME, message)).ok(),
+        })
+    }
+
+    fn rates(&self, problems: &mut Problems) -> [Rates; 3] {
+        let mut read = |name: &str, text: &str| {
+            let texts = by_name(name, text, PROVIDERS.map(ProviderKind::as_str), problems);
+            texts.map(|text| optional(name, text, 1..=u64::from(u32::MAX), problems).map(|n| n as u32))
+        };
+        let requests = read("TREE_AGENT_MODEL_REQUESTS_PER_MINUTE", &self.model_requests_per_minute);
+        let tokens = read("TREE_AGENT_MODEL_TOKENS_PER_MINUTE", &self.model_tokens_per_minute);
+        std::array::from_fn(|at| Rates { requests: requests[at], tokens: tokens[at] })
+    }
+}
+
+/// All providers, in the order of their limits.
+const PROVIDERS: [ProviderKind; 3] = [ProviderKind::OpenAi, ProviderKind::Anthropic, ProviderKind::Gemini];
+
+impl Tuning {
+    /// The limits of `provider`.
+    pub(super) fn rates_of(&self, provider: ProviderKind) -> Rates {
+        let at = PROVIDERS.iter().position(|kind| *kind == provider);
+        at.map_or_else(Rates::default, |at| self.rates[at])
+    }
+
+    /// How much a model of `profile` reasons; none for as the provider chooses.
+    pub(super) const fn effort_of(&self, profile: Profile) -> Option<Effort> {
+        self.effort[nearest(profile)[0]]
     }
 }
 
@@ -363,6 +312,11 @@ impl LlmConfig {
             }
         }
         all
+    }
+
+    /// What is known of `model`.
+    pub(super) fn facts(&self, model: &ModelName) -> ModelFacts {
+        self.table.facts(model, !self.addresses[&model.provider].compatible)
     }
 
     /// The variable of a key that is missing. Servers other than the provider's own need none.
@@ -447,121 +401,40 @@ fn base_url(text: &str, kind: ProviderKind) -> Result<String, String> {
     Ok(if uri.path() == "/" { format!("{text}/{usual}") } else { format!("{text}/") })
 }
 
-fn context_tokens(text: &str, problems: &mut Problems) -> ContextTokens {
-    const NAME: &str = "TREE_AGENT_MODEL_CONTEXT_TOKENS";
-    let range = 500..=10_000_000;
+/// A number, if one is set.
+fn optional(
+    name: &str,
+    text: &str,
+    range: std::ops::RangeInclusive<u64>,
+    problems: &mut Problems,
+) -> Option<u64> {
+    (!text.trim().is_empty()).then(|| problems.number(name, text.trim(), range))
+}
+
+/// The values of `names`, in their order, of a text such as `planner=9000,executor=24000`, or one value for all of
+/// them. A value that is not set is empty.
+fn by_name<'a, const N: usize>(
+    variable: &str,
+    text: &'a str,
+    names: [&str; N],
+    problems: &mut Problems,
+) -> [&'a str; N] {
     if !text.contains('=') {
-        let n = problems.number(NAME, text, range) as usize;
-        return ContextTokens { planner: n, executor: n, aggregator: n };
+        return [text.trim(); N];
     }
-    let mut tokens = ContextTokens { planner: 24_000, executor: 24_000, aggregator: 24_000 };
+    let mut values = [""; N];
     for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
-        let (role, n) = pair.split_once('=').unwrap_or((pair, ""));
-        let n = problems.number(NAME, n, range.clone()) as usize;
-        match role.trim() {
-            "planner" => tokens.planner = n,
-            "executor" => tokens.executor = n,
-            "aggregator" => tokens.aggregator = n,
-            other => problems.add(NAME, format_args!("{other:?} is none of planner, executor, aggregator")),
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match names.iter().position(|known| *known == name.trim()) {
+            Some(at) => values[at] = value.trim(),
+            None => {
+                let name = name.trim();
+                problems.add(variable, format_args!("{name:?} is none of {}", names.join(", ")));
+            }
         }
     }
-    tokens
+    values
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(args: &LlmArgs, keys: &[(&str, &str)]) -> Result<LlmConfig, String> {
-        let mut problems = Problems::default();
-        let config = args.check_with(&mut problems, &|name| {
-            keys.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
-        });
-        problems.finish().map(|()| config).map_err(|e| e.to_string())
-    }
-
-    #[test]
-    fn an_unset_profile_falls_back_to_another() {
-        let args = LlmArgs { model_balanced: "openai:b".into(), ..LlmArgs::default() };
-        let config = check(&args, &[("OPENAI_API_KEY", "k")]).unwrap();
-        for profile in [Profile::Fast, Profile::Balanced, Profile::Powerful] {
-            assert_eq!(config.of_profile(profile).unwrap().model, "b");
-        }
-        let args = LlmArgs { model_fast: "openai:f".into(), model_powerful: "gemini:p".into(), ..args };
-        let config = check(&args, &[("OPENAI_API_KEY", "k"), ("GEMINI_API_KEY", "k")]).unwrap();
-        assert_eq!(config.of_profile(Profile::Powerful).unwrap().provider, ProviderKind::Gemini);
-        assert_eq!(config.of_profile(Profile::Fast).unwrap().model, "f");
-        assert!(!check(&LlmArgs::default(), &[]).unwrap().is_set());
-    }
-
-    #[test]
-    fn only_what_the_operator_offers_can_be_named() {
-        let args = LlmArgs {
-            model_fast: "openai:f".into(),
-            model_fallback: "anthropic:spare".into(),
-            models: "openai:extra, gemini:*".into(),
-            ..LlmArgs::default()
-        };
-        let keys = [("OPENAI_API_KEY", "k"), ("ANTHROPIC_API_KEY", "k"), ("GEMINI_API_KEY", "k")];
-        let config = check(&args, &keys).unwrap();
-        for good in ["openai:f", "openai:extra", "anthropic:spare", "gemini:whatever-1"] {
-            assert_eq!(config.usable(&ModelName::parse(good).unwrap()), Ok(()), "{good}");
-        }
-        for bad in ["openai:other", "anthropic:claude"] {
-            let problem = config.usable(&ModelName::parse(bad).unwrap()).unwrap_err();
-            assert_eq!(problem.kind, ModelProblemKind::Unknown);
-            for part in [bad, "openai:f, anthropic:spare, openai:extra, gemini:*", "TREE_AGENT_MODELS"] {
-                assert!(problem.message.contains(part), "{part} is missing in {}", problem.message);
-            }
-        }
-        let text = check(&LlmArgs { models: "gemini:*,mistral:*".into(), ..args }, &keys[..2]).unwrap_err();
-        assert!(text.contains("GEMINI_API_KEY: is not set; TREE_AGENT_MODELS names gemini:*"), "{text}");
-        assert!(text.contains("TREE_AGENT_MODELS: \"mistral:*\": the provider is unknown"), "{text}");
-    }
-
-    #[test]
-    fn a_base_url_alone_is_enough() {
-        let args = LlmArgs { model_base_url: "http://127.0.0.1:8080".into(), ..LlmArgs::default() };
-        let config = check(&args, &[]).unwrap();
-        assert!(config.is_set());
-        assert_eq!(config.addresses[&ProviderKind::OpenAi].url, "http://127.0.0.1:8080/v1/");
-        assert!(config.usable(config.of_profile(Profile::Fast).unwrap()).is_ok());
-    }
-
-    #[test]
-    fn what_is_wrong_is_named_with_its_variable() {
-        let keys = [("ANTHROPIC_API_KEY", "sk-secret-key with a space")];
-        let args = LlmArgs {
-            model_fast: "openai:x".into(),
-            model_balanced: "mistral:x".into(),
-            model_powerful: "claude".into(),
-            model_base_url: "ftp://nowhere".into(),
-            anthropic_base_url: "http://user:pass@host/".into(),
-            model_context_tokens: "planner=9000,cook=1000".into(),
-            model_tries: "0".into(),
-            ..LlmArgs::default()
-        };
-        let text = check(&args, &keys).unwrap_err();
-        for part in [
-            "OPENAI_API_KEY: is not set; TREE_AGENT_MODEL_FAST names openai:x",
-            "TREE_AGENT_MODEL_BALANCED: \"mistral:x\": the provider is unknown",
-            "TREE_AGENT_MODEL_POWERFUL: \"claude\" names no provider",
-            "TREE_AGENT_MODEL_BASE_URL: is not a URL",
-            "ANTHROPIC_BASE_URL: holds a user",
-            "ANTHROPIC_API_KEY: holds characters",
-            "TREE_AGENT_MODEL_CONTEXT_TOKENS: \"cook\"",
-            "TREE_AGENT_MODEL_TRIES: \"0\"",
-        ] {
-            assert!(text.contains(part), "{part} is missing in {text}");
-        }
-        assert!(!text.contains("secret"), "{text}");
-        assert!(!text.contains("pass"), "{text}");
-    }
-
-    #[test]
-    fn a_configuration_does_not_show_its_keys() {
-        let args = LlmArgs { model_fast: "openai:x".into(), ..LlmArgs::default() };
-        let config = check(&args, &[("OPENAI_API_KEY", "sk-very-secret")]).unwrap();
-        assert!(!format!("{config:?}").contains("very-secret"));
-    }
-}
+mod tests;

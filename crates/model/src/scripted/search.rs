@@ -61,6 +61,7 @@ pub(super) fn repaired(repair: u32) -> UsageRecorded {
         input_tokens: 0,
         output_tokens: 0,
         cached_tokens: 0,
+        cache_write_tokens: 0,
         cost_micros: 0,
         duration_ms: 0,
         purpose: format!("research (repair {repair})"),

@@ -1,14 +1,16 @@
-//! The language models against servers in this process that speak the providers' protocols: chat completions of
-//! OpenAI, messages of Anthropic and generateContent of Google, with streams of the shapes that those providers send.
+//! The language models against servers in this process that speak the providers' protocols: chat completions and
+//! responses of OpenAI, messages of Anthropic and generateContent of Google, with streams of the shapes that those providers send.
 
 mod bad_input;
 mod budget;
+mod caching;
 mod gemini;
 mod homework;
 mod hostile;
 mod keys;
 mod prompts;
 mod provider;
+mod reasoning;
 mod resilience;
 mod roles;
 mod search;

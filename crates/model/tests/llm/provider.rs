@@ -1,6 +1,7 @@
 //! Servers that answer what a test tells them to, and remember what they were asked.
 
 mod gemini;
+mod responses;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -35,6 +36,22 @@ pub(crate) enum Answer {
     Break(&'static str),
     /// Streams a text and says nothing of tokens.
     NoUsage(String),
+    /// Streams that many thoughts, then a text and calls of tools: id, name, arguments.
+    Thinks {
+        thoughts: usize,
+        /// Between two events.
+        apart: Duration,
+        text: String,
+        calls: Vec<(&'static str, &'static str, String)>,
+    },
+}
+
+/// Between two events, so that they arrive as chunks of their own.
+const BETWEEN: Duration = Duration::from_micros(200);
+
+/// An answer after a few thoughts.
+pub(crate) fn thought_of(text: &str, calls: Vec<(&'static str, &'static str, String)>) -> Answer {
+    Answer::Thinks { thoughts: 3, apart: BETWEEN, text: text.to_owned(), calls }
 }
 
 pub(crate) fn text(value: &Value) -> Answer {
@@ -99,6 +116,7 @@ impl Provider {
         let app = Router::new()
             .route("/v1/chat/completions", post(chat))
             .route("/v1/messages", post(messages))
+            .route("/v1/responses", post(responses::responses))
             .route("/v1/models", get(models))
             .route("/v1beta/models/{call}", post(gemini::generate))
             .route("/v1beta/models", get(models))
@@ -206,10 +224,14 @@ enum End {
     Break,
 }
 
-/// Streams events a little apart, so that they arrive as chunks of their own.
+/// Streams events a little apart.
 fn sse(under_way: UnderWay, events: Vec<String>, end: End) -> Response {
-    let events = stream::iter(events).then(|event| async {
-        tokio::time::sleep(Duration::from_micros(200)).await;
+    sse_apart(under_way, events, end, BETWEEN)
+}
+
+fn sse_apart(under_way: UnderWay, events: Vec<String>, end: End, apart: Duration) -> Response {
+    let events = stream::iter(events).then(move |event| async move {
+        tokio::time::sleep(apart).await;
         Ok::<_, std::io::Error>(Bytes::from(event))
     });
     let tail = stream::once(async move {
@@ -256,6 +278,7 @@ async fn chat(State(script): Shared, headers: HeaderMap, body: Bytes) -> Result<
             }
             finish = "tool_calls";
         }
+        Answer::Thinks { .. } => unreachable!("this protocol shows no thoughts"),
         Answer::ToolsAt(index, name, args) => {
             let call =
                 json!({"index": index, "type": "function", "function": {"name": name, "arguments": args}});
@@ -297,7 +320,8 @@ async fn messages(State(script): Shared, headers: HeaderMap, body: Bytes) -> Res
         "message_start",
         json!({"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant",
             "content": [], "model": "m", "stop_reason": null,
-            "usage": {"input_tokens": 600, "cache_read_input_tokens": 400, "output_tokens": 1}}}),
+            "usage": {"input_tokens": 500, "cache_read_input_tokens": 400, "cache_creation_input_tokens": 100,
+                "output_tokens": 1}}}),
     )];
     let block = |index: usize, start: Value, deltas: Vec<Value>| {
         let mut events = vec![event(
@@ -318,6 +342,12 @@ async fn messages(State(script): Shared, headers: HeaderMap, body: Bytes) -> Res
     };
     let start = json!({"type": "text", "text": ""});
     let mut stop = "end_turn";
+    let mut pause = BETWEEN;
+    let tool_use = |(id, name, args): &(&str, &str, String)| {
+        let start = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
+        let delta = |piece: &String| json!({"type": "input_json_delta", "partial_json": piece});
+        (start, pieces(args).iter().map(delta).collect::<Vec<_>>())
+    };
     match take(&script, &headers, &body) {
         Answer::Status(code, headers, body) => return Ok(refuse(code, headers, body)),
         Answer::Text(text, why) => {
@@ -331,15 +361,24 @@ async fn messages(State(script): Shared, headers: HeaderMap, body: Bytes) -> Res
         Answer::Forever(_) => unreachable!("no test asks for it"),
         Answer::Tools(text, calls) => {
             events.extend(block(0, start, texts(text)));
-            for (index, (id, name, args)) in calls.iter().enumerate() {
-                let start = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
-                let deltas = pieces(args)
-                    .iter()
-                    .map(|piece| json!({"type": "input_json_delta", "partial_json": piece}))
-                    .collect();
-                events.extend(block(index + 1, start, deltas));
+            for (index, call) in (1..).zip(&calls) {
+                let (start, deltas) = tool_use(call);
+                events.extend(block(index, start, deltas));
             }
             stop = "tool_use";
+        }
+        Answer::Thinks { thoughts, apart, text, calls } => {
+            let thinks = |n| json!({"type": "thinking_delta", "thinking": format!("thought {n}. ")});
+            let mut deltas: Vec<Value> = (0..thoughts).map(thinks).collect();
+            deltas.push(json!({"type": "signature_delta", "signature": "c2lnbmVk"}));
+            events.extend(block(0, json!({"type": "thinking", "thinking": "", "signature": ""}), deltas));
+            events.extend(block(1, start, texts(&text)));
+            for (index, call) in (2..).zip(&calls) {
+                let (start, deltas) = tool_use(call);
+                events.extend(block(index, start, deltas));
+                stop = "tool_use";
+            }
+            pause = apart;
         }
         Answer::Stall(text) => {
             events.extend(block(0, start, texts(text)));
@@ -355,5 +394,5 @@ async fn messages(State(script): Shared, headers: HeaderMap, body: Bytes) -> Res
         json!({"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 50}}),
     ));
     events.push(event("message_stop", json!({"type": "message_stop"})));
-    Ok(sse(under_way, events, End::Close))
+    Ok(sse_apart(under_way, events, End::Close, pause))
 }

@@ -133,8 +133,8 @@ async fn a_fork_begins_with_what_was_said_above_and_is_marked_for_the_cache() {
         let all = asked[n].body["messages"].as_array().unwrap().clone();
         (0..all.len()).filter(|&i| all[i].to_string().contains("cache_control")).collect()
     };
-    assert_eq!(marked(0), [3], "what siblings share ends there");
-    assert_eq!(marked(1), [5], "and the second call shares the document too");
+    assert_eq!(marked(0), [3, 4], "what siblings share ends there, and the next question continues the last");
+    assert_eq!(marked(1), [5, 6], "and the second call shares the document too");
     assert_eq!(messages(&asked[0])[..4], messages(&asked[2])[..4]);
     for other in &asked[1..] {
         for shared in ["system", "tools", "tool_choice", "output_config"] {

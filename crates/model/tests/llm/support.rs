@@ -46,6 +46,13 @@ pub(crate) fn gemini(provider: &Provider) -> LlmArgs {
     LlmArgs { model_balanced: "gemini:gemini-test".into(), gemini_base_url, ..quick() }
 }
 
+/// `args` with a table of models that holds `entries`.
+pub(crate) fn with_table(args: LlmArgs, test: &str, entries: &Value) -> LlmArgs {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("models-{test}.json"));
+    std::fs::write(&path, json!({"models": entries}).to_string()).expect("a writable directory");
+    LlmArgs { model_table: Some(path), ..args }
+}
+
 pub(crate) fn language(args: &LlmArgs) -> LanguageModels {
     let mut problems = Problems::default();
     let config = args.check_with(&mut problems, &|name| name.ends_with("_API_KEY").then(|| KEY.to_owned()));

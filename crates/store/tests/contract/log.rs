@@ -200,6 +200,7 @@ pub async fn projection_rows_are_inserted_then_replaced(f: Fixture) {
         input_tokens: 1,
         output_tokens: 2,
         cached_tokens: 3,
+        cache_write_tokens: 0,
         cost_micros: 4,
         model_calls: 5,
         duration_ms: 6,

@@ -112,6 +112,7 @@ fn used() -> Usage {
         input_tokens: 11,
         output_tokens: 3,
         cached_tokens: 1,
+        cache_write_tokens: 0,
         cost_micros: 5,
         model_calls: 2,
         duration_ms: 7,

@@ -170,6 +170,7 @@ export function usageOf(event: Event): Usage | undefined {
         costMicros: Number(e.costMicros),
         toolCalls: 0,
         cachedTokens: Number(e.cachedTokens),
+        cacheWriteTokens: Number(e.cacheWriteTokens),
         modelCalls: 1,
         durationMs: Number(e.durationMs),
       };

@@ -167,15 +167,17 @@ export interface Usage {
   toolCalls: number;
   /** Input tokens that the provider had cached; part of `inputTokens`. */
   cachedTokens: number;
+  /** Input tokens that the provider wrote to its cache; part of `inputTokens`. */
+  cacheWriteTokens: number;
   /** Model calls. */
   modelCalls: number;
   /** Total milliseconds of those calls. */
   durationMs: number;
 }
 
-export const USAGE_KEYS = ['inputTokens', 'outputTokens', 'costMicros', 'toolCalls', 'cachedTokens', 'modelCalls', 'durationMs'] as const satisfies readonly (keyof Usage)[];
+export const USAGE_KEYS = ['inputTokens', 'outputTokens', 'costMicros', 'toolCalls', 'cachedTokens', 'cacheWriteTokens', 'modelCalls', 'durationMs'] as const satisfies readonly (keyof Usage)[];
 
-export const NO_USAGE: Readonly<Usage> = { inputTokens: 0, outputTokens: 0, costMicros: 0, toolCalls: 0, cachedTokens: 0, modelCalls: 0, durationMs: 0 };
+export const NO_USAGE: Readonly<Usage> = { inputTokens: 0, outputTokens: 0, costMicros: 0, toolCalls: 0, cachedTokens: 0, cacheWriteTokens: 0, modelCalls: 0, durationMs: 0 };
 
 /** The first without the second, key by key. */
 export function minus(a: Readonly<Usage>, b: Readonly<Usage>): Usage {

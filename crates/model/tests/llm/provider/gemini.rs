@@ -22,6 +22,7 @@ pub(super) async fn generate(
     let mut finish = Some("STOP");
     let mut end = End::Close;
     let mut usage = true;
+    let mut pause = BETWEEN;
     let texts = |text: &str| pieces(text).into_iter().map(|piece| json!({"text": piece})).collect::<Vec<_>>();
     match take(&script, &headers, &body) {
         Answer::Status(code, headers, body) => return Ok(refuse(code, headers, body)),
@@ -54,6 +55,12 @@ pub(super) async fn generate(
                 );
             }
         }
+        Answer::Thinks { thoughts, apart, text, calls } => {
+            assert!(calls.is_empty(), "no test asks for it");
+            parts.extend((0..thoughts).map(|n| json!({"text": format!("thought {n}. "), "thought": true})));
+            parts.extend(texts(&text));
+            pause = apart;
+        }
         Answer::ToolsAt(..) => unreachable!("this protocol has no index of calls"),
         Answer::Forever(_) => unreachable!("no test asks for it"),
         Answer::Stall(text) => {
@@ -85,7 +92,7 @@ pub(super) async fn generate(
         }
         events.push(event(&chunk));
     }
-    Ok(sse(under_way, events, end))
+    Ok(sse_apart(under_way, events, end, pause))
 }
 
 fn event(value: &Value) -> String {
