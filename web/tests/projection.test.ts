@@ -1,6 +1,8 @@
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
+import { Verdict } from '../src/gen/treeagent/v1/common_pb';
 import {
+  ArtifactCitedSchema,
   EventSchema,
   ItemState,
   NodeCreatedSchema,
@@ -100,6 +102,34 @@ describe.each(all)('the log "$name"', ({ events, graphs }) => {
     expect(() => graph.applyEvent({ ...events[5]!, runId: 'other' })).toThrow(/run other/);
     expect(() => graph.applyEvent({ ...events[5]!, nodeId: 'none', body: { case: 'scratchpadLinked', value: { scratchpadDocId: 'd' } as never } })).toThrow(/no earlier event/);
     expect(graph.snapshot()).toStrictEqual(before);
+  });
+});
+
+describe('citations', () => {
+  const { events } = all.find((fixture) => fixture.events.some((event) => event.body.case === 'artifactCreated'))!;
+  const at = events.findIndex((event) => event.body.case === 'artifactCreated');
+  const created = events[at]!;
+  const cited = (artifactId: string) => {
+    const citations = [Verdict.VERIFIED, Verdict.NOT_FOUND, Verdict.VERIFIED].map((verdict) => ({ claim: 'c', quote: 'q', documentId: 'd', verdict }));
+    const body = { case: 'artifactCited' as const, value: create(ArtifactCitedSchema, { artifactId, citations }) };
+    return create(EventSchema, { ...created, seq: created.seq + 1n, body });
+  };
+
+  it('are counted at their artifact', () => {
+    const { artifactId } = created.body.value as { artifactId: string };
+    const graph = new Projection(created.runId);
+    graph.applyEvents(events.slice(0, at + 1));
+    graph.applyEvent(cited(artifactId));
+    const node = graph.snapshot().nodes.find((one) => one.id === created.nodeId)!;
+    expect(node.artifacts.at(-1)!.citations).toStrictEqual({ total: 3, verified: 2 });
+    expect(describeEvent(cited(artifactId))).toBe('2 of 3 citations verified');
+    expect(Projection.fromSnapshot(graph.snapshot()).snapshot()).toStrictEqual(graph.snapshot());
+  });
+
+  it('of an unknown artifact are refused', () => {
+    const graph = new Projection(created.runId);
+    graph.applyEvents(events.slice(0, at + 1));
+    expect(() => graph.applyEvent(cited('none'))).toThrow(/no earlier event/);
   });
 });
 

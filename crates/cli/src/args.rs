@@ -6,9 +6,9 @@ use tree_agent_runtime::channel::ConnectArgs;
 use tree_agent_runtime::credentials::TokenArgs;
 
 use crate::commands::{
-    cancel, completions, copy, delete, dev, diff, doc, docs, events, export, fork, graph, guide, import, log,
-    migrate, pause, plan, projects, rebuild, result, retry, run, runs, search, set_budget, status, stop,
-    verify, watch,
+    cancel, cite, completions, copy, delete, dev, diff, doc, docs, events, export, fork, graph, guide,
+    import, log, migrate, pause, plan, projects, rebuild, result, retry, run, runs, search, set_budget,
+    status, stop, verify, watch,
 };
 use crate::exit;
 use crate::output::Format;
@@ -71,6 +71,8 @@ pub(crate) enum Command {
     Copy(copy::Copy),
     Watch(watch::Watch),
     Result(result::GetResult),
+    Cite(cite::Cite),
+    Stale(cite::Stale),
     Runs(Box<runs::Runs>),
     Graph(graph::Graph),
     Diff(diff::Diff),

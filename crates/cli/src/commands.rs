@@ -2,6 +2,7 @@
 
 mod budget;
 pub(crate) mod cancel;
+pub(crate) mod cite;
 pub(crate) mod completions;
 pub(crate) mod copy;
 pub(crate) mod delete;

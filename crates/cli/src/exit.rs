@@ -20,7 +20,7 @@ pub(crate) enum Exit {
     RunCancelled = 4,
     /// The server could not be reached, or the connection was lost for good.
     Disconnected = 5,
-    /// `verify` or `rebuild` found something wrong.
+    /// `verify` or `rebuild` found something wrong, or `stale` found that a cited source has changed.
     Unsound = 6,
     /// The server needs a token, or did not accept the one that was sent.
     Unauthorized = 7,
@@ -37,7 +37,7 @@ Exit codes:
     3  the run failed
     4  the run was cancelled
     5  the server is unreachable, or the connection was lost for good
-    6  verify or rebuild found something wrong
+    6  verify or rebuild found something wrong, or stale a cited source that has changed
     7  the server needs a token, or did not accept the one that was sent
   130  interrupted (Ctrl-C, SIGTERM); a watched run continues";
 

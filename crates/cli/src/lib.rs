@@ -118,6 +118,8 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
         Command::Watch(watch) => watch.run(&context).await,
         Command::Runs(runs) => runs.run(&context).await,
         Command::Result(result) => result.run(&context).await,
+        Command::Cite(cite) => cite.run(&context).await,
+        Command::Stale(stale) => stale.run(&context).await,
         Command::Graph(graph) => graph.run(&context).await,
         Command::Diff(diff) => diff.run(&context).await,
         Command::Events(events) => events.run(&context).await,

@@ -163,6 +163,8 @@ events! {
     BudgetSet = "tree.budget_set",
     /// A subtree used more than its lease; an account above takes that over.
     LeaseCovered = "tree.lease_covered",
+    /// What supports the claims of an artifact.
+    ArtifactCited = "tree.artifact_cited",
 }
 
 /// How many of [`EventBody::TYPES`] version 0.2 knows. All later types follow these. On the wire they carry their name,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::budget::SubtreeBudget;
+use crate::citation::CitationCounts;
 use crate::event::{LeafPicked, NodeSkipped, UsageRecorded};
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
 use crate::result::{ArtifactType, TreeAgentResult};
@@ -309,6 +310,9 @@ pub struct GraphArtifact {
     /// The payload, for JSON artifacts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json_payload: Option<Map<String, Value>>,
+    /// How many citations it has, if it has some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub citations: Option<CitationCounts>,
 }
 
 /// Sums over role calls: of one node, of a subtree, or of a run.

@@ -176,6 +176,16 @@ impl EventId {
         Self(Uuid::from_u128(bits))
     }
 
+    /// The epoch in an id that is composed of its parts. None for the name-based ids of old logs.
+    pub fn epoch(self) -> Option<u64> {
+        let bits = self.0.as_u128();
+        let is_composed = bits >> 76 & 0xf == 0x8 && bits >> 62 & 0b11 == 0b10;
+        is_composed.then_some((bits >> Self::SEQ_BITS) as u64 & ((1 << Self::EPOCH_BITS) - 1))
+    }
+
+    /// The epochs that an id can hold are below this.
+    pub const EPOCHS: u64 = 1 << Self::EPOCH_BITS;
+
     /// True if this is the id of the event that the writer with `epoch` wrote at `seq`, also in old logs in which such
     /// ids are name-based (version 5).
     pub fn is_of(self, run: RunId, epoch: u64, seq: u64) -> bool {

@@ -7,6 +7,7 @@
 //! and what the command line prints.
 
 pub mod budget;
+pub mod citation;
 pub mod command;
 pub mod context;
 pub mod diff;
@@ -33,6 +34,7 @@ pub mod text;
 pub mod time;
 
 pub use budget::{Allowance, BudgetLeft, Budgets, SubtreeBudget};
+pub use citation::{Citation, CitationCounts, Passage, Verdict};
 pub use command::{BudgetChange, Command, Preview, Refusal, RefusalKind, Reply};
 pub use context::{RunContext, Scope};
 pub use document::{

@@ -20,6 +20,14 @@ pub const STEPS_PER_BAND: usize = 256;
 pub const ARTIFACTS: usize = 64;
 /// Bytes of an artifact's label.
 pub const LABEL_BYTES: usize = 256;
+/// Citations of one artifact.
+pub const CITATIONS: usize = 128;
+/// The claim of a citation, in bytes.
+pub const CLAIM_BYTES: usize = 2 * 1024;
+/// The quote of a citation, in bytes.
+pub const QUOTE_BYTES: usize = 4 * 1024;
+/// Characters of a quote that are no white space: with fewer it fits too many passages.
+pub const QUOTE_CHARS: usize = 8;
 /// Bytes of a document's body, also of one scratchpad.
 pub const DOCUMENT_BYTES: usize = 1024 * 1024;
 /// Bytes of the name of an import, and of the fingerprint of an imported file.

@@ -33,10 +33,13 @@ impl Timestamp {
     }
 }
 
+/// The years 1 to 9999, which every format can show.
+const SHOWN: std::ops::RangeInclusive<i64> = -62_135_596_800_000_000..=253_402_300_799_999_999;
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A time beyond the calendar is shown as its nearest end, because showing must never fail.
-        let micros = self.0.clamp(-62_135_596_800_000_000, 253_402_300_799_999_999);
+        let micros = self.0.clamp(*SHOWN.start(), *SHOWN.end());
         let at =
             OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000).map_err(|_| fmt::Error)?;
         write!(
@@ -63,13 +66,28 @@ impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
         let at = OffsetDateTime::parse(&text, &Rfc3339).map_err(serde::de::Error::custom)?;
-        Ok(Self((at.unix_timestamp_nanos() / 1_000) as i64))
+        let micros = (at.unix_timestamp_nanos() / 1_000) as i64;
+        if !SHOWN.contains(&micros) {
+            let wrong = format!("{text:?} is out of the range of timestamps, which are the years 1 to 9999");
+            return Err(serde::de::Error::custom(wrong));
+        }
+        Ok(Self(micros))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_outside_of_the_calendar_are_not_read() {
+        let read = |text: &str| serde_json::from_str::<Timestamp>(&format!("{text:?}"));
+        assert_eq!(read("9999-12-31T23:59:59.999999Z").unwrap().0, 253_402_300_799_999_999);
+        assert_eq!(read("0001-01-01T00:00:00Z").unwrap().0, -62_135_596_800_000_000);
+        for text in ["0000-12-31T23:59:59Z", "0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00"] {
+            assert!(read(text).unwrap_err().to_string().contains("1 to 9999"), "{text}");
+        }
+    }
 
     #[test]
     fn any_time_can_be_shown() {

@@ -118,6 +118,7 @@ fn result(title: &str) -> (Vec<ArtifactDraft>, ResultDraft) {
         document_markdown: Some("found".into()),
         json_payload: None,
         is_primary: true,
+        citations: Vec::new(),
     };
     let result = ResultDraft {
         kind: ResultKind::Document,

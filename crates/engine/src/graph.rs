@@ -385,7 +385,15 @@ impl Graph {
                 title: e.title.clone().unwrap_or_default(),
                 is_primary: e.is_primary,
                 json_payload: e.json_payload.clone(),
+                citations: None,
             }),
+            EventBody::ArtifactCited(e) => {
+                let artifact = node.artifacts.iter_mut().rfind(|one| one.artifact_id == e.artifact_id);
+                let artifact = artifact.ok_or_else(|| unknown(format!("artifact {}", e.artifact_id)))?;
+                let counts = artifact.citations.get_or_insert_default();
+                counts.total += e.citations.len() as u64;
+                counts.verified += e.citations.iter().filter(|one| one.is_verified()).count() as u64;
+            }
             EventBody::NodeResult(e) => node.result = Some(Box::new(e.result.clone())),
             EventBody::UsageRecorded(e) => self.add_usage(at, Usage::of(e)),
             EventBody::ToolCallRequested(e) => {

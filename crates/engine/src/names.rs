@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use tree_agent_contract::document::Document;
-use tree_agent_contract::{ArtifactId, DocumentId, Event, EventBody, NodeId, RunId};
+use tree_agent_contract::{ArtifactId, DocumentId, Event, EventBody, NodeId, RunId, StepId};
 
 /// The names that a log gives, event by event.
 #[derive(Clone, Debug)]
@@ -17,11 +17,13 @@ pub struct Names {
     documents: HashSet<DocumentId>,
 }
 
-/// How often a node may have named something so far.
+/// What the names of what a node makes depend on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// Its events: it has no more plans, and has begun again no more often.
-    events: u32,
+    /// The version of its latest plan.
+    plan: u32,
+    /// How often it began again.
+    again: u32,
     /// Its results.
     results: u32,
 }
@@ -39,22 +41,27 @@ impl Names {
     /// If the event gives a node, artifact or document an id that does not follow from the log so far: what is wrong.
     pub fn event(&mut self, event: &Event) -> Result<(), String> {
         match &event.body {
+            EventBody::RunCreated(e) => {
+                let root = NodeId::root(self.origin);
+                if (event.node_id, e.root_node_id) != (root, root) {
+                    return Err(format!("root node {} is not named after its run", e.root_node_id));
+                }
+            }
             EventBody::NodeCreated(e) => {
-                let root = || event.node_id == NodeId::root(self.origin);
-                let child = |parent: NodeId| {
-                    let (seen, step) = (self.nodes.get(&parent)?, e.step_id.as_ref()?);
-                    let mut versions = 1..=seen.events.saturating_add(1);
-                    Some(versions.any(|version| event.node_id == NodeId::child(parent, version, step)))
+                let is_named = match e.parent_node_id {
+                    None => event.node_id == NodeId::root(self.origin),
+                    Some(parent) => self.is_child(event.node_id, parent, e.step_id.as_ref()),
                 };
-                if !e.parent_node_id.map_or_else(root, |parent| child(parent).unwrap_or(false)) {
+                if !is_named {
                     return Err(format!("node {} is not named after its place in the log", event.node_id));
                 }
                 self.nodes.entry(event.node_id).or_default();
             }
             EventBody::ArtifactCreated(e) => {
                 let label = e.label.as_deref().unwrap_or_default();
-                let results = self.nodes.get(&event.node_id).map_or(0, |seen| seen.results);
-                if !(0..=results).any(|n| e.artifact_id == ArtifactId::of(event.node_id, n, label)) {
+                let seen = self.nodes.get(&event.node_id);
+                let of = |seen: &Seen| ArtifactId::of(event.node_id, seen.results, label);
+                if seen.map(of) != Some(e.artifact_id) {
                     return Err(format!("artifact {} is not named after its node and label", e.artifact_id));
                 }
                 if let Some(id) = e.document_id {
@@ -68,10 +75,21 @@ impl Names {
             _ => {}
         }
         if let Some(seen) = self.nodes.get_mut(&event.node_id) {
-            seen.events = seen.events.saturating_add(1);
-            seen.results += u32::from(matches!(event.body, EventBody::NodeResult(_)));
+            match &event.body {
+                EventBody::PlanCreated(e) => seen.plan = e.version,
+                EventBody::NodeReopened(e) => seen.again += u32::from(e.again),
+                EventBody::NodeResult(_) => seen.results += 1,
+                _ => {}
+            }
         }
         Ok(())
+    }
+
+    /// True if `parent` could have named its child `id`: after its latest plan, or in a search after how often it began
+    /// again.
+    fn is_child(&self, id: NodeId, parent: NodeId, step: Option<&StepId>) -> bool {
+        let (Some(seen), Some(step)) = (self.nodes.get(&parent), step) else { return false };
+        [seen.plan, seen.again + 1].iter().any(|version| id == NodeId::child(parent, *version, step))
     }
 
     /// True if the log names this document: that of an artifact or of the run, or one that its own properties say it is,

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use tree_agent_contract::RunId;
 use tree_agent_store::{Archives, RunRecord, StoreError};
 
-use crate::MaintenanceError;
+use crate::{MaintenanceError, PAGE};
 
 pub use read::{Archive, read};
 
@@ -103,13 +103,19 @@ pub async fn prune(store: &dyn Archives, run: RunId, folder: &Path) -> Result<bo
 
 /// Brings an archived run back, exactly as it was. False when it is in the store already.
 ///
-/// A run that this store pruned comes back only from the archive that it was pruned for. A store that never held the run
-/// takes what the archive says of it, but nothing that would be of another run: every id must follow from the log. If
-/// the log goes on with that of a run which this store made, its documents are found only by those who name the fork.
+/// A run that this store pruned comes back only from the archive that it was pruned for. A store that does not know the
+/// run believes what the archive says of it, which the caller must want: `trusted`. Even then it takes nothing that
+/// would be of another run: every id must follow from the log. If the log goes on with that of a run which this store
+/// has, the shared part must be the same, and documents are found only by those who name the fork.
 ///
 /// # Errors
 /// When the file is not what it must be; nothing is written then.
-pub async fn restore(store: &dyn Archives, run: RunId, folder: &Path) -> Result<bool, MaintenanceError> {
+pub async fn restore(
+    store: &dyn Archives,
+    run: RunId,
+    folder: &Path,
+    trusted: bool,
+) -> Result<bool, MaintenanceError> {
     let file = path_of(folder, run);
     let archive = read_blocking(&file).await?;
     if archive.record.run_id != run {
@@ -120,12 +126,46 @@ pub async fn restore(store: &dyn Archives, run: RunId, folder: &Path) -> Result<
     match store.run_record(run).await {
         Ok(_) => {}
         Err(StoreError::NotFound { .. }) => {
+            if !trusted {
+                return Err(MaintenanceError::archive(&file, UNKNOWN));
+            }
             archive.check_names().map_err(|wrong| MaintenanceError::archive(&file, wrong))?;
+            check_shared(store, &file, &archive).await?;
         }
         Err(error) => return Err(error.into()),
     }
     let Archive { record, events, documents, chunks, sessions, whole, .. } = archive;
     Ok(store.restore_run(record, events, documents, chunks, sessions, *whole).await?)
+}
+
+/// Why an archive from elsewhere is not restored unasked.
+const UNKNOWN: &str = "holds a run that this store does not know, so nothing shows whether the archive was changed; pass \
+                       --trusted if you trust where it comes from";
+
+/// Refuses a fork whose log differs from that of a run before it, as far as the store has that one.
+async fn check_shared(store: &dyn Archives, file: &Path, archive: &Archive) -> Result<(), MaintenanceError> {
+    for part in archive.record.segments.iter().rev() {
+        match store.run_record(part.writer).await {
+            Ok(known) if known.archive_sha256.is_none() => {}
+            Ok(_) | Err(StoreError::NotFound { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        let mut after = 0;
+        while after < part.until {
+            let limit = PAGE.min((part.until - after) as usize);
+            let events = store.stored_events(part.writer, after, limit).await?;
+            let shared = &archive.events[after as usize..];
+            if events.is_empty() || events.iter().zip(shared).any(|(ours, theirs)| ours != theirs) {
+                let other =
+                    format!("shares events with run {}, but they are not those of the store", part.writer);
+                return Err(MaintenanceError::archive(file, other));
+            }
+            after += events.len() as u64;
+        }
+        // Its log begins with those of the runs before it.
+        break;
+    }
+    Ok(())
 }
 
 /// The record of a run that has ended and is all there.

@@ -12,6 +12,9 @@ use tree_agent_store::{Row, Segment, Store, Stored, StoredChunk, StoredEvent};
 use crate::sums::Sums;
 use crate::{Fold, MaintenanceError, PAGE};
 
+/// Epochs that are tried for an event of an old log, from the one of the event before it.
+const NAMED: usize = 4_096;
+
 /// Chunks of one page: each may hold a megabyte.
 const CHUNKS: usize = 100;
 
@@ -275,9 +278,16 @@ impl Check {
             (self.writer, self.epoch) = (writer, 0);
         }
         let of = |epoch: &u64| stored.id.is_of(writer, *epoch, stored.seq);
-        if let Some(epoch) = (self.epoch..=epochs).find(of) {
+        // The name-based ids of old logs do not show their epoch. Nobody has claimed a run so often as the bound.
+        let found = match stored.id.epoch() {
+            Some(epoch) => Some(epoch).filter(of).filter(|epoch| *epoch <= epochs),
+            None => {
+                (self.epoch..=epochs).take(NAMED).find(of).or_else(|| (0..self.epoch).take(NAMED).find(of))
+            }
+        };
+        if let Some(epoch) = found.filter(|epoch| *epoch >= self.epoch) {
             self.epoch = epoch;
-        } else if let Some(epoch) = (0..self.epoch).find(of) {
+        } else if let Some(epoch) = found {
             let message = format!("was written in epoch {epoch}, after an event of epoch {}", self.epoch);
             self.note(Subject::Event(stored.seq), message);
         } else {

@@ -6,6 +6,7 @@
 
 mod applied;
 mod catalogue;
+mod cite;
 mod config;
 mod io;
 mod llm;

@@ -3,6 +3,7 @@
 //! It looks at no document, makes no tool call unless told to, and answers the same for the same node title and
 //! attempt. The grammar of its name is documented at [`Script`].
 
+mod cite;
 mod homework;
 mod script;
 mod search;
@@ -110,6 +111,7 @@ impl Scripted {
                     document_markdown: markdown,
                     json_payload: payload,
                     is_primary: true,
+                    citations: Vec::new(),
                 };
                 (format!("Result of {title}."), vec![draft])
             }
@@ -199,7 +201,10 @@ impl RoleModel for Scripted {
 
     async fn execute(&self, input: &ExecuteInput, io: &RoleIo) -> Result<ExecutorOutput, RoleError> {
         let garbage = self.begin("execute", &input.call, io).await?;
-        let (artifacts, mut result) = self.returned(&input.call.title);
+        let (mut artifacts, mut result) = self.returned(&input.call.title);
+        if self.script.cite > 0 {
+            cite::cite(&mut artifacts, self.script.cite, None, io).await;
+        }
         if garbage {
             result.summary.clear();
         }
@@ -213,7 +218,10 @@ impl RoleModel for Scripted {
 
     async fn aggregate(&self, input: &AggregateInput, io: &RoleIo) -> Result<AggregatorOutput, RoleError> {
         let garbage = self.begin("aggregate", &input.call, io).await?;
-        let (artifacts, mut result) = self.returned(&input.call.title);
+        let (mut artifacts, mut result) = self.returned(&input.call.title);
+        if self.script.cite > 0 {
+            cite::cite(&mut artifacts, self.script.cite, cite::of_children(input), io).await;
+        }
         if garbage {
             result.parent_hint.artifact_labels.push("no such artifact".to_owned());
         }

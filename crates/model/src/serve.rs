@@ -17,8 +17,9 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 use tree_agent_contract::Invalid;
 use tree_agent_contract::role::{
-    AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PickInput, PickOutput,
-    PlanInput, PlannerOutput, ResearchInput, ResearchOutput, RoleError, RoleErrorKind, RoleUpdate,
+    AggregateInput, AggregatorOutput, ArtifactDraft, CallContext, ExecuteInput, ExecutorOutput, PickInput,
+    PickOutput, PlanInput, PlannerOutput, ResearchInput, ResearchOutput, RoleError, RoleErrorKind,
+    RoleUpdate,
 };
 use tree_agent_proto::internal::v1 as pb;
 use tree_agent_proto::internal::v1::model_service_server::{ModelService, ModelServiceServer};
@@ -29,6 +30,7 @@ use tree_agent_tools::{Caller, ToolRegistry};
 
 use crate::RoleModel;
 use crate::applied::Applied;
+use crate::cite;
 use crate::io::{RoleIo, Updates};
 use crate::select::Models;
 use crate::stats::{Counted, Stats};
@@ -50,6 +52,8 @@ pub trait RoleInput: Wire + Send + Sync + 'static {
     fn context(&self) -> &CallContext;
     /// Makes the call.
     async fn answer(&self, model: &dyn RoleModel, io: &RoleIo) -> Result<Self::Output, RoleError>;
+    /// What the answer returns with its citations.
+    fn artifacts(output: &mut Self::Output) -> &mut [ArtifactDraft];
     /// Checks the answer against the contract.
     fn check(&self, output: &Self::Output) -> Result<(), Invalid>;
     /// Wraps an update.
@@ -59,7 +63,10 @@ pub trait RoleInput: Wire + Send + Sync + 'static {
 }
 
 macro_rules! role_input {
-    ($input:ty, $output:ty, $method:ident, $response:ident, $message:ident, |$in:ident, $out:ident| $check:expr) => {
+    (
+        $input:ty, $output:ty, $method:ident, $response:ident, $message:ident, $($artifacts:ident)?,
+        |$in:ident, $out:ident| $check:expr
+    ) => {
         #[async_trait]
         impl RoleInput for $input {
             type Output = $output;
@@ -71,6 +78,9 @@ macro_rules! role_input {
             }
             async fn answer(&self, model: &dyn RoleModel, io: &RoleIo) -> Result<$output, RoleError> {
                 model.$method(self, io).await
+            }
+            fn artifacts(_output: &mut $output) -> &mut [ArtifactDraft] {
+                role_input!(@artifacts _output $($artifacts)?)
             }
             fn check(&self, $out: &$output) -> Result<(), Invalid> {
                 let $in = self;
@@ -84,6 +94,8 @@ macro_rules! role_input {
             }
         }
     };
+    (@artifacts $output:ident) => { &mut [] };
+    (@artifacts $output:ident $artifacts:ident) => { &mut $output.$artifacts };
 }
 
 role_input!(
@@ -92,24 +104,33 @@ role_input!(
     plan,
     PlanResponse,
     plan_response,
+    ,
     |input, out| match &input.homework {
         Some(brief) => out.validate_homework(brief.iteration),
         None => out.validate(&input.prior_steps),
     }
 );
-role_input!(ExecuteInput, ExecutorOutput, execute, ExecuteResponse, execute_response, |_input, out| out
-    .validate());
+role_input!(
+    ExecuteInput,
+    ExecutorOutput,
+    execute,
+    ExecuteResponse,
+    execute_response,
+    artifacts,
+    |_input, out| out.validate()
+);
 role_input!(
     AggregateInput,
     AggregatorOutput,
     aggregate,
     AggregateResponse,
     aggregate_response,
+    artifacts,
     |_input, out| out.validate()
 );
-role_input!(ResearchInput, ResearchOutput, research, ResearchResponse, research_response, |input, out| out
+role_input!(ResearchInput, ResearchOutput, research, ResearchResponse, research_response, , |input, out| out
     .validate(input.form));
-role_input!(PickInput, PickOutput, pick, PickResponse, pick_response, |_input, out| out.validate());
+role_input!(PickInput, PickOutput, pick, PickResponse, pick_response, , |_input, out| out.validate());
 
 /// Answers role calls with models and tools.
 #[derive(Clone)]
@@ -165,9 +186,10 @@ impl RoleServer {
             io.tools().ready().await;
             // Otherwise a panic of the model would close the connection, with all other calls on it.
             let answer = AssertUnwindSafe(input.answer(model.as_ref(), &io)).catch_unwind().await;
-            let output = answer.unwrap_or_else(|_| {
+            let mut output = answer.unwrap_or_else(|_| {
                 Err(RoleError::new(RoleErrorKind::Internal, "the model panicked; its log says where"))
             })?;
+            cite::check(I::artifacts(&mut output), &io).await?;
             input.check(&output).map_err(|e| RoleError::new(RoleErrorKind::InvalidOutput, e.to_string()))?;
             Ok(output.to_wire())
         };

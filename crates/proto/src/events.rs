@@ -4,7 +4,7 @@ use tree_agent_contract::command::BudgetChange;
 use tree_agent_contract::error::FieldError;
 use tree_agent_contract::event::*;
 use tree_agent_contract::homework::{BranchNote, ItemState, PlanItem};
-use tree_agent_contract::{Event, RunSpec, SubtreeBudget};
+use tree_agent_contract::{Citation, CitationCounts, Event, Passage, RunSpec, SubtreeBudget, Verdict};
 
 use crate::run::spec;
 use crate::v1 as pb;
@@ -32,6 +32,10 @@ wire_message! {
     ArtifactCreated => ArtifactCreated {
         artifact_id, artifact_type, document_id, label, title, json_payload, is_primary, snippet,
     }
+    ArtifactCited => ArtifactCited { artifact_id, citations }
+    Citation => Citation { claim, quote, document_id, verdict, passage }
+    Passage => Passage { offset, bytes, sha256 }
+    CitationCounts => CitationCounts { total, verified }
     NodeResult => NodeResult { result [required] }
     ParentHint => ParentHint { parent_node_id, hint_type, artifact_ids, document_ids }
     NodeAggregated => NodeAggregated { child_ids, summary, success_assessment }
@@ -68,6 +72,7 @@ wire_message! {
 }
 
 wire_enum! {
+    Verdict => pb::Verdict { Verified, NoSource, NotFound, TooShort, NoClaim }
     ItemState => pb::ItemState { Todo, Doing, Done, Dropped }
 }
 
@@ -202,6 +207,7 @@ bodies! {
     NodeReopened = NodeReopened,
     BudgetSet = BudgetSet,
     LeaseCovered = LeaseCovered,
+    ArtifactCited = ArtifactCited,
 }
 
 #[cfg(test)]
@@ -254,6 +260,8 @@ mod tests {
             "tree.node_reopened": {"generation":2,"author":"a","requestId":"r","again":true,"model":"m","budget":{"maxTokens":1,"maxCostMicros":2,"maxToolCalls":3,"maxWallClockMs":1000}},
             "tree.budget_set": {"author":"a","requestId":"r","change":{"maxTokens":0,"maxCostMicros":1,"maxToolCalls":2,"maxWallClockMs":3,"maxNodes":4,"maxParallelSteps":5},"clamped":true},
             "tree.lease_covered": {"budget":"maxTokens","amount":7,"byNodeId":id},
+            "tree.artifact_cited": {"artifactId":id,"citations":[{"claim":"c","quote":"q","documentId":id,
+                "verdict":"verified","passage":{"offset":7,"bytes":8,"sha256":"00ff"}}]},
             "tree.task_refused": {"iteration":2,"branchId":"b","title":"t","reason":"r","repeats":id},
         });
         for event_type in EventBody::TYPES {

@@ -322,6 +322,7 @@ fn executed(number: u64) -> ExecutorOutput {
             document_markdown: Some(format!("Found by call {number}.")),
             json_payload: None,
             is_primary: true,
+            citations: Vec::new(),
         }],
         result: ResultDraft {
             kind: ResultKind::Document,

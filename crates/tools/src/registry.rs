@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use tree_agent_contract::role::KeptDocument;
 use tree_agent_contract::text::suffix;
-use tree_agent_contract::{DocumentId, RunContext, Scope, ToolRules};
+use tree_agent_contract::{Document, DocumentId, RunContext, Scope, ToolRules};
 
 use crate::args::{self, Args};
 use crate::builtin::{self, BUILTINS, Builtin};
@@ -160,6 +160,19 @@ impl ToolSet {
         let document = self.registry.source.read_document(&self.caller, id).await?;
         match self.caller.may_read(document.project_id, document.run_id) {
             true => Ok(suffix(&document.body, max).to_owned()),
+            false => Err(ToolError::NotFound(format!("document {id}"))),
+        }
+    }
+
+    /// A document of the context or of the run, or one that a tool has just written for this call. It is no call of a
+    /// tool: the role service reads it to check what a role says of it.
+    pub async fn source(&self, id: DocumentId) -> Result<Document, ToolError> {
+        if let Some(kept) = self.kept.find(id) {
+            return Ok(kept);
+        }
+        let document = self.registry.source.read_document(&self.caller, id).await?;
+        match self.caller.may_read(document.project_id, document.run_id) {
+            true => Ok(document),
             false => Err(ToolError::NotFound(format!("document {id}"))),
         }
     }

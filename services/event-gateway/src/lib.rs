@@ -5,6 +5,7 @@
 //! first events of a run. Commands of users go through the store's inbox to the run's driver.
 
 mod auth;
+mod citations;
 mod connect;
 mod copies;
 mod descriptors;

@@ -33,7 +33,7 @@ use crate::models::{MODEL_PATIENCE, Models};
 use crate::pages::{self, Pages};
 use crate::view::View;
 use crate::watch::service::decoded;
-use crate::{copies, diffs, results, run_lists};
+use crate::{citations, copies, diffs, results, run_lists};
 
 /// Bytes after which a page ends, however few rows it has: with the row that passes it, it stays within a message.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -178,6 +178,13 @@ impl RunService for Runs {
         let run = id(RunId::parse_field("run_id", &request.get_ref().run_id))?;
         let run = self.run(run).await?;
         Ok(Response::new(results::result(&*self.gateway.store, run).await?))
+    }
+
+    async fn list_citations(
+        &self,
+        request: Request<pb::ListCitationsRequest>,
+    ) -> Result<Response<pb::ListCitationsResponse>, Status> {
+        Ok(Response::new(citations::page(&self.gateway, request.into_inner()).await?))
     }
 
     async fn get_node(

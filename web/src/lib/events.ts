@@ -1,6 +1,7 @@
 // Events in words.
 
 import { toJson } from '@bufbuild/protobuf';
+import { Verdict } from '../gen/treeagent/v1/common_pb';
 import { EventSchema, ItemState, type Event } from '../gen/treeagent/v1/events_pb';
 import { clip } from './format';
 import { nodeStatus, role, runStatus, stepStatus } from './projection/wire';
@@ -52,6 +53,10 @@ export function describe({ body }: Event): string {
       return clip(body.value.tailPreview, 120);
     case 'artifactCreated':
       return clip(body.value.title ?? body.value.label ?? body.value.artifactId, 120);
+    case 'artifactCited': {
+      const { citations } = body.value;
+      return `${citations.filter((one) => one.verdict === Verdict.VERIFIED).length} of ${citations.length} citations verified`;
+    }
     case 'nodeResult':
       return clip(body.value.result?.summary ?? '', 140);
     case 'parentHint':

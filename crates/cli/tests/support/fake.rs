@@ -244,6 +244,13 @@ impl RunService for Fake {
         Err(Status::unimplemented("nothing asks for it"))
     }
 
+    async fn list_citations(
+        &self,
+        _: Request<pb::ListCitationsRequest>,
+    ) -> Result<Response<pb::ListCitationsResponse>, Status> {
+        Err(Status::unimplemented("nothing asks for it"))
+    }
+
     async fn get_result(
         &self,
         _: Request<pb::GetResultRequest>,

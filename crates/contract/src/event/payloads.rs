@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::budget::SubtreeBudget;
+use crate::citation::Citation;
 use crate::command::{Action, BudgetChange};
 use crate::homework::{BranchNote, PlanItem};
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
@@ -244,6 +245,13 @@ payloads! {
         /// sees.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         snippet: Option<String>,
+    }
+    /// Payload of `tree.artifact_cited`: what supports the claims of an artifact, as the role service found it.
+    ArtifactCited {
+        /// The artifact, which the node has returned before.
+        artifact_id: ArtifactId,
+        /// Its citations, in the order of the text.
+        citations: Vec<Citation>,
     }
     /// Payload of `tree.node_result`.
     NodeResult {

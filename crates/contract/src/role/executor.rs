@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::aggregator::ChildOutcome;
 use super::{CallContext, ScratchpadDraft};
+use crate::citation::Citation;
 use crate::error::{Checks, Invalid};
 use crate::homework::BranchTask;
 use crate::limits;
@@ -71,6 +72,9 @@ pub struct ArtifactDraft {
     /// True for the one to read first.
     #[serde(default)]
     pub is_primary: bool,
+    /// What supports its claims, checked by the role service.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub citations: Vec<Citation>,
 }
 
 /// What the parent should read.
@@ -153,6 +157,11 @@ pub(super) fn check_returned(artifacts: &[ArtifactDraft], result: &ResultDraft, 
         c.require(labels.insert(artifact.label.as_str()), format_args!("{at}.label"), || {
             format!("{:?} is used twice; labels must be unique within an answer", artifact.label)
         });
+        let citations = artifact.citations.len() as u64;
+        c.range(format_args!("{at}.citations"), citations, 0..=limits::CITATIONS as u64);
+        for (j, citation) in artifact.citations.iter().enumerate() {
+            citation.check(format_args!("{at}.citations[{j}]"), c);
+        }
         match artifact.r#type {
             DraftType::Document => {
                 c.text(

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use unicode_normalization::char::is_combining_mark;
+
 /// Signs that Unicode takes for letters or digits. Their usual form would join the word beside them: `Atlas™` would become
 /// `AtlasTM`. Signs of different kinds are not one word either.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,7 +90,8 @@ pub(super) fn split(word: &str) -> Option<String> {
 /// `word` of a query without the signs beside its letters, except digits: `Atlas™` is `Atlas`, and `H₂O` stays.
 pub(super) fn unsigned(word: &str) -> Cow<'_, str> {
     let beside = |c: char| !matches!(sign(c), Sign::None | Sign::RaisedDigit | Sign::Styled);
-    let plain = |c: char| sign(c) == Sign::None && c.is_alphanumeric();
+    // Some accents are alphabetic to Unicode, but they are no letters beside which a sign stands.
+    let plain = |c: char| sign(c) == Sign::None && c.is_alphanumeric() && !is_combining_mark(c);
     if !word.contains(beside) {
         return Cow::Borrowed(word);
     }

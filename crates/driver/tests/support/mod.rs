@@ -147,6 +147,7 @@ fn executed(call: &CallContext) -> ExecutorOutput {
             document_markdown: Some(format!("Findings of {}", call.title)),
             json_payload: None,
             is_primary: true,
+            citations: Vec::new(),
         }],
         result: ResultDraft {
             kind: ResultKind::Document,

@@ -129,6 +129,9 @@ impl Decider<'_> {
             if let Some(document) = document {
                 self.create_document(document, place);
             }
+            if !artifact.citations.is_empty() {
+                self.emit(at, ArtifactCited { artifact_id: id, citations: artifact.citations });
+            }
         }
         self.emit(at, NodeResult { result });
         hinted

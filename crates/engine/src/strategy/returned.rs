@@ -37,6 +37,7 @@ pub(super) fn document(
         document_markdown: Some(markdown),
         json_payload: None,
         is_primary: true,
+        citations: Vec::new(),
     }];
     if !unlisted.is_empty() {
         let children = serde_json::to_value(unlisted).unwrap_or_default();
@@ -115,6 +116,7 @@ fn json_artifact(label: &str, payload: Map<String, Value>) -> ArtifactDraft {
         document_markdown: None,
         json_payload: Some(payload),
         is_primary: false,
+        citations: Vec::new(),
     }
 }
 

@@ -570,6 +570,7 @@ pub(crate) fn executor_output(title: &str) -> ExecutorOutput {
             document_markdown: Some("found".into()),
             json_payload: None,
             is_primary: true,
+            citations: Vec::new(),
         }],
         result: ResultDraft {
             kind: ResultKind::Document,

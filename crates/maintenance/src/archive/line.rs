@@ -1,8 +1,8 @@
 //! Whether the parts that an archive names are those of its log.
 
-use tree_agent_contract::RunId;
 use tree_agent_contract::event::RunForked;
-use tree_agent_store::RunRecord;
+use tree_agent_contract::{EventId, RunId};
+use tree_agent_store::{RunRecord, StoredChunk, StoredDocument};
 
 /// Refuses segments that do not follow from the log: each is stored under the run itself and ends right before the
 /// event `tree.run_forked` that names its writer. `forks` are these events with their places in the log.
@@ -59,4 +59,31 @@ pub(super) fn check(record: &RunRecord, forks: &[(u64, RunForked)]) -> Result<()
         return Err(format!("has {} segments, but its log was forked {} times", segments.len(), forks.len()));
     }
     Ok(())
+}
+
+/// Refuses numbers that a run cannot have: they would mislead whoever counts with them.
+pub(super) fn check_numbers(
+    record: &RunRecord,
+    documents: &[StoredDocument],
+    chunks: &[StoredChunk],
+) -> Result<(), String> {
+    /// Far more bytes than all versions of a document can have.
+    const BYTES: u64 = 1 << 50;
+    let head = record.head_seq;
+    let epochs = record.segments.iter().map(|part| part.epoch).chain([record.epoch]);
+    if let Some(epoch) = epochs.into_iter().find(|epoch| *epoch >= EventId::EPOCHS) {
+        return Err(format!("names epoch {epoch}; epochs are below {}", EventId::EPOCHS));
+    }
+    for StoredDocument { document, dropped_bytes, base_seq, created_seq, edge } in documents {
+        let seqs = [Some(*base_seq), *created_seq, edge.map(|edge| edge.seq)];
+        if seqs.into_iter().flatten().any(|seq| seq > head) || *dropped_bytes >= BYTES {
+            return Err(format!("holds document {} with an event or a length that cannot be", document.id));
+        }
+    }
+    match chunks.iter().find(|chunk| chunk.seq > head || chunk.start_byte >= BYTES) {
+        Some(chunk) => {
+            Err(format!("holds a chunk of document {} with a place that cannot be", chunk.document_id))
+        }
+        None => Ok(()),
+    }
 }

@@ -179,6 +179,7 @@ pub(super) fn read_within(file: &Path, limits: Limits) -> Result<Archive, Mainte
             counts[0], counts[1], counts[2], counts[3]
         )));
     }
+    line::check_numbers(&record, &documents, &chunks).map_err(wrong)?;
     let (whole, forks) = replay(file, &record, &events)?;
     line::check(&record, &forks).map_err(wrong)?;
     let status = whole.rows.run.as_ref().map(|row| row.status);

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{RunId, Timestamp};
-use tree_agent_maintenance::archive::{archive, path_of, prune, read, restore};
+use tree_agent_maintenance::archive::{archive, path_of, prune, read};
 use tree_agent_maintenance::{MaintenanceError, rebuild};
 use tree_agent_store::{StoreError, Stored, StoredChunk, StoredDocument, StoredEvent};
 use uuid::Uuid;
 
-use crate::fixture::{Fixture, RECORDED, recorded};
+use crate::fixture::{Fixture, RECORDED, recorded, restore};
 
 /// Everything that is stored of a run.
 pub async fn everything(

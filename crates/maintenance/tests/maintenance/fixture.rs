@@ -8,7 +8,7 @@ use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, Document
 use tree_agent_contract::session::{Session, SessionMessage, Speaker};
 use tree_agent_contract::{DocumentId, Event, EventBody, RunId, SessionId};
 use tree_agent_engine::Run;
-use tree_agent_maintenance::{Report, verify};
+use tree_agent_maintenance::{MaintenanceError, Report, archive, verify};
 use tree_agent_store::embedded::EmbeddedStore;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
 use tree_agent_store::{AppendOutcome, Archives, Claim, Created, NewRun, Projection, RunAppend};
@@ -157,6 +157,11 @@ impl Fixture {
     pub async fn findings(&self, run: RunId) -> Vec<String> {
         self.report(run).await.findings.iter().map(ToString::to_string).collect()
     }
+}
+
+/// Restores an archive of any run.
+pub async fn restore(store: &dyn Archives, run: RunId, folder: &Path) -> Result<bool, MaintenanceError> {
+    archive::restore(store, run, folder, true).await
 }
 
 /// The recorded runs.

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tree_agent_contract::{ArtifactId, DocumentId, EventBody, NodeId, RunId};
-use tree_agent_maintenance::archive::{archive, path_of, restore};
+use tree_agent_maintenance::archive::{archive, path_of};
 use tree_agent_store::StoreError;
 use uuid::Uuid;
 
 use crate::archive::{everything, forge, lines_of, refused, remove};
-use crate::fixture::{Fixture, recorded};
+use crate::fixture::{Fixture, recorded, restore};
 use crate::forks::{end_of_decision, fork, fork_at, work};
 
 async fn another(f: &Fixture) -> Fixture {
@@ -43,14 +43,14 @@ fn rewrite(folder: &Path, from: RunId, to: RunId, change: impl Fn(&mut Value)) {
         _ if line.get("session").is_some() => (3, String::new(), 0),
         _ => (0, String::new(), 0),
     });
-    let mut lines: Vec<String> = lines.iter().map(Value::to_string).collect();
     // A payload stays as it is stored: no member of it may move.
     let originals = lines_of(&path_of(folder, from));
-    for (line, original) in lines.iter_mut().zip(originals) {
-        if original.starts_with("{\"event\"") && serde_json::from_str::<Value>(&original).unwrap() == *line {
-            *line = original;
-        }
-    }
+    let kept = |(line, original): (Value, String)| {
+        let is_same =
+            original.starts_with("{\"event\"") && serde_json::from_str::<Value>(&original).unwrap() == line;
+        if is_same { original } else { line.to_string() }
+    };
+    let lines: Vec<String> = lines.into_iter().zip(originals).map(kept).collect();
     forge(&path_of(folder, to), &lines);
 }
 
@@ -88,7 +88,7 @@ pub async fn an_archive_takes_over_no_other_run(f: Fixture) {
     for round in 0..2 {
         for store in [&f, &other] {
             rewrite(folder.path(), victim, forged, |_| {});
-            refused(store, forged, folder.path(), "is not named after its place in the log").await;
+            refused(store, forged, folder.path(), "is not named after its run").await;
             // A run of its own that holds one document of the victim, or says that it made one.
             rewrite(folder.path(), unrelated, forged, |line| of_run(line, unrelated, forged));
             let sound = std::fs::read(path_of(folder.path(), forged)).unwrap();
@@ -222,8 +222,11 @@ pub async fn a_fork_from_elsewhere_answers_for_no_run_of_the_store(f: Fixture) {
         assert_eq!(shown(&f, id).await, *before);
         assert_eq!(f.store.document_of(forged, id, None).await.unwrap().document.title, "Forged");
     }
-    // Nor when those are pruned. They come back as they were.
+    // Nor does a fork of it, nor when those are pruned. They come back as they were.
+    let laundered = fork(&f, 8, forged).await;
     archive(&*f.store, run, folder.path()).await.unwrap();
+    remove(&f, forged, folder.path()).await;
+    assert!(!f.store.run_documents(laundered, None, usize::MAX).await.unwrap().is_empty());
     for pruned in [real, run] {
         remove(&f, pruned, folder.path()).await;
     }
@@ -251,7 +254,106 @@ pub async fn a_fork_from_elsewhere_answers_for_no_run_of_the_store(f: Fixture) {
             *line = serde_json::from_str(&line.to_string().replace(&root, &other)).unwrap();
         }
     });
-    refused(&f, strange, folder.path(), "is not named after its place in the log").await;
+    refused(&f, strange, folder.path(), "is not named after its run").await;
+}
+
+pub async fn an_archive_from_elsewhere_is_taken_by_those_who_trust_it(f: Fixture) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = f.write("offline").await;
+    archive(&*f.store, run, folder.path()).await.unwrap();
+    let other = another(&f).await;
+    let error = tree_agent_maintenance::archive::restore(&*other.store, run, folder.path(), false).await;
+    assert!(error.unwrap_err().to_string().contains("--trusted"));
+    assert!(other.store.run_record(run).await.is_err(), "nothing was restored");
+    assert!(restore(&*other.store, run, folder.path()).await.unwrap());
+    // One that the store pruned needs no trust.
+    remove(&f, run, folder.path()).await;
+    let back = tree_agent_maintenance::archive::restore(&*f.store, run, folder.path(), false).await;
+    assert!(back.unwrap());
+}
+
+pub async fn an_archive_with_numbers_and_names_that_cannot_be_is_refused(f: Fixture) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = f.write("offline").await;
+    archive(&*f.store, run, folder.path()).await.unwrap();
+    let original = std::fs::read(path_of(folder.path(), run)).unwrap();
+    let other = another(&f).await;
+    let victim = RunId(Uuid::from_u128(5));
+    let (foreign, stolen) = (NodeId::root(victim), ArtifactId::of(NodeId::root(victim), 0, "quotations"));
+    let changes: [(&str, &dyn Fn(&mut Value)); 7] = [
+        ("epochs are below", &|line| {
+            if let Some(head) = line.get_mut("run") {
+                head["epoch"] = json!(u64::MAX >> 1);
+            }
+        }),
+        ("years 1 to 9999", &|line| {
+            if let Some(event) = line.get_mut("event") {
+                event["timestamp"] = json!("0000-01-01T00:00:00Z");
+            }
+        }),
+        ("an event or a length that cannot be", &|line| {
+            if let Some(document) = line.get_mut("document") {
+                document["createdSeq"] = json!(u64::MAX);
+            }
+        }),
+        ("an event or a length that cannot be", &|line| {
+            if let Some(document) = line.get_mut("document") {
+                document["droppedBytes"] = json!(u64::MAX);
+            }
+        }),
+        ("a place that cannot be", &|line| {
+            if let Some(chunk) = line.get_mut("chunk") {
+                chunk["startByte"] = json!(u64::MAX);
+            }
+        }),
+        ("root node", &|line| {
+            if line["event"]["type"] == "tree.run_created" {
+                line["event"]["payload"]["rootNodeId"] = json!(Uuid::from_u128(9));
+            }
+        }),
+        // After an event of an unknown type nobody knows which nodes there are.
+        ("is not named after its node and label", &|line| {
+            if line["event"]["type"] == "tree.scratchpad_linked" {
+                line["event"]["type"] = json!("tree.from_the_future");
+            }
+            if line["event"]["type"] == "tree.artifact_created" {
+                line["event"]["nodeId"] = json!(foreign);
+                line["event"]["payload"]["artifactId"] = json!(stolen);
+                line["event"]["payload"]["label"] = json!("quotations");
+                line["event"]["payload"]["documentId"] = json!(DocumentId::of_artifact(stolen));
+            }
+        }),
+    ];
+    for (expected, change) in changes {
+        let mut lines: Vec<Value> = lines_of(&path_of(folder.path(), run))
+            .iter()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        lines.iter_mut().for_each(change);
+        forge(&path_of(folder.path(), run), &lines.iter().map(Value::to_string).collect::<Vec<_>>());
+        refused(&other, run, folder.path(), expected).await;
+        std::fs::write(path_of(folder.path(), run), &original).unwrap();
+    }
+    assert!(restore(&*other.store, run, folder.path()).await.unwrap());
+}
+
+pub async fn a_fork_shares_what_the_store_has_of_the_runs_before_it(f: Fixture) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = f.write("offline").await;
+    let real = fork(&f, 5, run).await;
+    archive(&*f.store, real, folder.path()).await.unwrap();
+    let forged = RunId(Uuid::from_u128(6));
+    rewrite(folder.path(), real, forged, |line| {
+        if let Some(head) = line.get_mut("run") {
+            head["segments"][0]["run"] = json!(forged);
+        }
+        if line["event"]["type"] == "tree.run_created" {
+            line["event"]["payload"]["objective"] = json!("forged");
+        }
+    });
+    refused(&f, forged, folder.path(), "but they are not those of the store").await;
+    // A store that does not have the run believes the archive.
+    assert!(restore(&*another(&f).await.store, forged, folder.path()).await.unwrap());
 }
 
 pub async fn of_forks_alone_the_oldest_has_the_documents(f: Fixture) {

@@ -6,12 +6,12 @@ use tree_agent_contract::command::Action;
 use tree_agent_contract::event::RunForked;
 use tree_agent_contract::{Event, NodeId, RunId, RunSpec, Timestamp};
 use tree_agent_engine::Run;
-use tree_agent_maintenance::archive::{archive, prune, restore};
+use tree_agent_maintenance::archive::{archive, prune};
 use tree_agent_maintenance::rebuild;
 use tree_agent_store::{Created, NewFork, RunRow, StoreError};
 use uuid::Uuid;
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, restore};
 
 /// A fork of the run at its head, which has ended like that.
 pub async fn fork(f: &Fixture, n: u128, parent: RunId) -> RunId {

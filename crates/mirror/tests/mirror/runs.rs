@@ -97,6 +97,7 @@ impl Graph {
                 title: "A document".into(),
                 is_primary: i + 1 == n,
                 json_payload: None,
+                citations: None,
             });
         }
         DocumentId::of_artifact(ArtifactId::of(id, n - 1, "document"))

@@ -45,9 +45,17 @@ fn defuse(text: &str) -> String {
 
 /// Whether `text`, which follows an angle bracket, reads like the rest of a mark: the name, after slashes and blanks.
 fn is_mark(text: &str) -> bool {
-    /// Characters that are looked at: a reader does not take what is further away for a mark.
+    /// Characters that are looked at: a reader does not take what is further away for a mark. What is not seen does not
+    /// put it further away.
     const LOOKED_AT: usize = 64;
-    let seen = text.chars().take(LOOKED_AT).filter_map(folded).filter(|c| !c.is_whitespace());
+    const UNSEEN: usize = 4_096;
+    let mut chars = text.chars().take(UNSEEN).peekable();
+    let plain = std::iter::from_fn(|| match chars.next()? {
+        // In JSON a line break or a tab is two characters.
+        '\\' if chars.next_if(|c| matches!(c, 'n' | 'r' | 't')).is_some() => Some(' '),
+        c => Some(c),
+    });
+    let seen = plain.filter_map(folded).take(LOOKED_AT).filter(|c| !c.is_whitespace());
     seen.skip_while(|c| *c == '/').take(NAME.len()).eq(NAME.chars())
 }
 
@@ -66,9 +74,9 @@ fn folded(c: char) -> Option<char> {
     // Compatibility forms (full width, mathematical letters) become the plain ones, and accents fall away.
     let plain = std::iter::once(c).nfkd().find(|c| !is_combining_mark(*c))?;
     Some(match plain {
-        '‹' | '〈' | '⟨' | '❮' | '❬' | '❰' | '⦑' | '⧼' | '˂' | 'ᐸ' | '≺' => '<',
+        '‹' | '«' | '〈' | '⟨' | '❮' | '❬' | '❰' | '⦑' | '⧼' | '˂' | 'ᐸ' | '≺' => '<',
         '⁄' | '∕' | '⧸' | '╱' | '⟋' | '丿' | '⧵' | '∖' => '/',
-        'ԁ' | 'ɗ' | 'đ' | 'Đ' | 'ɖ' | 'ᴅ' | 'ᶁ' | 'ȡ' | 'ꓒ' | 'Ꭰ' | 'ꭰ' | 'ᗞ' | 'ᑯ' => {
+        'ԁ' | 'ɗ' | 'đ' | 'Đ' | 'ɖ' | 'ᴅ' | 'ᶁ' | 'ȡ' | 'ꓒ' | 'ꓓ' | 'Ꭰ' | 'ꭰ' | 'ᗞ' | 'ᑯ' => {
             'd'
         }
         'а' | 'А' | 'α' | 'Α' | 'ɑ' | 'ᴀ' | 'ᶏ' | 'ⱥ' | 'Ⱥ' | 'ꭺ' | 'ꓮ' | 'Ꭺ' | 'ᗅ' => {
@@ -129,6 +137,10 @@ mod tests {
             "</ĐȺŦȺ>",
             "❰/data❱",
             "⧼/data⧽",
+            "«/data»",
+            "‹/ꓓata>",
+            "<\\n/data>",
+            "<\\r\\n\\t/data>",
         ] {
             let block = data(&format!("before {disguise} after"), "x");
             let inside = block.lines().nth(1).expect("a text");

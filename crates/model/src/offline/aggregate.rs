@@ -146,6 +146,7 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
         document_markdown: Some(markdown),
         json_payload: None,
         is_primary: true,
+        citations: Vec::new(),
     };
     Ok(AggregatorOutput {
         synthesis: Synthesis { summary: summary.clone(), key_findings, gaps: gaps.clone() },

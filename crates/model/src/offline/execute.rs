@@ -199,6 +199,7 @@ fn answer(
         document_markdown: Some(markdown),
         json_payload: None,
         is_primary: true,
+        citations: Vec::new(),
     };
     ExecutorOutput {
         actions,

@@ -34,6 +34,7 @@ pub(super) fn artifact(passages: &[Ranked], terms: &[Term], absent: &[String]) -
         document_markdown: None,
         json_payload: Some(payload),
         is_primary: false,
+        citations: Vec::new(),
     }
 }
 

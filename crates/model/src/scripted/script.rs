@@ -52,6 +52,11 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("fail_every", "1 to 1000000 (1)", "chooses one node in so many, by a hash of the title"),
     ("fail_attempts", "0 to 1000 (0)", "only the first so many attempts fail; 0: all"),
     ("replan", "0 or 1 (0)", "the root's aggregator asks once for another plan"),
+    (
+        "cite",
+        "0 to 128 (0)",
+        "citations of every document artifact, of which every second one is false; their source is the first document of the context, for an aggregator the first one of its children",
+    ),
     ("same_titles", "0 or 1 (0)", "in a search, every list of topics has the same titles"),
     (
         "bad_frontmatter",
@@ -103,6 +108,8 @@ pub struct Script {
     pub fail_attempts: u32,
     /// Whether the root's aggregator asks once for another plan.
     pub replan: bool,
+    /// Citations of every document artifact.
+    pub cite: u32,
     /// Whether every list of topics of a search has the same titles.
     pub same_titles: bool,
     /// Answers of a research whose frontmatter breaks the schema.
@@ -192,6 +199,7 @@ impl Default for Script {
             fail_every: 1,
             fail_attempts: 0,
             replan: false,
+            cite: 0,
             same_titles: false,
             bad_frontmatter: 0,
             pick: Pick::First,
@@ -287,6 +295,7 @@ impl FromStr for Script {
                 "fail_every" => script.fail_every = number(key, value, 1, 1_000_000)?,
                 "fail_attempts" => script.fail_attempts = number(key, value, 0, 1_000)?,
                 "replan" => script.replan = number::<u64>(key, value, 0, 1)? == 1,
+                "cite" => script.cite = number(key, value, 0, limits::CITATIONS as u64)?,
                 "same_titles" => script.same_titles = number::<u64>(key, value, 0, 1)? == 1,
                 "bad_frontmatter" => script.bad_frontmatter = number(key, value, 0, 3)?,
                 "pick" => script.pick = Pick::read(key, value)?,

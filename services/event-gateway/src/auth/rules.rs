@@ -31,6 +31,7 @@ const RULES: &[(&str, bool)] = &[
     ("/treeagent.v1.RunService/GetResult", false),
     ("/treeagent.v1.RunService/GetRun", false),
     ("/treeagent.v1.RunService/GuideNode", false),
+    ("/treeagent.v1.RunService/ListCitations", false),
     ("/treeagent.v1.RunService/ListEvents", false),
     ("/treeagent.v1.RunService/ListRuns", false),
     ("/treeagent.v1.RunService/PauseRun", false),

@@ -57,6 +57,7 @@ impl RoleModel for Reader {
                 document_markdown: Some(text.to_owned()),
                 json_payload: None,
                 is_primary: true,
+                citations: Vec::new(),
             }],
             result: ResultDraft {
                 kind: ResultKind::Document,

@@ -1,5 +1,6 @@
 // Applies one event to its node. Nodes are immutable: a change creates a new one.
 
+import { Verdict } from '../../gen/treeagent/v1/common_pb';
 import type { Event, NodeCreated } from '../../gen/treeagent/v1/events_pb';
 import { FINAL, NO_USAGE } from './model';
 import type { GraphNode, Plan, PlanStep, Usage } from './model';
@@ -120,6 +121,17 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
       return { ...node, scratchpadTail: body.value.tailPreview };
     case 'artifactCreated':
       return { ...node, artifacts: [...node.artifacts, artifact(body.value)] };
+    case 'artifactCited': {
+      const { artifactId, citations } = body.value;
+      const at = node.artifacts.findLastIndex((one) => one.artifactId === artifactId);
+      if (at < 0) throw new UnknownError(event, `artifact ${artifactId}`);
+      const known = node.artifacts[at]!;
+      const counts = {
+        total: (known.citations?.total ?? 0) + citations.length,
+        verified: (known.citations?.verified ?? 0) + citations.filter((one) => one.verdict === Verdict.VERIFIED).length,
+      };
+      return { ...node, artifacts: node.artifacts.with(at, { ...known, citations: counts }) };
+    }
     case 'nodeResult':
       return body.value.result === undefined ? node : { ...node, result: result(body.value.result) };
     case 'sessionForked':

@@ -145,6 +145,8 @@ export interface Artifact {
   title: string;
   isPrimary: boolean;
   jsonPayload?: unknown;
+  /** How many citations it has, and how many of them hold. */
+  citations?: { total: number; verified: number };
 }
 
 export interface Result {

@@ -95,6 +95,7 @@ export function artifact(a: ArtifactCreated | GraphArtifact): Artifact {
     title: a.title ?? '',
     isPrimary: a.isPrimary,
     jsonPayload: a.jsonPayload as JsonObject | undefined,
+    citations: 'citations' in a && a.citations ? { total: Number(a.citations.total), verified: Number(a.citations.verified) } : undefined,
   });
 }
 

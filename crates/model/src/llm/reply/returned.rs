@@ -168,6 +168,7 @@ pub(super) fn returned(
             document_markdown: Some(cut(&spare(&summary), limits::DOCUMENT_BYTES)),
             json_payload: None,
             is_primary: true,
+            citations: Vec::new(),
         });
     }
     let has = |wanted| drafts.iter().any(|a| a.r#type == wanted);
@@ -212,6 +213,7 @@ fn draft(reply: ArtifactReply) -> ArtifactDraft {
             document_markdown: Some(cut(&document.document_markdown, limits::DOCUMENT_BYTES)),
             json_payload: None,
             is_primary: document.is_primary.unwrap_or(false),
+            citations: Vec::new(),
         },
         ArtifactReply::Json(data) => {
             let value = |text: &str| match serde_json::from_str(text) {
@@ -227,6 +229,7 @@ fn draft(reply: ArtifactReply) -> ArtifactDraft {
                 document_markdown: None,
                 json_payload: Some(payload.collect()),
                 is_primary: data.is_primary.unwrap_or(false),
+                citations: Vec::new(),
             }
         }
     }

@@ -1,0 +1,243 @@
+//! `cite` and `stale`: what supports the claims of a run, and what no longer does.
+
+use std::collections::HashMap;
+
+use clap::Args;
+use serde::Serialize;
+use tree_agent_contract::{ArtifactId, Citation, CitationCounts, NodeId, RunId, Verdict, limits};
+use tree_agent_proto::Wire;
+use tree_agent_proto::v1 as pb;
+
+use crate::client::{Client, request};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::value::RunRef;
+use crate::view::paint::Paint;
+use crate::view::printable::one_line;
+use crate::{Context, complete};
+
+/// List the citations of a run: claim, source, quote, and whether the quote stands in the source
+///
+/// A claim that rests on an artifact of the run is followed down to the sources.
+#[derive(Debug, Args)]
+pub(crate) struct Cite {
+    /// The run: its id, the beginning or end of it, @latest, or @2 for the one before
+    #[arg(add = complete::runs())]
+    run: RunRef,
+    /// Only those of this node: its id, or the beginning or end of it
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+    /// Only those that do not hold
+    #[arg(long)]
+    unverified: bool,
+}
+
+/// Say which claims of a run rest on sources that have changed since, and which nodes a fork would have to redo
+///
+/// Exit code 6 means that something has changed.
+#[derive(Debug, Args)]
+pub(crate) struct Stale {
+    /// The run: its id, the beginning or end of it, @latest, or @2 for the one before
+    #[arg(add = complete::runs())]
+    run: RunRef,
+}
+
+/// A citation as `-o json` prints it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Claim {
+    index: u64,
+    node_id: NodeId,
+    artifact_id: ArtifactId,
+    artifact_title: String,
+    #[serde(flatten)]
+    citation: Citation,
+    source_title: String,
+    of_run: bool,
+    rests_on: Vec<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'static str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    stale: bool,
+}
+
+/// All citations of a run.
+struct Claims {
+    claims: Vec<Claim>,
+    counts: CitationCounts,
+    redo: Vec<NodeId>,
+}
+
+/// What `stale -o json` prints.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StaleJson<'a> {
+    run_id: RunId,
+    claims: Vec<&'a Claim>,
+    redo_node_ids: &'a [NodeId],
+}
+
+impl Cite {
+    pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
+        let client = context.connect().await?;
+        let run = client.find_run(&self.run).await?;
+        let node = match &self.node {
+            Some(named) => Some(client.find_node(run, named).await?),
+            None => None,
+        };
+        // The chain of a claim leads to other nodes.
+        let all = fetch(&client, run, false).await?;
+        let is_shown = |claim: &&Claim| {
+            node.is_none_or(|node| claim.node_id == node)
+                && !(self.unverified && claim.citation.is_verified())
+        };
+        let shown: Vec<&Claim> = all.claims.iter().filter(is_shown).collect();
+        let out = &context.out;
+        if out.is_json() {
+            let mut list = out.list();
+            shown.iter().try_for_each(|claim| list.item(claim))?;
+            list.finish()?;
+            return Ok(Exit::Success);
+        }
+        print(out, &all.claims, &shown)?;
+        let CitationCounts { total, verified } = all.counts;
+        match shown.len() {
+            0 if total == 0 => out.note("the run cites nothing"),
+            0 => out.note("there are no such citations"),
+            _ => out.note(format!("{total} citations, {verified} verified")),
+        }
+        Ok(Exit::Success)
+    }
+}
+
+impl Stale {
+    pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
+        let client = context.connect().await?;
+        let run = client.find_run(&self.run).await?;
+        let all = fetch(&client, run, true).await?;
+        let stale: Vec<&Claim> = all.claims.iter().filter(|claim| claim.stale).collect();
+        let out = &context.out;
+        if out.is_json() {
+            out.json(&StaleJson { run_id: run, claims: stale.clone(), redo_node_ids: &all.redo })?;
+        } else if stale.is_empty() {
+            out.note("every passage that the run cites is still there");
+        } else {
+            print(out, &all.claims, &stale)?;
+            out.line("")?;
+            out.line("A fork would have to redo:")?;
+            for node in &all.redo {
+                out.line(format!("  {node}"))?;
+            }
+        }
+        Ok(if stale.is_empty() { Exit::Success } else { Exit::Unsound })
+    }
+}
+
+/// Prints claims below the titles of their artifacts, each with its source.
+fn print(out: &Output, all: &[Claim], shown: &[&Claim]) -> Result<(), CliError> {
+    let by_index: HashMap<u64, &Claim> = all.iter().map(|claim| (claim.index, claim)).collect();
+    let mut artifact = None;
+    for claim in shown {
+        if artifact.replace(claim.artifact_id) != Some(claim.artifact_id) {
+            let title = out.palette().paint(Paint::Bold, &one_line(&claim.artifact_title));
+            out.line(format!("{title}  node {}", claim.node_id))?;
+        }
+        let sign = match (claim.citation.is_verified(), claim.stale) {
+            (true, false) => out.palette().paint(Paint::Good, "✓"),
+            (true, true) => out.palette().paint(Paint::Warn, "~"),
+            (false, _) => out.palette().paint(Paint::Bad, "✗"),
+        };
+        out.line(format!("  {sign} {}", one_line(&claim.citation.claim)))?;
+        source(out, claim, &by_index, 6)?;
+    }
+    Ok(())
+}
+
+/// Prints what a claim rests on, indented by so many columns, down to the sources. Documents of a run are written one
+/// after the other, so a chain has an end; one that is long is cut.
+fn source(
+    out: &Output,
+    claim: &Claim,
+    by_index: &HashMap<u64, &Claim>,
+    indent: usize,
+) -> Result<(), CliError> {
+    const DEEPEST: usize = 40;
+    let pad = " ".repeat(indent);
+    let title = match claim.source_title.as_str() {
+        "" => claim.citation.document_id.to_string(),
+        title => one_line(title),
+    };
+    let place = claim.citation.passage.as_ref().map(|passage| format!(" at byte {}", passage.offset));
+    let said = match (claim.citation.verdict, claim.source) {
+        (Verdict::Verified, Some("changed")) => ", which has changed there",
+        (Verdict::Verified, Some("gone")) => ", which is gone",
+        (Verdict::Verified, _) => "",
+        (Verdict::NoSource, _) => ": unverified, there is no such source",
+        (Verdict::NotFound, _) => ": unverified, the source does not say so",
+        (Verdict::TooShort, _) => ": unverified, the quote is too short",
+        (Verdict::NoClaim, _) => ": unverified, the text does not contain this claim",
+    };
+    let quote = one_line(&claim.citation.quote);
+    out.line(
+        out.palette()
+            .paint(Paint::Dim, &format!("{pad}“{quote}” — {title}{}{said}", place.unwrap_or_default())),
+    )?;
+    for link in &claim.rests_on {
+        if let Some(below) = by_index.get(link).filter(|_| indent < DEEPEST) {
+            source(out, below, by_index, indent + 2)?;
+        }
+    }
+    Ok(())
+}
+
+/// All citations of a run.
+async fn fetch(client: &Client, run: RunId, check_sources: bool) -> Result<Claims, CliError> {
+    let mut all = Claims { claims: Vec::new(), counts: CitationCounts::default(), redo: Vec::new() };
+    let mut page_token = String::new();
+    loop {
+        let message = pb::ListCitationsRequest {
+            run_id: run.to_wire(),
+            check_sources,
+            page_size: limits::PAGE_MAX as u32,
+            page_token,
+            ..Default::default()
+        };
+        let page = client
+            .call(|| {
+                let (mut runs, message) = (client.runs(), message.clone());
+                async move { runs.list_citations(request(message)).await }
+            })
+            .await?;
+        for claim in page.claims {
+            all.claims.push(Claim {
+                source: source_state(claim.source()),
+                index: claim.index,
+                node_id: Wire::from_wire(claim.node_id)?,
+                artifact_id: Wire::from_wire(claim.artifact_id)?,
+                artifact_title: claim.artifact_title,
+                citation: Wire::from_wire(claim.citation.unwrap_or_default())?,
+                source_title: claim.source_title,
+                of_run: claim.of_run,
+                rests_on: claim.rests_on,
+                stale: claim.stale,
+            });
+        }
+        all.counts = Wire::from_wire(page.counts.unwrap_or_default())?;
+        all.redo = Wire::from_wire(page.redo_node_ids)?;
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            return Ok(all);
+        }
+    }
+}
+
+fn source_state(state: pb::SourceState) -> Option<&'static str> {
+    match state {
+        pb::SourceState::Unspecified => None,
+        pb::SourceState::Unchanged => Some("unchanged"),
+        pb::SourceState::Moved => Some("moved"),
+        pb::SourceState::Changed => Some("changed"),
+        pb::SourceState::Gone => Some("gone"),
+    }
+}

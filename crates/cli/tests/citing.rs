@@ -1,0 +1,45 @@
+//! `cite` and `stale` with a real server.
+
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "support/dev.rs"]
+mod dev;
+
+use dev::{Dev, code, lines, run, stderr, stdout, succeeded};
+
+#[test]
+fn claims_are_listed_with_their_sources_and_stale_ones_are_found() {
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = folder.path().join("tides.md");
+    std::fs::write(&file, "# Tides\n\nSpring tides come twice a month, at new and full moon.\n").unwrap();
+    let dev = Dev::start(data.path());
+    let server = dev.server.as_str();
+    let import = ["import", folder.path().to_str().unwrap(), "--project", "tides"];
+    succeeded(run(server, &import));
+    let model = "scripted:fanout=2,depth=1,artifacts=document,result_bytes=20,cite=4";
+    succeeded(run(server, &["run", "cite", "-p", "tides", "--model", model, "-q"]));
+    // Two children cite the source, and the root cites the first of them: each time two quotes of four are made up.
+    let claims = lines(&succeeded(run(server, &["cite", "@latest", "-o", "jsonl"])));
+    let verdicts: Vec<&str> = claims.iter().map(|claim| claim["verdict"].as_str().unwrap()).collect();
+    assert_eq!(verdicts, ["verified", "not_found"].repeat(6));
+    assert_eq!(claims[0]["ofRun"], true);
+    assert_eq!(claims[4]["sourceTitle"], "Tides");
+    let passage = &claims[4]["passage"];
+    assert_eq!((passage["offset"].as_u64(), passage["bytes"].as_u64()), (Some(9), Some(54)));
+    let shown = stdout(&succeeded(run(server, &["cite", "@latest"])));
+    assert!(shown.contains("✓ Claim 1 of Result of s0.") && shown.contains("— Tides at byte 9"), "{shown}");
+    let shown = stdout(&succeeded(run(server, &["cite", "@latest", "--unverified"])));
+    assert!(shown.contains("the source does not say so") && !shown.contains('✓'), "{shown}");
+    let output = succeeded(run(server, &["stale", "@latest"]));
+    assert!(stderr(&output).contains("every passage that the run cites is still there"));
+
+    std::fs::write(&file, "# Tides\n\nSpring tides come once a month, whatever the moon does.\n").unwrap();
+    succeeded(run(server, &import));
+    let output = run(server, &["stale", "@latest"]);
+    assert_eq!(code(&output), 6, "{}", stderr(&output));
+    assert!(stdout(&output).contains("which has changed there"), "{}", stdout(&output));
+    let output = run(server, &["stale", "@latest", "-o", "json"]);
+    let found: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(found["claims"].as_array().unwrap().len(), 4);
+    assert_eq!(found["redoNodeIds"].as_array().unwrap().len(), 3);
+    assert_eq!(dev.terminate(), 0);
+}

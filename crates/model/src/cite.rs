@@ -1,0 +1,149 @@
+//! Checks the citations of an answer before it leaves the role service.
+
+use std::collections::HashMap;
+
+use tree_agent_contract::role::{ArtifactDraft, RoleError};
+use tree_agent_contract::{Citation, DocumentId, Verdict, citation};
+use tree_agent_tools::ToolError;
+
+use crate::io::{RoleIo, failed};
+
+/// A citation that nobody has checked yet.
+pub(crate) fn unchecked(claim: String, quote: String, document_id: DocumentId) -> Citation {
+    Citation { claim, quote, document_id, verdict: Verdict::NotFound, passage: None }
+}
+
+/// Gives every citation its verdict and its passage, whatever the model says of them. Each source is read once.
+///
+/// # Errors
+/// If a source cannot be read now. One that the run may not see does not exist for it.
+pub(crate) async fn check(artifacts: &mut [ArtifactDraft], io: &RoleIo) -> Result<(), RoleError> {
+    let mut sources: HashMap<DocumentId, Option<String>> = HashMap::new();
+    for artifact in artifacts {
+        let text = match (&artifact.document_markdown, &artifact.json_payload) {
+            (Some(markdown), _) => markdown.clone(),
+            (None, Some(payload)) => texts(&serde_json::Value::Object(payload.clone())),
+            (None, None) => String::new(),
+        };
+        for citation in &mut artifact.citations {
+            let source = match sources.entry(citation.document_id) {
+                std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+                std::collections::hash_map::Entry::Vacant(new) => {
+                    new.insert(read(io, citation.document_id).await?)
+                }
+            };
+            (citation.verdict, citation.passage) = match source {
+                _ if citation::locate(&citation.claim, &text).is_none() => (Verdict::NoClaim, None),
+                None => (Verdict::NoSource, None),
+                Some(source) => Citation::judge(&citation.quote, source),
+            };
+        }
+    }
+    Ok(())
+}
+
+async fn read(io: &RoleIo, id: DocumentId) -> Result<Option<String>, RoleError> {
+    match io.tools().source(id).await {
+        Ok(document) => Ok(Some(document.body)),
+        Err(error) if error.retryable() => Err(failed(error)),
+        Err(ToolError::NotFound(_) | _) => Ok(None),
+    }
+}
+
+/// All texts in a payload, one below the other.
+fn texts(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::String(text) => format!("{text}\n"),
+        serde_json::Value::Array(values) => values.iter().map(texts).collect(),
+        serde_json::Value::Object(map) => map.values().map(texts).collect(),
+        other => format!("{other}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tree_agent_contract::role::DraftType;
+    use tree_agent_contract::{RunContext, RunId, Scope};
+    use tree_agent_tools::{Caller, MemoryDocuments, ToolRegistry};
+
+    use super::*;
+
+    const SOURCE: &str = "The bridge of Avon has 12 arches. It was not built in 1790, but in 1791.\n\n\
+                          | arch | width |\n| --- | --- |\n| first | 30 m |\n";
+
+    fn draft(text: &str, citations: Vec<Citation>) -> ArtifactDraft {
+        ArtifactDraft {
+            r#type: DraftType::Document,
+            label: "findings".into(),
+            title: Some("Findings".into()),
+            document_markdown: Some(text.into()),
+            json_payload: None,
+            is_primary: true,
+            citations,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_hundred_false_citations_are_all_found_and_no_true_one_is_doubted() {
+        let documents = MemoryDocuments::default();
+        let project = documents.add_project("bridges");
+        let source = documents.add_source(project, "avon.md", SOURCE);
+        let elsewhere = documents.add_source(project, "exe.md", "The bridge of Exe has 3 arches.");
+        let hidden_project = documents.add_project("secret");
+        let hidden = documents.add_source(hidden_project, "avon.md", SOURCE);
+        let context = RunContext { scope: Scope::Project, project_ids: vec![project] };
+        let tools = ToolRegistry::new(Arc::new(documents));
+        let (io, _updates) =
+            RoleIo::new(tools.tool_set(Caller::new(RunId(uuid::Uuid::from_u128(1)), context)), "execute");
+        let words: Vec<&str> = SOURCE.lines().next().unwrap().split(' ').collect();
+        let whole = words.join(" ");
+        let mut planted = Vec::new();
+        // Every word dropped, changed or doubled.
+        for at in 1..words.len() - 1 {
+            let (before, after) = (words[..at].join(" "), words[at + 1..].join(" "));
+            planted.push((source, format!("{before} {after}")));
+            planted.push((source, format!("{before} {}x {after}", words[at])));
+            planted.push((source, format!("{before} {0} {0} {after}", words[at])));
+            planted.push((elsewhere, words[..=at].join(" ") + " Avon"));
+            planted.push((source, format!("{before} {after} {}", words[at])));
+            planted.push((hidden, whole.clone()));
+            planted.push((DocumentId::derive(&[&[at as u8]]), whole.clone()));
+        }
+        planted.extend(
+            ["12", "It was", "a b c d", "\u{ad}\u{200b}", "..."].map(|text| (source, text.to_owned())),
+        );
+        assert!(planted.len() >= 100, "{}", planted.len());
+        let claim = "It has twelve arches.";
+        let text = format!("# Findings\n\n{claim}\n");
+        let of = |(id, quote): &(DocumentId, String)| unchecked(claim.into(), quote.clone(), *id);
+        for chunk in planted.chunks(20) {
+            let mut drafts = [draft(&text, chunk.iter().map(of).collect())];
+            check(&mut drafts, &io).await.unwrap();
+            for citation in &drafts[0].citations {
+                assert!(!citation.is_verified() && citation.passage.is_none(), "{citation:?}");
+            }
+        }
+        let quotes = [
+            whole.clone(),
+            "It was not\nbuilt in 1790, but in 1791.".into(),
+            "  has\u{a0}12 arches. ".into(),
+            "| first | 30 m |".into(),
+        ];
+        let mut drafts = [
+            draft(&text, quotes.map(|quote| of(&(source, quote))).into()),
+            draft("Something else.", vec![of(&(source, whole))]),
+        ];
+        check(&mut drafts, &io).await.unwrap();
+        for citation in &drafts[0].citations {
+            assert!(citation.is_verified(), "{citation:?}");
+            let passage = citation.passage.as_ref().unwrap();
+            let (begin, end) = (passage.offset as usize, (passage.offset + passage.bytes) as usize);
+            assert!(citation::locate(&citation.quote, &SOURCE[begin..end]).is_some());
+        }
+        assert_eq!(drafts[1].citations[0].verdict, Verdict::NoClaim);
+        let too_short = Citation::judge("12 arch", SOURCE);
+        assert_eq!(too_short, (Verdict::TooShort, None));
+    }
+}

@@ -1,0 +1,294 @@
+//! `ListCitations`: what supports the claims of a run, as the log says, and whether the sources still do.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use prost::Message;
+use tonic::Status;
+use tree_agent_contract::graph::GraphNode;
+use tree_agent_contract::{
+    ArtifactId, Citation, CitationCounts, DocumentId, EventBody, NodeId, Passage, RunId, citation,
+};
+use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_store::{Store, StoreError};
+
+use crate::errors;
+use crate::gateway::{Gateway, id};
+use crate::pages::{self, Pages};
+
+/// Bytes after which a page ends, as for comparisons: every client of gRPC takes 4 MiB.
+const PAGE_BYTES: usize = 4 * 1024 * 1024 - 16 * 1024;
+/// Events that are read at a time.
+const EVENTS: usize = 1_000;
+
+/// Where a page begins, and the event up to which all pages look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cursor {
+    from: usize,
+    seq: u64,
+}
+
+impl Cursor {
+    fn parse(text: &str) -> Option<Self> {
+        let (from, seq) = text.split_once('.')?;
+        Some(Self { from: from.parse().ok()?, seq: seq.parse().ok()? })
+    }
+}
+
+/// A citation and where it stands.
+struct Cited {
+    node: NodeId,
+    artifact: ArtifactId,
+    title: String,
+    citation: Citation,
+}
+
+/// All citations of a run.
+struct All {
+    cited: Vec<Cited>,
+    /// The citations of the artifact with this document.
+    by_document: HashMap<DocumentId, Vec<usize>>,
+    /// The documents of all artifacts, cited ones or not.
+    own: HashSet<DocumentId>,
+}
+
+/// A page of the citations of a run.
+pub(crate) async fn page(
+    gateway: &Gateway,
+    request: pb::ListCitationsRequest,
+) -> Result<pb::ListCitationsResponse, Status> {
+    let run = id(RunId::parse_field("run_id", &request.run_id))?;
+    let node = match request.node_id.as_str() {
+        "" => None,
+        text => Some(id(NodeId::parse_field("node_id", text))?),
+    };
+    let check = if request.check_sources { "checked" } else { "" };
+    let pages = Pages::of("citations", &[&request.run_id, &request.node_id, check]);
+    let cursor = pages.cursor(&request.page_token, Cursor::parse)?;
+    let head = gateway.store.run(run).await.map_err(|e| errors::store(&e))?.head_seq;
+    let Cursor { from, seq } = cursor.unwrap_or(Cursor { from: 0, seq: head });
+    // Each caller may ask for another run: as for graphs of the past, only some of them are read at the same time.
+    let _place = gateway.place().await?;
+    let snapshot = gateway.graph_of(run, (seq < head).then_some(seq), head).await?;
+    let nodes = snapshot.graph.nodes();
+    if let Some(node) = node.filter(|node| snapshot.graph.node(*node).is_none()) {
+        return Err(errors::no_node(run, node));
+    }
+    let all = All::of(&*gateway.store, run, nodes, seq).await?;
+    let chains: Vec<Vec<usize>> = all.cited.iter().map(|one| all.rests_on(&one.citation)).collect();
+    let mut answer = pb::ListCitationsResponse { seq, ..Default::default() };
+    let mut counts = CitationCounts::default();
+    let shown = |one: &Cited| node.is_none_or(|node| node == one.node);
+    for one in all.cited.iter().filter(|one| shown(one)) {
+        counts.total += 1;
+        counts.verified += u64::from(one.citation.is_verified());
+    }
+    answer.counts = Some(counts.to_wire());
+    let mut sources = Sources { store: &*gateway.store, run, titles: HashMap::new() };
+    let mut states = vec![pb::SourceState::Unspecified; all.cited.len()];
+    let mut stale = vec![false; all.cited.len()];
+    if request.check_sources {
+        states = sources.states(&all).await?;
+        stale = spread(&states, &chains);
+        answer.redo_node_ids = redo(&all, &stale, nodes).iter().map(Wire::to_wire).collect();
+    }
+    let (mut bytes, mut taken) = (answer.encoded_len(), 0);
+    let matching = all.cited.iter().enumerate().filter(|(_, one)| shown(one));
+    for (position, (index, one)) in matching.enumerate().skip(from) {
+        if taken == pages::size(request.page_size) || bytes >= PAGE_BYTES {
+            answer.next_page_token = pages.token(&format!("{position}.{seq}"));
+            break;
+        }
+        let claim = pb::CitedClaim {
+            index: index as u64,
+            node_id: one.node.to_wire(),
+            artifact_id: one.artifact.to_wire(),
+            artifact_title: one.title.clone(),
+            citation: Some(one.citation.to_wire()),
+            source_title: sources.title(one.citation.document_id).await?,
+            of_run: all.own.contains(&one.citation.document_id),
+            rests_on: chains[index].iter().map(|link| *link as u64).collect(),
+            source: states[index].into(),
+            stale: stale[index],
+        };
+        bytes += claim.encoded_len() + 8;
+        answer.claims.push(claim);
+        taken += 1;
+    }
+    Ok(answer)
+}
+
+impl All {
+    /// Those of the artifacts that the nodes have: what was dropped with an earlier attempt does not count.
+    async fn of(store: &dyn Store, run: RunId, nodes: &[GraphNode], to: u64) -> Result<Self, Status> {
+        let is_cited = nodes.iter().flat_map(|node| &node.artifacts).any(|one| one.citations.is_some());
+        let mut found: HashMap<ArtifactId, Vec<Citation>> = HashMap::new();
+        let mut seq = 0;
+        while is_cited && seq < to {
+            let events = store.read(run, seq, EVENTS.min((to - seq) as usize)).await;
+            let events = events.map_err(|e| errors::store(&e))?;
+            let Some(last) = events.last() else { break };
+            seq = last.seq;
+            for event in events {
+                if let EventBody::ArtifactCited(e) = event.body {
+                    found.entry(e.artifact_id).or_default().extend(e.citations);
+                }
+            }
+        }
+        let mut all = Self { cited: Vec::new(), by_document: HashMap::new(), own: HashSet::new() };
+        for node in nodes {
+            for artifact in &node.artifacts {
+                all.own.extend(artifact.document_id);
+                let title = if artifact.title.is_empty() { &artifact.label } else { &artifact.title };
+                for citation in found.remove(&artifact.artifact_id).unwrap_or_default() {
+                    if let Some(document) = artifact.document_id {
+                        all.by_document.entry(document).or_default().push(all.cited.len());
+                    }
+                    let (node, artifact, title) = (node.id, artifact.artifact_id, title.clone());
+                    all.cited.push(Cited { node, artifact, title, citation });
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// The citations of the cited artifact whose claims the quote is of.
+    fn rests_on(&self, citation: &Citation) -> Vec<usize> {
+        let below = self.by_document.get(&citation.document_id).map(Vec::as_slice).unwrap_or_default();
+        let quote = &citation.quote;
+        let is_of = |claim: &str| {
+            citation::locate(claim, quote).is_some() || citation::locate(quote, claim).is_some()
+        };
+        let links = below.iter().copied().filter(|link| is_of(&self.cited[*link].citation.claim));
+        links.filter(|_| citation.is_verified()).collect()
+    }
+}
+
+/// Which citations rest on a passage that has changed.
+fn spread(states: &[pb::SourceState], chains: &[Vec<usize>]) -> Vec<bool> {
+    let is_gone = |state: &pb::SourceState| matches!(state, pb::SourceState::Changed | pb::SourceState::Gone);
+    let mut stale: Vec<bool> = states.iter().map(is_gone).collect();
+    let mut above: Vec<Vec<usize>> = vec![Vec::new(); chains.len()];
+    for (at, links) in chains.iter().enumerate() {
+        links.iter().for_each(|link| above[*link].push(at));
+    }
+    let mut open: Vec<usize> = (0..stale.len()).filter(|at| stale[*at]).collect();
+    while let Some(at) = open.pop() {
+        for next in &above[at] {
+            if !std::mem::replace(&mut stale[*next], true) {
+                open.push(*next);
+            }
+        }
+    }
+    stale
+}
+
+/// The nodes with stale claims and all nodes above them, in the order of the tree.
+fn redo(all: &All, stale: &[bool], nodes: &[GraphNode]) -> Vec<NodeId> {
+    let mut redo: BTreeSet<NodeId> =
+        all.cited.iter().zip(stale).filter(|(_, stale)| **stale).map(|(one, _)| one.node).collect();
+    // Children come after their parents.
+    for node in nodes.iter().rev() {
+        if redo.contains(&node.id) {
+            redo.extend(node.parent_id);
+        }
+    }
+    nodes.iter().map(|node| node.id).filter(|id| redo.contains(id)).collect()
+}
+
+/// The documents that are cited.
+struct Sources<'a> {
+    store: &'a dyn Store,
+    run: RunId,
+    titles: HashMap<DocumentId, String>,
+}
+
+impl Sources<'_> {
+    /// The document as the run has it, or as it is; none if there is none any more.
+    async fn read(&self, id: DocumentId) -> Result<Option<(String, String)>, Status> {
+        let found = match self.store.document_of(self.run, id, None).await {
+            Ok(placed) => Ok(placed.document),
+            Err(StoreError::NotFound { .. }) => self.store.document(id).await,
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok(document) => Ok(Some((document.title, document.body))),
+            Err(StoreError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(errors::store(&error)),
+        }
+    }
+
+    async fn title(&mut self, id: DocumentId) -> Result<String, Status> {
+        if let Some(title) = self.titles.get(&id) {
+            return Ok(title.clone());
+        }
+        let title = self.read(id).await?.map(|(title, _)| title).unwrap_or_default();
+        self.titles.insert(id, title.clone());
+        Ok(title)
+    }
+
+    /// What became of each passage. Each source is read once.
+    async fn states(&mut self, all: &All) -> Result<Vec<pb::SourceState>, Status> {
+        let mut by_source: HashMap<DocumentId, Vec<usize>> = HashMap::new();
+        for (at, one) in all.cited.iter().enumerate().filter(|(_, one)| one.citation.is_verified()) {
+            by_source.entry(one.citation.document_id).or_default().push(at);
+        }
+        let mut states = vec![pb::SourceState::Unspecified; all.cited.len()];
+        for (source, citations) in by_source {
+            let found = self.read(source).await?;
+            for at in citations {
+                states[at] = state(&all.cited[at].citation, found.as_ref().map(|(_, body)| body.as_str()));
+            }
+            self.titles.insert(source, found.map(|(title, _)| title).unwrap_or_default());
+        }
+        Ok(states)
+    }
+}
+
+fn state(citation: &Citation, source: Option<&str>) -> pb::SourceState {
+    let (Some(passage), Some(source)) = (&citation.passage, source) else { return pb::SourceState::Gone };
+    let (begin, end) = (passage.offset as usize, passage.offset.saturating_add(passage.bytes) as usize);
+    if source.get(begin..end).is_some() && Passage::of(source, begin..end) == *passage {
+        return pb::SourceState::Unchanged;
+    }
+    match citation::locate(&citation.quote, source) {
+        Some(_) => pb::SourceState::Moved,
+        None => pb::SourceState::Changed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_rests_on_a_changed_passage_is_stale_and_nothing_else_is() {
+        use pb::SourceState::{Changed, Gone, Moved, Unchanged, Unspecified};
+        let states = [Unchanged, Changed, Moved, Unspecified, Unchanged, Unchanged, Gone];
+        // The root's claims rest on those of two children, one of which rests on a grandchild's.
+        let chains = [vec![], vec![], vec![], vec![], vec![1, 2], vec![4], vec![0]];
+        assert_eq!(spread(&states, &chains), [false, true, false, false, true, true, true]);
+    }
+
+    #[test]
+    fn a_passage_is_unchanged_moved_changed_or_gone() {
+        let text = "One tide. Two tides a day, here.";
+        let (verdict, passage) = Citation::judge("Two tides a day", text);
+        let citation = Citation {
+            claim: "c".into(),
+            quote: "Two tides a day".into(),
+            document_id: DocumentId::derive(&[b"a"]),
+            verdict,
+            passage,
+        };
+        for (now, expected) in [
+            (Some(text), pb::SourceState::Unchanged),
+            (Some("One tide. Two tides a day, there."), pb::SourceState::Unchanged),
+            (Some("Two tides a day."), pb::SourceState::Moved),
+            (Some("One tide. Three tides a day, here."), pb::SourceState::Changed),
+            (Some(""), pb::SourceState::Changed),
+            (None, pb::SourceState::Gone),
+        ] {
+            assert_eq!(state(&citation, now), expected, "{now:?}");
+        }
+    }
+}
