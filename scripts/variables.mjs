@@ -11,9 +11,9 @@ const lines = (...args) => {
   }
 };
 
-/** Names that the command lines of the services and of tree-agent declare (`env = "…"`). */
+/** Names that the command lines of the services and of tree-agent declare (`env = "…"`). The evaluation is for developers. */
 export function variablesOfPrograms() {
-  const found = lines("grep", "--untracked", "-hoE", '(^|[^_a-z])env = "[A-Z_]+"', "--", "crates/**/*.rs", "services/**/*.rs");
+  const found = lines("grep", "--untracked", "-hoE", '(^|[^_a-z])env = "[A-Z_]+"', "--", "crates/**/*.rs", "services/**/*.rs", ":!crates/eval");
   const keys = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "TREE_AGENT_TOKEN",
     "TREE_AGENT_ROLE_TOKEN", "TREE_AGENT_FANOUT_KEY"]; // never on a command line
   return new Set([...found.map((line) => line.split('"')[1]), ...keys, "OTEL_EXPORTER_OTLP_ENDPOINT"]);

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
-import { Verdict } from '../src/gen/treeagent/v1/common_pb';
+import { Verdict } from '../src/gen/treeagent/v1/citations_pb';
 import {
   ArtifactCitedSchema,
   EventSchema,

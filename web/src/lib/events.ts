@@ -1,7 +1,7 @@
 // Events in words.
 
 import { toJson } from '@bufbuild/protobuf';
-import { Verdict } from '../gen/treeagent/v1/common_pb';
+import { Verdict } from '../gen/treeagent/v1/citations_pb';
 import { EventSchema, ItemState, type Event } from '../gen/treeagent/v1/events_pb';
 import { clip } from './format';
 import { nodeStatus, role, runStatus, stepStatus } from './projection/wire';

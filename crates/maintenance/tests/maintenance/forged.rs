@@ -280,7 +280,8 @@ pub async fn an_archive_with_numbers_and_names_that_cannot_be_is_refused(f: Fixt
     let other = another(&f).await;
     let victim = RunId(Uuid::from_u128(5));
     let (foreign, stolen) = (NodeId::root(victim), ArtifactId::of(NodeId::root(victim), 0, "quotations"));
-    let changes: [(&str, &dyn Fn(&mut Value)); 7] = [
+    type Change<'a> = (&'a str, &'a dyn Fn(&mut Value));
+    let changes: [Change<'_>; 7] = [
         ("epochs are below", &|line| {
             if let Some(head) = line.get_mut("run") {
                 head["epoch"] = json!(u64::MAX >> 1);

@@ -341,7 +341,7 @@ mod tests {
         for (text, part) in [
             ("{", "EOF"),
             (r#"{"models": {"gpt": {}}}"#, "names no provider"),
-            (r#"{"models": {"openai:x": {"contxt": 1}}}"#, "contxt"),
+            (r#"{"models": {"openai:x": {"contexts": 1}}}"#, "contexts"),
             (r#"{"models": {"openai:x": {"context": 10}}}"#, "openai:x: context: 10"),
             (r#"{"models": {"openai:x": {"tokenFactor": 0}}}"#, "tokenFactor"),
             (r#"{"models": {"openai:x": {"price": {"input": -1, "cached": 1, "output": 1}}}}"#, "price"),

@@ -54,9 +54,9 @@ async fn first(io: &RoleIo) -> Option<DocumentId> {
     let listing = io.call_tool("list_documents", Map::new(), "to cite one").await.ok()?.to_string();
     let is_id = |part: &&str| part.len() == 36 && part.matches('-').count() == 4;
     let ids = listing.split(|c: char| !c.is_ascii_hexdigit() && c != '-').filter(is_id);
-    let mut known = ids.filter_map(|part| part.parse().ok());
+    let known = ids.filter_map(|part| part.parse().ok());
     // Ids of projects stand there, too.
-    while let Some(id) = known.next() {
+    for id in known {
         if io.tools().source(id).await.is_ok() {
             return Some(id);
         }

@@ -1,6 +1,6 @@
 // Applies one event to its node. Nodes are immutable: a change creates a new one.
 
-import { Verdict } from '../../gen/treeagent/v1/common_pb';
+import { Verdict } from '../../gen/treeagent/v1/citations_pb';
 import type { Event, NodeCreated } from '../../gen/treeagent/v1/events_pb';
 import { FINAL, NO_USAGE } from './model';
 import type { GraphNode, Plan, PlanStep, Usage } from './model';
