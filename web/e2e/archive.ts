@@ -82,7 +82,7 @@ export function withNodes(like: EventLine[], parents: number[]): EventLine[] {
     const nodeId = childOf(ids[parent]!, 1, stepId);
     ids.push(nodeId);
     depths.push(depths[parent]! + 1);
-    const payload = { ...root.payload, title: `Node ${i + 1}`, depth: depths.at(-1), bandIndex: 0, stepIndex: i, stepId };
+    const payload = { ...root.payload, parentNodeId: ids[parent]!, title: `Node ${i + 1}`, depth: depths.at(-1), bandIndex: 0, stepIndex: i, stepId };
     return { ...root, nodeId, parentNodeId: ids[parent]!, payload };
   });
   return [...log.slice(0, at + 1), ...more, ...log.slice(at + 1)].map((event, i) => ({ ...event, seq: i + 1 }));

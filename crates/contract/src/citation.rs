@@ -16,7 +16,7 @@ use crate::ids::DocumentId;
 use crate::limits;
 use crate::status::named_enum;
 
-pub use quote::locate;
+pub use quote::{PlainText, locate};
 
 named_enum! {
     /// What the check of a citation found.
@@ -27,7 +27,7 @@ named_enum! {
         NoSource = "no_source",
         /// The source does not contain the quote.
         NotFound = "not_found",
-        /// The quote is too short to identify a passage ([`limits::QUOTE_CHARS`]).
+        /// The quote or the claim is too short to identify a passage ([`limits::QUOTE_CHARS`]).
         TooShort = "too_short",
         /// The artifact does not contain the claim.
         NoClaim = "no_claim",
@@ -89,10 +89,16 @@ impl Citation {
 
     /// The verdict on a quote from a source with this text, and where the quote stands.
     pub fn judge(quote: &str, source: &str) -> (Verdict, Option<Passage>) {
-        if quote.chars().filter(|c| !c.is_whitespace()).count() < limits::QUOTE_CHARS {
+        Self::judge_plain(quote, source, &PlainText::of(source))
+    }
+
+    /// The same for a source whose plain form is known.
+    pub fn judge_plain(quote: &str, source: &str, plain: &PlainText) -> (Verdict, Option<Passage>) {
+        let quote = PlainText::of(quote);
+        if quote.letters() < limits::QUOTE_CHARS {
             return (Verdict::TooShort, None);
         }
-        match locate(quote, source) {
+        match plain.find(&quote) {
             None => (Verdict::NotFound, None),
             Some(found) => (Verdict::Verified, Some(Passage::of(source, found))),
         }

@@ -26,7 +26,7 @@ pub const CITATIONS: usize = 128;
 pub const CLAIM_BYTES: usize = 2 * 1024;
 /// The quote of a citation, in bytes.
 pub const QUOTE_BYTES: usize = 4 * 1024;
-/// Characters of a quote that are no white space: with fewer it fits too many passages.
+/// Visible characters of a quote or a claim: with fewer it fits too many passages.
 pub const QUOTE_CHARS: usize = 8;
 /// Bytes of a document's body, also of one scratchpad.
 pub const DOCUMENT_BYTES: usize = 1024 * 1024;

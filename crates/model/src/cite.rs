@@ -1,10 +1,11 @@
 //! Checks the citations of an answer before it leaves the role service.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
+use serde_json::Value;
+use tree_agent_contract::citation::PlainText;
 use tree_agent_contract::role::{ArtifactDraft, RoleError};
-use tree_agent_contract::{Citation, DocumentId, Verdict, citation};
-use tree_agent_tools::ToolError;
+use tree_agent_contract::{Citation, DocumentId, Verdict, limits};
 
 use crate::io::{RoleIo, failed};
 
@@ -13,30 +14,43 @@ pub(crate) fn unchecked(claim: String, quote: String, document_id: DocumentId) -
     Citation { claim, quote, document_id, verdict: Verdict::NotFound, passage: None }
 }
 
-/// Gives every citation its verdict and its passage, whatever the model says of them. Each source is read once.
+/// Gives every citation its verdict and its passage, whatever the model says of them. Each source is read once, and no
+/// longer held than it is needed. The answer has passed the rules of the contract, which limit all of this.
 ///
 /// # Errors
 /// If a source cannot be read now. One that the run may not see does not exist for it.
 pub(crate) async fn check(artifacts: &mut [ArtifactDraft], io: &RoleIo) -> Result<(), RoleError> {
-    let mut sources: HashMap<DocumentId, Option<String>> = HashMap::new();
-    for artifact in artifacts {
+    let mut by_source: BTreeMap<DocumentId, Vec<&mut Citation>> = BTreeMap::new();
+    for artifact in artifacts.iter_mut().filter(|artifact| !artifact.citations.is_empty()) {
         let text = match (&artifact.document_markdown, &artifact.json_payload) {
-            (Some(markdown), _) => markdown.clone(),
-            (None, Some(payload)) => texts(&serde_json::Value::Object(payload.clone())),
-            (None, None) => String::new(),
+            (Some(markdown), _) => PlainText::of(markdown),
+            (None, Some(payload)) => PlainText::of(&texts(&Value::Object(payload.clone()))),
+            (None, None) => PlainText::default(),
         };
         for citation in &mut artifact.citations {
-            let source = match sources.entry(citation.document_id) {
-                std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
-                std::collections::hash_map::Entry::Vacant(new) => {
-                    new.insert(read(io, citation.document_id).await?)
+            let claim = PlainText::of(&citation.claim);
+            citation.passage = None;
+            citation.verdict = match text.find(&claim) {
+                _ if claim.letters() < limits::QUOTE_CHARS => Verdict::TooShort,
+                None => Verdict::NoClaim,
+                Some(_) => {
+                    by_source.entry(citation.document_id).or_default().push(citation);
+                    continue;
                 }
             };
-            (citation.verdict, citation.passage) = match source {
-                _ if citation::locate(&citation.claim, &text).is_none() => (Verdict::NoClaim, None),
-                None => (Verdict::NoSource, None),
-                Some(source) => Citation::judge(&citation.quote, source),
+            // Heartbeats and the deadline of the call have their turn.
+            tokio::task::yield_now().await;
+        }
+    }
+    for (id, citations) in by_source {
+        let source = read(io, id).await?;
+        let plain = source.as_deref().map(PlainText::of);
+        for citation in citations {
+            (citation.verdict, citation.passage) = match (&source, &plain) {
+                (Some(source), Some(plain)) => Citation::judge_plain(&citation.quote, source, plain),
+                _ => (Verdict::NoSource, None),
             };
+            tokio::task::yield_now().await;
         }
     }
     Ok(())
@@ -46,16 +60,16 @@ async fn read(io: &RoleIo, id: DocumentId) -> Result<Option<String>, RoleError> 
     match io.tools().source(id).await {
         Ok(document) => Ok(Some(document.body)),
         Err(error) if error.retryable() => Err(failed(error)),
-        Err(ToolError::NotFound(_) | _) => Ok(None),
+        Err(_) => Ok(None),
     }
 }
 
 /// All texts in a payload, one below the other.
-fn texts(value: &serde_json::Value) -> String {
+fn texts(value: &Value) -> String {
     match value {
-        serde_json::Value::String(text) => format!("{text}\n"),
-        serde_json::Value::Array(values) => values.iter().map(texts).collect(),
-        serde_json::Value::Object(map) => map.values().map(texts).collect(),
+        Value::String(text) => format!("{text}\n"),
+        Value::Array(values) => values.iter().map(texts).collect(),
+        Value::Object(map) => map.values().map(texts).collect(),
         other => format!("{other}\n"),
     }
 }
@@ -140,7 +154,7 @@ mod tests {
             assert!(citation.is_verified(), "{citation:?}");
             let passage = citation.passage.as_ref().unwrap();
             let (begin, end) = (passage.offset as usize, (passage.offset + passage.bytes) as usize);
-            assert!(citation::locate(&citation.quote, &SOURCE[begin..end]).is_some());
+            assert!(tree_agent_contract::citation::locate(&citation.quote, &SOURCE[begin..end]).is_some());
         }
         assert_eq!(drafts[1].citations[0].verdict, Verdict::NoClaim);
         let too_short = Citation::judge("12 arch", SOURCE);

@@ -189,8 +189,9 @@ impl RoleServer {
             let mut output = answer.unwrap_or_else(|_| {
                 Err(RoleError::new(RoleErrorKind::Internal, "the model panicked; its log says where"))
             })?;
-            cite::check(I::artifacts(&mut output), &io).await?;
             input.check(&output).map_err(|e| RoleError::new(RoleErrorKind::InvalidOutput, e.to_string()))?;
+            // What it cites is within the limits of the contract now.
+            cite::check(I::artifacts(&mut output), &io).await?;
             Ok(output.to_wire())
         };
         Ok(Response::new(CallStream {

@@ -212,7 +212,7 @@ async fn closed(
 }
 
 /// An error if the call is about a project that does not offer the tool `name`.
-async fn allowed(
+pub(crate) async fn allowed(
     s: &dyn DocumentSource,
     caller: &Caller,
     name: &str,

@@ -8,7 +8,7 @@ use tree_agent_contract::text::suffix;
 use tree_agent_contract::{Document, DocumentId, RunContext, Scope, ToolRules};
 
 use crate::args::{self, Args};
-use crate::builtin::{self, BUILTINS, Builtin};
+use crate::builtin::{self, BUILTINS, Builtin, READ_DOCUMENT};
 use crate::error::ToolError;
 use crate::kept::Kept;
 use crate::mcp::{McpServers, McpTool, Server};
@@ -165,16 +165,18 @@ impl ToolSet {
     }
 
     /// A document of the context or of the run, or one that a tool has just written for this call. It is no call of a
-    /// tool: the role service reads it to check what a role says of it.
+    /// tool: the role service reads it to check what a role says of it. The rules of projects hold as for `read_document`.
     pub async fn source(&self, id: DocumentId) -> Result<Document, ToolError> {
         if let Some(kept) = self.kept.find(id) {
             return Ok(kept);
         }
-        let document = self.registry.source.read_document(&self.caller, id).await?;
-        match self.caller.may_read(document.project_id, document.run_id) {
-            true => Ok(document),
-            false => Err(ToolError::NotFound(format!("document {id}"))),
+        let source = self.registry.source.as_ref();
+        let document = source.read_document(&self.caller, id).await?;
+        if !self.caller.may_read(document.project_id, document.run_id) {
+            return Err(ToolError::NotFound(format!("document {id}")));
         }
+        builtin::allowed(source, &self.caller, READ_DOCUMENT, document.project_id).await?;
+        Ok(document)
     }
 
     /// The tools that the run is offered now. Their names are unique. Fails if the rules of its projects cannot be read.

@@ -4,9 +4,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use prost::Message;
 use tonic::Status;
+use tree_agent_contract::citation::PlainText;
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::{
-    ArtifactId, Citation, CitationCounts, DocumentId, EventBody, NodeId, Passage, RunId, citation,
+    ArtifactId, Citation, CitationCounts, DocumentId, EventBody, NodeId, Passage, RunId, limits,
 };
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{Store, StoreError};
@@ -17,6 +18,8 @@ use crate::pages::{self, Pages};
 
 /// Bytes after which a page ends, as for comparisons: every client of gRPC takes 4 MiB.
 const PAGE_BYTES: usize = 4 * 1024 * 1024 - 16 * 1024;
+/// Claims that one quote is followed to.
+const LINKS: usize = 32;
 /// Events that are read at a time.
 const EVENTS: usize = 1_000;
 
@@ -74,7 +77,12 @@ pub(crate) async fn page(
         return Err(errors::no_node(run, node));
     }
     let all = All::of(&*gateway.store, run, nodes, seq).await?;
-    let chains: Vec<Vec<usize>> = all.cited.iter().map(|one| all.rests_on(&one.citation)).collect();
+    // Many claims take a while, and must not hold up other requests.
+    let chained = tokio::task::spawn_blocking(move || {
+        let chains = all.chains();
+        (all, chains)
+    });
+    let (all, chains) = chained.await.map_err(|_| Status::internal("the chains could not be followed"))?;
     let mut answer = pb::ListCitationsResponse { seq, ..Default::default() };
     let mut counts = CitationCounts::default();
     let shown = |one: &Cited| node.is_none_or(|node| node == one.node);
@@ -89,12 +97,14 @@ pub(crate) async fn page(
     if request.check_sources {
         states = sources.states(&all).await?;
         stale = spread(&states, &chains);
-        answer.redo_node_ids = redo(&all, &stale, nodes).iter().map(Wire::to_wire).collect();
+        if cursor.is_none() {
+            answer.redo_node_ids = redo(&all, &stale, nodes).iter().map(Wire::to_wire).collect();
+        }
     }
-    let (mut bytes, mut taken) = (answer.encoded_len(), 0);
+    let (mut bytes, mut taken) = (0, 0);
     let matching = all.cited.iter().enumerate().filter(|(_, one)| shown(one));
     for (position, (index, one)) in matching.enumerate().skip(from) {
-        if taken == pages::size(request.page_size) || bytes >= PAGE_BYTES {
+        if taken == pages::size(request.page_size) || taken > 0 && bytes >= PAGE_BYTES {
             answer.next_page_token = pages.token(&format!("{position}.{seq}"));
             break;
         }
@@ -151,15 +161,25 @@ impl All {
         Ok(all)
     }
 
-    /// The citations of the cited artifact whose claims the quote is of.
-    fn rests_on(&self, citation: &Citation) -> Vec<usize> {
-        let below = self.by_document.get(&citation.document_id).map(Vec::as_slice).unwrap_or_default();
-        let quote = &citation.quote;
-        let is_of = |claim: &str| {
-            citation::locate(claim, quote).is_some() || citation::locate(quote, claim).is_some()
+    /// For each citation those of the cited artifact whose claims the quote is of.
+    fn chains(&self) -> Vec<Vec<usize>> {
+        let mut claims: HashMap<usize, PlainText> = HashMap::new();
+        let mut chain = |one: &Cited| {
+            let below =
+                self.by_document.get(&one.citation.document_id).map(Vec::as_slice).unwrap_or_default();
+            if below.is_empty() || !one.citation.is_verified() {
+                return Vec::new();
+            }
+            let quote = PlainText::of(&one.citation.quote);
+            let is_of = |link: &usize| {
+                let claim =
+                    claims.entry(*link).or_insert_with(|| PlainText::of(&self.cited[*link].citation.claim));
+                claim.letters() >= limits::QUOTE_CHARS
+                    && (quote.find(claim).is_some() || claim.find(&quote).is_some())
+            };
+            below.iter().copied().filter(is_of).take(LINKS).collect()
         };
-        let links = below.iter().copied().filter(|link| is_of(&self.cited[*link].citation.claim));
-        links.filter(|_| citation.is_verified()).collect()
+        self.cited.iter().map(&mut chain).collect()
     }
 }
 
@@ -235,8 +255,11 @@ impl Sources<'_> {
         let mut states = vec![pb::SourceState::Unspecified; all.cited.len()];
         for (source, citations) in by_source {
             let found = self.read(source).await?;
+            let mut plain = None;
             for at in citations {
-                states[at] = state(&all.cited[at].citation, found.as_ref().map(|(_, body)| body.as_str()));
+                let body = found.as_ref().map(|(_, body)| body.as_str());
+                states[at] = state(&all.cited[at].citation, body, &mut plain);
+                tokio::task::yield_now().await;
             }
             self.titles.insert(source, found.map(|(title, _)| title).unwrap_or_default());
         }
@@ -244,13 +267,15 @@ impl Sources<'_> {
     }
 }
 
-fn state(citation: &Citation, source: Option<&str>) -> pb::SourceState {
+/// What became of the passage in the source. `plain` is the plain form of the source, once it is needed.
+fn state(citation: &Citation, source: Option<&str>, plain: &mut Option<PlainText>) -> pb::SourceState {
     let (Some(passage), Some(source)) = (&citation.passage, source) else { return pb::SourceState::Gone };
     let (begin, end) = (passage.offset as usize, passage.offset.saturating_add(passage.bytes) as usize);
     if source.get(begin..end).is_some() && Passage::of(source, begin..end) == *passage {
         return pb::SourceState::Unchanged;
     }
-    match citation::locate(&citation.quote, source) {
+    let plain = plain.get_or_insert_with(|| PlainText::of(source));
+    match plain.find(&PlainText::of(&citation.quote)) {
         Some(_) => pb::SourceState::Moved,
         None => pb::SourceState::Changed,
     }
@@ -288,7 +313,7 @@ mod tests {
             (Some(""), pb::SourceState::Changed),
             (None, pb::SourceState::Gone),
         ] {
-            assert_eq!(state(&citation, now), expected, "{now:?}");
+            assert_eq!(state(&citation, now, &mut None), expected, "{now:?}");
         }
     }
 }

@@ -104,7 +104,7 @@ async fn claims_are_followed_to_their_sources_and_to_what_has_changed_there() {
     returns(&mut log, root, "Twice a month the tide is high. Weak ones lie between. Both are so.", citations)
         .await;
     let list = async |check_sources: bool, node_id: String, page_size: u32| {
-        let (mut claims, mut page_token) = (Vec::new(), String::new());
+        let (mut claims, mut redo, mut page_token) = (Vec::new(), Vec::new(), String::new());
         loop {
             let request = pb::ListCitationsRequest {
                 run_id: run.run_id.clone(),
@@ -113,11 +113,12 @@ async fn claims_are_followed_to_their_sources_and_to_what_has_changed_there() {
                 page_size,
                 page_token,
             };
-            let page = gateway.runs().list_citations(request).await.unwrap().into_inner();
+            let mut page = gateway.runs().list_citations(request).await.unwrap().into_inner();
             claims.extend(page.claims.clone());
+            redo.append(&mut page.redo_node_ids);
             page_token = page.next_page_token.clone();
             if page_token.is_empty() {
-                break (claims, page);
+                break (claims, pb::ListCitationsResponse { redo_node_ids: redo, ..page });
             }
         }
     };

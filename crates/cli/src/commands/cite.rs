@@ -1,6 +1,6 @@
 //! `cite` and `stale`: what supports the claims of a run, and what no longer does.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use clap::Args;
 use serde::Serialize;
@@ -137,7 +137,7 @@ impl Stale {
 /// Prints claims below the titles of their artifacts, each with its source.
 fn print(out: &Output, all: &[Claim], shown: &[&Claim]) -> Result<(), CliError> {
     let by_index: HashMap<u64, &Claim> = all.iter().map(|claim| (claim.index, claim)).collect();
-    let mut artifact = None;
+    let (mut artifact, mut told) = (None, HashSet::new());
     for claim in shown {
         if artifact.replace(claim.artifact_id) != Some(claim.artifact_id) {
             let title = out.palette().paint(Paint::Bold, &one_line(&claim.artifact_title));
@@ -149,18 +149,19 @@ fn print(out: &Output, all: &[Claim], shown: &[&Claim]) -> Result<(), CliError> 
             (false, _) => out.palette().paint(Paint::Bad, "✗"),
         };
         out.line(format!("  {sign} {}", one_line(&claim.citation.claim)))?;
-        source(out, claim, &by_index, 6)?;
+        source(out, claim, &by_index, 6, &mut told)?;
     }
     Ok(())
 }
 
-/// Prints what a claim rests on, indented by so many columns, down to the sources. Documents of a run are written one
-/// after the other, so a chain has an end; one that is long is cut.
+/// Prints what a claim rests on, indented by so many columns, down to the sources. What is below a claim is printed once;
+/// a chain that is long is cut.
 fn source(
     out: &Output,
     claim: &Claim,
     by_index: &HashMap<u64, &Claim>,
     indent: usize,
+    told: &mut HashSet<u64>,
 ) -> Result<(), CliError> {
     const DEEPEST: usize = 40;
     let pad = " ".repeat(indent);
@@ -175,7 +176,7 @@ fn source(
         (Verdict::Verified, _) => "",
         (Verdict::NoSource, _) => ": unverified, there is no such source",
         (Verdict::NotFound, _) => ": unverified, the source does not say so",
-        (Verdict::TooShort, _) => ": unverified, the quote is too short",
+        (Verdict::TooShort, _) => ": unverified, the quote or the claim is too short",
         (Verdict::NoClaim, _) => ": unverified, the text does not contain this claim",
     };
     let quote = one_line(&claim.citation.quote);
@@ -183,9 +184,12 @@ fn source(
         out.palette()
             .paint(Paint::Dim, &format!("{pad}“{quote}” — {title}{}{said}", place.unwrap_or_default())),
     )?;
+    if !claim.rests_on.is_empty() && !told.insert(claim.index) {
+        return out.line(out.palette().paint(Paint::Dim, &format!("{pad}  (see above)")));
+    }
     for link in &claim.rests_on {
         if let Some(below) = by_index.get(link).filter(|_| indent < DEEPEST) {
-            source(out, below, by_index, indent + 2)?;
+            source(out, below, by_index, indent + 2, told)?;
         }
     }
     Ok(())
@@ -224,7 +228,7 @@ async fn fetch(client: &Client, run: RunId, check_sources: bool) -> Result<Claim
             });
         }
         all.counts = Wire::from_wire(page.counts.unwrap_or_default())?;
-        all.redo = Wire::from_wire(page.redo_node_ids)?;
+        all.redo.extend(Vec::<NodeId>::from_wire(page.redo_node_ids)?);
         page_token = page.next_page_token;
         if page_token.is_empty() {
             return Ok(all);

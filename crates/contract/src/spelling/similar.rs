@@ -8,7 +8,7 @@ use unicode_normalization::char::is_combining_mark;
 
 use super::division::{MARKS, removed};
 use super::escapes::{Controls, decoded};
-use super::signs::{is_sign, unsigned};
+use super::signs::{is_sign, is_styled, unsigned};
 use super::{joined, runs_on};
 use crate::text::is_invisible;
 
@@ -181,6 +181,8 @@ enum Kind {
     Lower,
     Digit,
     Sign,
+    /// A letter with which whole words are written: `𝒜`.
+    Styled,
     /// A letter of a script without capitals: nobody can tell where its words end.
     Caseless,
 }
@@ -261,6 +263,7 @@ fn kind(c: char) -> Option<Kind> {
     match c {
         // Apostrophes that Unicode takes for letters.
         '\u{2b9}'..='\u{2c1}' | '\u{2c8}' | '\u{a78b}' | '\u{a78c}' => None,
+        c if is_styled(c) => Some(Kind::Styled),
         c if is_sign(c) => Some(Kind::Sign),
         c if !c.is_alphanumeric() => None,
         c if c.is_numeric() => Some(Kind::Digit),

@@ -1,8 +1,15 @@
 //! Whether the parts that an archive names are those of its log.
 
-use tree_agent_contract::event::RunForked;
-use tree_agent_contract::{EventId, RunId};
+use std::collections::HashMap;
+
+use tree_agent_contract::error::Checks;
+use tree_agent_contract::event::{Event, EventBody, RunForked};
+use tree_agent_contract::{DocumentId, EventId, RunId, limits};
 use tree_agent_store::{RunRecord, StoredChunk, StoredDocument};
+
+/// Levels of documents at the most: the workspace, one for each level of the deepest tree, and an artifact, with room for
+/// what later versions put between them.
+const DEEPEST: usize = 256;
 
 /// Refuses segments that do not follow from the log: each is stored under the run itself and ends right before the
 /// event `tree.run_forked` that names its writer. `forks` are these events with their places in the log.
@@ -80,10 +87,39 @@ pub(super) fn check_numbers(
             return Err(format!("holds document {} with an event or a length that cannot be", document.id));
         }
     }
+    check_places(documents)?;
     match chunks.iter().find(|chunk| chunk.seq > head || chunk.start_byte >= BYTES) {
         Some(chunk) => {
             Err(format!("holds a chunk of document {} with a place that cannot be", chunk.document_id))
         }
         None => Ok(()),
     }
+}
+
+/// Refuses documents that are below another one which the archive does not hold, below themselves, or deeper than any
+/// run puts them: whoever lists them follows the places.
+fn check_places(documents: &[StoredDocument]) -> Result<(), String> {
+    let parents: HashMap<DocumentId, Option<DocumentId>> =
+        documents.iter().map(|one| (one.document.id, one.edge.map(|edge| edge.parent_id))).collect();
+    for id in parents.keys() {
+        let (mut at, mut levels) = (*id, 0);
+        while let Some(parent) = parents.get(&at).copied().flatten() {
+            (at, levels) = (parent, levels + 1);
+            if levels > DEEPEST || !parents.contains_key(&parent) {
+                return Err(format!("holds document {id} in a place that cannot be"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses more citations of an artifact, or longer ones, than a role may return.
+pub(super) fn check_citations(event: &Event) -> Result<(), String> {
+    let EventBody::ArtifactCited(e) = &event.body else { return Ok(()) };
+    let mut checks = Checks::default();
+    checks.range("citations", e.citations.len() as u64, 0..=limits::CITATIONS as u64);
+    for (i, citation) in e.citations.iter().enumerate() {
+        citation.check(format_args!("citations[{i}]"), &mut checks);
+    }
+    checks.finish().map_err(|invalid| invalid.to_string())
 }

@@ -44,6 +44,7 @@ impl Archive {
         for stored in &self.events {
             let event = event(run, stored)?;
             names.event(&event).map_err(|wrong| format!("has event {}: {wrong}", stored.seq))?;
+            line::check_citations(&event).map_err(|wrong| format!("has event {}: {wrong}", stored.seq))?;
         }
         match self.documents.iter().find(|stored| !names.has(&stored.document)) {
             Some(stored) => {

@@ -187,7 +187,14 @@ pub(super) fn kind_of(status: Option<u16>, body: &str) -> FailureKind {
             FailureKind::Overloaded
         }
         Some(500..) | None if !says(&["invalid_request_error"]) => FailureKind::Server,
-        _ if says(&["reasoning.summary", "reasoning summary", "reasoning summaries", "thinking.display", "includethoughts"]) => {
+        _ if says(&[
+            "reasoning.summary",
+            "reasoning summary",
+            "reasoning summaries",
+            "thinking.display",
+            "includethoughts",
+        ]) =>
+        {
             FailureKind::Thoughts
         }
         _ if says(&[

@@ -23,6 +23,8 @@ use super::failure::{Failure, FailureKind};
 use super::rate::RateLimits;
 use super::settings::{Rates, Tuning};
 
+/// A provider that asks for more than this is tried again nevertheless.
+const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 /// Circuits that are kept. Runs may name any model of a provider, so those that are closed go first.
 const CIRCUITS: usize = 256;
 
@@ -180,7 +182,8 @@ impl Admission<'_> {
         let circuit = circuits.entry(self.model.to_owned()).or_insert_with(new);
         circuit.failures = circuit.failures.saturating_add(1);
         circuit.all_failures += 1;
-        let asked = failure.retry_after.filter(|&wait| wait > self.gate.open_for);
+        let asked = failure.retry_after.map(|wait| wait.min(LONGEST_WAIT));
+        let asked = asked.filter(|&wait| wait > self.gate.open_for);
         let is_news = circuit.open_until.is_none() || was_probe || asked.is_some();
         let is_enough = circuit.failures >= self.gate.failures_to_open || was_probe || asked.is_some();
         if is_news && is_enough {

@@ -20,7 +20,8 @@ const NAME: &str = "data";
 pub(super) fn data(text: &str, source: &str) -> String {
     let text = defuse(text);
     let text = text.trim_end();
-    let source = source.replace(['"', '<', '>', '\n'], " ");
+    let is_plain = |c: char| !c.is_control() && !matches!(c, '"' | '<' | '>' | '\u{2028}' | '\u{2029}');
+    let source: String = defuse(source).chars().map(|c| if is_plain(c) { c } else { ' ' }).collect();
     let id = id_of(text, &source);
     format!("<{NAME}-{id} source=\"{source}\">\n{text}\n</{NAME}-{id}>")
 }
@@ -52,7 +53,7 @@ fn is_mark(text: &str) -> bool {
     let mut chars = text.chars().take(UNSEEN).peekable();
     let plain = std::iter::from_fn(|| match chars.next()? {
         // In JSON a line break or a tab is two characters.
-        '\\' if chars.next_if(|c| matches!(c, 'n' | 'r' | 't')).is_some() => Some(' '),
+        '\\' if chars.next_if(|c| matches!(c, 'n' | 'r' | 't' | 'f' | 'b')).is_some() => Some(' '),
         c => Some(c),
     });
     let seen = plain.filter_map(folded).take(LOOKED_AT).filter(|c| !c.is_whitespace());

@@ -14,6 +14,8 @@ use tokio::time::Instant;
 use super::settings::Rates;
 
 const MINUTE: Duration = Duration::from_secs(60);
+/// Minutes that requests wait at the most for what earlier answers used too much.
+const MINUTES_OWED: u64 = 2;
 /// A sixth of what a minute allows may come at once; the rest is spread over the minute.
 const AT_ONCE: u32 = 6;
 
@@ -69,6 +71,8 @@ struct TokenLimit {
     limit: Limit,
     /// Tokens that are still to be taken. The lock makes requests wait in their order.
     owed: Mutex<u64>,
+    /// At most so many.
+    most_owed: u64,
     /// What answers used beyond what was taken before them; negative if less.
     unsettled: AtomicI64,
 }
@@ -78,6 +82,7 @@ impl RateLimits {
         let tokens = |in_a_minute| TokenLimit {
             limit: Limit::new(in_a_minute),
             owed: Mutex::default(),
+            most_owed: u64::from(in_a_minute).saturating_mul(MINUTES_OWED),
             unsettled: AtomicI64::new(0),
         };
         Self { requests: rates.requests.map(Limit::new), tokens: rates.tokens.map(tokens) }
@@ -105,12 +110,19 @@ impl RateLimits {
 impl TokenLimit {
     async fn take(&self, tokens: u64) {
         let mut owed = self.owed.lock().await;
-        *owed = owed.saturating_add(tokens).saturating_add_signed(self.unsettled.swap(0, Ordering::Relaxed));
-        // A caller that gives up leaves what it had not taken to the next one.
-        while let Some(n) = NonZeroU32::new(u32::try_from(*owed).unwrap_or(u32::MAX)) {
+        let settled = self.unsettled.swap(0, Ordering::Relaxed);
+        // What answers used is bounded, so that one wrong count does not stop everybody.
+        *owed = owed.saturating_add_signed(settled.max(0)).min(self.most_owed);
+        let credit = settled.min(0).unsigned_abs();
+        let mut own = tokens.saturating_sub(credit.saturating_sub(*owed));
+        *owed = owed.saturating_sub(credit);
+        // A caller that gives up has made no request: its own tokens are owed by nobody.
+        while let Some(n) = NonZeroU32::new(u32::try_from(owed.saturating_add(own)).unwrap_or(u32::MAX)) {
             let n = n.min(self.limit.at_once);
             self.limit.take(n).await;
-            *owed -= u64::from(n.get());
+            let paid = u64::from(n.get()).min(*owed);
+            *owed -= paid;
+            own = own.saturating_sub(u64::from(n.get()) - paid);
         }
     }
 }
@@ -154,6 +166,20 @@ mod tests {
         let begun = seconds(limits.wait(1_000)).await;
         limits.settle(1_000, 0);
         assert!(begun > 5.0 && seconds(limits.wait(1_000)).await < 0.1, "{begun}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_up_owes_nothing_and_a_wrong_count_is_bounded() {
+        let limits = RateLimits::new(Rates { requests: None, tokens: Some(6_000) });
+        for _ in 0..100 {
+            let given_up = tokio::time::timeout(Duration::from_millis(10), limits.wait(1_000_000)).await;
+            assert!(given_up.is_err());
+        }
+        let waited = seconds(limits.wait(1_000)).await;
+        assert!(waited < 61.0, "{waited}");
+        limits.settle(1_000, u64::from(u32::MAX));
+        let waited = seconds(limits.wait(1_000)).await;
+        assert!((100.0..200.0).contains(&waited), "{waited}");
     }
 
     #[tokio::test(start_paused = true)]
