@@ -64,7 +64,7 @@ describe('the graph', () => {
 describe('a step that is a search', () => {
   it('says so in the list, on its card and in the plan', async () => {
     const model = 'scripted:fanout=2,depth=2,search_steps=1,search_depth=2,search_nodes=9';
-    const run = await gateway.run('Explore the tides', model, '--max-depth', '1');
+    const run = await gateway.run('Explore the tides', model, '--max-depth', '2');
     await until(() => graphAt(run), (g) => g.status === 'completed', 'the run ends', 60_000);
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     await ended(page);
