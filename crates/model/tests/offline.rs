@@ -4,6 +4,8 @@
 mod absence;
 #[path = "offline/homework.rs"]
 mod homework;
+#[path = "offline/trail.rs"]
+mod trail;
 
 use std::collections::BTreeMap;
 use std::path::Path;
