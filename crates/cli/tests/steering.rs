@@ -82,8 +82,6 @@ fn step() -> StepCreated {
         search: None,
         branch_id: None,
         budget: None,
-        deliverable: None,
-        profile: None,
     }
 }
 

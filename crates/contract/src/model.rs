@@ -38,7 +38,7 @@ impl ProviderKind {
 }
 
 named_enum! {
-    /// The expected ability of a model, the least first.
+    /// The expected ability of a model.
     Profile {
         /// Small work.
         Fast = "fast",

@@ -46,20 +46,9 @@ fn time_differs(a: Option<u64>, b: Option<u64>, matching: NodeMatching) -> bool 
 fn plan(node: &GraphNode) -> Option<impl PartialEq> {
     fn step(step: &GraphStep) -> impl PartialEq {
         let GraphStep {
-            step_id,
-            title,
-            reason,
-            success_criteria,
-            strategy,
-            search,
-            branch_id,
-            budget,
-            deliverable,
-            profile,
-            ..
+            step_id, title, reason, success_criteria, strategy, search, branch_id, budget, ..
         } = step;
-        let how = (strategy, search, branch_id, budget, deliverable, profile);
-        (step_id, title, reason, success_criteria, how)
+        (step_id, title, reason, success_criteria, strategy, search, branch_id, budget)
     }
     fn band(band: &GraphBand) -> impl PartialEq {
         let GraphBand { index, goal, parallelizable, steps } = band;

@@ -128,7 +128,6 @@ impl Fold {
             error: None,
             node_count: graph.nodes().len() as u64,
             usage: graph.usage(),
-            models: graph.models().to_vec(),
             started_at: graph.started_at(),
             ended_at: graph.ended_at(),
         });

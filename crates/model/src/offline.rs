@@ -6,9 +6,6 @@
 //! other, and follows words that the results share. In a guided search it takes the folders, documents and sections of the context for topics,
 //! and words that several documents share.
 //!
-//! If no passage holds all that the question asks for, what a first passage names and the question does not leads to the
-//! next ([`hunt`], [`trail`]). The plan then reads along the names, and the synthesis keeps the order of its steps.
-//!
 //! It is deterministic: the same documents and objective give the same text, byte for byte, whatever the timing, host
 //! or store. So it scores by itself, with arithmetic that is exact everywhere, breaks ties by path and position, and
 //! writes no id, time or score of the store into a document. While the documents of the context are few
@@ -21,9 +18,7 @@ mod document;
 mod execute;
 mod findings;
 mod homework;
-mod hunt;
 mod markdown;
-mod names;
 mod objective;
 mod pick;
 mod plan;
@@ -31,7 +26,6 @@ mod rank;
 mod research;
 mod step;
 mod topic;
-mod trail;
 mod words;
 
 use std::time::Instant;
@@ -103,7 +97,6 @@ async fn used(io: &RoleIo, purpose: &str, begun: Instant) {
         cost_micros: 0,
         duration_ms: begun.elapsed().as_millis() as u64,
         purpose: purpose.to_owned(),
-        documents: Vec::new(),
     })
     .await;
 }

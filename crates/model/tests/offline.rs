@@ -4,8 +4,6 @@
 mod absence;
 #[path = "offline/homework.rs"]
 mod homework;
-#[path = "offline/trail.rs"]
-mod trail;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -155,10 +153,6 @@ impl Runner {
                 read_only: false,
                 origin_run_id: None,
                 guidance: Vec::new(),
-                deliverable: None,
-                profile: None,
-                started_at: None,
-                time_left_ms: None,
             };
             let mut tree = format!("{}- {}\n", "  ".repeat(depth as usize), step.title);
             if self.fail.is_some_and(|title| step.title.contains(title)) {
@@ -554,9 +548,5 @@ fn context(runner: &Runner, title: &str) -> CallContext {
         read_only: false,
         origin_run_id: None,
         guidance: Vec::new(),
-        deliverable: None,
-        profile: None,
-        started_at: None,
-        time_left_ms: None,
     }
 }

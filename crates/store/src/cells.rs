@@ -195,7 +195,7 @@ impl WholeProjection {
     }
 
     fn run_row(&self, run: RunId, row: &RunRow) -> Row {
-        let RunRow { status, partial, error, node_count, usage, started_at, ended_at, .. } = row;
+        let RunRow { status, partial, error, node_count, usage, started_at, ended_at } = row;
         let spec = &self.spec;
         let cells = [
             text(&spec.user_id),

@@ -63,7 +63,6 @@ impl Projection {
                 error,
                 node_count: graph.node_count(),
                 usage: graph.usage(),
-                models: graph.models().to_vec(),
                 started_at: graph.started_at(),
                 ended_at: graph.ended_at(),
             });

@@ -45,9 +45,6 @@ pub(crate) struct RunResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<TreeAgentResult>,
     usage: Usage,
-    /// The models that answered in the run, the one that wrote the answer at the end.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    models: Vec<String>,
 }
 
 impl GetResult {
@@ -123,6 +120,5 @@ pub(crate) async fn fetch(client: &Client, run: RunId) -> Result<RunResult, CliE
         text: answer.text,
         result: Wire::from_wire(answer.result)?,
         usage: Wire::from_wire(answer.usage.unwrap_or_default())?,
-        models: answer.models,
     })
 }

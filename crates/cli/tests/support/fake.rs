@@ -148,7 +148,6 @@ impl Fake {
             head_seq: graph.seq(),
             node_count: graph.nodes().len() as u64,
             usage: graph.usage(),
-            models: graph.models().to_vec(),
             error: None,
             created_at: Timestamp::from_millis(0),
             updated_at: Timestamp::from_millis(0),
@@ -263,7 +262,6 @@ impl RunService for Fake {
             partial: run.partial,
             error: run.error,
             usage: run.usage,
-            models: run.models,
             ..Default::default()
         };
         if !RunStatus::from_wire(run.status).unwrap().is_final() {

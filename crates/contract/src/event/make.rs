@@ -29,8 +29,6 @@ impl NodeCreated {
             search: None,
             iteration: None,
             branch_id: None,
-            deliverable: None,
-            profile: None,
         }
     }
 }

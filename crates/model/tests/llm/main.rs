@@ -10,7 +10,6 @@ mod hostile;
 mod keys;
 mod prompts;
 mod provider;
-mod reading;
 mod reasoning;
 mod resilience;
 mod roles;

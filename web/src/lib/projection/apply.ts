@@ -4,7 +4,7 @@ import { Verdict } from '../../gen/treeagent/v1/citations_pb';
 import type { Event, NodeCreated } from '../../gen/treeagent/v1/events_pb';
 import { FINAL, NO_USAGE } from './model';
 import type { GraphNode, Plan, PlanStep, Usage } from './model';
-import { artifact, deliverable, nodeStatus, outcome, ownStrategy, profile, result, role, skip, stepSearch, stepStatus, subtreeBudget, tidy, time } from './wire';
+import { artifact, nodeStatus, outcome, ownStrategy, result, role, skip, stepSearch, stepStatus, subtreeBudget, tidy, time } from './wire';
 
 /** An event that does not follow from the ones before it. */
 export class ReplayError extends Error {
@@ -46,19 +46,6 @@ export function createdNode(event: Event, e: NodeCreated): GraphNode {
 const DECISIONS = 16;
 
 const decided = (node: GraphNode, why: string): string[] => [...(node.decisions ?? []), why].slice(-DECISIONS);
-
-/** Purposes that a node keeps, as in `crates/engine/src/graph.rs`. */
-const PURPOSES = 16;
-
-/** The node after `model` answered for `call`, whose purpose may also say what came of it, as in `plan (repair 1)`. */
-function wrote(node: GraphNode, call: string, model: string): GraphNode {
-  const purpose = call.split(/[ ,:]/, 1)[0] ?? '';
-  const before = node.writtenBy ?? [];
-  const at = before.findIndex((known) => known.purpose === purpose);
-  if (at < 0 ? model === '' || before.length >= PURPOSES : before[at]!.model === model) return node;
-  const written = { purpose, model };
-  return { ...node, writtenBy: at < 0 ? [...before, written] : before.with(at, written) };
-}
 
 /** The node after the event; the same object when the event changes nothing that the graph shows. */
 export function applyToNode(node: GraphNode, event: Event): GraphNode {
@@ -119,8 +106,6 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
         search: stepSearch(e.search),
         branchId: e.branchId,
         budget: subtreeBudget(e.budget),
-        deliverable: deliverable(e.deliverable),
-        profile: profile(e.profile),
         status: 'pending',
       });
       const bands = plan.bands.with(e.bandIndex, { ...band, steps: [...band.steps, step] });
@@ -149,8 +134,6 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
     }
     case 'nodeResult':
       return body.value.result === undefined ? node : { ...node, result: result(body.value.result) };
-    case 'usageRecorded':
-      return wrote(node, body.value.purpose, body.value.model);
     case 'sessionForked':
       return { ...node, topic: { ...node.topic, sessionId: body.value.sessionId } };
     case 'nodeSkipped':

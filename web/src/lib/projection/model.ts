@@ -105,9 +105,6 @@ export interface Topic {
   sessionId?: string;
 }
 
-export const PROFILES = ['fast', 'balanced', 'powerful'] as const;
-export type Profile = (typeof PROFILES)[number];
-
 export interface PlanStep {
   stepId: string;
   title: string;
@@ -120,10 +117,6 @@ export interface PlanStep {
   branchId?: string;
   /** What the step and everything below it may use. */
   budget?: SubtreeBudget;
-  /** What it shall return; its worker decides where there is none. */
-  deliverable?: Result['kind'];
-  /** The ability that its model needs. */
-  profile?: Profile;
   status: StepStatus;
   nodeId?: string;
 }
@@ -166,12 +159,6 @@ export interface Result {
   jsonPayload?: unknown;
   scratchpadDocId?: string;
   scratchpadTail?: string;
-}
-
-/** The model that answered last for one purpose. */
-export interface WrittenBy {
-  readonly purpose: string;
-  readonly model: string;
 }
 
 export interface Usage {
@@ -244,8 +231,6 @@ export interface GraphNode {
   readonly plan?: Plan;
   readonly result?: Result;
   readonly artifacts: Artifact[];
-  /** Which models answered for it, by purpose. Absent for none. */
-  readonly writtenBy?: WrittenBy[];
   /** Sums over its own role calls. */
   readonly usage: Usage;
   /** Sums over the role calls of the node and its descendants. */

@@ -4,7 +4,6 @@ import type { JsonObject } from '@bufbuild/protobuf';
 import type { Timestamp } from '@bufbuild/protobuf/wkt';
 import {
   ArtifactType,
-  ModelProfile,
   NodeStatus as PbNodeStatus,
   Outcome as PbOutcome,
   PickerPolicy as PbPickerPolicy,
@@ -32,7 +31,6 @@ import type {
   Outcome,
   PickerPolicy,
   Plan,
-  Profile,
   Result,
   Role,
   RunStatus,
@@ -121,8 +119,6 @@ function plan(p: GraphPlan): Plan {
           search: stepSearch(s.search),
           branchId: s.branchId,
           budget: subtreeBudget(s.budget),
-          deliverable: deliverable(s.deliverable),
-          profile: profile(s.profile),
           status: stepStatus(s.status),
           nodeId: s.nodeId,
         }),
@@ -135,9 +131,6 @@ function plan(p: GraphPlan): Plan {
 export function ownStrategy(s: Strategy | undefined): GraphNode['strategy'] {
   return s === undefined ? undefined : (strategy(s) as GraphNode['strategy']);
 }
-
-export const deliverable = (kind: ResultKind | undefined) => (kind === undefined ? undefined : (word(ResultKind, kind) as Result['kind']));
-export const profile = (p: ModelProfile | undefined) => (p === undefined ? undefined : (word(ModelProfile, p) as Profile));
 
 export function stepSearch(s: PbStepSearch | undefined): StepSearch | undefined {
   return s && { maxDepth: s.maxDepth, maxNodes: s.maxNodes };
@@ -215,7 +208,6 @@ function node(n: PbGraphNode): GraphNode {
     plan: n.plan && plan(n.plan),
     result: n.result && result(n.result),
     artifacts: n.artifacts.map(artifact),
-    writtenBy: n.writtenBy.length > 0 ? n.writtenBy.map(({ purpose, model }) => ({ purpose, model })) : undefined,
     usage: usage(n.usage),
     subtreeUsage: usage(n.subtreeUsage),
     strategy: ownStrategy(n.strategy),

@@ -35,8 +35,6 @@ struct HitJson {
     #[serde(flatten)]
     document: SummaryJson,
     snippet: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    offset: Option<u64>,
     score: f64,
 }
 
@@ -71,10 +69,7 @@ impl Search {
         for hit in found.hits {
             let document = SummaryJson::from_wire(hit.document.unwrap_or_default())?;
             match &mut list {
-                Some(list) => {
-                    let pb::SearchHit { snippet, offset, score, .. } = hit;
-                    list.item(&HitJson { document, snippet, offset, score })?;
-                }
+                Some(list) => list.item(&HitJson { document, snippet: hit.snippet, score: hit.score })?,
                 None => {
                     out.line(format!("{}  {}", document.name(), document.id))?;
                     out.line(format!("    {}", one_line(&hit.snippet)))?;
