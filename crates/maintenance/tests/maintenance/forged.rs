@@ -281,7 +281,7 @@ pub async fn an_archive_with_numbers_and_names_that_cannot_be_is_refused(f: Fixt
     let victim = RunId(Uuid::from_u128(5));
     let (foreign, stolen) = (NodeId::root(victim), ArtifactId::of(NodeId::root(victim), 0, "quotations"));
     type Change<'a> = (&'a str, &'a dyn Fn(&mut Value));
-    let changes: [Change<'_>; 7] = [
+    let changes: [Change<'_>; 8] = [
         ("epochs are below", &|line| {
             if let Some(head) = line.get_mut("run") {
                 head["epoch"] = json!(u64::MAX >> 1);
@@ -300,6 +300,11 @@ pub async fn an_archive_with_numbers_and_names_that_cannot_be_is_refused(f: Fixt
         ("an event or a length that cannot be", &|line| {
             if let Some(document) = line.get_mut("document") {
                 document["droppedBytes"] = json!(u64::MAX);
+            }
+        }),
+        ("in a place that cannot be", &|line| {
+            if let Some(document) = line.get_mut("document").filter(|document| document["edge"].is_object()) {
+                document["edge"]["parentId"] = document["id"].clone();
             }
         }),
         ("a place that cannot be", &|line| {

@@ -141,6 +141,7 @@ mod tests {
             "«/data»",
             "‹/ꓓata>",
             "<\\n/data>",
+            "<\\f\\b/data>",
             "<\\r\\n\\t/data>",
         ] {
             let block = data(&format!("before {disguise} after"), "x");
