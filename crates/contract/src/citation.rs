@@ -16,7 +16,7 @@ use crate::ids::DocumentId;
 use crate::limits;
 use crate::status::named_enum;
 
-pub use quote::{PlainText, locate};
+pub use quote::PlainText;
 
 named_enum! {
     /// What the check of a citation found.
@@ -87,13 +87,9 @@ impl Citation {
         });
     }
 
-    /// The verdict on a quote from a source with this text, and where the quote stands.
-    pub fn judge(quote: &str, source: &str) -> (Verdict, Option<Passage>) {
-        Self::judge_plain(quote, source, &PlainText::of(source))
-    }
-
-    /// The same for a source whose plain form is known.
-    pub fn judge_plain(quote: &str, source: &str, plain: &PlainText) -> (Verdict, Option<Passage>) {
+    /// The verdict on a quote from a source with this text, and where the quote stands. `plain` is the plain form of the
+    /// source: many quotes may be of one.
+    pub fn judge(quote: &str, source: &str, plain: &PlainText) -> (Verdict, Option<Passage>) {
         let quote = PlainText::of(quote);
         if quote.letters() < limits::QUOTE_CHARS {
             return (Verdict::TooShort, None);

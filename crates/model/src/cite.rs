@@ -47,7 +47,7 @@ pub(crate) async fn check(artifacts: &mut [ArtifactDraft], io: &RoleIo) -> Resul
         let plain = source.as_deref().map(PlainText::of);
         for citation in citations {
             (citation.verdict, citation.passage) = match (&source, &plain) {
-                (Some(source), Some(plain)) => Citation::judge_plain(&citation.quote, source, plain),
+                (Some(source), Some(plain)) => Citation::judge(&citation.quote, source, plain),
                 _ => (Verdict::NoSource, None),
             };
             tokio::task::yield_now().await;
@@ -154,10 +154,10 @@ mod tests {
             assert!(citation.is_verified(), "{citation:?}");
             let passage = citation.passage.as_ref().unwrap();
             let (begin, end) = (passage.offset as usize, (passage.offset + passage.bytes) as usize);
-            assert!(tree_agent_contract::citation::locate(&citation.quote, &SOURCE[begin..end]).is_some());
+            assert!(PlainText::of(&SOURCE[begin..end]).find(&PlainText::of(&citation.quote)).is_some());
         }
         assert_eq!(drafts[1].citations[0].verdict, Verdict::NoClaim);
-        let too_short = Citation::judge("12 arch", SOURCE);
+        let too_short = Citation::judge("12 arch", SOURCE, &PlainText::of(SOURCE));
         assert_eq!(too_short, (Verdict::TooShort, None));
     }
 }

@@ -16,8 +16,6 @@ use crate::errors;
 use crate::gateway::{Gateway, id};
 use crate::pages::{self, Pages};
 
-/// Bytes after which a page ends, as for comparisons: every client of gRPC takes 4 MiB.
-const PAGE_BYTES: usize = 4 * 1024 * 1024 - 16 * 1024;
 /// Claims that one quote is followed to.
 const LINKS: usize = 32;
 /// Events that are read at a time.
@@ -104,7 +102,7 @@ pub(crate) async fn page(
     let (mut bytes, mut taken) = (0, 0);
     let matching = all.cited.iter().enumerate().filter(|(_, one)| shown(one));
     for (position, (index, one)) in matching.enumerate().skip(from) {
-        if taken == pages::size(request.page_size) || taken > 0 && bytes >= PAGE_BYTES {
+        if taken == pages::size(request.page_size) || taken > 0 && bytes >= pages::BYTES {
             answer.next_page_token = pages.token(&format!("{position}.{seq}"));
             break;
         }
@@ -297,7 +295,7 @@ mod tests {
     #[test]
     fn a_passage_is_unchanged_moved_changed_or_gone() {
         let text = "One tide. Two tides a day, here.";
-        let (verdict, passage) = Citation::judge("Two tides a day", text);
+        let (verdict, passage) = Citation::judge("Two tides a day", text, &PlainText::of(text));
         let citation = Citation {
             claim: "c".into(),
             quote: "Two tides a day".into(),

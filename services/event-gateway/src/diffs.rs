@@ -13,11 +13,8 @@ use tree_agent_store::StoreError;
 use crate::errors;
 use crate::gateway::{Gateway, id};
 use crate::graphs::Snapshot;
-use crate::pages::Pages;
+use crate::pages::{self, Pages};
 use crate::results;
-
-/// Bytes after which a page ends: with the node that passes it, it stays below 4 MiB, which every client of gRPC takes.
-const PAGE_BYTES: usize = 4 * 1024 * 1024 - 16 * 1024;
 
 /// One of the two runs, at the moment that is compared.
 struct Side {
@@ -107,7 +104,7 @@ fn answer(diff: &RunDiff, from: usize, size: usize, is_first: bool, pages: &Page
     let mut bytes = answer.encoded_len();
     let mut next = from;
     for node in diff.nodes.iter().skip(from).take(size) {
-        if bytes >= PAGE_BYTES && next > from {
+        if bytes >= pages::BYTES && next > from {
             break;
         }
         let node = node.to_wire();

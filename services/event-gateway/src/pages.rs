@@ -11,6 +11,10 @@ use uuid::Uuid;
 /// Namespace of the fingerprints (a random UUID, fixed for ever).
 const NAMESPACE: Uuid = Uuid::from_u128(0x27c8_33f7_90b4_4d0e_8f53_9d6e_41a6_7c10);
 
+/// Bytes after which a page of rows of any size ends: with the row that passes it, it stays below 4 MiB, which every
+/// client of gRPC takes.
+pub(crate) const BYTES: usize = 4 * 1024 * 1024 - 16 * 1024;
+
 /// The rows of a page. A size that is too large is lowered, as AIP-158 has it.
 pub(crate) fn size(page_size: u32) -> usize {
     match page_size as usize {

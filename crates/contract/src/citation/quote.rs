@@ -83,11 +83,6 @@ fn in_word(c: char) -> bool {
     c.is_lowercase() || c.is_uppercase() || c.is_numeric()
 }
 
-/// The first place in `text` where `quote` stands, as [`PlainText::find`] finds it.
-pub fn locate(quote: &str, text: &str) -> Option<Range<usize>> {
-    PlainText::of(text).find(&PlainText::of(quote))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -95,7 +90,7 @@ mod tests {
     use super::*;
 
     fn found<'a>(quote: &str, text: &'a str) -> Option<&'a str> {
-        locate(quote, text).map(|range| &text[range])
+        PlainText::of(text).find(&PlainText::of(quote)).map(|range| &text[range])
     }
 
     #[test]
@@ -146,7 +141,7 @@ mod tests {
 
         #[test]
         fn any_two_texts_can_be_compared(quote in "[ -~‘’“”–…\u{ad}\n]{0,12}", text in "[ -~‘’“”–…\u{ad}\n]{0,60}") {
-            if let Some(range) = locate(&quote, &text) {
+            if let Some(range) = PlainText::of(&text).find(&PlainText::of(&quote)) {
                 prop_assert!(text.get(range).is_some());
             }
         }

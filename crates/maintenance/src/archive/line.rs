@@ -1,4 +1,4 @@
-//! Whether the parts that an archive names are those of its log.
+//! Whether what an archive says can be: the parts of its log, its numbers, the places of its documents, its citations.
 
 use std::collections::HashMap;
 
