@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { RunStatus } from '../src/gen/treeagent/v1/common_pb';
+import { ModelProfile, ResultKind, RunStatus } from '../src/gen/treeagent/v1/common_pb';
 import { EventSchema, type Event } from '../src/gen/treeagent/v1/events_pb';
 import { CommandPreviewSchema } from '../src/gen/treeagent/v1/steering_pb';
 import type { GraphNode, Plan } from '../src/lib/projection/model';
@@ -183,6 +183,33 @@ describe('a plan that is edited', () => {
     expect(plan.bands![1]!.steps!.map((s) => [s.stepId, s.title, s.successCriteria])).toEqual([['b', 'b', ['x']], ['c', 'c', ['x']], ['d', 'd', ['x']], ['', 'new', ['one', 'two']]]);
     expect(draftProblem({ ...draft, summary: ' ' })).toBe('The plan needs a summary.');
     expect(draftProblem({ ...draft, bands: [] })).toBe('A plan needs at least one step.');
+  });
+});
+
+describe('what a step returns, and its model', () => {
+  it('are kept, offered and sent', () => {
+    const [band] = PLAN.bands.slice(2, 3);
+    const plan = { ...PLAN, bands: [{ ...band!, steps: [{ ...band!.steps[0]!, deliverable: 'hybrid', profile: 'powerful' }, { ...band!.steps[1]! }] }] } as typeof PLAN;
+    const sent = (draft: ReturnType<typeof draftOf>) => toPlan(draft).bands![0]!.steps!.map((s) => [s.deliverable, s.profile]);
+    const draft = draftOf(plan);
+    expect(sent(draft)).toEqual([[ResultKind.HYBRID, ModelProfile.POWERFUL], [undefined, undefined]]);
+    const changed = changeStep(changeStep(draft, { band: 0, step: 0 }, { deliverable: '', profile: 'fast' }), { band: 0, step: 1 }, { deliverable: 'json' });
+    expect(sent(changed)).toEqual([[undefined, ModelProfile.FAST], [ResultKind.JSON, undefined]]);
+    expect(isSameDraft(changed, draft)).toBe(false);
+  });
+
+  it('are part of the graph', () => {
+    const graph = new Projection('r');
+    let seq = 0n;
+    const apply = (body: unknown) => graph.applyEvent(create(EventSchema, { runId: 'r', seq: ++seq, nodeId: 'n', body } as never));
+    apply({ case: 'nodeCreated', value: { title: 't' } });
+    apply({ case: 'planCreated', value: { planId: 'p', version: 1 } });
+    apply({ case: 'planBandCreated', value: { planId: 'p', bandIndex: 0, stepIds: ['a', 'b'] } });
+    apply({ case: 'stepCreated', value: { stepId: 'a', title: 'a', deliverable: ResultKind.JSON, profile: ModelProfile.FAST } });
+    apply({ case: 'stepCreated', value: { stepId: 'b', stepIndex: 1, title: 'b' } });
+    const [a, b] = graph.node('n')!.plan!.bands[0]!.steps;
+    expect([a!.deliverable, a!.profile]).toEqual(['json', 'fast']);
+    expect('deliverable' in b! || 'profile' in b!).toBe(false);
   });
 });
 

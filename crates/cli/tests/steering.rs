@@ -82,6 +82,8 @@ fn step() -> StepCreated {
         search: None,
         branch_id: None,
         budget: None,
+        deliverable: None,
+        profile: None,
     }
 }
 

@@ -164,8 +164,11 @@ pub struct DocumentSummary {
 pub struct SearchHit {
     /// The document.
     pub document: DocumentSummary,
-    /// The text around the first matches.
+    /// The text around the first matches, on one line.
     pub snippet: String,
+    /// The byte of the body at which that text begins; none if the body spells it in another way, or does not hold it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
     /// Higher is better; comparable only within one answer.
     pub score: f64,
 }

@@ -15,9 +15,11 @@ mod json;
 mod make;
 mod opaque;
 mod payloads;
+mod prompt_document;
 
 pub use opaque::Opaque;
 pub use payloads::*;
+pub use prompt_document::PromptDocument;
 
 /// One event of a run's log.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,7 +7,8 @@ use crate::budget::SubtreeBudget;
 use crate::citation::CitationCounts;
 use crate::event::{LeafPicked, NodeSkipped, UsageRecorded};
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
-use crate::result::{ArtifactType, TreeAgentResult};
+use crate::model::Profile;
+use crate::result::{ArtifactType, ResultKind, TreeAgentResult};
 use crate::run::Strategy;
 use crate::search::StepSearch;
 use crate::sparse::Sparse;
@@ -283,6 +284,12 @@ pub struct GraphStep {
     /// What the step and everything below it may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<SubtreeBudget>,
+    /// What the step shall return; none leaves it to its worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deliverable: Option<ResultKind>,
+    /// The ability that its model needs; none for that of its role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     /// Its status.
     pub status: StepStatus,
     /// The node that carries it out, once there is one.

@@ -18,6 +18,8 @@ pub const BANDS: usize = 64;
 pub const STEPS_PER_BAND: usize = 256;
 /// Artifacts in one role output.
 pub const ARTIFACTS: usize = 64;
+/// Documents of which one prompt holds text.
+pub const PROMPT_DOCUMENTS: usize = 256;
 /// Bytes of an artifact's label.
 pub const LABEL_BYTES: usize = 256;
 /// Citations of one artifact.

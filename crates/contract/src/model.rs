@@ -38,7 +38,7 @@ impl ProviderKind {
 }
 
 named_enum! {
-    /// The expected ability of a model.
+    /// The expected ability of a model, the least first.
     Profile {
         /// Small work.
         Fast = "fast",

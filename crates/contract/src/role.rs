@@ -24,14 +24,18 @@ pub use research::{ResearchForm, ResearchInput, ResearchOutput};
 pub use update::{KeptDocument, RoleUpdate, ScratchpadDelta, ToolCallKept};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::budget::{Allowance, BudgetLeft, Budgets};
 use crate::context::RunContext;
 use crate::error::Checks;
 use crate::ids::{DocumentId, NodeId, RunId};
 use crate::limits;
+use crate::model::Profile;
+use crate::result::ResultKind;
 use crate::status::named_enum;
 use crate::text::suffix;
+use crate::time::Timestamp;
 
 named_enum! {
     /// Which role is called.
@@ -113,6 +117,18 @@ pub struct CallContext {
     /// What people have told the node, the latest last. It is the word of a user, not data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guidance: Vec<Guidance>,
+    /// What the node shall return, in the words of the plan above it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deliverable: Option<ResultKind>,
+    /// The ability that the plan above the node asks of its model. It counts in runs that name no model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
+    /// When the call was made. Prompts take today's date from it, so that the same call has the same prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// Milliseconds that were left of the time of the run, or of the part of it that the node belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_left_ms: Option<u64>,
 }
 
 /// What a person told a node.
@@ -169,6 +185,9 @@ pub struct ArtifactRef {
     /// True when its node told the parent to read it.
     #[serde(default)]
     pub hinted: bool,
+    /// The data, for JSON artifacts; none where all data together would be too long for a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json_payload: Option<Map<String, Value>>,
 }
 
 named_enum! {

@@ -399,6 +399,7 @@ impl Roles for Flood {
                 cost_micros: 1,
                 duration_ms: 1,
                 purpose: String::new(),
+                documents: Vec::new(),
             };
             if updates.send(RoleUpdate::Usage(usage)).await.is_err() {
                 return Err(RoleError::new(RoleErrorKind::Internal, "nobody listens"));

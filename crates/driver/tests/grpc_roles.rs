@@ -87,6 +87,10 @@ fn call(timeout_ms: u64) -> RoleCall {
         read_only: false,
         origin_run_id: None,
         guidance: Vec::new(),
+        deliverable: None,
+        profile: None,
+        started_at: None,
+        time_left_ms: None,
     };
     let input = PlanInput {
         homework: None,

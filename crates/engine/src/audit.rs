@@ -482,6 +482,8 @@ mod tests {
             search: None,
             branch_id: None,
             budget: Some(SubtreeBudget { max_tokens: Some(tokens), ..SubtreeBudget::default() }),
+            deliverable: None,
+            profile: None,
         };
         let set = |tokens| BudgetSet {
             author: String::new(),

@@ -45,6 +45,10 @@ pub(crate) fn context(
         read_only: spec.read_only,
         origin_run_id: (state.origin() != run_id).then(|| state.origin()),
         guidance: guidance(state, at),
+        deliverable: state.control(at).deliverable,
+        profile: state.control(at).profile,
+        started_at: Some(now),
+        time_left_ms: Some(budgets::time_left(state, at, now)),
     }
 }
 
@@ -124,16 +128,25 @@ pub(crate) fn earlier_outcomes(state: &State, at: usize) -> Vec<ChildOutcome> {
     let before = siblings.iter().copied().take_while(|&s| s < at).filter(|&s| {
         state.node(s).band_index < band || state.control(s).born_version < state.control(at).born_version
     });
-    before.chain(own).filter(|&s| state.node(s).status.is_final()).map(|s| child_outcome(state, s)).collect()
+    outcomes(state, before.chain(own).filter(|&s| state.node(s).status.is_final()))
 }
 
 /// The outcomes of the children of the node at `at`, in the order of its plans.
 pub(crate) fn child_outcomes(state: &State, at: usize) -> Vec<ChildOutcome> {
-    state.latest_children(at).map(|child| child_outcome(state, child)).collect()
+    outcomes(state, state.latest_children(at))
 }
 
-/// The outcome of the node at `at`.
-pub(crate) fn child_outcome(state: &State, at: usize) -> ChildOutcome {
+/// Bytes of JSON artifacts that one call is given: far more than a prompt holds, and far less than a message.
+const DATA_BYTES: usize = 1024 * 1024;
+
+/// The outcomes of `nodes`.
+pub(crate) fn outcomes(state: &State, nodes: impl Iterator<Item = usize>) -> Vec<ChildOutcome> {
+    let mut room = DATA_BYTES;
+    nodes.map(|at| child_outcome(state, at, &mut room)).collect()
+}
+
+/// The outcome of the node at `at`. Its data is given as long as there is `room`.
+fn child_outcome(state: &State, at: usize, room: &mut usize) -> ChildOutcome {
     let node = state.node(at);
     // A later result replaces the artifacts of an earlier one.
     let result = node.result.as_deref();
@@ -148,6 +161,12 @@ pub(crate) fn child_outcome(state: &State, at: usize) -> ChildOutcome {
             is_primary: a.is_primary,
             snippet: shown.and_then(|s| s.snippet.clone()),
             hinted: shown.is_some_and(|s| s.hinted),
+            json_payload: a.json_payload.as_ref().and_then(|payload| {
+                let bytes = serde_json::to_string(payload).map_or(usize::MAX, |text| text.len());
+                let fits = *room >= bytes;
+                *room = room.saturating_sub(bytes);
+                fits.then(|| payload.clone())
+            }),
         }
     });
     ChildOutcome {

@@ -283,6 +283,16 @@ pub(crate) fn finish(state: &State, at: usize, kind: CallKind, now: Timestamp) -
         })
 }
 
+/// Milliseconds that are left of the time of the run, or of the lease above the node at `at` that ends first.
+pub(crate) fn time_left(state: &State, at: usize, now: Timestamp) -> u64 {
+    let run = state.budgets().max_wall_clock_ms.saturating_sub(elapsed(state, now));
+    let leases = state.line(at).filter(|_| state.has_leases()).filter_map(|lease| {
+        let limit = state.lease(lease)?.limits.max_wall_clock_ms?;
+        Some(limit.saturating_sub(elapsed_of(state, lease, now)))
+    });
+    leases.min().map_or(run, |least| least.min(run))
+}
+
 /// Milliseconds since the run was taken up, without those for which the clock stood still.
 fn elapsed(state: &State, now: Timestamp) -> u64 {
     state.elapsed_ms(now)

@@ -46,9 +46,20 @@ fn time_differs(a: Option<u64>, b: Option<u64>, matching: NodeMatching) -> bool 
 fn plan(node: &GraphNode) -> Option<impl PartialEq> {
     fn step(step: &GraphStep) -> impl PartialEq {
         let GraphStep {
-            step_id, title, reason, success_criteria, strategy, search, branch_id, budget, ..
+            step_id,
+            title,
+            reason,
+            success_criteria,
+            strategy,
+            search,
+            branch_id,
+            budget,
+            deliverable,
+            profile,
+            ..
         } = step;
-        (step_id, title, reason, success_criteria, strategy, search, branch_id, budget)
+        let how = (strategy, search, branch_id, budget, deliverable, profile);
+        (step_id, title, reason, success_criteria, how)
     }
     fn band(band: &GraphBand) -> impl PartialEq {
         let GraphBand { index, goal, parallelizable, steps } = band;

@@ -357,6 +357,8 @@ impl Graph {
                     search: e.search,
                     branch_id: e.branch_id.clone(),
                     budget: e.budget,
+                    deliverable: e.deliverable,
+                    profile: e.profile,
                     status: StepStatus::Pending,
                     node_id: None,
                 });

@@ -8,8 +8,8 @@ use tree_agent_contract::event::{Event, EventBody, SCHEMA_VERSION};
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::role::{CallKind, Guidance};
 use tree_agent_contract::{
-    ArtifactId, Budgets, DocumentId, NodeId, NodeStatus, RunId, RunSpec, RunStatus, Sparse, StepId, Strategy,
-    Timestamp,
+    ArtifactId, Budgets, DocumentId, NodeId, NodeStatus, Profile, ResultKind, RunId, RunSpec, RunStatus,
+    Sparse, StepId, Strategy, Timestamp,
 };
 
 use crate::amounts::{Amounts, Ledger, TOOL_CALLS};
@@ -85,6 +85,10 @@ pub(crate) struct Control {
     pub(crate) strategy: Strategy,
     /// It is boxed because most nodes never plan and a driver holds many.
     bands: Option<Box<Bands>>,
+    /// What the plan above it wants of it.
+    pub(crate) deliverable: Option<ResultKind>,
+    /// The ability that the plan above it asks of its model.
+    pub(crate) profile: Option<Profile>,
     /// Version of the parent's plan that this node came from.
     pub(crate) born_version: u32,
     /// The role call that the node needs next.
@@ -418,7 +422,8 @@ impl State {
                 let at = self.control.len();
                 let above = parent.map_or(self.spec.strategy, |p| self.control[p].strategy);
                 let strategy = e.strategy.unwrap_or(above);
-                let mut control = Control { parent, strategy, ..Control::default() };
+                let (deliverable, profile) = (e.deliverable, e.profile);
+                let mut control = Control { parent, strategy, deliverable, profile, ..Control::default() };
                 // A node that carries out a step of a plan was counted with its plan.
                 self.planned_nodes += u32::from(parent.is_some() && e.band_index.is_none());
                 // A synthesis of a search must be affordable from its beginning. A step always ends with one.

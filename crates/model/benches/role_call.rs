@@ -47,6 +47,10 @@ async fn main() {
         read_only: false,
         origin_run_id: None,
         guidance: Vec::new(),
+        deliverable: None,
+        profile: None,
+        started_at: None,
+        time_left_ms: None,
     };
     let plan = PlanInput {
         homework: None,
@@ -113,6 +117,7 @@ fn child(n: u128) -> ChildOutcome {
             is_primary: true,
             snippet: Some("The beginning of the document. ".repeat(19)),
             hinted: true,
+            json_payload: None,
         }],
     }
 }

@@ -224,6 +224,7 @@ mod tests {
             cost_micros: 10,
             duration_ms: 1,
             purpose: "execute".into(),
+            documents: Vec::new(),
         };
         for (allowance, enough) in [
             (Allowance::default(), true),

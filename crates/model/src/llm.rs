@@ -2,13 +2,14 @@
 //!
 //! A call assembles its prompt within a budget of tokens (`context`, `prompt`, `material`) and asks a provider
 //! through its gate (`provider`, `gate`). It runs the tools that the model calls (`toolbox`), reads the answer, has
-//! it repaired if needed (`json`, `reply`, `ask`), and reports its cost (`prices`). Text is shown while it is
-//! generated (`stream`).
+//! it repaired if needed (`json`, `reply`, `ask`), asks for the texts of documents (`delivery`), and reports its cost
+//! (`prices`). Text is shown while it is generated (`stream`).
 
 mod answer;
 mod ask;
 mod call_cost;
 mod context;
+mod delivery;
 mod effort;
 mod failure;
 mod fork;
@@ -20,11 +21,13 @@ mod prices;
 mod prompt;
 mod provider;
 mod rate;
+mod reading;
 mod reply;
 mod research;
 mod secret;
 mod settings;
 mod stream;
+mod survey;
 mod table;
 mod tokens;
 mod tool_calls;
@@ -45,6 +48,7 @@ use tree_agent_contract::{
 };
 
 use tree_agent_runtime::Metrics;
+use tree_agent_tools::READ_DOCUMENT;
 
 use crate::RoleModel;
 use crate::io::RoleIo;
@@ -54,6 +58,7 @@ use fork::Fork;
 use gate::GateCounts;
 use provider::Provider;
 use reply::{AggregatorReply, Bounds, ExecutorReply, HomeworkReply, PickerReply, PlannerReply};
+use survey::Survey;
 
 pub use settings::{LlmArgs, LlmConfig};
 
@@ -235,10 +240,10 @@ pub(crate) struct Llm {
 }
 
 impl Llm {
-    /// The tools that a call may use.
-    async fn tools(&self, io: &RoleIo) -> Result<Vec<genai::chat::Tool>, RoleError> {
+    /// The tools that a call may use, or the one of them that is called `only`.
+    async fn tools(&self, io: &RoleIo, only: Option<&str>) -> Result<Vec<genai::chat::Tool>, RoleError> {
         match self.shared.config.tuning.tool_rounds > 0 && io.may_go_on() {
-            true => toolbox::offered(io).await,
+            true => toolbox::offered(io, only).await,
             false => Ok(Vec::new()),
         }
     }
@@ -285,6 +290,12 @@ impl Llm {
     }
 }
 
+/// The profile of a role that is not the executor. A plan above may ask for more, and never for less: those who plan and
+/// put together decide what the work of others is worth.
+fn at_least(profile: Profile, call: &CallContext) -> Profile {
+    call.profile.map_or(profile, |asked| asked.max(profile))
+}
+
 /// Bytes of a scratchpad of homework that a prompt shows.
 const SCRATCHPAD_BYTES: usize = 8 * 1024;
 
@@ -303,28 +314,32 @@ async fn end_of(io: &RoleIo, id: DocumentId, call: &CallContext) -> String {
 impl RoleModel for Llm {
     async fn plan(&self, input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput, RoleError> {
         let profile = if input.call.depth == 0 { Profile::Powerful } else { Profile::Balanced };
+        let profile = at_least(profile, &input.call);
         let context = self.shared.config.tuning.context.planner;
         let mut call = self.call(io, &input.call, "plan", profile, context)?;
+        let survey = Survey::of(&input.call, io).await;
         if let Some(brief) = &input.homework {
             let mut input = input.clone();
             input.call.scratchpad_tail = end_of(io, brief.scratchpad_doc_id, &input.call).await;
             let answer = call.ask::<HomeworkReply>(&input, |with, trimmer| {
-                context::homework(&input, brief, with.schema, trimmer)
+                context::homework(&input, brief, &survey, with.schema, trimmer)
             });
             return Ok(answer.await?.output);
         }
         if call.bounds.bands == 1 && input.prior_steps.is_empty() {
             call.bounds.least_steps = 2;
         }
-        let answer =
-            call.ask::<PlannerReply>(input, |with, trimmer| context::planner(input, with.schema, trimmer));
+        let answer = call.ask::<PlannerReply>(input, |with, trimmer| {
+            context::planner(input, &survey, with.schema, trimmer)
+        });
         Ok(answer.await?.output)
     }
 
     async fn execute(&self, input: &ExecuteInput, io: &RoleIo) -> Result<ExecutorOutput, RoleError> {
         let context = self.shared.config.tuning.context.executor;
-        let mut call = self.call(io, &input.call, "execute", Profile::Fast, context)?;
-        call.tools = self.tools(io).await?;
+        let profile = input.call.profile.unwrap_or(Profile::Balanced);
+        let mut call = self.call(io, &input.call, "execute", profile, context)?;
+        call.tools = self.tools(io, None).await?;
         let mut input = Cow::Borrowed(input);
         if let Some(task) = &input.task {
             let end = end_of(io, task.scratchpad_doc_id, &input.call).await;
@@ -340,9 +355,27 @@ impl RoleModel for Llm {
 
     async fn aggregate(&self, input: &AggregateInput, io: &RoleIo) -> Result<AggregatorOutput, RoleError> {
         let context = self.shared.config.tuning.context.aggregator;
-        let call = self.call(io, &input.call, "aggregate", Profile::Balanced, context)?;
-        let answer = call
-            .ask::<AggregatorReply>(input, |with, trimmer| context::aggregator(input, with.schema, trimmer));
+        let profile = at_least(Profile::Balanced, &input.call);
+        let mut call = self.call(io, &input.call, "aggregate", profile, context)?;
+        let budget = call.prompt_budget();
+        let children = context::shown_children(input);
+        // A token is at least a byte, and four of them on average.
+        let read = reading::of_children(io, children, budget.saturating_mul(4)).await?;
+        let first =
+            context::assemble(budget, |trimmer| context::aggregator(input, &read, false, None, trimmer))?;
+        let is_whole = |id| first.documents.iter().any(|d| d.document_id == id && d.bytes == d.size);
+        // Where everything is in the prompt there is nothing to ask for, and a schema can be enforced.
+        if children
+            .iter()
+            .flat_map(|child| &child.artifacts)
+            .filter_map(|a| a.document_id)
+            .any(|id| !is_whole(id))
+        {
+            call.tools = self.tools(io, Some(READ_DOCUMENT)).await?;
+        }
+        let answer = call.ask::<AggregatorReply>(input, |with, trimmer| {
+            context::aggregator(input, &read, with.tools, with.schema, trimmer)
+        });
         Ok(answer.await?.output)
     }
 
@@ -353,7 +386,7 @@ impl RoleModel for Llm {
         };
         let context = self.shared.config.tuning.context.executor;
         let mut call = self.call(io, &input.call, "research", profile, context)?;
-        call.tools = self.tools(io).await?;
+        call.tools = self.tools(io, None).await?;
         call.bounds.children = input.max_children.min(research::LISTED);
         research::research(input, call).await
     }

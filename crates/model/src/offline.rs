@@ -97,6 +97,7 @@ async fn used(io: &RoleIo, purpose: &str, begun: Instant) {
         cost_micros: 0,
         duration_ms: begun.elapsed().as_millis() as u64,
         purpose: purpose.to_owned(),
+        documents: Vec::new(),
     })
     .await;
 }

@@ -371,6 +371,10 @@ mod tests {
             read_only: false,
             origin_run_id: None,
             guidance: Vec::new(),
+            deliverable: None,
+            profile: None,
+            started_at: None,
+            time_left_ms: None,
         };
         let input = ExecuteInput { task: None, call, earlier: vec![] };
         let stream = server.call::<ExecuteInput>(Request::new(input.to_wire())).unwrap().into_inner();

@@ -179,6 +179,7 @@ mod tests {
                 cost_micros: 500_000,
                 duration_ms: 250,
                 purpose: "plan".into(),
+                documents: Vec::new(),
             });
         }
         answered.ended(None);

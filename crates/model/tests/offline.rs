@@ -153,6 +153,10 @@ impl Runner {
                 read_only: false,
                 origin_run_id: None,
                 guidance: Vec::new(),
+                deliverable: None,
+                profile: None,
+                started_at: None,
+                time_left_ms: None,
             };
             let mut tree = format!("{}- {}\n", "  ".repeat(depth as usize), step.title);
             if self.fail.is_some_and(|title| step.title.contains(title)) {
@@ -548,5 +552,9 @@ fn context(runner: &Runner, title: &str) -> CallContext {
         read_only: false,
         origin_run_id: None,
         guidance: Vec::new(),
+        deliverable: None,
+        profile: None,
+        started_at: None,
+        time_left_ms: None,
     }
 }

@@ -88,6 +88,8 @@ fn plan_to_wire(plan: &PlanDraft) -> pb::PlanEdit {
         search: step.search.to_wire(),
         branch_id: step.branch_id.clone(),
         budget: step.budget.to_wire(),
+        deliverable: step.deliverable.to_wire(),
+        profile: step.profile.to_wire(),
     };
     let bands = plan.bands.iter().map(|band| pb::BandEdit {
         goal: band.goal.clone(),
@@ -131,6 +133,10 @@ pub fn plan_from_wire(
             search: field.read("search", pb.search),
             branch_id: field.read("branch_id", pb.branch_id.filter(|branch| !branch.is_empty())),
             budget: field.read("budget", pb.budget),
+            deliverable: field
+                .read("deliverable", pb.deliverable.filter(|set| *set != pb::ResultKind::Unspecified as i32)),
+            profile: field
+                .read("profile", pb.profile.filter(|set| *set != pb::ModelProfile::Unspecified as i32)),
             ..StepDraft::new(id, title)
         }
     };
@@ -165,7 +171,7 @@ mod tests {
 
     #[test]
     fn every_wrong_field_of_a_plan_is_named() {
-        let step = pb::StepEdit { strategy: Some(77), ..pb::StepEdit::default() };
+        let step = pb::StepEdit { strategy: Some(77), profile: Some(77), ..pb::StepEdit::default() };
         let named = pb::StepEdit { step_id: "s".into(), ..step.clone() };
         let band = pb::BandEdit { steps: vec![step, named], ..pb::BandEdit::default() };
         let plan = pb::PlanEdit { bands: vec![band], ..pb::PlanEdit::default() };
@@ -175,7 +181,13 @@ mod tests {
         let fields: Vec<_> = wrong.into_iter().map(|error| error.field).collect();
         assert_eq!(
             fields,
-            ["bands[0].steps[0].step_id", "bands[0].steps[0].strategy", "bands[0].steps[1].strategy"]
+            [
+                "bands[0].steps[0].step_id",
+                "bands[0].steps[0].strategy",
+                "bands[0].steps[0].profile",
+                "bands[0].steps[1].strategy",
+                "bands[0].steps[1].profile",
+            ]
         );
         let edit =
             pb::NodePlanEdit { node_id: "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b".into(), plan: Some(plan) };

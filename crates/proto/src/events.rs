@@ -14,7 +14,7 @@ wire_message! {
     RunStatusChanged => RunStatusChanged { status, reason, partial }
     NodeCreated => NodeCreated {
         parent_node_id, title, depth, band_index, step_index, step_id, reason, success_criteria, strategy, score, search,
-        iteration, branch_id,
+        iteration, branch_id, deliverable, profile,
     }
     NodeStatusChanged => NodeStatusChanged { status, role, message, progress, attempt, call, why }
     NodeCompleted => NodeCompleted { outcome, evidence, metrics }
@@ -23,6 +23,7 @@ wire_message! {
     PlanBandCreated => PlanBandCreated { plan_id, band_index, step_ids, goal, parallelizable }
     StepCreated => StepCreated {
         step_id, band_index, step_index, title, reason, success_criteria, strategy, search, branch_id, budget,
+        deliverable, profile,
     }
     SubtreeBudget => SubtreeBudget { max_tokens, max_cost_micros, max_tool_calls, max_wall_clock_ms }
     StepStatusChanged => StepStatusChanged { step_id, status }
@@ -41,8 +42,9 @@ wire_message! {
     NodeAggregated => NodeAggregated { child_ids, summary, success_assessment }
     ReplanRequested => ReplanRequested { reason, based_on_child_ids }
     UsageRecorded => UsageRecorded {
-        model, input_tokens, output_tokens, cached_tokens, cache_write_tokens, cost_micros, duration_ms, purpose,
+        model, input_tokens, output_tokens, cached_tokens, cache_write_tokens, cost_micros, duration_ms, purpose, documents,
     }
+    PromptDocument => PromptDocument { document_id, offset, bytes, size }
     BudgetExhausted => BudgetExhausted { budget, limit, used, reserved }
     GuidanceAdded => GuidanceAdded { text, author, request_id, subtree }
     PlanEdited => PlanEdited { plan_id, version, summary, author, request_id }
@@ -225,13 +227,13 @@ mod tests {
         let samples = serde_json::json!({
             "tree.run_created": {"objective":"o","strategy":"tree","context":{"scope":"project","projectIds":[id]},"budgets":{"maxDepth":2,"maxTokens":5},"model":"offline","userId":"u","rootNodeId":id,"schemaVersion":1,"behaviourVersion":2,"search":{"concurrency":2,"maxDepth":3,"picker":"best-first","prompts":{"document":"d","children":"c","picker":"p"},"frontmatterSchema":{"type":"object"},"synthesis":true}},
             "tree.run_status": {"status":"failed","reason":"r","partial":true},
-            "tree.node_created": {"parentNodeId":id,"title":"t","depth":1,"bandIndex":0,"stepIndex":2,"stepId":"s","reason":"r","successCriteria":["c"],"strategy":"search","score":0.5,"search":{"maxDepth":2,"maxNodes":7},"iteration":3,"branchId":"b"},
+            "tree.node_created": {"parentNodeId":id,"title":"t","depth":1,"bandIndex":0,"stepIndex":2,"stepId":"s","reason":"r","successCriteria":["c"],"strategy":"search","score":0.5,"search":{"maxDepth":2,"maxNodes":7},"iteration":3,"branchId":"b","deliverable":"hybrid","profile":"powerful"},
             "tree.node_status": {"status":"blocked","role":"planner","message":"m","progress":0.5,"attempt":2,"call":"aggregate","why":"w"},
             "tree.node_completed": {"outcome":"partial","evidence":"e","metrics":{"durationMs":7,"ratio":0.5,"list":[null,true,"x"]}},
             "tree.node_failed": {"error":"e","retryable":true},
             "tree.plan_created": {"planId":id,"version":2,"summary":"s","modeReason":"m","iteration":3},
             "tree.plan_band_created": {"planId":id,"bandIndex":1,"stepIds":["a","b"],"goal":"g","parallelizable":false},
-            "tree.step_created": {"stepId":"a","bandIndex":1,"stepIndex":0,"title":"t","reason":"r","successCriteria":["c"],"strategy":"search","search":{"maxDepth":2,"maxNodes":7},"branchId":"b","budget":{"maxTokens":1}},
+            "tree.step_created": {"stepId":"a","bandIndex":1,"stepIndex":0,"title":"t","reason":"r","successCriteria":["c"],"strategy":"search","search":{"maxDepth":2,"maxNodes":7},"branchId":"b","budget":{"maxTokens":1},"deliverable":"json","profile":"fast"},
             "tree.step_status": {"stepId":"a","status":"running"},
             "tree.node_delegated": {"childNodeId":id,"stepId":"a"},
             "tree.scratchpad_linked": {"scratchpadDocId":id},
@@ -241,7 +243,7 @@ mod tests {
             "tree.parent_hint": {"parentNodeId":id,"hintType":"read_json","artifactIds":[id],"documentIds":[id]},
             "tree.node_aggregated": {"childIds":[id],"summary":"s","successAssessment":{"met":false}},
             "tree.replan_requested": {"reason":"r","basedOnChildIds":[id]},
-            "tree.usage_recorded": {"model":"m","inputTokens":1,"outputTokens":2,"cachedTokens":3,"cacheWriteTokens":6,"costMicros":4,"durationMs":5,"purpose":"plan"},
+            "tree.usage_recorded": {"model":"m","inputTokens":1,"outputTokens":2,"cachedTokens":3,"cacheWriteTokens":6,"costMicros":4,"durationMs":5,"purpose":"plan","documents":[{"documentId":id,"offset":6,"bytes":7,"size":8}]},
             "tree.budget_exhausted": {"budget":"maxNodes","limit":3,"used":2,"reserved":1},
             "tree.guidance_added": {"text":"t","author":"a","requestId":"r","subtree":true},
             "tree.plan_edited": {"planId":id,"version":2,"summary":"s","author":"a","requestId":"r"},

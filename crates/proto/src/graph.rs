@@ -19,7 +19,7 @@ wire_message! {
     ToolActivity => ToolActivity { call_id, tool_name, ok }
     GraphPlan => GraphPlan { plan_id, version, summary, iteration, bands }
     GraphBand => GraphBand { index, goal, parallelizable, steps }
-    GraphStep => GraphStep { step_id, title, reason, success_criteria, strategy, search, branch_id, budget, status, node_id }
+    GraphStep => GraphStep { step_id, title, reason, success_criteria, strategy, search, branch_id, budget, deliverable, profile, status, node_id }
     GraphArtifact => GraphArtifact { artifact_id, artifact_type, document_id, label, title, is_primary, json_payload, citations }
     Usage => Usage {
         input_tokens, output_tokens, cached_tokens, cache_write_tokens, cost_micros, model_calls, duration_ms, tool_calls,

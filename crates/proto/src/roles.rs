@@ -26,7 +26,7 @@ wire_message! {
     CallContext => CallContext {
         run_id, node_id, attempt, objective, title, reason, success_criteria, depth, budgets [required], context [required], model,
         scratchpad_tail, sibling_index, allowance [required], finish, read_only, guidance,
-        origin_run_id,
+        origin_run_id, deliverable, profile, started_at, time_left_ms,
     }
     Guidance => Guidance { author, text }
     Allowance => Allowance { tokens, cost_micros, tool_calls }
@@ -35,7 +35,7 @@ wire_message! {
     ToolCallKept => ToolCallKept { result [required], document [required] }
     KeptDocument => KeptDocument { path, title, body }
     ScratchpadDraft => ScratchpadDraft { append_markdown, tail_preview }
-    ArtifactRef => ArtifactRef { label, title, document_id, is_primary, snippet, hinted }
+    ArtifactRef => ArtifactRef { label, title, document_id, is_primary, snippet, hinted, json_payload }
     ChildOutcome => ChildOutcome { node_id, step_id, title, status, partial, result, error, artifacts }
 
     PlanInput => PlanRequest {
@@ -46,7 +46,7 @@ wire_message! {
     LeafDecision => LeafDecision { can_execute_directly, complexity, blockers }
     PlanDraft => PlanDraft { summary, bands }
     BandDraft => BandDraft { index, goal, parallelizable, steps }
-    StepDraft => StepDraft { id, title, reason, success_criteria, step_index, strategy, search, branch_id, budget }
+    StepDraft => StepDraft { id, title, reason, success_criteria, step_index, strategy, search, branch_id, budget, deliverable, profile }
 
     ExecuteInput => ExecuteRequest { call [required], earlier, task }
     ExecutorOutput => ExecutorOutput { actions, artifacts, result [required], scratchpad [required] }
@@ -147,6 +147,8 @@ mod tests {
             "context": {"scope": "project", "projectIds": [id]}, "model": "offline", "scratchpadTail": "s",
             "siblingIndex": 3, "allowance": {"tokens": 7},
             "finish": {"budget": "maxTokens", "limit": 5, "left": 1}, "originRunId": id,
+            "deliverable": "hybrid", "profile": "powerful",
+            "startedAt": "2026-01-27T10:00:00.000001Z", "timeLeftMs": 9,
         })
     }
 
@@ -204,6 +206,7 @@ mod tests {
         }));
         let step = json!({
             "id": "s", "title": "t", "reason": "r", "successCriteria": [], "stepIndex": 0, "branchId": "b",
+            "deliverable": "document", "profile": "fast",
         });
         let band = json!({"index": 0, "goal": "g", "parallelizable": true, "steps": [step]});
         survives::<PlannerOutput>(json!({

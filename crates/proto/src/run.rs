@@ -16,6 +16,7 @@ wire_enum! {
     Role => pb::Role { Planner, Executor }
     StepStatus => pb::StepStatus { Pending, Running, Completed, Failed, Cancelled }
     Outcome => pb::Outcome { Success, Partial }
+    Profile => pb::ModelProfile { Fast, Balanced, Powerful }
     ResultKind => pb::ResultKind { Json, Document, Hybrid }
     ArtifactType => pb::ArtifactType { Document, Json, Summary, Other }
     HintType => pb::HintType { ReadDocuments, ReadJson }

@@ -225,6 +225,8 @@ impl People {
                 search: step.search,
                 branch_id: step.branch_id.clone(),
                 budget: step.budget,
+                deliverable: step.deliverable,
+                profile: step.profile,
                 ..StepDraft::new(step.step_id.clone(), step.title.clone())
             });
             let (goal, parallelizable) = (band.goal.clone(), dice.chance(70));

@@ -11,7 +11,7 @@ use tree_agent_contract::homework::{
 use tree_agent_contract::role::*;
 use tree_agent_contract::search::{ChildDraft, tidy};
 use tree_agent_contract::session::{SessionMessage, Speaker};
-use tree_agent_contract::{HintType, ResultKind, StepId, StepSearch, Strategy, SubtreeBudget};
+use tree_agent_contract::{HintType, Profile, ResultKind, StepId, StepSearch, Strategy, SubtreeBudget};
 use tree_agent_driver::{Roles, Updates};
 use tree_agent_engine::{CallInput, CallOutput, RoleCall};
 
@@ -121,6 +121,7 @@ impl SimRoles {
                     cost_micros: 1,
                     duration_ms: 1,
                     purpose: "execute".into(),
+                    documents: Vec::new(),
                 }),
             };
             let _ = updates.send(update).await;
@@ -191,6 +192,8 @@ impl SimRoles {
                                 strategy: is_search.then_some(Strategy::Search),
                                 search: is_search.then_some(StepSearch { max_depth: 3, max_nodes: 8 }),
                                 budget: self.step_budget(),
+                                deliverable: (step == 1).then_some(ResultKind::Hybrid),
+                                profile: (step == 2).then_some(Profile::Powerful),
                                 ..StepDraft::new(id, format!("step {band}.{step} of {number}"))
                             }
                         })

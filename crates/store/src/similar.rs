@@ -86,9 +86,11 @@ async fn hit(
 ) -> Result<Option<SearchHit>, StoreError> {
     let look = move || {
         let Document { title, path, body, .. } = &document;
-        let part =
-            similar.find_in(body).or_else(|| similar.find_in(title)).or_else(|| similar.find_in(path))?;
-        Some(SearchHit { document: summary, snippet: beginning(part), score: 0.0 })
+        let in_body = similar.find_in(body);
+        let part = in_body.or_else(|| similar.find_in(title)).or_else(|| similar.find_in(path))?;
+        // The part is a slice of the body.
+        let offset = in_body.map(|part| (part.as_ptr().addr() - body.as_ptr().addr()) as u64);
+        Some(SearchHit { document: summary, snippet: beginning(part), offset, score: 0.0 })
     };
     tokio::task::spawn_blocking(look)
         .await

@@ -107,10 +107,10 @@ impl<'a> Snippets<'a> {
         Self { words, bytes: SEARCH_BYTES, respelled: SEARCH_RESPELLED_BYTES }
     }
 
-    /// The part of `body` that holds the most of the words, as one line of plain text; its beginning when it holds none
-    /// or nothing is left to look for them. When the body spells them in another way, the part shows how they are
-    /// usually written.
-    pub(crate) fn of(&mut self, body: &str) -> String {
+    /// The part of `body` that holds the most of the words, as one line of plain text, and where it begins; its beginning
+    /// when it holds none or nothing is left to look for them. When the body spells them in another way, the part shows
+    /// how they are usually written, and stands nowhere in the body.
+    pub(crate) fn of(&mut self, body: &str) -> (String, Option<u64>) {
         let seen = prefix(body, self.bytes);
         self.bytes -= seen.len();
         let found = matches(seen, self.words);
@@ -121,20 +121,21 @@ impl<'a> Snippets<'a> {
             self.respelled = self.respelled.saturating_sub(plain.len().max(part.len()));
             let found = matches(&plain, self.words);
             if !found.is_empty() {
-                return window(&plain, &found);
+                return (window(&plain, &found).0, None);
             }
         }
-        window(body, &found)
+        let (snippet, start) = window(body, &found);
+        (snippet, Some(start as u64))
     }
 }
 
 /// The beginning of `text` as a snippet.
 pub(crate) fn beginning(text: &str) -> String {
-    window(text, &[])
+    window(text, &[]).0
 }
 
-/// The part of `body` around the best of `matches`.
-fn window(body: &str, matches: &[(usize, usize)]) -> String {
+/// The part of `body` around the best of `matches`, and where it begins.
+fn window(body: &str, matches: &[(usize, usize)]) -> (String, usize) {
     // The window that begins a little before a match and holds the most distinct words; the first one of these.
     let best = matches
         .iter()
@@ -163,7 +164,7 @@ fn window(body: &str, matches: &[(usize, usize)]) -> String {
     if end < body.len() {
         out.push('…');
     }
-    out
+    (out, start)
 }
 
 /// Where words of the query begin in `body`, and which ones. Endings are folded roughly: the beginning of a word
@@ -203,7 +204,7 @@ fn word_boundary(body: &str, from: usize, limit: usize) -> usize {
         return 0;
     }
     match body[from..limit].find(char::is_whitespace) {
-        Some(space) => from + space,
+        Some(space) => limit - body[from + space..limit].trim_start().len(),
         None => from.min(limit),
     }
 }
@@ -230,7 +231,7 @@ mod tests {
     use super::*;
 
     fn snippet(body: &str, words: &[String]) -> String {
-        Snippets::new(words).of(body)
+        Snippets::new(words).of(body).0
     }
 
     #[test]
@@ -270,7 +271,7 @@ mod tests {
         let words = query_words("صلى");
         let body = "\u{fdfa}".repeat(100_000);
         let mut snippets = Snippets::new(&words);
-        let shown: Vec<String> = (0..100).map(|_| snippets.of(&body)).collect();
+        let shown: Vec<String> = (0..100).map(|_| snippets.of(&body).0).collect();
         assert!(shown[0].starts_with("صلى"), "{}", shown[0]);
         assert!(shown[1..].iter().all(|snippet| snippet.starts_with('\u{fdfa}')), "only a part is respelled");
         assert!(snippets.bytes < 3 && snippets.respelled == 0);
@@ -279,10 +280,23 @@ mod tests {
         let words = query_words("meteor");
         let body = format!("{} meteor", "word ".repeat(200_000));
         let mut snippets = Snippets::new(&words);
-        let shown: Vec<String> = (0..100).map(|_| snippets.of(&body)).collect();
+        let shown: Vec<String> = (0..100).map(|_| snippets.of(&body).0).collect();
         assert_eq!(shown.iter().filter(|snippet| snippet.contains("meteor")).count(), 4);
         assert!(shown[99].starts_with("word word") && snippets.bytes < 3);
         assert_eq!(snippets.respelled, SEARCH_RESPELLED_BYTES);
+    }
+
+    #[test]
+    fn a_snippet_says_where_it_begins() {
+        let words = query_words("meteor");
+        let body = format!("{}\n\nThe  meteor\nfell. {}", "é ".repeat(900), "ü ".repeat(900));
+        let (snippet, offset) = Snippets::new(&words).of(&body);
+        let there: Vec<&str> = body[offset.unwrap() as usize..].split_whitespace().collect();
+        assert!(there.join(" ").starts_with(snippet.trim_matches('…')), "{snippet}");
+        assert!(!body[offset.unwrap() as usize..].starts_with(char::is_whitespace));
+        assert_eq!(Snippets::new(&words).of("A meteor.").1, Some(0));
+        // What is shown in another spelling stands nowhere.
+        assert_eq!(Snippets::new(&query_words("صلى")).of("\u{fdfa}").1, None);
     }
 
     #[test]

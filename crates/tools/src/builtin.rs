@@ -78,8 +78,8 @@ pub(crate) const BUILTINS: &[Builtin] = &[
     },
     Builtin {
         name: SEARCH_DOCUMENTS,
-        description: "Full-text search over the source documents of the context, best first, with a snippet of each and the \
-                      total of documents that match.",
+        description: "Full-text search over the source documents of the context, best first, with a passage of each, the offset \
+                      at which read_document finds it, and the total of documents that match.",
         params: &[
             param("query", ParamKind::Text(QUERY_BYTES), true, "Words to look for."),
             PREFIX,
@@ -290,7 +290,8 @@ async fn search_documents(
         .iter()
         .map(|hit| {
             let mut row = summary_json(&hit.document);
-            row.insert("snippet".to_owned(), hit.snippet.as_str().into());
+            row.insert("passage".to_owned(), hit.snippet.as_str().into());
+            row.insert("offset".to_owned(), json!(hit.offset));
             row.insert("score".to_owned(), hit.score.into());
             Value::Object(row)
         })
@@ -343,6 +344,8 @@ async fn read_document(
             "projectId": document.project_id,
             "path": path,
             "title": title,
+            "bytes": body.len(),
+            "offset": offset,
             "body": &body[offset..end],
             "nextOffset": (end < body.len()).then_some(end),
         }),

@@ -129,7 +129,8 @@ impl GatewayDocuments {
             })
             .await?;
         let hits = std::mem::take(&mut found.hits).into_iter().map(|hit| {
-            Ok(SearchHit { document: summary(given(hit.document)?)?, snippet: hit.snippet, score: hit.score })
+            let document = summary(given(hit.document)?)?;
+            Ok(SearchHit { document, snippet: hit.snippet, offset: hit.offset, score: hit.score })
         });
         Ok((hits.collect::<Result<_, ToolError>>()?, found))
     }

@@ -151,6 +151,7 @@ impl DocumentSource for MemoryDocuments {
                 (found > 0).then(|| SearchHit {
                     document: summary(d),
                     snippet: d.body.chars().take(160).collect(),
+                    offset: Some(0),
                     score: found as f64,
                 })
             })
@@ -169,11 +170,13 @@ impl DocumentSource for MemoryDocuments {
         let similar = spelling::Similar::to(&query.query);
         let mut hits = Vec::new();
         for d in self.sources(caller, None, &query.path_prefix) {
+            let in_body = similar.find_in(&d.body);
             if let Some(part) =
-                [&d.body, &d.title, &d.path].into_iter().find_map(|text| similar.find_in(text))
+                in_body.or_else(|| similar.find_in(&d.title)).or_else(|| similar.find_in(&d.path))
             {
                 let snippet = part.chars().take(160).collect();
-                hits.push(SearchHit { document: summary(&d), snippet, score: 0.0 });
+                let offset = in_body.map(|part| (part.as_ptr().addr() - d.body.as_ptr().addr()) as u64);
+                hits.push(SearchHit { document: summary(&d), snippet, offset, score: 0.0 });
             }
         }
         let is_complete = hits.len() <= query.limit as usize;

@@ -157,9 +157,15 @@ impl ToolSet {
     /// The end of a document of the context or of the run, at most `max` bytes. It is no call of a tool: a role may
     /// always read what it has written to.
     pub async fn end_of_document(&self, id: DocumentId, max: usize) -> Result<String, ToolError> {
+        Ok(suffix(&self.document(id).await?.body, max).to_owned())
+    }
+
+    /// A document of the context or of the run. It is no call of a tool: a role may always read what its children have
+    /// returned to it.
+    pub async fn document(&self, id: DocumentId) -> Result<Document, ToolError> {
         let document = self.registry.source.read_document(&self.caller, id).await?;
         match self.caller.may_read(document.project_id, document.run_id) {
-            true => Ok(suffix(&document.body, max).to_owned()),
+            true => Ok(document),
             false => Err(ToolError::NotFound(format!("document {id}"))),
         }
     }

@@ -43,6 +43,10 @@ fn input(model: &str) -> AggregateInput {
             read_only: false,
             origin_run_id: None,
             guidance: Vec::new(),
+            deliverable: None,
+            profile: None,
+            started_at: None,
+            time_left_ms: None,
         },
         plan_summary: "plan".into(),
         children: vec![ChildOutcome {

@@ -231,6 +231,7 @@ impl DocumentService for Documents {
             document: Some(summary_to_wire(&hit.document)),
             snippet: hit.snippet,
             score: hit.score,
+            offset: hit.offset,
         });
         let hits = hits.collect();
         Ok(Response::new(pb::SearchDocumentsResponse { hits, total_size: found.total, complete }))

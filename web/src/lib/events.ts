@@ -66,7 +66,7 @@ export function describe({ body }: Event): string {
     case 'replanRequested':
       return clip(body.value.reason, 140);
     case 'usageRecorded':
-      return `${body.value.purpose}: ${body.value.inputTokens} tokens in, ${body.value.outputTokens} out`;
+      return `${body.value.purpose}: ${body.value.inputTokens} tokens in, ${body.value.outputTokens} out${body.value.documents.length > 0 ? `, read ${body.value.documents.length} documents` : ''}`;
     case 'budgetExhausted':
       return `${body.value.budget}: ${body.value.used} of ${body.value.limit}`;
     case 'leaseCovered':

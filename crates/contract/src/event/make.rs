@@ -29,6 +29,8 @@ impl NodeCreated {
             search: None,
             iteration: None,
             branch_id: None,
+            deliverable: None,
+            profile: None,
         }
     }
 }

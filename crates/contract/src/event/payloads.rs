@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::PromptDocument;
 use crate::budget::SubtreeBudget;
 use crate::citation::Citation;
 use crate::command::{Action, BudgetChange};
 use crate::homework::{BranchNote, PlanItem};
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
-use crate::result::{ArtifactType, HintType, SuccessAssessment, TreeAgentResult};
+use crate::model::Profile;
+use crate::result::{ArtifactType, HintType, ResultKind, SuccessAssessment, TreeAgentResult};
 use crate::role::CallKind;
 use crate::run::{RunSpec, Strategy};
 use crate::search::{PickerPolicy, StepSearch};
@@ -78,8 +80,7 @@ payloads! {
         /// How the tree grows below it, if that differs from its parent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         strategy: Option<Strategy>,
-        /// How much it promises, from 0 to 1, in the judgement of the research that found it. Only for topics of a
-        /// guided search.
+        /// How much a topic of a guided search promises, from 0 to 1, as the research that found it judges.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         score: Option<f64>,
         /// The limits of a guided search that begins here as a step of a plan; none for the defaults.
@@ -91,6 +92,12 @@ payloads! {
         /// The branch of homework of which it is a task.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch_id: Option<String>,
+        /// What its step shall return; none leaves it to its worker.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deliverable: Option<ResultKind>,
+        /// The ability that its model needs; none for that of its role.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        profile: Option<Profile>,
     }
     /// Payload of `tree.node_status`.
     NodeStatusChanged {
@@ -191,6 +198,12 @@ payloads! {
         /// What the step and everything below it may use; none for its share of what the node has.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         budget: Option<SubtreeBudget>,
+        /// What the step shall return; none leaves it to its worker.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deliverable: Option<ResultKind>,
+        /// The ability that its model needs; none for that of its role.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        profile: Option<Profile>,
     }
     /// Payload of `tree.step_status`. Its node is the one that planned the step.
     StepStatusChanged {
@@ -309,6 +322,9 @@ payloads! {
         /// What the call was for: `plan`, `execute`, `aggregate`, `pick`.
         #[serde(default)]
         purpose: String,
+        /// The documents of which the prompt held text, in its order. Other events of the call do not repeat them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        documents: Vec<PromptDocument>,
     }
     /// Payload of `tree.budget_exhausted`. The budget is that of the run if its node is the root, else that of its subtree.
     BudgetExhausted {

@@ -11,7 +11,8 @@ use crate::error::{Checks, Invalid};
 use crate::homework::{HomeworkBrief, HomeworkDraft};
 use crate::ids::StepId;
 use crate::limits;
-use crate::result::TreeAgentResult;
+use crate::model::Profile;
+use crate::result::{ResultKind, TreeAgentResult};
 use crate::run::Strategy;
 use crate::search::StepSearch;
 use crate::status::{StepStatus, named_enum};
@@ -79,6 +80,12 @@ pub struct StepDraft {
     /// What the step and everything below it may use; none for its share of what the node has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<SubtreeBudget>,
+    /// What the step shall return; none leaves it to its worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deliverable: Option<ResultKind>,
+    /// The ability that its model needs; none for that of its role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
 }
 
 impl StepDraft {
@@ -94,6 +101,8 @@ impl StepDraft {
             search: None,
             branch_id: None,
             budget: None,
+            deliverable: None,
+            profile: None,
         }
     }
 }

@@ -82,6 +82,7 @@ impl RoleUpdate {
             RoleUpdate::Usage(usage) => {
                 c.at_most("model", &usage.model, limits::LABEL_BYTES);
                 c.at_most("purpose", &usage.purpose, limits::LABEL_BYTES);
+                c.range("documents", usage.documents.len() as u64, 0..=limits::PROMPT_DOCUMENTS as u64);
                 for (field, value) in [
                     ("inputTokens", usage.input_tokens),
                     ("outputTokens", usage.output_tokens),

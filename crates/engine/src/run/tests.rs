@@ -93,6 +93,7 @@ fn a_scratchpad_changes_four_times_a_second_at_the_most_and_nothing_is_lost() {
         cost_micros: 1,
         duration_ms: 1,
         purpose: String::new(),
+        documents: Vec::new(),
     };
     // Whatever follows the text waits with it, and the call stays in flight until its end is in the log.
     let decision = run.handle(Input::Update(key, RoleUpdate::Usage(usage.clone())), at(610));
@@ -155,6 +156,7 @@ fn what_has_finished_and_waits_to_be_written_does_not_outlast_the_time_of_the_ru
         cost_micros: 1,
         duration_ms: 1,
         purpose: String::new(),
+        documents: Vec::new(),
     };
     // Text that cannot be put together takes a quarter of a second each.
     for n in 0..40 {

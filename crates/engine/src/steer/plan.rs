@@ -194,6 +194,8 @@ fn is_same(step: &StepDraft, old: &GraphStep) -> bool {
         && step.search == old.search
         && step.branch_id == old.branch_id
         && step.budget == old.budget
+        && step.deliverable == old.deliverable
+        && step.profile == old.profile
 }
 
 /// An edited plan that is too large is refused, not cut.

@@ -92,6 +92,8 @@ pub(crate) fn write(
                     search,
                     branch_id: step.branch_id,
                     budget: step.budget,
+                    deliverable: step.deliverable,
+                    profile: step.profile,
                 },
             );
         }
@@ -181,6 +183,8 @@ fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
             search,
             iteration,
             branch_id: step.branch_id.clone(),
+            deliverable: step.deliverable,
+            profile: step.profile,
         };
         d.push(child, Some(parent), created.into());
         d.emit(at, NodeDelegated { child_node_id: child, step_id: step.step_id });

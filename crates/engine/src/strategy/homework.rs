@@ -334,8 +334,8 @@ impl Homework {
                 rollup: self.0.rollup().to_owned(),
             })
         });
-        let earlier = before[latest..].iter().map(|&task| briefing::child_outcome(state, task));
-        ExecuteInput { call, earlier: earlier.collect(), task }
+        let earlier = briefing::outcomes(state, before[latest..].iter().copied());
+        ExecuteInput { call, earlier, task }
     }
 
     /// The roll-up of iteration `ended` is known: writes the summary of the iteration.

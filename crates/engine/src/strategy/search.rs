@@ -226,11 +226,11 @@ impl Rules for Search {
             }
             CallKind::Aggregate => {
                 let topics = self.0.researched_topics(SYNTHESISED);
-                let children = topics.into_iter().map(|at| briefing::child_outcome(state, at));
+                let children = briefing::outcomes(state, topics.into_iter());
                 CallInput::Aggregate(Box::new(AggregateInput { homework: None,
                     call,
                     plan_summary: returned::sentence(self.0.counts()),
-                    children: children.collect(),
+                    children,
                     exhausted_budget: state.exhausted_of(at).map(str::to_owned),
                 }))
             }

@@ -37,6 +37,7 @@ fn used(tokens: u64) -> UsageRecorded {
         cost_micros: 0,
         duration_ms: 1,
         purpose: "test".into(),
+        documents: Vec::new(),
     }
 }
 

@@ -492,6 +492,7 @@ fn a_budget_ends_a_search_with_everything_that_exists() {
         cost_micros: 0,
         duration_ms: 1,
         purpose: "research".into(),
+        documents: Vec::new(),
     };
     hand.feed(Input::Update(due[0].key, RoleUpdate::Usage(usage)));
     hand.finds(&due[0], &["A one"]);

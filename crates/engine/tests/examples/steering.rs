@@ -109,6 +109,45 @@ fn a_step_that_was_added_to_an_open_band_is_cancelled_with_its_run() {
     assert_eq!((hand.ending().status, hand.ending().partial), (RunStatus::Completed, true));
 }
 
+/// What a plan says of the work and the model of a step is told to its calls, and an edit that keeps a step keeps it.
+#[test]
+fn a_step_tells_its_worker_what_to_return_and_which_model_it_needs() {
+    let mut hand = Hand::new(Budgets { max_parallel_steps: 1, ..flat() });
+    let plan = hand.only();
+    assert_eq!((context(&plan).deliverable, context(&plan).profile), (None, None));
+    assert_eq!(context(&plan).started_at, Some(hand.now));
+    let step = |n: u32, profile| StepDraft {
+        step_index: n,
+        deliverable: Some(ResultKind::Json),
+        profile,
+        ..StepDraft::new(StepId::new(format!("s{n}")), format!("step {n}"))
+    };
+    let draft = |second| PlanDraft {
+        summary: "data".into(),
+        bands: vec![BandDraft {
+            index: 0,
+            goal: "all".into(),
+            parallelizable: true,
+            steps: vec![step(0, None), step(1, second)],
+        }],
+    };
+    hand.answers_plan(&plan, PlannerMode::Plan, Some(draft(Some(Profile::Fast))));
+    let first = hand.only();
+    assert_eq!((context(&first).deliverable, context(&first).profile), (Some(ResultKind::Json), None));
+    let nodes = hand.run.graph().nodes().len();
+    let root = hand.run.graph().nodes()[0].id;
+    hand.gives(Action::EditPlan { node_id: root, plan: draft(Some(Profile::Fast)) });
+    assert_eq!(hand.run.graph().nodes().len(), nodes, "nothing has changed, so the step keeps its node");
+    hand.gives(Action::EditPlan { node_id: root, plan: draft(Some(Profile::Powerful)) });
+    let now = hand.now;
+    hand.later(1_000);
+    hand.executes(&first);
+    let second = hand.only();
+    assert_eq!(context(&second).profile, Some(Profile::Powerful));
+    let left = |call: &RoleCall| context(call).time_left_ms.unwrap();
+    assert_eq!((left(&first) - left(&second), now.plus_millis(1_000)), (1_000, hand.now));
+}
+
 #[test]
 fn a_request_id_in_the_log_stands_for_its_command_and_for_no_other() {
     let mut hand = Hand::new(flat());

@@ -369,6 +369,7 @@ impl World {
                 cost_micros: if self.plan.obedient { cost.min(dear) } else { cost },
                 duration_ms: 3,
                 purpose: String::new(),
+                documents: Vec::new(),
             };
             self.meters.used(&self.run, &call.key, [usage.input_tokens, usage.cost_micros, 0]);
             self.feed(Input::Update(call.key, RoleUpdate::Usage(usage)));

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use genai::chat::{CacheControl, ChatMessage, ChatRequest, StopReason, Tool};
 use tree_agent_contract::ModelName;
-use tree_agent_contract::event::UsageRecorded;
+use tree_agent_contract::event::{PromptDocument, UsageRecorded};
 use tree_agent_contract::role::{Action, RoleError, RoleErrorKind};
 use tree_agent_contract::text::prefix;
 
 use super::context::{PromptTrimmer, assemble};
+use super::delivery::{Conversation, Delivery};
 use super::effort::Effort;
 use super::failure::{Failure, FailureKind};
 use super::fork::Fork;
@@ -69,13 +70,13 @@ pub(super) struct Answered<O> {
 }
 
 /// The model that is being asked.
-struct Target {
-    provider: Arc<Provider>,
+pub(super) struct Target {
+    pub(super) provider: Arc<Provider>,
     /// With its name at the provider.
-    name: ModelName,
-    facts: ModelFacts,
+    pub(super) name: ModelName,
+    pub(super) facts: ModelFacts,
     /// Tokens of its output, reasoning included.
-    output_limit: u32,
+    pub(super) output_limit: u32,
 }
 
 impl Target {
@@ -89,6 +90,9 @@ impl Target {
 struct Progress<'a> {
     writer: ScratchpadWriter<'a>,
     history: History,
+    delivery: Delivery,
+    /// The documents in the last prompt, which are reported once.
+    reported: Vec<PromptDocument>,
     budget: usize,
     rounds: u32,
     repairs: u32,
@@ -110,6 +114,8 @@ impl<'a> Call<'a> {
                 None => ScratchpadWriter::of_text(self.io),
             },
             history: History::default(),
+            delivery: Delivery::default(),
+            reported: Vec::new(),
             budget: 0,
             rounds: 0,
             repairs: 0,
@@ -148,6 +154,14 @@ impl<'a> Call<'a> {
         let facts = config.facts(&name);
         let output_limit = facts.output_limit(config.tuning.max_output_tokens, self.effort);
         Ok(Target { provider, name, facts, output_limit })
+    }
+
+    /// Tokens of a prompt, as the model is known by its name here.
+    pub(super) fn prompt_budget(&self) -> usize {
+        let config = &self.shared.config;
+        let facts = config.facts(&self.model);
+        let output_limit = facts.output_limit(config.tuning.max_output_tokens, self.effort);
+        facts.prompt(self.context, output_limit)
     }
 
     /// The bounds of an answer of `target`.
@@ -199,26 +213,12 @@ impl<'a> Call<'a> {
             let mut messages = forked.messages;
             messages.push(ChatMessage::user(prompt.user.clone()));
             messages.extend(progress.history.messages());
-            // Only what another request will repeat is worth the price of writing it to the cache.
-            let goes_on = may_call_tools || R::SHARES_PREFIX;
-            if let Some(last) = messages.last_mut().filter(|_| facts.cache_marks && goes_on) {
-                *last = std::mem::replace(last, ChatMessage::user("")).with_options(CacheControl::Ephemeral);
-            }
-            let mut request = match facts.cache_marks {
-                true => {
-                    let system = ChatMessage::system(prompt.system.clone());
-                    messages.insert(0, system.with_options(CacheControl::Ephemeral));
-                    ChatRequest::from_messages(messages)
-                }
-                false => ChatRequest::from_messages(messages).with_system(prompt.system.clone()),
-            };
+            let asked = if R::NAMES_DOCUMENTS { messages.clone() } else { Vec::new() };
+            let goes_on = may_call_tools || R::SHARES_PREFIX || R::NAMES_DOCUMENTS;
+            let mut request = cached(messages, &prompt.system, facts.cache_marks, goes_on);
             // Providers require the definitions of tools that an earlier message calls.
             if may_call_tools || progress.history.has_tool_calls() {
-                let mut tools = self.tools.clone();
-                if let Some(last) = tools.last_mut().filter(|_| facts.cache_marks) {
-                    last.cache_control = Some(CacheControl::Ephemeral);
-                }
-                request = request.with_tools(tools);
+                request = request.with_tools(cached_tools(&self.tools, facts.cache_marks));
             }
             let offered = request.tools.is_some();
             let question = Question {
@@ -254,7 +254,21 @@ impl<'a> Call<'a> {
                     _ => return Ok(Err(failure)),
                 },
             };
-            self.record(target, forked.tokens, &prompt, &turn, progress).await;
+            let how = match (progress.repairs, progress.rounds) {
+                (0, 0) => String::new(),
+                (0, rounds) => format!(" (after {rounds} rounds of tools)"),
+                (repairs, _) => format!(" (repair {repairs})"),
+            };
+            let estimate = || {
+                let history = progress.history.texts().map(tokens::count).sum::<usize>();
+                tokens::count(&prompt.system) + tokens::count(&prompt.user) + history + forked.tokens
+            };
+            let documents = match progress.reported == prompt.documents {
+                true => Vec::new(),
+                false => prompt.documents.clone(),
+            };
+            self.record(target, &turn, &how, documents, estimate).await;
+            progress.reported.clone_from(&prompt.documents);
             if may_call_tools && !turn.tool_calls.is_empty() {
                 progress.rounds += 1;
                 let outcomes = toolbox::run(self.io, &turn.tool_calls, progress.budget).await;
@@ -262,7 +276,31 @@ impl<'a> Call<'a> {
                 progress.history.called(turn.content, outcomes);
                 continue;
             }
-            let errors = match R::read(&turn.text, input, progress.writer.wrote()) {
+            let shown = progress.writer.wrote();
+            let completed = R::NAMES_DOCUMENTS.then(|| progress.delivery.complete(&turn.text)).flatten();
+            let read = match completed {
+                None => R::read(&turn.text, input, shown),
+                Some((answer, wanted)) => match R::read(&answer, input, shown) {
+                    // The object is usable, so its documents are worth their cost.
+                    Ok(_) if !wanted.is_empty() => {
+                        let conversation = Conversation {
+                            prompt: &prompt,
+                            messages: asked,
+                            with_tools: offered,
+                            answer: &turn.text,
+                        };
+                        if let Err(failure) =
+                            self.deliver(target, wanted, conversation, &mut progress.delivery).await?
+                        {
+                            return Ok(Err(failure));
+                        }
+                        let whole = progress.delivery.complete(&turn.text).map_or(answer, |(whole, _)| whole);
+                        R::read(&whole, input, shown)
+                    }
+                    read => read,
+                },
+            };
+            let errors = match read {
                 Ok(output) => {
                     let (prompt, text) = (prompt.user, turn.text);
                     let actions = std::mem::take(&mut progress.actions);
@@ -316,27 +354,21 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Reports what the answer cost.
-    async fn record(
+    /// Reports what an answer cost, and the documents of which its prompt held text. `how` is added to the purpose of the
+    /// call. `estimate` counts the tokens of the request, for providers that do not.
+    pub(super) async fn record(
         &self,
         target: &Target,
-        forked: usize,
-        prompt: &Prompt,
         turn: &Turn,
-        progress: &Progress<'a>,
+        how: &str,
+        documents: Vec<PromptDocument>,
+        estimate: impl FnOnce() -> usize,
     ) {
-        let mut purpose = self.purpose.to_owned();
-        if progress.repairs > 0 {
-            purpose.push_str(&format!(" (repair {})", progress.repairs));
-        } else if progress.rounds > 0 {
-            purpose.push_str(&format!(" (after {} rounds of tools)", progress.rounds));
-        }
+        let mut purpose = format!("{}{how}", self.purpose);
         let tokens = turn.tokens.unwrap_or_else(|| {
             purpose.push_str(", tokens estimated");
-            let history = progress.history.texts().map(tokens::count).sum::<usize>();
-            let input = tokens::count(&prompt.system) + tokens::count(&prompt.user) + history + forked;
             let own = |count| target.facts.own_tokens(count) as u64;
-            TokenCounts::fresh(own(input), own(tokens::count(&turn.text)))
+            TokenCounts::fresh(own(estimate()), own(tokens::count(&turn.text)))
         });
         let model = target.name.to_string();
         let price = target.facts.price();
@@ -356,7 +388,35 @@ impl<'a> Call<'a> {
             cost_micros: price.map_or(0, |price| price.cost_micros(tokens)),
             duration_ms: turn.took.max(Duration::from_millis(1)).as_millis() as u64,
             purpose,
+            documents,
         };
         self.io.usage(usage).await;
     }
+}
+
+/// A request of these messages. `marks`: what comes before the last message is to be cached, and with `goes_on` that too:
+/// only what another request will repeat is worth the price of writing it to the cache.
+pub(super) fn cached(
+    mut messages: Vec<ChatMessage>,
+    system: &str,
+    marks: bool,
+    goes_on: bool,
+) -> ChatRequest {
+    if let Some(last) = messages.last_mut().filter(|_| marks && goes_on) {
+        *last = std::mem::replace(last, ChatMessage::user("")).with_options(CacheControl::Ephemeral);
+    }
+    if !marks {
+        return ChatRequest::from_messages(messages).with_system(system.to_owned());
+    }
+    messages.insert(0, ChatMessage::system(system.to_owned()).with_options(CacheControl::Ephemeral));
+    ChatRequest::from_messages(messages)
+}
+
+/// The same tools, of which the last one is marked with `marks`.
+pub(super) fn cached_tools(tools: &[Tool], marks: bool) -> Vec<Tool> {
+    let mut tools = tools.to_vec();
+    if let Some(last) = tools.last_mut().filter(|_| marks) {
+        last.cache_control = Some(CacheControl::Ephemeral);
+    }
+    tools
 }

@@ -3,6 +3,7 @@
 use tree_agent_contract::{CallCost, ModelChoice, ModelName, Profile, RoleCosts};
 
 use super::ask::REPAIRS;
+use super::delivery::TEXTS;
 use super::effort::Effort;
 use super::settings::LlmConfig;
 
@@ -19,14 +20,14 @@ impl LlmConfig {
         };
         let of = |profile| named.as_ref().or_else(|| self.of_profile(profile));
         let tuning = &self.tuning;
-        let role = |profiles: &[Profile], context: Option<usize>, rounds: u32| {
+        let role = |profiles: &[Profile], context: Option<usize>, rounds: u32, texts: u32| {
             let of = |profile: &Profile| Some((of(*profile)?, tuning.effort_of(*profile)));
             let mut models: Vec<(&ModelName, Option<Effort>)> = profiles.iter().filter_map(of).collect();
             let effort = models.first()?.1;
             models.extend(self.fallback.as_ref().map(|fallback| (fallback, effort)));
-            // Every round of tools and every repair is an answer. Its request holds the prompt and at most as many
-            // tokens of history.
-            let answers = u64::from(rounds + 1 + REPAIRS);
+            // Every round of tools, every repair and every text of a document is an answer. Its request holds the prompt
+            // and at most as many tokens of history.
+            let answers = u64::from(rounds + 1 + REPAIRS + texts);
             let costs: Vec<(u64, Option<u64>)> = models
                 .into_iter()
                 .map(|(model, effort)| {
@@ -46,11 +47,14 @@ impl LlmConfig {
             })
         };
         let context = tuning.context;
-        let question = role(&[Profile::Powerful, Profile::Balanced], context.executor, tuning.tool_rounds)?;
+        let question =
+            role(&[Profile::Powerful, Profile::Balanced], context.executor, tuning.tool_rounds, 0)?;
+        // A plan may ask for any profile for its workers, and for a better one for everybody else.
+        let any = [Profile::Powerful, Profile::Balanced, Profile::Fast];
         Some(RoleCosts {
-            plan: role(&[Profile::Powerful, Profile::Balanced], context.planner, 0)?,
-            execute: role(&[Profile::Fast], context.executor, tuning.tool_rounds)?,
-            aggregate: role(&[Profile::Balanced], context.aggregator, 0)?,
+            plan: role(&[Profile::Powerful, Profile::Balanced], context.planner, 0, 0)?,
+            execute: role(&any, context.executor, tuning.tool_rounds, TEXTS)?,
+            aggregate: role(&[Profile::Powerful, Profile::Balanced], context.aggregator, 0, TEXTS)?,
             // The document, and the topics below it.
             research: Some(CallCost {
                 tokens: question.tokens.saturating_mul(2),
@@ -84,14 +88,15 @@ mod tests {
         let most = config(args.clone()).max_cost_per_call("llm").unwrap();
         // Three answers (two are repairs) of 2,000 tokens in and 500 out, at 2.50 and 10 dollars per million.
         assert_eq!(most.plan, CallCost { tokens: 7_500, cost_micros: Some(3 * (5_000 + 5_000)) });
-        assert_eq!(most.aggregate, most.plan);
-        // Four rounds of tools more, at 0.15 and 0.60.
-        assert_eq!(most.execute, CallCost { tokens: 17_500, cost_micros: Some(7 * (300 + 300)) });
+        // Eight answers more for the texts of documents.
+        assert_eq!(most.aggregate, CallCost { tokens: 11 * 2_500, cost_micros: Some(11 * 10_000) });
+        // Four rounds of tools more. Its plan may ask for the more expensive model.
+        assert_eq!(most.execute, CallCost { tokens: 15 * 2_500, cost_micros: Some(15 * 10_000) });
         // Two questions of as many answers, by the more expensive model.
         let research = CallCost { tokens: 2 * 17_500, cost_micros: Some(2 * 7 * 10_000) };
         assert_eq!(most.research, Some(research));
         let dear = config(LlmArgs { model_fallback: "openai:gpt-4o".into(), ..args.clone() });
-        assert_eq!(dear.max_cost_per_call("llm").unwrap().execute.cost_micros, Some(7 * 10_000));
+        assert_eq!(dear.max_cost_per_call("llm").unwrap().execute.cost_micros, Some(15 * 10_000));
         let other = config(args.clone()).max_cost_per_call("openai:made-up").unwrap();
         assert_eq!(other.plan, CallCost { tokens: 7_500, cost_micros: None }, "its price is unknown");
         let own = config(LlmArgs { model_base_url: "http://127.0.0.1:1/v1".into(), ..args });

@@ -1,6 +1,6 @@
 //! Assembles the prompt of a role from its input, within a budget of tokens. If it is too long, the oldest text of
-//! the scratchpad is dropped first, then what children returned beyond their summaries, then the summaries. The
-//! prompt says what was left out.
+//! the scratchpad is dropped first. Then the documents of children share the room that is left, and after them the rest
+//! of what children returned is shortened, their summaries last. The prompt says what was left out.
 
 mod homework;
 mod search;
@@ -8,15 +8,19 @@ mod views;
 
 use std::fmt::Write;
 
+use tree_agent_contract::DocumentId;
+use tree_agent_contract::event::PromptDocument;
 use tree_agent_contract::role::{CallContext, Guidance, RoleError};
 use tree_agent_contract::text::{one_line, prefix, suffix};
 
 use super::prompt::Prompt;
+use super::reading::Read;
+use super::survey::Survey;
 use super::tokens;
 
 pub(super) use homework::planner as homework;
 pub(super) use search::{children, document, picker};
-pub(super) use views::{Deliverable, aggregator, executor, planner};
+pub(super) use views::{aggregator, executor, planner, shown_children};
 
 /// Maximum of bytes for each kind of text.
 #[derive(Clone, Copy, Debug)]
@@ -26,12 +30,29 @@ struct Caps {
     snippet: usize,
     summary: usize,
     outline: usize,
+    /// Lines of the list of documents.
+    listing: usize,
+    /// Each passage that a search found for a plan.
+    passage: usize,
+    /// Each document that children returned.
+    document: usize,
     /// The node's own task, which is shortened last.
     own: usize,
 }
 
 /// One of the caps.
 type Cap = fn(&mut Caps) -> &mut usize;
+
+/// How a cap is lowered.
+enum Rung {
+    /// To these sizes, one after the other.
+    To(Cap, &'static [usize]),
+    /// The documents share the room that the rest of the prompt leaves.
+    Share,
+}
+
+/// A part of a document that is shorter says nothing.
+const SHORTEST_PART: usize = 400;
 
 /// Cuts texts to their caps and records what it leaves out.
 pub(super) struct PromptTrimmer {
@@ -40,11 +61,15 @@ pub(super) struct PromptTrimmer {
     out: Vec<(&'static str, usize, usize)>,
     /// Bytes of the scratchpad before it was cut.
     scratchpad: usize,
+    /// Bytes of each document before it was cut.
+    lengths: Vec<usize>,
+    /// What the prompt holds of documents.
+    documents: Vec<PromptDocument>,
 }
 
 impl PromptTrimmer {
     fn new(caps: Caps) -> Self {
-        Self { caps, out: Vec::new(), scratchpad: 0 }
+        Self { caps, out: Vec::new(), scratchpad: 0, lengths: Vec::new(), documents: Vec::new() }
     }
 
     fn note(&mut self, what: &'static str, bytes: usize) {
@@ -75,6 +100,46 @@ impl PromptTrimmer {
         let end = suffix(text, self.caps.scratchpad);
         self.note("the oldest text of the scratchpad", text.len() - end.len());
         if end.is_empty() { String::new() } else { format!("[…] {end}") }
+    }
+
+    /// The beginning of a document that was read, and how much of it that is; none if nothing of it is shown.
+    pub(super) fn document(&mut self, id: DocumentId, read: &Read) -> Option<(String, String)> {
+        self.lengths.push(read.text.len());
+        let text = prefix(&read.text, self.caps.document);
+        let (bytes, size) = (text.len() as u64, read.size);
+        let left = usize::try_from(size - bytes).unwrap_or(usize::MAX);
+        if left > 0 {
+            self.note("documents of steps", left);
+        }
+        if text.is_empty() {
+            return None;
+        }
+        self.documents.push(PromptDocument { document_id: id, offset: 0, bytes, size });
+        Some(match left {
+            0 => (text.to_owned(), "the whole document".to_owned()),
+            _ => (format!("{text} […]"), format!("the first {bytes} of {size} bytes")),
+        })
+    }
+
+    /// What a planner is shown of its surroundings.
+    fn survey(&mut self, survey: &Survey) -> Survey {
+        let mut shown = survey.clone();
+        if self.caps.listing < shown.listing.len() {
+            let lost = shown.listing.drain(self.caps.listing..).map(|line| line.len()).sum();
+            self.note("the list of documents", lost);
+        }
+        if self.caps.passage == 0 && !shown.hits.is_empty() {
+            let lost = shown.hits.drain(..).map(|hit| hit.passage.len()).sum();
+            self.note("passages that a search found", lost);
+        }
+        let documents = shown.hits.iter().map(|hit| PromptDocument {
+            document_id: hit.id,
+            offset: hit.offset,
+            bytes: hit.passage.len() as u64,
+            size: hit.size,
+        });
+        self.documents.extend(documents);
+        shown
     }
 
     pub(super) fn json(&mut self, text: &str) -> String {
@@ -128,32 +193,102 @@ pub(super) fn assemble(
     /// Tokens of the section that says what was left out.
     const STATEMENT: usize = 120;
     const ALL: usize = usize::MAX;
-    let mut caps = Caps { scratchpad: ALL, json: ALL, snippet: ALL, summary: ALL, outline: ALL, own: ALL };
-    let mut trimmer = PromptTrimmer::new(caps);
-    let mut prompt = render(&mut trimmer)?;
-    if tokens::fit(&[&prompt.system, &prompt.user], budget) {
+    let mut caps = Caps {
+        scratchpad: ALL,
+        json: ALL,
+        snippet: ALL,
+        summary: ALL,
+        outline: ALL,
+        listing: ALL,
+        passage: ALL,
+        document: ALL,
+        own: ALL,
+    };
+    let draft = |caps: Caps| {
+        let mut trimmer = PromptTrimmer::new(caps);
+        let mut prompt = render(&mut trimmer)?;
+        prompt.documents = std::mem::take(&mut trimmer.documents);
+        Ok::<_, RoleError>((prompt, trimmer))
+    };
+    let fits = |prompt: &Prompt| tokens::fit(&[&prompt.system, &prompt.user], budget);
+    // Bytes by which a prompt is too long, about.
+    let excess = |prompt: &Prompt| {
+        let size = tokens::count(&prompt.system) + tokens::count(&prompt.user);
+        let bytes = prompt.system.len() + prompt.user.len();
+        (size.saturating_sub(budget) + STATEMENT) * bytes / size.max(1)
+    };
+    let (mut prompt, trimmer) = draft(caps)?;
+    if fits(&prompt) {
         return Ok(prompt);
     }
-    let size = tokens::count(&prompt.system) + tokens::count(&prompt.user);
-    let bytes = prompt.system.len() + prompt.user.len();
-    let excess = (size - budget + STATEMENT) * bytes / size.max(1);
-    let scratchpad = trimmer.scratchpad.saturating_sub(excess);
-    let ladder: [(Cap, &[usize]); 6] = [
-        (|c| &mut c.scratchpad, &[scratchpad, 0]),
-        (|c| &mut c.json, &[4_000, 1_000, 200, 0]),
-        (|c| &mut c.snippet, &[200, 0]),
-        (|c| &mut c.summary, &[2_000, 600, 200, 80]),
-        (|c| &mut c.outline, &[64_000, 16_000, 4_000, 1_000]),
-        (|c| &mut c.own, &[4_000, 1_000, 300]),
+    let lengths = trimmer.lengths;
+    caps.scratchpad = trimmer.scratchpad.saturating_sub(excess(&prompt));
+    prompt = draft(caps)?.0;
+    let ladder = [
+        Rung::To(|c| &mut c.scratchpad, &[0]),
+        Rung::To(|c| &mut c.json, &[16_000, 4_000]),
+        Rung::Share,
+        Rung::To(|c| &mut c.json, &[1_000, 200, 0]),
+        Rung::To(|c| &mut c.snippet, &[200, 0]),
+        Rung::To(|c| &mut c.listing, &[20, 0]),
+        Rung::To(|c| &mut c.passage, &[0]),
+        Rung::To(|c| &mut c.summary, &[2_000, 600, 200, 80]),
+        Rung::To(|c| &mut c.document, &[0]),
+        Rung::To(|c| &mut c.outline, &[64_000, 16_000, 4_000, 1_000]),
+        Rung::To(|c| &mut c.own, &[4_000, 1_000, 300]),
     ];
-    for (of, sizes) in ladder {
-        for &size in sizes {
-            *of(&mut caps) = size;
-            prompt = render(&mut PromptTrimmer::new(caps))?;
-            if tokens::fit(&[&prompt.system, &prompt.user], budget) {
-                return Ok(prompt);
+    for rung in ladder {
+        match rung {
+            Rung::To(of, sizes) => {
+                for &size in sizes {
+                    if fits(&prompt) {
+                        return Ok(prompt);
+                    }
+                    *of(&mut caps) = size;
+                    prompt = draft(caps)?.0;
+                }
+            }
+            // Texts differ in the bytes of a token, so one step may not be enough.
+            Rung::Share => {
+                for _ in 0..4 {
+                    if fits(&prompt) || caps.document == 0 || lengths.is_empty() {
+                        break;
+                    }
+                    let shown: usize = lengths.iter().map(|length| length.min(&caps.document)).sum();
+                    caps.document = level(&lengths, shown.saturating_sub(excess(&prompt)));
+                    prompt = draft(caps)?.0;
+                }
             }
         }
     }
     Ok(prompt)
+}
+
+/// The cap under which texts of these lengths have at most `total` bytes together: short ones stay whole, and long ones
+/// are cut to the same length. 0 if too little would be left of a text.
+fn level(lengths: &[usize], total: usize) -> usize {
+    let mut sorted = lengths.to_vec();
+    sorted.sort_unstable();
+    let (mut left, mut texts) = (total, sorted.len());
+    for length in sorted {
+        if length * texts > left {
+            let cap = left / texts;
+            return if cap < SHORTEST_PART { 0 } else { cap };
+        }
+        (left, texts) = (left - length, texts - 1);
+    }
+    usize::MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_share_what_room_there_is() {
+        assert_eq!(level(&[1_000, 5_000, 9_000], 20_000), usize::MAX);
+        assert_eq!(level(&[1_000, 5_000, 9_000], 11_000), 5_000);
+        assert_eq!(level(&[9_000, 1_000, 5_000], 7_000), 3_000);
+        assert_eq!(level(&[9_000, 9_000], 700), 0, "less than that says nothing");
+    }
 }

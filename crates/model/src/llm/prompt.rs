@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
+use tree_agent_contract::event::PromptDocument;
 use tree_agent_contract::role::{RoleError, RoleErrorKind};
 
 use super::material::data;
@@ -14,6 +15,8 @@ pub(super) struct Prompt {
     /// The same for all calls of a role, so that providers can cache it.
     pub(super) system: String,
     pub(super) user: String,
+    /// The documents of which it holds text.
+    pub(super) documents: Vec<PromptDocument>,
 }
 
 /// The prompts: those of the strategy `tree`, one for each role, those of a guided search, and that of the planner of
@@ -73,6 +76,7 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
     }
     add("search.tail".to_owned(), tail);
     add("rules".to_owned(), include_str!("../../prompts/rules.md.j2").trim_end());
+    add("document".to_owned(), include_str!("../../prompts/document.md.j2").trim_end());
     add("repair".to_owned(), include_str!("../../prompts/repair.md.j2").trim_end());
     env
 });
@@ -107,6 +111,7 @@ pub(super) fn render(
     Ok(Prompt {
         system: text(&format!("{name}.system"), &values)?,
         user: text(&format!("{name}.user"), &values)?,
+        documents: Vec::new(),
     })
 }
 
@@ -131,6 +136,21 @@ pub(super) struct Repair<'a> {
 impl Repair<'_> {
     pub(super) fn render(&self) -> Result<String, RoleError> {
         text("repair", self)
+    }
+}
+
+/// The request for the text of a document.
+#[derive(Serialize)]
+pub(super) struct DocumentPrompt<'a> {
+    pub(super) label: &'a str,
+    pub(super) title: &'a str,
+    /// The answer before was cut off at its limit.
+    pub(super) cut: bool,
+}
+
+impl DocumentPrompt<'_> {
+    pub(super) fn render(&self) -> Result<String, RoleError> {
+        text("document", self)
     }
 }
 

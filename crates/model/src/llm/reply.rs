@@ -45,6 +45,9 @@ pub(super) trait Reply: Sized {
     /// How a call ends whose answers could not be repaired.
     const GIVEN_UP: RoleErrorKind = RoleErrorKind::InvalidOutput;
 
+    /// True if the answer names documents, whose texts are asked for after it.
+    const NAMES_DOCUMENTS: bool = false;
+
     /// True if the call is one of several in a conversation. Its request then looks like theirs, so that providers can
     /// cache what they share: the same tools, and no enforced schema.
     const SHARES_PREFIX: bool = false;

@@ -21,14 +21,14 @@ const MIN_ANSWER_BYTES: usize = 400;
 /// Maximum of bytes of a tool's name.
 const MAX_NAME_BYTES: usize = 64;
 
-/// The tools that the run's context offers.
-pub(super) async fn offered(io: &RoleIo) -> Result<Vec<Tool>, RoleError> {
+/// The tools that the run's context offers, or the one of them that is called `only`.
+pub(super) async fn offered(io: &RoleIo, only: Option<&str>) -> Result<Vec<Tool>, RoleError> {
     io.tools().ready().await;
     let specs = io.tools().specs().await.map_err(failed)?;
     let tool = |spec: &Arc<ToolSpec>| {
         Tool::new(spec.name()).with_description(spec.description()).with_schema(spec.schema().clone())
     };
-    Ok(specs.iter().map(tool).collect())
+    Ok(specs.iter().filter(|spec| only.is_none_or(|name| spec.name() == name)).map(tool).collect())
 }
 
 /// A call and its result.
@@ -37,7 +37,8 @@ pub(super) struct Outcome {
     name: String,
     args: Map<String, Value>,
     ok: bool,
-    /// What the tool answered, without marks.
+    answer: Value,
+    /// What the model is shown of the answer, without marks.
     pub(super) text: String,
 }
 
@@ -60,11 +61,13 @@ impl Outcome {
         }
     }
 
-    /// Keeps the beginning of the text.
+    /// Shows less of the answer: its header, which says how to read it again, and about `bytes` bytes in all.
     pub(super) fn shorten(&mut self, bytes: usize) {
-        if self.text.len() > bytes + 40 {
-            self.text.truncate(prefix(&self.text, bytes).len());
-            self.text.push_str("\n[…] (shortened for lack of room)");
+        if self.text.len() > bytes {
+            let shorter = prompt_text(&self.name, &self.answer, bytes);
+            if shorter.len() < self.text.len() {
+                self.text = shorter;
+            }
         }
     }
 }
@@ -94,8 +97,8 @@ async fn one(io: &RoleIo, call: &ToolCall, allowed: bool, budget: usize) -> Outc
     let ok = answer.is_ok();
     let answer = answer.unwrap_or_else(|error| Value::String(format!("Error: {error}")));
     // About four bytes are a token.
-    let text = prompt_text(name, &args, &answer, budget.max(MIN_ANSWER_BYTES));
-    Outcome { call_id: call.call_id.clone(), text, name: name.to_owned(), args, ok }
+    let text = prompt_text(name, &answer, budget.max(MIN_ANSWER_BYTES));
+    Outcome { call_id: call.call_id.clone(), text, name: name.to_owned(), args, ok, answer }
 }
 
 /// Arguments as an object. Models write null or an empty text if there are none.

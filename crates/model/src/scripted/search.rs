@@ -65,6 +65,7 @@ pub(super) fn repaired(repair: u32) -> UsageRecorded {
         cost_micros: 0,
         duration_ms: 0,
         purpose: format!("research (repair {repair})"),
+        documents: Vec::new(),
     }
 }
 

@@ -37,6 +37,10 @@ fn call(title: &str, depth: u32, attempt: u32) -> CallContext {
         read_only: false,
         origin_run_id: None,
         guidance: Vec::new(),
+        deliverable: None,
+        profile: None,
+        started_at: None,
+        time_left_ms: None,
     }
 }
 

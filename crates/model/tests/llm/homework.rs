@@ -160,7 +160,15 @@ async fn the_aggregator_of_homework_sees_what_it_should() {
         exhausted_budget: None,
         homework: Some(Box::new(brief())),
     };
-    service(&served_by(&provider)).aggregate(&input).await.output();
+    let service = service(&served_by(&provider));
+    let id = DocumentId::from(Uuid::from_u128(102));
+    service.documents.add_artifact(
+        RunId::from(Uuid::from_u128(1)),
+        id,
+        "Report",
+        "# Report\n\nIt is safe.\n",
+    );
+    service.aggregate(&input).await.output();
     insta::assert_snapshot!("homework_aggregator", sent(&provider));
 }
 

@@ -10,6 +10,7 @@ mod hostile;
 mod keys;
 mod prompts;
 mod provider;
+mod reading;
 mod reasoning;
 mod resilience;
 mod roles;

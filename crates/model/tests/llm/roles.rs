@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tree_agent_contract::role::*;
-use tree_agent_contract::{HintType, ResultKind};
+use tree_agent_contract::{HintType, Profile, ResultKind};
 
 use crate::provider::{Answer, Provider, text};
 use crate::support::*;
@@ -111,12 +111,21 @@ async fn an_aggregator_without_artifacts_still_returns_a_document() {
 async fn data_alone_is_enough_only_where_data_was_asked_for() {
     let mut answer = executed();
     answer["artifacts"].as_array_mut().unwrap().remove(0);
-    for (criterion, kind) in [("It is answered", ResultKind::Hybrid), ("Returns JSON", ResultKind::Json)] {
+    // Only the field of the plan counts, and no word of the criteria.
+    for (wanted, criterion, kind) in [
+        (None, "Returns JSON", ResultKind::Hybrid),
+        (Some(ResultKind::Document), "Returns JSON", ResultKind::Hybrid),
+        (Some(ResultKind::Json), "Explains the context in a text", ResultKind::Json),
+    ] {
         let provider = Provider::new(vec![text(&answer)]).await;
         let mut input = execute_input("When is high water?");
         input.call.success_criteria = vec![criterion.into()];
+        input.call.deliverable = wanted;
         let outcome = Service::new(&served_by(&provider)).execute(&input).await;
         assert_eq!(outcome.output().result.kind, kind, "{criterion}");
+        let told =
+            if wanted == Some(ResultKind::Json) { "Deliverable: data" } else { "Deliverable: a document" };
+        assert!(provider.asked()[0].said().contains(told), "{wanted:?}");
     }
 }
 
@@ -130,14 +139,26 @@ async fn roles_use_the_model_of_their_profile() {
         ..served_by(&provider)
     };
     let service = Service::new(&args);
-    provider.then(vec![text(&direct()), text(&direct()), text(&executed())]);
+    provider.then(vec![
+        text(&direct()),
+        text(&direct()),
+        text(&direct()),
+        text(&executed()),
+        text(&executed()),
+    ]);
     service.plan(&plan_input("root")).await.output();
     let mut deeper = plan_input("below");
     deeper.call.depth = 1;
     service.plan(&deeper).await.output();
+    // A plan above asks for another profile: for less only of its workers.
+    deeper.call.profile = Some(Profile::Fast);
+    service.plan(&deeper).await.output();
     service.execute(&execute_input("leaf")).await.output();
+    let mut small = execute_input("leaf");
+    small.call.profile = Some(Profile::Fast);
+    service.execute(&small).await.output();
     let models: Vec<Value> = provider.asked().iter().map(|asked| asked.body["model"].clone()).collect();
-    assert_eq!(models, ["large", "middle", "small"]);
+    assert_eq!(models, ["large", "middle", "middle", "middle", "small"]);
 }
 
 #[tokio::test]
@@ -218,4 +239,41 @@ async fn a_provider_that_says_nothing_of_tokens_is_estimated() {
     let usage = &outcome.usage[0];
     assert!(usage.input_tokens > 300 && usage.output_tokens > 20, "{usage:?}");
     assert_eq!(usage.purpose, "plan, tokens estimated");
+}
+
+/// The text of a document travels as text: the JSON object names it, and a text that is cut goes on in the next answer.
+#[tokio::test]
+async fn the_text_of_a_document_is_asked_for_as_text_and_goes_on_where_it_was_cut() {
+    let mut answer = executed();
+    answer["artifacts"][0].as_object_mut().unwrap().remove("documentMarkdown");
+    let provider = Provider::new(vec![
+        text(&answer),
+        Answer::Text("# Tides\n\nA \"quoted\" table, and ".into(), "length"),
+        Answer::Text("the rest of it.".into(), "stop"),
+    ])
+    .await;
+    let args = tree_agent_model::LlmArgs { model_tool_rounds: "0".into(), ..served_by(&provider) };
+    let outcome = Service::new(&args).execute(&execute_input("When is high water?")).await;
+    let document = outcome.output().artifacts[0].document_markdown.as_deref().unwrap();
+    assert_eq!(document, "# Tides\n\nA \"quoted\" table, and the rest of it.\n");
+    // Both answers are seen while they are written.
+    let shown = outcome.scratchpad.split_once("A \"quoted\" table, and").expect("the beginning").1;
+    assert!(shown.contains("the rest of it."), "{}", outcome.scratchpad);
+    assert_eq!(outcome.purposes(), ["execute", "execute (document)", "execute (document)"]);
+    let asked = provider.asked();
+    assert!(!asked[0].body["response_format"].to_string().contains("documentMarkdown"));
+    assert!(asked[1].last().contains("the document \"answer\" (Tides)"), "{}", asked[1].last());
+    assert!(asked[1].body.get("response_format").is_none(), "a text has no schema");
+    assert!(asked[2].last().contains("exactly where it stopped"), "{}", asked[2].last());
+}
+
+#[tokio::test]
+async fn a_document_without_a_text_is_made_of_the_summary() {
+    let mut answer = executed();
+    answer["artifacts"][0].as_object_mut().unwrap().remove("documentMarkdown");
+    let provider = Provider::new(vec![text(&answer), Answer::Text(" \n".into(), "stop")]).await;
+    let args = tree_agent_model::LlmArgs { model_tool_rounds: "0".into(), ..served_by(&provider) };
+    let outcome = Service::new(&args).execute(&execute_input("When is high water?")).await;
+    let document = outcome.output().artifacts[0].document_markdown.as_deref().unwrap();
+    assert_eq!(document, "High water is at noon.\n");
 }

@@ -221,6 +221,10 @@ pub(crate) fn call(title: &str) -> CallContext {
         read_only: false,
         origin_run_id: None,
         guidance: Vec::new(),
+        deliverable: None,
+        profile: None,
+        started_at: None,
+        time_left_ms: None,
     }
 }
 

@@ -448,7 +448,8 @@ fn search(
     while let Some(row) = rows.next().map_err(map_error)? {
         let body: String = row.get(10).map_err(map_error)?;
         let rank: f64 = row.get(11).map_err(map_error)?;
-        hits.push(SearchHit { document: summary(row)?, snippet: snippets.of(&body), score: -rank });
+        let (snippet, offset) = snippets.of(&body);
+        hits.push(SearchHit { document: summary(row)?, snippet, offset, score: -rank });
     }
     Ok(SearchResults { hits, total: total as u64 })
 }

@@ -367,8 +367,8 @@ async fn search(
         .await?;
     let mut snippets = Snippets::new(words);
     let hits = rows.iter().map(|row| {
-        let body: &str = row.get(10);
-        Ok(SearchHit { document: summary(row)?, snippet: snippets.of(body), score: row.get(11) })
+        let (snippet, offset) = snippets.of(row.get(10));
+        Ok(SearchHit { document: summary(row)?, snippet, offset, score: row.get(11) })
     });
     let total = rows.first().map_or(0, |row| row.get::<_, i64>(12) as u64);
     Ok(SearchResults { hits: hits.collect::<Result<_, StoreError>>()?, total })

@@ -422,6 +422,7 @@ pub async fn search_ands_then_ors_and_folds(f: Fixture) {
     let hit = f.store.search_documents(query).await.unwrap().hits.remove(0);
     assert_eq!(hit.snippet, "A database keeps rows. Caches sit before it.");
     assert_eq!((hit.document.title.as_str(), hit.document.bytes), ("Databases", 44));
+    assert_eq!(hit.offset, Some(0));
     let query =
         SearchQuery { text: "caches".into(), context: everywhere(), path_prefix: String::new(), limit: 1 };
     let found = f.store.search_documents(query).await.unwrap();

@@ -46,6 +46,12 @@ pub async fn letters_are_found_in_any_spelling(f: Fixture) {
 
     let hits = search_similar(&*f.store, query("zirvane"), everything).await.unwrap().hits;
     assert_eq!(hits[0].snippet, "The Zir- vane works.", "a snippet shows the spelling");
+    let offsets: Vec<Option<u64>> = hits.iter().map(|hit| hit.offset).collect();
+    assert_eq!(
+        offsets,
+        [Some(lines.len() as u64), Some(0), None, None],
+        "titles and paths are not in the text"
+    );
     let words = f.store.search_documents(query("zirvane")).await.unwrap();
     assert_eq!(words.total, 0, "full-text search knows none of them");
 }

@@ -74,6 +74,10 @@ pub(crate) fn request(model: &str, change: impl FnOnce(&mut CallContext)) -> Exe
         read_only: false,
         origin_run_id: None,
         guidance: Vec::new(),
+        deliverable: None,
+        profile: None,
+        started_at: None,
+        time_left_ms: None,
     };
     change(&mut call);
     ExecuteInput { task: None, call, earlier: vec![] }.to_wire()

@@ -4,7 +4,7 @@ import { Verdict } from '../../gen/treeagent/v1/citations_pb';
 import type { Event, NodeCreated } from '../../gen/treeagent/v1/events_pb';
 import { FINAL, NO_USAGE } from './model';
 import type { GraphNode, Plan, PlanStep, Usage } from './model';
-import { artifact, nodeStatus, outcome, ownStrategy, result, role, skip, stepSearch, stepStatus, subtreeBudget, tidy, time } from './wire';
+import { artifact, deliverable, nodeStatus, outcome, ownStrategy, profile, result, role, skip, stepSearch, stepStatus, subtreeBudget, tidy, time } from './wire';
 
 /** An event that does not follow from the ones before it. */
 export class ReplayError extends Error {
@@ -106,6 +106,8 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
         search: stepSearch(e.search),
         branchId: e.branchId,
         budget: subtreeBudget(e.budget),
+        deliverable: deliverable(e.deliverable),
+        profile: profile(e.profile),
         status: 'pending',
       });
       const bands = plan.bands.with(e.bandIndex, { ...band, steps: [...band.steps, step] });

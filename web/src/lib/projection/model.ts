@@ -105,6 +105,9 @@ export interface Topic {
   sessionId?: string;
 }
 
+export const PROFILES = ['fast', 'balanced', 'powerful'] as const;
+export type Profile = (typeof PROFILES)[number];
+
 export interface PlanStep {
   stepId: string;
   title: string;
@@ -117,6 +120,10 @@ export interface PlanStep {
   branchId?: string;
   /** What the step and everything below it may use. */
   budget?: SubtreeBudget;
+  /** What it shall return; its worker decides where there is none. */
+  deliverable?: Result['kind'];
+  /** The ability that its model needs. */
+  profile?: Profile;
   status: StepStatus;
   nodeId?: string;
 }

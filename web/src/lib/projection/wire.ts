@@ -4,6 +4,7 @@ import type { JsonObject } from '@bufbuild/protobuf';
 import type { Timestamp } from '@bufbuild/protobuf/wkt';
 import {
   ArtifactType,
+  ModelProfile,
   NodeStatus as PbNodeStatus,
   Outcome as PbOutcome,
   PickerPolicy as PbPickerPolicy,
@@ -31,6 +32,7 @@ import type {
   Outcome,
   PickerPolicy,
   Plan,
+  Profile,
   Result,
   Role,
   RunStatus,
@@ -119,6 +121,8 @@ function plan(p: GraphPlan): Plan {
           search: stepSearch(s.search),
           branchId: s.branchId,
           budget: subtreeBudget(s.budget),
+          deliverable: deliverable(s.deliverable),
+          profile: profile(s.profile),
           status: stepStatus(s.status),
           nodeId: s.nodeId,
         }),
@@ -131,6 +135,9 @@ function plan(p: GraphPlan): Plan {
 export function ownStrategy(s: Strategy | undefined): GraphNode['strategy'] {
   return s === undefined ? undefined : (strategy(s) as GraphNode['strategy']);
 }
+
+export const deliverable = (kind: ResultKind | undefined) => (kind === undefined ? undefined : (word(ResultKind, kind) as Result['kind']));
+export const profile = (p: ModelProfile | undefined) => (p === undefined ? undefined : (word(ModelProfile, p) as Profile));
 
 export function stepSearch(s: PbStepSearch | undefined): StepSearch | undefined {
   return s && { maxDepth: s.maxDepth, maxNodes: s.maxNodes };

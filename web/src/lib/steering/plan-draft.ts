@@ -1,7 +1,7 @@
 // A plan while a person edits it. Steps that have begun are locked: they keep their place and their content. Every change
 // makes a new draft.
 
-import { Strategy } from '../../gen/treeagent/v1/common_pb';
+import { ModelProfile, ResultKind, Strategy } from '../../gen/treeagent/v1/common_pb';
 import type { Plan, PlanStep, StepStatus } from '../projection/model';
 import type { PlanInit } from './actions';
 import { checkLimit, SUBTREE_LIMITS, textsOf, toSubtreeBudget, type LimitTexts } from './budgets';
@@ -18,11 +18,18 @@ export interface DraftStep {
   branchId: string;
   /** What it and everything below it may use, as it is typed. */
   budget: LimitTexts;
+  /** Empty where its worker decides. */
+  deliverable: PlanStep['deliverable'] | '';
+  /** Empty for the model of its role. */
+  profile: PlanStep['profile'] | '';
   status: StepStatus;
   locked: boolean;
   /** What cannot be edited here, and goes back as it came. */
   old: PlanStep | undefined;
 }
+
+/** What a step can return, in words. */
+export const DELIVERABLES = { document: 'a document', json: 'data (JSON)', hybrid: 'a document and data (JSON)' } as const;
 
 export interface DraftBand {
   key: string;
@@ -68,6 +75,8 @@ export function draftOf(plan: Plan): Draft {
         criteria: step.successCriteria.join('\n'),
         branchId: step.branchId ?? '',
         budget: textsOf(step.budget),
+        deliverable: step.deliverable ?? '',
+        profile: step.profile ?? '',
         status: step.status,
         locked: step.status !== 'pending',
         old: step,
@@ -96,7 +105,7 @@ export function changeBand(draft: Draft, band: number, change: Partial<Pick<Draf
 }
 
 export function addStep(draft: Draft, band: number): Draft {
-  const step: DraftStep = { key: newKey(), stepId: '', title: '', reason: '', criteria: '', branchId: '', budget: {}, status: 'pending', locked: false, old: undefined };
+  const step: DraftStep = { key: newKey(), stepId: '', title: '', reason: '', criteria: '', branchId: '', budget: {}, deliverable: '', profile: '', status: 'pending', locked: false, old: undefined };
   return inBand(draft, band, (b) => (b.over ? b : { ...b, steps: [...b.steps, step] }));
 }
 
@@ -178,6 +187,8 @@ function stepOf(step: DraftStep): NonNullable<NonNullable<PlanInit['bands']>[num
     ...(old?.strategy === 'search' ? { strategy: Strategy.SEARCH } : {}),
     ...(old?.search === undefined ? {} : { search: old.search }),
     ...(budget === undefined ? {} : { budget }),
+    ...(step.deliverable ? { deliverable: ResultKind[step.deliverable.toUpperCase() as keyof typeof ResultKind] } : {}),
+    ...(step.profile ? { profile: ModelProfile[step.profile.toUpperCase() as keyof typeof ModelProfile] } : {}),
     ...(step.branchId.trim() === '' ? {} : { branchId: step.branchId.trim() }),
   };
 }

@@ -35,6 +35,8 @@ struct HitJson {
     #[serde(flatten)]
     document: SummaryJson,
     snippet: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
     score: f64,
 }
 
@@ -69,7 +71,10 @@ impl Search {
         for hit in found.hits {
             let document = SummaryJson::from_wire(hit.document.unwrap_or_default())?;
             match &mut list {
-                Some(list) => list.item(&HitJson { document, snippet: hit.snippet, score: hit.score })?,
+                Some(list) => {
+                    let pb::SearchHit { snippet, offset, score, .. } = hit;
+                    list.item(&HitJson { document, snippet, offset, score })?;
+                }
                 None => {
                     out.line(format!("{}  {}", document.name(), document.id))?;
                     out.line(format!("    {}", one_line(&hit.snippet)))?;

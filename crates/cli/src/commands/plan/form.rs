@@ -23,7 +23,7 @@ use serde_json::Value;
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
 use tree_agent_contract::graph::{GraphNode, GraphPlan, GraphStep};
 use tree_agent_contract::search::StepSearch;
-use tree_agent_contract::{StepStatus, Strategy, SubtreeBudget};
+use tree_agent_contract::{Profile, ResultKind, StepStatus, Strategy, SubtreeBudget};
 use tree_agent_frontmatter::yaml;
 use tree_agent_proto::{Wire, v1 as pb};
 
@@ -70,6 +70,12 @@ struct Step {
     branch: Option<String>,
     #[serde(default)]
     budget: Option<Limits>,
+    /// What it shall return: document, json or hybrid.
+    #[serde(default)]
+    deliverable: Option<ResultKind>,
+    /// The ability that its model needs: fast, balanced or powerful.
+    #[serde(default)]
+    profile: Option<Profile>,
 }
 
 /// What a step and everything below it may use.
@@ -178,6 +184,8 @@ impl Step {
             search: self.search.map(search),
             branch_id: self.branch,
             budget,
+            deliverable: self.deliverable.map(|kind| kind.to_wire()),
+            profile: self.profile.map(|profile| profile.to_wire()),
         })
     }
 }
@@ -233,6 +241,12 @@ fn write_step(out: &mut String, step: &GraphStep) {
     if let Some(budget) = step.budget.as_ref().filter(|budget| !budget.is_empty()) {
         line("budget", format!("{{{}}}", limits(budget)));
     }
+    if let Some(deliverable) = step.deliverable {
+        line("deliverable", deliverable.to_string());
+    }
+    if let Some(profile) = step.profile {
+        line("profile", profile.to_string());
+    }
     if !step.success_criteria.is_empty() {
         line("done_when", String::new());
     }
@@ -282,6 +296,8 @@ mod tests {
             search: None,
             branch_id: None,
             budget: None,
+            deliverable: None,
+            profile: None,
             status,
             node_id: None,
         }
@@ -308,6 +324,8 @@ mod tests {
                 max_wall_clock_ms: Some(5_400_000),
                 ..SubtreeBudget::default()
             }),
+            deliverable: Some(ResultKind::Hybrid),
+            profile: Some(Profile::Powerful),
             ..step(&n.to_string(), title, StepStatus::Completed)
         });
         let band = GraphBand { index: 0, goal: String::new(), parallelizable: false, steps: steps.collect() };
@@ -329,6 +347,8 @@ mod tests {
         assert_eq!((first.step_id.as_str(), wire.bands[0].parallelizable), ("0", false));
         assert_eq!(first.success_criteria, ["a: b", "- c"]);
         assert_eq!(first.search.map(|search| (search.max_depth, search.max_nodes)), Some((2, 7)));
+        assert_eq!(first.deliverable, Some(pb::ResultKind::Hybrid as i32));
+        assert_eq!(first.profile, Some(pb::ModelProfile::Powerful as i32));
         let budget = first.budget.unwrap();
         assert_eq!((budget.max_tokens, budget.max_cost_micros), (Some(5_000), Some(120_000)));
         assert_eq!((budget.max_tool_calls, budget.max_wall_clock_ms), (None, Some(5_400_000)));

@@ -77,6 +77,10 @@ async fn said(model: Writer) -> Vec<(u128, String)> {
         read_only: false,
         origin_run_id: None,
         guidance: Vec::new(),
+        deliverable: None,
+        profile: None,
+        started_at: None,
+        time_left_ms: None,
     };
     let began = Instant::now();
     let input = ExecuteInput { task: None, call, earlier: vec![] };

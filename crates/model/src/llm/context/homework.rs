@@ -11,6 +11,7 @@ use tree_agent_contract::role::{AggregateInput, PlanInput, RoleError};
 use tree_agent_contract::text::{one_line, prefix};
 
 use super::super::prompt::{Prompt, Template, render};
+use super::super::survey::Survey;
 use super::PromptTrimmer;
 use super::views::Call;
 
@@ -37,7 +38,6 @@ struct Limits {
     iterations: u32,
     tasks: u32,
     parallel: u32,
-    minutes: u64,
 }
 
 #[derive(Serialize)]
@@ -75,6 +75,7 @@ struct Refused {
 struct View {
     call: Call,
     limits: Limits,
+    survey: Survey,
     /// No iteration may follow.
     last: bool,
     items: Vec<Item>,
@@ -127,6 +128,7 @@ fn by_activity(brief: &HomeworkBrief) -> Vec<&BranchBrief> {
 pub(in crate::llm) fn planner(
     input: &PlanInput,
     brief: &HomeworkBrief,
+    survey: &Survey,
     schema: Option<&str>,
     trimmer: &mut PromptTrimmer,
 ) -> Result<Prompt, RoleError> {
@@ -144,8 +146,8 @@ pub(in crate::llm) fn planner(
             iterations: brief.max_iterations,
             tasks: budgets.max_steps_per_band,
             parallel: budgets.max_parallel_steps,
-            minutes: budgets.max_wall_clock_ms / 60_000,
         },
+        survey: trimmer.survey(survey),
         last: brief.is_last(),
         items: items(brief),
         remaining: brief.last.remaining.iter().map(|text| note(text)).collect(),

@@ -1,15 +1,20 @@
 //! The inputs of the roles as their prompts show them.
 
 use serde::Serialize;
-use tree_agent_contract::Budgets;
 use tree_agent_contract::role::{
     AggregateInput, ArtifactRef, CallContext, ChildOutcome, ExecuteInput, PlanInput, RoleError,
 };
-use tree_agent_contract::text::one_line;
+use tree_agent_contract::text::{one_line, prefix};
+use tree_agent_contract::{Budgets, ResultKind};
 
 use super::super::prompt::{Prompt, Template, render};
+use super::super::reading::Documents;
+use super::super::survey::Survey;
 use super::PromptTrimmer;
 use super::homework::{self, Ended, Task};
+
+/// Bytes of the date in a timestamp.
+const DATE: usize = "2026-01-27".len();
 
 #[derive(Serialize)]
 pub(super) struct Call {
@@ -22,6 +27,10 @@ pub(super) struct Call {
     guidance: String,
     /// What is left of a budget that is nearly used up, in words.
     finish: Option<String>,
+    /// The day on which the call was made, in UTC; empty if nobody said.
+    today: String,
+    /// Minutes that are left of the time.
+    minutes_left: Option<u64>,
 }
 
 impl Call {
@@ -33,6 +42,8 @@ impl Call {
             criteria: call.success_criteria.iter().map(|c| trimmer.own(c)).collect(),
             depth: call.depth,
             guidance: trimmer.told(call),
+            today: call.started_at.map_or_else(String::new, |at| prefix(&at.to_string(), DATE).to_owned()),
+            minutes_left: call.time_left_ms.map(|ms| ms.div_ceil(60_000)),
             finish: call.finish.as_ref().map(|f| format!("{} of {} ({})", f.left, f.limit, f.budget)),
         }
     }
@@ -45,7 +56,6 @@ struct Limits {
     max_steps_per_band: u32,
     max_children_per_node: u32,
     max_parallel_steps: u32,
-    minutes: u64,
     /// What may be used, in words; empty for no limit.
     amounts: String,
 }
@@ -63,6 +73,7 @@ struct PlannerView {
     call: Call,
     budgets: Limits,
     leaf_children: bool,
+    survey: Survey,
     scratchpad: String,
     existing_plan: String,
     earlier_result: String,
@@ -84,6 +95,7 @@ fn amounts(budgets: &Budgets) -> String {
 /// The planner's prompt.
 pub(in crate::llm) fn planner(
     input: &PlanInput,
+    survey: &Survey,
     schema: Option<&str>,
     trimmer: &mut PromptTrimmer,
 ) -> Result<Prompt, RoleError> {
@@ -104,10 +116,10 @@ pub(in crate::llm) fn planner(
             max_steps_per_band: budgets.max_steps_per_band,
             max_children_per_node: budgets.max_children_per_node,
             max_parallel_steps: budgets.max_parallel_steps,
-            minutes: budgets.max_wall_clock_ms.div_ceil(60_000),
             amounts: amounts(budgets),
         },
         leaf_children: input.call.depth + 1 >= budgets.max_depth,
+        survey: trimmer.survey(survey),
         scratchpad: trimmer.scratchpad(&input.call.scratchpad_tail),
         existing_plan: trimmer.summary(&input.existing_plan_summary),
         earlier_result: input
@@ -137,17 +149,23 @@ struct Child {
 struct Artifact {
     label: String,
     line: String,
+    /// How much of the document is shown, in words.
+    extent: String,
+    body: String,
     snippet: String,
+    json: String,
 }
 
 impl Child {
-    fn of(child: &ChildOutcome, trimmer: &mut PromptTrimmer) -> Self {
+    fn of(child: &ChildOutcome, read: &Documents, trimmer: &mut PromptTrimmer) -> Self {
         let result = child.result.as_ref();
         let assessment = result.and_then(|r| r.success_assessment.as_ref()).map(|a| {
             let met = if a.met { "the success criteria are met" } else { "the success criteria are not met" };
             a.notes.as_ref().map_or_else(|| met.to_owned(), |notes| format!("{met}; {}", one_line(notes)))
         });
-        let payload = result.and_then(|r| r.json_payload.as_ref());
+        // An artifact that carries its data repeats that of the result.
+        let is_repeated = child.artifacts.iter().any(|artifact| artifact.json_payload.is_some());
+        let payload = result.and_then(|r| r.json_payload.as_ref()).filter(|_| !is_repeated);
         let json = payload.and_then(|p| serde_json::to_string(p).ok()).unwrap_or_default();
         Self {
             // Titles come from models too: on one line they cannot pass for a section of the prompt.
@@ -158,13 +176,13 @@ impl Child {
             assessment: trimmer.summary(&assessment.unwrap_or_default()),
             error: trimmer.summary(child.error.as_deref().unwrap_or_default()),
             json: trimmer.json(&json),
-            artifacts: child.artifacts.iter().map(|artifact| Artifact::of(artifact, trimmer)).collect(),
+            artifacts: child.artifacts.iter().map(|a| Artifact::of(a, read, trimmer)).collect(),
         }
     }
 }
 
 impl Artifact {
-    fn of(artifact: &ArtifactRef, trimmer: &mut PromptTrimmer) -> Self {
+    fn of(artifact: &ArtifactRef, read: &Documents, trimmer: &mut PromptTrimmer) -> Self {
         let what = match artifact.document_id {
             Some(id) => format!("document \"{}\", document_id {id}", one_line(&artifact.title)),
             None => "data".to_owned(),
@@ -175,10 +193,19 @@ impl Artifact {
             (false, true) => " (its worker says: read it)",
             (false, false) => "",
         };
+        let document = artifact.document_id.and_then(|id| trimmer.document(id, read.get(&id)?));
+        let (body, extent) = document.unwrap_or_default();
+        let json = artifact.json_payload.as_ref().and_then(|data| serde_json::to_string(data).ok());
         Self {
             line: format!("[{}] {what}{marks}", one_line(&artifact.label)),
             label: artifact.label.clone(),
-            snippet: trimmer.snippet(artifact.snippet.as_deref().unwrap_or_default()),
+            snippet: match body.is_empty() {
+                true => trimmer.snippet(artifact.snippet.as_deref().unwrap_or_default()),
+                false => String::new(),
+            },
+            json: trimmer.json(&json.unwrap_or_default()),
+            body,
+            extent,
         }
     }
 }
@@ -205,52 +232,25 @@ pub(in crate::llm) fn executor(
     let mut view = ExecutorView {
         call: Call::of(&input.call, trimmer),
         tools,
-        deliverable: Deliverable::of(&input.call).words(),
+        deliverable: match input.call.deliverable {
+            Some(ResultKind::Json) => "data (JSON)",
+            Some(ResultKind::Hybrid) => "a document in Markdown and data (JSON)",
+            Some(ResultKind::Document) | None => "a document in Markdown",
+        },
         scratchpad: trimmer.scratchpad(&input.call.scratchpad_tail),
         task: input.task.as_ref().map(|task| Task::of(task, &input.call.context.project_ids, trimmer)),
-        earlier: input.earlier.iter().map(|child| Child::of(child, trimmer)).collect(),
+        earlier: input.earlier.iter().map(|child| Child::of(child, &Documents::new(), trimmer)).collect(),
         left_out: Vec::new(),
     };
     view.left_out = trimmer.left_out();
     render(Template::Executor, schema, &view)
 }
 
-/// What the success criteria ask for: a document unless they speak of data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::llm) enum Deliverable {
-    Document,
-    Data,
-    Both,
-}
-
-impl Deliverable {
-    pub(in crate::llm) fn of(call: &CallContext) -> Self {
-        let criteria = call.success_criteria.join(" ").to_lowercase();
-        let says = |words: &[&str]| words.iter().any(|word| criteria.contains(word));
-        match (says(&["json"]), says(&["document", "report", "markdown", "text", "both"])) {
-            (true, false) => Self::Data,
-            (true, true) => Self::Both,
-            (false, _) => Self::Document,
-        }
-    }
-
-    /// True when a document belongs to it.
-    pub(in crate::llm) const fn document(self) -> bool {
-        !matches!(self, Self::Data)
-    }
-
-    const fn words(self) -> &'static str {
-        match self {
-            Self::Document => "a document in Markdown",
-            Self::Data => "data (JSON)",
-            Self::Both => "a document in Markdown and data (JSON)",
-        }
-    }
-}
-
 #[derive(Serialize)]
 struct AggregatorView {
     call: Call,
+    /// It may read on.
+    tools: bool,
     plan: String,
     exhausted: Option<String>,
     scratchpad: String,
@@ -260,24 +260,32 @@ struct AggregatorView {
     left_out: Vec<String>,
 }
 
-/// The aggregator's prompt.
+/// The children that the aggregator's prompt shows. Of a long homework the summaries of the branches tell what the first
+/// tasks found.
+pub(in crate::llm) fn shown_children(input: &AggregateInput) -> &[ChildOutcome] {
+    match &input.homework {
+        Some(_) => &input.children[input.children.len().saturating_sub(homework::TASKS)..],
+        None => &input.children,
+    }
+}
+
+/// The aggregator's prompt. `tools`: whether it may read on.
 pub(in crate::llm) fn aggregator(
     input: &AggregateInput,
+    read: &Documents,
+    tools: bool,
     schema: Option<&str>,
     trimmer: &mut PromptTrimmer,
 ) -> Result<Prompt, RoleError> {
-    // Of a long homework the summaries of the branches tell what the first tasks found.
-    let shown = match &input.homework {
-        Some(_) => &input.children[input.children.len().saturating_sub(homework::TASKS)..],
-        None => &input.children,
-    };
+    let shown = shown_children(input);
     let mut view = AggregatorView {
         call: Call::of(&input.call, trimmer),
+        tools,
         plan: trimmer.summary(&input.plan_summary),
         exhausted: input.exhausted_budget.clone(),
         scratchpad: trimmer.scratchpad(&input.call.scratchpad_tail),
         homework: input.homework.as_ref().map(|brief| Ended::of(brief, input, trimmer)),
-        children: shown.iter().map(|child| Child::of(child, trimmer)).collect(),
+        children: shown.iter().map(|child| Child::of(child, read, trimmer)).collect(),
         left_out: Vec::new(),
     };
     view.left_out = trimmer.left_out();

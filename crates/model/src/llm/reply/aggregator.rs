@@ -53,6 +53,7 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::of::<AggregatorReply>);
 impl Reply for AggregatorReply {
     type Input = AggregateInput;
     type Output = AggregatorOutput;
+    const NAMES_DOCUMENTS: bool = true;
 
     fn schema() -> Option<&'static Schema> {
         Some(&SCHEMA)

@@ -26,6 +26,7 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::of::<ExecutorReply>);
 impl Reply for ExecutorReply {
     type Input = ExecuteInput;
     type Output = ExecutorOutput;
+    const NAMES_DOCUMENTS: bool = true;
 
     fn schema() -> Option<&'static Schema> {
         Some(&SCHEMA)

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tree_agent_contract::homework::{BranchNote, HomeworkDraft, ItemState, PlanItem};
 use tree_agent_contract::role::{BandDraft, PlanDraft, PlanInput, PlannerMode, PlannerOutput, StepDraft};
-use tree_agent_contract::{StepId, limits};
+use tree_agent_contract::{Profile, ResultKind, StepId, limits};
 
-use super::planner::{Notes, StepBudget};
+use super::planner::{DeliverableReply, Notes, ProfileReply, StepBudget};
 use super::schema::Schema;
 use super::{Reply, contract_errors, cut, line, object, read_as};
 
@@ -143,6 +143,10 @@ struct Task {
     success_criteria: Vec<String>,
     /// What the task may use, if that shall not be its share of what there is. Null for most tasks.
     budget: Option<StepBudget>,
+    /// What it returns. Null for a document.
+    deliverable: Option<DeliverableReply>,
+    /// The model that it needs. Null for most tasks, which the usual one can do.
+    profile: Option<ProfileReply>,
 }
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::of::<HomeworkReply>);
@@ -215,6 +219,8 @@ fn step(i: usize, task: Task) -> StepDraft {
         step_index: i as u32,
         branch_id: Some(line(&task.branch_id, limits::BRANCH_ID_BYTES)),
         budget: task.budget.and_then(StepBudget::draft),
+        deliverable: task.deliverable.map(ResultKind::from),
+        profile: task.profile.map(Profile::from),
         ..StepDraft::new(StepId::new(format!("t{}", i + 1)), line(&task.title, limits::TITLE_BYTES))
     }
 }

@@ -10,7 +10,7 @@ use tree_agent_contract::role::{
     BandDraft, Complexity, LeafDecision, PlanDraft, PlanInput, PlannerMode, PlannerOutput, PriorStep,
     ScratchpadDraft, StepDraft,
 };
-use tree_agent_contract::{StepId, StepSearch, Strategy, SubtreeBudget, limits};
+use tree_agent_contract::{Profile, ResultKind, StepId, StepSearch, Strategy, SubtreeBudget, limits};
 
 use super::schema::Schema;
 use super::{Reply, contract_errors, cut, line, object, read_as, scratchpad};
@@ -144,8 +144,48 @@ struct Step {
     /// What the step and everything below it may use, if that shall not be its share of what there is. Null for most
     /// steps.
     budget: Option<StepBudget>,
+    /// What it returns. Null for a document.
+    deliverable: Option<DeliverableReply>,
+    /// The model that it needs. Null for most steps, which the usual one can do.
+    profile: Option<ProfileReply>,
     #[schemars(skip)]
     step_index: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum DeliverableReply {
+    Document,
+    Json,
+    Both,
+}
+
+impl From<DeliverableReply> for ResultKind {
+    fn from(reply: DeliverableReply) -> Self {
+        match reply {
+            DeliverableReply::Document => Self::Document,
+            DeliverableReply::Json => Self::Json,
+            DeliverableReply::Both => Self::Hybrid,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ProfileReply {
+    Fast,
+    Balanced,
+    Powerful,
+}
+
+impl From<ProfileReply> for Profile {
+    fn from(reply: ProfileReply) -> Self {
+        match reply {
+            ProfileReply::Fast => Self::Fast,
+            ProfileReply::Balanced => Self::Balanced,
+            ProfileReply::Powerful => Self::Powerful,
+        }
+    }
 }
 
 /// A search for everything there is about the subject of the step.
@@ -374,6 +414,8 @@ fn bands(mut bands: Vec<Band>, prior: &[PriorStep]) -> Result<(Vec<BandDraft>, V
             draft.steps.push(StepDraft {
                 branch_id: None,
                 budget: step.budget.and_then(StepBudget::draft),
+                deliverable: step.deliverable.map(ResultKind::from),
+                profile: step.profile.map(Profile::from),
                 id: StepId::new(id),
                 title,
                 reason: cut(&step.reason, limits::TEXT_BYTES),

@@ -7,7 +7,6 @@ use tree_agent_contract::role::{ArtifactDraft, CallContext, DraftType, ParentHin
 use tree_agent_contract::{HintType, ResultKind, SuccessAssessment, limits};
 
 use super::{cut, line};
-use crate::llm::context::Deliverable;
 
 /// Bytes of a label, with room for a number.
 const LABEL: usize = limits::LABEL_BYTES - 8;
@@ -42,9 +41,9 @@ pub(super) struct DocumentReply {
     label: String,
     #[schemars(length(min = 1, max = 120))]
     title: String,
-    /// The whole document in Markdown.
-    #[schemars(length(min = 1, max = 1900))]
-    document_markdown: String,
+    /// The text. It is asked for after the answer; a model that gives it at once is not asked.
+    #[schemars(skip)]
+    document_markdown: Option<String>,
     /// True for the one to read first.
     is_primary: Option<bool>,
 }
@@ -133,14 +132,14 @@ pub(super) fn tidy(object: &mut Map<String, Value>) {
     }
 }
 
-/// Converts artifacts and result to the contract. If a document was expected and the model wrote none, `spare` makes
-/// one of the summary, so that there is something to read. Labels in references are not corrected; the contract checks
+/// Converts artifacts and result to the contract. If a document was expected and the model wrote none, or none of
+/// its text, `spare` makes one of the summary, so that there is something to read. Labels in references are not corrected; the contract checks
 /// them.
 pub(super) fn returned(
     artifacts: Vec<ArtifactReply>,
     result: ResultReply,
     call: &CallContext,
-    spare: impl FnOnce(&str) -> String,
+    spare: impl Fn(&str) -> String,
 ) -> (Vec<ArtifactDraft>, ResultDraft) {
     let mut drafts: Vec<ArtifactDraft> = Vec::with_capacity(artifacts.len() + 1);
     for artifact in artifacts {
@@ -155,8 +154,11 @@ pub(super) fn returned(
         drafts.push(draft);
     }
     let summary = cut(&result.summary, limits::TEXT_BYTES);
+    for draft in drafts.iter_mut().filter(|draft| draft.r#type == DraftType::Document) {
+        draft.document_markdown.get_or_insert_with(|| cut(&spare(&summary), limits::DOCUMENT_BYTES));
+    }
     let written = drafts.iter().any(|a| a.r#type == DraftType::Document);
-    if drafts.is_empty() || !written && Deliverable::of(call).document() {
+    if drafts.is_empty() || !written && call.deliverable != Some(ResultKind::Json) {
         let taken = |label: &str| drafts.iter().any(|a| a.label == label);
         let label =
             ["result", "document", "the result as a document"].into_iter().find(|label| !taken(label));
@@ -210,7 +212,10 @@ fn draft(reply: ArtifactReply) -> ArtifactDraft {
             r#type: DraftType::Document,
             label: cut(&document.label, LABEL),
             title: Some(line(&document.title, limits::TITLE_BYTES)),
-            document_markdown: Some(cut(&document.document_markdown, limits::DOCUMENT_BYTES)),
+            document_markdown: document
+                .document_markdown
+                .filter(|text| !text.trim().is_empty())
+                .map(|text| cut(&text, limits::DOCUMENT_BYTES)),
             json_payload: None,
             is_primary: document.is_primary.unwrap_or(false),
             citations: Vec::new(),

@@ -29,7 +29,7 @@ pub(in crate::llm) struct Bounds {
     pub(in crate::llm) least_steps: u32,
     /// Topics below a topic.
     pub(in crate::llm) children: u32,
-    /// Tokens of the answer.
+    /// Tokens of an answer.
     pub(in crate::llm) output_tokens: u32,
 }
 
@@ -95,8 +95,6 @@ impl Schema {
                 bound("tasks", "maxItems", u64::from(bounds.steps));
                 bound("children", "maxItems", u64::from(bounds.children));
                 bound("steps", "minItems", u64::from(bounds.least_steps.min(bounds.steps)));
-                // A token is about four characters, and the document is one part of the answer.
-                bound("documentMarkdown", "maxLength", u64::from(bounds.output_tokens) * 2);
             }
             // The limit on output tokens bounds these strings anyway.
             if object.get("maxLength").and_then(Value::as_u64).is_some_and(|n| n > LONGEST_REPETITION) {

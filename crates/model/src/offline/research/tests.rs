@@ -73,6 +73,10 @@ impl World {
             read_only: false,
             origin_run_id: None,
             guidance: Vec::new(),
+            deliverable: None,
+            profile: None,
+            started_at: None,
+            time_left_ms: None,
         }
     }
 
