@@ -16,7 +16,7 @@ use crate::ids::DocumentId;
 use crate::limits;
 use crate::status::named_enum;
 
-pub use quote::PlainText;
+pub use quote::{PlainText, footnote_mark};
 
 named_enum! {
     /// What the check of a citation found.

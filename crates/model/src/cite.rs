@@ -1,12 +1,14 @@
 //! Checks the citations of an answer before it leaves the role service.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde_json::Value;
 use tree_agent_contract::citation::PlainText;
 use tree_agent_contract::role::{ArtifactDraft, RoleError};
 use tree_agent_contract::{Citation, DocumentId, Verdict, limits};
 
+use crate::claims::{Claim, Claims};
 use crate::io::{RoleIo, failed};
 
 /// A citation that nobody has checked yet.
@@ -56,6 +58,36 @@ pub(crate) async fn check(artifacts: &mut [ArtifactDraft], io: &RoleIo) -> Resul
     Ok(())
 }
 
+/// Says at the end of the document that is read first how many claims it makes, how many of them cite a source, and of
+/// how many a citation holds. `check` comes before. A document that is full stays as it is.
+pub(crate) fn add_counts(artifacts: &mut [ArtifactDraft]) {
+    let is_document = |artifact: &&mut ArtifactDraft| artifact.document_markdown.is_some();
+    let documents = artifacts.iter_mut().filter(is_document);
+    let Some(artifact) = documents.min_by_key(|artifact| !artifact.is_primary) else { return };
+    let Some(markdown) = &mut artifact.document_markdown else { return };
+    let claims = Claims::of(markdown).claims;
+    let text = PlainText::of(markdown);
+    let stated = |citation: &&Citation| citation.verdict != Verdict::NoClaim;
+    let places: Vec<(Range<usize>, bool)> = artifact
+        .citations
+        .iter()
+        .filter(stated)
+        .filter_map(|c| Some((text.find(&PlainText::of(&c.claim))?, c.is_verified())))
+        .collect();
+    let among = |claim: &Claim, wanted: bool| {
+        let overlaps = |place: &Range<usize>| place.start < claim.range.end && claim.range.start < place.end;
+        places.iter().any(|(place, is_verified)| (*is_verified || !wanted) && overlaps(place))
+    };
+    let cited = claims.iter().filter(|claim| among(claim, false)).count();
+    let verified = claims.iter().filter(|claim| among(claim, true)).count();
+    let counts = format!("\n\n---\n\n*Claims: {}, cited: {cited}, verified: {verified}.*\n", claims.len());
+    let body = markdown.trim_end().len();
+    if body + counts.len() <= limits::DOCUMENT_BYTES {
+        markdown.truncate(body);
+        markdown.push_str(&counts);
+    }
+}
+
 async fn read(io: &RoleIo, id: DocumentId) -> Result<Option<String>, RoleError> {
     match io.tools().source(id).await {
         Ok(document) => Ok(Some(document.body)),
@@ -64,12 +96,12 @@ async fn read(io: &RoleIo, id: DocumentId) -> Result<Option<String>, RoleError> 
     }
 }
 
-/// All texts in a payload, one below the other.
+/// All texts in a payload, one below the other, with their keys.
 fn texts(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text}\n"),
         Value::Array(values) => values.iter().map(texts).collect(),
-        Value::Object(map) => map.values().map(texts).collect(),
+        Value::Object(map) => map.iter().map(|(key, value)| format!("{key}: {}", texts(value))).collect(),
         other => format!("{other}\n"),
     }
 }
@@ -97,6 +129,37 @@ mod tests {
             is_primary: true,
             citations,
         }
+    }
+
+    #[test]
+    fn the_end_of_the_document_counts_its_claims() {
+        let id = DocumentId::derive(&[b"source"]);
+        let mut drafts = [
+            draft("# Other\n", Vec::new()),
+            draft(
+                "# Findings\n\nIt has twelve arches. It is old and wide.[^1]\n\n- It stands in Avon.\n\n[^1]: x\n",
+                vec![
+                    unchecked("It is old and wide.".into(), "a quote that fails".into(), id),
+                    Citation {
+                        verdict: Verdict::Verified,
+                        ..unchecked("stands in Avon".into(), "it stands in Avon".into(), id)
+                    },
+                    Citation {
+                        verdict: Verdict::NoClaim,
+                        ..unchecked("It has a tower.".into(), "it has a tower".into(), id)
+                    },
+                ],
+            ),
+        ];
+        drafts[0].is_primary = false;
+        add_counts(&mut drafts);
+        let text = drafts[1].document_markdown.as_deref().unwrap();
+        assert!(text.ends_with("[^1]: x\n\n---\n\n*Claims: 3, cited: 2, verified: 1.*\n"), "{text}");
+        assert_eq!(drafts[0].document_markdown.as_deref(), Some("# Other\n"));
+        let full = "a".repeat(limits::DOCUMENT_BYTES);
+        let mut drafts = [draft(&full, Vec::new())];
+        add_counts(&mut drafts);
+        assert!(drafts[0].document_markdown.as_deref() == Some(&full));
     }
 
     #[tokio::test]

@@ -7,6 +7,7 @@
 mod applied;
 mod catalogue;
 mod cite;
+mod claims;
 mod config;
 mod io;
 mod llm;
@@ -38,6 +39,12 @@ pub use service::{FORMER_CHECK_MODEL, ServiceConfig, ServiceError};
 /// is checked against the contract by the caller.
 #[async_trait]
 pub trait RoleModel: Send + Sync {
+    /// True if its documents are meant to cite their sources. Those of the root then count their claims even if none is
+    /// cited.
+    fn cites(&self) -> bool {
+        false
+    }
+
     /// Execute, or decompose into bands of steps.
     async fn plan(&self, input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput, RoleError>;
 

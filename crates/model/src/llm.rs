@@ -2,16 +2,18 @@
 //!
 //! A call assembles its prompt within a budget of tokens (`context`, `prompt`, `material`) and asks a provider
 //! through its gate (`provider`, `gate`). It runs the tools that the model calls (`toolbox`), reads the answer, has
-//! it repaired if needed (`json`, `reply`, `ask`), asks for the texts of documents (`delivery`), and reports its cost
-//! (`prices`). Text is shown while it is generated (`stream`).
+//! it repaired if needed (`json`, `reply`, `ask`), asks for the texts of documents (`delivery`), checks what they cite
+//! (`footnotes`, `citing`), and reports its cost (`prices`). Text is shown while it is generated (`stream`).
 
 mod answer;
 mod ask;
 mod call_cost;
+mod citing;
 mod context;
 mod delivery;
 mod effort;
 mod failure;
+mod footnotes;
 mod fork;
 mod gate;
 mod history;
@@ -312,6 +314,10 @@ async fn end_of(io: &RoleIo, id: DocumentId, call: &CallContext) -> String {
 
 #[async_trait]
 impl RoleModel for Llm {
+    fn cites(&self) -> bool {
+        true
+    }
+
     async fn plan(&self, input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput, RoleError> {
         let profile = if input.call.depth == 0 { Profile::Powerful } else { Profile::Balanced };
         let profile = at_least(profile, &input.call);

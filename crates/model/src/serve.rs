@@ -182,6 +182,7 @@ impl RoleServer {
         self.applied.note(I::PHASE, &tools);
         let (io, updates) = RoleIo::new(tools, I::PHASE);
         let io = io.allowing(call.allowance);
+        let is_root = call.depth == 0;
         let work = async move {
             io.tools().ready().await;
             // Otherwise a panic of the model would close the connection, with all other calls on it.
@@ -191,7 +192,11 @@ impl RoleServer {
             })?;
             input.check(&output).map_err(|e| RoleError::new(RoleErrorKind::InvalidOutput, e.to_string()))?;
             // What it cites is within the limits of the contract now.
-            cite::check(I::artifacts(&mut output), &io).await?;
+            let artifacts = I::artifacts(&mut output);
+            cite::check(artifacts, &io).await?;
+            if is_root && (model.cites() || artifacts.iter().any(|artifact| !artifact.citations.is_empty())) {
+                cite::add_counts(artifacts);
+            }
             Ok(output.to_wire())
         };
         Ok(Response::new(CallStream {

@@ -15,6 +15,16 @@ fn plain(c: char) -> Option<char> {
     })
 }
 
+/// The mark of a numbered footnote at the beginning of `text`, such as `[^12]`.
+pub fn footnote_mark(text: &str) -> Option<&str> {
+    /// More footnotes than that are no text of ours.
+    const DIGITS: usize = 4;
+    let number = text.strip_prefix("[^")?;
+    let digits = number.bytes().take(DIGITS).take_while(u8::is_ascii_digit).count();
+    let is_mark = digits > 0 && number.as_bytes().get(digits) == Some(&b']');
+    is_mark.then(|| &text[..digits + "[^]".len()])
+}
+
 /// A text with one space for any white space and plain quotation marks, and where each of its bytes comes from. It is
 /// made once and searched as often as needed.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +40,16 @@ impl PlainText {
     pub fn of(text: &str) -> Self {
         let mut all = Self { text: String::with_capacity(text.len()), ..Self::default() };
         all.from.reserve(text.len());
+        let mut mark_end = 0;
         for (at, c) in text.char_indices() {
             let Ok(begin) = u32::try_from(at) else { break };
+            if c == '[' {
+                // Whoever quotes a sentence leaves out its footnotes.
+                mark_end = at + footnote_mark(&text[at..]).map_or(0, str::len);
+            }
+            if at < mark_end {
+                continue;
+            }
             match plain(c) {
                 None => continue,
                 // White space is as long as it is.
@@ -55,8 +73,8 @@ impl PlainText {
         self.text.chars().filter(|c| *c != ' ').count()
     }
 
-    /// The first place where `quote` stands, in bytes of the original text. White space, quotation marks, hyphens, dashes
-    /// and invisible characters may differ; nothing else may. White space around the quote does not count. A quote does
+    /// The first place where `quote` stands, in bytes of the original text. White space, quotation marks, hyphens, dashes,
+    /// invisible characters and marks of numbered footnotes may differ; nothing else may. White space around the quote does not count. A quote does
     /// not begin or end within a word. None for an empty quote.
     pub fn find(&self, quote: &PlainText) -> Option<Range<usize>> {
         let quote = quote.text.trim_matches(' ');
@@ -124,6 +142,18 @@ mod tests {
         assert_eq!(found("一日に二回", text), Some("一日に二回"));
     }
 
+    #[test]
+    fn footnotes_within_a_quote_do_not_count() {
+        let text = "It has 12 arches[^1], of which[^23] two are wide.[^4] See [^a] or [^] below.";
+        assert_eq!(
+            found("It has 12 arches, of which two are wide.", text),
+            Some("It has 12 arches[^1], of which[^23] two are wide.[^4]")
+        );
+        assert_eq!(found("arches[^9], of which two", text), Some("arches[^1], of which[^23] two"));
+        assert_eq!(found("See or below.", text), None);
+        assert_eq!(found("See [^a] or [^] below.", text), Some("See [^a] or [^] below."));
+    }
+
     proptest! {
         #[test]
         fn what_stands_in_a_text_is_found_there(text in "(\\PC{0,8} ){0,8}", a in 0usize..9, n in 1usize..9) {
@@ -140,7 +170,7 @@ mod tests {
         }
 
         #[test]
-        fn any_two_texts_can_be_compared(quote in "[ -~‘’“”–…\u{ad}\n]{0,12}", text in "[ -~‘’“”–…\u{ad}\n]{0,60}") {
+        fn any_two_texts_can_be_compared(quote in "[ -~‘’“”–…\u{ad}\n]{0,12}", text in "[ -~‘’“”–…\u{ad}\n]{0,60}(\\[\\^1\\])?[ -~]{0,9}") {
             if let Some(range) = PlainText::of(&text).find(&PlainText::of(&quote)) {
                 prop_assert!(text.get(range).is_some());
             }

@@ -278,19 +278,15 @@ impl<'a> Call<'a> {
             }
             let shown = progress.writer.wrote();
             let completed = R::NAMES_DOCUMENTS.then(|| progress.delivery.complete(&turn.text)).flatten();
+            let conversation =
+                Conversation { prompt: &prompt, messages: asked, with_tools: offered, answer: &turn.text };
             let read = match completed {
                 None => R::read(&turn.text, input, shown),
                 Some((answer, wanted)) => match R::read(&answer, input, shown) {
                     // The object is usable, so its documents are worth their cost.
                     Ok(_) if !wanted.is_empty() => {
-                        let conversation = Conversation {
-                            prompt: &prompt,
-                            messages: asked,
-                            with_tools: offered,
-                            answer: &turn.text,
-                        };
                         if let Err(failure) =
-                            self.deliver(target, wanted, conversation, &mut progress.delivery).await?
+                            self.deliver(target, wanted, &conversation, &mut progress.delivery).await?
                         {
                             return Ok(Err(failure));
                         }
@@ -301,7 +297,8 @@ impl<'a> Call<'a> {
                 },
             };
             let errors = match read {
-                Ok(output) => {
+                Ok(mut output) => {
+                    self.cite(target, &conversation, R::artifacts(&mut output)).await?;
                     let (prompt, text) = (prompt.user, turn.text);
                     let actions = std::mem::take(&mut progress.actions);
                     return Ok(Ok(Answered { output, actions, prompt, text }));

@@ -7,6 +7,9 @@ use super::delivery::TEXTS;
 use super::effort::Effort;
 use super::settings::LlmConfig;
 
+/// Requests of a call that repair its citations.
+const CITATIONS: u32 = 1;
+
 impl LlmConfig {
     /// The maximum that one call of each role can use in a run with the model `name` (`llm`, a profile or
     /// `provider:model`); none if the name does not mean a language model. The most expensive model that may answer
@@ -25,7 +28,8 @@ impl LlmConfig {
             let mut models: Vec<(&ModelName, Option<Effort>)> = profiles.iter().filter_map(of).collect();
             let effort = models.first()?.1;
             models.extend(self.fallback.as_ref().map(|fallback| (fallback, effort)));
-            // Every round of tools, every repair and every text of a document is an answer. Its request holds the prompt
+            // Every round of tools, every repair and every text of a document is an answer, and so is the repair of
+            // citations. Its request holds the prompt
             // and at most as many tokens of history.
             let answers = u64::from(rounds + 1 + REPAIRS + texts);
             let costs: Vec<(u64, Option<u64>)> = models
@@ -53,8 +57,13 @@ impl LlmConfig {
         let any = [Profile::Powerful, Profile::Balanced, Profile::Fast];
         Some(RoleCosts {
             plan: role(&[Profile::Powerful, Profile::Balanced], context.planner, 0, 0)?,
-            execute: role(&any, context.executor, tuning.tool_rounds, TEXTS)?,
-            aggregate: role(&[Profile::Powerful, Profile::Balanced], context.aggregator, 0, TEXTS)?,
+            execute: role(&any, context.executor, tuning.tool_rounds, TEXTS + CITATIONS)?,
+            aggregate: role(
+                &[Profile::Powerful, Profile::Balanced],
+                context.aggregator,
+                0,
+                TEXTS + CITATIONS,
+            )?,
             // The document, and the topics below it.
             research: Some(CallCost {
                 tokens: question.tokens.saturating_mul(2),
@@ -88,15 +97,15 @@ mod tests {
         let most = config(args.clone()).max_cost_per_call("llm").unwrap();
         // Three answers (two are repairs) of 2,000 tokens in and 500 out, at 2.50 and 10 dollars per million.
         assert_eq!(most.plan, CallCost { tokens: 7_500, cost_micros: Some(3 * (5_000 + 5_000)) });
-        // Eight answers more for the texts of documents.
-        assert_eq!(most.aggregate, CallCost { tokens: 11 * 2_500, cost_micros: Some(11 * 10_000) });
+        // Eight answers more for the texts of documents, and one for citations.
+        assert_eq!(most.aggregate, CallCost { tokens: 12 * 2_500, cost_micros: Some(12 * 10_000) });
         // Four rounds of tools more. Its plan may ask for the more expensive model.
-        assert_eq!(most.execute, CallCost { tokens: 15 * 2_500, cost_micros: Some(15 * 10_000) });
+        assert_eq!(most.execute, CallCost { tokens: 16 * 2_500, cost_micros: Some(16 * 10_000) });
         // Two questions of as many answers, by the more expensive model.
         let research = CallCost { tokens: 2 * 17_500, cost_micros: Some(2 * 7 * 10_000) };
         assert_eq!(most.research, Some(research));
         let dear = config(LlmArgs { model_fallback: "openai:gpt-4o".into(), ..args.clone() });
-        assert_eq!(dear.max_cost_per_call("llm").unwrap().execute.cost_micros, Some(15 * 10_000));
+        assert_eq!(dear.max_cost_per_call("llm").unwrap().execute.cost_micros, Some(16 * 10_000));
         let other = config(args.clone()).max_cost_per_call("openai:made-up").unwrap();
         assert_eq!(other.plan, CallCost { tokens: 7_500, cost_micros: None }, "its price is unknown");
         let own = config(LlmArgs { model_base_url: "http://127.0.0.1:1/v1".into(), ..args });

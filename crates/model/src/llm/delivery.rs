@@ -81,7 +81,7 @@ impl Call<'_> {
         &self,
         target: &Target,
         wanted: Vec<Wanted>,
-        conversation: Conversation<'_>,
+        conversation: &Conversation<'_>,
         delivery: &mut Delivery,
     ) -> Result<Result<(), Failure>, RoleError> {
         for Wanted { label, title } in wanted {
@@ -103,7 +103,7 @@ impl Call<'_> {
                     messages.push(ChatMessage::user(go_on));
                 }
                 let asked = size_of(&conversation.prompt.system, &messages);
-                let turn = match self.text(target, &conversation, messages, &mut writer).await {
+                let turn = match self.text(target, conversation, messages, &mut writer).await {
                     Ok(turn) => turn,
                     // A conversation that is too long for the model ends the text.
                     Err(failure) if failure.kind == FailureKind::TooLong => break false,
@@ -130,7 +130,8 @@ impl Call<'_> {
         Ok(Ok(()))
     }
 
-    async fn text(
+    /// Asks for a text that is not the answer itself.
+    pub(super) async fn text(
         &self,
         target: &Target,
         conversation: &Conversation<'_>,
@@ -159,7 +160,7 @@ impl Call<'_> {
 }
 
 /// Tokens of a request, as they are counted here.
-fn size_of(system: &str, messages: &[ChatMessage]) -> usize {
+pub(super) fn size_of(system: &str, messages: &[ChatMessage]) -> usize {
     let size = |m: &ChatMessage| m.content.joined_texts().map_or(0, |text| tokens::count(&text));
     tokens::count(system) + messages.iter().map(size).sum::<usize>()
 }

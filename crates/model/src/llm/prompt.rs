@@ -77,6 +77,7 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
     add("search.tail".to_owned(), tail);
     add("rules".to_owned(), include_str!("../../prompts/rules.md.j2").trim_end());
     add("document".to_owned(), include_str!("../../prompts/document.md.j2").trim_end());
+    add("citations".to_owned(), include_str!("../../prompts/citations.md.j2").trim_end());
     add("repair".to_owned(), include_str!("../../prompts/repair.md.j2").trim_end());
     env
 });
@@ -151,6 +152,28 @@ pub(super) struct DocumentPrompt<'a> {
 impl DocumentPrompt<'_> {
     pub(super) fn render(&self) -> Result<String, RoleError> {
         text("document", self)
+    }
+}
+
+/// A citation that does not hold, as the model is told.
+#[derive(Serialize)]
+pub(super) struct FailedCitation {
+    pub(super) number: usize,
+    pub(super) claim: String,
+    pub(super) document_id: String,
+    pub(super) quote: String,
+    pub(super) why: &'static str,
+}
+
+/// The request to repair citations.
+#[derive(Serialize)]
+pub(super) struct CitationsPrompt<'a> {
+    pub(super) failed: &'a [FailedCitation],
+}
+
+impl CitationsPrompt<'_> {
+    pub(super) fn render(&self) -> Result<String, RoleError> {
+        text("citations", self)
     }
 }
 

@@ -17,7 +17,7 @@ mod schema;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use tree_agent_contract::role::{RoleErrorKind, ScratchpadDraft};
+use tree_agent_contract::role::{ArtifactDraft, RoleErrorKind, ScratchpadDraft};
 use tree_agent_contract::{Invalid, text};
 
 pub(super) use aggregator::AggregatorReply;
@@ -51,6 +51,11 @@ pub(super) trait Reply: Sized {
     /// True if the call is one of several in a conversation. Its request then looks like theirs, so that providers can
     /// cache what they share: the same tools, and no enforced schema.
     const SHARES_PREFIX: bool = false;
+
+    /// What it returns with citations.
+    fn artifacts(_output: &mut Self::Output) -> &mut [ArtifactDraft] {
+        &mut []
+    }
 
     /// The schema of the answer; none if it is text.
     fn schema() -> Option<&'static Schema>;

@@ -4,6 +4,7 @@
 mod bad_input;
 mod budget;
 mod caching;
+mod citing;
 mod gemini;
 mod homework;
 mod hostile;

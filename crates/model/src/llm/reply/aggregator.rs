@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use tree_agent_contract::limits;
-use tree_agent_contract::role::{AggregateInput, AggregatorNext, AggregatorOutput, Synthesis};
+use tree_agent_contract::role::{AggregateInput, AggregatorNext, AggregatorOutput, ArtifactDraft, Synthesis};
 
 use super::planner::Notes;
 use super::returned::{ArtifactReply, ResultReply, returned, tidy};
@@ -54,6 +54,10 @@ impl Reply for AggregatorReply {
     type Input = AggregateInput;
     type Output = AggregatorOutput;
     const NAMES_DOCUMENTS: bool = true;
+
+    fn artifacts(output: &mut AggregatorOutput) -> &mut [ArtifactDraft] {
+        &mut output.artifacts
+    }
 
     fn schema() -> Option<&'static Schema> {
         Some(&SCHEMA)

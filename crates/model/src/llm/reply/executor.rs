@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use tree_agent_contract::role::{Action, ActionKind, ExecuteInput, ExecutorOutput};
+use tree_agent_contract::role::{Action, ActionKind, ArtifactDraft, ExecuteInput, ExecutorOutput};
 
 use super::planner::Notes;
 use super::returned::{ArtifactReply, ResultReply, returned, tidy};
@@ -27,6 +27,10 @@ impl Reply for ExecutorReply {
     type Input = ExecuteInput;
     type Output = ExecutorOutput;
     const NAMES_DOCUMENTS: bool = true;
+
+    fn artifacts(output: &mut ExecutorOutput) -> &mut [ArtifactDraft] {
+        &mut output.artifacts
+    }
 
     fn schema() -> Option<&'static Schema> {
         Some(&SCHEMA)

@@ -4,9 +4,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tree_agent_contract::role::{ArtifactDraft, CallContext, DraftType, ParentHintDraft, ResultDraft};
-use tree_agent_contract::{HintType, ResultKind, SuccessAssessment, limits};
+use tree_agent_contract::{Citation, HintType, ResultKind, SuccessAssessment, limits};
 
 use super::{cut, line};
+use crate::cite::unchecked;
+use crate::llm::footnotes::Source;
 
 /// Bytes of a label, with room for a number.
 const LABEL: usize = limits::LABEL_BYTES - 8;
@@ -60,6 +62,23 @@ pub(super) struct JsonReply {
     #[schemars(length(min = 1, max = 12))]
     json_payload: Vec<Pair>,
     is_primary: Option<bool>,
+    /// The sources of the values, if they come from documents.
+    #[schemars(length(max = 24))]
+    citations: Option<Vec<CitationReply>>,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct CitationReply {
+    /// The key and the value, such as `depth: 12 m`.
+    #[schemars(length(min = 1, max = 300))]
+    claim: String,
+    #[schemars(length(min = 1, max = 60))]
+    document_id: String,
+    /// The exact words of the document that say so.
+    #[schemars(length(min = 1, max = 600))]
+    quote: String,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -206,6 +225,15 @@ pub(super) fn returned(
     (drafts, result)
 }
 
+impl CitationReply {
+    /// The citation, which is checked later. Blank texts are said to be so: the contract does not take them.
+    fn citation(self) -> Citation {
+        let source = Source::of(&format!("{} \"{}\"", self.document_id, self.quote));
+        let claim = if self.claim.trim().is_empty() { "(no claim)" } else { self.claim.trim() };
+        unchecked(cut(claim, limits::CLAIM_BYTES), source.quote, source.document_id)
+    }
+}
+
 fn draft(reply: ArtifactReply) -> ArtifactDraft {
     match reply {
         ArtifactReply::Document(document) => ArtifactDraft {
@@ -234,7 +262,7 @@ fn draft(reply: ArtifactReply) -> ArtifactDraft {
                 document_markdown: None,
                 json_payload: Some(payload.collect()),
                 is_primary: data.is_primary.unwrap_or(false),
-                citations: Vec::new(),
+                citations: data.citations.into_iter().flatten().map(CitationReply::citation).collect(),
             }
         }
     }

@@ -1,0 +1,218 @@
+//! The claims of a Markdown text and the marks of its footnotes.
+
+use std::ops::Range;
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use tree_agent_contract::citation::footnote_mark;
+use tree_agent_contract::limits;
+use tree_agent_contract::text::one_line;
+use unicode_segmentation::UnicodeSegmentation;
+
+/// A sentence of a paragraph or of an item of a list, or a row of a table.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// Where it stands.
+    pub(crate) range: Range<usize>,
+    /// Its words on one line, without marks of footnotes.
+    pub(crate) text: String,
+    /// The footnotes that it refers to, by their numbers.
+    pub(crate) notes: Vec<String>,
+}
+
+/// A footnote.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Footnote {
+    /// Its number.
+    pub(crate) number: String,
+    /// The whole of it.
+    pub(crate) range: Range<usize>,
+}
+
+/// What a text claims, and its footnotes. Headings, code and footnotes claim nothing.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Claims {
+    pub(crate) claims: Vec<Claim>,
+    pub(crate) footnotes: Vec<Footnote>,
+}
+
+/// A run of inline text, and the code in it.
+#[derive(Default)]
+struct Run {
+    range: Option<Range<usize>>,
+    code: Vec<Range<usize>>,
+}
+
+impl Run {
+    fn add(&mut self, range: Range<usize>) {
+        match &mut self.range {
+            Some(run) => run.end = run.end.max(range.end),
+            None => self.range = Some(range),
+        }
+    }
+}
+
+impl Claims {
+    /// Reads a text.
+    pub(crate) fn of(markdown: &str) -> Self {
+        let mut all = Self::default();
+        let mut run = Run::default();
+        // Depth within what claims nothing, and within rows of tables, which are taken whole.
+        let (mut silent, mut rows) = (0_usize, 0_usize);
+        let options = Options::ENABLE_FOOTNOTES | Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
+        for (event, range) in Parser::new_ext(markdown, options).into_offset_iter() {
+            match event {
+                Event::Start(Tag::FootnoteDefinition(label)) => {
+                    all.end(markdown, &mut run);
+                    silent += 1;
+                    if label.bytes().all(|b| b.is_ascii_digit()) {
+                        all.footnotes.push(Footnote { number: label.to_string(), range });
+                    }
+                }
+                Event::Start(
+                    Tag::Heading { .. }
+                    | Tag::CodeBlock(_)
+                    | Tag::HtmlBlock
+                    | Tag::MetadataBlock(_)
+                    | Tag::TableHead,
+                ) => {
+                    all.end(markdown, &mut run);
+                    silent += 1;
+                }
+                Event::End(
+                    TagEnd::FootnoteDefinition
+                    | TagEnd::Heading(_)
+                    | TagEnd::CodeBlock
+                    | TagEnd::HtmlBlock
+                    | TagEnd::MetadataBlock(_)
+                    | TagEnd::TableHead,
+                ) => silent = silent.saturating_sub(1),
+                Event::Start(Tag::TableRow) => {
+                    all.end(markdown, &mut run);
+                    rows += 1;
+                    if silent == 0 {
+                        all.claim(markdown, range, &[]);
+                    }
+                }
+                Event::End(TagEnd::TableRow) => rows = rows.saturating_sub(1),
+                _ if silent > 0 || rows > 0 => {}
+                Event::Code(_) | Event::InlineMath(_) => {
+                    run.code.push(range.clone());
+                    run.add(range);
+                }
+                Event::Text(_)
+                | Event::InlineHtml(_)
+                | Event::SoftBreak
+                | Event::HardBreak
+                | Event::FootnoteReference(_)
+                | Event::Start(Tag::Emphasis | Tag::Strong | Tag::Strikethrough | Tag::Link { .. })
+                | Event::Start(Tag::Image { .. }) => run.add(range),
+                Event::End(
+                    TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough | TagEnd::Link | TagEnd::Image,
+                ) => {}
+                _ => all.end(markdown, &mut run),
+            }
+        }
+        all.end(markdown, &mut run);
+        all
+    }
+
+    /// Ends a run of inline text: its sentences are claims.
+    fn end(&mut self, markdown: &str, run: &mut Run) {
+        let Run { range: Some(range), code } = std::mem::take(run) else { return };
+        let Some(raw) = markdown.get(range.clone()) else { return };
+        // Sentences are found without the marks, which stand where one ends and the next begins.
+        let (mut bare, mut from) = (String::with_capacity(raw.len()), Vec::with_capacity(raw.len()));
+        let mut at = 0;
+        while let Some(c) = raw[at..].chars().next() {
+            let is_code = code.iter().any(|code| code.contains(&(range.start + at)));
+            if let Some(mark) = footnote_mark(&raw[at..]).filter(|_| !is_code) {
+                at += mark.len();
+                continue;
+            }
+            bare.push(if c == '\n' { ' ' } else { c });
+            from.extend(std::iter::repeat_n(at, c.len_utf8()));
+            at += c.len_utf8();
+        }
+        let mut begin = 0;
+        for (start, sentence) in bare.split_sentence_bound_indices() {
+            let next = start + sentence.len();
+            let end = from.get(next).copied().unwrap_or(raw.len());
+            self.claim(markdown, range.start + begin..range.start + end, &code);
+            begin = end;
+        }
+    }
+
+    fn claim(&mut self, markdown: &str, range: Range<usize>, code: &[Range<usize>]) {
+        let Some(raw) = markdown.get(range.clone()) else { return };
+        let (mut text, mut notes, mut at) = (String::with_capacity(raw.len()), Vec::new(), 0);
+        while let Some(c) = raw[at..].chars().next() {
+            let is_code = code.iter().any(|code| code.contains(&(range.start + at)));
+            match footnote_mark(&raw[at..]).filter(|_| !is_code) {
+                Some(mark) => {
+                    notes.push(mark[2..mark.len() - 1].to_owned());
+                    at += mark.len();
+                }
+                None => {
+                    text.push(c);
+                    at += c.len_utf8();
+                }
+            }
+        }
+        let text = one_line(&text);
+        if text.chars().filter(|c| c.is_alphanumeric()).count() >= limits::QUOTE_CHARS || !notes.is_empty() {
+            self.claims.push(Claim { range, text, notes });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(markdown: &str) -> (Vec<(String, String)>, Vec<String>) {
+        let all = Claims::of(markdown);
+        let claims = all.claims.into_iter().map(|claim| (claim.text, claim.notes.join(","))).collect();
+        (claims, all.footnotes.into_iter().map(|note| markdown[note.range].trim().to_owned()).collect())
+    }
+
+    #[test]
+    fn sentences_items_and_rows_are_claims_and_know_their_footnotes() {
+        let text = "# The bridge has a heading.\n\nThe bridge has\n12 arches.[^1] It was built in 1791,[^2] e.g. by \
+                    hand[^1][^3]. It stands.\n- An *item* of a list[^2]\n- Yes.\n\n> It is quoted here. [^1]\n\n\
+                    ```\nlet a = code[^1];\n```\n\n| arch | width |\n| --- | --- |\n| first one | 30 m[^2] |\n\n\
+                    Not `code[^1]` a mark.\n\n[^1]: a \"b\"\n[^2]: c \"d\"\n    and more\n[^3]: e\n";
+        let (claims, notes) = read(text);
+        let claims: Vec<(&str, &str)> = claims.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        assert_eq!(
+            claims,
+            [
+                ("The bridge has 12 arches.", "1"),
+                ("It was built in 1791, e.g. by hand.", "2,1,3"),
+                ("It stands.", ""),
+                ("An *item* of a list", "2"),
+                ("It is quoted here.", "1"),
+                ("| first one | 30 m |", "2"),
+                ("Not `code[^1]` a mark.", ""),
+            ]
+        );
+        assert_eq!(notes, ["[^1]: a \"b\"", "[^2]: c \"d\"\n    and more", "[^3]: e"]);
+    }
+
+    #[test]
+    fn footnotes_may_follow_their_paragraph_at_once() {
+        let (claims, notes) = read("The tide turns twice a day.[^1]\n[^1]: a \"b c\"");
+        assert_eq!(claims, [("The tide turns twice a day.".to_owned(), "1".to_owned())]);
+        assert_eq!(notes, ["[^1]: a \"b c\""]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_can_be_read(text in "[-a-zA-Z\\[\\]^1-3:.!`|#>~* \n\"äß。]{0,120}") {
+            for claim in Claims::of(&text).claims {
+                prop_assert!(text.get(claim.range).is_some());
+            }
+        }
+    }
+}
