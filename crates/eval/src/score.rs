@@ -18,6 +18,10 @@ pub struct Answer {
     pub tool_calls: u64,
     /// See `tool_calls`.
     pub duplicates: u64,
+    /// What it cites as data, and how much of that the role service found in the source.
+    pub citations: u64,
+    /// See `citations`.
+    pub verified: u64,
     /// Tokens in and out.
     pub tokens: u64,
     /// Millionths of a US dollar.
@@ -45,6 +49,8 @@ pub struct Score {
     pub false_absences: u64,
     tool_calls: f64,
     duplicates: f64,
+    citations: f64,
+    verified: f64,
     tokens: f64,
     cost_micros: f64,
     millis: f64,
@@ -84,6 +90,8 @@ impl Score {
         }
         self.tool_calls += answer.tool_calls as f64;
         self.duplicates += answer.duplicates as f64;
+        self.citations += answer.citations as f64;
+        self.verified += answer.verified as f64;
         self.tokens += answer.tokens as f64;
         self.cost_micros += answer.cost_micros as f64;
         self.millis += answer.millis;
@@ -132,6 +140,11 @@ impl Score {
     /// The share of the tool calls that repeat another of their run.
     pub fn duplicates(&self) -> f64 {
         Self::share(self.duplicates, self.tool_calls)
+    }
+
+    /// The share of the citations whose quote stands in its source; none if there are no citations.
+    pub fn verified(&self) -> Option<f64> {
+        (self.citations > 0.0).then(|| self.verified / self.citations)
     }
 
     /// Tool calls a question.
@@ -235,12 +248,15 @@ mod tests {
             cited: [1].into(),
             tool_calls: 4,
             duplicates: 1,
+            citations: 5,
+            verified: 4,
             ..Answer::default()
         };
         let mut score = Score::default();
         score.add(&question, &answer, &passages);
         assert_eq!((score.gold_cited(), score.gold_read(), score.hop_coverage()), (0.5, None, 0.5));
         assert_eq!((score.answer_in_text(), score.exact(), score.duplicates()), (1.0, 0.0, 0.25));
+        assert_eq!((score.verified(), Score::default().verified()), (Some(0.8), None));
         assert!((score.f1() - 2.0 / 5.0).abs() < 1e-9, "{}", score.f1());
         assert_eq!((score.absences, score.false_absences), (2, 1));
         let said = Answer { text: "Because of that.\n**Answer:** the Wye".into(), ..answer };

@@ -130,6 +130,9 @@ impl Server {
         let seen = self.follow(&run_id, project).await?;
         let result =
             self.runs().get_result(pb::GetResultRequest { run_id: run_id.clone() }).await?.into_inner();
+        // The counts are those of the whole run, whatever the page holds.
+        let request = pb::ListCitationsRequest { run_id: run_id.clone(), page_size: 1, ..Default::default() };
+        let counts = self.runs().list_citations(request).await?.into_inner().counts.unwrap_or_default();
         let run =
             self.runs().get_run(pb::GetRunRequest { run_id }).await?.into_inner().run.context("a run")?;
         let usage = result.usage.unwrap_or_default();
@@ -140,6 +143,8 @@ impl Server {
             read: Some(seen.read),
             tool_calls: seen.calls,
             duplicates: seen.duplicates,
+            citations: counts.total,
+            verified: counts.verified,
             tokens: usage.input_tokens + usage.output_tokens,
             cost_micros: usage.cost_micros,
             millis: lasted(&run)?,

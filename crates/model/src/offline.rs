@@ -13,6 +13,7 @@
 //! candidates, and as stores fold words differently, two stores may then choose differently.
 
 mod aggregate;
+mod cited;
 mod corpus;
 mod document;
 mod execute;

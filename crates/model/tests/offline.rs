@@ -2,20 +2,22 @@
 
 #[path = "offline/absence.rs"]
 mod absence;
+#[path = "offline/citations.rs"]
+mod citations;
 #[path = "offline/homework.rs"]
 mod homework;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
 use tree_agent_contract::role::*;
 use tree_agent_contract::{
-    Allowance, ArtifactId, Budgets, DocumentId, NodeId, NodeStatus, ProjectId, RunContext, RunId, ToolRules,
-    TreeAgentResult,
+    Allowance, ArtifactId, Budgets, Citation, DocumentId, NodeId, NodeStatus, ProjectId, RunContext, RunId,
+    ToolRules, TreeAgentResult,
 };
 use tree_agent_model::{Offline, RoleIo, RoleModel};
 use tree_agent_tools::{Caller, MemoryDocuments, ToolRegistry};
@@ -39,6 +41,9 @@ fn corpus() -> BTreeMap<String, String> {
     files
 }
 
+/// The documents of nodes, each with its checked citations.
+type Cited = BTreeMap<DocumentId, (String, Vec<Citation>)>;
+
 /// A run without a driver: the same calls in the same order.
 struct Runner {
     documents: Arc<MemoryDocuments>,
@@ -52,6 +57,8 @@ struct Runner {
     fail: Option<&'static str>,
     /// A tool is not offered, so calls of it fail.
     denies: bool,
+    /// If present, a role service answers as well: the documents of all nodes, with the citations that it has checked.
+    cited: Option<Mutex<Cited>>,
 }
 
 struct Done {
@@ -82,6 +89,7 @@ impl Runner {
             tool_calls: None,
             fail: None,
             denies: false,
+            cited: None,
         }
     }
 
@@ -189,6 +197,7 @@ impl Runner {
             let (output, mut calls) = self.call("plan", async |io| Offline.plan(&input, io).await).await;
             output.validate(&[]).unwrap();
             call.scratchpad_tail = output.scratchpad.tail_preview;
+            let mut checked = Vec::new();
             let (artifacts, result) = if let Some(plan) = output.plan {
                 assert!(depth < self.budgets.max_depth);
                 assert!(plan.bands.len() <= self.budgets.max_bands_per_plan as usize);
@@ -223,16 +232,25 @@ impl Runner {
                     self.call("aggregate", async |io| Offline.aggregate(&input, io).await).await;
                 output.validate().unwrap();
                 calls += made;
+                if self.cited.is_some() {
+                    checked = self.checked_aggregate(&input).await;
+                }
                 (output.artifacts, output.result)
             } else {
                 let input = ExecuteInput { task: None, call: call.clone(), earlier };
                 let (output, made) = self.call("execute", async |io| Offline.execute(&input, io).await).await;
                 output.validate().unwrap();
                 calls += made;
+                if self.cited.is_some() {
+                    checked = self.checked_execute(&input).await;
+                }
                 (output.artifacts, output.result)
             };
             let document = artifacts[0].document_markdown.clone().unwrap();
             let document_id = DocumentId::of_artifact(ArtifactId::of(id, 0, &artifacts[0].label));
+            if self.cited.is_some() {
+                self.note_citations(document_id, &checked);
+            }
             self.documents.add_artifact(self.run, document_id, &step.title, &document);
             let payload = artifacts[1].json_payload.clone().unwrap();
             let outcome = ChildOutcome {

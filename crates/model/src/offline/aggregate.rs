@@ -7,7 +7,7 @@ use tree_agent_contract::role::{
     AggregateInput, AggregatorNext, AggregatorOutput, ArtifactDraft, ChildOutcome, DraftType,
     ParentHintDraft, ResultDraft, RoleError, ScratchpadDraft, Synthesis,
 };
-use tree_agent_contract::{HintType, NodeStatus, ResultKind, SuccessAssessment};
+use tree_agent_contract::{DocumentId, HintType, NodeStatus, ResultKind, SuccessAssessment};
 use tree_agent_tools::ToolError;
 
 use super::document::{self, Document, Section};
@@ -16,7 +16,7 @@ use super::objective::{Parts, parts};
 use super::rank::{ALONE, Passage, Ranked, floor, rank, without_repeats};
 use super::step::{Brief, Notes};
 use super::words::{Term, key_terms};
-use super::{corpus, count, failed, heading, short};
+use super::{cited, corpus, count, failed, heading, short};
 use crate::io::RoleIo;
 
 /// Maximum of findings in one synthesis, so that a person reads all of it.
@@ -40,6 +40,8 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     let mut all: Vec<Ranked> = Vec::new();
     // The child that found a passage first. The passage appears under its heading.
     let mut finder: BTreeMap<(String, String), usize> = BTreeMap::new();
+    // The document of the child that quotes it.
+    let mut held: BTreeMap<(String, String), DocumentId> = BTreeMap::new();
     let key = |r: &Ranked| (r.passage.path.clone(), r.passage.text.clone());
     let mut order: Vec<usize> = (0..input.children.len()).collect();
     if let Parts::Compare(..) = asked {
@@ -48,8 +50,11 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     }
     input.children.iter().for_each(|child| gaps.extend(gaps_of(child)));
     for &i in &order {
-        for (passage, score) in returned(&input.children[i], io).await? {
+        for (passage, score, document) in returned(&input.children[i], io).await? {
             let key = (passage.path.clone(), passage.text.clone());
+            if let Some(document) = document {
+                held.entry(key.clone()).or_insert(document);
+            }
             if let std::collections::btree_map::Entry::Vacant(place) = finder.entry(key) {
                 place.insert(i);
                 all.push(Ranked { passage, score, terms: BTreeSet::new() });
@@ -146,7 +151,7 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
         document_markdown: Some(markdown),
         json_payload: None,
         is_primary: true,
-        citations: Vec::new(),
+        citations: cited::of_artifacts(merged.iter().filter_map(|r| Some((&r.passage, *held.get(&key(r))?)))),
     };
     Ok(AggregatorOutput {
         synthesis: Synthesis { summary: summary.clone(), key_findings, gaps: gaps.clone() },
@@ -200,16 +205,22 @@ fn notes_of(input: &AggregateInput) -> Notes {
     if input.homework.is_some() { Notes::default() } else { Notes::of(&input.call) }
 }
 
-/// The quotations of a child with their scores: from its JSON, or from its documents if it returned no JSON of ours.
-async fn returned(child: &ChildOutcome, io: &RoleIo) -> Result<Vec<(Passage, u64)>, RoleError> {
+/// The quotations of a child with their scores and the document that holds them: from its JSON, or from its documents if
+/// it returned no JSON of ours.
+async fn returned(
+    child: &ChildOutcome,
+    io: &RoleIo,
+) -> Result<Vec<(Passage, u64, Option<DocumentId>)>, RoleError> {
     let Some(result) = &child.result else { return Ok(Vec::new()) };
     if let Some(payload) = &result.json_payload {
-        return Ok(findings::scored(payload));
+        let document = cited::artifact_of(child);
+        let scored = findings::scored(payload).into_iter();
+        return Ok(scored.map(|(passage, score)| (passage, score, document)).collect());
     }
     let mut passages = Vec::new();
     for &id in &result.document_ids {
         match corpus::read(io, id, "to read what a step returned").await {
-            Ok(body) => passages.extend(document::passages(&body).into_iter().map(|p| (p, 1))),
+            Ok(body) => passages.extend(document::passages(&body).into_iter().map(|p| (p, 1, Some(id)))),
             Err(ToolError::NotFound(_) | ToolError::Budget(_)) => {}
             Err(error) => return Err(failed(error)),
         }

@@ -51,6 +51,14 @@ impl Doc {
         &self.path
     }
 
+    pub(super) fn id(&self) -> DocumentId {
+        self.id
+    }
+
+    pub(super) fn body(&self) -> &str {
+        &self.body
+    }
+
     /// Its passages, in order.
     pub(super) fn passages(&self) -> impl Iterator<Item = Passage> {
         pieces(&self.path, &self.body).into_iter().map(|piece| Passage {

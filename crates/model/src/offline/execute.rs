@@ -6,7 +6,7 @@ use tree_agent_contract::role::{
     Action, ActionKind, ArtifactDraft, DraftType, ExecuteInput, ExecutorOutput, ParentHintDraft, ResultDraft,
     RoleError, ScratchpadDraft,
 };
-use tree_agent_contract::{HintType, ResultKind, SuccessAssessment};
+use tree_agent_contract::{Citation, DocumentId, HintType, ResultKind, SuccessAssessment};
 use tree_agent_tools::READ_DOCUMENT;
 
 use super::document::{self, Document, Section};
@@ -14,7 +14,7 @@ use super::findings::{self, FINDINGS};
 use super::rank::{ALONE, Counts, Passage, Ranked, floor, rank, without_repeats};
 use super::step::{Brief, Notes};
 use super::words::{Term, key_terms, listed};
-use super::{corpus, count, heading, short};
+use super::{cited, corpus, count, heading, short};
 use crate::io::RoleIo;
 
 /// Passages from one document at the most, and from one section of it.
@@ -33,14 +33,17 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
     let notes = if input.task.is_some() { Notes::default() } else { Notes::of(call) };
     let mut terms = brief.terms();
     let mut missing = Missing::default();
-    let (ranked, read) = if let Some((a, b)) = &brief.compares {
-        (rank(compared(input, a, b), &terms), 0)
+    // Where each passage of an earlier step is quoted.
+    let mut quoted = Vec::new();
+    let (ranked, docs) = if let Some((a, b)) = &brief.compares {
+        quoted = compared(input, a, b);
+        (rank(quoted.iter().map(|(passage, _)| passage.clone()).collect(), &terms), Vec::new())
     } else {
         let looked = !notes.absent.is_empty() || !notes.unquoted.is_empty();
         if brief.reads.is_empty() && notes.telling.is_empty() && looked {
             // Its planner has looked: there is nothing to be quoted.
             let missing = Missing { absent: notes.absent, unquoted: notes.unquoted };
-            return Ok(answer(heading(call), &brief, &terms, &missing, Vec::new(), 0, false));
+            return Ok(answer(heading(call), &brief, &terms, &missing, Chosen::default(), 0, false));
         }
         // The planner of this very node leaves what it found in the scratchpad.
         let paths = if brief.reads.is_empty() { &notes.reads } else { &brief.reads };
@@ -52,7 +55,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         if brief.reads.is_empty() && !notes.telling.is_empty() {
             terms = notes.telling;
             missing = Missing { absent: notes.absent, unquoted: notes.unquoted };
-            (rank(passages, &terms), docs.len())
+            (rank(passages, &terms), docs)
         } else {
             let counts = Counts::new(passages, &terms);
             // What is missing here may stand in a document that was not read.
@@ -60,7 +63,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
             missing.absent = found.absent.into_iter().map(|i| terms[i].shown.clone()).collect();
             missing.unquoted = found.unquoted;
             let telling = if paths.is_empty() { counts.telling() } else { (0..terms.len()).collect() };
-            (counts.ranked(&telling), docs.len())
+            (counts.ranked(&telling), docs)
         }
     };
     let chosen = choose(ranked, terms.len());
@@ -69,7 +72,30 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         missing.unquoted.clear();
     }
     let unread = io.ran_out_of_tool_calls();
-    Ok(answer(heading(call), &brief, &terms, &missing, chosen, read, unread))
+    let of_earlier = |r: &'_ Ranked| {
+        let held = quoted.iter().find(|(passage, _)| *passage == r.passage);
+        held.and_then(|(_, document)| *document)
+    };
+    let citations = match &brief.compares {
+        Some(_) => cited::of_artifacts(chosen.iter().filter_map(|r| Some((&r.passage, of_earlier(r)?)))),
+        None => cited::of_sources(chosen.iter().map(|r| &r.passage), &docs),
+    };
+    Ok(answer(
+        heading(call),
+        &brief,
+        &terms,
+        &missing,
+        Chosen { passages: chosen, citations },
+        docs.len(),
+        unread,
+    ))
+}
+
+/// What is quoted.
+#[derive(Default)]
+struct Chosen {
+    passages: Vec<Ranked>,
+    citations: Vec<Citation>,
 }
 
 /// Terms of which there is no passage.
@@ -81,15 +107,22 @@ struct Missing {
     unquoted: Vec<String>,
 }
 
-/// What the steps before found that mentions both things.
-fn compared(input: &ExecuteInput, a: &str, b: &str) -> Vec<Passage> {
-    let earlier = input.earlier.iter().filter_map(|child| child.result.as_ref()?.json_payload.as_ref());
-    let all: Vec<Passage> = earlier.flat_map(findings::scored).map(|(p, _)| p).collect();
+/// What the steps before found that mentions both things, each with the document that quotes it.
+fn compared(input: &ExecuteInput, a: &str, b: &str) -> Vec<(Passage, Option<DocumentId>)> {
+    let mut all: Vec<(Passage, Option<DocumentId>)> = Vec::new();
+    for child in &input.earlier {
+        if let Some(payload) = child.result.as_ref().and_then(|result| result.json_payload.as_ref()) {
+            let held = cited::artifact_of(child);
+            all.extend(findings::scored(payload).into_iter().map(|(passage, _)| (passage, held)));
+        }
+    }
     let mentioning = |thing: &str| -> BTreeSet<String> {
-        rank(all.clone(), &key_terms(thing)).into_iter().map(|r| r.passage.text).collect()
+        let passages = all.iter().map(|(passage, _)| passage.clone()).collect();
+        rank(passages, &key_terms(thing)).into_iter().map(|r| r.passage.text).collect()
     };
     let (of_a, of_b) = (mentioning(a), mentioning(b));
-    all.into_iter().filter(|p| of_a.contains(&p.text) && of_b.contains(&p.text)).collect()
+    all.retain(|(p, _)| of_a.contains(&p.text) && of_b.contains(&p.text));
+    all
 }
 
 /// The best passages, not too many from one place, without repeats.
@@ -121,10 +154,11 @@ fn answer(
     brief: &Brief,
     terms: &[Term],
     missing: &Missing,
-    chosen: Vec<Ranked>,
+    chosen: Chosen,
     read: usize,
     unread: bool,
 ) -> ExecutorOutput {
+    let Chosen { passages: chosen, citations } = chosen;
     let absent = missing.absent.as_slice();
     // What is known of the words without a passage.
     let unfound: Vec<String> =
@@ -199,7 +233,7 @@ fn answer(
         document_markdown: Some(markdown),
         json_payload: None,
         is_primary: true,
-        citations: Vec::new(),
+        citations,
     };
     ExecutorOutput {
         actions,
