@@ -1,11 +1,17 @@
-// The parts of a line of Markdown: code, emphasis, links. One pass from left to right.
+// The parts of a line of Markdown: code, emphasis, links, references to footnotes. One pass from left to right.
+
+import { MAX_NOTE_LABEL } from './markdown-notes';
 
 export type Inline =
   | { kind: 'text'; text: string }
   | { kind: 'code'; text: string }
   | { kind: 'strong'; children: Inline[] }
   | { kind: 'em'; children: Inline[] }
-  | { kind: 'link'; href: string; children: Inline[] };
+  | { kind: 'link'; href: string; children: Inline[] }
+  /** A reference to a footnote: the `ref`th one to it. Both count from 1. */
+  | { kind: 'note'; label: string; number: number; ref: number }
+  /** Words that are marked, and why. `last` is true where the marked words end. */
+  | { kind: 'mark'; why: string; last: boolean; children: Inline[] };
 
 const SAFE_LINK = /^(?:https?:|mailto:)/i;
 const MAX_LABEL = 500;
@@ -87,7 +93,7 @@ class Scanner {
       case '_':
         return (text[i + 1] === '_' ? this.#strongUnderscore(i) : this.#emphasisUnderscore(i)) ?? { end: i + 1 };
       case '[':
-        return this.#link(i) ?? { end: i + 1 };
+        return this.#link(i) ?? this.#note(i) ?? { end: i + 1 };
       default:
         return this.#url(i);
     }
@@ -141,6 +147,15 @@ class Scanner {
     // A link of another kind, which a click could run, stays as it was written.
     if (!SAFE_LINK.test(href)) return { end: to + 1 };
     return { end: to + 1, part: { kind: 'link', href, children: this.#children(i + 1, close) } };
+  }
+
+  /** Whether there is such a footnote is known when the whole text has been read. */
+  #note(i: number): Found | undefined {
+    const close = this.#bracket.next(i + 1);
+    if (this.#text[i + 1] !== '^' || close === i + 2 || close - i > MAX_NOTE_LABEL + 2) return undefined;
+    const label = this.#text.slice(i + 2, close);
+    if (/[\s[]/.test(label)) return undefined;
+    return { end: close + 1, part: { kind: 'note', label, number: 0, ref: 0 } };
   }
 
   #url(i: number): Found {

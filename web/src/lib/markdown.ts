@@ -5,8 +5,9 @@
 // backtrack over more than a few characters, and a search for a closing mark never reads the same characters twice.
 
 import { inline, type Inline } from './markdown-inline';
+import { definition, resolveNotes, type Definition, type Note } from './markdown-notes';
 
-export type { Inline };
+export type { Inline, Note };
 
 export type Block =
   | { kind: 'heading'; level: number; children: Inline[] }
@@ -15,7 +16,8 @@ export type Block =
   | { kind: 'quote'; blocks: Block[] }
   | { kind: 'list'; ordered: boolean; start: number; items: Block[][] }
   | { kind: 'table'; head: Inline[][]; rows: Inline[][][] }
-  | { kind: 'rule' };
+  | { kind: 'rule' }
+  | { kind: 'notes'; notes: Note[] };
 
 /** Deeper nesting is shown as text. This bounds the recursion. */
 const MAX_DEPTH = 12;
@@ -23,10 +25,15 @@ const MAX_DEPTH = 12;
 const MAX_INDENT = 3;
 
 export function markdown(text: string): Block[] {
-  return blocks(text.replace(/\r\n?/g, '\n').split('\n'), 0);
+  const definitions: Definition[] = [];
+  const tree = blocks(text.replace(/\r\n?/g, '\n').split('\n'), 0, definitions);
+  const notes = resolveNotes(tree, definitions, (lines) => blocks(lines, 1));
+  if (notes.length > 0) tree.push({ kind: 'notes', notes });
+  return tree;
 }
 
-function blocks(lines: string[], depth: number): Block[] {
+/** Definitions of footnotes go to `definitions`; without it, they are text. */
+function blocks(lines: string[], depth: number, definitions?: Definition[]): Block[] {
   const out: Block[] = [];
   let i = 0;
   const paragraph: string[] = [];
@@ -38,6 +45,7 @@ function blocks(lines: string[], depth: number): Block[] {
     const line = lines[i]!;
     const fence = openingFence(line);
     const title = heading(line);
+    const note = definitions && definition(lines, i);
     if (fence) {
       flush();
       let end = i + 1;
@@ -48,6 +56,10 @@ function blocks(lines: string[], depth: number): Block[] {
       flush();
       out.push(title);
       i += 1;
+    } else if (note) {
+      flush();
+      definitions!.push(note.found);
+      i = note.next;
     } else if (isRule(line)) {
       flush();
       out.push({ kind: 'rule' });

@@ -1,6 +1,8 @@
 // What the user chose on one run page: the selected node, folds, filters, where to look. Live events never change
 // any of it.
 
+import { placeFromText, placeToText, type Target } from './citations/passage';
+import { RunCitations } from './citations/run-citations.svelte';
 import { filterNodes, type Filter, type Quick } from './filter';
 import { FINAL, type GraphNode } from './projection/model';
 import { RunDocuments } from './run-documents.svelte';
@@ -8,11 +10,25 @@ import { RunForks } from './run-forks.svelte';
 import { router } from './router.svelte';
 import type { RunSession } from './session.svelte';
 import { Scratchpads } from './scratchpads.svelte';
+import { Sources } from './sources.svelte';
 import { offers, pausedBy, type Command, type Kind } from './steering/offers';
 import { load, save } from './storage';
 
 const SIDES = ['node', 'document', 'events'] as const;
 export type Side = (typeof SIDES)[number];
+
+/** A document that something cites, and the place to show. */
+export interface Source extends Target {
+  documentId: string;
+}
+
+/** The source that the address names. */
+function sourceOfAddress(): Source | undefined {
+  const documentId = router.get('source');
+  if (documentId === '') return undefined;
+  const passage = placeFromText(router.get('passage'));
+  return { documentId, ...(passage && { passage }) };
+}
 
 export class RunState {
   readonly session: RunSession;
@@ -28,6 +44,8 @@ export class RunState {
   list = $state<'nodes' | 'documents'>(router.get('list') === 'documents' ? 'documents' : 'nodes');
   /** The document that is shown. */
   document = $state<string | undefined>(router.get('document') || undefined);
+  /** The cited document that is shown instead. */
+  source = $state.raw<Source | undefined>(sourceOfAddress());
   /** A new object each time that a document is to be shown. */
   opened = $state.raw<object>({});
   /** Where the graph should move to; a new object each time. */
@@ -35,13 +53,23 @@ export class RunState {
   /** The command whose dialog is open. */
   command = $state.raw<Command | undefined>();
   readonly scratchpads = new Scratchpads();
+  /** The view in which a source was opened. */
+  #before: Side = 'node';
   readonly documents: RunDocuments;
   readonly forks: RunForks;
+  readonly citations: RunCitations;
+  readonly sources: Sources;
 
   constructor(session: RunSession) {
     this.session = session;
     this.documents = new RunDocuments(session);
     this.forks = new RunForks(session);
+    this.citations = new RunCitations(session);
+    this.sources = new Sources({
+      runId: session.runId,
+      href: (id, quote) => this.sourceUrl({ documentId: id, ...this.citations.target(id, quote) }),
+      open: (id, quote) => this.openSource({ documentId: id, ...this.citations.target(id, quote) }),
+    });
     this.collapsed = new Set(load<string[]>(`collapsed.${session.runId}`) ?? []);
   }
 
@@ -107,11 +135,38 @@ export class RunState {
   /** Shows a document of the run, and the tree of its documents; undefined shows none. */
   openDocument(id: string | undefined): void {
     this.document = id;
-    router.set({ document: id });
+    this.source = undefined;
+    router.set({ document: id, source: undefined, passage: undefined });
     if (id === undefined) return;
     this.opened = {};
     this.setList('documents');
     this.setSide('document');
+  }
+
+  /** Shows a document that something cites, at the passage. The tree beside it stays. */
+  openSource(source: Source): void {
+    if (this.source === undefined) this.#before = this.side;
+    this.source = source;
+    router.set({ source: source.documentId, passage: source.passage && placeToText(source.passage) });
+    this.opened = {};
+    this.setSide('document');
+  }
+
+  /** Leads back to where it was opened. */
+  closeSource(): void {
+    this.source = undefined;
+    router.set({ source: undefined, passage: undefined });
+    this.setSide(this.#before);
+  }
+
+  /** The address of this page with a source. */
+  sourceUrl({ documentId, passage }: Source): string {
+    const params = new URLSearchParams(router.params);
+    params.set('side', 'document');
+    params.set('source', documentId);
+    if (passage) params.set('passage', placeToText(passage));
+    else params.delete('passage');
+    return `${router.path}?${params.toString()}`;
   }
 
   setList(list: 'nodes' | 'documents'): void {

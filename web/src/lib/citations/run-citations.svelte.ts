@@ -1,0 +1,125 @@
+// The citations of a run, read node by node and page by page when something shows them.
+
+import type { CitedClaim } from '../../gen/treeagent/v1/citations_pb';
+import { runs } from '../api/client';
+import { auth } from '../auth.svelte';
+import { Paged } from '../paged.svelte';
+import type { Artifact, GraphNode } from '../projection/model';
+import type { RunSession } from '../session.svelte';
+import { fold } from './fold';
+import type { Doubt } from './marks';
+import type { Target } from './passage';
+import { isVerified, placeOf, verdictWords } from './words';
+
+const PAGE = 100;
+/** The server gives at most so many at once. */
+const MOST = 1000;
+
+/** What the log says about the citations of a node: changes whenever they do. */
+const stateOf = (node: GraphNode | undefined): string =>
+  (node?.artifacts ?? []).map((one) => `${one.artifactId} ${one.citations?.total ?? 0}`).join();
+
+/** The citations of one node. */
+export class NodeCitations {
+  readonly list = new Paged<CitedClaim>();
+  readonly #runId: string;
+  readonly #nodeId: string;
+  /** What the log said when they were read. */
+  #state: string | undefined;
+
+  constructor(runId: string, nodeId: string) {
+    this.#runId = runId;
+    this.#nodeId = nodeId;
+  }
+
+  /** Reads the first page, or all, unless what the log says has been read. */
+  read(state: string, all = false): void {
+    if (this.#state === state) {
+      if (all) void this.list.rest();
+      return;
+    }
+    this.#state = state;
+    // As much as there is, so that a list somebody reads does not become shorter.
+    const pageSize = Math.min(MOST, Math.max(PAGE, Math.ceil((this.list.items?.length ?? 0) / PAGE) * PAGE));
+    const request = { runId: this.#runId, nodeId: this.#nodeId, pageSize };
+    this.list.start(async (pageToken, signal) => {
+      const page = await runs.listCitations({ ...request, pageToken }, { signal });
+      return { items: page.claims, next: page.nextPageToken };
+    }, all);
+  }
+}
+
+export class RunCitations {
+  readonly #session: RunSession;
+  readonly #nodes = new Map<string, NodeCitations>();
+  /** The node that wrote a document, as far as it was looked up. */
+  readonly #writers = new Map<string, string>();
+  /** The artifacts whose lists are open. */
+  open = $state.raw<ReadonlySet<string>>(new Set());
+  /** Lists show unverified claims alone. */
+  unverifiedOnly = $state(false);
+  /** The claim whose source was opened last: it gets the focus again when the source is closed. */
+  from: bigint | undefined;
+
+  constructor(session: RunSession) {
+    this.#session = session;
+  }
+
+  toggle(artifactId: string): void {
+    const next = new Set(this.open);
+    if (!next.delete(artifactId)) next.add(artifactId);
+    this.open = next;
+  }
+
+  of(nodeId: string): NodeCitations {
+    let found = this.#nodes.get(nodeId);
+    if (found === undefined) this.#nodes.set(nodeId, (found = new NodeCitations(this.#session.runId, nodeId)));
+    return found;
+  }
+
+  /** Changes when the citations of a node do. The live graph says it, whatever moment is shown. */
+  state(nodeId: string): string {
+    void this.#session.version;
+    return `${auth.version} ${stateOf(this.#session.live?.node(nodeId))}`;
+  }
+
+  /**
+   * Those of an artifact as it is shown, in the order of the text. Citations are only ever added to an artifact, so
+   * those that it had at an earlier moment are the first ones.
+   */
+  shown(nodeId: string, artifact: Artifact): CitedClaim[] {
+    const items = this.of(nodeId).list.items ?? [];
+    return items.filter((one) => one.artifactId === artifact.artifactId).slice(0, artifact.citations?.total ?? 0);
+  }
+
+  doubts(nodeId: string, artifact: Artifact): Doubt[] {
+    return this.shown(nodeId, artifact).flatMap((one) =>
+      one.citation === undefined || isVerified(one) ? [] : [{ claim: one.citation.claim, why: verdictWords(one.citation.verdict) }],
+    );
+  }
+
+  /** The node that wrote a document of the run as its artifact. */
+  writer(documentId: string): string | undefined {
+    const known = this.#writers.get(documentId);
+    if (known !== undefined) return known;
+    for (const node of this.#session.live?.nodes ?? []) {
+      for (const one of node.artifacts) if (one.documentId !== undefined) this.#writers.set(one.documentId, node.id);
+    }
+    return this.#writers.get(documentId);
+  }
+
+  /** Where a document says some words, if a citation that has been read says it. */
+  target(documentId: string, quote: string | undefined): Target {
+    if (quote === undefined) return {};
+    const words = fold(quote).text.trim();
+    for (const { list } of this.#nodes.values()) {
+      for (const one of list.items ?? []) {
+        const { citation } = one;
+        if (citation?.documentId !== documentId || fold(citation.quote).text.trim() !== words) continue;
+        const passage = placeOf(one);
+        if (passage !== undefined) return { passage, quote };
+      }
+    }
+    return { quote };
+  }
+}

@@ -1,0 +1,184 @@
+import { createHash } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { findAll, fold } from '../src/lib/citations/fold';
+import { markClaims, visible } from '../src/lib/citations/marks';
+import { around, locate, placeFromText, placeToText, unitsAt, type Place } from '../src/lib/citations/passage';
+import { sha256 } from '../src/lib/citations/sha256';
+import { markdown, type Block, type Inline } from '../src/lib/markdown';
+
+const digest = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex');
+
+/** The place of some words of a text, as the server would say it. */
+function placeOf(text: string, words: string): Place {
+  const before = text.slice(0, text.indexOf(words));
+  return { offset: Buffer.byteLength(before), bytes: Buffer.byteLength(words), sha256: digest(words) };
+}
+
+describe('SHA-256', () => {
+  it('is the same as that of the platform, for every length around a block', () => {
+    for (let length = 0; length < 200; length++) {
+      const bytes = Uint8Array.from({ length }, (_, i) => (i * 31 + length) % 256);
+      expect(sha256(bytes)).toBe(digest(bytes));
+    }
+    const long = new Uint8Array(100_000).fill(7);
+    expect(sha256(long)).toBe(digest(long));
+  });
+});
+
+describe('a passage', () => {
+  const text = '# Ebbe — Flut\r\n\nÄ 潮 🌊🏽 a\u0301 | `x` |\n\nend';
+
+  it('is at the units that its bytes say, whatever the characters', () => {
+    for (let from = 0; from <= text.length; from++) {
+      for (let to = from; to <= text.length; to++) {
+        const [offset, bytes] = [Buffer.byteLength(text.slice(0, from)), Buffer.byteLength(text.slice(from, to))];
+        // Half a character has no bytes of its own.
+        if (/^[\udc00-\udfff]|[\ud800-\udbff]$/.test(text.slice(from, to)) || /[\ud800-\udbff]$/.test(text.slice(0, from))) continue;
+        expect(unitsAt(text, offset, bytes)).toEqual({ from, to });
+      }
+    }
+  });
+
+  it('is nowhere if its bytes divide a character or lie behind the end', () => {
+    const at = Buffer.byteLength(text.slice(0, text.indexOf('潮')));
+    expect(unitsAt(text, at + 1, 4)).toBeUndefined();
+    expect(unitsAt(text, at, 2)).toBeUndefined();
+    expect(unitsAt(text, Buffer.byteLength(text) - 1, 2)).toBeUndefined();
+    expect(unitsAt(text, Buffer.byteLength(text) + 1, 0)).toBeUndefined();
+  });
+
+  it('is there, has moved, or has changed', () => {
+    const body = 'Zwölf Meter 🌊 hoch. The tide turns twice a day.';
+    const quote = 'The tide turns twice a day';
+    const passage = placeOf(body, quote);
+    const from = body.indexOf(quote);
+    expect(locate(body, { passage, quote })).toEqual({ state: 'there', range: { from, to: from + quote.length } });
+    expect(locate(body, { passage })).toMatchObject({ state: 'there' });
+    expect(locate(`More. ${body}`, { passage, quote })).toEqual({ state: 'moved', range: { from: from + 6, to: from + 6 + quote.length } });
+    expect(locate(`More. ${body}`, { passage })).toEqual({ state: 'changed' });
+    expect(locate(body.replace('twice', 'thrice'), { passage, quote })).toEqual({ state: 'changed' });
+    expect(locate(body, { quote: 'The  tide turns' })).toMatchObject({ state: 'found', range: { from } });
+    expect(locate(body, { quote: 'The tide turned' })).toEqual({ state: 'absent' });
+    expect(locate('', { passage, quote })).toEqual({ state: 'changed' });
+  });
+
+  it('is part of an address', () => {
+    const place = placeOf(text, '潮');
+    expect(placeFromText(placeToText(place))).toEqual(place);
+    for (const wrong of ['', '1.2', '1.2.x', '-1.2.' + 'a'.repeat(64)]) expect(placeFromText(wrong)).toBeUndefined();
+  });
+
+  it('is always within what is shown of a long text', () => {
+    const long = '🌊'.repeat(500);
+    for (const at of [0, 2, 100, 499 * 2, 998]) {
+      const shown = around(long, { from: at, to: at + 2 }, 100);
+      expect(shown.from).toBeLessThanOrEqual(at);
+      expect(shown.to).toBeGreaterThanOrEqual(at + 2);
+      expect(shown.to - shown.from).toBeLessThanOrEqual(101);
+      expect(long.slice(shown.from, shown.to)).toMatch(/^(?:🌊)+$/u);
+    }
+    expect(around('short', { from: 1, to: 2 }, 100)).toEqual({ from: 0, to: 5 });
+  });
+});
+
+describe('words in a text', () => {
+  const first = (text: string, words: string): string | undefined => {
+    const [range] = findAll(fold(text), words, 1);
+    return range && text.slice(range.from, range.to);
+  };
+
+  it('are found although white space and typography differ, and nothing else', () => {
+    const text = 'It said: \u201cThe tide\n   turns \u2014 twice\u00a0a day\u201d, and more\u2026';
+    expect(first(text, '"The tide turns - twice a\u200b day"')).toBe('\u201cThe tide\n   turns \u2014 twice\u00a0a day\u201d');
+    expect(first(text, 'and more...')).toBe('and more\u2026');
+    for (const other of ['the tide turns', 'The tide turned', 'he tide', 'The tid', '', ' \n ']) expect(first(text, other)).toBeUndefined();
+  });
+
+  it('are whole words, where words have white space around them', () => {
+    const text = 'It is impossible to escape, but possible to hide. 潮は一日に二回変わる。';
+    expect(first(text, 'possible to escape')).toBeUndefined();
+    expect(first(text, 'possible to hide')).toBe('possible to hide');
+    expect(first(text, '一日に二回')).toBe('一日に二回');
+  });
+
+  it('are found in linear time', () => {
+    const n = 200_000;
+    const hostile = fold('a'.repeat(n));
+    const before = performance.now();
+    expect(findAll(hostile, `${'a'.repeat(2000)}b`)).toEqual([]);
+    expect(findAll(hostile, `b${'a'.repeat(2000)}`)).toEqual([]);
+    expect(findAll(fold('ab'.repeat(n / 2)), `${'ab'.repeat(1000)}c`)).toEqual([]);
+    // 400 million comparisons would take longer.
+    expect(performance.now() - before).toBeLessThan(2000);
+  });
+});
+
+interface Shown {
+  text: string;
+  why: string;
+  last: boolean;
+}
+
+/** The marks of a tree, in the order of the text. */
+function marksOf(tree: Block[]): Shown[] {
+  const found: Shown[] = [];
+  JSON.stringify(tree, (_, value: unknown) => {
+    const part = value as Inline;
+    if (part !== null && typeof part === 'object' && part.kind === 'mark') found.push({ text: visible(part.children), why: part.why, last: part.last });
+    return value;
+  });
+  return found;
+}
+
+describe('claims in Markdown', () => {
+  const marks = (text: string, ...claims: string[]) => {
+    const plain = markdown(text);
+    const { tree, located } = markClaims(plain, claims.map((claim, i) => ({ claim, why: `why ${i}` })));
+    return { located, marks: marksOf(tree), tree, plain };
+  };
+
+  it('are marked as they are read, over emphasis, code and lines', () => {
+    const found = marks('# Head\n\nBefore. The **moon** pulls\nthe `sea`. After.', 'The **moon** pulls the `sea`.');
+    expect(found.located).toBe(1);
+    expect(found.marks.map((m) => m.text).join('')).toBe('The moon pulls\nthe sea.');
+    expect(found.marks.map((m) => m.last)).toEqual([false, false, false, false, true]);
+  });
+
+  it('are marked in headings, lists, quotes, tables and footnotes, each time that they stand there', () => {
+    const claim = 'Sixteen metres.';
+    const text = `# ${claim}\n\n- a ${claim}\n\n> ${claim}\n\n| a | b |\n|---|---|\n| ${claim} | Twelve metres. |\n\nSee[^1].\n\n[^1]: ${claim}`;
+    const found = marks(text, claim);
+    expect(found.located).toBe(1);
+    expect(found.marks).toEqual(Array.from({ length: 5 }, () => ({ text: claim, why: 'why 0', last: true })));
+  });
+
+  it('change nothing but marks', () => {
+    const text = 'One **two *three* four** five[^1]. [Six](https://a.example) `seven`.\n\n[^1]: Eight.';
+    const found = marks(text, 'three four five', 'Six seven', 'One');
+    expect(found.located).toBe(3);
+    expect(texts(found.tree)).toBe(texts(found.plain));
+  });
+
+  it('overlap without saying anything twice', () => {
+    const found = marks('One two three four.', 'One two three', 'two three four.');
+    expect(found.marks).toEqual([
+      { text: 'One two three', why: 'why 0', last: true },
+      { text: ' four.', why: 'why 1', last: true },
+    ]);
+  });
+
+  it('are not marked where they are not', () => {
+    const found = marks('One two.\n\nThree four.', 'two. Three', 'Five', '', '\u0000');
+    expect(found.located).toBe(0);
+    expect(found.tree).toBe(found.plain);
+  });
+});
+
+function texts(tree: Block[]): string {
+  const found: string[] = [];
+  JSON.stringify(tree, (key, value: unknown) => {
+    if (key === 'text') found.push(value as string);
+    return value;
+  });
+  return found.join('');
+}
