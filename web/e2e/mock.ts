@@ -7,6 +7,7 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError, type ConnectRouter } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
+import type { CitedClaim } from '../src/gen/treeagent/v1/citations_pb';
 import { RunStatus, Scope, Strategy } from '../src/gen/treeagent/v1/common_pb';
 import { DocumentService } from '../src/gen/treeagent/v1/document_service_pb';
 import { ProjectService } from '../src/gen/treeagent/v1/project_service_pb';
@@ -27,6 +28,8 @@ export class MockGateway {
   readonly logs = new Map<string, Log>();
   readonly documents: MockDocument[] = [];
   /** Answers pauses, in place of a driver. */
+  /** The citations of all runs. */
+  readonly citations: CitedClaim[] = [];
   pause: (request: PauseRunRequest) => MessageInitShape<typeof CommandOutcomeSchema> = () => {
     throw new ConnectError('nothing answers pauses here', Code.Unimplemented);
   };
@@ -118,6 +121,12 @@ export class MockGateway {
     router.service(RunService, {
       getRun: ({ runId }) => ({ run: this.#run(this.#log(runId)) }),
       listRuns: () => ({ runs: [...this.logs.values()].map((l) => this.#run(l)) }),
+      listCitations: ({ nodeId, pageSize, pageToken }) => {
+        const all = this.citations.filter((one) => nodeId === '' || one.nodeId === nodeId);
+        const from = Number(pageToken || '0');
+        const to = from + (pageSize || 100);
+        return { claims: all.slice(from, to), nextPageToken: to < all.length ? String(to) : '' };
+      },
       watchRuns: (_, context) => this.#watchRuns(context.signal),
       pauseRun: (request) => ({ outcome: this.pause(request) }),
       watchRun: (request, context) => this.#watch(this.#log(request.runId), Number(request.afterSeq), request.snapshot, context.signal),

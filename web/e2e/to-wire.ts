@@ -2,7 +2,7 @@
 
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { NodeStatus, Outcome, Role, RunStatus } from '../src/gen/treeagent/v1/common_pb';
+import { ArtifactType, NodeStatus, Outcome, Role, RunStatus } from '../src/gen/treeagent/v1/common_pb';
 import { GraphNodeSchema, GraphSchema, type Graph } from '../src/gen/treeagent/v1/run_service_pb';
 import type { GraphNode, GraphSnapshot, Usage } from '../src/lib/projection/model';
 
@@ -28,6 +28,15 @@ function node(n: GraphNode) {
     ...(n.scratchpadDocId === undefined ? {} : { scratchpadDocId: n.scratchpadDocId }),
     ...(n.scratchpadTail === undefined ? {} : { scratchpadTail: n.scratchpadTail }),
     ...(n.lastTool === undefined ? {} : { lastTool: n.lastTool }),
+    artifacts: n.artifacts.map(({ artifactId, artifactType, documentId, label, title, isPrimary, citations }) => ({
+      artifactId,
+      artifactType: value<ArtifactType>(ArtifactType, artifactType),
+      ...(documentId === undefined ? {} : { documentId }),
+      label,
+      title,
+      isPrimary,
+      ...(citations === undefined ? {} : { citations: { total: BigInt(citations.total), verified: BigInt(citations.verified) } }),
+    })),
     ...(n.result === undefined ? {} : { result: { summary: n.result.summary } }),
     usage: usageToWire(n.usage),
     subtreeUsage: usageToWire(n.subtreeUsage),

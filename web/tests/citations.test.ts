@@ -91,6 +91,8 @@ describe('words in a text', () => {
     const text = 'It said: \u201cThe tide\n   turns \u2014 twice\u00a0a day\u201d, and more\u2026';
     expect(first(text, '"The tide turns - twice a\u200b day"')).toBe('\u201cThe tide\n   turns \u2014 twice\u00a0a day\u201d');
     expect(first(text, 'and more...')).toBe('and more\u2026');
+    expect(first('It has 12[^1] arches.[^23]', '12 arches.')).toBe('12[^1] arches.');
+    expect(first('It has 12[^x] arches.', '12 arches.')).toBeUndefined();
     for (const other of ['the tide turns', 'The tide turned', 'he tide', 'The tid', '', ' \n ']) expect(first(text, other)).toBeUndefined();
   });
 
@@ -150,6 +152,13 @@ describe('claims in Markdown', () => {
     const found = marks(text, claim);
     expect(found.located).toBe(1);
     expect(found.marks).toEqual(Array.from({ length: 5 }, () => ({ text: claim, why: 'why 0', last: true })));
+  });
+
+  it('are marked as rows of tables, and as sentences that begin within emphasis', () => {
+    const text = '| arch | width |\n|---|---|\n| first *one* | 30 m[^1] |\n| first one | 31 m |\n\n**It stands. It is old.**\n\n[^1]: Said.';
+    const found = marks(text, '| first *one* | 30 m |', '**It stands.', '| | |', '|');
+    expect(found.located).toBe(2);
+    expect(found.marks.map((m) => [m.text, m.last])).toEqual([['first ', false], ['one', false], ['30 m', true], ['It stands.', true]]);
   });
 
   it('change nothing but marks', () => {

@@ -53,6 +53,10 @@ describe('footnotes', () => {
     [`\`${ID}\`: \u201cexact \u2018own\u2019 words\u201d.`, 'exact \u2018own\u2019 words'],
     [`<${ID}>, "said "twice" here"`, 'said "twice" here'],
     [`${ID.toUpperCase()} exact words`, 'exact words'],
+    [`${ID} "exact words" (unverified: the document does not contain these words)`, 'exact words'],
+    [`${ID} exact words (unverified: the document does not contain these words)`, 'exact words'],
+    [`${ID} "exact words`, 'exact words'],
+    [`${ID} ""`, undefined],
     [`${ID}`, undefined],
   ])('name their document first: %s', (text, quote) => {
     const [note] = notesOf(markdown(`A[^1].\n\n[^1]: ${text}`));

@@ -32,8 +32,9 @@ const DEFINITION = /^ {0,3}\[\^([^\s[\]]{1,100})\]:[ \t]?/;
 const SOURCE = /^[<`]?([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})[>`]?(?![\w-])[\s:,\u2013\u2014-]*/i;
 /** What a line of a footnote may be indented by. */
 const INDENT = /^(?: {2,4}|\t)/;
-const OPENING = /["\u201c\u201e\u201f\u00ab]/;
-const CLOSING = /["\u201c\u201d\u00bb]/;
+const QUOTATION = /["\u201c-\u201f\u00ab\u00bb]/;
+/** Begins what the role service adds to a footnote of which a citation does not hold. */
+const REMARK = '(unverified:';
 
 export const noteKey = (label: string): string => label.toLowerCase();
 
@@ -57,10 +58,14 @@ export function definition(lines: string[], at: number): { found: Definition; ne
 
 /** The words within quotation marks; all words if there are none. */
 function quoted(text: string): string {
-  const from = text.search(OPENING);
-  if (from < 0) return text.trim();
-  for (let to = text.length - 1; to > from; to--) if (CLOSING.test(text[to]!)) return text.slice(from + 1, to).trim();
-  return text.slice(from + 1).trim();
+  const said = text.split(REMARK)[0]!;
+  let from = said.search(QUOTATION);
+  if (from < 0) return said.trim();
+  let to = said.length - 1;
+  while (to > from && !QUOTATION.test(said[to]!)) to -= 1;
+  if (to === from) to = said.length;
+  while (from < to && QUOTATION.test(said[from]!)) from += 1;
+  return said.slice(from, to).trim();
 }
 
 function noteOf({ lines }: Definition, read: (lines: string[]) => Block[]): Note {

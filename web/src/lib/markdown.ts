@@ -170,7 +170,8 @@ function table(lines: string[], at: number, out: Block[]): number {
   return i;
 }
 
-function cells(line: string): Inline[][] {
+/** The cells of a row of a table. */
+export function cells(line: string): Inline[][] {
   const row = line.trim().replace(/^\||\|$/g, '');
   return row.split(/(?<!\\)\|/).map((cell) => inline(cell.trim().replaceAll('\\|', '|')));
 }

@@ -19,6 +19,8 @@ const SPACE = /\s/;
 const SINGLE = /[\u2018-\u201b\u2032\u2035\u00b4`]/;
 const DOUBLE = /[\u201c-\u201f\u2033\u2036\u00ab\u00bb]/;
 const DASH = /[\u2010-\u2015\u2212]/;
+/** The mark of a numbered footnote. Whoever quotes a sentence leaves out its footnotes. */
+const NOTE = /\[\^\d{1,4}\]/y;
 /** Characters of words that have white space around them. Other scripts do not divide words. */
 const WORD = /[\p{Ll}\p{Lu}\p{N}]/u;
 
@@ -37,6 +39,11 @@ export function fold(original: string): Folded {
   const from: number[] = [];
   const to: number[] = [];
   for (let at = 0; at < original.length; at++) {
+    NOTE.lastIndex = at;
+    if (original[at] === '[' && NOTE.test(original)) {
+      at = NOTE.lastIndex - 1;
+      continue;
+    }
     for (const char of plain(original[at]!)) {
       if (char === ' ' && out.at(-1) === ' ') continue;
       out.push(char);

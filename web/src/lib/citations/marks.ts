@@ -1,6 +1,6 @@
 // Marks claims in a tree of Markdown. A claim is compared with what is read: its own marks of Markdown do not count.
 
-import type { Block, Inline } from '../markdown';
+import { cells, type Block, type Inline } from '../markdown';
 import { inline } from '../markdown-inline';
 import { eachInline } from '../markdown-notes';
 import { findAll, fold, type Range } from './fold';
@@ -15,7 +15,7 @@ interface Marked extends Range {
   why: string;
 }
 
-/** Stands between paragraphs, so no claim reaches from one into the next. */
+/** Stands between paragraphs and between cells, so no sentence reaches from one into the next. */
 const BETWEEN = '\u0000';
 
 /** What is read of some parts. */
@@ -28,18 +28,29 @@ export function markClaims(tree: Block[], doubts: readonly Doubt[]): { tree: Blo
   const texts: string[] = [];
   eachInline(tree, (list) => texts.push(visible(list)));
   const folded = fold(texts.join(BETWEEN));
-  const whys = new Map(doubts.map(({ claim, why }) => [visible(inline(claim)).replaceAll(BETWEEN, ''), why]));
+  const whys = new Map(doubts.map(({ claim, why }) => [claim.replaceAll(BETWEEN, ' ').trim(), why]));
   let located = 0;
   const found: Marked[] = [];
   for (const [claim, why] of whys) {
-    const ranges = findAll(folded, claim);
-    if (ranges.length > 0) located += 1;
+    const read = /^\|.*\|$/.test(claim) ? [row(claim)] : [visible(inline(claim)), bare(claim)];
+    const ranges = read.map((words) => findAll(folded, words)).find((all) => all.length > 0);
+    if (ranges === undefined) continue;
+    located += 1;
     for (const range of ranges) found.push({ ...range, why });
   }
   if (found.length === 0) return { tree, located };
   const marker = new Marker(apart(found));
   return { tree: tree.map((block) => marker.block(block)), located };
 }
+
+/** A row of a table is one claim. */
+function row(claim: string): string {
+  const words = cells(claim).map(visible);
+  return words.every((cell) => cell === '') ? '' : words.join(BETWEEN);
+}
+
+/** A sentence may begin within emphasis and end behind it: then its marks are no pairs. */
+const bare = (claim: string): string => visible(inline(claim.replaceAll(/[*`]|__/g, '')));
 
 /** In order, and without the parts that an earlier one covers. */
 function apart(found: Marked[]): Marked[] {
