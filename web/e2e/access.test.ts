@@ -18,6 +18,8 @@ let browser: Browser;
 let notes: string;
 /** A run with a failure, tools and documents. */
 let done: string;
+/** A run with citations of two levels. */
+let cited: string;
 let graph: GraphJson;
 
 beforeAll(async () => {
@@ -26,7 +28,10 @@ beforeAll(async () => {
   await mkdir(join(notes, 'moon'));
   await writeFile(join(notes, 'tides.md'), '# Tides\n\nTides follow the moon.\n');
   await writeFile(join(notes, 'moon', 'dark.md'), '# Dark\n\nThe moon has no light of its own.\n');
+  await writeFile(join(notes, 'notes.md'), '# Notes\n\nIt is dark.[^1] Tides come.[^2]\n\n[^1]: Somebody said so.\n[^2]: 0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b "Tides come."\n');
   await gateway.cli('import', notes, '--project', 'Coast');
+  cited = await gateway.run('Cite the moon', 'scripted:fanout=2,depth=1,artifacts=document,result_bytes=10,cite=4', '--project', 'Coast');
+  await until(() => gateway.graph(cited), (g) => g.status === 'completed', 'it ends', 60_000);
   done = await gateway.run('Grow and lose a leaf', 'scripted:fanout=3,depth=2,tools=1,artifacts=document,fail=rejected,fail_titles=s1.s0');
   graph = await until(() => gateway.graph(done), (g) => g.status === 'completed', 'the run ends', 60_000);
 });
@@ -126,6 +131,38 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     await page.getByRole('link', { name: 'All documents' }).click();
     await page.locator('mark').first().waitFor();
     found.push(...(await violations(page, 'narrow documents')));
+    expect(found).toEqual([]);
+    await close(page);
+  });
+
+  it('holds for citations: list, chain, source, marked text, footnotes', async () => {
+    const page = await open(browser, `${gateway.url}/runs/${cited}?tab=result`, options);
+    await connection(page, 'ended');
+    await treeItem(page, 'Cite the moon').click();
+    const pill = page.getByRole('button', { name: /citations verified/ });
+    await pill.click();
+    await page.getByRole('button', { name: 'Show the claim that it rests on' }).first().click();
+    await page.getByRole('list', { name: 'Claims that it rests on' }).locator('[data-verdict]').first().waitFor();
+    const found = await violations(page, 'citations');
+    await page.getByRole('button', { name: 'Unverified only' }).click();
+    found.push(...(await violations(page, 'unverified citations')));
+    await page.getByTestId('citations').getByRole('link').first().click();
+    await page.getByText('This document does not contain the quoted words.').waitFor();
+    found.push(...(await violations(page, 'a source without the quote')));
+    await page.getByRole('button', { name: 'Back', exact: true }).click();
+    await page.getByRole('button', { name: 'Unverified only' }).click();
+    await page.getByTestId('citations').getByRole('link').first().click();
+    await page.locator('pre mark').waitFor();
+    found.push(...(await violations(page, 'a source at the passage')));
+    await page.getByRole('button', { name: 'Back', exact: true }).click();
+    await page.getByRole('button', { name: 'Read', exact: true }).click();
+    await page.locator('.md mark').first().waitFor();
+    found.push(...(await violations(page, 'marked claims')));
+    await page.goto(`${gateway.url}/projects`);
+    await page.getByRole('link', { name: 'Coast' }).click();
+    await treeItem(page, /^notes\.md/).click();
+    await page.getByText('(no such document)').waitFor();
+    found.push(...(await violations(page, 'footnotes')));
     expect(found).toEqual([]);
     await close(page);
   });

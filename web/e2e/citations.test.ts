@@ -18,21 +18,33 @@ let graph: GraphJson;
 
 /** The script cites the first line with more than 20 bytes: here a row of a table, after characters of every length. */
 const ROW = '| Bay of Fundy 🌊 | *sixteen* `metres`, näher als 潮 |';
-const tides = (row: string): string => `# Ebbe 🌊🏽\n\n| place | range |\n|---|---|\n${row}\n| Jade | four |\n\nThe end.\n`;
+const tides = (row: string): string =>
+  `# Ebbe 🌊🏽\n\n| place | range |\n|---|---|\n${row}\n| Jade | four |\n\nThe end.\n`;
 
 async function write(row: string): Promise<void> {
   await writeFile(join(notes, 'tides.md'), tides(row));
   await gateway.cli('import', notes, '--project', 'Coast');
 }
 
-const ended = async (run: string): Promise<GraphJson> => until(() => gateway.graph(run), (g) => g.status === 'completed', 'the run ends', 60_000);
+const ended = async (run: string): Promise<GraphJson> =>
+  until(
+    () => gateway.graph(run),
+    (g) => g.status === 'completed',
+    'the run ends',
+    60_000,
+  );
 
 beforeAll(async () => {
   notes = await mkdtemp(join(tmpdir(), 'tree-agent-notes-'));
   [browser] = await Promise.all([launch(), gateway.start()]);
   await write(ROW);
   // A first line with few characters lets the nodes above cite claims.
-  done = await gateway.run('Cite it', 'scripted:fanout=2,depth=2,artifacts=document,result_bytes=10,cite=4', '--project', 'Coast');
+  done = await gateway.run(
+    'Cite it',
+    'scripted:fanout=2,depth=2,artifacts=document,result_bytes=10,cite=4',
+    '--project',
+    'Coast',
+  );
   graph = await ended(done);
 });
 afterAll(async () => {
@@ -42,16 +54,24 @@ afterAll(async () => {
 });
 
 const idOf = (title: string): string => graph.nodes.find((node) => node.title === title)!.id;
-const url = (run: string, params: Record<string, string>): string => `${gateway.url}/runs/${run}?${new URLSearchParams({ tab: 'result', ...params }).toString()}`;
-const list = (page: Page): Locator => page.getByTestId('citations').getByRole('list', { name: 'Citations', exact: true });
+const url = (run: string, params: Record<string, string>): string =>
+  `${gateway.url}/runs/${run}?${new URLSearchParams({ tab: 'result', ...params }).toString()}`;
+const list = (page: Page): Locator =>
+  page.getByTestId('citations').getByRole('list', { name: 'Citations', exact: true });
 const claims = (page: Page): Promise<(string | null)[]> =>
-  list(page).locator(':scope > li > [data-verdict]').evaluateAll((all) => all.map((one) => one.getAttribute('data-verdict')));
+  list(page)
+    .locator(':scope > li > [data-verdict]')
+    .evaluateAll((all) => all.map((one) => one.getAttribute('data-verdict')));
 const pill = (page: Page): Locator => page.getByRole('button', { name: /citations? verified/ });
 /** The words that are marked in the open source, and whether they are in sight. */
 const marked = (page: Page): Promise<{ text: string; seen: boolean; focused: boolean }> =>
   page.locator('pre mark').evaluate((mark) => {
     const [at, panel] = [mark.getBoundingClientRect(), mark.closest('[role=region]')!.getBoundingClientRect()];
-    return { text: mark.textContent!, seen: at.top >= panel.top && at.bottom <= panel.bottom, focused: document.activeElement === mark };
+    return {
+      text: mark.textContent!,
+      seen: at.top >= panel.top && at.bottom <= panel.bottom,
+      focused: document.activeElement === mark,
+    };
   });
 
 describe('the citations of an artifact', () => {
@@ -59,16 +79,28 @@ describe('the citations of an artifact', () => {
     const page = await open(browser, url(done, { node: idOf('s0.s0') }));
     await connection(page, 'ended');
     await pill(page).filter({ hasText: '2 of 4 citations verified' }).click();
-    await until(() => claims(page), (all) => all.length === 4, 'all are there');
+    await until(
+      () => claims(page),
+      (all) => all.length === 4,
+      'all are there',
+    );
     expect(await claims(page)).toEqual(['verified', 'not found in the source', 'verified', 'not found in the source']);
     const second = list(page).locator(':scope > li').nth(1);
     await second.getByText('Claim 2 of Result of s0.s0.').waitFor();
     await second.getByText(`not 2: ${ROW}`).waitFor();
     await page.getByRole('button', { name: 'Unverified only' }).click();
-    await until(() => claims(page), (all) => all.length === 2, 'the others are hidden');
+    await until(
+      () => claims(page),
+      (all) => all.length === 2,
+      'the others are hidden',
+    );
     await page.getByText('2 of 4 shown').waitFor();
     await page.getByRole('button', { name: 'Unverified only' }).click();
-    await until(() => claims(page), (all) => all.length === 4, 'all are back');
+    await until(
+      () => claims(page),
+      (all) => all.length === 4,
+      'all are back',
+    );
     await pill(page).click();
     await list(page).waitFor({ state: 'detached' });
     await close(page);
@@ -125,13 +157,20 @@ describe('the citations of an artifact', () => {
   });
 
   it('are shown as they were at any moment', async () => {
-    const events = (await gateway.cli('events', done, '-o', 'jsonl')).trim().split('\n').map((line) => JSON.parse(line) as { seq: number; type: string; nodeId: string });
+    const events = (await gateway.cli('events', done, '-o', 'jsonl'))
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { seq: number; type: string; nodeId: string });
     const node = idOf('s0.s0');
     const cited = events.find((event) => event.type === 'tree.artifact_cited' && event.nodeId === node)!.seq;
     const page = await open(browser, url(done, { node }));
     await connection(page, 'ended');
     await pill(page).click();
-    await until(() => claims(page), (all) => all.length === 4, 'all are there');
+    await until(
+      () => claims(page),
+      (all) => all.length === 4,
+      'all are there',
+    );
     const slider = page.getByLabel('Event of the run');
     await slider.fill(String(cited));
     await page.getByText(`As of event ${cited}: 4 of 4 shown`).waitFor();
@@ -139,7 +178,11 @@ describe('the citations of an artifact', () => {
     await pill(page).waitFor({ state: 'detached' });
     expect(await page.getByTestId('citations').count()).toBe(0);
     await page.keyboard.press('l');
-    await until(() => claims(page), (all) => all.length === 4, 'the present is back');
+    await until(
+      () => claims(page),
+      (all) => all.length === 4,
+      'the present is back',
+    );
     await close(page);
   });
 
@@ -162,7 +205,10 @@ describe('the citations of an artifact', () => {
     expect(await text.locator('mark').count()).toBe(0);
     answer();
     await text.locator('mark').first().waitFor();
-    expect(await text.locator('mark').allInnerTexts()).toEqual(['Claim 2 of Result of s0.s0.', 'Claim 4 of Result of s0.s0.']);
+    expect(await text.locator('mark').allInnerTexts()).toEqual([
+      'Claim 2 of Result of s0.s0.',
+      'Claim 4 of Result of s0.s0.',
+    ]);
     expect(await text.locator('mark').first().getAttribute('title')).toBe('Unverified claim: not found in the source');
     expect(await text.getByText('(unverified claim: not found in the source)').count()).toBe(2);
     expect(await place()).toEqual(before);
@@ -180,7 +226,11 @@ describe('the citations of an artifact', () => {
     await page.getByRole('alert').getByText('The gateway does not answer').waitFor();
     await page.unroute('**/treeagent.v1.RunService/ListCitations');
     await page.getByRole('button', { name: 'Try again' }).click();
-    await until(() => claims(page), (all) => all.length === 4, 'they are there');
+    await until(
+      () => claims(page),
+      (all) => all.length === 4,
+      'they are there',
+    );
     await close(page);
   });
 
@@ -189,9 +239,17 @@ describe('the citations of an artifact', () => {
     const node = (await ended(run)).nodes[0]!.id;
     const page = await open(browser, url(run, { node }), { viewport: { width: 360, height: 740 } });
     await pill(page).filter({ hasText: '64 of 128' }).click();
-    await until(() => claims(page), (all) => all.length === 100, 'the first page is there');
+    await until(
+      () => claims(page),
+      (all) => all.length === 100,
+      'the first page is there',
+    );
     await page.getByRole('button', { name: 'Show more citations' }).click();
-    await until(() => claims(page), (all) => all.length === 128, 'all are there');
+    await until(
+      () => claims(page),
+      (all) => all.length === 128,
+      'all are there',
+    );
     await page.getByRole('button', { name: 'Show more citations' }).waitFor({ state: 'detached' });
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(360);
     await list(page).getByRole('link').first().click();
@@ -204,7 +262,12 @@ describe('the citations of an artifact', () => {
   });
 
   it('say that the source has changed since', async () => {
-    const run = await gateway.run('Cite what changes', 'scripted:depth=0,artifacts=document,cite=1', '--project', 'Coast');
+    const run = await gateway.run(
+      'Cite what changes',
+      'scripted:depth=0,artifacts=document,cite=1',
+      '--project',
+      'Coast',
+    );
     const node = (await ended(run)).nodes[0]!.id;
     const page = await open(browser, url(run, { node }));
     await connection(page, 'ended');
@@ -213,7 +276,9 @@ describe('the citations of an artifact', () => {
     try {
       await write(`| A new row | of a few words |\n${ROW}`);
       await source.click();
-      await page.getByText('The source has changed since. The quoted words stand elsewhere now, and are marked below.').waitFor();
+      await page
+        .getByText('The source has changed since. The quoted words stand elsewhere now, and are marked below.')
+        .waitFor();
       expect((await marked(page)).text).toBe(ROW);
       await page.getByRole('button', { name: 'Back', exact: true }).click();
       await write(ROW.replace('sixteen', 'fifteen'));

@@ -40,16 +40,40 @@ class Cited {
     this.document = uuid(n + 1);
     this.log = gateway.add(new Log(runId(n), 'Cite while at work'));
     this.log.node(-1, 'Cite while at work');
-    this.log.add(0, { case: 'artifactCreated', value: { artifactId: this.artifact, artifactType: ArtifactType.DOCUMENT, documentId: this.document, title: 'The answer', isPrimary: true } });
-    const summary = { documentId: this.document, runId: this.log.run, nodeId: nodeId(0), kind: DocumentKind.ARTIFACT, title: 'The answer' };
+    this.log.add(0, {
+      case: 'artifactCreated',
+      value: {
+        artifactId: this.artifact,
+        artifactType: ArtifactType.DOCUMENT,
+        documentId: this.document,
+        title: 'The answer',
+        isPrimary: true,
+      },
+    });
+    const summary = {
+      documentId: this.document,
+      runId: this.log.run,
+      nodeId: nodeId(0),
+      kind: DocumentKind.ARTIFACT,
+      title: 'The answer',
+    };
     gateway.documents.push(new MockDocument(summary).write(this.log.head, text));
   }
 
   /** One more event with a citation. */
   cite(claim: string, quote: string, source?: string): void {
     const at = source?.indexOf(quote) ?? -1;
-    const passage = { offset: BigInt(Buffer.byteLength(source?.slice(0, at) ?? '')), bytes: BigInt(Buffer.byteLength(quote)), sha256: createHash('sha256').update(quote).digest('hex') };
-    const citation = { claim, quote, documentId: SOURCE, ...(at < 0 ? { verdict: Verdict.NOT_FOUND } : { verdict: Verdict.VERIFIED, passage }) };
+    const passage = {
+      offset: BigInt(Buffer.byteLength(source?.slice(0, at) ?? '')),
+      bytes: BigInt(Buffer.byteLength(quote)),
+      sha256: createHash('sha256').update(quote).digest('hex'),
+    };
+    const citation = {
+      claim,
+      quote,
+      documentId: SOURCE,
+      ...(at < 0 ? { verdict: Verdict.NOT_FOUND } : { verdict: Verdict.VERIFIED, passage }),
+    };
     this.log.add(0, { case: 'artifactCited', value: { artifactId: this.artifact, citations: [citation] } });
     const known: CitedClaim = create(CitedClaimSchema, {
       index: BigInt(gateway.citations.length),
@@ -70,10 +94,23 @@ class Cited {
 
 /** More than is shown at once, in characters of every length, with the quote far behind. */
 const QUOTE = 'Die Flut \u2014 潮 \u{1f30a} \u2014 kommt | zweimal';
-const LONG = `# Quelle\n\n${'| Zeile \u{1f30a} | \u00e4\u00f6\u00fc 潮 |\n'.repeat(20_000)}\n\`\`\`\n${QUOTE}\n\`\`\`\n${'Danach. '.repeat(40_000)}`;
-gateway.documents.push(new MockDocument({ documentId: SOURCE, projectId: uuid(3), path: 'long/source.md', kind: DocumentKind.SOURCE, title: 'A long source' }).write(1, LONG));
+const ROWS = '| Zeile \u{1f30a} | \u00e4\u00f6\u00fc 潮 |\n'.repeat(20_000);
+const LONG = `# Quelle\n\n${ROWS}\n\`\`\`\n${QUOTE}\n\`\`\`\n${'Danach. '.repeat(40_000)}`;
+gateway.documents.push(
+  new MockDocument({
+    documentId: SOURCE,
+    projectId: uuid(3),
+    path: 'long/source.md',
+    kind: DocumentKind.SOURCE,
+    title: 'A long source',
+  }).write(1, LONG),
+);
 
-const shown = (page: Page): Promise<(string | null)[]> => page.getByTestId('citations').locator('[data-verdict]').evaluateAll((all) => all.map((one) => one.getAttribute('data-verdict')));
+const shown = (page: Page): Promise<(string | null)[]> =>
+  page
+    .getByTestId('citations')
+    .locator('[data-verdict]')
+    .evaluateAll((all) => all.map((one) => one.getAttribute('data-verdict')));
 
 describe('the citations of a run at work', () => {
   it('are read again when the log has more, and not otherwise', async () => {
@@ -85,10 +122,18 @@ describe('the citations of a run at work', () => {
     let asked = 0;
     page.on('request', (request) => (asked += Number(request.url().endsWith('/ListCitations'))));
     await page.getByRole('button', { name: '1 of 1 citation verified' }).click();
-    await until(() => shown(page), (all) => all.join() === 'verified', 'the first one');
+    await until(
+      () => shown(page),
+      (all) => all.join() === 'verified',
+      'the first one',
+    );
     run.log.add(0, { case: 'usageRecorded', value: { model: 'made up', inputTokens: 1n } });
     run.cite('Two claims here.', 'Never said.');
-    await until(() => shown(page), (all) => all.join() === 'verified,not found in the source', 'both');
+    await until(
+      () => shown(page),
+      (all) => all.join() === 'verified,not found in the source',
+      'both',
+    );
     await page.getByRole('button', { name: '1 of 2 citations verified' }).waitFor();
     expect(asked).toBe(2);
     // The past has only the first one, and asks for nothing.
@@ -96,7 +141,11 @@ describe('the citations of a run at work', () => {
     await page.getByText('As of event 5: 1 of 1 shown').waitFor();
     expect(await shown(page)).toEqual(['verified']);
     await page.keyboard.press('l');
-    await until(() => shown(page), (all) => all.length === 2, 'the present is back');
+    await until(
+      () => shown(page),
+      (all) => all.length === 2,
+      'the present is back',
+    );
     expect(asked).toBe(2);
     await close(page);
   });
@@ -168,10 +217,12 @@ describe('footnotes', () => {
     const mark = page.locator('pre mark');
     expect(await mark.innerText()).toBe(QUOTE);
     await drawn(page);
-    expect(await mark.evaluate((element) => {
-      const [at, body] = [element.getBoundingClientRect(), element.closest('[role=region]')!.getBoundingClientRect()];
-      return at.top >= body.top && at.bottom <= body.bottom && document.activeElement === element;
-    })).toBe(true);
+    expect(
+      await mark.evaluate((element) => {
+        const [at, body] = [element.getBoundingClientRect(), element.closest('[role=region]')!.getBoundingClientRect()];
+        return at.top >= body.top && at.bottom <= body.bottom && document.activeElement === element;
+      }),
+    ).toBe(true);
     await page.getByText('The beginning of the document is not shown.').waitFor();
     await page.getByText('The end of the document is not shown.').waitFor();
     await page.getByTestId('source-panel').getByText('long/source.md').waitFor();

@@ -33,7 +33,11 @@ describe('a passage', () => {
       for (let to = from; to <= text.length; to++) {
         const [offset, bytes] = [Buffer.byteLength(text.slice(0, from)), Buffer.byteLength(text.slice(from, to))];
         // Half a character has no bytes of its own.
-        if (/^[\udc00-\udfff]|[\ud800-\udbff]$/.test(text.slice(from, to)) || /[\ud800-\udbff]$/.test(text.slice(0, from))) continue;
+        if (
+          /^[\udc00-\udfff]|[\ud800-\udbff]$/.test(text.slice(from, to)) ||
+          /[\ud800-\udbff]$/.test(text.slice(0, from))
+        )
+          continue;
         expect(unitsAt(text, offset, bytes)).toEqual({ from, to });
       }
     }
@@ -54,7 +58,10 @@ describe('a passage', () => {
     const from = body.indexOf(quote);
     expect(locate(body, { passage, quote })).toEqual({ state: 'there', range: { from, to: from + quote.length } });
     expect(locate(body, { passage })).toMatchObject({ state: 'there' });
-    expect(locate(`More. ${body}`, { passage, quote })).toEqual({ state: 'moved', range: { from: from + 6, to: from + 6 + quote.length } });
+    expect(locate(`More. ${body}`, { passage, quote })).toEqual({
+      state: 'moved',
+      range: { from: from + 6, to: from + 6 + quote.length },
+    });
     expect(locate(`More. ${body}`, { passage })).toEqual({ state: 'changed' });
     expect(locate(body.replace('twice', 'thrice'), { passage, quote })).toEqual({ state: 'changed' });
     expect(locate(body, { quote: 'The  tide turns' })).toMatchObject({ state: 'found', range: { from } });
@@ -89,11 +96,14 @@ describe('words in a text', () => {
 
   it('are found although white space and typography differ, and nothing else', () => {
     const text = 'It said: \u201cThe tide\n   turns \u2014 twice\u00a0a day\u201d, and more\u2026';
-    expect(first(text, '"The tide turns - twice a\u200b day"')).toBe('\u201cThe tide\n   turns \u2014 twice\u00a0a day\u201d');
+    expect(first(text, '"The tide turns - twice a\u200b day"')).toBe(
+      '\u201cThe tide\n   turns \u2014 twice\u00a0a day\u201d',
+    );
     expect(first(text, 'and more...')).toBe('and more\u2026');
     expect(first('It has 12[^1] arches.[^23]', '12 arches.')).toBe('12[^1] arches.');
     expect(first('It has 12[^x] arches.', '12 arches.')).toBeUndefined();
-    for (const other of ['the tide turns', 'The tide turned', 'he tide', 'The tid', '', ' \n ']) expect(first(text, other)).toBeUndefined();
+    for (const other of ['the tide turns', 'The tide turned', 'he tide', 'The tid', '', ' \n '])
+      expect(first(text, other)).toBeUndefined();
   });
 
   it('are whole words, where words have white space around them', () => {
@@ -126,7 +136,8 @@ function marksOf(tree: Block[]): Shown[] {
   const found: Shown[] = [];
   JSON.stringify(tree, (_, value: unknown) => {
     const part = value as Inline;
-    if (part !== null && typeof part === 'object' && part.kind === 'mark') found.push({ text: visible(part.children), why: part.why, last: part.last });
+    if (part !== null && typeof part === 'object' && part.kind === 'mark')
+      found.push({ text: visible(part.children), why: part.why, last: part.last });
     return value;
   });
   return found;
@@ -135,7 +146,10 @@ function marksOf(tree: Block[]): Shown[] {
 describe('claims in Markdown', () => {
   const marks = (text: string, ...claims: string[]) => {
     const plain = markdown(text);
-    const { tree, located } = markClaims(plain, claims.map((claim, i) => ({ claim, why: `why ${i}` })));
+    const { tree, located } = markClaims(
+      plain,
+      claims.map((claim, i) => ({ claim, why: `why ${i}` })),
+    );
     return { located, marks: marksOf(tree), tree, plain };
   };
 
@@ -148,17 +162,25 @@ describe('claims in Markdown', () => {
 
   it('are marked in headings, lists, quotes, tables and footnotes, each time that they stand there', () => {
     const claim = 'Sixteen metres.';
-    const text = `# ${claim}\n\n- a ${claim}\n\n> ${claim}\n\n| a | b |\n|---|---|\n| ${claim} | Twelve metres. |\n\nSee[^1].\n\n[^1]: ${claim}`;
+    const table = `| a | b |\n|---|---|\n| ${claim} | Twelve metres. |`;
+    const text = `# ${claim}\n\n- a ${claim}\n\n> ${claim}\n\n${table}\n\nSee[^1].\n\n[^1]: ${claim}`;
     const found = marks(text, claim);
     expect(found.located).toBe(1);
     expect(found.marks).toEqual(Array.from({ length: 5 }, () => ({ text: claim, why: 'why 0', last: true })));
   });
 
   it('are marked as rows of tables, and as sentences that begin within emphasis', () => {
-    const text = '| arch | width |\n|---|---|\n| first *one* | 30 m[^1] |\n| first one | 31 m |\n\n**It stands. It is old.**\n\n[^1]: Said.';
+    const text =
+      '| arch | width |\n|---|---|\n| first *one* | 30 m[^1] |\n| first one | 31 m |\n\n' +
+      '**It stands. It is old.**\n\n[^1]: Said.';
     const found = marks(text, '| first *one* | 30 m |', '**It stands.', '| | |', '|');
     expect(found.located).toBe(2);
-    expect(found.marks.map((m) => [m.text, m.last])).toEqual([['first ', false], ['one', false], ['30 m', true], ['It stands.', true]]);
+    expect(found.marks.map((m) => [m.text, m.last])).toEqual([
+      ['first ', false],
+      ['one', false],
+      ['30 m', true],
+      ['It stands.', true],
+    ]);
   });
 
   it('change nothing but marks', () => {

@@ -37,10 +37,16 @@ describe('footnotes', () => {
   });
 
   it('lose nothing: unknown references are text, and notes without references come last', () => {
-    const tree = markdown('Not known[^x], [^], [^a b], `[^1]`.\n\n[^unused]: Still here.\n[^1]: And this.\n[^1]: A second one.\n');
+    const tree = markdown(
+      'Not known[^x], [^], [^a b], `[^1]`.\n\n[^unused]: Still here.\n[^1]: And this.\n[^1]: A second one.\n',
+    );
     expect(JSON.stringify(tree[0])).toContain('[^x]');
     expect(JSON.stringify(tree[0])).not.toContain('"note"');
-    expect(notesOf(tree).map(({ number, refs }) => [number, refs])).toEqual([[1, 0], [2, 0], [3, 0]]);
+    expect(notesOf(tree).map(({ number, refs }) => [number, refs])).toEqual([
+      [1, 0],
+      [2, 0],
+      [3, 0],
+    ]);
   });
 
   it('go on in lines that are indented', () => {

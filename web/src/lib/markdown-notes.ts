@@ -29,7 +29,8 @@ export interface Definition {
 
 const DEFINITION = /^ {0,3}\[\^([^\s[\]]{1,100})\]:[ \t]?/;
 /** A document's id at the beginning, in code or brackets or without, and what separates it from its words. */
-const SOURCE = /^[<`]?([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})[>`]?(?![\w-])[\s:,\u2013\u2014-]*/i;
+const SOURCE =
+  /^[<`]?([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})[>`]?(?![\w-])[\s:,\u2013\u2014-]*/i;
 /** What a line of a footnote may be indented by. */
 const INDENT = /^(?: {2,4}|\t)/;
 const QUOTATION = /["\u201c-\u201f\u00ab\u00bb]/;
@@ -74,7 +75,13 @@ function noteOf({ lines }: Definition, read: (lines: string[]) => Block[]): Note
   if (source === null) return { number: 0, refs: 0, blocks: read(lines) };
   const said = [first.trimStart().slice(source[0].length), ...more];
   const quote = quoted(said.join('\n'));
-  return { number: 0, refs: 0, document: source[1]!.toLowerCase(), ...(quote === '' ? {} : { quote }), blocks: read(said) };
+  return {
+    number: 0,
+    refs: 0,
+    document: source[1]!.toLowerCase(),
+    ...(quote === '' ? {} : { quote }),
+    blocks: read(said),
+  };
 }
 
 /** Numbers the references of a tree, and returns the footnotes in their order. */

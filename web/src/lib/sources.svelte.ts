@@ -70,7 +70,9 @@ export class Sources {
 
 function addressOf({ documentId, projectId, path, runId }: DocumentSummary): string | undefined {
   if (projectId !== undefined) return projectUrl(projectId, path);
-  return runId === undefined ? undefined : `/runs/${encodeURIComponent(runId)}?${new URLSearchParams({ side: 'document', source: documentId }).toString()}`;
+  return runId === undefined
+    ? undefined
+    : `/runs/${encodeURIComponent(runId)}?${new URLSearchParams({ side: 'document', source: documentId }).toString()}`;
 }
 
 export const provideSources = (sources: Sources): Sources => setContext(KEY, sources);

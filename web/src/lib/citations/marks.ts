@@ -85,9 +85,16 @@ class Marker {
       case 'list':
         return { ...block, items: block.items.map((item) => item.map((b) => this.block(b))) };
       case 'table':
-        return { ...block, head: block.head.map((cell) => this.#text(cell)), rows: block.rows.map((row) => row.map((cell) => this.#text(cell))) };
+        return {
+          ...block,
+          head: block.head.map((cell) => this.#text(cell)),
+          rows: block.rows.map((row) => row.map((cell) => this.#text(cell))),
+        };
       case 'notes':
-        return { ...block, notes: block.notes.map((note) => ({ ...note, blocks: note.blocks.map((b) => this.block(b)) })) };
+        return {
+          ...block,
+          notes: block.notes.map((note) => ({ ...note, blocks: note.blocks.map((b) => this.block(b)) })),
+        };
       default:
         return block;
     }
@@ -110,7 +117,8 @@ class Marker {
     const begin = this.#at;
     const end = (this.#at += part.text.length);
     const out: Inline[] = [];
-    const piece = (from: number, to: number): Inline[] => (to > from ? [{ ...part, text: part.text.slice(from - begin, to - begin) }] : []);
+    const piece = (from: number, to: number): Inline[] =>
+      to > from ? [{ ...part, text: part.text.slice(from - begin, to - begin) }] : [];
     let shown = begin;
     for (; this.#next < this.#marks.length; this.#next++) {
       const { from, to, why } = this.#marks[this.#next]!;

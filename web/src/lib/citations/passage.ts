@@ -33,7 +33,7 @@ export type Located =
 export function unitsAt(text: string, offset: number, bytes: number): Range | undefined {
   let byte = 0;
   let from = -1;
-  for (let at = 0; ; ) {
+  for (let at = 0; ;) {
     if (byte === offset) from = at;
     if (from >= 0 && byte >= offset + bytes) return byte === offset + bytes ? { from, to: at } : undefined;
     if (at >= text.length || (from < 0 && byte > offset)) return undefined;
@@ -73,4 +73,5 @@ export function around(text: string, range: Range, most: number): Range {
 }
 
 /** True between the two halves of a character. */
-const isInside = (text: string, at: number): boolean => /[\ud800-\udbff]/.test(text[at - 1] ?? '') && /[\udc00-\udfff]/.test(text[at] ?? '');
+const isInside = (text: string, at: number): boolean =>
+  /[\ud800-\udbff]/.test(text[at - 1] ?? '') && /[\udc00-\udfff]/.test(text[at] ?? '');

@@ -1,5 +1,6 @@
 // The citations of a run, read node by node and page by page when something shows them.
 
+import { untrack } from 'svelte';
 import type { CitedClaim } from '../../gen/treeagent/v1/citations_pb';
 import { runs } from '../api/client';
 import { auth } from '../auth.svelte';
@@ -32,12 +33,9 @@ export class NodeCitations {
     this.#nodeId = nodeId;
   }
 
-  /** Reads the first page, or all, unless what the log says has been read. */
-  read(state: string, all = false): void {
-    if (this.#state === state) {
-      if (all) void this.list.rest();
-      return;
-    }
+  /** Reads the first page, unless what the log says has been read. */
+  read(state: string): void {
+    if (this.#state === state) return;
     this.#state = state;
     // As much as there is, so that a list somebody reads does not become shorter.
     const pageSize = Math.min(MOST, Math.max(PAGE, Math.ceil((this.list.items?.length ?? 0) / PAGE) * PAGE));
@@ -45,7 +43,13 @@ export class NodeCitations {
     this.list.start(async (pageToken, signal) => {
       const page = await runs.listCitations({ ...request, pageToken }, { signal });
       return { items: page.claims, next: page.nextPageToken };
-    }, all);
+    });
+  }
+
+  /** Reads the next page, if there is one. An effect that calls it goes on when the page has arrived. */
+  readOn(): void {
+    const { items, complete, reading, why } = this.list;
+    if (items !== undefined && !complete && !reading && why === undefined) untrack(() => void this.list.more());
   }
 }
 
@@ -54,6 +58,9 @@ export class RunCitations {
   readonly #nodes = new Map<string, NodeCitations>();
   /** The node that wrote a document, as far as it was looked up. */
   readonly #writers = new Map<string, string>();
+  /** What was said last about each artifact, so that its text is marked again only if that changes. */
+  readonly #doubts = new WeakMap<Artifact, { of: readonly CitedClaim[] | undefined; doubts: Doubt[] }>();
+  readonly #quotes = new WeakMap<CitedClaim, string>();
   /** The artifacts whose lists are open. */
   open = $state.raw<ReadonlySet<string>>(new Set());
   /** Lists show unverified claims alone. */
@@ -93,19 +100,34 @@ export class RunCitations {
   }
 
   doubts(nodeId: string, artifact: Artifact): Doubt[] {
-    return this.shown(nodeId, artifact).flatMap((one) =>
-      one.citation === undefined || isVerified(one) ? [] : [{ claim: one.citation.claim, why: verdictWords(one.citation.verdict) }],
-    );
+    const { items } = this.of(nodeId).list;
+    const known = this.#doubts.get(artifact);
+    if (known !== undefined && known.of === items) return known.doubts;
+    const doubts = this.shown(nodeId, artifact).flatMap((one) => {
+      const { citation } = one;
+      return citation === undefined || isVerified(one)
+        ? []
+        : [{ claim: citation.claim, why: verdictWords(citation.verdict) }];
+    });
+    this.#doubts.set(artifact, { of: items, doubts });
+    return doubts;
   }
 
   /** The node that wrote a document of the run as its artifact. */
   writer(documentId: string): string | undefined {
     const known = this.#writers.get(documentId);
     if (known !== undefined) return known;
-    for (const node of this.#session.live?.nodes ?? []) {
+    // What cites it came later, so there is nothing to wait for.
+    for (const node of untrack(() => this.#session.live?.nodes) ?? []) {
       for (const one of node.artifacts) if (one.documentId !== undefined) this.#writers.set(one.documentId, node.id);
     }
     return this.#writers.get(documentId);
+  }
+
+  #quote(one: CitedClaim): string {
+    let words = this.#quotes.get(one);
+    if (words === undefined) this.#quotes.set(one, (words = fold(one.citation?.quote ?? '').text.trim()));
+    return words;
   }
 
   /** Where a document says some words, if a citation that has been read says it. */
@@ -114,10 +136,9 @@ export class RunCitations {
     const words = fold(quote).text.trim();
     for (const { list } of this.#nodes.values()) {
       for (const one of list.items ?? []) {
-        const { citation } = one;
-        if (citation?.documentId !== documentId || fold(citation.quote).text.trim() !== words) continue;
         const passage = placeOf(one);
-        if (passage !== undefined) return { passage, quote };
+        const isOf = passage !== undefined && one.citation?.documentId === documentId && this.#quote(one) === words;
+        if (isOf) return { passage, quote };
       }
     }
     return { quote };
