@@ -121,6 +121,11 @@ describe('the citations of an artifact', () => {
     await source.focus();
     await page.keyboard.press('Enter');
     await page.getByText('The passage is marked below. It has not changed.').waitFor();
+    await page.getByRole('button', { name: 'Back', exact: true }).focus();
+    await page.keyboard.press('Enter');
+    await source.and(page.locator(':focus')).waitFor();
+    await page.keyboard.press('Enter');
+    await page.locator('pre mark').waitFor();
     expect(await marked(page)).toEqual({ text: ROW, seen: true, focused: true });
     await page.getByTestId('source-panel').getByText('tides.md').waitFor();
     // A link leads there, too.

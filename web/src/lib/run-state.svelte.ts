@@ -156,6 +156,7 @@ export class RunState {
   closeSource(): void {
     this.source = undefined;
     router.set({ source: undefined, passage: undefined });
+    this.citations.back = this.#before === 'node' ? this.citations.from : '';
     this.setSide(this.#before);
   }
 

@@ -1,6 +1,7 @@
 // The citations of a run, read node by node and page by page when something shows them.
 
 import { untrack } from 'svelte';
+import { SvelteMap } from 'svelte/reactivity';
 import type { CitedClaim } from '../../gen/treeagent/v1/citations_pb';
 import { runs } from '../api/client';
 import { auth } from '../auth.svelte';
@@ -65,8 +66,12 @@ export class RunCitations {
   open = $state.raw<ReadonlySet<string>>(new Set());
   /** Lists show unverified claims alone. */
   unverifiedOnly = $state(false);
-  /** The claim whose source was opened last: it gets the focus again when the source is closed. */
-  from: bigint | undefined;
+  /** Chains that somebody opened or closed, by the claims down to them. */
+  readonly chains = new SvelteMap<string, boolean>();
+  /** The claim whose source was opened last, by the claims down to it. */
+  from = '';
+  /** The same when the source has been closed: its link gets the focus again. */
+  back = '';
 
   constructor(session: RunSession) {
     this.#session = session;
