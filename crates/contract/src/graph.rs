@@ -41,6 +41,8 @@ pub trait GraphView {
     fn node_count(&self) -> u64;
     /// Sums over every role call that the run made itself.
     fn usage(&self) -> Usage;
+    /// The models that answered in the run, the one that answered last at the end.
+    fn models(&self) -> &[String];
     /// When a driver first took the run up.
     fn started_at(&self) -> Option<Timestamp>;
     /// When the run ended.
@@ -111,6 +113,9 @@ pub struct GraphNode {
     /// Its artifacts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<GraphArtifact>,
+    /// Which models answered for it, by purpose.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub written_by: Vec<WrittenBy>,
     /// Sums over its own role calls.
     #[serde(default)]
     pub usage: Sparse<Usage>,
@@ -320,6 +325,23 @@ pub struct GraphArtifact {
     /// How many citations it has, if it has some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub citations: Option<CitationCounts>,
+}
+
+/// The model that answered last for one purpose.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WrittenBy {
+    /// `plan`, `execute`, `aggregate`, `research` or `pick`.
+    pub purpose: String,
+    /// The model, such as `openai:gpt-5`.
+    pub model: String,
+}
+
+impl WrittenBy {
+    /// The purpose in that of a role call, which may also say what came of it, as in `plan (repair 1)`.
+    pub fn purpose_of(call: &UsageRecorded) -> &str {
+        call.purpose.split([' ', ',', ':']).next().unwrap_or_default()
+    }
 }
 
 /// Sums over role calls: of one node, of a subtree, or of a run.

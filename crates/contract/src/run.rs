@@ -147,6 +147,9 @@ pub struct RunSummary {
     /// Sums over all its role calls.
     #[serde(default)]
     pub usage: Usage,
+    /// The models that answered in it, the one that answered last at the end: that of the answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

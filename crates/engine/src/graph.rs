@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use tree_agent_contract::event::{Event, EventBody, NodeCreated, NodeReopened, RunForked};
+use tree_agent_contract::event::{Event, EventBody, NodeCreated, NodeReopened, RunForked, UsageRecorded};
 use tree_agent_contract::graph::{
     GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphTask, GraphTopic,
-    GraphView, ToolActivity, Usage,
+    GraphView, ToolActivity, Usage, WrittenBy,
 };
 use tree_agent_contract::{
     NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, StepId, StepStatus, Timestamp, limits,
@@ -87,6 +87,32 @@ impl Hasher for IdHasher {
     }
 }
 
+/// Models and purposes that are kept of a run and of a node. A model of one's own may have any purpose.
+const MODELS: usize = 16;
+
+/// The models of `nodes`, in no particular order.
+fn models_of(nodes: &[GraphNode]) -> Vec<String> {
+    let mut models: Vec<String> = Vec::new();
+    for written in nodes.iter().flat_map(|node| &node.written_by) {
+        if models.len() < MODELS && !models.contains(&written.model) {
+            models.push(written.model.clone());
+        }
+    }
+    models
+}
+
+/// Keeps which model answered for `node`.
+fn wrote(node: &mut GraphNode, call: &UsageRecorded) {
+    let purpose = WrittenBy::purpose_of(call);
+    match node.written_by.iter().position(|known| known.purpose == purpose) {
+        Some(at) => node.written_by[at].model.clone_from(&call.model),
+        None if node.written_by.len() < MODELS && !call.model.is_empty() => {
+            node.written_by.push(WrittenBy { purpose: purpose.to_owned(), model: call.model.clone() });
+        }
+        None => {}
+    }
+}
+
 /// The tree of one run. Nodes are in order of creation, so a child always comes after its parent.
 #[derive(Clone, Debug)]
 pub struct Graph {
@@ -101,6 +127,8 @@ pub struct Graph {
     error: Option<String>,
     /// What was used before the run was forked, which the fork does not count as its own.
     before_fork: Usage,
+    /// The models that answered in the run, the latest last.
+    models: Vec<String>,
     /// Of nodes that were reopened or were open at a fork: since when their use counts, and what it was then.
     counted_from: HashMap<usize, (Timestamp, Usage)>,
     nodes: Vec<GraphNode>,
@@ -120,6 +148,7 @@ impl Graph {
             ended_at: None,
             error: None,
             before_fork: Usage::default(),
+            models: Vec::new(),
             counted_from: HashMap::new(),
             nodes: Vec::new(),
             index: HashMap::default(),
@@ -140,6 +169,7 @@ impl Graph {
             ended_at: None,
             error: None,
             before_fork: Usage::default(),
+            models: models_of(&snapshot.nodes),
             counted_from: HashMap::new(),
             nodes: snapshot.nodes,
             index,
@@ -266,6 +296,7 @@ impl Graph {
                     plan: None,
                     result: None,
                     artifacts: Vec::new(),
+                    written_by: Vec::new(),
                     usage: Sparse::default(),
                     subtree_usage: Sparse::default(),
                     strategy: e.strategy,
@@ -397,7 +428,11 @@ impl Graph {
                 counts.verified += e.citations.iter().filter(|one| one.is_verified()).count() as u64;
             }
             EventBody::NodeResult(e) => node.result = Some(Box::new(e.result.clone())),
-            EventBody::UsageRecorded(e) => self.add_usage(at, Usage::of(e)),
+            EventBody::UsageRecorded(e) => {
+                wrote(node, e);
+                self.answered(&e.model);
+                self.add_usage(at, Usage::of(e));
+            }
             EventBody::ToolCallRequested(e) => {
                 node.last_tool = Some(Box::new(ToolActivity {
                     call_id: e.call_id.clone(),
@@ -474,6 +509,15 @@ impl Graph {
         }
     }
 
+    /// `model` answered, so it is the last one.
+    fn answered(&mut self, model: &str) {
+        match self.models.iter().position(|known| known == model) {
+            Some(at) => self.models[at..].rotate_left(1),
+            None if self.models.len() < MODELS && !model.is_empty() => self.models.push(model.to_owned()),
+            None => {}
+        }
+    }
+
     /// Sums over every role call that the run made itself. The sums of nodes count those before a fork, too.
     pub fn usage(&self) -> Usage {
         self.whole_usage().minus(self.before_fork)
@@ -486,6 +530,7 @@ impl Graph {
     /// The run is a fork from here on: its clock and its accounts begin now. All else is as it was.
     fn forked(&mut self, e: &RunForked, now: Timestamp) {
         self.before_fork = self.whole_usage();
+        self.models.clear();
         self.started_at = self.started_at.map(|_| now);
         self.ended_at = self.ended_at.map(|_| now);
         if e.goes_on {
@@ -510,6 +555,10 @@ impl GraphView for Graph {
 
     fn usage(&self) -> Usage {
         self.usage()
+    }
+
+    fn models(&self) -> &[String] {
+        &self.models
     }
 
     fn started_at(&self) -> Option<Timestamp> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tree_agent_contract::command::Action;
+use tree_agent_contract::graph::GraphView;
 use tree_agent_contract::event::{Event, EventBody, RunForked};
 use tree_agent_contract::{ArtifactId, NodeId, PlanId, RunId, RunSpec, Timestamp};
 use tree_agent_engine::{Graph, ReplayError, Run};
@@ -128,6 +129,7 @@ impl Fold {
             error: None,
             node_count: graph.nodes().len() as u64,
             usage: graph.usage(),
+            models: graph.models().to_vec(),
             started_at: graph.started_at(),
             ended_at: graph.ended_at(),
         });

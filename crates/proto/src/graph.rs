@@ -10,12 +10,13 @@ wire_message! {
     GraphNode => GraphNode {
         id, parent_id, title, reason, success_criteria, status, role, depth, band_index, step_index, step_id,
         message, decisions, progress, outcome, error, scratchpad_doc_id, scratchpad_tail, last_tool, plan, result, artifacts,
-        usage [required], subtree_usage [required], strategy, topic, task, paused, stopped, generation, lease, created_at [required], started_at, ended_at,
+        usage [required], subtree_usage [required], strategy, topic, task, paused, stopped, generation, lease, written_by, created_at [required], started_at, ended_at,
     }
     Lease => Lease { limits [required], deadline, exhausted, since, before [required] }
     SubtreeUse => SubtreeUse { tokens, cost_micros, tool_calls }
     GraphTopic => GraphTopic { score, picked, skipped, session_id }
     GraphTask => GraphTask { iteration, branch_id }
+    WrittenBy => WrittenBy { purpose, model }
     ToolActivity => ToolActivity { call_id, tool_name, ok }
     GraphPlan => GraphPlan { plan_id, version, summary, iteration, bands }
     GraphBand => GraphBand { index, goal, parallelizable, steps }

@@ -201,6 +201,7 @@ impl Wire for RunSummary {
             parent_run_id: self.fork.as_ref().map(|fork| fork.parent_run_id.to_wire()),
             parent_seq: self.fork.as_ref().map_or(0, |fork| fork.parent_seq),
             fork_edits: self.fork.as_ref().map(|fork| fork.edits.clone()).unwrap_or_default(),
+            models: self.models.clone(),
         }
     }
 
@@ -224,6 +225,7 @@ impl Wire for RunSummary {
             head_seq: pb.head_seq,
             node_count: pb.node_count,
             usage: Wire::from_wire(pb.usage.unwrap_or_default()).map_err(|e| within("usage", e))?,
+            models: pb.models,
             error: pb.error,
             created_at: time("created_at", pb.created_at)?,
             updated_at: time("updated_at", pb.updated_at)?,
@@ -290,6 +292,7 @@ mod tests {
             head_seq: 0,
             node_count: 0,
             usage: Default::default(),
+            models: vec!["openai:m".into()],
             error: None,
             created_at: at,
             updated_at: at,
@@ -299,6 +302,6 @@ mod tests {
         };
         let read = RunSummary::from_wire(listed.to_wire()).unwrap();
         assert_eq!(read.spec.search.as_deref(), Some(&search.without_texts()));
-        assert_eq!(read.fork, listed.fork);
+        assert_eq!((read.fork, read.models), (listed.fork, listed.models));
     }
 }

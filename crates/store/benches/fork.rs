@@ -85,6 +85,7 @@ fn row(status: RunStatus) -> RunRow {
         error: None,
         node_count: 1,
         usage: Default::default(),
+        models: Vec::new(),
         started_at: None,
         ended_at: None,
     }

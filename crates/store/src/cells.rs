@@ -32,7 +32,8 @@ pub(crate) enum Kind {
     Json,
     /// A run's spec as JSON. A spec of an older version lacks fields that have a default now.
     Spec,
-    /// Sums of usage as JSON, in which an absent key is 0.
+    /// Sums of usage as JSON, in which an absent key is 0. The names of models beside them are not compared: rows of older
+    /// versions lack them.
     Usage,
     /// `uuid[]` in Postgres, a JSON list in SQLite.
     Uuids,
@@ -195,7 +196,7 @@ impl WholeProjection {
     }
 
     fn run_row(&self, run: RunId, row: &RunRow) -> Row {
-        let RunRow { status, partial, error, node_count, usage, started_at, ended_at } = row;
+        let RunRow { status, partial, error, node_count, usage, started_at, ended_at, .. } = row;
         let spec = &self.spec;
         let cells = [
             text(&spec.user_id),

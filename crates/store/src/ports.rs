@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentSummary, SearchResults};
 use tree_agent_contract::event::Event;
 use tree_agent_contract::graph::Usage;
@@ -126,10 +127,27 @@ pub struct RunRow {
     pub node_count: u64,
     /// Sums over all its role calls.
     pub usage: Usage,
+    /// The models that answered, the latest last. They stand beside the sums in the column `usage`.
+    pub models: Vec<String>,
     /// When a driver first took it up.
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
+}
+
+/// The column `usage` of `tree_agent_runs`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct UsageColumn {
+    #[serde(flatten)]
+    pub(crate) usage: Usage,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) models: Vec<String>,
+}
+
+impl RunRow {
+    pub(crate) fn usage_column(&self) -> UsageColumn {
+        UsageColumn { usage: self.usage, models: self.models.clone() }
+    }
 }
 
 /// A row of `tree_agent_nodes`.

@@ -63,6 +63,7 @@ impl Projection {
                 error,
                 node_count: graph.node_count(),
                 usage: graph.usage(),
+                models: graph.models().to_vec(),
                 started_at: graph.started_at(),
                 ended_at: graph.ended_at(),
             });

@@ -339,6 +339,7 @@ impl Runs {
             error: graph.error().filter(|_| !goes_on).map(str::to_owned),
             node_count: graph.nodes().len() as u64,
             usage: Default::default(),
+            models: Vec::new(),
             started_at: graph.started_at().map(|_| now),
             ended_at: graph.ended_at().filter(|_| !goes_on).map(|_| now),
         };

@@ -39,6 +39,7 @@ pub(crate) async fn result(store: &dyn Store, run: RunSummary) -> Result<pb::Get
         partial: run.partial,
         error: run.error.clone(),
         usage: Some(run.usage.to_wire()),
+        models: run.models.clone(),
         ..Default::default()
     };
     let Some((result, completed)) = root_result(store, &run).await? else { return Ok(response) };

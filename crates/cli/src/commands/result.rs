@@ -45,6 +45,9 @@ pub(crate) struct RunResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<TreeAgentResult>,
     usage: Usage,
+    /// The models that answered in the run, the one that wrote the answer at the end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    models: Vec<String>,
 }
 
 impl GetResult {
@@ -120,5 +123,6 @@ pub(crate) async fn fetch(client: &Client, run: RunId) -> Result<RunResult, CliE
         text: answer.text,
         result: Wire::from_wire(answer.result)?,
         usage: Wire::from_wire(answer.usage.unwrap_or_default())?,
+        models: answer.models,
     })
 }

@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
 use tree_agent_contract::event::Event;
+use tree_agent_contract::graph::GraphView;
 use tree_agent_contract::*;
 use tree_agent_engine::Graph;
 use tree_agent_proto::Wire;
@@ -148,6 +149,7 @@ impl Fake {
             head_seq: graph.seq(),
             node_count: graph.nodes().len() as u64,
             usage: graph.usage(),
+            models: graph.models().to_vec(),
             error: None,
             created_at: Timestamp::from_millis(0),
             updated_at: Timestamp::from_millis(0),
@@ -262,6 +264,7 @@ impl RunService for Fake {
             partial: run.partial,
             error: run.error,
             usage: run.usage,
+            models: run.models,
             ..Default::default()
         };
         if !RunStatus::from_wire(run.status).unwrap().is_final() {

@@ -72,6 +72,7 @@ fn new_fork(n: u128, parent: RunId, log: &[Event], seq: u64) -> NewFork {
             error: graph.error().map(str::to_owned),
             node_count: graph.nodes().len() as u64,
             usage: Default::default(),
+            models: Vec::new(),
             started_at: graph.started_at().map(|_| now),
             ended_at: graph.ended_at().map(|_| now),
         },

@@ -70,6 +70,7 @@ impl Graph {
             result: None,
             artifacts: Vec::new(),
             usage: Default::default(),
+            written_by: Vec::new(),
             subtree_usage: Default::default(),
             strategy: None,
             topic: (parent_id.is_some() && band.is_none()).then(Box::default),

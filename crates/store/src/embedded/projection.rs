@@ -21,7 +21,7 @@ pub(super) fn write(db: &Connection, run: RunId, projection: &Projection) -> Res
                 row.partial,
                 row.error.as_deref().map(clean),
                 row.node_count as i64,
-                json_text(&row.usage)?,
+                json_text(&row.usage_column())?,
                 row.started_at.map(|at| at.micros()),
                 row.ended_at.map(|at| at.micros()),
                 now().micros(),

@@ -12,7 +12,7 @@ use super::connection::{map_error, now};
 use super::forks;
 use crate::batch::{FirstAppend, context_metrics};
 use crate::error::StoreError;
-use crate::ports::{Answer, Created, NewRun, PendingCommand, Runs, Sent};
+use crate::ports::{Answer, Created, NewRun, PendingCommand, Runs, Sent, UsageColumn};
 use crate::text::{clean, fold, json_text};
 
 /// The columns that [`summary`] reads, in its order.
@@ -195,6 +195,8 @@ pub(super) fn summary(row: &Row<'_>) -> Result<RunSummary, StoreError> {
         })),
         None => None,
     };
+    let UsageColumn { usage, models } = serde_json::from_str(&usage)
+        .map_err(|e| StoreError::broken(format!("the usage of run {run_id} cannot be read"), e))?;
     Ok(RunSummary {
         run_id,
         spec: parse_spec(run_id, &spec)?,
@@ -210,8 +212,8 @@ pub(super) fn summary(row: &Row<'_>) -> Result<RunSummary, StoreError> {
         updated_at: Timestamp(row.get(9).map_err(map_error)?),
         started_at: row.get::<_, Option<i64>>(11).map_err(map_error)?.map(Timestamp),
         ended_at: row.get::<_, Option<i64>>(12).map_err(map_error)?.map(Timestamp),
-        usage: serde_json::from_str(&usage)
-            .map_err(|e| StoreError::broken(format!("the usage of run {run_id} cannot be read"), e))?,
+        usage,
+        models,
         fork,
     })
 }

@@ -246,7 +246,7 @@ impl<'a> Columns<'a> {
         self.runs.partial.push(row.map(|r| r.partial));
         self.runs.error.push(row.and_then(|r| r.error.as_deref()).map(clean));
         self.runs.node_count.push(row.map(|r| r.node_count as i64));
-        self.runs.usage.push(row.map(|r| json(&r.usage)).transpose()?);
+        self.runs.usage.push(row.map(|r| json(&r.usage_column())).transpose()?);
         self.runs.started.push(row.and_then(|r| r.started_at).map(Time));
         self.runs.ended.push(row.and_then(|r| r.ended_at).map(Time));
         for node in last_of_each(&projection.nodes, |n| n.id) {

@@ -14,7 +14,7 @@ use super::forks;
 use super::types::{Json, JsonText, Time};
 use crate::batch::{FirstAppend, context_metrics};
 use crate::error::StoreError;
-use crate::ports::{Answer, Created, NewRun, PendingCommand, Runs, Sent};
+use crate::ports::{Answer, Created, NewRun, PendingCommand, Runs, Sent, UsageColumn};
 use crate::text::clean;
 
 /// The columns that [`summary`] reads, in its order.
@@ -186,6 +186,8 @@ pub(super) fn summary(row: &Row) -> Result<RunSummary, StoreError> {
         })),
         None => None,
     };
+    let UsageColumn { usage, models } = serde_json::from_slice(&row.get::<_, Json>(10).0)
+        .map_err(|e| StoreError::broken(format!("the usage of run {run_id} cannot be read"), e))?;
     Ok(RunSummary {
         run_id,
         spec: stored_spec(run_id, row.get(1))?,
@@ -201,8 +203,8 @@ pub(super) fn summary(row: &Row) -> Result<RunSummary, StoreError> {
         updated_at: row.get::<_, Time>(9).0,
         started_at: row.get::<_, Option<Time>>(11).map(|at| at.0),
         ended_at: row.get::<_, Option<Time>>(12).map(|at| at.0),
-        usage: serde_json::from_slice(&row.get::<_, Json>(10).0)
-            .map_err(|e| StoreError::broken(format!("the usage of run {run_id} cannot be read"), e))?,
+        usage,
+        models,
         fork,
     })
 }

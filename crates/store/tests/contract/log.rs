@@ -216,6 +216,7 @@ pub async fn projection_rows_are_inserted_then_replaced(f: Fixture) {
                 error: Some("no".into()),
                 node_count: 8,
                 usage: used,
+                models: vec!["openai:gpt-4o".into(), "anthropic:claude".into()],
                 started_at: Some(T0),
                 ended_at: Some(T0.plus_millis(4)),
             }),

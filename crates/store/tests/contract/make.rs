@@ -97,6 +97,7 @@ pub fn run_row(status: RunStatus) -> RunRow {
         error: None,
         node_count: 1,
         usage: Usage::default(),
+        models: Vec::new(),
         started_at: None,
         ended_at: None,
     }

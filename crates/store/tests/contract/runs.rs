@@ -73,6 +73,7 @@ pub async fn creating_writes_the_run_with_its_events(f: Fixture) {
         head_seq: 2,
         node_count: 1,
         usage: Usage::default(),
+        models: Vec::new(),
         error: None,
         created_at: at,
         updated_at: at,

@@ -76,6 +76,7 @@ impl Log {
             error: None,
             node_count: 1,
             usage: Default::default(),
+            models: Vec::new(),
             started_at: None,
             ended_at: None,
         };

@@ -47,6 +47,19 @@ const DECISIONS = 16;
 
 const decided = (node: GraphNode, why: string): string[] => [...(node.decisions ?? []), why].slice(-DECISIONS);
 
+/** Purposes that a node keeps, as in `crates/engine/src/graph.rs`. */
+const PURPOSES = 16;
+
+/** The node after `model` answered for `call`, whose purpose may also say what came of it, as in `plan (repair 1)`. */
+function wrote(node: GraphNode, call: string, model: string): GraphNode {
+  const purpose = call.split(/[ ,:]/, 1)[0] ?? '';
+  const before = node.writtenBy ?? [];
+  const at = before.findIndex((known) => known.purpose === purpose);
+  if (at < 0 ? model === '' || before.length >= PURPOSES : before[at]!.model === model) return node;
+  const written = { purpose, model };
+  return { ...node, writtenBy: at < 0 ? [...before, written] : before.with(at, written) };
+}
+
 /** The node after the event; the same object when the event changes nothing that the graph shows. */
 export function applyToNode(node: GraphNode, event: Event): GraphNode {
   const at = time(event.timestamp);
@@ -136,6 +149,8 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
     }
     case 'nodeResult':
       return body.value.result === undefined ? node : { ...node, result: result(body.value.result) };
+    case 'usageRecorded':
+      return wrote(node, body.value.purpose, body.value.model);
     case 'sessionForked':
       return { ...node, topic: { ...node.topic, sessionId: body.value.sessionId } };
     case 'nodeSkipped':

@@ -168,6 +168,12 @@ export interface Result {
   scratchpadTail?: string;
 }
 
+/** The model that answered last for one purpose. */
+export interface WrittenBy {
+  readonly purpose: string;
+  readonly model: string;
+}
+
 export interface Usage {
   inputTokens: number;
   outputTokens: number;
@@ -238,6 +244,8 @@ export interface GraphNode {
   readonly plan?: Plan;
   readonly result?: Result;
   readonly artifacts: Artifact[];
+  /** Which models answered for it, by purpose. Absent for none. */
+  readonly writtenBy?: WrittenBy[];
   /** Sums over its own role calls. */
   readonly usage: Usage;
   /** Sums over the role calls of the node and its descendants. */

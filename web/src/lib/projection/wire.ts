@@ -215,6 +215,7 @@ function node(n: PbGraphNode): GraphNode {
     plan: n.plan && plan(n.plan),
     result: n.result && result(n.result),
     artifacts: n.artifacts.map(artifact),
+    writtenBy: n.writtenBy.length > 0 ? n.writtenBy.map(({ purpose, model }) => ({ purpose, model })) : undefined,
     usage: usage(n.usage),
     subtreeUsage: usage(n.subtreeUsage),
     strategy: ownStrategy(n.strategy),

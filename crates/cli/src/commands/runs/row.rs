@@ -55,7 +55,12 @@ pub(super) fn cells(run: &RunSummary, names: &Names, now: Timestamp, is_terminal
     let partial = if run.partial { " (partial)" } else { "" };
     let id = run.run_id.to_string();
     let took = run.started_at.map(|at| duration(run.ended_at.unwrap_or(now).millis_since(at)));
-    let model = if run.spec.model.is_empty() { "default" } else { &run.spec.model };
+    // What answered says more than what was asked for, such as `llm`.
+    let model = match run.models.as_slice() {
+        [] if run.spec.model.is_empty() => "default".to_owned(),
+        [] => run.spec.model.clone(),
+        models => models.join(", "),
+    };
     let title = if run.spec.display_name.is_empty() { &run.spec.objective } else { &run.spec.display_name };
     vec![
         Cell::new(if is_terminal { short(&id) } else { id }, Paint::Bold),
@@ -108,6 +113,7 @@ mod tests {
             head_seq: 42,
             node_count: 12,
             usage: tree_agent_contract::graph::Usage { cost_micros: 12_345, ..Default::default() },
+            models: Vec::new(),
             error: None,
             created_at: at(0),
             updated_at: at(70),

@@ -60,6 +60,7 @@ mod tests {
             head_seq: 9,
             node_count: 1,
             usage: Default::default(),
+            models: Vec::new(),
             error: None,
             created_at: Timestamp(0),
             updated_at: Timestamp(0),
