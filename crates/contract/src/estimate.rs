@@ -64,6 +64,9 @@ pub struct Estimate {
     /// Picks of a guided search: calls of the planner.
     #[serde(default)]
     pub pick_calls: u64,
+    /// Verifications of the answer: calls of the aggregator.
+    #[serde(default)]
+    pub verify_calls: u64,
     /// Times that each of these calls can be made until it is answered.
     pub attempts: u32,
     /// Tokens in and out, every attempt included.
@@ -88,6 +91,7 @@ struct Calls {
     aggregate: u64,
     research: u64,
     pick: u64,
+    verify: u64,
 }
 
 impl Calls {
@@ -100,6 +104,8 @@ impl Calls {
             (self.research, costs.research),
             // A picker is a planner that sees no more than others.
             (self.pick, Some(costs.plan)),
+            // A verifier is an aggregator that reads one answer.
+            (self.verify, Some(costs.aggregate)),
         ];
         each.into_iter().filter(|(calls, _)| *calls > 0).try_fold(0_u64, |sum, (calls, cost)| {
             let all = calls.saturating_mul(attempts.into()).saturating_mul(amount(cost?)?);
@@ -111,15 +117,16 @@ impl Calls {
 impl Estimate {
     /// The bounds of a run. `costs` are those of its model, if it is known.
     pub fn of(spec: &RunSpec, costs: Option<&RoleCosts>) -> Self {
+        let verified = spec.verify;
         match spec.strategy {
-            Strategy::Search => Self::of_search(&spec.budgets, &spec.search(), costs),
-            Strategy::Tree => Self::of_tree(&spec.budgets, costs),
-            Strategy::Homework => Self::of_homework(&spec.budgets, costs),
+            Strategy::Search => Self::of_search(&spec.budgets, &spec.search(), verified, costs),
+            Strategy::Tree => Self::of_tree(&spec.budgets, verified, costs),
+            Strategy::Homework => Self::of_homework(&spec.budgets, verified, costs),
         }
     }
 
-    /// The bounds that `budgets` set to a tree of plans.
-    pub fn of_tree(budgets: &Budgets, costs: Option<&RoleCosts>) -> Self {
+    /// The bounds that `budgets` set to a tree of plans, whose answer may be `verified`.
+    pub fn of_tree(budgets: &Budgets, verified: bool, costs: Option<&RoleCosts>) -> Self {
         let plans = 1 + u64::from(budgets.max_replans_per_node);
         let of_one_plan = u64::from(budgets.max_bands_per_plan) * u64::from(budgets.max_steps_per_band);
         let children = u64::from(budgets.max_children_per_node).min(of_one_plan * plans);
@@ -143,13 +150,20 @@ impl Estimate {
             // further one.
             execute: nodes.saturating_add(may_have_children.saturating_mul(plans.saturating_sub(2))),
             aggregate: may_have_children.saturating_mul(plans),
+            // The root's answer to every plan.
+            verify: if verified && nodes > 1 { plans } else { 0 },
             ..Calls::default()
         };
         Self::bounded(budgets, nodes, depth, calls, costs)
     }
 
     /// The bounds that `budgets` and its own limits set to a guided search.
-    pub fn of_search(budgets: &Budgets, search: &SearchConfig, costs: Option<&RoleCosts>) -> Self {
+    pub fn of_search(
+        budgets: &Budgets,
+        search: &SearchConfig,
+        verified: bool,
+        costs: Option<&RoleCosts>,
+    ) -> Self {
         // Topics of the last level are listed but not researched. The first level always is, so there may be a second.
         let depth = search.max_depth.max(2);
         let most = u64::from(budgets.max_nodes);
@@ -170,21 +184,26 @@ impl Estimate {
             research: researched,
             pick: picked.saturating_mul(u64::from(depth)),
             aggregate: u64::from(search.synthesis && nodes > 1),
+            verify: u64::from(verified && search.synthesis && nodes > 1),
             ..Calls::default()
         };
         Self::bounded(budgets, nodes, reached, calls, costs)
     }
 
     /// The bounds that `budgets` set to homework.
-    pub fn of_homework(budgets: &Budgets, costs: Option<&RoleCosts>) -> Self {
+    pub fn of_homework(budgets: &Budgets, verified: bool, costs: Option<&RoleCosts>) -> Self {
         let iterations = u64::from(budgets.max_iterations);
         let tasks = iterations.saturating_mul(budgets.max_steps_per_band.into());
         let nodes = u64::from(budgets.max_nodes).min(tasks.saturating_add(1));
+        // A verifier that wants more asks for another iteration, after which the answer is written again.
+        let answers = if verified { iterations } else { 1 };
+        let answers = if nodes > 1 { answers } else { 0 };
         let calls = Calls {
-            // The planner is also asked after the last iteration.
-            plan: iterations.saturating_add(1),
+            // The planner is also asked after the last iteration, and before each further answer.
+            plan: iterations.saturating_add(answers.max(1)),
             execute: nodes - 1,
-            aggregate: u64::from(nodes > 1),
+            aggregate: answers,
+            verify: if verified { answers } else { 0 },
             ..Calls::default()
         };
         Self::bounded(budgets, nodes, u32::from(nodes > 1), calls, costs)
@@ -203,6 +222,7 @@ impl Estimate {
             aggregate_calls: calls.aggregate,
             research_calls: calls.research,
             pick_calls: calls.pick,
+            verify_calls: calls.verify,
             attempts,
             tokens: bound(budgets.max_tokens, tokens),
             cost_micros: bound(budgets.max_cost_micros, cost_micros),
@@ -239,7 +259,7 @@ mod tests {
             max_attempts: 2,
             ..Budgets::default()
         };
-        let estimate = Estimate::of_tree(&budgets, None);
+        let estimate = Estimate::of_tree(&budgets, false, None);
         // Two plans of three steps: 1 + 6 + 36, of which the last cannot plan.
         assert_eq!((estimate.nodes, estimate.depth), (43, 2));
         assert_eq!(estimate.plan_calls, 7 * 2);
@@ -248,7 +268,7 @@ mod tests {
         assert_eq!(estimate.unlimited, ["maxTokens", "maxCostMicros", "maxToolCalls"]);
         let cost = |tokens| CallCost { tokens, cost_micros: Some(tokens * 2) };
         let costs = RoleCosts { plan: cost(10), execute: cost(100), aggregate: cost(1), research: None };
-        let estimate = Estimate::of_tree(&budgets, Some(&costs));
+        let estimate = Estimate::of_tree(&budgets, false, Some(&costs));
         let once = 14 * 10 + 43 * 100 + 14;
         assert_eq!((estimate.tokens, estimate.cost_micros), (Some(once * 2), Some(once * 4)));
         assert_eq!(estimate.unlimited, ["maxToolCalls"]);
@@ -262,14 +282,14 @@ mod tests {
             max_tool_calls: Some(3),
             ..Budgets::default()
         };
-        let estimate = Estimate::of_tree(&budgets, Some(&RoleCosts::FREE));
+        let estimate = Estimate::of_tree(&budgets, false, Some(&RoleCosts::FREE));
         assert_eq!((estimate.tokens, estimate.cost_micros, estimate.tool_calls), (Some(0), Some(0), Some(3)));
         let unknown = CallCost { tokens: 1_000, cost_micros: None };
         let costs = RoleCosts { plan: unknown, execute: unknown, aggregate: unknown, research: None };
-        let estimate = Estimate::of_tree(&budgets, Some(&costs));
+        let estimate = Estimate::of_tree(&budgets, false, Some(&costs));
         assert_eq!((estimate.tokens, estimate.cost_micros), (Some(500), Some(7)));
         assert_eq!(estimate.unlimited, [""; 0]);
-        let dear = Estimate::of_tree(&Budgets { max_cost_micros: None, ..budgets }, Some(&costs));
+        let dear = Estimate::of_tree(&Budgets { max_cost_micros: None, ..budgets }, false, Some(&costs));
         assert_eq!((dear.cost_micros, dear.unlimited), (None, vec!["maxCostMicros".to_owned()]));
     }
 
@@ -277,7 +297,7 @@ mod tests {
     fn a_node_may_execute_after_each_replan_when_that_failed_before() {
         let calls = |max_replans_per_node| {
             let budgets = Budgets { max_nodes: 2, max_replans_per_node, ..Budgets::default() };
-            Estimate::of_tree(&budgets, None).execute_calls
+            Estimate::of_tree(&budgets, false, None).execute_calls
         };
         // The root and its child once each, and the root again for every replan but the first.
         assert_eq!([0, 1, 2, 3].map(calls), [2, 2, 3, 4]);
@@ -297,12 +317,12 @@ mod tests {
         };
         let huge = CallCost { tokens: u64::MAX, cost_micros: Some(u64::MAX) };
         let costs = RoleCosts { plan: huge, execute: huge, aggregate: huge, research: Some(huge) };
-        let estimate = Estimate::of_tree(&wide, Some(&costs));
+        let estimate = Estimate::of_tree(&wide, false, Some(&costs));
         assert_eq!((estimate.nodes, estimate.tokens), (1_000_000, Some(u64::MAX)));
-        let one = Estimate::of_tree(&Budgets { max_nodes: 1, ..wide.clone() }, None);
+        let one = Estimate::of_tree(&Budgets { max_nodes: 1, ..wide.clone() }, false, None);
         assert_eq!((one.nodes, one.depth, one.aggregate_calls, one.execute_calls), (1, 0, 0, 1));
         assert_eq!(one.plan_calls, 17, "the root is asked, though its plan would be cut to nothing");
-        let flat = Estimate::of_tree(&Budgets { max_depth: 0, ..wide }, None);
+        let flat = Estimate::of_tree(&Budgets { max_depth: 0, ..wide }, false, None);
         assert_eq!((flat.nodes, flat.plan_calls, flat.execute_calls, flat.aggregate_calls), (1, 0, 1, 0));
     }
 
@@ -322,7 +342,7 @@ mod tests {
     #[test]
     fn a_search_is_bounded_by_its_topics() {
         let budgets = Budgets { max_nodes: 100, max_attempts: 2, ..Budgets::default() };
-        let of = |search: &SearchConfig, costs| Estimate::of_search(&budgets, search, costs);
+        let of = |search: &SearchConfig, costs| Estimate::of_search(&budgets, search, false, costs);
         let search = SearchConfig { max_depth: 4, ..SearchConfig::default() };
         let estimate = of(&search, None);
         assert_eq!((estimate.nodes, estimate.depth, estimate.attempts), (100, 4, 2));
@@ -354,7 +374,8 @@ mod tests {
         let budgets = Budgets { max_nodes: 1_000_000, ..Budgets::default() };
         let of = |max_depth, max_nodes| {
             let search = SearchConfig { max_depth, ..SearchConfig::default() };
-            let estimate = Estimate::of_search(&Budgets { max_nodes, ..budgets.clone() }, &search, None);
+            let estimate =
+                Estimate::of_search(&Budgets { max_nodes, ..budgets.clone() }, &search, false, None);
             (estimate.nodes, estimate.depth, estimate.research_calls, estimate.pick_calls)
         };
         // The first level has a thousand topics at most. The last one is listed.

@@ -167,6 +167,8 @@ events! {
     LeaseCovered = "tree.lease_covered",
     /// What supports the claims of an artifact.
     ArtifactCited = "tree.artifact_cited",
+    /// The answer of the root was verified.
+    AnswerVerified = "tree.answer_verified",
 }
 
 /// How many of [`EventBody::TYPES`] version 0.2 knows. All later types follow these. On the wire they carry their name,

@@ -14,6 +14,7 @@ use crate::search::StepSearch;
 use crate::sparse::Sparse;
 use crate::status::{NodeStatus, Outcome, Role, RunStatus, StepStatus};
 use crate::time::Timestamp;
+use crate::verification::Verification;
 
 /// The whole tree after event `seq`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,6 +111,9 @@ pub struct GraphNode {
     /// Its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<TreeAgentResult>>,
+    /// What the verifier found in its latest answer; only of the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<Box<Verification>>,
     /// Its artifacts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<GraphArtifact>,
@@ -331,7 +335,7 @@ pub struct GraphArtifact {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WrittenBy {
-    /// `plan`, `execute`, `aggregate`, `research` or `pick`.
+    /// `plan`, `execute`, `aggregate`, `research`, `pick` or `verify`.
     pub purpose: String,
     /// The model, such as `openai:gpt-5`.
     pub model: String,

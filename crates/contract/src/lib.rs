@@ -32,6 +32,7 @@ pub mod spelling;
 pub mod status;
 pub mod text;
 pub mod time;
+pub mod verification;
 
 pub use budget::{Allowance, BudgetLeft, Budgets, SubtreeBudget};
 pub use citation::{Citation, CitationCounts, Passage, Verdict};
@@ -55,3 +56,4 @@ pub use session::SessionId;
 pub use sparse::Sparse;
 pub use status::{NodeStatus, Outcome, Role, RunStatus, StepStatus};
 pub use time::Timestamp;
+pub use verification::{CriterionCheck, Doubt, Verification};

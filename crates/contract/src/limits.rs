@@ -28,6 +28,8 @@ pub const CITATIONS: usize = 128;
 pub const CLAIM_BYTES: usize = 2 * 1024;
 /// The quote of a citation, in bytes.
 pub const QUOTE_BYTES: usize = 4 * 1024;
+/// Criteria and doubts of a verification, each.
+pub const VERIFIED: usize = 32;
 /// Visible characters of a quote or a claim: with fewer it fits too many passages.
 pub const QUOTE_CHARS: usize = 8;
 /// Bytes of a document's body, also of one scratchpad.

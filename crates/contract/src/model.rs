@@ -134,6 +134,15 @@ impl std::fmt::Display for ModelChoice {
 }
 
 impl ModelChoice {
+    /// True for a language model; none if that is for the role services to say.
+    pub const fn is_language(&self) -> Option<bool> {
+        match self {
+            Self::Default => None,
+            Self::Offline | Self::Scripted(_) => Some(false),
+            Self::Profiles | Self::Profile(_) | Self::Model(_) => Some(true),
+        }
+    }
+
     /// What `name` means; a script is not read. The error is of kind [`ModelProblemKind::Unknown`].
     pub fn parse(name: &str) -> Result<Self, ModelProblem> {
         let name = name.trim();

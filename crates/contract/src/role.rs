@@ -9,6 +9,7 @@ mod pick;
 mod planner;
 mod research;
 mod update;
+mod verify;
 
 pub use aggregator::{AggregateInput, AggregatorNext, AggregatorOutput, ChildOutcome, Synthesis};
 pub use executor::{
@@ -22,6 +23,7 @@ pub use planner::{
 };
 pub use research::{ResearchForm, ResearchInput, ResearchOutput};
 pub use update::{KeptDocument, RoleUpdate, ScratchpadDelta, ToolCallKept};
+pub use verify::{VerifierOutput, VerifyInput};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -50,6 +52,8 @@ named_enum! {
         Research = "research",
         /// The planner, which picks the next topic of a guided search.
         Pick = "pick",
+        /// The aggregator, which verifies the answer of the run.
+        Verify = "verify",
     }
 }
 
@@ -59,7 +63,7 @@ impl CallKind {
     pub const fn finishes(self) -> bool {
         match self {
             Self::Aggregate => true,
-            Self::Plan | Self::Execute | Self::Research | Self::Pick => false,
+            Self::Plan | Self::Execute | Self::Research | Self::Pick | Self::Verify => false,
         }
     }
 
@@ -67,7 +71,7 @@ impl CallKind {
     pub const fn creates_nodes(self) -> bool {
         match self {
             Self::Plan | Self::Research => true,
-            Self::Execute | Self::Aggregate | Self::Pick => false,
+            Self::Execute | Self::Aggregate | Self::Pick | Self::Verify => false,
         }
     }
 }

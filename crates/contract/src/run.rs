@@ -59,6 +59,9 @@ pub struct RunSpec {
     /// No tool that writes is offered. The run writes its own documents only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
+    /// The answer is verified before the run completes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub verify: bool,
     /// The run that it is a copy of, perhaps with another context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_of: Option<RunId>,
@@ -78,6 +81,7 @@ impl RunSpec {
             labels: BTreeMap::new(),
             search: None,
             read_only: false,
+            verify: false,
             copy_of: None,
         }
     }

@@ -10,7 +10,7 @@ use tree_agent_contract::error::FieldError;
 use tree_agent_contract::limits;
 use tree_agent_contract::role::{
     AggregatorOutput, ExecutorOutput, PickOutput, PlannerOutput, ResearchOutput, RoleError, RoleErrorKind,
-    RoleUpdate,
+    RoleUpdate, VerifierOutput,
 };
 use tree_agent_engine::{CallInput, CallOutput, RoleCall};
 use tree_agent_proto::internal::v1::aggregator_service_client::AggregatorServiceClient;
@@ -109,6 +109,7 @@ response! {
     AggregateResponse, AggregatorOutput, aggregate_response;
     ResearchResponse, ResearchOutput, research_response;
     PickResponse, PickOutput, pick_response;
+    VerifyResponse, VerifierOutput, verify_response;
 }
 
 #[async_trait]
@@ -147,6 +148,7 @@ impl GrpcRoles {
             CallInput::Aggregate(input) => ask!(input, aggregator.aggregate, Aggregate),
             CallInput::Research(input) => ask!(input, executor.research, Research),
             CallInput::Pick(input) => ask!(input, planner.pick, Pick),
+            CallInput::Verify(input) => ask!(input, aggregator.verify, Verify),
         }
     }
 }

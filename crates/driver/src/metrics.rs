@@ -74,12 +74,13 @@ impl Driver {
     }
 }
 
-const ROLES: [(CallKind, &str); 5] = [
+const ROLES: [(CallKind, &str); 6] = [
     (CallKind::Plan, "plan"),
     (CallKind::Execute, "execute"),
     (CallKind::Aggregate, "aggregate"),
     (CallKind::Research, "research"),
     (CallKind::Pick, "pick"),
+    (CallKind::Verify, "verify"),
 ];
 
 /// Role calls made, by role.

@@ -90,7 +90,9 @@ fn answer(call: RoleCall, fanout: usize, depth: u32) -> CallOutput {
                 scratchpad: notes(),
             })
         }
-        CallInput::Research(_) | CallInput::Pick(_) => unreachable!("a tree does not search"),
+        CallInput::Research(_) | CallInput::Pick(_) | CallInput::Verify(_) => {
+            unreachable!("a tree does not search")
+        }
     }
 }
 

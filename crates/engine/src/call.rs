@@ -40,6 +40,8 @@ pub enum CallInput {
     Research(Box<ResearchInput>),
     /// For the planner of a search.
     Pick(Box<PickInput>),
+    /// For the aggregator, as verifier.
+    Verify(Box<VerifyInput>),
 }
 
 impl CallInput {
@@ -51,6 +53,7 @@ impl CallInput {
             CallInput::Aggregate(input) => &input.call,
             CallInput::Research(input) => &input.call,
             CallInput::Pick(input) => &input.call,
+            CallInput::Verify(input) => &input.call,
         }
     }
 }
@@ -77,6 +80,8 @@ pub enum CallOutput {
     Research(ResearchOutput),
     /// The planner of a search.
     Pick(PickOutput),
+    /// The verifier.
+    Verify(VerifierOutput),
 }
 
 impl CallOutput {
@@ -88,6 +93,7 @@ impl CallOutput {
             CallOutput::Aggregate(_) => CallKind::Aggregate,
             CallOutput::Research(_) => CallKind::Research,
             CallOutput::Pick(_) => CallKind::Pick,
+            CallOutput::Verify(_) => CallKind::Verify,
         }
     }
 
@@ -102,6 +108,7 @@ impl CallOutput {
             CallOutput::Aggregate(output) => output.validate(),
             CallOutput::Research(output) => output.validate(asked.form),
             CallOutput::Pick(output) => output.validate(),
+            CallOutput::Verify(output) => output.validate(),
         };
         valid.map_err(|error| error.to_string())
     }
@@ -112,7 +119,7 @@ pub(crate) fn at_work(kind: CallKind) -> NodeStatus {
     match kind {
         CallKind::Plan | CallKind::Pick => NodeStatus::Planning,
         CallKind::Execute | CallKind::Research => NodeStatus::Executing,
-        CallKind::Aggregate => NodeStatus::Aggregating,
+        CallKind::Aggregate | CallKind::Verify => NodeStatus::Aggregating,
     }
 }
 

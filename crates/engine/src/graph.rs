@@ -8,6 +8,7 @@ use tree_agent_contract::graph::{
     GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphTask, GraphTopic,
     GraphView, ToolActivity, Usage, WrittenBy,
 };
+use tree_agent_contract::role::CallKind;
 use tree_agent_contract::{
     NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, StepId, StepStatus, Timestamp, limits,
 };
@@ -106,7 +107,8 @@ fn wrote(node: &mut GraphNode, call: &UsageRecorded) {
     let purpose = WrittenBy::purpose_of(call);
     match node.written_by.iter().position(|known| known.purpose == purpose) {
         Some(at) => node.written_by[at].model.clone_from(&call.model),
-        None if node.written_by.len() < MODELS && !call.model.is_empty() => {
+        // Logs of other programs may say anything of what a call was for.
+        None if !call.model.is_empty() && purpose.parse::<CallKind>().is_ok() => {
             node.written_by.push(WrittenBy { purpose: purpose.to_owned(), model: call.model.clone() });
         }
         None => {}
@@ -296,6 +298,7 @@ impl Graph {
                     plan: None,
                     result: None,
                     artifacts: Vec::new(),
+                    verification: None,
                     written_by: Vec::new(),
                     usage: Sparse::default(),
                     subtree_usage: Sparse::default(),
@@ -427,10 +430,14 @@ impl Graph {
                 counts.total += e.citations.len() as u64;
                 counts.verified += e.citations.iter().filter(|one| one.is_verified()).count() as u64;
             }
-            EventBody::NodeResult(e) => node.result = Some(Box::new(e.result.clone())),
+            EventBody::NodeResult(e) => {
+                node.result = Some(Box::new(e.result.clone()));
+                node.verification = None;
+            }
+            EventBody::AnswerVerified(e) => node.verification = Some(Box::new(e.verification.clone())),
             EventBody::UsageRecorded(e) => {
                 wrote(node, e);
-                self.answered(&e.model);
+                self.answered(e);
                 self.add_usage(at, Usage::of(e));
             }
             EventBody::ToolCallRequested(e) => {
@@ -509,9 +516,13 @@ impl Graph {
         }
     }
 
-    /// `model` answered, so it is the last one.
-    fn answered(&mut self, model: &str) {
+    /// A model answered, so it is the last one. A verifier wrote nothing of the answer, and stands before the others.
+    fn answered(&mut self, call: &UsageRecorded) {
+        let model = call.model.as_str();
+        let verifies = WrittenBy::purpose_of(call) == CallKind::Verify.as_str();
         match self.models.iter().position(|known| known == model) {
+            Some(_) if verifies => {}
+            None if verifies && self.models.len() < MODELS => self.models.insert(0, model.to_owned()),
             Some(at) => self.models[at..].rotate_left(1),
             None if self.models.len() < MODELS && !model.is_empty() => self.models.push(model.to_owned()),
             None => {}

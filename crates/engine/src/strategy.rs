@@ -9,6 +9,7 @@ mod notes;
 mod picks;
 mod returned;
 mod rules;
+mod verified;
 
 use serde::Serialize;
 use tree_agent_contract::Strategy as Name;

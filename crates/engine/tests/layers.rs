@@ -44,6 +44,7 @@ const ORDER: &[&str] = &[
     "decide/result",
     "strategy/rules",
     "strategy/bands",
+    "strategy/verified",
     "strategy/tree",
     "strategy/notes",
     "strategy/homework",

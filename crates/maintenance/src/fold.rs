@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use tree_agent_contract::command::Action;
-use tree_agent_contract::graph::GraphView;
 use tree_agent_contract::event::{Event, EventBody, RunForked};
+use tree_agent_contract::graph::GraphView;
 use tree_agent_contract::{ArtifactId, NodeId, PlanId, RunId, RunSpec, Timestamp};
 use tree_agent_engine::{Graph, ReplayError, Run};
 use tree_agent_store::{ArtifactRow, NodeRow, PlanRow, Projection, RunRow, WholeProjection};

@@ -21,7 +21,7 @@ mod stats;
 use async_trait::async_trait;
 use tree_agent_contract::role::{
     AggregateInput, AggregatorOutput, ExecuteInput, ExecutorOutput, PickInput, PickOutput, PlanInput,
-    PlannerOutput, ResearchInput, ResearchOutput, RoleError,
+    PlannerOutput, ResearchInput, ResearchOutput, RoleError, VerifierOutput, VerifyInput,
 };
 
 pub use config::{RoleArgs, RoleConfig, Switch, ToolsArgs};
@@ -59,4 +59,7 @@ pub trait RoleModel: Send + Sync {
 
     /// Chooses the topic of a guided search that is researched next.
     async fn pick(&self, input: &PickInput, io: &RoleIo) -> Result<PickOutput, RoleError>;
+
+    /// Verifies the answer of a run.
+    async fn verify(&self, input: &VerifyInput, io: &RoleIo) -> Result<VerifierOutput, RoleError>;
 }

@@ -44,6 +44,7 @@ use async_trait::async_trait;
 use tree_agent_contract::role::{
     AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PickInput, PickOutput,
     PlanInput, PlannerOutput, ResearchForm, ResearchInput, ResearchOutput, RoleError, RoleErrorKind,
+    VerifierOutput, VerifyInput,
 };
 use tree_agent_contract::{
     DocumentId, ModelChoice, ModelName, ModelProblem, ModelProblemKind, Profile, ProviderKind,
@@ -59,7 +60,9 @@ use failure::{Failure, FailureKind};
 use fork::Fork;
 use gate::GateCounts;
 use provider::Provider;
-use reply::{AggregatorReply, Bounds, ExecutorReply, HomeworkReply, PickerReply, PlannerReply};
+use reply::{
+    AggregatorReply, Bounds, ExecutorReply, HomeworkReply, PickerReply, PlannerReply, VerifierReply,
+};
 use survey::Survey;
 
 pub use settings::{LlmArgs, LlmConfig};
@@ -395,6 +398,19 @@ impl RoleModel for Llm {
         call.tools = self.tools(io, None).await?;
         call.bounds.children = input.max_children.min(research::LISTED);
         research::research(input, call).await
+    }
+
+    async fn verify(&self, input: &VerifyInput, io: &RoleIo) -> Result<VerifierOutput, RoleError> {
+        let context = self.shared.config.tuning.context.aggregator;
+        let profile = at_least(Profile::Balanced, &input.call);
+        let call = self.call(io, &input.call, "verify", profile, context)?;
+        // A token is at least a byte, and four of them on average.
+        let room = call.prompt_budget().saturating_mul(4);
+        let read = reading::of_children(io, std::slice::from_ref(&input.answer), room).await?;
+        let answer = call.ask::<VerifierReply>(input, |with, trimmer| {
+            context::verifier(input, &read, with.schema, trimmer)
+        });
+        Ok(answer.await?.output)
     }
 
     async fn pick(&self, input: &PickInput, io: &RoleIo) -> Result<PickOutput, RoleError> {

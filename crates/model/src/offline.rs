@@ -27,6 +27,7 @@ mod rank;
 mod research;
 mod step;
 mod topic;
+mod verify;
 mod words;
 
 use std::time::Instant;
@@ -35,7 +36,7 @@ use async_trait::async_trait;
 use tree_agent_contract::event::UsageRecorded;
 use tree_agent_contract::role::{
     AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PickInput, PickOutput,
-    PlanInput, PlannerOutput, ResearchInput, ResearchOutput, RoleError,
+    PlanInput, PlannerOutput, ResearchInput, ResearchOutput, RoleError, VerifierOutput, VerifyInput,
 };
 use tree_agent_contract::text;
 use tree_agent_contract::text::count;
@@ -84,6 +85,13 @@ impl RoleModel for Offline {
         let begun = Instant::now();
         let output = pick::pick(input);
         used(io, "pick", begun).await;
+        Ok(output)
+    }
+
+    async fn verify(&self, input: &VerifyInput, io: &RoleIo) -> Result<VerifierOutput, RoleError> {
+        let begun = Instant::now();
+        let output = verify::verify(input);
+        used(io, "verify", begun).await;
         Ok(output)
     }
 }

@@ -17,10 +17,12 @@ use tree_agent_contract::role::{
     AggregateInput, AggregatorNext, AggregatorOutput, ArtifactDraft, BandDraft, CallContext, DraftType,
     ExecuteInput, ExecutorOutput, ParentHintDraft, PickInput, PickOutput, PlanDraft, PlanInput, PlannerMode,
     PlannerOutput, ResearchInput, ResearchOutput, ResultDraft, RoleError, RoleErrorKind, ScratchpadDraft,
-    StepDraft, Synthesis,
+    StepDraft, Synthesis, VerifierOutput, VerifyInput,
 };
-use tree_agent_contract::text::prefix;
-use tree_agent_contract::{HintType, ResultKind, StepId, Strategy, SuccessAssessment, limits};
+use tree_agent_contract::text::{self, prefix};
+use tree_agent_contract::{
+    CriterionCheck, Doubt, HintType, ResultKind, StepId, Strategy, SuccessAssessment, Verification, limits,
+};
 use tree_agent_tools::{LIST_DOCUMENTS, ToolError};
 
 pub use script::{Artifacts, Fault, KEYS, Pick, Script};
@@ -257,6 +259,31 @@ impl RoleModel for Scripted {
             output.summary.clear();
         }
         Ok(output)
+    }
+
+    async fn verify(&self, input: &VerifyInput, io: &RoleIo) -> Result<VerifierOutput, RoleError> {
+        let garbage = self.begin("verify", &input.call, io).await?;
+        let summary = input.answer.result.as_ref().map_or("", |result| &result.summary);
+        let doubt =
+            |n: u32| Doubt { claim: format!("{summary} ({n})"), reason: "the script doubts it".to_owned() };
+        let should_replan = self.script.doubts > 0 && input.may_replan;
+        let criterion = CriterionCheck {
+            criterion: text::truncate(&input.call.title, limits::TEXT_BYTES).into_owned(),
+            met: self.script.doubts == 0,
+            note: String::new(),
+        };
+        Ok(VerifierOutput {
+            verification: Verification {
+                summary: if garbage { String::new() } else { format!("{} doubts", self.script.doubts) },
+                criteria: vec![criterion],
+                doubts: (1..=self.script.doubts).map(doubt).collect(),
+            },
+            next: AggregatorNext {
+                should_replan,
+                replan_reason: should_replan.then(|| "the script doubts the answer".to_owned()),
+            },
+            scratchpad: note("scripted: verified\n"),
+        })
     }
 
     async fn pick(&self, input: &PickInput, io: &RoleIo) -> Result<PickOutput, RoleError> {

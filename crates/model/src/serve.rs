@@ -19,7 +19,7 @@ use tree_agent_contract::Invalid;
 use tree_agent_contract::role::{
     AggregateInput, AggregatorOutput, ArtifactDraft, CallContext, ExecuteInput, ExecutorOutput, PickInput,
     PickOutput, PlanInput, PlannerOutput, ResearchInput, ResearchOutput, RoleError, RoleErrorKind,
-    RoleUpdate,
+    RoleUpdate, VerifierOutput, VerifyInput,
 };
 use tree_agent_proto::internal::v1 as pb;
 use tree_agent_proto::internal::v1::model_service_server::{ModelService, ModelServiceServer};
@@ -45,7 +45,7 @@ pub trait RoleInput: Wire + Send + Sync + 'static {
     type Output: Wire + Send;
     /// The message that carries an update or the output.
     type Response: Send;
-    /// The role in events: `plan`, `execute`, `aggregate`, `research` or `pick`.
+    /// The role in events: `plan`, `execute`, `aggregate`, `research`, `pick` or `verify`.
     const PHASE: &'static str;
 
     /// The node and its run.
@@ -130,6 +130,8 @@ role_input!(
 );
 role_input!(ResearchInput, ResearchOutput, research, ResearchResponse, research_response, , |input, out| out
     .validate(input.form));
+role_input!(VerifyInput, VerifierOutput, verify, VerifyResponse, verify_response, , |_input, out| out
+    .validate());
 role_input!(PickInput, PickOutput, pick, PickResponse, pick_response, , |_input, out| out.validate());
 
 /// Answers role calls with models and tools.

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 use tree_agent_contract::role::{
-    AggregateInput, ExecuteInput, PickInput, PlanInput, ResearchInput, RoleError,
+    AggregateInput, ExecuteInput, PickInput, PlanInput, ResearchInput, RoleError, VerifyInput,
 };
 use tree_agent_proto::internal::v1 as pb;
 use tree_agent_proto::internal::v1::aggregator_service_server::AggregatorService;
@@ -48,7 +48,10 @@ role_service!(ExecutorService {
     execute, ExecuteStream, ExecuteInput, ExecuteRequest;
     research, ResearchStream, ResearchInput, ResearchRequest;
 });
-role_service!(AggregatorService { aggregate, AggregateStream, AggregateInput, AggregateRequest; });
+role_service!(AggregatorService {
+    aggregate, AggregateStream, AggregateInput, AggregateRequest;
+    verify, VerifyStream, VerifyInput, VerifyRequest;
+});
 
 /// What a role service needs to know.
 #[derive(Clone, Debug)]

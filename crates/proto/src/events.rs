@@ -4,7 +4,10 @@ use tree_agent_contract::command::BudgetChange;
 use tree_agent_contract::error::FieldError;
 use tree_agent_contract::event::*;
 use tree_agent_contract::homework::{BranchNote, ItemState, PlanItem};
-use tree_agent_contract::{Citation, CitationCounts, Event, Passage, RunSpec, SubtreeBudget, Verdict};
+use tree_agent_contract::{
+    Citation, CitationCounts, CriterionCheck, Doubt, Event, Passage, RunSpec, SubtreeBudget, Verdict,
+    Verification,
+};
 
 use crate::run::spec;
 use crate::v1 as pb;
@@ -34,6 +37,10 @@ wire_message! {
         artifact_id, artifact_type, document_id, label, title, json_payload, is_primary, snippet,
     }
     ArtifactCited => ArtifactCited { artifact_id, citations }
+    AnswerVerified => AnswerVerified { verification [required], replan_reason }
+    Verification => Verification { summary, criteria, doubts }
+    CriterionCheck => CriterionCheck { criterion, met, note }
+    Doubt => Doubt { claim, reason }
     Citation => Citation { claim, quote, document_id, verdict, passage }
     Passage => Passage { offset, bytes, sha256 }
     CitationCounts => CitationCounts { total, verified }
@@ -96,6 +103,7 @@ impl Wire for RunCreated {
             behaviour_version: self.behaviour_version,
             search: self.spec.search.to_wire(),
             read_only: self.spec.read_only,
+            verify: self.spec.verify,
             copy_of: self.spec.copy_of.to_wire(),
         }
     }
@@ -107,6 +115,7 @@ impl Wire for RunCreated {
                 labels: pb.labels,
                 search: Wire::from_wire(pb.search).map_err(|e| within("search", e))?,
                 read_only: pb.read_only,
+                verify: pb.verify,
                 copy_of: Wire::from_wire(pb.copy_of).map_err(|e| within("copy_of", e))?,
                 ..spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?
             },
@@ -210,6 +219,7 @@ bodies! {
     BudgetSet = BudgetSet,
     LeaseCovered = LeaseCovered,
     ArtifactCited = ArtifactCited,
+    AnswerVerified = AnswerVerified,
 }
 
 #[cfg(test)]
@@ -262,6 +272,7 @@ mod tests {
             "tree.node_reopened": {"generation":2,"author":"a","requestId":"r","again":true,"model":"m","budget":{"maxTokens":1,"maxCostMicros":2,"maxToolCalls":3,"maxWallClockMs":1000}},
             "tree.budget_set": {"author":"a","requestId":"r","change":{"maxTokens":0,"maxCostMicros":1,"maxToolCalls":2,"maxWallClockMs":3,"maxNodes":4,"maxParallelSteps":5},"clamped":true},
             "tree.lease_covered": {"budget":"maxTokens","amount":7,"byNodeId":id},
+            "tree.answer_verified": {"verification":{"summary":"s","criteria":[{"criterion":"c","met":true,"note":"n"}],"doubts":[{"claim":"c","reason":"r"}]},"replanReason":"r"},
             "tree.artifact_cited": {"artifactId":id,"citations":[{"claim":"c","quote":"q","documentId":id,
                 "verdict":"verified","passage":{"offset":7,"bytes":8,"sha256":"00ff"}}]},
             "tree.task_refused": {"iteration":2,"branchId":"b","title":"t","reason":"r","repeats":id},

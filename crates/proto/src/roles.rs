@@ -68,6 +68,9 @@ wire_message! {
     OfferedLeaf => OfferedLeaf { path, title, depth, score, leaves_below }
     PickOutput => PickOutput { path, reason }
 
+    VerifyInput => VerifyRequest { call [required], answer [required], may_replan }
+    VerifierOutput => VerifierOutput { verification [required], next [required], scratchpad [required] }
+
     AggregateInput => AggregateRequest { call [required], plan_summary, children, exhausted_budget, homework }
     AggregatorOutput => AggregatorOutput { synthesis [required], artifacts, result [required], next [required], scratchpad [required] }
     Synthesis => Synthesis { summary, key_findings, gaps }

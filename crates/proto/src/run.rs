@@ -21,7 +21,7 @@ wire_enum! {
     ArtifactType => pb::ArtifactType { Document, Json, Summary, Other }
     HintType => pb::HintType { ReadDocuments, ReadJson }
     Strategy => pb::Strategy { Tree, Homework, Search }
-    CallKind => pb::CallKind { Plan, Execute, Aggregate, Research, Pick }
+    CallKind => pb::CallKind { Plan, Execute, Aggregate, Research, Pick, Verify }
     ProjectStatus => pb::ProjectStatus { Active, Archived }
     DocumentKind => pb::DocumentKind {
         Source, Scratchpad, Artifact, Workspace, HomeworkWorkspace, HomeworkScratchpad, HomeworkBranch, HomeworkPlan,
@@ -34,7 +34,7 @@ wire_message! {
     RoleCosts => RoleCosts { plan [required], execute [required], aggregate [required], research }
     Estimate => Estimate {
         nodes, depth, plan_calls, execute_calls, aggregate_calls, attempts, tokens, cost_micros, tool_calls,
-        wall_clock_ms, ends_within_ms, unlimited, research_calls, pick_calls,
+        wall_clock_ms, ends_within_ms, unlimited, research_calls, pick_calls, verify_calls,
     }
     ToolRules => ToolRules { allowed_tools, denied_tools, read_only, replace_imported }
     StepSearch => StepSearch { max_depth, max_nodes }
@@ -166,6 +166,7 @@ pub(crate) fn spec(
         labels: BTreeMap::new(),
         search: None,
         read_only: false,
+        verify: false,
         copy_of: None,
     })
 }
@@ -197,6 +198,7 @@ impl Wire for RunSummary {
             ended_at: self.ended_at.to_wire(),
             search: self.spec.search.as_ref().map(|search| search.without_texts().to_wire()),
             read_only: self.spec.read_only,
+            verify: self.spec.verify,
             copy_of: self.spec.copy_of.to_wire(),
             parent_run_id: self.fork.as_ref().map(|fork| fork.parent_run_id.to_wire()),
             parent_seq: self.fork.as_ref().map_or(0, |fork| fork.parent_seq),
@@ -216,6 +218,7 @@ impl Wire for RunSummary {
                 labels: pb.labels,
                 search: Wire::from_wire(pb.search).map_err(|e| within("search", e))?,
                 read_only: pb.read_only,
+                verify: pb.verify,
                 copy_of: Wire::from_wire(pb.copy_of).map_err(|e| within("copy_of", e))?,
                 ..spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?
             },

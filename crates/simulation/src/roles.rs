@@ -11,7 +11,9 @@ use tree_agent_contract::homework::{
 use tree_agent_contract::role::*;
 use tree_agent_contract::search::{ChildDraft, tidy};
 use tree_agent_contract::session::{SessionMessage, Speaker};
-use tree_agent_contract::{HintType, Profile, ResultKind, StepId, StepSearch, Strategy, SubtreeBudget};
+use tree_agent_contract::{
+    Doubt, HintType, Profile, ResultKind, StepId, StepSearch, Strategy, SubtreeBudget, Verification,
+};
 use tree_agent_driver::{Roles, Updates};
 use tree_agent_engine::{CallInput, CallOutput, RoleCall};
 
@@ -155,6 +157,7 @@ impl SimRoles {
             CallInput::Aggregate(_) => CallOutput::Aggregate(self.aggregated(number)),
             CallInput::Research(input) => CallOutput::Research(self.researched(number, input)),
             CallInput::Pick(input) => CallOutput::Pick(self.picked(number, input)),
+            CallInput::Verify(_) => CallOutput::Verify(self.verified(number)),
         };
         if world.plan.steered && !garbage {
             world.checks().calls.gives(number, output.clone());
@@ -292,6 +295,21 @@ impl SimRoles {
             _ => "no/topic".to_owned(),
         };
         PickOutput { path, reason: format!("reason {number}") }
+    }
+
+    /// Sometimes asks for another plan, also where there cannot be one.
+    fn verified(&self, number: u64) -> VerifierOutput {
+        let should_replan = self.node.world.dice.chance(30);
+        let doubt = Doubt { claim: format!("claim {number}"), reason: format!("reason {number}") };
+        let summary = format!("verified {number}");
+        VerifierOutput {
+            verification: Verification { summary, criteria: Vec::new(), doubts: vec![doubt] },
+            next: AggregatorNext {
+                should_replan,
+                replan_reason: should_replan.then(|| format!("doubts {number}")),
+            },
+            scratchpad: pad(number),
+        }
     }
 
     fn aggregated(&self, number: u64) -> AggregatorOutput {

@@ -40,13 +40,14 @@ fn check_events(run: RunId, head: u64, events: &[Event]) -> Result<(), StoreErro
 /// The last of the events that records the outcome of a role call; 0 for none.
 pub(crate) fn last_progress(events: &[Event]) -> u64 {
     use EventBody::{
-        LeafPicked, NodeAggregated, NodeCompleted, NodeFailed, NodeResult, PlanCreated, ReplanRequested,
-        RollupUpdated,
+        AnswerVerified, LeafPicked, NodeAggregated, NodeCompleted, NodeFailed, NodeResult, PlanCreated,
+        ReplanRequested, RollupUpdated,
     };
     let progress = events.iter().rfind(|event| {
         matches!(
             event.body,
-            LeafPicked(_)
+            AnswerVerified(_)
+                | LeafPicked(_)
                 | NodeAggregated(_)
                 | NodeCompleted(_)
                 | NodeFailed(_)

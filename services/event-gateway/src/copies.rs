@@ -53,6 +53,7 @@ fn complete(request: pb::CreateRunRequest, copied: &RunSpec) -> pb::CreateRunReq
     let same_strategy =
         request.strategy == pb::Strategy::Unspecified as i32 || request.strategy == copied.strategy.to_wire();
     let copied_search = copied.search.as_ref().filter(|_| same_strategy).map(|search| search.to_wire());
+    let same_model = request.model.is_empty() || request.model == copied.model;
     let mut budgets = copied.budgets.to_wire();
     if let Some(given) = request.budgets {
         // Protobuf's merge: what is set there is taken.
@@ -70,6 +71,8 @@ fn complete(request: pb::CreateRunRequest, copied: &RunSpec) -> pb::CreateRunReq
         search: request.search.or(copied_search),
         read_only: request.read_only.or(Some(copied.read_only)),
         copy_of: request.copy_of,
+        // Another model may be verified by default, and this one not.
+        verify: request.verify.or(same_model.then_some(copied.verify)),
     }
 }
 

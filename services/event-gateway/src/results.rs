@@ -3,7 +3,7 @@
 use tonic::Status;
 use tree_agent_contract::event::{NodeCompleted, NodeResult};
 use tree_agent_contract::result::TreeAgentResult;
-use tree_agent_contract::{DocumentId, EventBody, NodeId, RunId, RunStatus, RunSummary};
+use tree_agent_contract::{DocumentId, EventBody, NodeId, RunId, RunStatus, RunSummary, Verification};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{Store, StoreError};
 
@@ -42,7 +42,9 @@ pub(crate) async fn result(store: &dyn Store, run: RunSummary) -> Result<pb::Get
         models: run.models.clone(),
         ..Default::default()
     };
-    let Some((result, completed)) = root_result(store, &run).await? else { return Ok(response) };
+    let Some(Returned { result, completed, verification }) = root_result(store, &run).await? else {
+        return Ok(response);
+    };
     if let Some(document) = document(&result) {
         match store.document_of(run.run_id, document, None).await.map(|placed| placed.document) {
             Ok(document) => {
@@ -54,6 +56,7 @@ pub(crate) async fn result(store: &dyn Store, run: RunSummary) -> Result<pb::Get
         }
     }
     response.outcome = completed.map(|completed| completed.outcome.to_wire());
+    response.verification = verification.to_wire();
     response.summary.clone_from(&result.summary);
     response.result = Some(result.to_wire());
     Ok(response)
@@ -77,15 +80,19 @@ pub(crate) async fn synthesis(
     Ok(payload.unwrap_or_else(|| result.summary.clone()))
 }
 
-/// The last result of the root, and how it completed. Only a run that completed has one.
-async fn root_result(
-    store: &dyn Store,
-    run: &RunSummary,
-) -> Result<Option<(TreeAgentResult, Option<NodeCompleted>)>, Status> {
+/// What the root returned last.
+struct Returned {
+    result: TreeAgentResult,
+    completed: Option<NodeCompleted>,
+    verification: Option<Verification>,
+}
+
+/// The last result of the root, and what became of it. Only a run that completed has one.
+async fn root_result(store: &dyn Store, run: &RunSummary) -> Result<Option<Returned>, Status> {
     if run.status != RunStatus::Completed {
         return Ok(None);
     }
-    let (mut end, mut completed) = (run.head_seq, None);
+    let (mut end, mut completed, mut verification) = (run.head_seq, None, None);
     while end > 0 {
         let begin = end.saturating_sub(PAGE);
         let (mut of_root, mut seq) = (Vec::new(), begin);
@@ -98,7 +105,10 @@ async fn root_result(
         }
         for event in of_root.into_iter().rev() {
             match event.body {
-                EventBody::NodeResult(NodeResult { result }) => return Ok(Some((result, completed))),
+                EventBody::NodeResult(NodeResult { result }) => {
+                    return Ok(Some(Returned { result, completed, verification }));
+                }
+                EventBody::AnswerVerified(body) => verification = Some(body.verification),
                 EventBody::NodeCompleted(body) => completed = Some(body),
                 _ => {}
             }

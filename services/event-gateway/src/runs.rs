@@ -67,6 +67,22 @@ impl Runs {
         checked.await.map_err(|_| Status::internal("the request could not be checked"))?
     }
 
+    /// Whether the answer of a run with this model is verified: as asked, else if it is a language model. Nobody says so
+    /// of the default model if no role service answers; then the answer is not verified.
+    async fn verifies(&self, asked: Option<bool>, model: &str) -> bool {
+        if let Some(asked) = asked {
+            return asked;
+        }
+        let is_language = |name: &str| ModelChoice::parse(name).ok()?.is_language();
+        match is_language(model) {
+            Some(is_language) => is_language,
+            None => {
+                let default = self.models.describe("", MODEL_PATIENCE).await.model;
+                is_language(&default).unwrap_or_default()
+            }
+        }
+    }
+
     /// The projects of a run exist and take new runs, and its model can be used.
     pub(crate) async fn require(&self, spec: &RunSpec) -> Result<(), Status> {
         let (field, ids) = ("context.project_ids", &spec.context.project_ids);
@@ -98,12 +114,20 @@ impl RunService for Runs {
         let caller = Caller::of(request.extensions());
         let request = copies::completed(&*self.gateway.store, request.into_inner(), &caller.user_id).await?;
         let request_id = request.request_id.clone();
-        let spec = self.spec(request, caller.user_id).await?;
+        let verify = request.verify;
+        let mut spec = self.spec(request, caller.user_id).await?;
         // What was accepted once stays accepted, whatever has become of its projects and its model's key.
         let accepted = self.gateway.store.run_of_request(&spec.user_id, &request_id).await;
-        if accepted.map_err(|error| errors::store(&error))?.is_none() {
-            self.require(&spec).await?;
-        }
+        spec.verify = match accepted.map_err(|error| errors::store(&error))? {
+            None => {
+                self.require(&spec).await?;
+                self.verifies(verify, &spec.model).await
+            }
+            Some(accepted) => {
+                let before = self.gateway.store.run(accepted).await;
+                verify.unwrap_or(before.is_ok_and(|run| run.spec.verify))
+            }
+        };
         let run_id = RunId::from(Uuid::now_v7());
         let started = tree_agent_engine::start(run_id, spec.clone(), now());
         let projection = first_rows(run_id, &started.events)?;
@@ -199,8 +223,11 @@ impl RunService for Runs {
         request: Request<pb::EstimateRunRequest>,
     ) -> Result<Response<pb::EstimateRunResponse>, Status> {
         let caller = Caller::of(request.extensions());
-        let spec = self.spec(as_run(request.into_inner()), caller.user_id).await?;
+        let request = request.into_inner();
+        let verify = request.verify;
+        let mut spec = self.spec(as_run(request), caller.user_id).await?;
         self.require(&spec).await?;
+        spec.verify = self.verifies(verify, &spec.model).await;
         let described = self.models.describe(&spec.model, MODEL_PATIENCE).await;
         let estimate = Estimate::of(&spec, described.per_call.as_ref());
         Ok(Response::new(pb::EstimateRunResponse {
@@ -425,6 +452,7 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
         labels: request.labels,
         search: is_search.then(|| Box::new(search.clone())),
         read_only: request.read_only.unwrap_or_default(),
+        verify: request.verify.unwrap_or_default(),
         copy_of,
     };
     match spec.validate() {
@@ -469,11 +497,20 @@ fn has_nul(value: &Value) -> bool {
 
 /// A run with what an estimate is asked for. The objective does not matter to it, and may be absent.
 fn as_run(request: pb::EstimateRunRequest) -> pb::CreateRunRequest {
-    let pb::EstimateRunRequest { mut objective, strategy, context, budgets, model, search } = request;
+    let pb::EstimateRunRequest { mut objective, strategy, context, budgets, model, search, verify } = request;
     if objective.is_empty() {
         objective.push_str("estimate");
     }
-    pb::CreateRunRequest { objective, strategy, context, budgets, model, search, ..Default::default() }
+    pb::CreateRunRequest {
+        objective,
+        strategy,
+        context,
+        budgets,
+        model,
+        search,
+        verify,
+        ..Default::default()
+    }
 }
 
 /// Refuses what is no event type.

@@ -1,7 +1,7 @@
 //! `run --estimate`: what a run can use at most, before anything is spent.
 
 use serde::Serialize;
-use tree_agent_contract::{Estimate, RoleCosts, RunSpec};
+use tree_agent_contract::{Estimate, ModelChoice, RoleCosts, RunSpec};
 use tree_agent_model::LlmConfig;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -28,7 +28,7 @@ pub(super) struct RunEstimate {
 /// The estimate of the server that would do what is `asked`, of which it fills in what is absent.
 pub(super) async fn of_server(context: &Context, asked: Asked) -> Result<RunEstimate, CliError> {
     let client = context.connect().await?;
-    let Asked { spec, budgets, search } = asked;
+    let Asked { spec, budgets, search, verify } = asked;
     let message = pb::EstimateRunRequest {
         objective: spec.objective,
         strategy: spec.strategy.to_wire(),
@@ -36,6 +36,7 @@ pub(super) async fn of_server(context: &Context, asked: Asked) -> Result<RunEsti
         budgets: Some(budgets),
         model: spec.model,
         search,
+        verify,
     };
     let answer = client
         .call(|| {
@@ -52,12 +53,14 @@ pub(super) async fn of_server(context: &Context, asked: Asked) -> Result<RunEsti
 }
 
 /// The estimate of a run in this process. Nothing is started for it.
-pub(super) fn of_this_process(spec: &RunSpec, models: &LlmConfig) -> RunEstimate {
+pub(super) fn of_this_process(spec: &RunSpec, verify: Option<bool>, models: &LlmConfig) -> RunEstimate {
     let model = match spec.model.trim() {
         "" if models.is_set() => "llm",
         "" => "offline",
         name => name,
     };
+    let language = ModelChoice::parse(model).is_ok_and(|choice| choice.is_language() == Some(true));
+    let spec = &RunSpec { verify: verify.unwrap_or(language), ..spec.clone() };
     let per_call = match model.split(':').next() {
         Some("offline" | "scripted") => Some(RoleCosts::FREE),
         _ => models.max_cost_per_call(model),
@@ -90,6 +93,9 @@ fn lines(estimate: &Estimate, model: &str, model_is_known: bool) -> Vec<String> 
         calls.retain(|(calls, _)| *calls > 0);
         calls.push((estimate.research_calls, "research (2 questions each)"));
         calls.push((estimate.pick_calls, "pick"));
+    }
+    if estimate.verify_calls > 0 {
+        calls.push((estimate.verify_calls, "verify"));
     }
     let calls: Vec<String> = calls.into_iter().map(|(n, name)| format!("{} {name}", grouped(n))).collect();
     let calls = format!("{}; each made up to {} times", calls.join(", "), estimate.attempts);
@@ -130,13 +136,14 @@ mod tests {
     #[test]
     fn what_is_not_bounded_names_the_flag() {
         let budgets = Budgets { max_nodes: 10, max_depth: 1, ..Budgets::default() };
-        let text = lines(&Estimate::of_tree(&budgets, None), "", false).join("\n");
+        let text = lines(&Estimate::of_tree(&budgets, false, None), "", false).join("\n");
         assert!(text.contains("nodes       10, down to level 1"), "{text}");
         assert!(text.contains("2 plan, 10 execute, 2 aggregate; each made up to 3 times"), "{text}");
         assert!(text.contains("tokens      no limit; set --max-tokens"), "{text}");
         assert!(text.contains("cost        no limit; set --max-cost"), "{text}");
         assert!(text.contains("wall clock  30m00s, and up to 5m00s more"), "{text}");
-        let free = lines(&Estimate::of_tree(&budgets, Some(&RoleCosts::FREE)), "offline", true).join("\n");
+        let free =
+            lines(&Estimate::of_tree(&budgets, true, Some(&RoleCosts::FREE)), "offline", true).join("\n");
         assert!(free.contains("tokens      0") && free.contains("cost        $0"), "{free}");
         assert!(text.contains("steps that are searches come on top") && !free.contains("searches"), "{text}");
     }
@@ -145,7 +152,7 @@ mod tests {
     fn a_search_counts_researches_and_picks() {
         let budgets = Budgets { max_nodes: 20, ..Budgets::default() };
         let search = SearchConfig { synthesis: true, ..SearchConfig::default() };
-        let text = lines(&Estimate::of_search(&budgets, &search, None), "", false).join("\n");
+        let text = lines(&Estimate::of_search(&budgets, &search, false, None), "", false).join("\n");
         assert!(text.contains("20, down to level 4; --max-nodes and --max-depth bound them"), "{text}");
         let calls = "1 aggregate, 20 research (2 questions each), 72 pick; each made up to 3 times";
         assert!(text.contains(calls), "{text}");

@@ -265,6 +265,9 @@ pub(crate) async fn conclude(
         }
         Synthesis::Print => {}
     }
+    if !out.is_json() {
+        result.doubts().iter().for_each(|doubt| out.warn(doubt));
+    }
     let summary = client.run(run).await?;
     let (nodes, events) = (summary.node_count as usize, summary.head_seq as usize);
     out.note(format!("run {run} {} · {} · {}", end.status, count(nodes, "node"), count(events, "event")));

@@ -3,7 +3,8 @@
 use clap::Args;
 use serde::Serialize;
 use tree_agent_contract::graph::Usage;
-use tree_agent_contract::{DocumentId, Outcome, RunId, RunStatus, TreeAgentResult};
+use tree_agent_contract::text::one_line;
+use tree_agent_contract::{DocumentId, Outcome, RunId, RunStatus, TreeAgentResult, Verification};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
@@ -48,6 +49,9 @@ pub(crate) struct RunResult {
     /// The models that answered in the run, the one that wrote the answer at the end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     models: Vec<String>,
+    /// What the verifier found in the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verification: Option<Verification>,
 }
 
 impl GetResult {
@@ -73,6 +77,7 @@ impl GetResult {
                 out.warn(format!("error: run {run} is {} and returned nothing{why}", result.status));
             }
             result.print(out)?;
+            result.doubts().iter().for_each(|doubt| out.warn(doubt));
         }
         Ok(Exit::of_run(result.status))
     }
@@ -95,6 +100,19 @@ impl RunResult {
             None if self.summary.is_empty() => String::new(),
             None => format!("{}\n", self.summary),
         }
+    }
+
+    /// What the verifier found wrong with the answer, one line each.
+    pub(crate) fn doubts(&self) -> Vec<String> {
+        let Some(verification) = &self.verification else { return Vec::new() };
+        let unmet = verification.criteria.iter().filter(|check| !check.met).map(|check| match &*check.note {
+            "" => format!("not met: {}", one_line(&check.criterion)),
+            note => format!("not met: {} ({})", one_line(&check.criterion), one_line(note)),
+        });
+        let doubts = verification.doubts.iter();
+        let doubts =
+            doubts.map(|doubt| format!("doubted: {} ({})", one_line(&doubt.claim), one_line(&doubt.reason)));
+        unmet.chain(doubts).collect()
     }
 
     /// Prints the answer.
@@ -124,5 +142,6 @@ pub(crate) async fn fetch(client: &Client, run: RunId) -> Result<RunResult, CliE
         result: Wire::from_wire(answer.result)?,
         usage: Wire::from_wire(answer.usage.unwrap_or_default())?,
         models: answer.models,
+        verification: Wire::from_wire(answer.verification)?,
     })
 }

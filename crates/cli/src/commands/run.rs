@@ -63,6 +63,12 @@ pub(crate) struct Run {
     /// Offer no tool that writes: the run writes its own documents only
     #[arg(long)]
     read_only: bool,
+    /// Have the answer verified before the run ends [default: with language models]
+    #[arg(long, overrides_with = "no_verify")]
+    verify: bool,
+    /// Do not have the answer verified
+    #[arg(long)]
+    no_verify: bool,
     /// A name for the run, shown in place of the objective
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     name: String,
@@ -142,7 +148,8 @@ impl Run {
         self.dir.as_deref().map(check_folder).transpose()?;
         self.selection.check()?;
         self.out.as_deref().map(check_writable).transpose()?;
-        let asked = Asked { spec, budgets, search };
+        let verify = (self.verify || self.no_verify).then_some(!self.no_verify);
+        let asked = Asked { spec, budgets, search, verify };
         if self.estimate {
             return self.estimate(context, asked).await;
         }
@@ -186,7 +193,7 @@ impl Run {
 
     async fn estimate(&self, context: &Context, asked: Asked) -> Result<Exit, CliError> {
         let estimate = if self.local {
-            estimate::of_this_process(&asked.spec, &self.embedded.roles.models())
+            estimate::of_this_process(&asked.spec, asked.verify, &self.embedded.roles.models())
         } else {
             estimate::of_server(context, asked).await?
         };
@@ -310,6 +317,8 @@ pub(super) struct Asked {
     pub(super) budgets: pb::Budgets,
     /// The same of a search.
     pub(super) search: Option<pb::SearchConfig>,
+    /// Whether the answer is verified; none if that is left to the server.
+    pub(super) verify: Option<bool>,
 }
 
 /// How the command ended.
@@ -324,7 +333,7 @@ enum Outcome {
 
 /// Creates the run. Every attempt carries the same request id, so that a repeated one makes no second run.
 async fn create(client: &Client, asked: Asked) -> Result<RunSummary, CliError> {
-    let Asked { spec, budgets, search } = asked;
+    let Asked { spec, budgets, search, verify } = asked;
     let message = pb::CreateRunRequest {
         objective: spec.objective,
         strategy: spec.strategy.to_wire(),
@@ -337,6 +346,7 @@ async fn create(client: &Client, asked: Asked) -> Result<RunSummary, CliError> {
         search,
         read_only: Some(spec.read_only),
         copy_of: String::new(),
+        verify,
     };
     send(client, message).await
 }

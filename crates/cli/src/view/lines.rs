@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::text::count;
 use tree_agent_contract::{NodeStatus, Outcome, Role};
 use tree_agent_engine::Graph;
 
@@ -115,6 +116,18 @@ fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)> {
             Outcome::Partial => ("✓", Paint::Warn, format!("completed in part{}", because(&done.evidence))),
         },
         EventBody::NodeFailed(failed) => ("✗", Paint::Bad, format!("failed: {}", one_line(&failed.error))),
+        EventBody::AnswerVerified(e) => {
+            let (verification, summary) = (&e.verification, one_line(&e.verification.summary));
+            match verification.is_clean() {
+                true => ("✓", Paint::Good, format!("verified: {summary}")),
+                false => {
+                    let doubts = count(verification.doubts.len(), "doubt");
+                    let unmet = verification.criteria.iter().filter(|check| !check.met).count();
+                    let unmet = if unmet > 0 { format!(", {unmet} not met") } else { String::new() };
+                    ("!", Paint::Warn, format!("verified, {doubts}{unmet}: {summary}"))
+                }
+            }
+        }
         EventBody::ReplanRequested(replan) => {
             ("↻", Paint::Plan, format!("will plan again: {}", one_line(&replan.reason)))
         }

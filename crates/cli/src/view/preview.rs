@@ -36,7 +36,7 @@ impl Preview<'_> {
             parts.push(format!("stops {} in flight", count(preview.stopped_calls as usize, "call")));
         }
         let calls = preview.calls.unwrap_or_default();
-        match calls.plan + calls.execute + calls.aggregate + calls.research + calls.pick {
+        match calls.plan + calls.execute + calls.aggregate + calls.research + calls.pick + calls.verify {
             0 => parts.push("no call of its own".into()),
             n => parts.push(format!("about {}", count(n as usize, "call"))),
         }
@@ -73,7 +73,7 @@ impl Serialize for Preview<'_> {
             cost_micros,
             notes,
         } = self.preview;
-        let pb::RoleCalls { plan, execute, aggregate, research, pick } = calls.unwrap_or_default();
+        let pb::RoleCalls { plan, execute, aggregate, research, pick, verify } = calls.unwrap_or_default();
         let preview = json!({
             "seq": seq,
             "nodeIds": node_ids,
@@ -85,6 +85,7 @@ impl Serialize for Preview<'_> {
                 "aggregate": aggregate,
                 "research": research,
                 "pick": pick,
+                "verify": verify,
             },
             "reusedNodes": reused_nodes,
             "tokens": tokens,

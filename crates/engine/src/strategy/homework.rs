@@ -30,6 +30,7 @@ use tree_agent_contract::{DocumentId, NodeId, NodeStatus, Outcome, StepId, Strat
 use super::bands;
 use super::notes::{self, Rolled};
 use super::rules::Rules;
+use super::verified;
 use crate::briefing;
 use crate::call::{CallInput, CallOutput};
 use crate::covered;
@@ -86,6 +87,11 @@ impl Rules for Homework {
             CallOutput::Plan(out) => self.planned(d, at, out),
             CallOutput::Execute(out) => executed(d, at, out),
             CallOutput::Aggregate(out) => self.aggregated(d, at, out),
+            CallOutput::Verify(out) => {
+                if !verified::answered(d, at, out, self.may_replan(d.state, at)) {
+                    self.complete(d, at);
+                }
+            }
             CallOutput::Research(_) | CallOutput::Pick(_) => unreachable!("homework neither researches nor picks"),
         }
     }
@@ -113,6 +119,10 @@ impl Rules for Homework {
         if failure.kind.finishes() {
             return d.return_children(at, &failure.error);
         }
+        if failure.kind == CallKind::Verify {
+            verified::given_up(d, at, &failure.text());
+            return self.complete(d, at);
+        }
         match d.state.has_completed_children(at) {
             true => self.finish(d, at, Some("guard:replanFailed"), self.0.owes_rollup()),
             false => d.fail(at, failure.text(), failure.error.retryable()),
@@ -120,6 +130,10 @@ impl Rules for Homework {
     }
 
     fn wind_down(&self, d: &mut Decider<'_>, at: usize) {
+        if verified::is_awaited(d.state, at) {
+            verified::wind_down(d, at);
+            return self.complete(d, at);
+        }
         match at == self.0.root() && d.state.has_completed_children(at) {
             true => {
                 let guard = guard(d, at);
@@ -134,7 +148,7 @@ impl Rules for Homework {
             CallKind::Plan => CallInput::Plan(Box::new(PlanInput {
                 call,
                 existing_plan_summary: briefing::plan_summary(state, at),
-                replan_reason: String::new(),
+                replan_reason: state.control(at).bands().replan_reason.clone().unwrap_or_default(),
                 prior_steps: Vec::new(),
                 earlier_result: None,
                 homework: Some(Box::new(self.0.brief(state, self.0.latest() + 1))),
@@ -147,6 +161,7 @@ impl Rules for Homework {
                 exhausted_budget: state.exhausted_of(at).map(str::to_owned),
                 homework: Some(Box::new(self.0.brief(state, self.0.latest()))),
             })),
+            CallKind::Verify => verified::brief(state, at, call, self.may_replan(state, at)),
             CallKind::Research | CallKind::Pick => unreachable!("homework neither researches nor picks"),
         }
     }
@@ -365,8 +380,22 @@ impl Homework {
         let child_ids = d.state.latest_children(at).map(|child| d.state.node(child).id).collect();
         let (summary, success_assessment) = (out.synthesis.summary, out.result.success_assessment.clone());
         d.emit(at, NodeAggregated { child_ids, summary, success_assessment });
-        let evidence = out.result.success_assessment.as_ref().and_then(|a| a.notes.clone());
         d.return_result(at, out.artifacts, out.result);
+        if !verified::ask(d, at) {
+            self.complete(d, at);
+        }
+    }
+
+    /// True if another iteration may follow the verification of the answer. Verifications that asked for one count like
+    /// iterations, because a planner may find nothing more to do.
+    fn may_replan(&self, state: &State, at: usize) -> bool {
+        self.0.latest() + state.control(at).bands().replans < state.budgets().max_iterations
+    }
+
+    /// The homework has returned its document.
+    fn complete(&self, d: &mut Decider<'_>, at: usize) {
+        let result = d.state.node(at).result.as_deref();
+        let evidence = result.and_then(|result| result.success_assessment.as_ref()?.notes.clone());
         // A branch that another task has brought to an end has lost nothing.
         let lost = self.0.branches().iter().filter_map(|branch| branch.last()).any(|task| {
             let node = d.state.node(task);

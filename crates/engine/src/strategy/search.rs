@@ -44,6 +44,7 @@ use tree_agent_contract::{DocumentId, NodeStatus, RunStatus, SessionId, StepId, 
 use super::picks;
 use super::returned;
 use super::rules::Rules;
+use super::verified;
 use crate::briefing;
 use crate::call::{CallInput, CallOutput};
 use crate::decide::{Decider, Failure, Next};
@@ -110,7 +111,14 @@ impl Rules for Search {
                 let mut artifacts = out.artifacts;
                 returned::add_links(&mut artifacts, self.documents(d.state));
                 let (artifacts, result) = returned::with_counts(self.0.counts(), artifacts, out.result);
-                self.end(d, at, artifacts, result);
+                d.return_result(at, artifacts, result);
+                if !verified::ask(d, at) {
+                    self.complete(d, at);
+                }
+            }
+            CallOutput::Verify(out) => {
+                verified::answered(d, at, out, false);
+                self.complete(d, at);
             }
             CallOutput::Plan(_) | CallOutput::Execute(_) => unreachable!("a search neither plans nor executes"),
         }
@@ -124,6 +132,10 @@ impl Rules for Search {
     fn failed(&self, d: &mut Decider<'_>, at: usize, failure: Failure) {
         match failure.kind {
             CallKind::Pick => picks::failed(&self.0, d, &failure.text()),
+            CallKind::Verify => {
+                verified::given_up(d, at, &failure.text());
+                self.complete(d, at);
+            }
             kind if kind.finishes() => {
                 d.status(at, NodeStatus::Aggregating, Some("guard:aggregationFailed".into()));
                 if self.0.is_step() {
@@ -138,6 +150,10 @@ impl Rules for Search {
     }
 
     fn wind_down(&self, d: &mut Decider<'_>, at: usize) {
+        if verified::is_awaited(d.state, at) {
+            verified::wind_down(d, at);
+            return self.complete(d, at);
+        }
         if at != self.0.root() || !self.0.has_begun() {
             return d.cancel(at);
         }
@@ -234,6 +250,7 @@ impl Rules for Search {
                     exhausted_budget: state.exhausted_of(at).map(str::to_owned),
                 }))
             }
+            CallKind::Verify => verified::brief(state, at, call, false),
             CallKind::Plan | CallKind::Execute => unreachable!("a search neither plans nor executes"),
         }
     }
@@ -448,8 +465,12 @@ impl Search {
 
     /// The root returns its result.
     fn end(&self, d: &mut Decider<'_>, at: usize, artifacts: Vec<ArtifactDraft>, result: ResultDraft) {
-        let summary = returned::sentence(self.0.counts());
         d.return_result(at, artifacts, result);
+        self.complete(d, at);
+    }
+
+    fn complete(&self, d: &mut Decider<'_>, at: usize) {
+        let summary = returned::sentence(self.0.counts());
         d.complete_partly(at, Some(summary), self.0.topic(at).lossy);
     }
 }

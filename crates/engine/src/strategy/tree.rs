@@ -7,10 +7,12 @@
 //! | `planning` | planner: plan | `delegating`, then `waiting` for the first band |
 //! | `executing` | executor: result | `completed` |
 //! | `waiting` | last step of a band ended | next band, or `aggregating` |
-//! | `aggregating` | aggregator: result | `completed` |
+//! | `aggregating` | aggregator: result | `completed`; a root that is to be verified: `aggregating` |
 //! | `aggregating` | aggregator: replan, within budget | `planning` |
+//! | `aggregating` | verifier: no doubts, or no budget for another plan | `completed` |
+//! | `aggregating` | verifier: replan, within budget | `planning` |
 //! | any of these | failure, attempts left | `waiting` with the next attempt number |
-//! | any of these | failure, no attempts left | `failed` (an aggregator's: `completed`, partial) |
+//! | any of these | failure, no attempts left | `failed` (an aggregator's: `completed`, partial; a verifier's: `completed`) |
 //! | any of these | cancelled, or out of budget | `cancelled` |
 
 use serde::Serialize;
@@ -21,6 +23,7 @@ use tree_agent_contract::{NodeId, NodeStatus, Strategy, limits};
 
 use super::bands;
 use super::rules::Rules;
+use super::verified;
 use crate::briefing;
 use crate::call::{CallInput, CallOutput};
 use crate::decide::{Decider, Failure};
@@ -65,6 +68,11 @@ impl Rules for Tree {
             CallOutput::Plan(out) => self.planned(d, at, out),
             CallOutput::Execute(out) => executed(d, at, out),
             CallOutput::Aggregate(out) => aggregated(d, at, out),
+            CallOutput::Verify(out) => {
+                if !verified::answered(d, at, out, may_replan(d.state, at)) {
+                    complete(d, at);
+                }
+            }
             CallOutput::Research(_) | CallOutput::Pick(_) => unreachable!("a tree neither researches nor picks"),
         }
     }
@@ -85,6 +93,10 @@ impl Rules for Tree {
         if failure.kind.finishes() {
             return d.return_children(at, &failure.error);
         }
+        if failure.kind == CallKind::Verify {
+            verified::given_up(d, at, &failure.text());
+            return complete(d, at);
+        }
         if !self.keep_work(d, at, "replanFailed") {
             d.fail(at, failure.text(), failure.error.retryable());
         }
@@ -92,6 +104,10 @@ impl Rules for Tree {
 
     fn wind_down(&self, d: &mut Decider<'_>, at: usize) {
         let guard = d.state.ending(at).map_or("budget", |ending| ending.guard());
+        if verified::is_awaited(d.state, at) {
+            verified::wind_down(d, at);
+            return complete(d, at);
+        }
         if !self.keep_work(d, at, guard) {
             d.cancel(at);
         }
@@ -116,6 +132,7 @@ impl Rules for Tree {
                 children: briefing::child_outcomes(state, at),
                 exhausted_budget: state.exhausted_of(at).map(str::to_owned),
             })),
+            CallKind::Verify => verified::brief(state, at, call, may_replan(state, at)),
             CallKind::Research | CallKind::Pick => unreachable!("a tree neither researches nor picks"),
         }
     }
@@ -200,7 +217,7 @@ fn aggregated(d: &mut Decider<'_>, at: usize, out: AggregatorOutput) {
     );
     if out.next.should_replan {
         let ending = d.state.ending(at).map(|ending| ending.guard());
-        if ending.is_none() && d.state.control(at).bands().replans < d.state.budgets().max_replans_per_node {
+        if ending.is_none() && may_replan(d.state, at) {
             let reason = out.next.replan_reason.unwrap_or_default();
             // It was paid for, so it is in the log before anything else may go wrong.
             d.keep_result(at, out.artifacts, out.result);
@@ -210,9 +227,22 @@ fn aggregated(d: &mut Decider<'_>, at: usize, out: AggregatorOutput) {
         let guard = ending.unwrap_or("maxReplansPerNode");
         d.status(at, NodeStatus::Aggregating, Some(format!("guard:{guard}")));
     }
-    let evidence = out.result.success_assessment.as_ref().and_then(|a| a.notes.clone());
     d.return_result(at, out.artifacts, out.result);
+    if !verified::ask(d, at) {
+        complete(d, at);
+    }
+}
+
+/// Ends a node that has returned its synthesis.
+fn complete(d: &mut Decider<'_>, at: usize) {
+    let result = d.state.node(at).result.as_deref();
+    let evidence = result.and_then(|result| result.success_assessment.as_ref()?.notes.clone());
     d.complete(at, evidence);
+}
+
+/// True if the node at `at` may plan again.
+fn may_replan(state: &State, at: usize) -> bool {
+    state.control(at).bands().replans < state.budgets().max_replans_per_node
 }
 
 /// What the planner decided and why, for people.

@@ -11,6 +11,7 @@ mod search;
 mod search_steering;
 mod search_steps;
 mod steering;
+mod verifying;
 
 use tree_agent_contract::event::*;
 use tree_agent_contract::role::*;

@@ -217,7 +217,7 @@ impl Garden {
             CallInput::Plan(_) => CallOutput::Plan(self.plan(node)),
             CallInput::Execute(_) => CallOutput::Execute(executor_output(title)),
             CallInput::Aggregate(_) => CallOutput::Aggregate(aggregator_output(title)),
-            CallInput::Research(_) | CallInput::Pick(_) => {
+            CallInput::Research(_) | CallInput::Pick(_) | CallInput::Verify(_) => {
                 unreachable!("a tree neither researches nor picks")
             }
         }

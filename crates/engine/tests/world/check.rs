@@ -90,9 +90,11 @@ impl World {
     /// The run stays within its estimate.
     fn check_estimate(&self) {
         let estimate = match self.plan.strategy {
-            Strategy::Search => Estimate::of_search(&self.plan.budgets, &self.plan.search, None),
-            Strategy::Homework => Estimate::of_homework(&self.plan.budgets, None),
-            Strategy::Tree => Estimate::of_tree(&self.plan.budgets, None),
+            Strategy::Search => {
+                Estimate::of_search(&self.plan.budgets, &self.plan.search, self.plan.verify, None)
+            }
+            Strategy::Homework => Estimate::of_homework(&self.plan.budgets, self.plan.verify, None),
+            Strategy::Tree => Estimate::of_tree(&self.plan.budgets, self.plan.verify, None),
         };
         let made = |kind| self.made.iter().filter(|(_, k, _)| *k == kind).count() as u64;
         let nodes = self.run.graph().nodes();
@@ -104,6 +106,7 @@ impl World {
             (CallKind::Aggregate, estimate.aggregate_calls),
             (CallKind::Research, estimate.research_calls),
             (CallKind::Pick, estimate.pick_calls),
+            (CallKind::Verify, estimate.verify_calls),
         ] {
             assert!(made(kind) <= most, "{} calls of {kind:?}, of {estimate:?}", made(kind));
         }

@@ -39,6 +39,8 @@ pub(crate) struct WorldPlan {
     /// Roles keep to their allowance. Otherwise they use any amount.
     pub(crate) obedient: bool,
     pub(crate) strategy: Strategy,
+    /// The answer is verified.
+    pub(crate) verify: bool,
     /// For the strategy `search`, and for steps that are searches.
     pub(crate) search: SearchConfig,
     /// Some steps of plans are searches.
@@ -62,6 +64,7 @@ impl WorldPlan {
             gone: None,
             obedient: true,
             strategy: Strategy::Tree,
+            verify: false,
             search: SearchConfig::default(),
             search_steps: false,
             commands: 0,
@@ -112,24 +115,28 @@ pub(crate) fn plans() -> impl Generator<Value = WorldPlan> {
             1 => prop::sample::select(CallKind::ALL).prop_map(Some)
         ],
         any::<bool>(),
+        any::<bool>(),
     )
-        .prop_map(|(budgets, dice, failures, crash_every, cancel_after, fanout, gone, obedient)| {
-            WorldPlan {
-                budgets,
-                dice,
-                failures,
-                crash_every,
-                cancel_after,
-                fanout,
-                gone,
-                obedient,
-                strategy: Strategy::Tree,
-                search: SearchConfig::default(),
-                search_steps: false,
-                commands: 0,
-                leases: 0,
-            }
-        })
+        .prop_map(
+            |(budgets, dice, failures, crash_every, cancel_after, fanout, gone, obedient, verify)| {
+                WorldPlan {
+                    budgets,
+                    dice,
+                    failures,
+                    crash_every,
+                    cancel_after,
+                    fanout,
+                    gone,
+                    obedient,
+                    strategy: Strategy::Tree,
+                    verify,
+                    search: SearchConfig::default(),
+                    search_steps: false,
+                    commands: 0,
+                    leases: 0,
+                }
+            },
+        )
 }
 
 /// Worlds of guided searches.
@@ -206,6 +213,7 @@ impl World {
         let mut spec = RunSpec::new("find out");
         spec.budgets = plan.budgets.clone();
         spec.strategy = plan.strategy;
+        spec.verify = plan.verify;
         spec.search = Some(Box::new(plan.search.clone()));
         let now = Timestamp::from_millis(1_000_000);
         let start = start(run_id, spec, now);
@@ -470,6 +478,7 @@ impl World {
             CallInput::Aggregate(input) => CallOutput::Aggregate(self.aggregator_output(&input)),
             CallInput::Research(input) => CallOutput::Research(self.research_output(&input)),
             CallInput::Pick(input) => CallOutput::Pick(self.pick_output(&input)),
+            CallInput::Verify(_) => CallOutput::Verify(self.verifier_output()),
         };
         self.ending.get_mut(&key).expect("it was just put there").accepted = true;
         self.feed(Input::Output(key, output.clone()));
@@ -477,6 +486,18 @@ impl World {
         let before = self.log.len();
         self.feed(Input::Output(key, output));
         assert_eq!(self.log.len(), before, "a doubled answer was used");
+    }
+
+    /// Sometimes asks for another plan, also where there cannot be one.
+    fn verifier_output(&mut self) -> VerifierOutput {
+        let should_replan = self.roll() < 100;
+        let doubt = Doubt { claim: "a claim".into(), reason: "a reason".into() };
+        let replan_reason = should_replan.then(|| "it is doubted".to_owned());
+        VerifierOutput {
+            verification: Verification { summary: "verified".into(), criteria: vec![], doubts: vec![doubt] },
+            next: AggregatorNext { should_replan, replan_reason },
+            scratchpad: ScratchpadDraft::of("verified\n".to_owned()),
+        }
     }
 
     fn plan_output(&mut self, input: &PlanInput) -> PlannerOutput {

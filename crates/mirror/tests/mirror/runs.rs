@@ -70,6 +70,7 @@ impl Graph {
             result: None,
             artifacts: Vec::new(),
             usage: Default::default(),
+            verification: None,
             written_by: Vec::new(),
             subtree_usage: Default::default(),
             strategy: None,

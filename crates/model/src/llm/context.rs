@@ -20,7 +20,7 @@ use super::tokens;
 
 pub(super) use homework::planner as homework;
 pub(super) use search::{children, document, picker};
-pub(super) use views::{aggregator, executor, planner, shown_children};
+pub(super) use views::{aggregator, executor, planner, shown_children, verifier};
 
 /// Maximum of bytes for each kind of text.
 #[derive(Clone, Copy, Debug)]

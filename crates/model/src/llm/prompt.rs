@@ -19,7 +19,7 @@ pub(super) struct Prompt {
     pub(super) documents: Vec<PromptDocument>,
 }
 
-/// The prompts: those of the strategy `tree`, one for each role, those of a guided search, and that of the planner of
+/// The prompts: those of the strategy `tree`, one for each role, that of the verifier, those of a guided search, and that of the planner of
 /// homework.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Template {
@@ -29,6 +29,8 @@ pub(super) enum Template {
     Executor,
     /// The aggregator.
     Aggregator,
+    /// The verifier of the answer.
+    Verifier,
     /// The planner of homework.
     Homework,
     /// The picker of a search.
@@ -52,6 +54,7 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         ("planner", include_str!("../../prompts/tree/planner.md.j2")),
         ("executor", include_str!("../../prompts/tree/executor.md.j2")),
         ("aggregator", include_str!("../../prompts/tree/aggregator.md.j2")),
+        ("verifier", include_str!("../../prompts/tree/verifier.md.j2")),
         ("homework", include_str!("../../prompts/homework/planner.md.j2")),
         ("picker", include_str!("../../prompts/search/picker.md.j2")),
     ];
@@ -92,6 +95,7 @@ pub(super) fn render(
         Template::Planner => "planner",
         Template::Executor => "executor",
         Template::Aggregator => "aggregator",
+        Template::Verifier => "verifier",
         Template::Homework => "homework",
         Template::Picker => "picker",
         Template::SearchRoot => "search.root",

@@ -14,6 +14,7 @@ mod planner;
 mod research;
 mod returned;
 mod schema;
+mod verifier;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -27,6 +28,7 @@ pub(super) use picker::PickerReply;
 pub(super) use planner::PlannerReply;
 pub(super) use research::{ChildrenReply, DocumentReply};
 pub(super) use schema::{Bounds, Schema};
+pub(super) use verifier::VerifierReply;
 
 use super::json;
 

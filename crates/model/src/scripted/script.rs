@@ -53,6 +53,11 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("fail_attempts", "0 to 1000 (0)", "only the first so many attempts fail; 0: all"),
     ("replan", "0 or 1 (0)", "the root's aggregator asks once for another plan"),
     (
+        "doubts",
+        "0 to 32 (0)",
+        "claims of the answer that a verifier doubts; it then asks for another plan if there can be one",
+    ),
+    (
         "cite",
         "0 to 128 (0)",
         "citations of every document artifact, of which every second one is false; their source is the first document of the context, for an aggregator the first one of its children",
@@ -108,6 +113,8 @@ pub struct Script {
     pub fail_attempts: u32,
     /// Whether the root's aggregator asks once for another plan.
     pub replan: bool,
+    /// Claims that a verifier doubts.
+    pub doubts: u32,
     /// Citations of every document artifact.
     pub cite: u32,
     /// Whether every list of topics of a search has the same titles.
@@ -199,6 +206,7 @@ impl Default for Script {
             fail_every: 1,
             fail_attempts: 0,
             replan: false,
+            doubts: 0,
             cite: 0,
             same_titles: false,
             bad_frontmatter: 0,
@@ -295,6 +303,7 @@ impl FromStr for Script {
                 "fail_every" => script.fail_every = number(key, value, 1, 1_000_000)?,
                 "fail_attempts" => script.fail_attempts = number(key, value, 0, 1_000)?,
                 "replan" => script.replan = number::<u64>(key, value, 0, 1)? == 1,
+                "doubts" => script.doubts = number(key, value, 0, limits::VERIFIED as u64)?,
                 "cite" => script.cite = number(key, value, 0, limits::CITATIONS as u64)?,
                 "same_titles" => script.same_titles = number::<u64>(key, value, 0, 1)? == 1,
                 "bad_frontmatter" => script.bad_frontmatter = number(key, value, 0, 3)?,

@@ -46,7 +46,9 @@ async fn grow_with_pauses(service: &Service, budgets: Budgets, pause: Duration) 
                     let outcome = service.aggregate(input).await;
                     (outcome.usage, outcome.output.map(CallOutput::Aggregate))
                 }
-                CallInput::Research(_) | CallInput::Pick(_) => unreachable!("a tree does not search"),
+                CallInput::Research(_) | CallInput::Pick(_) | CallInput::Verify(_) => {
+                    unreachable!("a tree does not search")
+                }
             };
             for usage in updates {
                 let update = role::RoleUpdate::Usage(usage);

@@ -373,7 +373,9 @@ impl Model {
 
 /// True if the event records the outcome of a role call.
 fn outcome(event: &Event) -> bool {
-    use EventBody::{NodeAggregated, NodeCompleted, NodeFailed, NodeResult, PlanCreated, ReplanRequested};
+    use EventBody::{
+        AnswerVerified, NodeAggregated, NodeCompleted, NodeFailed, NodeResult, PlanCreated, ReplanRequested,
+    };
     let tree = matches!(event.body, PlanCreated(_) | NodeResult(_) | NodeCompleted(_) | NodeFailed(_));
-    tree || matches!(event.body, NodeAggregated(_) | ReplanRequested(_))
+    tree || matches!(event.body, AnswerVerified(_) | NodeAggregated(_) | ReplanRequested(_))
 }

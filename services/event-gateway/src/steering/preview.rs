@@ -86,6 +86,7 @@ pub(crate) fn preview_to_wire(preview: Preview) -> pb::CommandPreview {
             CallKind::Aggregate => &mut calls.aggregate,
             CallKind::Research => &mut calls.research,
             CallKind::Pick => &mut calls.pick,
+            CallKind::Verify => &mut calls.verify,
         } += n;
     }
     pb::CommandPreview {

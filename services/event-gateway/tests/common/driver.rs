@@ -75,7 +75,9 @@ impl Roles for SmallTree {
                 next: AggregatorNext::default(),
                 scratchpad: notes(),
             }),
-            CallInput::Research(_) | CallInput::Pick(_) => unreachable!("only trees are run here"),
+            CallInput::Research(_) | CallInput::Pick(_) | CallInput::Verify(_) => {
+                unreachable!("only trees are run here")
+            }
         })
     }
 }

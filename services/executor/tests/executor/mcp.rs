@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tree_agent_contract::role::{
     AggregateInput, AggregatorOutput, ArtifactDraft, DraftType, ExecuteInput, ExecutorOutput,
     ParentHintDraft, PickInput, PickOutput, PlanInput, PlannerOutput, ResearchInput, ResearchOutput,
-    ResultDraft, RoleError, RoleErrorKind, RoleUpdate, ScratchpadDraft,
+    ResultDraft, RoleError, RoleErrorKind, RoleUpdate, ScratchpadDraft, VerifierOutput, VerifyInput,
 };
 use tree_agent_contract::{HintType, ResultKind};
 use tree_agent_model::{Models, RoleIo, RoleModel, RoleServer};
@@ -83,6 +83,9 @@ impl RoleModel for Reader {
 
     async fn pick(&self, _: &PickInput, _: &RoleIo) -> Result<PickOutput, RoleError> {
         Err(RoleError::new(RoleErrorKind::Rejected, "picks nothing"))
+    }
+    async fn verify(&self, _: &VerifyInput, _: &RoleIo) -> Result<VerifierOutput, RoleError> {
+        Err(RoleError::new(RoleErrorKind::Rejected, "verifies nothing"))
     }
 }
 

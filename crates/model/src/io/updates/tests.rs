@@ -50,6 +50,9 @@ impl RoleModel for Writer {
     async fn pick(&self, _: &PickInput, _: &RoleIo) -> Result<PickOutput, RoleError> {
         Err(RoleError::new(RoleErrorKind::Rejected, "picks nothing"))
     }
+    async fn verify(&self, _: &VerifyInput, _: &RoleIo) -> Result<VerifierOutput, RoleError> {
+        Err(RoleError::new(RoleErrorKind::Rejected, "verifies nothing"))
+    }
 }
 
 /// What the stream of a call says, with the milliseconds at which it says it: text, `?` and `!` for a tool call, and the

@@ -76,6 +76,8 @@ struct View {
     call: Call,
     limits: Limits,
     survey: Survey,
+    /// Why the finished answer was not enough.
+    replan_reason: String,
     /// No iteration may follow.
     last: bool,
     items: Vec<Item>,
@@ -148,6 +150,7 @@ pub(in crate::llm) fn planner(
             parallel: budgets.max_parallel_steps,
         },
         survey: trimmer.survey(survey),
+        replan_reason: trimmer.own(&input.replan_reason),
         last: brief.is_last(),
         items: items(brief),
         remaining: brief.last.remaining.iter().map(|text| note(text)).collect(),

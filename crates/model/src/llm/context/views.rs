@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tree_agent_contract::role::{
-    AggregateInput, ArtifactRef, CallContext, ChildOutcome, ExecuteInput, PlanInput, RoleError,
+    AggregateInput, ArtifactRef, CallContext, ChildOutcome, ExecuteInput, PlanInput, RoleError, VerifyInput,
 };
 use tree_agent_contract::text::{one_line, prefix};
 use tree_agent_contract::{Budgets, ResultKind};
@@ -290,4 +290,29 @@ pub(in crate::llm) fn aggregator(
     };
     view.left_out = trimmer.left_out();
     render(Template::Aggregator, schema, &view)
+}
+
+#[derive(Serialize)]
+struct VerifierView {
+    call: Call,
+    answer: Child,
+    may_replan: bool,
+    left_out: Vec<String>,
+}
+
+/// The verifier's prompt.
+pub(in crate::llm) fn verifier(
+    input: &VerifyInput,
+    read: &Documents,
+    schema: Option<&str>,
+    trimmer: &mut PromptTrimmer,
+) -> Result<Prompt, RoleError> {
+    let mut view = VerifierView {
+        call: Call::of(&input.call, trimmer),
+        answer: Child::of(&input.answer, read, trimmer),
+        may_replan: input.may_replan,
+        left_out: Vec::new(),
+    };
+    view.left_out = trimmer.left_out();
+    render(Template::Verifier, schema, &view)
 }

@@ -1,0 +1,150 @@
+//! The verification of the answer, step by step.
+
+use tree_agent_contract::event::*;
+use tree_agent_contract::role::*;
+use tree_agent_contract::*;
+use tree_agent_engine::{CallInput, CallKind, CallOutput, Input, RoleCall};
+
+use super::search::Hand;
+use super::used;
+use crate::world::{aggregator_output, executor_output, notes};
+
+fn begun(verify: bool, budgets: Budgets) -> Hand {
+    Hand::of(RunSpec { verify, budgets, ..RunSpec::new("find out") })
+}
+
+fn plan_of(n: usize) -> PlannerOutput {
+    let steps = vec![StepDraft::new(StepId::new(format!("p{n}")), format!("step of plan {n}"))];
+    let band = BandDraft { index: 0, goal: "all".into(), parallelizable: true, steps };
+    PlannerOutput {
+        homework: None,
+        mode: PlannerMode::Plan,
+        mode_reason: "wide".into(),
+        leaf_decision: None,
+        plan: Some(PlanDraft { summary: format!("plan {n}"), bands: vec![band] }),
+        scratchpad: notes(),
+    }
+}
+
+fn verdict(replan: Option<&str>) -> VerifierOutput {
+    VerifierOutput {
+        verification: Verification {
+            summary: "read".into(),
+            criteria: vec![CriterionCheck {
+                criterion: "c".into(),
+                met: replan.is_none(),
+                note: String::new(),
+            }],
+            doubts: Vec::new(),
+        },
+        next: AggregatorNext { should_replan: replan.is_some(), replan_reason: replan.map(str::to_owned) },
+        scratchpad: ScratchpadDraft::of("verified\n".to_owned()),
+    }
+}
+
+impl Hand {
+    /// Answers calls until one of `kind` is due; none if the run ends before.
+    fn until(&mut self, kind: CallKind) -> Option<RoleCall> {
+        for plans in 1..20 {
+            let call = self.due().into_iter().next()?;
+            if call.key.kind == kind {
+                return Some(call);
+            }
+            let output = match &call.input {
+                CallInput::Plan(input) if input.call.depth > 0 => {
+                    CallOutput::Plan(PlannerOutput { mode: PlannerMode::Execute, plan: None, ..plan_of(0) })
+                }
+                CallInput::Plan(_) => CallOutput::Plan(plan_of(plans)),
+                CallInput::Execute(_) => CallOutput::Execute(executor_output("step")),
+                CallInput::Aggregate(_) => CallOutput::Aggregate(aggregator_output("all")),
+                other => panic!("nobody answers {other:?}"),
+            };
+            self.feed(Input::Output(call.key, output));
+        }
+        panic!("no end");
+    }
+
+    fn ends(&self) -> (RunStatus, Option<Outcome>) {
+        (self.run.graph().status(), self.run.graph().nodes()[0].outcome)
+    }
+
+    fn types(&self, wanted: &str) -> usize {
+        self.log.iter().filter(|event| event.body.event_type() == wanted).count()
+    }
+}
+
+#[test]
+fn nothing_is_verified_unless_it_is_wanted() {
+    let mut hand = begun(false, Budgets::default());
+    assert!(hand.until(CallKind::Verify).is_none());
+    assert_eq!(hand.ends(), (RunStatus::Completed, Some(Outcome::Success)));
+}
+
+#[test]
+fn the_verifier_sees_the_answer_and_the_root_completes_after_it() {
+    let mut hand = begun(true, Budgets::default());
+    let call = hand.until(CallKind::Verify).expect("a verification");
+    let CallInput::Verify(input) = &call.input else { panic!("{call:?}") };
+    assert!(input.may_replan && input.answer.result.is_some());
+    assert_eq!(input.answer.artifacts.len(), 1);
+    assert_eq!(hand.run.graph().status(), RunStatus::Running);
+    hand.feed(Input::Output(call.key, CallOutput::Verify(verdict(None))));
+    assert_eq!(hand.ends(), (RunStatus::Completed, Some(Outcome::Success)));
+    let root = &hand.run.graph().nodes()[0];
+    assert_eq!(root.verification.as_deref(), Some(&verdict(None).verification));
+    assert_eq!((hand.types("tree.answer_verified"), hand.types("tree.node_result")), (1, 2));
+}
+
+#[test]
+fn a_verifier_asks_for_another_plan_as_often_as_the_budget_of_replans_allows() {
+    let mut hand = begun(true, Budgets { max_replans_per_node: 1, ..Budgets::default() });
+    let first = hand.until(CallKind::Verify).expect("a verification");
+    hand.feed(Input::Output(first.key, CallOutput::Verify(verdict(Some("too little")))));
+    let plan = hand.until(CallKind::Plan).expect("another plan");
+    let CallInput::Plan(input) = &plan.input else { panic!("{plan:?}") };
+    assert_eq!(input.replan_reason, "too little");
+    hand.feed(Input::Output(plan.key, CallOutput::Plan(plan_of(9))));
+    let second = hand.until(CallKind::Verify).expect("the new answer is verified, too");
+    let CallInput::Verify(input) = &second.input else { panic!("{second:?}") };
+    assert!(!input.may_replan);
+    hand.feed(Input::Output(second.key, CallOutput::Verify(verdict(Some("still too little")))));
+    // The doubt is in the log. The answer has lost nothing by it.
+    assert_eq!(hand.ends(), (RunStatus::Completed, Some(Outcome::Success)));
+    assert_eq!((hand.types("tree.answer_verified"), hand.types("tree.replan_requested")), (2, 1));
+}
+
+#[test]
+fn an_answer_that_cannot_be_verified_is_returned_and_says_why() {
+    let mut hand = begun(true, Budgets { max_attempts: 1, ..Budgets::default() });
+    let call = hand.until(CallKind::Verify).expect("a verification");
+    let error = RoleError::new(RoleErrorKind::Rejected, "it is tired");
+    hand.feed(Input::Failed(call.key, error));
+    assert_eq!(hand.ends(), (RunStatus::Completed, Some(Outcome::Success)));
+    let said = hand.log.iter().any(|event| {
+        matches!(&event.body, EventBody::NodeStatusChanged(e)
+            if e.message.as_deref().is_some_and(|m| m.starts_with("the answer was not verified") && m.contains("tired")))
+    });
+    assert!(said, "{:?}", hand.log);
+}
+
+#[test]
+fn out_of_budget_a_doubt_leads_to_no_other_plan() {
+    let mut hand = begun(true, Budgets { max_tokens: Some(1_000_000), ..Budgets::default() });
+    let call = hand.until(CallKind::Verify).expect("a verification");
+    hand.feed(Input::Update(call.key, RoleUpdate::Usage(used(2_000_000))));
+    hand.feed(Input::Output(call.key, CallOutput::Verify(verdict(Some("too little")))));
+    assert_eq!(hand.ends(), (RunStatus::Completed, Some(Outcome::Success)));
+    assert_eq!((hand.types("tree.answer_verified"), hand.types("tree.replan_requested")), (1, 0));
+}
+
+#[test]
+fn out_of_time_the_answer_is_returned_as_it_is() {
+    let mut hand = begun(true, Budgets { max_wall_clock_ms: 30_000, ..Budgets::default() });
+    hand.until(CallKind::Verify).expect("a verification");
+    for _ in 0..20 {
+        hand.feed(Input::Tick);
+    }
+    assert_eq!(hand.ends(), (RunStatus::Completed, Some(Outcome::Success)));
+    assert!(hand.run.graph().nodes()[0].result.is_some());
+    assert_eq!(hand.types("tree.answer_verified"), 0);
+}
