@@ -54,6 +54,19 @@ describe('footnotes', () => {
     expect(note!.blocks.map((b) => b.kind)).toEqual(['paragraph', 'list']);
   });
 
+  it('go on in lines that follow at once, unless these begin something else', () => {
+    const tree = markdown(
+      `A[^1][^2].\n\n[^1]: ${ID} "exact\nwords"\n[^2]: More.\n# Heading\n[^3]: a\n- item\n\n[^4]: b\n\nText.`,
+    );
+    expect(tree.map((b) => b.kind)).toEqual(['paragraph', 'heading', 'list', 'paragraph', 'notes']);
+    expect(notesOf(tree).map((note) => note.quote ?? note.blocks)).toMatchObject([
+      'exact\nwords',
+      [{ children: [{ text: 'More.' }] }],
+      [{ children: [{ text: 'a' }] }],
+      [{ children: [{ text: 'b' }] }],
+    ]);
+  });
+
   it.each([
     [`${ID} "exact words"`, 'exact words'],
     [`\`${ID}\`: \u201cexact \u2018own\u2019 words\u201d.`, 'exact \u2018own\u2019 words'],

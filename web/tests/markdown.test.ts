@@ -100,6 +100,8 @@ const HOSTILE: Record<string, (length: number) => string> = {
   'footnotes that refer to the next one': (n) => `[^0]\n${Array.from({ length: n / 16 }, (_, i) => `[^${i}]: [^${i + 1}]`).join('\n')}`,
   'a footnote in a footnote': (n) => '[^a]: '.repeat(n / 6),
   'a footnote of many lines': (n) => `[^a]: b\n${'    c\n'.repeat(n / 6)}`,
+  'a footnote of lines that follow at once': (n) => `[^a]: b\n${'c\n'.repeat(n / 2)}`,
+  'footnotes that a line ends': (n) => '[^a]: b\n- c\n'.repeat(n / 12),
   'a footnote of lines and blank lines': (n) => `[^a]: b\n${'\n  c\n'.repeat(n / 5)}`,
   'a footnote of quotation marks': (n) => `[^a]: 69f7be3e-da1c-56c7-a447-a2d0d9542169 ${'"'.repeat(n)}`,
   'a footnote whose document is followed by marks': (n) => `[^a]: 69f7be3e-da1c-56c7-a447-a2d0d9542169${': -'.repeat(n / 3)}`,

@@ -39,8 +39,12 @@ const REMARK = '(unverified:';
 
 export const noteKey = (label: string): string => label.toLowerCase();
 
-/** The definition that begins at a line, and the line after it. */
-export function definition(lines: string[], at: number): { found: Definition; next: number } | undefined {
+/** The definition that begins at a line, and the line after it. `begins` tells whether a line begins another block. */
+export function definition(
+  lines: string[],
+  at: number,
+  begins: (line: string) => boolean,
+): { found: Definition; next: number } | undefined {
   const begin = DEFINITION.exec(lines[at]!);
   if (begin === null) return undefined;
   const found = { label: begin[1]!, lines: [lines[at]!.slice(begin[0].length)] };
@@ -52,6 +56,8 @@ export function definition(lines: string[], at: number): { found: Definition; ne
       if (!INDENT.test(lines[next + 1] ?? '') || lines[next + 1]!.trim() === '') break;
       found.lines.push('');
     } else if (INDENT.test(line)) found.lines.push(line.replace(INDENT, ''));
+    // As in a paragraph, a line that follows at once belongs to it.
+    else if (lines[next - 1]!.trim() !== '' && !DEFINITION.test(line) && !begins(line)) found.lines.push(line);
     else break;
   }
   return { found, next };

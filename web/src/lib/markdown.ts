@@ -19,6 +19,7 @@ export type Block =
   | { kind: 'rule' }
   | { kind: 'notes'; notes: Note[] };
 
+const HEADING = /^#{1,6}(?=\s)/;
 /** Deeper nesting is shown as text. This bounds the recursion. */
 const MAX_DEPTH = 12;
 /** A line indented further than this starts no block of its own, except a list item. */
@@ -45,7 +46,7 @@ function blocks(lines: string[], depth: number, definitions?: Definition[]): Blo
     const line = lines[i]!;
     const fence = openingFence(line);
     const title = heading(line);
-    const note = definitions && definition(lines, i);
+    const note = definitions && definition(lines, i, beginsBlock);
     if (fence) {
       flush();
       let end = i + 1;
@@ -85,6 +86,9 @@ function blocks(lines: string[], depth: number, definitions?: Definition[]): Blo
   return out;
 }
 
+/** Whether a line begins something else than a paragraph. */
+const beginsBlock = (line: string): boolean =>
+  openingFence(line) !== undefined || HEADING.test(line) || isRule(line) || isQuote(line) || listItem(line) !== undefined;
 const isBlank = (line: string): boolean => line.trim() === '';
 const indentOf = (line: string): number => line.length - line.trimStart().length;
 /** Without the first `most` characters of its indentation. */
@@ -99,7 +103,7 @@ function openingFence(line: string): { marks: string; lang: string } | undefined
 }
 
 function heading(line: string): Block | undefined {
-  const level = /^#{1,6}(?=\s)/.exec(line)?.[0].length;
+  const level = HEADING.exec(line)?.[0].length;
   if (level === undefined) return undefined;
   const text = line.slice(level).trim();
   let end = text.length;

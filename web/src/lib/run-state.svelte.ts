@@ -64,7 +64,7 @@ export class RunState {
     this.session = session;
     this.documents = new RunDocuments(session);
     this.forks = new RunForks(session);
-    this.citations = new RunCitations(session);
+    this.citations = new RunCitations(session, (id, title) => this.sources.learn(id, title));
     this.sources = new Sources({
       runId: session.runId,
       href: (id, quote) => this.sourceUrl({ documentId: id, ...this.citations.target(id, quote) }),

@@ -64,6 +64,7 @@ export class Sources {
     } catch (error) {
       if (failure(error).kind === 'missing') this.#titles.set(documentId, undefined);
       // Otherwise its id stands there, and opening it says why it cannot be read.
+      else this.#asked.delete(documentId);
     }
   }
 }

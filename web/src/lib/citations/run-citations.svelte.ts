@@ -26,12 +26,14 @@ export class NodeCitations {
   readonly list = new Paged<CitedClaim>();
   readonly #runId: string;
   readonly #nodeId: string;
+  readonly #read: (claims: readonly CitedClaim[]) => void;
   /** What the log said when they were read. */
   #state: string | undefined;
 
-  constructor(runId: string, nodeId: string) {
+  constructor(runId: string, nodeId: string, read: (claims: readonly CitedClaim[]) => void) {
     this.#runId = runId;
     this.#nodeId = nodeId;
+    this.#read = read;
   }
 
   /** Reads the first page, unless what the log says has been read. */
@@ -43,6 +45,7 @@ export class NodeCitations {
     const request = { runId: this.#runId, nodeId: this.#nodeId, pageSize };
     this.list.start(async (pageToken, signal) => {
       const page = await runs.listCitations({ ...request, pageToken }, { signal });
+      this.#read(page.claims);
       return { items: page.claims, next: page.nextPageToken };
     });
   }
@@ -73,8 +76,12 @@ export class RunCitations {
   /** The same when the source has been closed: its link gets the focus again. */
   back = '';
 
-  constructor(session: RunSession) {
+  readonly #title: (documentId: string, title: string) => void;
+
+  /** `title` learns the titles of sources. */
+  constructor(session: RunSession, title: (documentId: string, title: string) => void) {
     this.#session = session;
+    this.#title = title;
   }
 
   toggle(artifactId: string): void {
@@ -85,7 +92,12 @@ export class RunCitations {
 
   of(nodeId: string): NodeCitations {
     let found = this.#nodes.get(nodeId);
-    if (found === undefined) this.#nodes.set(nodeId, (found = new NodeCitations(this.#session.runId, nodeId)));
+    if (found === undefined) {
+      const learn = ({ citation, sourceTitle }: CitedClaim): void =>
+        this.#title(citation?.documentId ?? '', sourceTitle);
+      found = new NodeCitations(this.#session.runId, nodeId, (claims) => claims.forEach(learn));
+      this.#nodes.set(nodeId, found);
+    }
     return found;
   }
 
