@@ -157,9 +157,10 @@ impl ModelChoice {
             ("llm", _) => Ok(Self::Profiles),
             (_, "scripted") => Ok(Self::Scripted(options.to_owned())),
             (name, _) => name.parse().map(Self::Profile).map_err(|_| {
+                // Which models are set is known only to the server, so none is suggested here.
                 unknown(format!(
-                    "model {name:?} is unknown; use \"offline\", \"llm\", \"openai:MODEL\", \"anthropic:MODEL\", \
-                     \"gemini:MODEL\", or \"scripted:fanout=4,depth=3\""
+                    "model {name:?} is unknown; a model is named as a word, such as \"offline\", or as PROVIDER:MODEL; \
+                     `tree-agent run --model help` and ListModels say which ones there are"
                 ))
             }),
         }
@@ -233,6 +234,15 @@ mod tests {
             let problem = ModelChoice::parse(bad).unwrap_err();
             assert_eq!(problem.kind, ModelProblemKind::Unknown, "{bad:?}");
             assert!(problem.message.contains(bad), "{}", problem.message);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_suggests_no_model_that_may_not_be_set() {
+        let message = ModelChoice::parse("gpt-4o").unwrap_err().message;
+        assert!(message.contains("--model help") && message.contains("ListModels"), "{message}");
+        for model in ["\"llm\"", "scripted", "openai"] {
+            assert!(!message.contains(model), "{message}");
         }
     }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 use tree_agent_contract::text::{count, prefix};
 use tree_agent_contract::{
-    Document, DocumentId, DocumentSummary, ProjectId, Scope, SearchResults, SimilarResults, limits,
+    Document, DocumentId, DocumentKind, DocumentSummary, ProjectId, Scope, SearchResults, SimilarResults,
+    ToolRules, limits,
 };
 
 use crate::args::{Args, Param, ParamKind};
@@ -79,7 +80,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
     Builtin {
         name: SEARCH_DOCUMENTS,
         description: "Full-text search over the source documents of the context, best first, with a passage of each, the offset \
-                      at which read_document finds it, and the total of documents that match.",
+                      at which read_document finds it, and the total of documents that match, if it is known.",
         params: &[
             param("query", ParamKind::Text(QUERY_BYTES), true, "Words to look for."),
             PREFIX,
@@ -196,23 +197,52 @@ async fn closed(
     name: &str,
     projects: impl Iterator<Item = ProjectId>,
 ) -> Result<BTreeSet<ProjectId>, ToolError> {
-    if caller.context.scope != Scope::Global {
-        return Ok(BTreeSet::new());
+    match caller.context.scope {
+        Scope::Global => denying(s, caller, name, projects).await,
+        Scope::Project | Scope::MultiProject => Ok(BTreeSet::new()),
     }
+}
+
+/// Those of `projects` that do not offer the tool `name`.
+async fn denying(
+    s: &dyn DocumentSource,
+    caller: &Caller,
+    name: &str,
+    projects: impl Iterator<Item = ProjectId>,
+) -> Result<BTreeSet<ProjectId>, ToolError> {
     let distinct: BTreeSet<ProjectId> = projects.collect();
     let projects: Vec<ProjectId> = distinct.into_iter().collect();
     if projects.is_empty() {
         return Ok(BTreeSet::new());
     }
     let rules = s.tool_rules(caller, &projects).await?;
-    let writes = BUILTINS.iter().any(|tool| tool.name == name && tool.writes);
-    let closed = projects.into_iter().zip(rules);
-    let closed = closed.filter(|(_, rules)| rules.as_ref().is_some_and(|rules| !rules.offer(name, writes)));
-    Ok(closed.map(|(project, _)| project).collect())
+    let denying = projects.into_iter().zip(rules);
+    let denying = denying.filter(|(_, rules)| rules.as_ref().is_some_and(|rules| !offer(rules, name)));
+    Ok(denying.map(|(project, _)| project).collect())
+}
+
+/// Whether a project with these rules offers the built-in tool `name`.
+fn offer(rules: &ToolRules, name: &str) -> bool {
+    rules.offer(name, BUILTINS.iter().any(|tool| tool.name == name && tool.writes))
+}
+
+/// An error if `document` is of a project that does not let it be read, in whatever context. What the run wrote itself
+/// is of no project.
+pub(crate) async fn readable(
+    s: &dyn DocumentSource,
+    caller: &Caller,
+    document: &Document,
+) -> Result<(), ToolError> {
+    let is_own = document.kind == DocumentKind::Artifact && document.run_id == Some(caller.run_id);
+    let project = document.project_id.filter(|_| !is_own);
+    match denying(s, caller, READ_DOCUMENT, project.into_iter()).await?.first() {
+        Some(&project) => Err(ToolError::Denied { tool: READ_DOCUMENT.to_owned(), project }),
+        None => Ok(()),
+    }
 }
 
 /// An error if the call is about a project that does not offer the tool `name`.
-pub(crate) async fn allowed(
+async fn allowed(
     s: &dyn DocumentSource,
     caller: &Caller,
     name: &str,
@@ -276,6 +306,8 @@ async fn search_documents(
         false => (s.search_documents(caller, &query).await?, true),
     };
     let answered = hits.len();
+    // Beyond the page, nobody knows of which projects the documents are.
+    let is_counted = total <= answered as u64 || all_offer(s, caller, SEARCH_DOCUMENTS).await?;
     hits.retain(|hit| {
         is_source(&hit.document) && caller.may_read(hit.document.project_id, hit.document.run_id)
     });
@@ -297,16 +329,29 @@ async fn search_documents(
         })
         .collect();
     let shown = value.len();
-    Ok(ToolOutput::new(
-        match is_similar {
-            true => json!({ "total": total, "hits": value, "complete": is_complete }),
-            false => json!({ "total": total, "hits": value }),
-        },
-        match total {
-            total if total > shown as u64 => format!("{} of {total}", count(shown, "hit")),
-            _ => count(shown, "hit"),
-        },
-    ))
+    let summary = match total {
+        _ if !is_counted => format!("{}, more match", count(shown, "hit")),
+        total if total > shown as u64 => format!("{} of {total}", count(shown, "hit")),
+        _ => count(shown, "hit"),
+    };
+    let mut answer = match is_counted {
+        true => json!({ "total": total, "hits": value }),
+        false => json!({ "hits": value }),
+    };
+    if is_similar {
+        answer["complete"] = is_complete.into();
+    }
+    Ok(ToolOutput::new(answer, summary))
+}
+
+/// Whether all projects that the caller sees are known to offer the tool `name`. Outside of global context they do, or
+/// it is not called.
+async fn all_offer(s: &dyn DocumentSource, caller: &Caller, name: &str) -> Result<bool, ToolError> {
+    if caller.context.scope != Scope::Global {
+        return Ok(true);
+    }
+    let projects = s.list_projects(caller, limits::PAGE_MAX as u32).await?;
+    Ok(projects.len() < limits::PAGE_MAX && projects.iter().all(|project| offer(&project.rules, name)))
 }
 
 async fn read_document(

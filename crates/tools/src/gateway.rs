@@ -335,5 +335,6 @@ fn project(p: pb::Project) -> Result<ProjectInfo, ToolError> {
         name: p.name,
         description: p.description,
         document_count: p.document_count,
+        rules: read(p.tools.unwrap_or_default())?,
     })
 }

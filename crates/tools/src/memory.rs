@@ -243,6 +243,7 @@ impl DocumentSource for MemoryDocuments {
                 name: name.clone(),
                 description: String::new(),
                 document_count: state.documents.values().filter(|d| d.project_id == Some(*id)).count() as u64,
+                rules: state.rules.get(id).cloned().unwrap_or_default(),
             })
             .collect();
         projects.sort_by(|a, b| a.name.cmp(&b.name));

@@ -76,11 +76,11 @@ fn document(object: &Map<String, Value>, max_bytes: usize) -> String {
 /// The hits of a search: each with its header and its passage.
 fn hits(object: &Map<String, Value>, max_bytes: usize) -> String {
     let rows = object.get("hits").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let total = object.get("total").and_then(Value::as_u64).unwrap_or_default();
-    let mut header = match total {
-        0 => "No document matches.\n".to_owned(),
-        1 => "1 document matches.\n".to_owned(),
-        total => format!("{total} documents match; {} are listed, best first.\n", rows.len()),
+    let mut header = match object.get("total").and_then(Value::as_u64) {
+        None => format!("{} documents are listed, best first; more match.\n", rows.len()),
+        Some(0) => "No document matches.\n".to_owned(),
+        Some(1) => "1 document matches.\n".to_owned(),
+        Some(total) => format!("{total} documents match; {} are listed, best first.\n", rows.len()),
     };
     match object.get("complete").and_then(Value::as_bool) {
         Some(true) => header.push_str("Every document was looked at.\n"),
@@ -239,6 +239,10 @@ mod tests {
                         size: 77 bytes\noffset: 0\n…the \"word\" 0…\n\nhit 2\ndocument_id: d1\npath: 001.md\n\
                         size: 77 bytes\noffset: 10\n…the \"word\" 1…\n";
         assert_eq!(text, expected);
+        assert_eq!(
+            prompt_text(SEARCH_DOCUMENTS, &json!({"hits": []}), 100),
+            "0 documents are listed, best first; more match.\n"
+        );
         assert_eq!(
             prompt_text(SEARCH_DOCUMENTS, &json!({"total": 0, "hits": [], "complete": false}), 100),
             "No document matches.\nNot every document was looked at.\n"

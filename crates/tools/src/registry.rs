@@ -8,7 +8,7 @@ use tree_agent_contract::text::suffix;
 use tree_agent_contract::{Document, DocumentId, RunContext, Scope, ToolRules};
 
 use crate::args::{self, Args};
-use crate::builtin::{self, BUILTINS, Builtin, READ_DOCUMENT};
+use crate::builtin::{self, BUILTINS, Builtin};
 use crate::error::ToolError;
 use crate::kept::Kept;
 use crate::mcp::{McpServers, McpTool, Server};
@@ -171,7 +171,8 @@ impl ToolSet {
     }
 
     /// A document of the context or of the run, or one that a tool has just written for this call. It is no call of a
-    /// tool: the role service reads it to check what a role says of it. The rules of projects hold as for `read_document`.
+    /// tool: the role service reads it to check what a role says of it. Its project must offer `read_document`, in every
+    /// scope.
     pub async fn source(&self, id: DocumentId) -> Result<Document, ToolError> {
         if let Some(kept) = self.kept.find(id) {
             return Ok(kept);
@@ -181,7 +182,7 @@ impl ToolSet {
         if !self.caller.may_read(document.project_id, document.run_id) {
             return Err(ToolError::NotFound(format!("document {id}")));
         }
-        builtin::allowed(source, &self.caller, READ_DOCUMENT, document.project_id).await?;
+        builtin::readable(source, &self.caller, &document).await?;
         Ok(document)
     }
 

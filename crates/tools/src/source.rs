@@ -90,6 +90,8 @@ pub struct ProjectInfo {
     pub description: String,
     /// Its source documents.
     pub document_count: u64,
+    /// What it says about tools.
+    pub rules: ToolRules,
 }
 
 /// Where documents come from. Every method is told the caller and must answer only with what the caller's context

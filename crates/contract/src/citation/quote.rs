@@ -2,12 +2,16 @@
 
 use std::ops::Range;
 
+use unicode_normalization::char::is_combining_mark;
+
+use crate::text::is_invisible;
+
 /// What a character counts as: nothing, white space, or itself. Models and word processors change these on their own.
 fn plain(c: char) -> Option<char> {
     Some(match c {
-        // Soft hyphen, zero-width characters, byte order mark.
-        '\u{ad}' | '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}' => return None,
+        // Before what is invisible: separators of lines and paragraphs divide words.
         c if c.is_whitespace() => ' ',
+        c if is_invisible(c) => return None,
         '\u{2018}'..='\u{201b}' | '\u{2032}' | '\u{2035}' | '\u{b4}' | '`' => '\'',
         '\u{201c}'..='\u{201f}' | '\u{2033}' | '\u{2036}' | '\u{ab}' | '\u{bb}' => '"',
         '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
@@ -73,18 +77,27 @@ impl PlainText {
         self.text.chars().filter(|c| *c != ' ').count()
     }
 
-    /// The first place where `quote` stands, in bytes of the original text. White space, quotation marks, hyphens, dashes,
-    /// invisible characters and marks of numbered footnotes may differ; nothing else may. White space around the quote does not count. A quote does
-    /// not begin or end within a word. None for an empty quote.
+    /// The first place where `quote` stands, in bytes of the original text. White space, quotation marks, hyphens,
+    /// dashes, invisible characters and marks of numbered footnotes may differ; nothing else may. White space around the
+    /// quote does not count. A quote does not begin or end within a word or a number. None for an empty quote. Takes time
+    /// in proportion to the two texts.
     pub fn find(&self, quote: &PlainText) -> Option<Range<usize>> {
         let quote = quote.text.trim_matches(' ');
-        let (first, last) = (quote.chars().next()?, quote.chars().next_back()?);
+        if quote.is_empty() {
+            return None;
+        }
         let is_whole = |at: &usize| {
-            let (before, after) = (&self.text[..*at], &self.text[*at + quote.len()..]);
-            let joined = |a: Option<char>, b: Option<char>| a.is_some_and(in_word) && b.is_some_and(in_word);
-            !joined(before.chars().next_back(), Some(first)) && !joined(Some(last), after.chars().next())
+            let end = *at + quote.len();
+            !within_word(&self.text[..*at], &self.text[*at..])
+                && !is_signed(&self.text[..*at], quote)
+                && !within_word(&self.text[..end], &self.text[end..])
         };
-        let at = self.text.match_indices(quote).map(|(at, _)| at).find(is_whole)?;
+        // Most quotes stand in their source once, or not at all.
+        let first = self.text.find(quote)?;
+        let at = match is_whole(&first) {
+            true => first,
+            false => places(&self.text[first..], quote).map(|at| first + at).find(is_whole)?,
+        };
         let end = at + quote.len();
         // Invisible characters behind it are no part of it.
         let last = self.from[end - 1] as usize;
@@ -96,9 +109,80 @@ impl PlainText {
     }
 }
 
-/// True for characters of which words consist that have white space around them. Other scripts do not divide words.
+/// All places of `quote`, which is not empty, in `text`, also those that overlap (Knuth, Morris and Pratt). To search
+/// again from each place would take the product of the two lengths where characters repeat.
+fn places<'a>(text: &'a str, quote: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let (text, quote) = (text.as_bytes(), quote.as_bytes());
+    // For each beginning of the quote, the length of the longest shorter one that it ends with.
+    let mut shorter = vec![0_usize; quote.len()];
+    let follow = move |shorter: &[usize], mut length: usize, byte: u8| {
+        while length > 0 && quote.get(length) != Some(&byte) {
+            length = shorter[length - 1];
+        }
+        length + usize::from(quote[length] == byte)
+    };
+    for at in 1..quote.len() {
+        shorter[at] = follow(&shorter, shorter[at - 1], quote[at]);
+    }
+    let mut length = 0;
+    text.iter().enumerate().filter_map(move |(at, byte)| {
+        length = follow(&shorter, length, *byte);
+        (length == quote.len()).then(|| at + 1 - length)
+    })
+}
+
+/// Whether a place between two texts is inside a word or a number: `can|'t`, `12.|50`.
+fn within_word(before: &str, after: &str) -> bool {
+    let (mut before, mut after) = (before.chars().rev(), after.chars());
+    let (Some(last), Some(next)) = (before.next(), after.next()) else { return false };
+    let joins = |c: char| matches!(c, '\'' | '.' | ',');
+    match (in_word(last), in_word(next)) {
+        (true, true) => true,
+        (true, false) => joins(next) && after.next().is_some_and(in_word),
+        (false, true) => joins(last) && before.next().is_some_and(in_word),
+        (false, false) => false,
+    }
+}
+
+/// Whether `quote` begins with a number whose sign, or point, stands before it: `-5`, `.5`.
+fn is_signed(before: &str, quote: &str) -> bool {
+    let mut before = before.chars().rev();
+    let is_sign = match before.next() {
+        Some('-') => true,
+        // Three of them are an ellipsis.
+        Some('.') => before.next() != Some('.'),
+        _ => false,
+    };
+    is_sign && quote.starts_with(char::is_numeric)
+}
+
+/// True for characters of which words consist that have white space around them, and numbers.
 fn in_word(c: char) -> bool {
-    c.is_lowercase() || c.is_uppercase() || c.is_numeric()
+    match is_undivided(c) {
+        true => c.is_numeric() && !is_han(c),
+        false => c.is_alphanumeric() || is_combining_mark(c),
+    }
+}
+
+/// True for the scripts that put nothing between words: nobody can tell from the characters where their words end.
+const fn is_undivided(c: char) -> bool {
+    is_han(c)
+        || matches!(c,
+            // Hiragana and katakana.
+            '\u{3031}'..='\u{3035}' | '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{ff66}'..='\u{ff9f}'
+            | '\u{1aff0}'..='\u{1b16f}'
+            // Thai and Lao.
+            | '\u{e00}'..='\u{eff}'
+            // Myanmar and Khmer.
+            | '\u{1000}'..='\u{109f}' | '\u{a9e0}'..='\u{a9ff}' | '\u{aa60}'..='\u{aa7f}'
+            | '\u{1780}'..='\u{17ff}')
+}
+
+const fn is_han(c: char) -> bool {
+    matches!(c,
+        '\u{2e80}'..='\u{2fdf}' | '\u{3005}'..='\u{3007}' | '\u{3021}'..='\u{3029}' | '\u{3038}'..='\u{303b}'
+        | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{3ffff}')
 }
 
 #[cfg(test)]
@@ -143,6 +227,58 @@ mod tests {
     }
 
     #[test]
+    fn nothing_that_changes_what_a_quote_says_is_left_out() {
+        for (quote, text) in [
+            ("the bridge can", "the bridge can't be crossed"),
+            ("the bridge can", "the bridge can\u{2019}t be crossed"),
+            ("'t be crossed", "the bridge can't be crossed"),
+            ("a population of 1", "a population of 1,500,000"),
+            ("500,000 people", "1,500,000 people"),
+            ("the toll costs 12", "the toll costs 12.50"),
+            ("the toll costs 12.", "the toll costs 12.50"),
+            (".50 at night", "12.50 at night"),
+            ("5 degrees in winter", "-5 degrees in winter"),
+            ("5 degrees in winter", "it has \u{2212}5 degrees in winter"),
+            ("5 inches", "some .5 inches"),
+            ("가능하다고 말했다", "불가능하다고 말했다"),
+            ("संभव है कि", "असंभव है कि"),
+            ("cien an", "cien an\u{303}os"),
+            ("legal in all states", "il\u{2063}legal in all states"),
+            ("๕ ตัว", "๑๕ ตัว"),
+        ] {
+            assert_eq!(found(quote, text), None, "{quote}");
+        }
+        for (quote, text) in [
+            ("10 10 10 10", "110 10 10 10 10"),
+            ("has 12", "The bridge has 12."),
+            ("has 12", "The bridge has 12. It is old."),
+            ("has 12.", "The bridge has 12."),
+            ("has 12", "'The bridge has 12', he said"),
+            ("5 degrees", "some ...5 degrees"),
+            ("a day", "one\u{2028}a day"),
+            ("人口は12", "この人口は12万人"),
+            ("万人", "この人口は12万人"),
+            ("二", "二〇二六年"),
+            ("カタ", "ヒラカタカナー"),
+            ("ปลา", "กินปลาทู"),
+            ("ြန်မာ", "မြန်မာစာ"),
+        ] {
+            assert_eq!(found(quote, text), Some(quote), "{quote}");
+        }
+    }
+
+    #[test]
+    fn a_quote_that_repeats_itself_is_looked_for_in_linear_time() {
+        let begun = std::time::Instant::now();
+        let text = "a".repeat(1024 * 1024);
+        assert_eq!(found(&text[..4096], &text), None, "no place is whole");
+        let text = "10 ".repeat(350_000);
+        assert_eq!(found(&format!("0 {}", &text[..3999]), &text), None, "no place is whole");
+        // The product of the lengths takes minutes.
+        assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
+    }
+
+    #[test]
     fn footnotes_within_a_quote_do_not_count() {
         let text = "It has 12 arches[^1], of which[^23] two are wide.[^4] See [^a] or [^] below.";
         assert_eq!(
@@ -167,6 +303,12 @@ mod tests {
                 }
                 None => prop_assert!(plain.text.trim_matches(' ').is_empty()),
             }
+        }
+
+        #[test]
+        fn every_place_is_found(text in "[ab]{0,40}", quote in "[ab]{1,4}") {
+            let all: Vec<usize> = (0..text.len()).filter(|at| text[*at..].starts_with(&quote)).collect();
+            prop_assert_eq!(places(&text, &quote).collect::<Vec<_>>(), all);
         }
 
         #[test]

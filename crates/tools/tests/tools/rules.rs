@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tree_agent_contract::{ProjectId, RunContext, RunId, Scope, ToolRules};
+use tree_agent_contract::{DocumentId, ProjectId, RunContext, RunId, Scope, ToolRules};
 use tree_agent_tools::*;
 
 struct World {
@@ -113,6 +113,51 @@ async fn in_global_context_the_project_of_the_call_decides() {
         assert_eq!(paths, ["a.md"], "{name}");
     }
     assert!(call(&tools, CREATE_DOCUMENT, written("new.md", Some(world.one))).await.is_ok());
+}
+
+#[tokio::test]
+async fn the_total_of_a_search_counts_no_project_that_denies_it() {
+    let world = World::new();
+    let tools = world.tools(RunContext::default());
+    let search = |limit: u64| call(&tools, SEARCH_DOCUMENTS, json!({"query": "lease", "limit": limit}));
+    world.documents.add_source(world.two, "c.md", "# C\n\nA lease.");
+    assert_eq!(search(1).await.unwrap()["total"], 3);
+    world.deny(world.two, &[SEARCH_DOCUMENTS]);
+    let beyond = search(1).await.unwrap();
+    assert_eq!(beyond.get("total"), None, "the documents beyond the page may be of that project");
+    assert_eq!(search(3).await.unwrap()["total"], 1);
+    let one = world.tools(RunContext::project(world.one));
+    assert_eq!(
+        call(&one, SEARCH_DOCUMENTS, json!({"query": "lease", "limit": 1})).await.unwrap()["total"],
+        1
+    );
+}
+
+/// Who cites a document reads it, though no tool is called.
+#[tokio::test]
+async fn no_source_is_read_from_a_project_that_denies_to_read() {
+    let world = World::new();
+    let document = world.documents.add_source(world.one, "a.md", "# A\n\nA lease.");
+    let other = world.documents.add_source(world.two, "b.md", "# B\n\nA lease.");
+    let artifact = DocumentId::derive(&[b"artifact"]);
+    world.documents.add_artifact(RunId(uuid::Uuid::from_u128(3)), artifact, "Found", "A lease.");
+    let contexts =
+        [world.tools(RunContext::project(world.one)), world.both(), world.tools(RunContext::default())];
+    for tools in &contexts {
+        assert!(tools.source(document).await.is_ok());
+    }
+    world.deny(world.one, &[READ_DOCUMENT]);
+    for tools in &contexts {
+        let scope = tools.caller().context.scope;
+        let error = tools.source(document).await.unwrap_err();
+        assert_eq!(error, ToolError::Denied { tool: READ_DOCUMENT.into(), project: world.one }, "{scope:?}");
+        assert!(tools.source(artifact).await.is_ok(), "what the run wrote, in {scope:?}");
+    }
+    assert!(world.both().source(other).await.is_ok(), "its own project lets it be read");
+    let tools = &contexts[0];
+    let noted = call(tools, WRITE_NOTE, json!({"title": "Lease", "body": "A lease."})).await.unwrap();
+    let note = noted["documentId"].as_str().unwrap().parse().unwrap();
+    assert!(tools.source(note).await.is_ok(), "what the run has just written");
 }
 
 /// What a project leaves out of a search is not known to be absent.
