@@ -162,6 +162,41 @@ describe('the citations of a run at work', () => {
   });
 });
 
+describe('the verification of an answer', () => {
+  it('says what is met, and its doubts are underlined in the answer', async () => {
+    const run = new Cited(250, 'One claim here. Two claims here.\n');
+    gateway.citations.length = 0;
+    run.cite('One claim here.', 'Never said.');
+    run.log.add(0, { case: 'nodeResult', value: { result: { summary: 'One and two' } } });
+    const page = await run.open();
+    await page.getByRole('button', { name: 'Read', exact: true }).click();
+    await page.locator('.md mark').getByText('One claim here.').waitFor();
+    const verification = {
+      summary: 'Nearly right.',
+      criteria: [
+        { criterion: 'It is short', met: true, note: '' },
+        { criterion: 'It is true', met: false, note: 'Two is wrong.' },
+      ],
+      doubts: [{ claim: 'Two claims here.', reason: 'There is one.' }],
+    };
+    run.log.add(0, { case: 'answerVerified', value: { verification } });
+    gateway.publish();
+    const criteria = page.getByRole('list', { name: 'Criteria' }).getByRole('listitem');
+    await criteria.filter({ hasText: 'It is true' }).getByText('not met').waitFor();
+    await criteria.filter({ hasText: 'It is short' }).getByText('met', { exact: true }).waitFor();
+    await page.getByRole('list', { name: 'Doubted claims' }).getByText('There is one.').waitFor();
+    const doubt = page.locator('.md mark').getByText('Two claims here.');
+    await doubt.waitFor();
+    expect(await doubt.getAttribute('title')).toBe('Doubted by the verifier: There is one.');
+    await page.getByTestId('claim-legend').getByText('The verifier doubts 1 claim of it').waitFor();
+    // Before, there was no verification.
+    await page.getByLabel('Event of the run').fill(String(run.log.head - 1));
+    await page.getByRole('list', { name: 'Criteria' }).waitFor({ state: 'detached' });
+    await doubt.waitFor({ state: 'detached' });
+    await close(page);
+  });
+});
+
 const TEXT = `# The answer
 
 The tide comes twice.[^1] It said so.[^zwei] Twice is often.[^1] And nothing[^missing].

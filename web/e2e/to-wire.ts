@@ -37,6 +37,7 @@ function node(n: GraphNode) {
       isPrimary,
       ...(citations === undefined ? {} : { citations: { total: BigInt(citations.total), verified: BigInt(citations.verified) } }),
     })),
+    ...(n.verification === undefined ? {} : { verification: n.verification }),
     ...(n.result === undefined ? {} : { result: { summary: n.result.summary } }),
     usage: usageToWire(n.usage),
     subtreeUsage: usageToWire(n.subtreeUsage),

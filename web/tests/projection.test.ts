@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
 import { Verdict } from '../src/gen/treeagent/v1/citations_pb';
 import {
-  ArtifactCitedSchema,
+  AnswerVerifiedSchema, ArtifactCitedSchema,
   EventSchema,
   ItemState,
   NodeCreatedSchema,
@@ -130,6 +130,30 @@ describe('citations', () => {
     const graph = new Projection(created.runId);
     graph.applyEvents(events.slice(0, at + 1));
     expect(() => graph.applyEvent(cited('none'))).toThrow(/no earlier event/);
+  });
+});
+
+describe('the verification of an answer', () => {
+  const { events } = all.find((fixture) => fixture.events.some((event) => event.body.case === 'nodeResult'))!;
+  const at = events.findIndex((event) => event.body.case === 'nodeResult');
+  const given = events[at]!;
+  const verification = { summary: 'Nearly.', criteria: [{ criterion: 'It is short', met: true, note: '' }], doubts: [{ claim: 'c', reason: 'r' }] };
+  const verified = create(EventSchema, {
+    ...given,
+    seq: given.seq + 1n,
+    body: { case: 'answerVerified', value: create(AnswerVerifiedSchema, { verification, replanReason: 'too short' }) },
+  });
+
+  it('belongs to the node until it returns another answer', () => {
+    const graph = new Projection(given.runId);
+    graph.applyEvents(events.slice(0, at + 1));
+    graph.applyEvent(verified);
+    const node = () => graph.snapshot().nodes.find((one) => one.id === given.nodeId)!;
+    const criteria = [{ criterion: 'It is short', met: true }];
+    expect(node().verification).toStrictEqual({ summary: 'Nearly.', criteria, doubts: [{ claim: 'c', reason: 'r' }] });
+    expect(describeEvent(verified)).toBe('1 of 1 criteria met, 1 doubt; asks for another plan: too short');
+    graph.applyEvent(create(EventSchema, { ...given, seq: given.seq + 2n }));
+    expect('verification' in node()).toBe(false);
   });
 });
 

@@ -59,6 +59,13 @@ export function describe({ body }: Event): string {
     }
     case 'nodeResult':
       return clip(body.value.result?.summary ?? '', 140);
+    case 'answerVerified': {
+      const { verification, replanReason } = body.value;
+      const met = verification?.criteria.filter((one) => one.met).length ?? 0;
+      const doubts = verification?.doubts.length ?? 0;
+      const found = `${met} of ${verification?.criteria.length ?? 0} criteria met, ${doubts} ${doubts === 1 ? 'doubt' : 'doubts'}`;
+      return replanReason === undefined ? found : `${found}; asks for another plan: ${clip(replanReason, 100)}`;
+    }
     case 'parentHint':
       return `read ${body.value.documentIds.length} documents, ${body.value.artifactIds.length} artifacts`;
     case 'nodeAggregated':
@@ -109,6 +116,7 @@ export function toneOf({ body }: Event): string {
     case 'nodeAggregated':
     case 'replanRequested':
     case 'rollupUpdated':
+    case 'answerVerified':
       return 'agg';
     case 'nodeStatus':
     case 'toolCallRequested':

@@ -28,7 +28,12 @@ export function markClaims(tree: Block[], doubts: readonly Doubt[]): { tree: Blo
   const texts: string[] = [];
   eachInline(tree, (list) => texts.push(visible(list)));
   const folded = fold(texts.join(BETWEEN));
-  const whys = new Map(doubts.map(({ claim, why }) => [claim.replaceAll(BETWEEN, ' ').trim(), why]));
+  const whys = new Map<string, string>();
+  for (const { claim, why } of doubts) {
+    const words = claim.replaceAll(BETWEEN, ' ').trim();
+    const before = whys.get(words);
+    whys.set(words, before === undefined || before === why ? why : `${before}; ${why}`);
+  }
   let located = 0;
   const found: Marked[] = [];
   for (const [claim, why] of whys) {

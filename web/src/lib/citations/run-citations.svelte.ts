@@ -6,12 +6,12 @@ import type { CitedClaim } from '../../gen/treeagent/v1/citations_pb';
 import { runs } from '../api/client';
 import { auth } from '../auth.svelte';
 import { Paged } from '../paged.svelte';
-import type { Artifact, GraphNode } from '../projection/model';
+import type { Artifact, GraphNode, Verification } from '../projection/model';
 import type { RunSession } from '../session.svelte';
 import { fold } from './fold';
 import type { Doubt } from './marks';
 import type { Target } from './passage';
-import { isVerified, placeOf, verdictWords } from './words';
+import { isVerified, placeOf, unverified } from './words';
 
 const PAGE = 100;
 /** The server gives at most so many at once. */
@@ -57,13 +57,20 @@ export class NodeCitations {
   }
 }
 
+/** The marks of an artifact, and what they follow from. */
+interface Doubted {
+  of: readonly CitedClaim[] | undefined;
+  verification: Verification | undefined;
+  doubts: Doubt[];
+}
+
 export class RunCitations {
   readonly #session: RunSession;
   readonly #nodes = new Map<string, NodeCitations>();
   /** The node that wrote a document, as far as it was looked up. */
   readonly #writers = new Map<string, string>();
   /** What was said last about each artifact, so that its text is marked again only if that changes. */
-  readonly #doubts = new WeakMap<Artifact, { of: readonly CitedClaim[] | undefined; doubts: Doubt[] }>();
+  readonly #doubts = new WeakMap<Artifact, Doubted>();
   readonly #quotes = new WeakMap<CitedClaim, string>();
   /** The artifacts whose lists are open. */
   open = $state.raw<ReadonlySet<string>>(new Set());
@@ -116,17 +123,21 @@ export class RunCitations {
     return items.filter((one) => one.artifactId === artifact.artifactId).slice(0, artifact.citations?.total ?? 0);
   }
 
-  doubts(nodeId: string, artifact: Artifact): Doubt[] {
+  /** The claims of an artifact that are marked: those that are unverified, and in the answer those that are doubted. */
+  doubts(nodeId: string, artifact: Artifact, verification?: Verification): Doubt[] {
     const { items } = this.of(nodeId).list;
+    const found = artifact.isPrimary ? verification : undefined;
     const known = this.#doubts.get(artifact);
-    if (known !== undefined && known.of === items) return known.doubts;
+    if (known !== undefined && known.of === items && known.verification === found) return known.doubts;
     const doubts = this.shown(nodeId, artifact).flatMap((one) => {
       const { citation } = one;
       return citation === undefined || isVerified(one)
         ? []
-        : [{ claim: citation.claim, why: verdictWords(citation.verdict) }];
+        : [{ claim: citation.claim, why: unverified(citation.verdict) }];
     });
-    this.#doubts.set(artifact, { of: items, doubts });
+    for (const { claim, reason } of found?.doubts ?? [])
+      doubts.push({ claim, why: `doubted by the verifier: ${reason}` });
+    this.#doubts.set(artifact, { of: items, verification: found, doubts });
     return doubts;
   }
 

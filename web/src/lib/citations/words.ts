@@ -15,6 +15,9 @@ const WORDS: Record<Verdict, string> = {
 /** A verdict that this page does not know is none. */
 export const verdictWords = (verdict: Verdict): string => WORDS[verdict] ?? WORDS[Verdict.UNSPECIFIED];
 
+/** What is wrong with a claim whose citation does not hold. */
+export const unverified = (verdict: Verdict): string => `unverified claim: ${verdictWords(verdict)}`;
+
 export const isVerified = ({ citation }: CitedClaim): boolean => citation?.verdict === Verdict.VERIFIED;
 
 export function placeOf({ citation }: CitedClaim): Place | undefined {

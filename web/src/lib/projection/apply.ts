@@ -4,7 +4,7 @@ import { Verdict } from '../../gen/treeagent/v1/citations_pb';
 import type { Event, NodeCreated } from '../../gen/treeagent/v1/events_pb';
 import { FINAL, NO_USAGE } from './model';
 import type { GraphNode, Plan, PlanStep, Usage } from './model';
-import { artifact, deliverable, nodeStatus, outcome, ownStrategy, profile, result, role, skip, stepSearch, stepStatus, subtreeBudget, tidy, time } from './wire';
+import { artifact, deliverable, nodeStatus, outcome, ownStrategy, profile, result, role, skip, stepSearch, stepStatus, subtreeBudget, tidy, time, verification } from './wire';
 
 /** An event that does not follow from the ones before it. */
 export class ReplayError extends Error {
@@ -47,15 +47,15 @@ const DECISIONS = 16;
 
 const decided = (node: GraphNode, why: string): string[] => [...(node.decisions ?? []), why].slice(-DECISIONS);
 
-/** Purposes that a node keeps, as in `crates/engine/src/graph.rs`. */
-const PURPOSES = 16;
+/** Purposes that a node keeps, as in `crates/engine/src/graph.rs`. Logs of other programs may say anything. */
+const PURPOSES = new Set(['plan', 'execute', 'aggregate', 'research', 'pick', 'verify']);
 
 /** The node after `model` answered for `call`, whose purpose may also say what came of it, as in `plan (repair 1)`. */
 function wrote(node: GraphNode, call: string, model: string): GraphNode {
   const purpose = call.split(/[ ,:]/, 1)[0] ?? '';
   const before = node.writtenBy ?? [];
   const at = before.findIndex((known) => known.purpose === purpose);
-  if (at < 0 ? model === '' || before.length >= PURPOSES : before[at]!.model === model) return node;
+  if (at < 0 ? model === '' || !PURPOSES.has(purpose) : before[at]!.model === model) return node;
   const written = { purpose, model };
   return { ...node, writtenBy: at < 0 ? [...before, written] : before.with(at, written) };
 }
@@ -147,8 +147,14 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
       };
       return { ...node, artifacts: node.artifacts.with(at, { ...known, citations: counts }) };
     }
-    case 'nodeResult':
-      return body.value.result === undefined ? node : { ...node, result: result(body.value.result) };
+    case 'nodeResult': {
+      if (body.value.result === undefined) return node;
+      const { verification: _v, ...others } = node;
+      return { ...others, result: result(body.value.result) };
+    }
+    case 'answerVerified':
+      if (body.value.verification === undefined) return node;
+      return { ...node, verification: verification(body.value.verification) };
     case 'usageRecorded':
       return wrote(node, body.value.purpose, body.value.model);
     case 'sessionForked':

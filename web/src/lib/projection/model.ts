@@ -168,6 +168,14 @@ export interface Result {
   scratchpadTail?: string;
 }
 
+/** What the verifier found in an answer. Lists are absent if they are empty. */
+export interface Verification {
+  summary: string;
+  criteria?: { criterion: string; met: boolean; note?: string }[];
+  /** Claims that it doubts, in the words of the answer. */
+  doubts?: { claim: string; reason: string }[];
+}
+
 /** The model that answered last for one purpose. */
 export interface WrittenBy {
   readonly purpose: string;
@@ -243,6 +251,8 @@ export interface GraphNode {
   readonly lastTool?: ToolActivity;
   readonly plan?: Plan;
   readonly result?: Result;
+  /** Only of the root, about its latest answer. */
+  readonly verification?: Verification;
   readonly artifacts: Artifact[];
   /** Which models answered for it, by purpose. Absent for none. */
   readonly writtenBy?: WrittenBy[];

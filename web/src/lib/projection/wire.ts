@@ -2,6 +2,7 @@
 
 import type { JsonObject } from '@bufbuild/protobuf';
 import type { Timestamp } from '@bufbuild/protobuf/wkt';
+import type { Verification as PbVerification } from '../../gen/treeagent/v1/citations_pb';
 import {
   ArtifactType,
   ModelProfile,
@@ -41,6 +42,7 @@ import type {
   SubtreeBudget,
   Topic,
   Usage,
+  Verification,
 } from './model';
 import { NO_USAGE, USAGE_KEYS } from './model';
 
@@ -86,6 +88,16 @@ export function result(r: TreeAgentResult): Result {
     scratchpadDocId: r.scratchpadDocId,
     scratchpadTail: r.scratchpadTail,
   });
+}
+
+export function verification(v: PbVerification): Verification {
+  const criteria = v.criteria.map(({ criterion, met, note }) => ({ criterion, met, ...(note === '' ? {} : { note }) }));
+  const doubts = v.doubts.map(({ claim, reason }) => ({ claim, reason }));
+  return {
+    summary: v.summary,
+    ...(criteria.length > 0 ? { criteria } : {}),
+    ...(doubts.length > 0 ? { doubts } : {}),
+  };
 }
 
 export function artifact(a: ArtifactCreated | GraphArtifact): Artifact {
@@ -214,6 +226,7 @@ function node(n: PbGraphNode): GraphNode {
       n.lastTool && tidy({ callId: n.lastTool.callId, toolName: n.lastTool.toolName, ok: n.lastTool.ok }),
     plan: n.plan && plan(n.plan),
     result: n.result && result(n.result),
+    verification: n.verification && verification(n.verification),
     artifacts: n.artifacts.map(artifact),
     writtenBy: n.writtenBy.length > 0 ? n.writtenBy.map(({ purpose, model }) => ({ purpose, model })) : undefined,
     usage: usage(n.usage),
