@@ -90,12 +90,17 @@ async fn a_search_is_bounded_by_its_topics() {
         budgets: Some(budgets()),
         ..EstimateRunRequest::default()
     };
+    let unverified = EstimateRunRequest { verify: Some(false), ..request.clone() };
+    let unverified = estimate_of(Some(costs(300)), unverified).await.estimate.unwrap();
+    assert_eq!((unverified.verify_calls, unverified.tokens), (0, Some(2 * (4 * 204 + 6 * 101 + 303))));
     let estimate = estimate_of(Some(costs(300)), request).await.estimate.unwrap();
     // The root and three topics; all but one topic of the first level are picked, each in up to three questions.
     let calls = (estimate.research_calls, estimate.pick_calls, estimate.aggregate_calls);
     assert_eq!((calls, estimate.plan_calls, estimate.execute_calls), ((4, 6, 1), 0, 0));
     assert_eq!((estimate.nodes, estimate.depth), (4, 3));
-    assert_eq!(estimate.tokens, Some(2 * (4 * 204 + 6 * 101 + 303)));
+    // The synthesis of a language model is verified by a call of the aggregator.
+    assert_eq!(estimate.verify_calls, 1);
+    assert_eq!(estimate.tokens, Some(2 * (4 * 204 + 6 * 101 + 2 * 303)));
     let wrong = SearchConfig { max_depth: Some(0), ..SearchConfig::default() };
     let gateway = Gateway::start(Config::default()).await;
     let request = EstimateRunRequest {
@@ -119,7 +124,8 @@ async fn each_role_service_says_what_its_own_calls_use() {
     assert_eq!((estimate.nodes, estimate.attempts), (4, 2));
     let calls = (estimate.plan_calls, estimate.execute_calls, estimate.aggregate_calls);
     assert_eq!(calls, (1, 4, 1), "only the root may plan");
-    let tokens = 2 * (101 + 4 * 202 + 303);
+    assert_eq!(estimate.verify_calls, 1);
+    let tokens = 2 * (101 + 4 * 202 + 2 * 303);
     assert_eq!((estimate.tokens, estimate.cost_micros), (Some(tokens), Some(10 * tokens)));
     assert_eq!(estimate.unlimited, ["maxToolCalls"]);
 }

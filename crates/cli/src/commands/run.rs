@@ -64,7 +64,7 @@ pub(crate) struct Run {
     #[arg(long)]
     read_only: bool,
     /// Have the answer verified before the run ends [default: with language models]
-    #[arg(long, overrides_with = "no_verify")]
+    #[arg(long)]
     verify: bool,
     /// Do not have the answer verified
     #[arg(long)]

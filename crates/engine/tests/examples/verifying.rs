@@ -1,6 +1,7 @@
 //! The verification of the answer, step by step.
 
 use tree_agent_contract::event::*;
+use tree_agent_contract::graph::GraphView;
 use tree_agent_contract::role::*;
 use tree_agent_contract::*;
 use tree_agent_engine::{CallInput, CallKind, CallOutput, Input, RoleCall};
@@ -147,4 +148,32 @@ fn out_of_time_the_answer_is_returned_as_it_is() {
     assert_eq!(hand.ends(), (RunStatus::Completed, Some(Outcome::Success)));
     assert!(hand.run.graph().nodes()[0].result.is_some());
     assert_eq!(hand.types("tree.answer_verified"), 0);
+}
+
+#[test]
+fn the_run_and_its_nodes_say_which_model_answered_and_the_writer_of_the_answer_is_last() {
+    let mut hand = begun(true, Budgets::default());
+    let by = |purpose: &str, model: &str| {
+        let usage = UsageRecorded { purpose: purpose.into(), model: model.into(), ..used(1) };
+        RoleUpdate::Usage(usage)
+    };
+    for (kind, purpose, model) in [
+        (CallKind::Plan, "plan (repair 1)", "planner"),
+        (CallKind::Aggregate, "aggregate, tokens estimated", "writer"),
+        (CallKind::Verify, "verify", "reader"),
+    ] {
+        let call = hand.until(kind).expect("a call");
+        hand.feed(Input::Update(call.key, by(purpose, model)));
+        let output = match kind {
+            CallKind::Plan => CallOutput::Plan(plan_of(1)),
+            CallKind::Aggregate => CallOutput::Aggregate(aggregator_output("all")),
+            _ => CallOutput::Verify(verdict(None)),
+        };
+        hand.feed(Input::Output(call.key, output));
+    }
+    assert_eq!(hand.ends().0, RunStatus::Completed);
+    assert_eq!(hand.run.graph().models(), ["reader", "planner", "writer"]);
+    let written = &hand.run.graph().nodes()[0].written_by;
+    let written: Vec<_> = written.iter().map(|w| (w.purpose.as_str(), w.model.as_str())).collect();
+    assert_eq!(written, [("plan", "planner"), ("aggregate", "writer"), ("verify", "reader")]);
 }

@@ -19,3 +19,4 @@ mod search;
 mod support;
 mod tools;
 mod tree;
+mod verifying;

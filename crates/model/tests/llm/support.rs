@@ -192,6 +192,14 @@ impl Service {
         outcome
     }
 
+    pub(crate) async fn verify(&self, input: &VerifyInput) -> CallOutcome<VerifierOutput> {
+        let outcome = self.call("verify", async |model, io| model.verify(input, io).await).await;
+        if let Ok(output) = &outcome.output {
+            output.validate().expect("an answer keeps to the contract");
+        }
+        outcome
+    }
+
     pub(crate) async fn aggregate(&self, input: &AggregateInput) -> CallOutcome<AggregatorOutput> {
         let outcome = self.call("aggregate", async |model, io| model.aggregate(input, io).await).await;
         if let Ok(output) = &outcome.output {
