@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AnthropicServer } from './anthropic';
 import { launch } from './browser';
 import { Gateway } from './gateway';
-import { aggregated, direct, executed, LanguageModel, plan } from './language-model';
+import { aggregated, direct, executed, LanguageModel, plan, verified } from './language-model';
 import { close, connection, open, shownSeq, treeItem, until } from './page';
 import type { Tokens } from './wires';
 
@@ -21,6 +21,7 @@ const TOKENS = {
   tools: { fresh: 5_000, cached: 1, output: 200 },
   answers: [{ fresh: 100, cached: 7_777, output: 2_500 }, { fresh: 101, cached: 7_778, output: 4_000 }],
   aggregate: { fresh: 40_000, cached: 0, output: 3_000 },
+  verify: { fresh: 9_001, cached: 13, output: 77 },
 } satisfies Record<string, Tokens | Tokens[]>;
 
 const price = (JSON.parse(readFileSync(new URL('../../crates/model/data/prices.json', import.meta.url), 'utf8')) as {
@@ -38,7 +39,7 @@ const dollars = (amount: number): string => {
 
 const before = PARTS.map(() => micros(TOKENS.look, TOKENS.tools));
 const parts = TOKENS.answers.map((answer) => micros(TOKENS.look, TOKENS.tools, answer));
-const root = micros(TOKENS.plan, TOKENS.aggregate);
+const root = micros(TOKENS.plan, TOKENS.aggregate, TOKENS.verify);
 const total = root + parts[0]! + parts[1]!;
 
 let release = (): void => {};
@@ -57,7 +58,7 @@ const model = new LanguageModel(async ({ role, model: name, said, hasToolResults
   if (!hasToolResults) return { tools: [{ name: 'search_documents', args: { query: 'tides' } }], tokens: TOKENS.tools };
   await held;
   return { ...executed('Done', '# Done'), tokens: TOKENS.answers[part]! };
-});
+}, { ...verified(), tokens: TOKENS.verify });
 
 const server = new AnthropicServer();
 let gateway: Gateway;
@@ -103,7 +104,7 @@ describe('what a model with a price costs', () => {
     const { run: told } = JSON.parse(await gateway.rpc('RunService/GetRun', JSON.stringify({ runId: run }))) as { run: { usage: { costMicros: string } } };
     expect(Number(told.usage.costMicros)).toBe(total);
     const listed = (await gateway.cli('runs', '-o', 'jsonl')).trim().split('\n').map((line) => JSON.parse(line) as { runId: string; usage: object });
-    const all = [TOKENS.plan, TOKENS.look, TOKENS.look, TOKENS.tools, TOKENS.tools, ...TOKENS.answers, TOKENS.aggregate];
+    const all = [TOKENS.plan, TOKENS.look, TOKENS.look, TOKENS.tools, TOKENS.tools, ...TOKENS.answers, TOKENS.aggregate, TOKENS.verify];
     const sum = (of: (t: Tokens) => number): number => all.reduce((n, t) => n + of(t), 0);
     const whole = { inputTokens: sum((t) => t.fresh + t.cached), cachedTokens: sum((t) => t.cached), outputTokens: sum((t) => t.output), costMicros: total };
     expect(listed.find((r) => r.runId === run)!.usage).toMatchObject(whole);

@@ -23,11 +23,14 @@ const TOKENS: Tokens = { fresh: 20_000, cached: 0, output: 1_000 };
 
 export class LanguageModel {
   readonly #answer: (asked: Asked) => Answer | Promise<Answer>;
+  readonly #verifier: Answer;
   #server: Server | undefined;
   url = '';
 
-  constructor(answer: (asked: Asked) => Answer | Promise<Answer>) {
+  /** `verifier`: what the verifier of an answer always says. */
+  constructor(answer: (asked: Asked) => Answer | Promise<Answer>, verifier: Answer = verified()) {
     this.#answer = answer;
+    this.#verifier = verifier;
   }
 
   async listen(): Promise<void> {
@@ -60,7 +63,7 @@ export class LanguageModel {
     if (body === '') return void response.writeHead(200, { 'content-type': 'application/json' }).end('{"data":[{"id":"gpt-4.1-mini"}]}');
     const { model } = JSON.parse(body) as { model: string };
     const role = (['planner', 'executor', 'aggregator'] as const).find((r) => body.includes(`You are the ${r}`)) ?? 'executor';
-    const answer = await this.#answer({ role, model, said: body, hasToolResults: /"role":"tool"|"type":"tool_result"/.test(body) });
+    const answer = body.includes('You are the verifier') ? this.#verifier : await this.#answer({ role, model, said: body, hasToolResults: /"role":"tool"|"type":"tool_result"/.test(body) });
     if ('status' in answer) return void response.writeHead(answer.status, { 'content-type': 'application/json' }).end(answer.body);
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     const wire = path.endsWith('/messages') ? anthropic : openai;
@@ -88,6 +91,10 @@ export const executed = (summary: string, markdown: string): { json: unknown } =
     artifacts: [{ type: 'document', label: 'answer', title: summary, documentMarkdown: markdown, isPrimary: true }],
     result: { summary, successAssessment: { met: true, notes: null } },
   },
+});
+
+export const verified = (doubts: { claim: string; reason: string }[] = []): { json: unknown } => ({
+  json: { summary: 'The answer holds.', criteria: [{ criterion: 'It is answered', met: true, note: null }], doubts, shouldReplan: false, replanReason: null },
 });
 
 export const aggregated = (summary: string): { json: unknown } => ({

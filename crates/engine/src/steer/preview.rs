@@ -53,6 +53,7 @@ fn sum(before: &State, after: &State, events: &[Event], is_live: bool) -> Previe
                 // A search that ends with a synthesis has no plan.
                 if after.node(at).plan.is_some() || after.always_owes(at) {
                     add(CallKind::Aggregate, 1);
+                    add(CallKind::Verify, verified(after, at));
                 }
             }
             EventBody::CallStopped(_) => after.control(at).needs.into_iter().for_each(|kind| add(kind, 1)),
@@ -98,13 +99,20 @@ fn sum(before: &State, after: &State, events: &[Event], is_live: bool) -> Previe
     }
 }
 
+/// Verifications of an answer of the node at `at`.
+fn verified(state: &State, at: usize) -> u32 {
+    u32::from(at == 0 && state.spec().verify)
+}
+
 /// The calls that the node at `at` has needed, or will need if it has not begun.
 fn of_node(state: &State, at: usize, add: &mut impl FnMut(CallKind, u32)) {
     let (node, control) = (state.node(at), state.control(at));
     match control.strategy {
         Strategy::Search => {
             add(CallKind::Research, 1);
-            add(CallKind::Aggregate, u32::from(state.always_owes(at)));
+            let aggregates = state.always_owes(at);
+            add(CallKind::Aggregate, u32::from(aggregates));
+            add(CallKind::Verify, if aggregates { verified(state, at) } else { 0 });
         }
         Strategy::Homework if control.parent.is_some() => add(CallKind::Execute, 1),
         // Its planner looks at each iteration that has ended.
@@ -112,11 +120,13 @@ fn of_node(state: &State, at: usize, add: &mut impl FnMut(CallKind, u32)) {
             let iterations = node.plan.as_ref().and_then(|plan| plan.iteration).unwrap_or_default();
             add(CallKind::Plan, 1 + iterations);
             add(CallKind::Aggregate, 1);
+            add(CallKind::Verify, verified(state, at));
         }
         Strategy::Tree if node.plan.is_some() => {
             let plans = 1 + control.bands().replans;
             add(CallKind::Plan, plans);
             add(CallKind::Aggregate, plans);
+            add(CallKind::Verify, verified(state, at) * plans);
         }
         Strategy::Tree | Strategy::Homework => {
             add(CallKind::Plan, u32::from(node.depth < state.budgets().max_depth));
