@@ -102,6 +102,8 @@ describe('words in a text', () => {
     expect(first(text, 'and more...')).toBe('and more\u2026');
     expect(first('It has 12[^1] arches.[^23]', '12 arches.')).toBe('12[^1] arches.');
     expect(first('It has 12[^x] arches.', '12 arches.')).toBeUndefined();
+    expect(first('one\u2028a day', 'one a day')).toBe('one\u2028a day');
+    expect(first('\ufeffa\u{e0001}b\ufe0fc \u{1f30a}', 'abc \u{1f30a}')).toBe('a\u{e0001}b\ufe0fc \u{1f30a}');
     for (const other of ['the tide turns', 'The tide turned', 'he tide', 'The tid', '', ' \n '])
       expect(first(text, other)).toBeUndefined();
   });
@@ -112,6 +114,33 @@ describe('words in a text', () => {
     expect(first(text, 'possible to hide')).toBe('possible to hide');
     expect(first(text, '一日に二回')).toBe('一日に二回');
   });
+
+  it.each([
+    ['the bridge can', 'the bridge can\u2019t be crossed'],
+    ["'t be crossed", "the bridge can't be crossed"],
+    ['a population of 1', 'a population of 1,500,000'],
+    ['500,000 people', '1,500,000 people'],
+    ['the toll costs 12.', 'the toll costs 12.50'],
+    ['.50 at night', '12.50 at night'],
+    ['5 degrees in winter', 'it has \u22125 degrees in winter'],
+    ['5 inches', 'some .5 inches'],
+    ['가능하다고 말했다', '불가능하다고 말했다'],
+    ['cien an', 'cien an\u0303os'],
+    ['legal in all states', 'il\u2063legal in all states'],
+    ['๕ ตัว', '๑๕ ตัว'],
+    ['𝐀𝐁', '𝐀𝐁𝐂'],
+  ])('are not a part of a word or a number: %j in %j', (words, text) => expect(first(text, words)).toBeUndefined());
+
+  it.each([
+    ['10 10 10 10', '110 10 10 10 10'],
+    ['has 12', 'The bridge has 12. It is old.'],
+    ['has 12', "'The bridge has 12', he said"],
+    ['5 degrees', 'some ...5 degrees'],
+    ['人口は12', 'この人口は12万人'],
+    ['カタ', 'ヒラカタカナー'],
+    ['ปลา', 'กินปลาทู'],
+    ['𝐀𝐁', '\u{1f30a}𝐀𝐁\u{1f30a}'],
+  ])('may stand beside other characters: %j in %j', (words, text) => expect(first(text, words)).toBe(words));
 
   it('are found in linear time', () => {
     const n = 200_000;

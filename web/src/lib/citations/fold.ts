@@ -14,20 +14,31 @@ export interface Range {
   to: number;
 }
 
-const INVISIBLE = /[\u00ad\u200b-\u200d\u2060\ufeff]/;
-const SPACE = /\s/;
+/** As `is_invisible` in `crates/contract/src/text.rs`. */
+const INVISIBLE = /[\p{Default_Ignorable_Code_Point}\u2028-\u202e\u2800\ufff0-\ufffb\u{13430}-\u{1343f}]/u;
+const SPACE = /[\u0085\s]/;
+const BYTE_ORDER_MARK = '\ufeff';
 const SINGLE = /[\u2018-\u201b\u2032\u2035\u00b4`]/;
 const DOUBLE = /[\u201c-\u201f\u2033\u2036\u00ab\u00bb]/;
 const DASH = /[\u2010-\u2015\u2212]/;
 /** The mark of a numbered footnote. Whoever quotes a sentence leaves out its footnotes. */
 const NOTE = /\[\^\d{1,4}\]/y;
-/** Characters of words that have white space around them. Other scripts do not divide words. */
-const WORD = /[\p{Ll}\p{Lu}\p{N}]/u;
+const NUMBER = /\p{N}/u;
+const LETTER = /[\p{Alphabetic}\p{N}\p{M}]/u;
+const HAN =
+  /[\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u{20000}-\u{3ffff}]/u;
+/** Other scripts that put nothing between words. */
+const KANA = /[\u3031-\u3035\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f\u{1aff0}-\u{1b16f}]/u;
+const THAI_LAO = /[\u0e00-\u0eff]/;
+const MYANMAR_KHMER = /[\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f\u1780-\u17ff]/;
+/** What joins two parts of a word or a number. */
+const JOINS = /['.,]/;
 
 function plain(char: string): string {
   if (char >= ' ' && char <= '~') return char === '`' ? "'" : char;
+  // Before what is invisible: separators of lines and paragraphs divide words.
+  if (char !== BYTE_ORDER_MARK && SPACE.test(char)) return ' ';
   if (INVISIBLE.test(char)) return '';
-  if (SPACE.test(char)) return ' ';
   if (SINGLE.test(char)) return "'";
   if (DOUBLE.test(char)) return '"';
   if (DASH.test(char)) return '-';
@@ -38,25 +49,54 @@ export function fold(original: string): Folded {
   const out: string[] = [];
   const from: number[] = [];
   const to: number[] = [];
-  for (let at = 0; at < original.length; at++) {
+  for (let at = 0; at < original.length;) {
     NOTE.lastIndex = at;
     if (original[at] === '[' && NOTE.test(original)) {
-      at = NOTE.lastIndex - 1;
+      at = NOTE.lastIndex;
       continue;
     }
-    for (const char of plain(original[at]!)) {
-      if (char === ' ' && out.at(-1) === ' ') continue;
-      out.push(char);
+    const char = after(original, at);
+    const said = plain(char);
+    // A character of two units stays one; an ellipsis becomes three.
+    for (let i = 0; i < said.length; i++) {
+      if (said === ' ' && out.at(-1) === ' ') break;
+      out.push(said[i]!);
       from.push(at);
-      to.push(at + 1);
+      to.push(at + char.length);
     }
+    at += char.length;
   }
   return { text: out.join(''), from: Uint32Array.from(from), to: Uint32Array.from(to) };
 }
 
-/** Whether two characters belong to one word. Halves of a character outside the basic plane are no letters here. */
-const joined = (a: string | undefined, b: string | undefined): boolean =>
-  a !== undefined && b !== undefined && WORD.test(a) && WORD.test(b);
+/** The character that begins at a place, and the one that ends there; empty at the ends of a text. */
+const after = (text: string, at: number): string =>
+  at < text.length ? String.fromCodePoint(text.codePointAt(at)!) : '';
+function before(text: string, at: number): string {
+  const pair = text.slice(Math.max(0, at - 2), at);
+  return /^[\ud800-\udbff][\udc00-\udfff]$/.test(pair) ? pair : pair.slice(-1);
+}
+
+/** Characters of words that have white space around them, and numbers. */
+function inWord(char: string): boolean {
+  if (HAN.test(char)) return false;
+  const undivided = KANA.test(char) || THAI_LAO.test(char) || MYANMAR_KHMER.test(char);
+  return undivided ? NUMBER.test(char) : LETTER.test(char);
+}
+
+/** Whether a place is inside a word or a number: `can|'t`, `12.|50`. */
+function isWithinWord(text: string, at: number): boolean {
+  const [last, next] = [before(text, at), after(text, at)];
+  if (last === '' || next === '') return false;
+  if (inWord(last)) return inWord(next) || (JOINS.test(next) && inWord(after(text, at + next.length)));
+  return inWord(next) && JOINS.test(last) && inWord(before(text, at - last.length));
+}
+
+/** Whether a number begins at a place and its sign, or point, stands before it. Three points are an ellipsis. */
+function isSigned(text: string, at: number): boolean {
+  const sign = text[at - 1];
+  return NUMBER.test(after(text, at)) && (sign === '-' || (sign === '.' && text[at - 2] !== '.'));
+}
 
 /** The places of some words in a folded text, at most `most`, in ranges of the original. They are whole words. */
 export function findAll(within: Folded, words: string, most = Infinity): Range[] {
@@ -70,7 +110,7 @@ export function findAll(within: Folded, words: string, most = Infinity): Range[]
     if (text[at] === needle[matched]) matched += 1;
     if (matched < needle.length) continue;
     const begin = at + 1 - needle.length;
-    if (!joined(text[begin - 1], needle[0]) && !joined(needle.at(-1), text[at + 1])) {
+    if (!isWithinWord(text, begin) && !isSigned(text, begin) && !isWithinWord(text, at + 1)) {
       found.push({ from: within.from[begin]!, to: within.to[at]! });
     }
     matched = back[matched - 1]!;
