@@ -124,8 +124,7 @@ impl Claims {
         let (mut bare, mut from) = (String::with_capacity(raw.len()), Vec::with_capacity(raw.len()));
         let mut at = 0;
         while let Some(c) = raw[at..].chars().next() {
-            let is_code = code.iter().any(|code| code.contains(&(range.start + at)));
-            if let Some(mark) = footnote_mark(&raw[at..]).filter(|_| !is_code) {
+            if let Some(mark) = mark_outside(&code, raw, range.start, at) {
                 at += mark.len();
                 continue;
             }
@@ -146,8 +145,7 @@ impl Claims {
         let Some(raw) = markdown.get(range.clone()) else { return };
         let (mut text, mut notes, mut at) = (String::with_capacity(raw.len()), Vec::new(), 0);
         while let Some(c) = raw[at..].chars().next() {
-            let is_code = code.iter().any(|code| code.contains(&(range.start + at)));
-            match footnote_mark(&raw[at..]).filter(|_| !is_code) {
+            match mark_outside(code, raw, range.start, at) {
                 Some(mark) => {
                     notes.push(mark[2..mark.len() - 1].to_owned());
                     at += mark.len();
@@ -163,6 +161,15 @@ impl Claims {
             self.claims.push(Claim { range, text, notes });
         }
     }
+}
+
+/// The mark of a footnote at `at` of `raw`, which begins at `start` of the text, unless it stands in `code`, whose places
+/// are in order.
+fn mark_outside<'a>(code: &[Range<usize>], raw: &'a str, start: usize, at: usize) -> Option<&'a str> {
+    let mark = footnote_mark(&raw[at..])?;
+    let before = code.partition_point(|code| code.start <= start + at);
+    let is_code = before.checked_sub(1).is_some_and(|last| code[last].contains(&(start + at)));
+    (!is_code).then_some(mark)
 }
 
 #[cfg(test)]
