@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use tree_agent_contract::event::{Event, EventBody, NodeCreated, NodeReopened, RunForked, UsageRecorded};
+use tree_agent_contract::event::{Event, EventBody, NodeCreated, NodeReopened, RunForked};
 use tree_agent_contract::graph::{
     GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphTask, GraphTopic,
-    GraphView, ToolActivity, Usage, WrittenBy,
+    GraphView, ToolActivity, Usage,
 };
-use tree_agent_contract::role::CallKind;
 use tree_agent_contract::{
     NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, StepId, StepStatus, Timestamp, limits,
 };
 
 mod leases;
+mod models;
 
 /// Why an event cannot follow the events before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -88,33 +88,6 @@ impl Hasher for IdHasher {
     }
 }
 
-/// Models and purposes that are kept of a run and of a node. A model of one's own may have any purpose.
-const MODELS: usize = 16;
-
-/// The models of `nodes`, in no particular order.
-fn models_of(nodes: &[GraphNode]) -> Vec<String> {
-    let mut models: Vec<String> = Vec::new();
-    for written in nodes.iter().flat_map(|node| &node.written_by) {
-        if models.len() < MODELS && !models.contains(&written.model) {
-            models.push(written.model.clone());
-        }
-    }
-    models
-}
-
-/// Keeps which model answered for `node`.
-fn wrote(node: &mut GraphNode, call: &UsageRecorded) {
-    let purpose = WrittenBy::purpose_of(call);
-    match node.written_by.iter().position(|known| known.purpose == purpose) {
-        Some(at) => node.written_by[at].model.clone_from(&call.model),
-        // Logs of other programs may say anything of what a call was for.
-        None if !call.model.is_empty() && purpose.parse::<CallKind>().is_ok() => {
-            node.written_by.push(WrittenBy { purpose: purpose.to_owned(), model: call.model.clone() });
-        }
-        None => {}
-    }
-}
-
 /// The tree of one run. Nodes are in order of creation, so a child always comes after its parent.
 #[derive(Clone, Debug)]
 pub struct Graph {
@@ -171,7 +144,7 @@ impl Graph {
             ended_at: None,
             error: None,
             before_fork: Usage::default(),
-            models: models_of(&snapshot.nodes),
+            models: models::of(&snapshot.nodes),
             counted_from: HashMap::new(),
             nodes: snapshot.nodes,
             index,
@@ -436,8 +409,8 @@ impl Graph {
             }
             EventBody::AnswerVerified(e) => node.verification = Some(Box::new(e.verification.clone())),
             EventBody::UsageRecorded(e) => {
-                wrote(node, e);
-                self.answered(e);
+                models::wrote(node, e);
+                models::answered(&mut self.models, e);
                 self.add_usage(at, Usage::of(e));
             }
             EventBody::ToolCallRequested(e) => {
@@ -513,19 +486,6 @@ impl Graph {
             let node = &mut self.nodes[at];
             node.subtree_usage.set(node.subtree_usage.get().plus(usage));
             above = node.parent_id.and_then(|id| self.index.get(&id).copied());
-        }
-    }
-
-    /// A model answered, so it is the last one. A verifier wrote nothing of the answer, and stands before the others.
-    fn answered(&mut self, call: &UsageRecorded) {
-        let model = call.model.as_str();
-        let verifies = WrittenBy::purpose_of(call) == CallKind::Verify.as_str();
-        match self.models.iter().position(|known| known == model) {
-            Some(_) if verifies => {}
-            None if verifies && self.models.len() < MODELS => self.models.insert(0, model.to_owned()),
-            Some(at) => self.models[at..].rotate_left(1),
-            None if self.models.len() < MODELS && !model.is_empty() => self.models.push(model.to_owned()),
-            None => {}
         }
     }
 

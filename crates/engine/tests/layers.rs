@@ -13,6 +13,7 @@ const ORDER: &[&str] = &[
     "waiting",
     "graph",
     "graph/leases",
+    "graph/models",
     "diff_text",
     "diff_nodes",
     "diff_pairs",

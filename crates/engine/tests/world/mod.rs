@@ -8,6 +8,7 @@ pub(crate) mod leases;
 mod meters;
 mod searching;
 pub(crate) mod steering;
+mod verifying;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -486,18 +487,6 @@ impl World {
         let before = self.log.len();
         self.feed(Input::Output(key, output));
         assert_eq!(self.log.len(), before, "a doubled answer was used");
-    }
-
-    /// Sometimes asks for another plan, also where there cannot be one.
-    fn verifier_output(&mut self) -> VerifierOutput {
-        let should_replan = self.roll() < 100;
-        let doubt = Doubt { claim: "a claim".into(), reason: "a reason".into() };
-        let replan_reason = should_replan.then(|| "it is doubted".to_owned());
-        VerifierOutput {
-            verification: Verification { summary: "verified".into(), criteria: vec![], doubts: vec![doubt] },
-            next: AggregatorNext { should_replan, replan_reason },
-            scratchpad: ScratchpadDraft::of("verified\n".to_owned()),
-        }
     }
 
     fn plan_output(&mut self, input: &PlanInput) -> PlannerOutput {
