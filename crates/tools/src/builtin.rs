@@ -80,7 +80,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
     Builtin {
         name: SEARCH_DOCUMENTS,
         description: "Full-text search over the source documents of the context, best first, with a passage of each, the offset \
-                      at which read_document finds it, and the total of documents that match, if it is known.",
+                      at which read_document finds it, and the total of documents that match.",
         params: &[
             param("query", ParamKind::Text(QUERY_BYTES), true, "Words to look for."),
             PREFIX,
