@@ -28,7 +28,10 @@ pub(crate) struct Footnote {
     pub(crate) range: Range<usize>,
 }
 
-/// What a text claims, and its footnotes. Headings, code and footnotes claim nothing.
+/// Headings of sections that list sources.
+const SOURCES: [&str; 3] = ["sources", "references", "bibliography"];
+
+/// What a text claims, and its footnotes. Headings, code, footnotes and lists of sources claim nothing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Claims {
     pub(crate) claims: Vec<Claim>,
@@ -58,38 +61,43 @@ impl Claims {
         let mut run = Run::default();
         // Depth within what claims nothing, and within rows of tables, which are taken whole.
         let (mut silent, mut rows) = (0_usize, 0_usize);
+        let (mut heading, mut lists_sources) = (None::<Range<usize>>, false);
         let options = Options::ENABLE_FOOTNOTES | Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
         for (event, range) in Parser::new_ext(markdown, options).into_offset_iter() {
             match event {
+                Event::Start(Tag::Heading { .. }) => {
+                    all.end(markdown, &mut run, lists_sources);
+                    silent += 1;
+                    heading = Some(range);
+                }
+                Event::End(TagEnd::Heading(_)) => {
+                    silent = silent.saturating_sub(1);
+                    let text = heading.take().and_then(|range| markdown.get(range)).unwrap_or_default();
+                    let text = text.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+                    lists_sources = SOURCES.contains(&text.as_str());
+                }
                 Event::Start(Tag::FootnoteDefinition(label)) => {
-                    all.end(markdown, &mut run);
+                    all.end(markdown, &mut run, lists_sources);
                     silent += 1;
                     if label.bytes().all(|b| b.is_ascii_digit()) {
                         all.footnotes.push(Footnote { number: label.to_string(), range });
                     }
                 }
-                Event::Start(
-                    Tag::Heading { .. }
-                    | Tag::CodeBlock(_)
-                    | Tag::HtmlBlock
-                    | Tag::MetadataBlock(_)
-                    | Tag::TableHead,
-                ) => {
-                    all.end(markdown, &mut run);
+                Event::Start(Tag::CodeBlock(_) | Tag::HtmlBlock | Tag::MetadataBlock(_) | Tag::TableHead) => {
+                    all.end(markdown, &mut run, lists_sources);
                     silent += 1;
                 }
                 Event::End(
                     TagEnd::FootnoteDefinition
-                    | TagEnd::Heading(_)
                     | TagEnd::CodeBlock
                     | TagEnd::HtmlBlock
                     | TagEnd::MetadataBlock(_)
                     | TagEnd::TableHead,
                 ) => silent = silent.saturating_sub(1),
                 Event::Start(Tag::TableRow) => {
-                    all.end(markdown, &mut run);
+                    all.end(markdown, &mut run, lists_sources);
                     rows += 1;
-                    if silent == 0 {
+                    if silent == 0 && !lists_sources {
                         all.claim(markdown, range, &[]);
                     }
                 }
@@ -109,16 +117,19 @@ impl Claims {
                 Event::End(
                     TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough | TagEnd::Link | TagEnd::Image,
                 ) => {}
-                _ => all.end(markdown, &mut run),
+                _ => all.end(markdown, &mut run, lists_sources),
             }
         }
-        all.end(markdown, &mut run);
+        all.end(markdown, &mut run, lists_sources);
         all
     }
 
     /// Ends a run of inline text: its sentences are claims.
-    fn end(&mut self, markdown: &str, run: &mut Run) {
+    fn end(&mut self, markdown: &str, run: &mut Run, lists_sources: bool) {
         let Run { range: Some(range), code } = std::mem::take(run) else { return };
+        if lists_sources {
+            return;
+        }
         let Some(raw) = markdown.get(range.clone()) else { return };
         // Sentences are found without the marks, which stand where one ends and the next begins.
         let (mut bare, mut from) = (String::with_capacity(raw.len()), Vec::with_capacity(raw.len()));
@@ -205,6 +216,15 @@ mod tests {
             ]
         );
         assert_eq!(notes, ["[^1]: a \"b\"", "[^2]: c \"d\"\n    and more", "[^3]: e"]);
+    }
+
+    #[test]
+    fn a_list_of_sources_claims_nothing() {
+        let (claims, _) = read(
+            "It stands in Avon.\n\n## Sources\n\n1. avon.md, Avon\n2. exe.md\n\n## More\n\nIt is wide and old.\n",
+        );
+        let claims: Vec<&str> = claims.iter().map(|(text, _)| text.as_str()).collect();
+        assert_eq!(claims, ["It stands in Avon.", "It is wide and old."]);
     }
 
     #[test]
