@@ -583,7 +583,7 @@ fn reopen(node: &mut GraphNode, e: &NodeReopened) {
     node.status = NodeStatus::Waiting;
     (node.outcome, node.error, node.message, node.ended_at) = (None, None, None, None);
     if e.again {
-        (node.plan, node.result, node.progress) = (None, None, None);
+        (node.plan, node.result, node.verification, node.progress) = (None, None, None, None);
         node.artifacts.clear();
     }
 }

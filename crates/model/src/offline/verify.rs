@@ -28,6 +28,6 @@ pub(super) fn verify(input: &VerifyInput) -> VerifierOutput {
             doubts: Vec::new(),
         },
         next: AggregatorNext::default(),
-        scratchpad: ScratchpadDraft::of(String::new()),
+        scratchpad: ScratchpadDraft::of("The answer was not judged: rules cannot do that.\n".to_owned()),
     }
 }

@@ -190,7 +190,7 @@ function reopened(node: GraphNode, generation: number, again: boolean): GraphNod
   const { stopped: _s, outcome: _o, error: _e, message: _m, endedAt: _t, ...open } = node;
   const waits: GraphNode = { ...open, generation, status: 'waiting' };
   if (!again) return waits;
-  const { plan: _p, result: _r, progress: _g, ...fresh } = waits;
+  const { plan: _p, result: _r, verification: _v, progress: _g, ...fresh } = waits;
   return { ...fresh, artifacts: [] };
 }
 
