@@ -36,13 +36,13 @@ async fn a_tree_on_a_small_world_keeps_its_figures() {
     let at_least =
         |name: &str, value: f64, least: f64| assert!(value >= least, "{name}: {value:.3} < {least}");
     let at_most = |name: &str, value: f64, most: f64| assert!(value <= most, "{name}: {value:.3} > {most}");
-    at_least("gold cited", tree.gold_cited(), 0.69);
+    at_least("gold cited", tree.gold_cited(), 0.80);
     at_least("gold read", tree.gold_read().unwrap(), 1.0);
-    at_least("hop coverage", tree.hop_coverage(), 0.69);
+    at_least("hop coverage", tree.hop_coverage(), 0.80);
     at_least("answer in the text", tree.answer_in_text(), 0.83);
     at_least("gold cited beside plain BM25", tree.gold_cited(), plain.gold_cited());
     at_most("cited passages", tree.cited(), 9.0);
-    at_most("repeated tool calls", tree.duplicates(), 0.22);
+    at_most("repeated tool calls", tree.duplicates(), 0.12);
     assert_eq!(tree.verified(), Some(1.0), "what the offline model cites stands in the source");
     assert_eq!(tree.false_absences, 0, "of {} claims", tree.absences);
 }

@@ -6,6 +6,9 @@
 //! other, and follows words that the results share. In a guided search it takes the folders, documents and sections of the context for topics,
 //! and words that several documents share.
 //!
+//! If no passage holds all that the question asks for, what a first passage names and the question does not leads to the
+//! next ([`hunt`], [`trail`]). The plan then reads along the names, and the synthesis keeps the order of its steps.
+//!
 //! It is deterministic: the same documents and objective give the same text, byte for byte, whatever the timing, host
 //! or store. So it scores by itself, with arithmetic that is exact everywhere, breaks ties by path and position, and
 //! writes no id, time or score of the store into a document. While the documents of the context are few
@@ -19,7 +22,9 @@ mod document;
 mod execute;
 mod findings;
 mod homework;
+mod hunt;
 mod markdown;
+mod names;
 mod objective;
 mod pick;
 mod plan;
@@ -27,6 +32,7 @@ mod rank;
 mod research;
 mod step;
 mod topic;
+mod trail;
 mod verify;
 mod words;
 

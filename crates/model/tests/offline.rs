@@ -6,6 +6,8 @@ mod absence;
 mod citations;
 #[path = "offline/homework.rs"]
 mod homework;
+#[path = "offline/trail.rs"]
+mod trail;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -23,6 +23,8 @@ use crate::io::RoleIo;
 const MAX_FINDINGS: usize = 40;
 /// Maximum of gaps that are named individually.
 const MAX_GAPS: usize = 50;
+/// Findings of a step that follows a name.
+const PER_STEP: usize = 3;
 /// Label of the document.
 const SYNTHESIS: &str = "synthesis";
 
@@ -31,6 +33,7 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     let brief = Brief::of(&input.call);
     let asked = parts(&brief.subject);
     let by_parts = asked != Parts::One;
+    let follows = notes_of(input).follows;
     let (terms, absent) = words_of(input, &brief);
     let mut gaps: Vec<String> = document::absence(&absent).into_iter().collect();
     if let Some(homework) = &input.homework {
@@ -63,12 +66,20 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     }
     // The children were asked with words of the objective, so their quotations rank by the same words. Parts have
     // their own words, and each child has ranked its own findings.
-    let mut merged = without_repeats(match by_parts {
-        true => all,
-        false => rank(all.into_iter().map(|r| r.passage).collect(), &terms),
+    let mut merged = without_repeats(match (by_parts, follows) {
+        (true, _) => all,
+        (_, true) => along(all, &terms),
+        _ => rank(all.into_iter().map(|r| r.passage).collect(), &terms),
     });
     let before = merged.len();
-    if !by_parts {
+    if follows {
+        let mut room: BTreeMap<usize, usize> = BTreeMap::new();
+        merged.retain(|r| {
+            let used = room.entry(finder[&key(r)]).or_default();
+            *used += 1;
+            *used <= PER_STEP
+        });
+    } else if !by_parts {
         // Each child kept the best of its own documents. Compared with the best of all, some are not worth reading.
         let best = merged.first().map_or(0, |r| r.score);
         let mut known: BTreeSet<usize> = BTreeSet::new();
@@ -175,6 +186,21 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
             count(input.children.len(), "result")
         )),
     })
+}
+
+/// `all` in the order of the steps, with the terms that each holds. A step that follows a name need not quote any word
+/// of the question, so its findings cannot be ranked by those.
+fn along(all: Vec<Ranked>, terms: &[Term]) -> Vec<Ranked> {
+    let ranked = rank(all.iter().map(|r| r.passage.clone()).collect(), terms);
+    let held: BTreeMap<(&str, u64), &BTreeSet<usize>> =
+        ranked.iter().map(|r| ((r.passage.path.as_str(), r.passage.position), &r.terms)).collect();
+    let terms_of = |p: &Passage| held.get(&(p.path.as_str(), p.position)).map(|terms| (*terms).clone());
+    let last = all.len() as u64;
+    let along = |(i, r): (usize, Ranked)| {
+        let terms = terms_of(&r.passage).unwrap_or_default();
+        Ranked { passage: r.passage, score: 2 * last - i as u64, terms }
+    };
+    all.into_iter().enumerate().map(along).collect()
 }
 
 /// The words by which the findings are ranked, and those that occur in no document. The children know both, because

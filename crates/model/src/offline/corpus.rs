@@ -1,6 +1,6 @@
 //! The documents that a call works on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 use tree_agent_contract::role::{CallContext, RoleError};
@@ -8,6 +8,7 @@ use tree_agent_contract::{DocumentId, limits};
 use tree_agent_tools::{LIST_DOCUMENTS, READ_DOCUMENT, SEARCH_DOCUMENTS, ToolError};
 
 use super::markdown::pieces;
+use super::names::key;
 use super::rank::Passage;
 use super::words::{Term, listed};
 use super::{count, failed, short};
@@ -23,6 +24,12 @@ const CANDIDATES: usize = 40;
 const SEARCHED_TERMS: usize = 16;
 /// The same in a run whose tool calls are limited.
 const SEARCHED_TERMS_LIMITED: usize = 6;
+/// Documents that are read for a name that a passage brings up, and at most for all such names of one round.
+const NAMED_HITS: usize = 5;
+/// See [`NAMED_HITS`].
+const FOLLOWED: usize = 80;
+/// Documents are counted up to this number. Beyond it, how rare a word is changes little.
+const COUNTED: usize = 5_000;
 /// Documents of a page, and documents that are listed at the most.
 const PAGE: usize = limits::PAGE_MAX;
 /// See [`PAGE`].
@@ -36,6 +43,19 @@ pub(super) struct Corpus {
     pub(super) docs: Vec<Doc>,
     /// The context holds no document at all.
     pub(super) is_empty: bool,
+    /// These are all documents of the context.
+    pub(super) is_whole: bool,
+    /// Documents of the context, counted up to [`COUNTED`].
+    pub(super) documents: usize,
+    /// Documents that hold a term, by its stems, as search counted them.
+    pub(super) counted: BTreeMap<Vec<String>, u64>,
+}
+
+impl Corpus {
+    /// All passages, by path and position.
+    pub(super) fn passages(&self) -> Vec<Passage> {
+        self.docs.iter().flat_map(Doc::passages).collect()
+    }
 }
 
 /// A document with its body.
@@ -109,14 +129,78 @@ pub(super) async fn gather(io: &RoleIo, call: &CallContext, terms: &[Term]) -> R
     let affordable = call.budgets.max_tool_calls.is_none_or(|most| entries.len() as u64 * 4 <= most);
     let small = !more && affordable && entries.iter().map(|e| e.bytes).sum::<u64>() <= SMALL_BYTES;
     let is_empty = entries.is_empty();
+    let documents = if more { number(io).await? } else { entries.len() };
+    let mut counted = BTreeMap::new();
     let entries = match small {
         true => entries,
         false => {
             let limited = call.budgets.max_tool_calls.is_some();
-            search(io, terms, if limited { SEARCHED_TERMS_LIMITED } else { SEARCHED_TERMS }).await?
+            let alone = if limited { SEARCHED_TERMS_LIMITED } else { SEARCHED_TERMS };
+            search(io, terms, alone, &mut counted).await?
         }
     };
-    Ok(Corpus { docs: read_all(io, entries).await?, is_empty })
+    Ok(Corpus { docs: read_all(io, entries).await?, is_empty, is_whole: small, documents, counted })
+}
+
+/// Reads what search finds for `names`, each by itself and beside each of `words`, unless it was read before.
+pub(super) async fn follow(
+    io: &RoleIo,
+    corpus: &mut Corpus,
+    names: &[String],
+    words: &[String],
+) -> Result<(), RoleError> {
+    let mut found: Vec<Entry> = Vec::new();
+    for name in names {
+        let Some(stems) = key(name).filter(|stems| !corpus.counted.contains_key(stems)) else { continue };
+        let Some((hits, total)) = hits(io, name, NAMED_HITS).await? else { break };
+        corpus.counted.insert(stems, total);
+        let few = total <= NAMED_HITS as u64;
+        let mut answers = vec![hits];
+        for word in words.iter().filter(|_| !few) {
+            // A search without a document that holds all words answers with those that hold one.
+            if let Some((hits, all)) = self::hits(io, &format!("{name} {word}"), NAMED_HITS).await?
+                && all < total
+            {
+                answers.push(hits);
+            }
+        }
+        let known = |entry: &Entry| corpus.docs.iter().any(|doc| doc.id == entry.id);
+        for entry in answers.into_iter().flatten() {
+            if found.len() < FOLLOWED && !found.contains(&entry) && !known(&entry) {
+                found.push(entry);
+            }
+        }
+    }
+    corpus.docs.extend(read_all(io, found).await?);
+    corpus.docs.sort_by(|a, b| (&a.path, &a.body).cmp(&(&b.path, &b.body)));
+    Ok(())
+}
+
+/// How many documents the context holds, counted up to [`COUNTED`].
+async fn number(io: &RoleIo) -> Result<usize, RoleError> {
+    let (mut counted, mut token) = (0, String::new());
+    while counted < COUNTED {
+        let (entries, next) = page(io, "", &token, PAGE, "to count the documents").await?;
+        counted += entries.len();
+        match next {
+            Some(next) => token = next,
+            None => break,
+        }
+    }
+    Ok(counted)
+}
+
+/// What search finds, and how many documents match. None if no search can be made any more.
+async fn hits(io: &RoleIo, query: &str, limit: usize) -> Result<Option<(Vec<Entry>, u64)>, RoleError> {
+    let args = Map::from_iter([("query".to_owned(), json!(query)), ("limit".to_owned(), json!(limit))]);
+    match io.call_tool(SEARCH_DOCUMENTS, args, &format!("to find documents about {query}")).await {
+        Ok(hits) => {
+            let total = hits["total"].as_u64().unwrap_or_default();
+            Ok(Some((entries(&hits["hits"]), total)))
+        }
+        Err(error) if cannot_search(&error) => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// What a search over the whole context says of terms that no passage holds.
@@ -284,20 +368,23 @@ async fn page(
 
 /// The documents that search finds for the terms together and for each alone, the best of every query first: a term that
 /// few documents share with the others must be read about as well.
-async fn search(io: &RoleIo, terms: &[Term], alone: usize) -> Result<Vec<Entry>, RoleError> {
+async fn search(
+    io: &RoleIo,
+    terms: &[Term],
+    alone: usize,
+    counted: &mut BTreeMap<Vec<String>, u64>,
+) -> Result<Vec<Entry>, RoleError> {
     let together = terms.iter().map(|t| t.shown.as_str()).collect::<Vec<_>>().join(" ");
-    let alone = terms.iter().take(alone).map(|t| t.shown.clone()).filter(|t| *t != together);
+    let alone = terms.iter().take(alone).map(|t| (t.shown.clone(), Some(&t.stems)));
+    let alone = alone.filter(|(t, _)| terms.len() == 1 || *t != together);
+    let all = (terms.len() > 1).then(|| (together.clone(), None));
     let mut answers: Vec<Vec<Entry>> = Vec::new();
-    for query in std::iter::once(together.clone()).chain(alone).filter(|q| !q.is_empty()) {
-        let args =
-            Map::from_iter([("query".to_owned(), json!(query)), ("limit".to_owned(), json!(CANDIDATES))]);
-        let purpose = format!("to find documents about {query}");
-        let hits = match io.call_tool(SEARCH_DOCUMENTS, args, &purpose).await {
-            Ok(hits) => hits,
-            Err(error) if cannot_search(&error) => break,
-            Err(error) => return Err(failed(error)),
-        };
-        answers.push(entries(&hits["hits"]));
+    for (query, stems) in all.into_iter().chain(alone) {
+        let Some((entries, total)) = hits(io, &query, CANDIDATES).await? else { break };
+        if let Some(stems) = stems {
+            counted.insert(stems.clone(), total);
+        }
+        answers.push(entries);
     }
     let mut found: Vec<Entry> = Vec::new();
     for rank in 0..CANDIDATES {

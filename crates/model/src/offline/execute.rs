@@ -59,11 +59,16 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         } else {
             let counts = Counts::new(passages, &terms);
             // What is missing here may stand in a document that was not read.
-            let found = corpus::missing(io, &terms, counts.absent()).await?;
-            missing.absent = found.absent.into_iter().map(|i| terms[i].shown.clone()).collect();
-            missing.unquoted = found.unquoted;
+            let absent = counts.absent();
             let telling = if paths.is_empty() { counts.telling() } else { (0..terms.len()).collect() };
-            (counts.ranked(&telling), docs)
+            let ranked = counts.ranked(&telling);
+            // The planner that named the documents has looked for the words of the task.
+            if ranked.is_empty() || brief.reads.is_empty() || input.task.is_some() {
+                let found = corpus::missing(io, &terms, absent).await?;
+                missing.absent = found.absent.into_iter().map(|i| terms[i].shown.clone()).collect();
+                missing.unquoted = found.unquoted;
+            }
+            (ranked, docs)
         }
     };
     let chosen = choose(ranked, terms.len());

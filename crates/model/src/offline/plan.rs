@@ -12,6 +12,7 @@ use tree_agent_contract::role::{
 use tree_agent_contract::text::suffix;
 
 use super::homework;
+use super::hunt;
 use super::objective::{Parts, parts};
 use super::rank::{ALONE, Counts, Passage, floor};
 use super::step::{self, Brief};
@@ -24,7 +25,7 @@ const DIRECT_READS: usize = 3;
 /// Passages of a document that count towards its weight: one long document must not outweigh several good ones.
 const WEIGHED: usize = 3;
 /// Bytes of a title beyond which it is cut.
-const TITLE: usize = 160;
+pub(super) const TITLE: usize = 160;
 /// Terms that a title names.
 const NAMED: usize = 3;
 /// Words that a thing may begin with.
@@ -55,10 +56,12 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
     if terms.is_empty() {
         return Ok(execute("The task holds no word to look for.", &[], ""));
     }
-    let corpus = corpus::gather(io, call, &terms).await?;
+    let mut corpus = corpus::gather(io, call, &terms).await?;
     if corpus.is_empty {
         return Ok(execute("There is no document in the context of this run.", &[], ""));
     }
+    // A node without children quotes what it can find in one look.
+    let leads = if leaf { Vec::new() } else { hunt::hunt(io, &brief.subject, &mut corpus).await? };
     let read = corpus.docs.len();
     let (found, mut subject) = weigh(corpus.docs.iter().flat_map(corpus::Doc::passages).collect(), terms);
     subject.missing =
@@ -75,6 +78,11 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
     };
     let what = subject.what();
     let notes = subject.notes();
+    // The passages before a name and behind it hold more of the question together than any does alone.
+    let is_trail = leads.iter().any(|lead| lead.hop > 0);
+    if is_trail && let Some(output) = hunt::plan(input, &leads, &subject) {
+        return Ok(output);
+    }
     match found.as_slice() {
         [] if subject.missing.absent.len() == subject.terms.len() => {
             let words = if subject.terms.len() == 1 { "the word" } else { "one of the words" };
@@ -117,7 +125,7 @@ pub(super) struct Found {
 pub(super) struct Subject {
     pub(super) terms: Vec<Term>,
     /// Those that tell where the answer stands, the heaviest first.
-    telling: Vec<usize>,
+    pub(super) telling: Vec<usize>,
     /// Those that no passage holds.
     missing: corpus::Missing,
 }
@@ -144,7 +152,7 @@ impl Subject {
     }
 
     /// What the executor and the aggregator of the same node need to know.
-    fn notes(&self) -> String {
+    pub(super) fn notes(&self) -> String {
         let mut notes = String::new();
         if !self.telling.is_empty() {
             let telling: BTreeSet<usize> = self.telling.iter().copied().collect();
@@ -226,7 +234,7 @@ fn execute(reason: &str, read: &[Found], notes: &str) -> PlannerOutput {
 
 /// A step before it has an id.
 pub(super) struct Task {
-    id: String,
+    pub(super) id: String,
     pub(super) title: String,
     pub(super) reason: String,
     pub(super) criteria: Vec<String>,
@@ -396,7 +404,7 @@ fn slug(path: &str) -> String {
     format!("read-{}", suffix(&name, 96))
 }
 
-fn delegate(
+pub(super) fn delegate(
     input: &PlanInput,
     reason: &str,
     summary: &str,

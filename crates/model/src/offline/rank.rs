@@ -236,7 +236,7 @@ fn substance(text: &str, words: f64) -> f64 {
 
 /// The binary logarithm of a number that is at least 1, interpolated linearly between powers of two. IEEE 754 defines
 /// every bit of the result; a library's logarithm differs between systems.
-fn log2(x: f64) -> f64 {
+pub(super) fn log2(x: f64) -> f64 {
     let (mut whole, mut power) = (0.0, 1.0);
     while power * 2.0 <= x {
         power *= 2.0;

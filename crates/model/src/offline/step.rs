@@ -8,6 +8,9 @@ use super::words::{Term, key_terms};
 /// Bytes of a quoted part of the objective.
 const PART_BYTES: usize = 2_000;
 
+/// Note: the steps follow names from one document to the next, so their order says which of them answer best.
+pub(super) const FOLLOWS: &str = "The steps follow names";
+
 const QUOTES: &str = "Quotes passages about ";
 const LACKS: &str = "Words that no document contains: ";
 const UNQUOTED: &str = "By search: ";
@@ -98,6 +101,8 @@ pub(super) struct Notes {
     pub(super) absent: Vec<String>,
     /// What is known of terms that only search finds, in sentences.
     pub(super) unquoted: Vec<String>,
+    /// The steps follow names from one document to the next.
+    pub(super) follows: bool,
 }
 
 impl Notes {
@@ -112,6 +117,8 @@ impl Notes {
                 notes.absent = words.split(", ").map(str::to_owned).collect();
             } else if let Some(sentence) = item.strip_prefix(UNQUOTED) {
                 notes.unquoted.push(sentence.to_owned());
+            } else if item == FOLLOWS {
+                notes.follows = true;
             } else {
                 notes.reads.extend(read_path(line));
             }

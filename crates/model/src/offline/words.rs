@@ -1,5 +1,8 @@
 //! Words: which of them matter, and when two are the same.
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 use tree_agent_contract::spelling;
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -49,7 +52,7 @@ pub(super) fn key_terms(text: &str) -> Vec<Term> {
         if tiny
             || stems.is_empty()
             || word.len() > TERM_BYTES
-            || STOP.split_ascii_whitespace().any(|stop| stop == lower)
+            || is_stop(&lower)
             || terms.iter().any(|t| t.stems == stems)
         {
             continue;
@@ -60,6 +63,12 @@ pub(super) fn key_terms(text: &str) -> Vec<Term> {
         }
     }
     terms
+}
+
+/// Whether `word`, in lower case, says nothing about a subject.
+pub(super) fn is_stop(word: &str) -> bool {
+    static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| STOP.split_ascii_whitespace().collect());
+    WORDS.contains(word)
 }
 
 /// The stems of every word of `text`, in order, however it is spelled. A compound counts as many words as it has parts. A
