@@ -71,13 +71,15 @@ impl EmbeddedArgs {
     }
 }
 
-/// Who may call the gateway of an embedded cluster, how, and for how much.
+/// Who may call the gateway of an embedded cluster, how, and for how much, and what its roles may send.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Access {
     /// The most that a run may ask for; none for the usual limits.
     pub(crate) maxima: Option<MaximaArgs>,
     pub(crate) auth: AuthArgs,
     pub(crate) server: ServerArgs,
+    /// Keys of providers and tokens of MCP servers may go over plain HTTP to other machines.
+    pub(crate) allow_plaintext_token: bool,
 }
 
 /// What happens to runs of the data directory that an earlier process did not finish.
@@ -123,12 +125,13 @@ impl Cluster {
     ) -> Result<Self, CliError> {
         // Before anything is bound.
         let mut problems = Problems::default();
-        let servers = flags.tools.check(&mut problems);
+        let allow_plaintext_token = access.allow_plaintext_token;
+        let servers = flags.tools.check(allow_plaintext_token, &mut problems);
         let role = RoleArgs {
             gateway: "http://127.0.0.1:7400".to_owned(),
             model: model.to_owned(),
             scripted,
-            connect: ConnectArgs::default(),
+            connect: ConnectArgs { allow_plaintext_token, ..ConnectArgs::default() },
             llm: flags.llm.clone(),
         };
         // Nothing outside this process knows the token, so nothing else can call the roles, or the gateway as a role.

@@ -47,6 +47,9 @@ impl RoleArgs {
     /// Checks the arguments and adds what is wrong to `problems`. The role sends `token` to gateways.
     pub fn check(&self, token: &RoleToken, problems: &mut Problems) -> RoleConfig {
         let mut llm = self.llm.check(problems);
+        if !self.connect.allow_plaintext_token {
+            llm.check_plaintext(problems);
+        }
         // The operator's own default may be named as well.
         if let Ok(ModelChoice::Model(model)) = ModelChoice::parse(&self.model) {
             llm.offer(model);
@@ -89,12 +92,17 @@ pub struct ToolsArgs {
 }
 
 impl ToolsArgs {
-    /// Reads and checks the file, and adds what is wrong to `problems`.
-    pub fn check(&self, problems: &mut Problems) -> McpConfig {
+    /// Reads and checks the file, and adds what is wrong to `problems`. Unless `allow_plaintext_token`, tokens go over
+    /// plain HTTP only to this machine.
+    pub fn check(&self, allow_plaintext_token: bool, problems: &mut Problems) -> McpConfig {
         let Some(path) = self.tools_config.as_ref().filter(|path| !path.as_os_str().is_empty()) else {
             return McpConfig::default();
         };
-        McpConfig::load(path).unwrap_or_else(|found| {
+        let read = McpConfig::load(path).and_then(|config| match allow_plaintext_token {
+            true => Ok(config),
+            false => config.without_plaintext_tokens(),
+        });
+        read.unwrap_or_else(|found| {
             found.into_iter().for_each(|text| problems.add("TREE_AGENT_TOOLS_CONFIG", text));
             McpConfig::default()
         })

@@ -59,6 +59,11 @@ impl RoleIo {
         self.may_ask() && below(self.allowance.tool_calls, &self.calls)
     }
 
+    /// True if the call has used tokens.
+    pub(crate) fn has_asked(&self) -> bool {
+        self.tokens.load(Ordering::Relaxed) > 0
+    }
+
     /// True while the call may use more tokens and money, however many tool calls are left.
     pub fn may_ask(&self) -> bool {
         below(self.allowance.tokens, &self.tokens) && below(self.allowance.cost_micros, &self.cost_micros)

@@ -44,7 +44,7 @@ pub struct ConnectArgs {
     /// A PEM file with the certificate authorities to trust, instead of the system's, for https:// and rediss:// URLs
     #[arg(long, global = true, env = "TREE_AGENT_CA_FILE", value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
-    /// Send tokens over plain http:// to other machines too; anyone who listens on the network can then use them
+    /// Send tokens and keys over plain http:// to other machines too; anyone who listens there can then use them
     #[arg(
         long,
         global = true,
@@ -95,13 +95,29 @@ pub enum ConnectError {
     Transport(#[from] tonic::transport::Error),
 }
 
-/// A token is not sent over plain HTTP to another machine.
+/// A secret is not sent over plain HTTP to another machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a token would cross the network unencrypted to {0}; use an https:// URL, or allow it with --allow-plaintext-token \
-     (TREE_AGENT_ALLOW_PLAINTEXT_TOKEN=on)"
+    "{secret} would cross the network unencrypted to {host}; use an https:// URL, or allow it with \
+     --allow-plaintext-token (TREE_AGENT_ALLOW_PLAINTEXT_TOKEN=on)"
 )]
-pub struct PlaintextToken(String);
+pub struct PlaintextToken {
+    secret: String,
+    host: String,
+}
+
+impl PlaintextToken {
+    /// Fails if `secret`, as people call it, must not be sent to `url` unless the operator allows it.
+    ///
+    /// # Errors
+    /// When `url` is neither https:// nor on this machine.
+    pub fn check(secret: &str, url: &Uri) -> Result<(), Self> {
+        match is_https(url) || is_loopback(url) {
+            true => Ok(()),
+            false => Err(Self { secret: secret.to_owned(), host: host(url).to_owned() }),
+        }
+    }
+}
 
 impl Connector {
     /// Sends the token of `credentials` with each call.
@@ -116,6 +132,11 @@ impl Connector {
     pub const fn allow_plaintext_token(mut self) -> Self {
         self.allow_plaintext_token = true;
         self
+    }
+
+    /// Whether tokens and keys may be sent over plain HTTP to other machines.
+    pub const fn allows_plaintext_token(&self) -> bool {
+        self.allow_plaintext_token
     }
 
     /// The credentials that are sent.
@@ -139,8 +160,7 @@ impl Connector {
         if self.credentials.is_none() || self.allow_plaintext_token {
             return Ok(());
         }
-        let open = urls.iter().find(|url| !is_https(url) && !is_loopback(url));
-        open.map_or(Ok(()), |url| Err(PlaintextToken(host(url).to_owned())))
+        urls.iter().try_for_each(|url| PlaintextToken::check("a token", url))
     }
 
     /// A channel to `urls`, connected lazily. A host name stands for all addresses that it resolves to. It is resolved again

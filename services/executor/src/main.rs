@@ -35,7 +35,7 @@ async fn main() -> anyhow::Result<()> {
     install_crypto_provider();
     let args = Args::parse();
     let (config, startup) = configure("executor", &args.listen, &args.log, DEFAULT_PORT, |problems| {
-        let servers = args.tools.check(problems);
+        let servers = args.tools.check(args.role.connect.allow_plaintext_token, problems);
         let role_token = args.role_token.check(problems);
         Config {
             role: RoleConfig { servers, ..args.role.check(&role_token, problems) },

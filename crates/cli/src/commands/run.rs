@@ -211,7 +211,8 @@ impl Run {
         let data_dir = self.embedded.data_dir()?;
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let unfinished = if self.resume { Unfinished::Resume } else { Unfinished::LeaveAlone };
-        let access = Access::default();
+        let allow_plaintext_token = context.connector.allows_plaintext_token();
+        let access = Access { allow_plaintext_token, ..Access::default() };
         let data = Data::Dir(&data_dir, unfinished);
         let mut cluster =
             Cluster::start(anywhere, data, &self.model, self.scripted, &self.embedded.roles, &access).await?;

@@ -1,10 +1,10 @@
 //! Whether what an archive says can be: the parts of its log, its numbers, the places of its documents, its citations.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tree_agent_contract::error::Checks;
 use tree_agent_contract::event::{Event, EventBody, RunForked};
-use tree_agent_contract::{DocumentId, EventId, RunId, limits};
+use tree_agent_contract::{ArtifactId, DocumentId, EventId, RunId, limits};
 use tree_agent_store::{RunRecord, StoredChunk, StoredDocument};
 
 /// Levels of documents at the most: the workspace, one for each level of the deepest tree, and an artifact, with room for
@@ -113,13 +113,66 @@ fn check_places(documents: &[StoredDocument]) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses more citations of an artifact, or longer ones, than a role may return.
-pub(super) fn check_citations(event: &Event) -> Result<(), String> {
-    let EventBody::ArtifactCited(e) = &event.body else { return Ok(()) };
-    let mut checks = Checks::default();
-    checks.range("citations", e.citations.len() as u64, 0..=limits::CITATIONS as u64);
-    for (i, citation) in e.citations.iter().enumerate() {
-        citation.check(format_args!("citations[{i}]"), &mut checks);
+/// The citations of an archive. They are shown by artifact, so each artifact has those of one event.
+#[derive(Debug, Default)]
+pub(super) struct Citations(HashSet<ArtifactId>);
+
+impl Citations {
+    /// Refuses more citations of an artifact, or longer ones, than a role may return.
+    pub(super) fn event(&mut self, event: &Event) -> Result<(), String> {
+        let EventBody::ArtifactCited(e) = &event.body else { return Ok(()) };
+        if !self.0.insert(e.artifact_id) {
+            return Err(format!("artifact {} has got its citations before", e.artifact_id));
+        }
+        let mut checks = Checks::default();
+        checks.range("citations", e.citations.len() as u64, 0..=limits::CITATIONS as u64);
+        for (i, citation) in e.citations.iter().enumerate() {
+            citation.check(format_args!("citations[{i}]"), &mut checks);
+        }
+        checks.finish().map_err(|invalid| invalid.to_string())
     }
-    checks.finish().map_err(|invalid| invalid.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use tree_agent_contract::event::ArtifactCited;
+    use tree_agent_contract::{Citation, NodeId, Timestamp, Verdict};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn cited(artifact: u128, citations: usize) -> Event {
+        let (run_id, citation) = (
+            RunId(Uuid::from_u128(1)),
+            Citation {
+                claim: "It has two locks.".into(),
+                quote: "has two locks".into(),
+                document_id: DocumentId::derive(&[b"a"]),
+                verdict: Verdict::NoSource,
+                passage: None,
+            },
+        );
+        let body = ArtifactCited {
+            artifact_id: ArtifactId(Uuid::from_u128(artifact)),
+            citations: vec![citation; citations],
+        };
+        Event {
+            run_id,
+            seq: 1,
+            node_id: NodeId::root(run_id),
+            parent_node_id: None,
+            timestamp: Timestamp(0),
+            body: body.into(),
+        }
+    }
+
+    #[test]
+    fn an_artifact_has_the_citations_of_one_event() {
+        let mut citations = Citations::default();
+        assert_eq!(citations.event(&cited(1, limits::CITATIONS)), Ok(()));
+        assert_eq!(citations.event(&cited(2, 1)), Ok(()));
+        let again = citations.event(&cited(1, 1)).unwrap_err();
+        assert!(again.contains("has got its citations before"), "{again}");
+        assert!(citations.event(&cited(3, limits::CITATIONS + 1)).is_err());
+    }
 }

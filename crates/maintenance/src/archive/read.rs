@@ -41,10 +41,11 @@ impl Archive {
     pub(super) fn check_names(&self) -> Result<(), String> {
         let run = self.record.run_id;
         let mut names = Names::new(self.record.segments.first().map_or(run, |first| first.writer));
+        let mut citations = line::Citations::default();
         for stored in &self.events {
             let event = event(run, stored)?;
             names.event(&event).map_err(|wrong| format!("has event {}: {wrong}", stored.seq))?;
-            line::check_citations(&event).map_err(|wrong| format!("has event {}: {wrong}", stored.seq))?;
+            citations.event(&event).map_err(|wrong| format!("has event {}: {wrong}", stored.seq))?;
         }
         match self.documents.iter().find(|stored| !names.has(&stored.document)) {
             Some(stored) => {

@@ -32,6 +32,8 @@ pub(super) enum FailureKind {
     TooLarge,
     /// The circuit is open, so no request was made.
     Open,
+    /// The operator's limits in a minute ask to wait, so no request was made.
+    Limited,
     /// The provider stopped sending.
     Stalled,
     /// The answer broke off.
@@ -84,6 +86,8 @@ impl From<Failure> for RoleError {
             }
             K::Overloaded | K::Server => RoleErrorKind::Overloaded,
             K::Unreachable | K::Open => RoleErrorKind::ProviderUnreachable,
+            // Nothing was attempted, and that says nothing about the provider.
+            K::Limited => RoleErrorKind::Unreachable,
             K::Stalled => RoleErrorKind::Timeout,
             K::TooLarge => RoleErrorKind::InvalidOutput,
             K::Broken => RoleErrorKind::Internal,

@@ -25,6 +25,8 @@ use super::settings::{Rates, Tuning};
 
 /// A provider that asks for more than this is tried again nevertheless.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
+/// How long the first request of a call waits for the limits in a minute. Beyond that its node says what it waits for.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// Circuits that are kept. Runs may name any model of a provider, so those that are closed go first.
 const CIRCUITS: usize = 256;
 
@@ -103,19 +105,34 @@ impl Gate {
         }
     }
 
-    /// Waits until a request of about `tokens` tokens to `model` may be made. Fails while the model's circuit is open.
-    pub(super) async fn admit<'a>(&'a self, model: &'a str, tokens: u64) -> Result<Admission<'a>, Failure> {
+    /// Waits until a request of about `tokens` tokens to `model` may be made. Fails while the model's circuit is open,
+    /// and if the limits in a minute ask to wait for longer than `patience`.
+    pub(super) async fn admit<'a>(
+        &'a self,
+        model: &'a str,
+        tokens: u64,
+        patience: Duration,
+    ) -> Result<Admission<'a>, Failure> {
         let refused = |failure| {
             self.refused.fetch_add(1, Ordering::Relaxed);
             failure
         };
         self.check(model).map_err(refused)?;
-        self.limits.wait(tokens).await;
+        // Nobody needs to wait for a permit to learn that.
+        self.limits.check(tokens, patience)?;
         let permit = self.permits.acquire().await.expect("the semaphore is never closed");
+        // With the permit in hand: what is taken before would come all at once when permits are free again.
+        let taken = self.limits.take(tokens, patience).await?;
         // The circuit may have opened in the meantime.
         let (probing, failures_before) = self.check_and_try(model).map_err(refused)?;
+        taken.keep();
         self.requests.fetch_add(1, Ordering::Relaxed);
         Ok(Admission { gate: self, model, probing, failures_before, tokens, _permit: permit })
+    }
+
+    /// What a request of about `tokens` tokens waits for if that takes long.
+    pub(super) fn long_wait(&self, tokens: u64) -> Option<Failure> {
+        self.limits.check(tokens, PATIENCE).err()
     }
 
     fn circuits(&self) -> MutexGuard<'_, HashMap<String, Circuit>> {
@@ -218,13 +235,17 @@ mod tests {
     use super::*;
 
     fn gate() -> Gate {
+        gate_with(Rates::default())
+    }
+
+    fn gate_with(rates: Rates) -> Gate {
         let args = LlmArgs {
             model_circuit_failures: "2".into(),
             model_circuit_seconds: "30".into(),
             model_concurrency: "2".into(),
             ..LlmArgs::default()
         };
-        Gate::new(&args.check_with(&mut Problems::default(), &|_| None).tuning, Rates::default())
+        Gate::new(&args.check_with(&mut Problems::default(), &|_| None).tuning, rates)
     }
 
     fn broken() -> Failure {
@@ -234,24 +255,24 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_circuit_opens_tries_and_closes() {
         let gate = gate();
-        gate.admit("m", 0).await.unwrap().failed(&broken());
-        gate.admit("m", 0).await.unwrap().failed(&broken());
-        let refused = gate.admit("m", 0).await.err().expect("the circuit is open");
+        gate.admit("m", 0, PATIENCE).await.unwrap().failed(&broken());
+        gate.admit("m", 0, PATIENCE).await.unwrap().failed(&broken());
+        let refused = gate.admit("m", 0, PATIENCE).await.err().expect("the circuit is open");
         assert_eq!(refused.kind, FailureKind::Open);
         assert!(refused.message.contains("HTTP 500"), "{}", refused.message);
 
         tokio::time::advance(Duration::from_secs(31)).await;
-        let probing = gate.admit("m", 0).await.expect("one may try");
-        assert!(gate.admit("m", 0).await.is_err(), "only one may try");
+        let probing = gate.admit("m", 0, PATIENCE).await.expect("one may try");
+        assert!(gate.admit("m", 0, PATIENCE).await.is_err(), "only one may try");
         // Cancelled without an outcome: the next one may be the probe.
         drop(probing);
-        gate.admit("m", 0).await.expect("the next may try").failed(&broken());
-        assert!(gate.admit("m", 0).await.is_err(), "it opened again");
+        gate.admit("m", 0, PATIENCE).await.expect("the next may try").failed(&broken());
+        assert!(gate.admit("m", 0, PATIENCE).await.is_err(), "it opened again");
 
         tokio::time::advance(Duration::from_secs(31)).await;
-        gate.admit("m", 0).await.unwrap().succeeded(None);
-        gate.admit("m", 0).await.unwrap().failed(&broken());
-        assert!(gate.admit("m", 0).await.is_ok(), "failures are counted from the start");
+        gate.admit("m", 0, PATIENCE).await.unwrap().succeeded(None);
+        gate.admit("m", 0, PATIENCE).await.unwrap().failed(&broken());
+        assert!(gate.admit("m", 0, PATIENCE).await.is_ok(), "failures are counted from the start");
         assert_eq!(gate.counts(), GateCounts { requests: 7, failures: 4, refused: 3, open: 0 });
     }
 
@@ -259,33 +280,33 @@ mod tests {
     async fn each_model_has_its_own_circuit() {
         let gate = gate();
         for _ in 0..2 {
-            gate.admit("broken", 0).await.unwrap().failed(&broken());
+            gate.admit("broken", 0, PATIENCE).await.unwrap().failed(&broken());
         }
-        assert!(gate.admit("broken", 0).await.is_err());
-        gate.admit("healthy", 0).await.expect("another model is asked").succeeded(None);
-        assert!(gate.admit("broken", 0).await.is_err(), "its success says nothing of the other");
+        assert!(gate.admit("broken", 0, PATIENCE).await.is_err());
+        gate.admit("healthy", 0, PATIENCE).await.expect("another model is asked").succeeded(None);
+        assert!(gate.admit("broken", 0, PATIENCE).await.is_err(), "its success says nothing of the other");
         assert_eq!(gate.counts().open, 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_success_that_began_before_does_not_close_the_circuit() {
         let gate = gate();
-        let slow = gate.admit("m", 0).await.unwrap();
+        let slow = gate.admit("m", 0, PATIENCE).await.unwrap();
         for _ in 0..2 {
-            gate.admit("m", 0).await.unwrap().failed(&broken());
+            gate.admit("m", 0, PATIENCE).await.unwrap().failed(&broken());
         }
         slow.succeeded(None);
-        assert!(gate.admit("m", 0).await.is_err(), "later failures opened it");
+        assert!(gate.admit("m", 0, PATIENCE).await.is_err(), "later failures opened it");
 
         // Nor does it while the probe is in flight, nor erase what failed after it began.
         tokio::time::advance(Duration::from_secs(31)).await;
-        gate.admit("m", 0).await.unwrap().succeeded(None);
-        let slow = gate.admit("m", 0).await.unwrap();
-        gate.admit("m", 0).await.unwrap().failed(&broken());
+        gate.admit("m", 0, PATIENCE).await.unwrap().succeeded(None);
+        let slow = gate.admit("m", 0, PATIENCE).await.unwrap();
+        gate.admit("m", 0, PATIENCE).await.unwrap().failed(&broken());
         slow.succeeded(None);
-        gate.admit("m", 0).await.unwrap().failed(&broken());
+        gate.admit("m", 0, PATIENCE).await.unwrap().failed(&broken());
         assert!(
-            gate.admit("m", 0).await.is_err(),
+            gate.admit("m", 0, PATIENCE).await.is_err(),
             "two failures since the last request that began and succeeded"
         );
     }
@@ -293,35 +314,75 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_failure_that_began_before_neither_prolongs_it_nor_ends_the_probe() {
         let gate = gate();
-        gate.admit("m", 0).await.unwrap().failed(&broken());
-        let slow = gate.admit("m", 0).await.unwrap();
-        gate.admit("m", 0).await.unwrap().failed(&broken());
+        gate.admit("m", 0, PATIENCE).await.unwrap().failed(&broken());
+        let slow = gate.admit("m", 0, PATIENCE).await.unwrap();
+        gate.admit("m", 0, PATIENCE).await.unwrap().failed(&broken());
         tokio::time::advance(Duration::from_secs(31)).await;
-        let probe = gate.admit("m", 0).await.expect("one may try");
+        let probe = gate.admit("m", 0, PATIENCE).await.expect("one may try");
         slow.failed(&broken());
-        assert!(gate.admit("m", 0).await.is_err(), "there is one probe only");
+        assert!(gate.admit("m", 0, PATIENCE).await.is_err(), "there is one probe only");
         probe.succeeded(None);
-        assert!(gate.admit("m", 0).await.is_ok());
+        assert!(gate.admit("m", 0, PATIENCE).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_long_retry_after_opens_the_circuit_for_that_long() {
         let gate = gate();
         let busy = Failure { retry_after: Some(Duration::from_secs(300)), ..broken() };
-        gate.admit("m", 0).await.unwrap().failed(&busy);
+        gate.admit("m", 0, PATIENCE).await.unwrap().failed(&busy);
         tokio::time::advance(Duration::from_secs(299)).await;
-        assert!(gate.admit("m", 0).await.is_err());
+        assert!(gate.admit("m", 0, PATIENCE).await.is_err());
         tokio::time::advance(Duration::from_secs(2)).await;
-        assert!(gate.admit("m", 0).await.is_ok());
+        assert!(gate.admit("m", 0, PATIENCE).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn only_so_many_requests_are_made_at_a_time() {
         let gate = gate();
-        let (_a, b) = (gate.admit("m", 0).await.unwrap(), gate.admit("m", 0).await.unwrap());
-        let waits = tokio::time::timeout(Duration::from_secs(1), gate.admit("m", 0)).await;
+        let (_a, b) =
+            (gate.admit("m", 0, PATIENCE).await.unwrap(), gate.admit("m", 0, PATIENCE).await.unwrap());
+        let waits = tokio::time::timeout(Duration::from_secs(1), gate.admit("m", 0, PATIENCE)).await;
         assert!(waits.is_err(), "the third waits");
         drop(b);
-        assert!(gate.admit("m", 0).await.is_ok());
+        assert!(gate.admit("m", 0, PATIENCE).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_burst_follows_when_permits_are_free_again() {
+        let gate = gate_with(Rates { requests: Some(60), tokens: None });
+        let (a, b) =
+            (gate.admit("m", 0, PATIENCE).await.unwrap(), gate.admit("m", 0, PATIENCE).await.unwrap());
+        let begun = Instant::now();
+        let request = || async {
+            let admission = gate.admit("m", 0, Duration::MAX).await.unwrap();
+            let at = begun.elapsed();
+            admission.succeeded(None);
+            at
+        };
+        let release = async {
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            drop((a, b));
+        };
+        let (made, ()) = tokio::join!(futures::future::join_all((0..100).map(|_| request())), release);
+        let within = made.iter().filter(|at| **at < Duration::from_secs(660)).count();
+        assert!(within <= 60, "{within} of 60 in the first minute");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_made_takes_nothing_from_the_limits() {
+        let gate = gate_with(Rates { requests: None, tokens: Some(6_000) });
+        gate.admit("m", 1_000, PATIENCE).await.unwrap().failed(&broken());
+        // The circuit opens while it waits for its tokens.
+        let second = gate.admit("m", 0, PATIENCE).await.unwrap();
+        let open = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            second.failed(&broken());
+        };
+        let (waits, ()) = tokio::join!(gate.admit("m", 400, PATIENCE), open);
+        assert_eq!(waits.err().expect("it is open").kind, FailureKind::Open);
+        let limited = gate.admit("n", 1_000, PATIENCE).await.err().expect("7 s are left");
+        assert_eq!(limited.kind, FailureKind::Limited);
+        assert!(limited.message.starts_with("waits 8 s for TREE_AGENT"), "{}", limited.message);
+        assert_eq!(gate.counts().refused, 1, "only by the circuit");
     }
 }

@@ -21,7 +21,7 @@ use tree_agent_contract::{ModelName, ProviderKind};
 use super::answer::AnswerSize;
 use super::effort::Effort;
 use super::failure::{Failure, FailureKind, classify, kind_of};
-use super::gate::{Gate, GateCounts};
+use super::gate::{Gate, GateCounts, PATIENCE};
 use super::prices::TokenCounts;
 use super::settings::{Address, Tuning};
 use super::stream::ScratchpadWriter;
@@ -291,9 +291,17 @@ impl Provider {
     ) -> Result<Turn, Failure> {
         let byte_limit = ANSWER_BYTES + question.output_limit as usize * BYTES_PER_TOKEN;
         let mut waits = self.retries.build();
+        // A call that has not asked yet can begin again. Later it would do its work twice, so it waits.
+        let mut patience = if writer.has_asked() { Duration::MAX } else { PATIENCE };
         loop {
             let asked = self.asked(&question);
-            let admission = self.gate.admit(question.model, question.about_tokens).await?;
+            if patience > PATIENCE
+                && let Some(wait) = self.gate.long_wait(question.about_tokens)
+            {
+                writer.remark(&wait.message).await;
+            }
+            let admission = self.gate.admit(question.model, question.about_tokens, patience).await?;
+            patience = Duration::MAX;
             writer.begin();
             let answer = self.once(&question, &asked, byte_limit, writer).await;
             writer.flush().await;

@@ -1,128 +1,187 @@
 //! Requests and tokens in a minute, as an operator limits them for a provider.
 
-use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use governor::clock::Clock;
-use governor::middleware::NoOpMiddleware;
-use governor::state::{InMemoryState, NotKeyed};
-use governor::{Quota, RateLimiter};
-use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::failure::{Failure, FailureKind};
 use super::settings::Rates;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Minutes that requests wait at the most for what earlier answers used too much.
-const MINUTES_OWED: u64 = 2;
+/// Minutes that requests wait at the most for what earlier requests and answers used too much.
+const MINUTES_OWED: f64 = 2.0;
 /// A sixth of what a minute allows may come at once; the rest is spread over the minute.
 const AT_ONCE: u32 = 6;
+/// How long a refused caller may take to come again. The engine calls again within five seconds.
+const COMES_AGAIN: Duration = Duration::from_secs(15);
 
-/// Time since the limiter was made, on the clock of the runtime, so that tests need not wait.
-#[derive(Clone, Debug)]
-struct RuntimeClock(Instant);
-
-impl Clock for RuntimeClock {
-    type Instant = Duration;
-
-    fn now(&self) -> Duration {
-        self.0.elapsed()
-    }
-}
-
-/// A limit in a minute.
+/// A limit in a minute. A request takes its amount if as much is free, and may owe what exceeds the amount that may
+/// come at once: it is paid before the next request.
 struct Limit {
-    limiter: RateLimiter<NotKeyed, InMemoryState, RuntimeClock, NoOpMiddleware<Duration>>,
-    clock: RuntimeClock,
-    at_once: NonZeroU32,
+    /// The setting.
+    variable: &'static str,
+    at_once: f64,
+    per_second: f64,
+    /// What was free at that moment; below zero it is owed.
+    free: f64,
+    at: Instant,
+    /// What a refused caller needs, until it has had the time to come again. Else smaller requests would take it as it
+    /// comes, and a large one would never be made.
+    saved: Option<(f64, Instant)>,
 }
 
 impl Limit {
     /// At most `in_a_minute` in any minute, except that one is always possible.
-    fn new(in_a_minute: u32) -> Self {
-        let at_once = NonZeroU32::new(in_a_minute / AT_ONCE).unwrap_or(NonZeroU32::MIN);
-        let spread = in_a_minute.saturating_sub(at_once.get()).max(1);
-        let quota = Quota::with_period(MINUTE / spread)
-            .unwrap_or_else(|| Quota::per_minute(NonZeroU32::MAX))
-            .allow_burst(at_once);
-        let clock = RuntimeClock(Instant::now());
-        Self { limiter: RateLimiter::direct_with_clock(quota, clock.clone()), clock, at_once }
+    fn new(in_a_minute: u32, variable: &'static str) -> Self {
+        let at_once = (in_a_minute / AT_ONCE).max(1);
+        let spread = in_a_minute.saturating_sub(at_once).max(1);
+        Self {
+            variable,
+            at_once: at_once.into(),
+            per_second: f64::from(spread) / MINUTE.as_secs_f64(),
+            free: at_once.into(),
+            at: Instant::now(),
+            saved: None,
+        }
     }
 
-    /// Waits until `n` of them are free, which are at most as many as may come at once.
-    async fn take(&self, n: NonZeroU32) {
-        // Never more than `at_once`, so the limiter can always grant it at some time.
-        while let Ok(Err(not_yet)) = self.limiter.check_n(n.min(self.at_once)) {
-            let wait = not_yet.wait_time_from(self.clock.now());
-            tokio::time::sleep(wait.max(Duration::from_millis(1))).await;
+    /// How long a request of `amount` waits for its turn, behind those that wait already.
+    fn wait(&mut self, amount: f64) -> Duration {
+        let now = Instant::now();
+        self.add(now.saturating_duration_since(self.at).as_secs_f64() * self.per_second);
+        self.at = now;
+        self.saved = self.saved.filter(|(_, until)| now < *until);
+        let needed = amount.min(self.at_once).max(self.saved.map_or(0.0, |(saved, _)| saved));
+        let seconds = (needed - self.free).max(0.0) / self.per_second;
+        Duration::from_millis((seconds * 1_000.0).ceil() as u64)
+    }
+
+    fn add(&mut self, amount: f64) {
+        self.free = (self.free + amount).min(self.at_once);
+    }
+
+    /// Takes `amount`, and says what was taken. What is owed is bounded, so that one wrong count does not stop
+    /// everybody.
+    fn take(&mut self, amount: f64) -> f64 {
+        let most_owed = MINUTES_OWED * MINUTE.as_secs_f64() * self.per_second;
+        let taken = amount.min((self.free + most_owed).max(0.0));
+        self.free -= taken;
+        taken
+    }
+
+    /// A request of `amount` is made now, or is refused and comes again.
+    fn decided(&mut self, amount: f64, is_refused: bool) {
+        let needed = amount.min(self.at_once);
+        if self.saved.is_none_or(|(saved, _)| saved <= needed) {
+            self.saved = is_refused.then(|| (needed, Instant::now() + COMES_AGAIN));
         }
     }
 }
 
 /// The limits of one provider.
 pub(super) struct RateLimits {
-    requests: Option<Limit>,
-    tokens: Option<TokenLimit>,
+    limits: Mutex<Limits>,
 }
 
-/// A limit of tokens. How many an answer has is known only after it, so they are taken before the next request.
-struct TokenLimit {
-    limit: Limit,
-    /// Tokens that are still to be taken. The lock makes requests wait in their order.
-    owed: Mutex<u64>,
-    /// At most so many.
-    most_owed: u64,
-    /// What answers used beyond what was taken before them; negative if less.
-    unsettled: AtomicI64,
+struct Limits {
+    requests: Option<Limit>,
+    tokens: Option<Limit>,
+}
+
+impl Limits {
+    /// The limits that are set, each with the amount of a request of `tokens` tokens.
+    fn of(&mut self, tokens: u64) -> impl Iterator<Item = (&mut Limit, f64)> {
+        let tokens = self.tokens.iter_mut().map(move |limit| (limit, tokens as f64));
+        tokens.chain(self.requests.iter_mut().map(|limit| (limit, 1.0)))
+    }
+
+    /// How long a request waits, and for which setting.
+    fn wait(&mut self, tokens: u64) -> (Duration, &'static str) {
+        let waits = self.of(tokens).map(|(limit, amount)| (limit.wait(amount), limit.variable));
+        waits.max_by_key(|(wait, _)| *wait).unwrap_or_default()
+    }
+}
+
+/// What a request has taken. It is given back if the request is not made.
+pub(super) struct Taken<'a> {
+    all: &'a RateLimits,
+    /// Of tokens, and of requests.
+    amounts: [f64; 2],
+}
+
+impl Taken<'_> {
+    /// The request is made.
+    pub(super) fn keep(mut self) {
+        self.amounts = [0.0; 2];
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let [tokens, requests] = self.amounts;
+        let mut limits = self.all.lock();
+        limits.tokens.iter_mut().for_each(|limit| limit.add(tokens));
+        limits.requests.iter_mut().for_each(|limit| limit.add(requests));
+    }
 }
 
 impl RateLimits {
     pub(super) fn new(rates: Rates) -> Self {
-        let tokens = |in_a_minute| TokenLimit {
-            limit: Limit::new(in_a_minute),
-            owed: Mutex::default(),
-            most_owed: u64::from(in_a_minute).saturating_mul(MINUTES_OWED),
-            unsettled: AtomicI64::new(0),
-        };
-        Self { requests: rates.requests.map(Limit::new), tokens: rates.tokens.map(tokens) }
+        let limit = |n: Option<u32>, variable| n.map(|n| Limit::new(n, variable));
+        let requests = limit(rates.requests, "TREE_AGENT_MODEL_REQUESTS_PER_MINUTE");
+        let tokens = limit(rates.tokens, "TREE_AGENT_MODEL_TOKENS_PER_MINUTE");
+        Self { limits: Mutex::new(Limits { requests, tokens }) }
     }
 
-    /// Waits until a request of about `tokens` tokens may be made.
-    pub(super) async fn wait(&self, tokens: u64) {
-        if let Some(limit) = &self.tokens {
-            limit.take(tokens).await;
+    fn lock(&self) -> MutexGuard<'_, Limits> {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A failure if a request of about `tokens` tokens would wait for longer than `patience`. Whoever is refused is
+    /// expected to come again.
+    pub(super) fn check(&self, tokens: u64, patience: Duration) -> Result<(), Failure> {
+        let mut limits = self.lock();
+        let (wait, variable) = limits.wait(tokens);
+        if wait <= patience {
+            return Ok(());
         }
-        if let Some(limit) = &self.requests {
-            limit.take(NonZeroU32::MIN).await;
+        limits.of(tokens).for_each(|(limit, amount)| limit.decided(amount, true));
+        let message = format!("waits {} s for {variable}", wait.as_secs_f64().ceil());
+        Err(Failure::new(FailureKind::Limited, message))
+    }
+
+    /// Waits until a request of about `tokens` tokens may be made, but not for longer than `patience`: then it fails at
+    /// once. Requests are made in the order of their calls.
+    pub(super) async fn take(&self, tokens: u64, patience: Duration) -> Result<Taken<'_>, Failure> {
+        self.check(tokens, patience)?;
+        let (wait, taken) = {
+            let mut limits = self.lock();
+            let (wait, _) = limits.wait(tokens);
+            let take = |limit: &mut Limit, amount| {
+                limit.decided(amount, false);
+                limit.take(amount)
+            };
+            let Limits { requests, tokens: of_tokens } = &mut *limits;
+            let amounts = [
+                of_tokens.as_mut().map_or(0.0, |limit| take(limit, tokens as f64)),
+                requests.as_mut().map_or(0.0, |limit| take(limit, 1.0)),
+            ];
+            (wait, Taken { all: self, amounts })
+        };
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
         }
+        Ok(taken)
     }
 
     /// The answer to a request of about `taken` tokens used `used`.
     pub(super) fn settle(&self, taken: u64, used: u64) {
-        if let Some(limit) = &self.tokens {
-            let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-            limit.unsettled.fetch_add(signed(used).saturating_sub(signed(taken)), Ordering::Relaxed);
-        }
-    }
-}
-
-impl TokenLimit {
-    async fn take(&self, tokens: u64) {
-        let mut owed = self.owed.lock().await;
-        let settled = self.unsettled.swap(0, Ordering::Relaxed);
-        // What answers used is bounded, so that one wrong count does not stop everybody.
-        *owed = owed.saturating_add_signed(settled.max(0)).min(self.most_owed);
-        let credit = settled.min(0).unsigned_abs();
-        let mut own = tokens.saturating_sub(credit.saturating_sub(*owed));
-        *owed = owed.saturating_sub(credit);
-        // A caller that gives up has made no request: its own tokens are owed by nobody.
-        while let Some(n) = NonZeroU32::new(u32::try_from(owed.saturating_add(own)).unwrap_or(u32::MAX)) {
-            let n = n.min(self.limit.at_once);
-            self.limit.take(n).await;
-            let paid = u64::from(n.get()).min(*owed);
-            *owed -= paid;
-            own = own.saturating_sub(u64::from(n.get()) - paid);
+        if let Some(limit) = &mut self.lock().tokens {
+            match used as f64 - taken as f64 {
+                more if more > 0.0 => drop(limit.take(more)),
+                less => limit.add(-less),
+            }
         }
     }
 }
@@ -131,10 +190,17 @@ impl TokenLimit {
 mod tests {
     use super::*;
 
-    async fn seconds(work: impl Future<Output = ()>) -> f64 {
+    const LONG: Duration = Duration::MAX;
+
+    /// Waits for a request that is made, and says how many seconds that took.
+    async fn seconds(limits: &RateLimits, tokens: u64) -> f64 {
         let begun = Instant::now();
-        work.await;
+        limits.take(tokens, LONG).await.unwrap().keep();
         begun.elapsed().as_secs_f64()
+    }
+
+    fn tokens(in_a_minute: u32) -> RateLimits {
+        RateLimits::new(Rates { requests: None, tokens: Some(in_a_minute) })
     }
 
     #[tokio::test(start_paused = true)]
@@ -143,7 +209,7 @@ mod tests {
         let mut made = Vec::new();
         let begun = Instant::now();
         for _ in 0..200 {
-            limits.wait(1_000_000).await;
+            seconds(&limits, 1_000_000).await;
             made.push(begun.elapsed());
         }
         for (i, first) in made.iter().enumerate() {
@@ -156,37 +222,82 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn tokens_are_taken_when_they_are_known() {
-        let limits = RateLimits::new(Rates { requests: None, tokens: Some(6_000) });
-        assert!(seconds(limits.wait(1_000)).await < 0.1, "a sixth may come at once");
+        let limits = tokens(6_000);
+        assert!(seconds(&limits, 1_000).await < 0.1, "a sixth may come at once");
         // The answer had 5,000 tokens more than were taken: a whole minute's.
         limits.settle(1_000, 6_000);
-        let waited = seconds(limits.wait(0)).await;
+        let waited = seconds(&limits, 0).await;
         assert!((55.0..65.0).contains(&waited), "{waited}");
         // Less was used than taken, which is given back.
-        let begun = seconds(limits.wait(1_000)).await;
+        let begun = seconds(&limits, 1_000).await;
         limits.settle(1_000, 0);
-        assert!(begun > 5.0 && seconds(limits.wait(1_000)).await < 0.1, "{begun}");
+        assert!(begun > 5.0 && seconds(&limits, 1_000).await < 0.1, "{begun}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_gives_up_owes_nothing_and_a_wrong_count_is_bounded() {
-        let limits = RateLimits::new(Rates { requests: None, tokens: Some(6_000) });
+    async fn who_gives_up_gives_back_and_a_wrong_count_is_bounded() {
+        let limits = tokens(6_000);
+        seconds(&limits, 1_000).await;
         for _ in 0..100 {
-            let given_up = tokio::time::timeout(Duration::from_millis(10), limits.wait(1_000_000)).await;
+            let given_up =
+                tokio::time::timeout(Duration::from_millis(10), limits.take(1_000_000, LONG)).await;
             assert!(given_up.is_err());
         }
-        let waited = seconds(limits.wait(1_000)).await;
-        assert!(waited < 61.0, "{waited}");
+        let waited = seconds(&limits, 1_000).await;
+        assert!((10.0..13.0).contains(&waited), "only for the first: {waited}");
         limits.settle(1_000, u64::from(u32::MAX));
-        let waited = seconds(limits.wait(1_000)).await;
+        let waited = seconds(&limits, 1_000).await;
         assert!((100.0..200.0).contains(&waited), "{waited}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_larger_than_the_limit_waits_and_is_made() {
-        let limits = RateLimits::new(Rates { requests: None, tokens: Some(600) });
-        let waited = seconds(limits.wait(6_000)).await;
-        assert!((600.0..800.0).contains(&waited), "{waited}");
-        assert!(seconds(RateLimits::new(Rates::default()).wait(u64::MAX)).await < 0.1, "no limit is set");
+    async fn a_request_larger_than_the_limit_is_made_and_the_next_one_pays() {
+        let limits = tokens(6_000);
+        assert!(seconds(&limits, 5_000).await < 0.1);
+        // 4,000 are owed, and the next request needs all that may come at once.
+        let waited = seconds(&limits, 5_000).await;
+        assert!((59.0..61.0).contains(&waited), "{waited}");
+        assert!(seconds(&RateLimits::new(Rates::default()), u64::MAX).await < 0.1, "no limit is set");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_would_wait_for_long_is_told_at_once_and_takes_nothing() {
+        let limits = tokens(6_000);
+        seconds(&limits, 1_000).await;
+        for _ in 0..100 {
+            let begun = Instant::now();
+            let refused = limits.take(1_000, Duration::from_secs(5)).await.err().expect("12 s are too long");
+            assert_eq!(refused.kind, FailureKind::Limited);
+            assert_eq!(refused.message, "waits 12 s for TREE_AGENT_MODEL_TOKENS_PER_MINUTE");
+            assert!(begun.elapsed().is_zero());
+        }
+        tokio::time::advance(Duration::from_secs(8)).await;
+        limits.take(1_000, Duration::from_secs(5)).await.expect("4 s are left").keep();
+    }
+
+    /// Small requests, however many, leave a large one its turn.
+    #[tokio::test(start_paused = true)]
+    async fn a_large_request_that_comes_again_is_made_among_small_ones() {
+        let limits = tokens(6_000);
+        let patience = Duration::from_secs(5);
+        let begun = Instant::now();
+        let (mut small, mut large) = (0, 0);
+        let mut tries_at = begun;
+        while begun.elapsed() < 10 * MINUTE {
+            if let Ok(Ok(taken)) = tokio::time::timeout(Duration::ZERO, limits.take(50, patience)).await {
+                taken.keep();
+                small += 1;
+            }
+            if Instant::now() >= tries_at {
+                tries_at = Instant::now() + patience;
+                if let Ok(taken) = limits.take(1_000, patience).await {
+                    taken.keep();
+                    large += 1;
+                }
+            }
+            tokio::time::advance(Duration::from_millis(100)).await;
+        }
+        assert!(large >= 10 && small >= 10, "{large} large and {small} small ones");
+        assert!(1_000 * large + 50 * small <= 52_000, "{large} large and {small} small ones");
     }
 }

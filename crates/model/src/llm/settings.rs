@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tree_agent_contract::{ModelName, ModelProblem, ModelProblemKind, Profile, ProviderKind};
+use tree_agent_runtime::channel::PlaintextToken;
 use tree_agent_runtime::config::Problems;
 
 use super::effort::Effort;
@@ -163,6 +164,11 @@ impl LlmArgs {
             tuning: self.tuning(problems),
             table: self.table(problems),
         };
+        let own = |kind| !config.addresses[&kind].compatible;
+        let tuning = &config.tuning;
+        for problem in config.table.crowded(tuning.max_output_tokens, &tuning.effort, own) {
+            problems.add("TREE_AGENT_MODEL_TABLE", problem);
+        }
         let mut named = |name: &str, text: &str| {
             if text.trim().is_empty() {
                 return None;
@@ -323,6 +329,18 @@ impl LlmConfig {
     fn missing_key(&self, kind: ProviderKind) -> Option<&'static str> {
         let address = &self.addresses[&kind];
         (address.key.is_none() && !address.compatible).then(|| kind.key_variable())
+    }
+
+    /// Notes addresses to which a key would be sent over plain HTTP in `problems`, unless they are on this machine.
+    pub(crate) fn check_plaintext(&self, problems: &mut Problems) {
+        for (kind, address) in self.addresses.iter().filter(|(_, address)| address.key.is_some()) {
+            let secret = format!("the key in {}", kind.key_variable());
+            // It has been parsed before.
+            let refused = address.url.parse().ok().and_then(|url| PlaintextToken::check(&secret, &url).err());
+            if let Some(refused) = refused {
+                problems.add(kind.address_variable(), refused);
+            }
+        }
     }
 
     /// Lets runs name `model` as well.

@@ -41,6 +41,11 @@ impl<'a> ScratchpadWriter<'a> {
         self.silent = true;
     }
 
+    /// True if the call has had an answer of a model.
+    pub(super) fn has_asked(&self) -> bool {
+        self.io.has_asked()
+    }
+
     /// True if anything was written.
     pub(super) const fn wrote(&self) -> bool {
         self.wrote

@@ -16,6 +16,8 @@ use super::prices::{self, Price};
 const UNKNOWN_PROMPT: usize = 24_000;
 /// The longest prompt that the table asks for by itself. A longer one costs more than it helps.
 const LONGEST_PROMPT: usize = 100_000;
+/// Tokens that the context of a model leaves for the prompt at least.
+const LEAST_PROMPT: usize = 1_000;
 /// Tokens of an answer for a model that the table does not know.
 const UNKNOWN_ANSWER: u32 = 8_192;
 /// Tokens of an answer for a model that can write as many.
@@ -167,6 +169,27 @@ impl ModelTable {
         Ok(Self(Arc::new(file.models)))
     }
 
+    /// What is wrong with the operator's entries: those whose output leaves too little of the context for a prompt.
+    /// `set` and `efforts` are what the operator wants for every model, and `own` says whether a provider's own service
+    /// is asked.
+    pub(super) fn crowded(
+        &self,
+        set: Option<u32>,
+        efforts: &[Option<Effort>],
+        own: impl Fn(ProviderKind) -> bool,
+    ) -> Vec<String> {
+        let names = self.0.keys().filter_map(|name| ModelName::parse(name).ok());
+        let crowded = names.filter_map(|name| {
+            let facts = self.facts(&name, own(name.provider));
+            let left = efforts.iter().filter_map(|effort| facts.too_few(set, *effort)).min()?;
+            Some(format!(
+                "{name}: its context leaves {left} tokens for the prompt beside the output, reasoning included, and at \
+                 least {LEAST_PROMPT} are needed; lower maxOutput or output, or raise context"
+            ))
+        });
+        crowded.collect()
+    }
+
     /// What is known of `model`. Another server than the provider's `own` may use the name of a known model for
     /// something else, so only what the operator says of it counts.
     pub(super) fn facts(&self, model: &ModelName, own: bool) -> ModelFacts {
@@ -214,7 +237,14 @@ impl ModelFacts {
             Some(_) => ANSWER,
             None => UNKNOWN_ANSWER,
         });
-        self.output.map_or(wanted, |most| wanted.min(most))
+        let most = self.output.or_else(|| self.half_of_context());
+        most.map_or(wanted, |most| wanted.min(most))
+    }
+
+    /// The most of an output if only the context is known: the prompt needs room, too.
+    fn half_of_context(&self) -> Option<u32> {
+        let context = self.context.filter(|_| self.max_output.is_none() && self.output.is_none())?;
+        u32::try_from(context / 2).ok()
     }
 
     /// Whether it reasons when it is asked with `effort`.
@@ -232,7 +262,14 @@ impl ModelFacts {
         let answer = self.max_output(set);
         let room = if self.reasons(effort) { Effort::room(effort) } else { 0 };
         let limit = answer.saturating_add(room);
-        self.output.map_or(limit, |most| limit.min(most))
+        let most = self.output.or_else(|| self.half_of_context());
+        most.map_or(limit, |most| limit.min(most))
+    }
+
+    /// Tokens of the context beside the output, if they are too few for a prompt.
+    fn too_few(&self, set: Option<u32>, effort: Option<Effort>) -> Option<usize> {
+        let left = self.context?.saturating_sub(self.output_limit(set, effort) as usize);
+        (left < LEAST_PROMPT).then_some(left)
     }
 
     /// Tokens of a prompt, as they are counted here. History comes to it, which may be as long: both, and the answer,
@@ -334,6 +371,30 @@ mod tests {
         // Another server's model of that name is known only by what the operator says.
         let other = table.facts(&name("openai:gpt-4o"), false);
         assert_eq!((other.max_output(None), other.prompt(None, 4_096), other.price()), (4_096, 24_000, None));
+    }
+
+    #[test]
+    fn the_answer_leaves_room_for_the_prompt() {
+        let table = ModelTable::parse(
+            r#"{"models": {
+                "openai:small": {"context": 8192},
+                "openai:thinks": {"context": 16384, "reasoning": "always"},
+                "openai:full": {"context": 8192, "output": 8192},
+                "openai:tiny": {"context": 1500}
+            }}"#,
+        )
+        .unwrap();
+        for (model, output, prompt) in [("openai:small", 4_096, 2_048), ("openai:thinks", 8_192, 4_096)] {
+            let facts = table.facts(&name(model), false);
+            for set in [None, Some(50_000)] {
+                assert_eq!(facts.output_limit(set, Some(Effort::High)), output, "{model}");
+                assert_eq!(facts.prompt(None, output), prompt, "{model}");
+            }
+        }
+        let problems = table.crowded(None, &[None, Some(Effort::High)], |_| false);
+        let wrong: Vec<&str> = problems.iter().filter_map(|problem| problem.split(": ").next()).collect();
+        assert_eq!(wrong, ["openai:full", "openai:tiny"], "{problems:?}");
+        assert!(problems[0].contains("leaves 0 tokens") && problems[0].contains("maxOutput"), "{problems:?}");
     }
 
     #[test]

@@ -69,7 +69,7 @@ async fn a_model_is_checked_before_a_run_and_its_provider_is_not_asked_again_and
         ("openai:gpt-4o", ModelProblemKind::Unknown, "add it to TREE_AGENT_MODELS"),
         ("gemini:../../x", ModelProblemKind::Unknown, "letters, digits"),
         ("fast", ModelProblemKind::NotSet, "TREE_AGENT_MODEL_FAST"),
-        ("mistral:large", ModelProblemKind::Unknown, "openai:MODEL"),
+        ("mistral:large", ModelProblemKind::Unknown, "PROVIDER:MODEL"),
         ("openai:", ModelProblemKind::Unknown, "provider:model"),
         ("scripted:fanout=two", ModelProblemKind::Unknown, "fanout"),
     ] {

@@ -98,3 +98,29 @@ async fn only_so_many_requests_are_made_at_a_time() {
     assert!(calls.iter().all(|outcome| outcome.output.is_ok()));
     assert_eq!(provider.most_at_once(), 2);
 }
+
+#[tokio::test]
+async fn a_long_wait_for_the_own_limit_blocks_the_node_and_is_no_failure_of_the_provider() {
+    let provider = Provider::always(text(&direct())).await;
+    let spare = Provider::always(text(&direct())).await;
+    let args = LlmArgs {
+        model_tokens_per_minute: "6000".into(),
+        model_fallback: "anthropic:claude-spare".into(),
+        anthropic_base_url: spare.url.clone(),
+        ..served_by(&provider)
+    };
+    let service = Service::new(&args);
+    let first = service.plan(&plan_input("What is it?")).await;
+    assert_eq!(first.output().mode, PlannerMode::Execute);
+    let second = service.plan(&plan_input("What is it?")).await;
+    // The engine shows a node as blocked for this kind, makes the call again without counting an attempt, and never
+    // takes it for a provider that does not answer.
+    assert_eq!(second.error().kind, RoleErrorKind::Unreachable);
+    let message = &second.error().message;
+    assert!(
+        message.starts_with("waits ") && message.ends_with("TREE_AGENT_MODEL_TOKENS_PER_MINUTE"),
+        "{message}"
+    );
+    assert_eq!(provider.asked().len(), 1, "nobody was asked");
+    assert!(spare.asked().is_empty(), "nor another model");
+}

@@ -9,12 +9,16 @@ use config::{Config, File, FileFormat};
 use http::{HeaderName, HeaderValue, Uri};
 use serde::Deserialize;
 use tree_agent_contract::{ProjectId, RunContext, Scope};
+use tree_agent_runtime::channel::PlaintextToken;
 
 use super::names;
 use crate::OUTPUT_BYTES;
 
 /// Maximum of servers in one file.
 const SERVERS: usize = 32;
+
+/// Headers that hold secrets, whatever the server.
+const SECRET_HEADERS: [&str; 5] = ["authorization", "cookie", "proxy-authorization", "x-api-key", "api-key"];
 
 /// The MCP servers whose tools join the built-in ones.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,7 +54,12 @@ pub(crate) enum TransportConfig {
     /// A child process. It is started without a shell, with these variables and a few harmless ones.
     Stdio { program: String, args: Vec<String>, env: BTreeMap<String, String>, cwd: Option<PathBuf> },
     /// Streamable HTTP.
-    Http { url: Uri, headers: Vec<(HeaderName, HeaderValue)> },
+    Http {
+        url: Uri,
+        headers: Vec<(HeaderName, HeaderValue)>,
+        /// The variable of the bearer token among the headers.
+        bearer_env: Option<String>,
+    },
 }
 
 impl fmt::Debug for TransportConfig {
@@ -130,6 +139,24 @@ impl McpConfig {
         }
         let servers = servers.into_iter().filter_map(|(name, value)| check.server(name, value)).collect();
         if check.problems.is_empty() { Ok(Self { servers }) } else { Err(check.problems) }
+    }
+
+    /// The same, unless a secret would be sent over plain HTTP to another machine.
+    pub fn without_plaintext_tokens(self) -> Result<Self, Vec<String>> {
+        let refused = self.servers.iter().filter_map(|server| {
+            let TransportConfig::Http { url, headers, bearer_env } = &server.transport else { return None };
+            let (field, secret) = match bearer_env {
+                Some(name) => ("bearer_env", format!("the token in {name}")),
+                None if headers.iter().any(|(name, _)| SECRET_HEADERS.contains(&name.as_str())) => {
+                    ("headers", "a secret header".to_owned())
+                }
+                None => return None,
+            };
+            let refused = PlaintextToken::check(&secret, url).err()?;
+            Some(format!("servers.{}.{field}: {refused}", server.name))
+        });
+        let refused: Vec<String> = refused.collect();
+        if refused.is_empty() { Ok(self) } else { Err(refused) }
     }
 
     /// True if there is no server.
@@ -312,7 +339,7 @@ impl Check<'_> {
                 if matches!(uri.scheme_str(), Some("http" | "https"))
                     && uri.authority().is_some_and(|a| !a.as_str().contains('@')) =>
             {
-                Some(TransportConfig::Http { url: uri, headers })
+                Some(TransportConfig::Http { url: uri, headers, bearer_env: raw.bearer_env.clone() })
             }
             _ => {
                 self.problem(

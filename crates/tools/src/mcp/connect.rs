@@ -81,7 +81,7 @@ pub(super) async fn connect(
             let service = handler.serve(transport).await.map_err(|error| brief(&error))?;
             Ok(Connection { service, gauge, child: Some(child) })
         }
-        TransportConfig::Http { url, headers } => {
+        TransportConfig::Http { url, headers, .. } => {
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.to_string());
             config.custom_headers = headers.iter().cloned().collect();
             config.max_sse_event_size = MESSAGE_BYTES;

@@ -120,3 +120,46 @@ fn limits_and_efforts_are_set_for_all_or_by_name() {
     let unset = check(&LlmArgs::default(), &[]).unwrap().tuning;
     assert_eq!((unset.context, unset.max_output_tokens), (ContextTokens::default(), None));
 }
+
+#[test]
+fn a_key_goes_over_plain_http_only_to_this_machine() {
+    let refused = |url: &str, keys: &[(&str, &str)]| {
+        let args = LlmArgs { model_base_url: url.into(), ..LlmArgs::default() };
+        let mut problems = Problems::default();
+        check(&args, keys).unwrap().check_plaintext(&mut problems);
+        problems.finish().err().map(|problems| problems.to_string())
+    };
+    let key = [("OPENAI_API_KEY", "sk-secret")];
+    let text = refused("http://models.example.org/v1", &key).expect("it would be sent in clear");
+    for part in
+        ["TREE_AGENT_MODEL_BASE_URL", "OPENAI_API_KEY", "models.example.org", "--allow-plaintext-token"]
+    {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(!text.contains("sk-secret"), "{text}");
+    for url in [
+        "http://127.0.0.1:8080",
+        "http://localhost:1/v1",
+        "http://[::1]:1/v1",
+        "https://models.example.org",
+        "",
+    ] {
+        assert_eq!(refused(url, &key), None, "{url}");
+    }
+    assert_eq!(refused("http://models.example.org/v1", &[]), None, "no key is sent");
+}
+
+#[test]
+fn an_entry_without_room_for_the_prompt_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = dir.path().join("models.json");
+    std::fs::write(&table, r#"{"models": {"openai:full": {"context": 8192, "output": 8192}}}"#).unwrap();
+    let args = LlmArgs { model_table: Some(table), ..LlmArgs::default() };
+    let text = check(&args, &[]).unwrap_err();
+    assert!(
+        text.contains("TREE_AGENT_MODEL_TABLE") && text.contains("openai:full: its context leaves 0"),
+        "{text}"
+    );
+    let args = LlmArgs { model_max_output_tokens: "4096".into(), ..args };
+    assert!(check(&args, &[]).is_ok());
+}

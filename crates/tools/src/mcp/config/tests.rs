@@ -97,3 +97,31 @@ fn every_problem_is_named_with_its_field_and_at_once() {
     let both = parse("[servers.a]\n[servers.b]\nurl = \"x\"").unwrap_err();
     assert_eq!(both.len(), 2, "{both:?}");
 }
+
+#[test]
+fn a_token_goes_over_plain_http_only_to_this_machine() {
+    let checked = |url: &str, secret: &str| {
+        parse(&format!("[servers.a]\nurl = \"{url}\"\n{secret}")).unwrap().without_plaintext_tokens()
+    };
+    let bearer = "bearer_env = \"SECRET\"";
+    let refused = checked("http://tools.example.org/mcp", bearer).unwrap_err();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    for part in [
+        "servers.a.bearer_env: the token in SECRET",
+        "tools.example.org",
+        "https://",
+        "--allow-plaintext-token",
+    ] {
+        assert!(refused[0].contains(part), "{refused:?}");
+    }
+    assert!(!refused[0].contains("s3cret"), "{refused:?}");
+    let header =
+        checked("http://10.0.0.1:9000/mcp", "headers = { Authorization = \"Basic eDp5\" }").unwrap_err();
+    assert!(header[0].starts_with("servers.a.headers: "), "{header:?}");
+    for url in
+        ["http://127.0.0.1:9000/mcp", "http://localhost/mcp", "http://[::1]:9/mcp", "https://example.org/mcp"]
+    {
+        assert!(checked(url, bearer).is_ok(), "{url}");
+    }
+    assert!(checked("http://tools.example.org/mcp", "headers = { x-team = \"a\" }").is_ok(), "no secret");
+}
