@@ -78,6 +78,9 @@ impl GetResult {
             }
             result.print(out)?;
             result.doubts().iter().for_each(|doubt| out.warn(doubt));
+            if let Some(model) = result.models.last() {
+                out.note(format!("written by {}", one_line(model)));
+            }
         }
         Ok(Exit::of_run(result.status))
     }
