@@ -68,7 +68,7 @@ pub(crate) async fn page(
     let head = gateway.store.run(run).await.map_err(|e| errors::store(&e))?.head_seq;
     let Cursor { from, seq } = cursor.unwrap_or(Cursor { from: 0, seq: head });
     // Each caller may ask for another run: as for graphs of the past, only some of them are read at the same time.
-    let _place = gateway.place().await?;
+    let place = gateway.place().await?;
     let snapshot = gateway.graph_of(run, (seq < head).then_some(seq), head).await?;
     let nodes = snapshot.graph.nodes();
     if let Some(node) = node.filter(|node| snapshot.graph.node(*node).is_none()) {
@@ -76,11 +76,11 @@ pub(crate) async fn page(
     }
     let all = All::of(&*gateway.store, run, nodes, seq).await?;
     // Many claims take a while, and must not hold up other requests.
-    let chained = tokio::task::spawn_blocking(move || {
+    let chained = place.blocking(move || {
         let chains = all.chains();
         (all, chains)
     });
-    let (all, chains) = chained.await.map_err(|_| Status::internal("the chains could not be followed"))?;
+    let (all, chains) = chained.await?;
     let mut answer = pb::ListCitationsResponse { seq, ..Default::default() };
     let mut counts = CitationCounts::default();
     let shown = |one: &Cited| node.is_none_or(|node| node == one.node);

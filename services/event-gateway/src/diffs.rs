@@ -57,15 +57,14 @@ pub(crate) async fn page(
     let cursor = pages.cursor(&request.page_token, Cursor::parse)?;
     let begin = cursor.unwrap_or(Cursor { from: 0, a_seq: request.a_seq, b_seq: request.b_seq });
     let is_first = cursor.is_none();
-    let _place = gateway.place().await?;
+    let place = gateway.place().await?;
     // A run at both sides is read once: who asks for the same graph at the same time gets the same one.
     let (a, b) = tokio::try_join!(
         side(gateway, "a", a, begin.a_seq, is_first),
         side(gateway, "b", b, begin.b_seq, is_first)
     )?;
     // Large trees take a while, and must not hold up other requests.
-    let compared = tokio::task::spawn_blocking(move || diff(a.compared(), b.compared()));
-    let diff = compared.await.map_err(|_| Status::internal("the runs could not be compared"))?;
+    let diff = place.blocking(move || diff(a.compared(), b.compared())).await?;
     let size = match request.page_size as usize {
         0 => limits::DIFF_PAGE_DEFAULT,
         size => size.min(limits::DIFF_PAGE_MAX),

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use prost::Message;
-use tokio::sync::SemaphorePermit;
 use tonic::Status;
 use tree_agent_contract::command::Action;
 use tree_agent_contract::error::{Checks, Invalid};
@@ -20,8 +19,9 @@ use uuid::Uuid;
 
 use crate::errors;
 use crate::gateway::{id, now};
+use crate::places::Place;
 use crate::runs::Runs;
-use crate::steering::preview::{blocking, preview_to_wire, replayed, replayed_further};
+use crate::steering::preview::{preview_to_wire, replayed, replayed_further};
 use crate::steering::{Asked, edits};
 
 /// Changed documents that a preview names.
@@ -47,11 +47,11 @@ struct Moment {
 
 /// What the fork would do to the run at that moment. The state of a large run takes much memory, so whoever holds it
 /// holds a permit, too.
-struct Judged<'a> {
+struct Judged {
     moment: Moment,
     preview: Preview,
     goes_on: bool,
-    _permit: SemaphorePermit<'a>,
+    place: Place,
 }
 
 impl Runs {
@@ -64,9 +64,9 @@ impl Runs {
         let validate_only = request.validate_only;
         let wanted = self.wanted(request, &user)?;
         if validate_only {
-            let Judged { moment, preview, _permit: permit, .. } = self.judged(&wanted).await?;
+            let Judged { moment, preview, place, .. } = self.judged(&wanted).await?;
             let (spec, at) = (spec_of(&wanted, user, &moment.run), moment.at);
-            drop((moment, permit));
+            drop((moment, place));
             self.require(&spec).await?;
             let changed = self.gateway.store.documents_changed(&spec.context, at, CHANGED).await;
             let changed = changed.map_err(|e| errors::store(&e))?;
@@ -182,14 +182,14 @@ impl Runs {
     }
 
     /// The run as it was after the event, and what was decided with it: that was written at once.
-    async fn moment(&self, wanted: &Wanted) -> Result<Moment, Status> {
+    async fn moment(&self, wanted: &Wanted, place: &Place) -> Result<Moment, Status> {
         let (store, id) = (&self.gateway.store, wanted.run);
         let head = store.run(id).await.map_err(|e| errors::store(&e))?.head_seq;
         let seq = wanted.at_seq.unwrap_or(head);
         if seq > head {
             return Err(errors::beyond_head("at_seq", seq, head));
         }
-        let mut run = replayed(store, id, seq).await?;
+        let mut run = replayed(store, id, seq, place).await?;
         let last = store.read(id, seq - 1, 1).await.map_err(|e| errors::store(&e))?;
         let at = last.first().map_or_else(now, |event| event.timestamp);
         // The rest of the decision comes right behind, often in the same page.
@@ -199,21 +199,20 @@ impl Runs {
             if page.is_empty() {
                 return Ok(Moment { run, at });
             }
-            run = replayed_further(Some(run), page).await?;
+            run = replayed_further(Some(run), page, place).await?;
         }
     }
 
     /// What the fork would do, with the run at that moment.
-    async fn judged(&self, wanted: &Wanted) -> Result<Judged<'_>, Status> {
+    async fn judged(&self, wanted: &Wanted) -> Result<Judged, Status> {
         self.require_models(&wanted.edits).await?;
-        let permit = self.gateway.replays.acquire().await;
-        let permit = permit.map_err(|_| Status::internal("replays have ended"))?;
-        let (moment, edits) = (self.moment(wanted).await?, wanted.edits.clone());
-        let done =
-            blocking(move || judge(&moment, &edits).map(|(preview, goes_on)| (moment, preview, goes_on)));
+        let place = self.gateway.replays.take().await?;
+        let (moment, edits) = (self.moment(wanted, &place).await?, wanted.edits.clone());
+        let done = place
+            .blocking(move || judge(&moment, &edits).map(|(preview, goes_on)| (moment, preview, goes_on)));
         let (moment, preview, goes_on) = done.await??;
         self.require_maxima(&moment, &wanted.edits, goes_on)?;
-        Ok(Judged { moment, preview, goes_on, _permit: permit })
+        Ok(Judged { moment, preview, goes_on, place })
     }
 
     /// A fork has the budgets of its run, which may be older than the server's maxima. One that stays ended uses

@@ -5,7 +5,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::Extensions;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -20,6 +19,7 @@ use tree_agent_store::{Project, Store, StoreError};
 use crate::documents::{placed_summary, summary_to_wire};
 use crate::errors;
 use crate::graphs::{Graphs, Shown, Snapshot};
+use crate::places::{Place, Places};
 use crate::runs::check_types;
 use crate::steering::PREVIEWS;
 use crate::view::View;
@@ -42,7 +42,7 @@ pub struct Gateway {
     pub(crate) stalls: Arc<Stalls>,
     config: WatchConfig,
     /// How many more runs may be replayed at the same time.
-    pub(crate) replays: Semaphore,
+    pub(crate) replays: Places,
     /// Cancelled when the gateway begins to drain: streams end with a resume hint.
     drain: CancellationToken,
 }
@@ -60,7 +60,7 @@ impl Gateway {
         let watches = Watches::new(store.clone(), fanout.clone(), config.clone(), done);
         let stalls = Arc::new(Stalls::new(config.stall));
         let graphs = Graphs::new(store.clone());
-        let replays = Semaphore::new(PREVIEWS);
+        let replays = Places::new(PREVIEWS);
         Arc::new(Self { store, fanout, watches, graphs, board, stalls, config, replays, drain })
     }
 
@@ -204,12 +204,12 @@ impl Gateway {
     }
 
     /// A place for graphs that nobody else may be asking for.
-    pub(crate) async fn place(&self) -> Result<SemaphorePermit<'_>, Status> {
+    pub(crate) async fn place(&self) -> Result<Place, Status> {
         self.graphs.place().await
     }
 
     /// The tree after event `at_seq`, or at the head. `OUT_OF_RANGE` beyond it.
-    pub(crate) async fn graph_at(&self, run: RunId, at_seq: Option<u64>) -> Result<Shown<'_>, Status> {
+    pub(crate) async fn graph_at(&self, run: RunId, at_seq: Option<u64>) -> Result<Shown, Status> {
         let head = self.store.run(run).await.map_err(|e| errors::store(&e))?.head_seq;
         match at_seq {
             Some(at_seq) if at_seq > head => Err(errors::beyond_head("at_seq", at_seq, head)),

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use bytes::Bytes;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 use tonic::Status;
 use tree_agent_contract::RunId;
@@ -14,6 +13,7 @@ use tree_agent_proto::v1::watch_run_response::Message;
 use tree_agent_store::EventLog;
 
 use crate::errors;
+use crate::places::{Place, Places};
 use crate::watch::frame;
 
 /// Events read from the log at a time.
@@ -29,16 +29,16 @@ type Key = (RunId, Option<u64>);
 pub(crate) struct Graphs {
     log: Arc<dyn EventLog>,
     flights: Mutex<HashMap<Key, Weak<Flight>>>,
-    places: Semaphore,
+    places: Places,
 }
 
 /// A graph for one caller, and its place if it is one of the past.
-pub(crate) struct Shown<'a> {
+pub(crate) struct Shown {
     snapshot: Arc<Snapshot>,
-    _place: Option<SemaphorePermit<'a>>,
+    _place: Option<Place>,
 }
 
-impl Shown<'_> {
+impl Shown {
     pub(crate) fn graph(&self) -> &Graph {
         &self.snapshot.graph
     }
@@ -71,22 +71,17 @@ impl Snapshot {
 
 impl Graphs {
     pub(crate) fn new(log: Arc<dyn EventLog>) -> Self {
-        Self { log, flights: Mutex::default(), places: Semaphore::new(PLACES) }
+        Self { log, flights: Mutex::default(), places: Places::new(PLACES) }
     }
 
     /// A place for graphs that nobody else may be asking for. Those who ask for the head of a run share one graph; of
     /// the past each may ask for another one, so only a few are made at the same time, and the others wait.
-    pub(crate) async fn place(&self) -> Result<SemaphorePermit<'_>, Status> {
-        self.places.acquire().await.map_err(|_| Status::internal("the places for graphs are gone"))
+    pub(crate) async fn place(&self) -> Result<Place, Status> {
+        self.places.take().await
     }
 
     /// As [`at`](Self::at), for one caller. A graph of the past takes a place.
-    pub(crate) async fn shown(
-        &self,
-        run: RunId,
-        at_seq: Option<u64>,
-        head: u64,
-    ) -> Result<Shown<'_>, Status> {
+    pub(crate) async fn shown(&self, run: RunId, at_seq: Option<u64>, head: u64) -> Result<Shown, Status> {
         let place = match at_seq {
             Some(_) => Some(self.place().await?),
             None => None,
@@ -159,6 +154,7 @@ mod tests {
     use std::time::Duration;
 
     use async_trait::async_trait;
+    use tokio::sync::Semaphore;
     use tree_agent_contract::{Event, RunSpec, Timestamp};
     use tree_agent_store::{AppendOutcome, RunAppend, StoreError};
 

@@ -18,6 +18,7 @@ mod graphs;
 mod maxima;
 mod models;
 mod pages;
+mod places;
 mod project_changes;
 mod projects;
 mod results;

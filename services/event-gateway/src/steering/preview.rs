@@ -11,6 +11,7 @@ use tree_agent_store::Store;
 use super::edits;
 use crate::errors;
 use crate::gateway::{Gateway, now};
+use crate::places::Place;
 
 /// Runs that are replayed at the same time. The state of a large one takes much memory.
 pub(crate) const PREVIEWS: usize = 4;
@@ -24,17 +25,22 @@ pub(super) async fn preview(
     head: u64,
     command: Command,
 ) -> Result<pb::CommandPreview, Status> {
-    let _permit = gateway.replays.acquire().await.map_err(|_| Status::internal("replays have ended"))?;
-    let run = replayed(&gateway.store, run, head).await?;
-    let judged = blocking(move || {
+    let place = gateway.replays.take().await?;
+    let run = replayed(&gateway.store, run, head, &place).await?;
+    let judged = place.blocking(move || {
         let preview = run.preview(&command, now());
         preview.map_err(|refusal| edits::refused(&command.action, refusal))
     });
     judged.await?.map(preview_to_wire)
 }
 
-/// The run as it was after event `seq`, which its log has. Whoever calls this holds a permit of [`Gateway::replays`].
-pub(crate) async fn replayed(store: &Arc<dyn Store>, id: RunId, seq: u64) -> Result<Run, Status> {
+/// The run as it was after event `seq`, which its log has. `place` is one of [`Gateway::replays`].
+pub(crate) async fn replayed(
+    store: &Arc<dyn Store>,
+    id: RunId,
+    seq: u64,
+    place: &Place,
+) -> Result<Run, Status> {
     let mut replayed: Option<Run> = None;
     loop {
         let head = replayed.as_ref().map_or(0, |run| run.graph().seq());
@@ -47,14 +53,18 @@ pub(crate) async fn replayed(store: &Arc<dyn Store>, id: RunId, seq: u64) -> Res
             let missing = || errors::replay(&ReplayError::Gap { run: id, head: 0, found: 0 });
             return replayed.ok_or_else(missing);
         }
-        replayed = Some(replayed_further(replayed, events).await?);
+        replayed = Some(replayed_further(replayed, events, place).await?);
     }
 }
 
 /// The run after the events that follow, or that begin it. Many events take a while, and must not hold up other
 /// requests.
-pub(crate) async fn replayed_further(run: Option<Run>, events: Vec<Event>) -> Result<Run, Status> {
-    let applied = blocking(move || {
+pub(crate) async fn replayed_further(
+    run: Option<Run>,
+    events: Vec<Event>,
+    place: &Place,
+) -> Result<Run, Status> {
+    let applied = place.blocking(move || {
         let mut events = events.iter();
         let mut run = match (run, events.next()) {
             (Some(mut run), Some(first)) => run.apply(first).map(|()| run)?,
@@ -66,14 +76,6 @@ pub(crate) async fn replayed_further(run: Option<Run>, events: Vec<Event>) -> Re
     });
     let run = applied.await?.map_err(|error: ReplayError| errors::replay(&error))?;
     run.ok_or_else(|| Status::internal("a run without events cannot be replayed"))
-}
-
-/// Does `work` where it holds up no request.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Status> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Status::internal("the run could not be replayed"))
 }
 
 /// A preview as clients get it.
