@@ -17,7 +17,7 @@ let done: string;
 let graph: GraphJson;
 
 /** The script cites the first line with more than 20 bytes: here a row of a table, after characters of every length. */
-const ROW = '| Bay of Fundy 🌊 | *sixteen* `metres`, näher als 潮 |';
+const ROW = '| Bay of Fundy 🌊 | *sixteen* `metres`, plus profond que 潮 |';
 const tides = (row: string): string =>
   `# Ebbe 🌊🏽\n\n| place | range |\n|---|---|\n${row}\n| Jade | four |\n\nThe end.\n`;
 

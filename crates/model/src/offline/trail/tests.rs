@@ -5,7 +5,7 @@ fn passages() -> Vec<Passage> {
         ("Braxtec", "Braxtec was founded by Ada Wellgard. It makes tram bells."),
         ("Ada Wellgard", "Ada Wellgard was born in Elmport. She liked tram rides."),
         ("Elmport", "The mayor of Elmport is Tom Lund. A museum shows tram bells."),
-        ("Holmby", "The mayor of Holmby is Ines Berg. It was founded in spring."),
+        ("Holmby", "The mayor of Holmby is Irma Berg. It was founded in spring."),
         ("Trams", "A tram has bells. Many a founder was born near a tram."),
         ("Spring", "In spring a mayor opens the fair of the town."),
     ];
