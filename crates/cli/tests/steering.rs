@@ -318,10 +318,11 @@ fn a_run_at_work_is_steered() {
     let data = tempfile::tempdir().unwrap();
     let dev = Dev::start(data.path());
     let server = dev.server.as_str();
-    let model = "scripted:fanout=2,depth=1,latency_ms=500";
+    let model = "scripted:fanout=2,depth=1,latency_ms=2000";
     let id =
         stdout(&succeeded(run(server, &["run", "Compare", "--model", model, "--detach"]))).trim().to_owned();
-    // Before it has planned, or not long after.
+    // The call of the planner is in flight then, and a pause lets it end. Before that there would be no plan to edit.
+    wait_for(server, &["events", &id, "-o", "jsonl"], "\"planning\"");
     succeeded(run(server, &["pause", &id]));
     let refused = run(server, &["pause", &id]);
     assert_eq!(code(&refused), 2);

@@ -158,9 +158,11 @@ impl ModelChoice {
             (_, "scripted") => Ok(Self::Scripted(options.to_owned())),
             (name, _) => name.parse().map(Self::Profile).map_err(|_| {
                 // Which models are set is known only to the server, so none is suggested here.
+                let providers: Vec<&str> = ProviderKind::ALL.iter().map(|kind| kind.as_str()).collect();
                 unknown(format!(
-                    "model {name:?} is unknown; a model is named as a word, such as \"offline\", or as PROVIDER:MODEL; \
-                     `tree-agent run --model help` and ListModels say which ones there are"
+                    "model {name:?} is unknown; a model is named as a word, such as \"offline\", or as PROVIDER:MODEL \
+                     with one of the providers {}; `tree-agent run --model help` and ListModels say which ones there are",
+                    providers.join(", ")
                 ))
             }),
         }
