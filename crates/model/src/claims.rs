@@ -139,7 +139,7 @@ impl Claims {
                 at += mark.len();
                 continue;
             }
-            bare.push(if c == '\n' { ' ' } else { c });
+            bare.push(if matches!(c, '\n' | '\r') { ' ' } else { c });
             from.extend(std::iter::repeat_n(at, c.len_utf8()));
             at += c.len_utf8();
         }
@@ -216,6 +216,15 @@ mod tests {
             ]
         );
         assert_eq!(notes, ["[^1]: a \"b\"", "[^2]: c \"d\"\n    and more", "[^3]: e"]);
+    }
+
+    #[test]
+    fn a_sentence_may_have_several_lines_however_they_end() {
+        for end in ["\n", "\r\n"] {
+            let (claims, _) = read(&format!("The bridge{end}has 12{end}arches.[^1] It stands.{end}"));
+            let claims: Vec<&str> = claims.iter().map(|(text, _)| text.as_str()).collect();
+            assert_eq!(claims, ["The bridge has 12 arches.", "It stands."]);
+        }
     }
 
     #[test]
