@@ -76,7 +76,7 @@ pub(super) struct Admission<'a> {
     /// All failures of the model when the request began.
     failures_before: u64,
     /// Tokens that were taken from the limit.
-    tokens: u64,
+    tokens: f64,
     _permit: SemaphorePermit<'a>,
 }
 
@@ -125,7 +125,7 @@ impl Gate {
         let taken = self.limits.take(tokens, patience).await?;
         // The circuit may have opened in the meantime.
         let (probing, failures_before) = self.check_and_try(model).map_err(refused)?;
-        taken.keep();
+        let tokens = taken.keep();
         self.requests.fetch_add(1, Ordering::Relaxed);
         Ok(Admission { gate: self, model, probing, failures_before, tokens, _permit: permit })
     }

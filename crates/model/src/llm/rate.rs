@@ -111,9 +111,10 @@ pub(super) struct Taken<'a> {
 }
 
 impl Taken<'_> {
-    /// The request is made.
-    pub(super) fn keep(mut self) {
-        self.amounts = [0.0; 2];
+    /// The request is made. Says how many tokens were taken for it: fewer than it asked for if too many are owed.
+    pub(super) fn keep(mut self) -> f64 {
+        let [tokens, _] = std::mem::take(&mut self.amounts);
+        tokens
     }
 }
 
@@ -175,10 +176,10 @@ impl RateLimits {
         Ok(taken)
     }
 
-    /// The answer to a request of about `taken` tokens used `used`.
-    pub(super) fn settle(&self, taken: u64, used: u64) {
+    /// The answer to a request for which `taken` tokens were taken used `used`.
+    pub(super) fn settle(&self, taken: f64, used: u64) {
         if let Some(limit) = &mut self.lock().tokens {
-            match used as f64 - taken as f64 {
+            match used as f64 - taken {
                 more if more > 0.0 => drop(limit.take(more)),
                 less => limit.add(-less),
             }
@@ -225,12 +226,12 @@ mod tests {
         let limits = tokens(6_000);
         assert!(seconds(&limits, 1_000).await < 0.1, "a sixth may come at once");
         // The answer had 5,000 tokens more than were taken: a whole minute's.
-        limits.settle(1_000, 6_000);
+        limits.settle(1_000.0, 6_000);
         let waited = seconds(&limits, 0).await;
         assert!((55.0..65.0).contains(&waited), "{waited}");
         // Less was used than taken, which is given back.
         let begun = seconds(&limits, 1_000).await;
-        limits.settle(1_000, 0);
+        limits.settle(1_000.0, 0);
         assert!(begun > 5.0 && seconds(&limits, 1_000).await < 0.1, "{begun}");
     }
 
@@ -245,9 +246,20 @@ mod tests {
         }
         let waited = seconds(&limits, 1_000).await;
         assert!((10.0..13.0).contains(&waited), "only for the first: {waited}");
-        limits.settle(1_000, u64::from(u32::MAX));
+        limits.settle(1_000.0, u64::from(u32::MAX));
         let waited = seconds(&limits, 1_000).await;
         assert!((100.0..200.0).contains(&waited), "{waited}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_is_given_back_than_was_taken() {
+        let limits = tokens(6_000);
+        // A thousand are free, and two minutes may be owed.
+        let taken = limits.take(1_000_000, LONG).await.unwrap().keep();
+        assert!((10_999.0..11_001.0).contains(&taken), "{taken}");
+        limits.settle(taken, 1_000);
+        let waited = seconds(&limits, 1_000).await;
+        assert!((11.0..13.0).contains(&waited), "what was used is paid: {waited}");
     }
 
     #[tokio::test(start_paused = true)]
