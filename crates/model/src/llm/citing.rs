@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use genai::chat::ChatMessage;
-use tree_agent_contract::citation::footnote_mark;
+use tree_agent_contract::citation::{PlainText, footnote_mark};
 use tree_agent_contract::role::{ArtifactDraft, RoleError};
 use tree_agent_contract::text::one_line;
 use tree_agent_contract::{Citation, Verdict, limits};
@@ -41,18 +41,41 @@ fn read(artifacts: &mut [ArtifactDraft]) -> Vec<Vec<String>> {
     numbers.collect()
 }
 
-/// The citations that do not hold, each place once. `numbers`: the footnotes of the citations of each artifact.
+/// The places of which no citation holds, each with one of its citations. A footnote of which one holds names a good
+/// source, whatever else it is put behind. `numbers`: the footnotes of the citations of each artifact.
 fn failed<'a>(artifacts: &'a [ArtifactDraft], numbers: &[Vec<String>]) -> BTreeMap<Place, &'a Citation> {
-    let mut all = BTreeMap::new();
+    let mut all: BTreeMap<Place, &Citation> = BTreeMap::new();
     for (i, artifact) in artifacts.iter().enumerate() {
-        for (k, citation) in artifact.citations.iter().enumerate().filter(|(_, c)| !c.is_verified()) {
+        for (k, citation) in artifact.citations.iter().enumerate() {
             let place = match numbers.get(i).and_then(|numbers| numbers.get(k)) {
                 Some(number) => Place::Note(i, number.clone()),
                 None => Place::Data(i, k),
             };
-            all.entry(place).or_insert(citation);
+            let shown = all.entry(place).or_insert(citation);
+            // What holds says most of a place, and then what its source is to blame for.
+            let says = |c: &Citation| (c.is_verified(), !is_fault_of_claim(c));
+            if says(citation) > says(shown) {
+                *shown = citation;
+            }
         }
     }
+    all.retain(|_, citation| !citation.is_verified());
+    all
+}
+
+/// True if no other source could make it hold.
+fn is_fault_of_claim(citation: &Citation) -> bool {
+    match citation.verdict {
+        Verdict::NoClaim => true,
+        Verdict::TooShort => PlainText::of(&citation.claim).letters() < limits::QUOTE_CHARS,
+        _ => false,
+    }
+}
+
+/// Those of `failed` that another source may mend.
+fn mendable<'a>(artifacts: &'a [ArtifactDraft], numbers: &[Vec<String>]) -> BTreeMap<Place, &'a Citation> {
+    let mut all = failed(artifacts, numbers);
+    all.retain(|_, citation| !is_fault_of_claim(citation));
     all
 }
 
@@ -67,7 +90,7 @@ impl Call<'_> {
     ) -> Result<(), RoleError> {
         let mut numbers = read(artifacts);
         cite::check(artifacts, self.io).await?;
-        if !failed(artifacts, &numbers).is_empty()
+        if !mendable(artifacts, &numbers).is_empty()
             && self.io.may_ask()
             && self.repair_citations(target, conversation, artifacts, &numbers).await?
         {
@@ -97,7 +120,7 @@ impl Call<'_> {
         artifacts: &mut [ArtifactDraft],
         numbers: &[Vec<String>],
     ) -> Result<bool, RoleError> {
-        let failed = failed(artifacts, numbers);
+        let failed = mendable(artifacts, numbers);
         let places: Vec<Place> = failed.keys().take(REPAIRED).cloned().collect();
         let shown: Vec<FailedCitation> = failed
             .values()
@@ -158,5 +181,55 @@ impl Call<'_> {
             artifact.citations.truncate(limits::CITATIONS);
         }
         Ok(is_changed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tree_agent_contract::DocumentId;
+    use tree_agent_contract::role::DraftType;
+
+    use super::*;
+    use crate::cite::unchecked;
+
+    #[test]
+    fn a_footnote_fails_if_none_of_its_citations_holds_and_only_its_source_is_mended() {
+        let of = |claim: &str, verdict| Citation {
+            verdict,
+            ..unchecked(claim.into(), "a quote".into(), DocumentId::derive(&[b"source"]))
+        };
+        let all = [
+            // One holds, before or behind others.
+            ("1", of("Yes.", Verdict::TooShort)),
+            ("1", of("It has 12 arches.", Verdict::Verified)),
+            ("1", of("It is elsewhere.", Verdict::NoClaim)),
+            // The claim alone is to blame.
+            ("2", of("Yes.", Verdict::TooShort)),
+            ("3", of("It is elsewhere.", Verdict::NoClaim)),
+            // The source is to blame, too.
+            ("4", of("No.", Verdict::TooShort)),
+            ("4", of("It has a tower.", Verdict::NotFound)),
+            // The quote is too short.
+            ("5", of("It has a tower.", Verdict::TooShort)),
+        ];
+        let (numbers, citations): (Vec<String>, Vec<Citation>) =
+            all.into_iter().map(|(number, citation)| (number.to_owned(), citation)).unzip();
+        let drafts = [ArtifactDraft {
+            r#type: DraftType::Document,
+            label: "findings".into(),
+            title: None,
+            document_markdown: None,
+            json_payload: None,
+            is_primary: true,
+            citations,
+        }];
+        let shown = |all: BTreeMap<Place, &Citation>| -> Vec<(Place, String)> {
+            all.into_iter().map(|(place, citation)| (place, citation.claim.clone())).collect()
+        };
+        let place = |number: &str, claim: &str| (Place::Note(0, number.to_owned()), claim.to_owned());
+        let of_source = [place("4", "It has a tower."), place("5", "It has a tower.")];
+        assert_eq!(shown(mendable(&drafts, std::slice::from_ref(&numbers))), of_source);
+        let of_claim = [place("2", "Yes."), place("3", "It is elsewhere.")];
+        assert_eq!(shown(failed(&drafts, &[numbers])), [of_claim, of_source].concat());
     }
 }

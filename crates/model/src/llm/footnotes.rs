@@ -11,8 +11,6 @@ use crate::claims::Claims;
 
 /// What a citation quotes if its footnote is missing or says nothing. It is in no document.
 const NOTHING: &str = "(no words are quoted)";
-/// Begins what is added to a footnote of which a citation does not hold.
-const UNVERIFIED: &str = "(unverified:";
 
 /// The source that a footnote names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,20 +22,21 @@ pub(super) struct Source {
 impl Source {
     /// Reads the text of a footnote. What names no document gets an id that no document has.
     pub(super) fn of(text: &str) -> Self {
-        let text = one_line(text.split(UNVERIFIED).next().unwrap_or_default());
+        let text = one_line(text);
+        let text = without_remark(&text);
         let is_outside = |c: char| !c.is_ascii_alphanumeric() && c != '-';
         let named = text.split(char::is_whitespace).find_map(|word| {
             let id = word.trim_matches(is_outside);
             Some((id, id.parse::<DocumentId>().ok()?))
         });
-        let rest = named.as_ref().and_then(|(id, _)| text.split_once(id)).map_or(&*text, |(_, rest)| rest);
+        let rest = named.as_ref().and_then(|(id, _)| text.split_once(id)).map_or(text, |(_, rest)| rest);
         let mark = |c| matches!(c, '"' | '\u{201c}'..='\u{201f}' | '\u{ab}' | '\u{bb}');
         let quote = match (rest.find(mark), rest.rfind(mark)) {
             (Some(begin), Some(end)) if begin < end => rest[begin..end].trim_start_matches(mark),
             _ => rest.trim_start_matches(|c: char| !c.is_alphanumeric() && c != '(').trim_end_matches(mark),
         };
         let quote = quote.trim();
-        let quote = if quote.is_empty() { NOTHING } else { prefix(quote, limits::QUOTE_BYTES) };
+        let quote = if quote.is_empty() { NOTHING } else { whole_words(quote, limits::QUOTE_BYTES) };
         let document_id =
             named.map_or_else(|| DocumentId::derive(&[b"no document", text.as_bytes()]), |(_, id)| id);
         Self { document_id, quote: quote.to_owned() }
@@ -46,6 +45,28 @@ impl Source {
     fn line(&self, number: &str) -> String {
         format!("[^{number}]: {} \"{}\"", self.document_id, self.quote)
     }
+}
+
+/// The text of a footnote without what `with_verdicts` has added at its end. Nothing else is a remark: the words that
+/// are quoted may look like one.
+fn without_remark(text: &str) -> &str {
+    let text = text.trim_end();
+    let without = |verdict: &Verdict| text.strip_suffix(&remark(*verdict));
+    Verdict::ALL.iter().find_map(without).map_or(text, str::trim_end)
+}
+
+fn remark(verdict: Verdict) -> String {
+    format!("(unverified: {})", told(verdict))
+}
+
+/// The beginning of `text` in at most `max` bytes. It ends behind a word where it can: half a word is found nowhere.
+fn whole_words(text: &str, max: usize) -> &str {
+    let cut = prefix(text, max);
+    if text[cut.len()..].chars().next().is_none_or(char::is_whitespace) {
+        return cut.trim_end();
+    }
+    // A text with hardly any white space is of a script that does without it.
+    cut.rfind(char::is_whitespace).filter(|end| *end >= max / 2).map_or(cut, |end| cut[..end].trim_end())
 }
 
 /// A citation and the footnote that it comes from.
@@ -57,14 +78,14 @@ pub(super) struct Cited {
 /// The citations of a document, in the order of its sentences.
 pub(super) fn citations(markdown: &str) -> Vec<Cited> {
     let read = Claims::of(markdown);
-    let sources: BTreeMap<&str, Source> = read
-        .footnotes
-        .iter()
-        .filter_map(|note| {
-            let text = markdown.get(note.range.clone())?.split_once("]:")?.1;
-            Some((note.number.as_str(), Source::of(text)))
-        })
-        .collect();
+    let mut sources: BTreeMap<&str, Source> = BTreeMap::new();
+    for note in &read.footnotes {
+        let text = markdown.get(note.range.clone()).and_then(|note| note.split_once("]:"));
+        if let Some((_, text)) = text {
+            // Readers are shown the first of several footnotes with one number.
+            sources.entry(&note.number).or_insert_with(|| Source::of(text));
+        }
+    }
     let mut cited = Vec::new();
     for claim in &read.claims {
         let mut seen = BTreeSet::new();
@@ -73,7 +94,7 @@ pub(super) fn citations(markdown: &str) -> Vec<Cited> {
                 return cited;
             }
             let source = sources.get(number).cloned().unwrap_or_else(|| Source::of(""));
-            let text = prefix(&claim.text, limits::CLAIM_BYTES);
+            let text = whole_words(&claim.text, limits::CLAIM_BYTES);
             // A mark may stand alone.
             let text = if text.is_empty() { "(no words)" } else { text };
             let citation = unchecked(text.to_owned(), source.quote, source.document_id);
@@ -88,13 +109,13 @@ pub(super) fn with_sources(markdown: &str, sources: &BTreeMap<String, Source>) -
     with_lines(markdown, |number, _| sources.get(number).map(|source| source.line(number)), sources.keys())
 }
 
-/// The document in which footnotes say which of its citations do not hold, by the number of the footnote.
+/// The document in which footnotes say why none of their citations holds, by the number of the footnote.
 pub(super) fn with_verdicts(markdown: &str, verdicts: &BTreeMap<String, Verdict>) -> String {
     let line = |number: &str, known: &str| {
-        let remark = format!("{UNVERIFIED} {})", told(*verdicts.get(number)?));
+        let remark = remark(*verdicts.get(number)?);
         Some(match known {
             "" => format!("[^{number}]: {remark}"),
-            known => format!("{} {remark}", known.split(UNVERIFIED).next().unwrap_or_default().trim_end()),
+            known => format!("{} {remark}", without_remark(known)),
         })
     };
     with_lines(markdown, line, verdicts.keys())
@@ -112,7 +133,7 @@ pub(super) const fn told(verdict: Verdict) -> &'static str {
 }
 
 /// The document with the lines that `line` makes of footnotes, by their number and what they were. Those of `numbers`
-/// that have no footnote are added at the end.
+/// that have no footnote are added at the end. Of several footnotes with one number the first one counts.
 fn with_lines<'a>(
     markdown: &str,
     line: impl Fn(&str, &str) -> Option<String>,
@@ -120,8 +141,10 @@ fn with_lines<'a>(
 ) -> String {
     let read = Claims::of(markdown);
     let (mut text, mut at) = (String::with_capacity(markdown.len()), 0);
+    let mut known_numbers = BTreeSet::new();
     for note in &read.footnotes {
-        let Some(known) = markdown.get(note.range.clone()) else { continue };
+        let is_first = known_numbers.insert(note.number.as_str());
+        let Some(known) = markdown.get(note.range.clone()).filter(|_| is_first) else { continue };
         if let Some(new) = line(&note.number, known.trim_end()) {
             text.push_str(markdown.get(at..note.range.start).unwrap_or_default());
             text.push_str(&new);
@@ -130,8 +153,7 @@ fn with_lines<'a>(
         }
     }
     text.push_str(markdown.get(at..).unwrap_or_default());
-    let known: BTreeSet<&str> = read.footnotes.iter().map(|note| note.number.as_str()).collect();
-    let missing = numbers.filter(|number| !known.contains(number.as_str()));
+    let missing = numbers.filter(|number| !known_numbers.contains(number.as_str()));
     let missing: Vec<String> = missing.filter_map(|number| line(number, "")).collect();
     if !missing.is_empty() {
         text = format!("{}\n\n{}\n", text.trim_end(), missing.join("\n"));
@@ -153,7 +175,15 @@ mod tests {
             (format!("`{ID}`: \u{201c}It has\n    12 arches.\u{201d} (p. 3)"), "It has 12 arches."),
             (format!("document_id {ID}, \u{ab}It has 12 arches.\u{bb}"), "It has 12 arches."),
             (format!("{ID}: It has 12 arches."), "It has 12 arches."),
-            (format!("{ID} \"It has 12 arches.\" (unverified: \"x\")"), "It has 12 arches."),
+            (
+                format!("{ID} \"It has 12 arches.\" (unverified: the document does not contain these words)"),
+                "It has 12 arches.",
+            ),
+            (format!("{ID}: It has 12 arches. (unverified: verified)"), "It has 12 arches."),
+            (format!("(unverified: verified) {ID} \"It has 12 arches.\""), "It has 12 arches."),
+            // Words of the quote.
+            (format!("{ID} \"It has (unverified: 12) arches.\""), "It has (unverified: 12) arches."),
+            (format!("{ID} \"12 arches (unverified: verified)\""), "12 arches (unverified: verified)"),
             (ID.to_owned(), NOTHING),
         ] {
             assert_eq!(Source::of(&text), Source { document_id: id, quote: quote.to_owned() }, "{text}");
@@ -182,6 +212,35 @@ mod tests {
     }
 
     #[test]
+    fn the_first_of_several_footnotes_with_one_number_counts() {
+        let text = format!("It has 12 arches.[^1]\n\n[^1]: {ID} \"first\"\n[^1]: {ID} \"second\"\n");
+        let quotes: Vec<_> = citations(&text).into_iter().map(|c| c.citation.quote).collect();
+        assert_eq!(quotes, ["first"]);
+        let verdicts = BTreeMap::from([("1".to_owned(), Verdict::NoSource)]);
+        let told = with_verdicts(&text, &verdicts);
+        assert!(told.contains("\"first\" (unverified: "), "{told}");
+        assert!(told.ends_with(&format!("[^1]: {ID} \"second\"\n")), "{told}");
+        let source = Source { document_id: ID.parse().unwrap(), quote: "third".into() };
+        let other = with_sources(&text, &BTreeMap::from([("1".to_owned(), source)]));
+        assert_eq!(other, text.replace("first", "third"));
+    }
+
+    #[test]
+    fn long_claims_and_quotes_end_behind_a_word() {
+        let long = "arches ".repeat(1_000);
+        let text = format!("It has {long}end.[^1]\n\n[^1]: {ID} \"{long}\"\n");
+        let citation = &citations(&text)[0].citation;
+        assert!(citation.claim.ends_with(" arches") && citation.claim.len() > limits::CLAIM_BYTES - 8);
+        assert!(citation.quote.ends_with(" arches") && citation.quote.len() > limits::QUOTE_BYTES - 8);
+        assert!(citation.claim.len() <= limits::CLAIM_BYTES && citation.quote.len() <= limits::QUOTE_BYTES);
+        assert_eq!(whole_words("one two", 3), "one");
+        assert_eq!(whole_words("one two", 4), "one");
+        assert_eq!(whole_words("one two", 6), "one");
+        assert_eq!(whole_words("one two", 7), "one two");
+        assert_eq!(whole_words("a 潮は一日に二回変わる", 10), "a 潮は", "there is hardly any white space");
+    }
+
+    #[test]
     fn footnotes_are_replaced_and_remarked_upon_in_place() {
         let text =
             format!("One is here.[^1] Two is there.[^2]\n\n[^1]: {ID} \"a\"\n[^3]: {ID} \"c\"\n\nEnd.\n");
@@ -202,6 +261,9 @@ mod tests {
             "[^1]: {ID} \"b\" (unverified: the document does not contain these words)\n"
         )));
         assert_eq!(with_verdicts(&told, &verdicts), told);
-        assert_eq!(Source::of(&format!("{ID} \"b\" (unverified: x)")).quote, "b");
+        let bare = format!("One is here.[^1]\n\n[^1]: {ID}: no (unverified: mark)\n");
+        let told = with_verdicts(&bare, &verdicts);
+        assert!(told.contains("no (unverified: mark) (unverified: the document does not"), "{told}");
+        assert_eq!(with_verdicts(&told, &verdicts), told);
     }
 }

@@ -133,7 +133,8 @@ async fn values_of_data_have_sources_too() {
         {"claim": "unit: two locks", "documentId": "north", "quote": "two locks"},
     ]);
     answer["artifacts"][1]["jsonPayload"][1]["value"] = "two locks".into();
-    let repair = plain(format!("[^2]: {} \"has two locks\"", source()));
+    // A claim as short as the first is asked about in vain.
+    let repair = plain(format!("[^1]: {} \"has two locks\"", source()));
     let provider = Provider::new(vec![text(&answer), repair]).await;
     let service = Service::new(&LlmArgs { model_tool_rounds: "0".into(), ..served_by(&provider) });
     service.documents.add_artifact(RUN, source(), "North", SOURCE);
