@@ -103,6 +103,8 @@ describe('words in a text', () => {
     expect(first('It has 12[^1] arches.[^23]', '12 arches.')).toBe('12[^1] arches.');
     expect(first('It has 12[^x] arches.', '12 arches.')).toBeUndefined();
     expect(first('one\u2028a day', 'one a day')).toBe('one\u2028a day');
+    const people = '1\u202f500\u202f000 people';
+    expect(first(`It has ${people}.`, '1 500 000 people')).toBe(people);
     expect(first('\ufeffa\u{e0001}b\ufe0fc \u{1f30a}', 'abc \u{1f30a}')).toBe('a\u{e0001}b\ufe0fc \u{1f30a}');
     for (const other of ['the tide turns', 'The tide turned', 'he tide', 'The tid', '', ' \n '])
       expect(first(text, other)).toBeUndefined();
@@ -129,6 +131,20 @@ describe('words in a text', () => {
     ['legal in all states', 'il\u2063legal in all states'],
     ['๕ ตัว', '๑๕ ตัว'],
     ['𝐀𝐁', '𝐀𝐁𝐂'],
+    ['500 000 people', '1\u202f500\u202f000 people'],
+    ['500 000 people', '1\u00a0500\u00a0000 people'],
+    ['a town of 1 500', 'a town of 1\u2009500\u2009000 people'],
+    ['toxic to fish', 'non-toxic to fish'],
+    ['toxic to fish', 'non\u2011toxic to fish'],
+    ['-toxic to fish', 'non-toxic to fish'],
+    ['it is non-', 'it is non-toxic'],
+    ['it is sugar', 'it is sugar-\u00adfree'],
+    ['$500 of profit', '-$500 of profit'],
+    ['500 of profit', '-$500 of profit'],
+    ['€500 of profit', '\u2212€500 of profit'],
+    ['5 euros in winter', '1/5 euros in winter'],
+    ['5 euros in winter', '1\u20445 euros in winter'],
+    ['it costs 1', 'it costs 1/5 euros'],
   ])('are not a part of a word or a number: %j in %j', (words, text) => expect(first(text, words)).toBeUndefined());
 
   it.each([
@@ -140,6 +156,17 @@ describe('words in a text', () => {
     ['カタ', 'ヒラカタカナー'],
     ['ปลา', 'กินปลาทู'],
     ['𝐀𝐁', '\u{1f30a}𝐀𝐁\u{1f30a}'],
+    ['non-toxic to fish', 'It is non-toxic to fish.'],
+    ['1/5 euros in winter', 'costs 1/5 euros in winter'],
+    ['-$500 of profit', 'made -$500 of profit'],
+    ['$500 of profit', 'made $500 of profit'],
+    ['500 of profit', 'made $500 of profit'],
+    ['$500 of profit', 'made...$500 of profit'],
+    ['000 people', 'some 500 000 people'],
+    ['has 12 arches', 'it has 12 arches\u2014two are wide'],
+    ['two are wide', 'it has 12 arches--two are wide'],
+    ['or rivers', 'seas and/or rivers'],
+    ['500 people', 'about\u00a0500 people'],
   ])('may stand beside other characters: %j in %j', (words, text) => expect(first(text, words)).toBe(words));
 
   it('are found in linear time', () => {

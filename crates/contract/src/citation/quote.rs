@@ -37,6 +37,8 @@ pub struct PlainText {
     /// Where the character of the original begins that a byte of the text belongs to, and where that of the last byte ends.
     from: Vec<u32>,
     end: u32,
+    /// Where characters of the text stand that make one word or number of what is before and behind them, in order.
+    joints: Vec<u32>,
 }
 
 impl PlainText {
@@ -53,6 +55,9 @@ impl PlainText {
             }
             if at < mark_end {
                 continue;
+            }
+            if joins(&all.text, c, &text[at + c.len_utf8()..]) {
+                all.joints.extend(u32::try_from(all.text.len()));
             }
             match plain(c) {
                 None => continue,
@@ -88,9 +93,7 @@ impl PlainText {
         }
         let is_whole = |at: &usize| {
             let end = *at + quote.len();
-            !within_word(&self.text[..*at], &self.text[*at..])
-                && !is_signed(&self.text[..*at], quote)
-                && !within_word(&self.text[..end], &self.text[end..])
+            !self.is_inside(*at) && !is_signed(&self.text[..*at], quote) && !self.is_inside(end)
         };
         // Most quotes stand in their source once, or not at all.
         let first = self.text.find(quote)?;
@@ -107,6 +110,26 @@ impl PlainText {
         };
         Some(self.from[at] as usize..end.max(last))
     }
+
+    /// Whether a place of the text is inside a word or a number.
+    fn is_inside(&self, at: usize) -> bool {
+        let is_joint = |at: usize| u32::try_from(at).is_ok_and(|at| self.joints.binary_search(&at).is_ok());
+        let (before, after) = self.text.split_at(at);
+        let last = before.char_indices().next_back().is_some_and(|(last, _)| is_joint(last));
+        last || is_joint(at) || within_word(before, after)
+    }
+}
+
+/// Whether `c` makes one word or number of what stands before and behind it: the hyphen of `non-toxic`, the slash of
+/// `1/5`, and white space that keeps the digits of a number together. A dash between words divides them.
+fn joins(before: &str, c: char, behind: &str) -> bool {
+    let is_part: fn(char) -> bool = match c {
+        '-' | '\u{2010}' | '\u{2011}' => in_word,
+        '/' | '\u{2044}' | '\u{2215}' | '\u{a0}' | '\u{2009}' | '\u{202f}' => char::is_numeric,
+        _ => return false,
+    };
+    let next = || behind.chars().find_map(plain);
+    before.chars().next_back().is_some_and(is_part) && next().is_some_and(is_part)
 }
 
 /// All places of `quote`, which is not empty, in `text`, also those that overlap (Knuth, Morris and Pratt). To search
@@ -144,16 +167,30 @@ fn within_word(before: &str, after: &str) -> bool {
     }
 }
 
-/// Whether `quote` begins with a number whose sign, or point, stands before it: `-5`, `.5`.
+/// Whether `quote` begins with a number, or an amount of money, whose sign, or point, stands before it: `-5`, `.5`,
+/// `-$5`.
 fn is_signed(before: &str, quote: &str) -> bool {
+    let number = quote.strip_prefix(is_currency);
+    if !number.unwrap_or(quote).starts_with(char::is_numeric) {
+        return false;
+    }
     let mut before = before.chars().rev();
-    let is_sign = match before.next() {
+    match before.next() {
         Some('-') => true,
         // Three of them are an ellipsis.
-        Some('.') => before.next() != Some('.'),
+        Some('.') => number.is_none() && before.next() != Some('.'),
+        Some(c) if is_currency(c) => before.next() == Some('-'),
         _ => false,
-    };
-    is_sign && quote.starts_with(char::is_numeric)
+    }
+}
+
+/// Unicode's currency symbols (`Sc`).
+const fn is_currency(c: char) -> bool {
+    matches!(c,
+        '$' | '\u{a2}'..='\u{a5}' | '\u{58f}' | '\u{60b}' | '\u{7fe}' | '\u{7ff}' | '\u{9f2}' | '\u{9f3}'
+        | '\u{9fb}' | '\u{af1}' | '\u{bf9}' | '\u{e3f}' | '\u{17db}' | '\u{20a0}'..='\u{20c0}' | '\u{a838}'
+        | '\u{fdfc}' | '\u{fe69}' | '\u{ff04}' | '\u{ffe0}' | '\u{ffe1}' | '\u{ffe5}' | '\u{ffe6}'
+        | '\u{11fdd}'..='\u{11fe0}' | '\u{1e2ff}' | '\u{1ecb0}')
 }
 
 /// True for characters of which words consist that have white space around them, and numbers.
@@ -245,6 +282,21 @@ mod tests {
             ("cien an", "cien an\u{303}os"),
             ("legal in all states", "il\u{2063}legal in all states"),
             ("๕ ตัว", "๑๕ ตัว"),
+            ("500 000 people", "1\u{202f}500\u{202f}000 people"),
+            ("500 000 people", "1\u{a0}500\u{a0}000 people"),
+            ("a town of 1 500", "a town of 1\u{2009}500\u{2009}000 people"),
+            ("toxic to fish", "non-toxic to fish"),
+            ("toxic to fish", "non\u{2011}toxic to fish"),
+            ("-toxic to fish", "non-toxic to fish"),
+            ("it is non-", "it is non-toxic"),
+            ("it is sugar", "it is sugar-free"),
+            ("it is sugar", "it is sugar-\u{ad}free"),
+            ("$500 of profit", "-$500 of profit"),
+            ("500 of profit", "-$500 of profit"),
+            ("€500 of profit", "\u{2212}€500 of profit"),
+            ("5 euros in winter", "1/5 euros in winter"),
+            ("5 euros in winter", "1\u{2044}5 euros in winter"),
+            ("it costs 1", "it costs 1/5 euros"),
         ] {
             assert_eq!(found(quote, text), None, "{quote}");
         }
@@ -262,9 +314,29 @@ mod tests {
             ("カタ", "ヒラカタカナー"),
             ("ปลา", "กินปลาทู"),
             ("ြန်မာ", "မြန်မာစာ"),
+            ("non-toxic to fish", "It is non-toxic to fish."),
+            ("1/5 euros in winter", "costs 1/5 euros in winter"),
+            ("-$500 of profit", "made -$500 of profit"),
+            ("$500 of profit", "made $500 of profit"),
+            ("500 of profit", "made $500 of profit"),
+            ("$500 of profit", "made...$500 of profit"),
+            ("000 people", "some 500 000 people"),
+            ("has 12 arches", "it has 12 arches\u{2014}two are wide"),
+            ("two are wide", "it has 12 arches--two are wide"),
+            ("or rivers", "seas and/or rivers"),
+            ("500 people", "about\u{a0}500 people"),
         ] {
             assert_eq!(found(quote, text), Some(quote), "{quote}");
         }
+    }
+
+    #[test]
+    fn white_space_within_numbers_may_differ() {
+        let text = "It has 1\u{202f}500\u{202f}000 people.";
+        for quote in ["1 500 000 people", "1\u{a0}500\u{2009}000 people"] {
+            assert_eq!(found(quote, text), Some("1\u{202f}500\u{202f}000 people"), "{quote}");
+        }
+        assert_eq!(found("it is non-toxic", "it is non\u{2011}toxic"), Some("it is non\u{2011}toxic"));
     }
 
     #[test]

@@ -7,6 +7,8 @@ export interface Folded {
   /** For each character of `text`, where the original one begins and ends. */
   from: Uint32Array;
   to: Uint32Array;
+  /** Where characters of `text` stand that make one word or number of what is before and behind them. */
+  joints: Set<number>;
 }
 
 export interface Range {
@@ -33,6 +35,11 @@ const THAI_LAO = /[\u0e00-\u0eff]/;
 const MYANMAR_KHMER = /[\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f\u1780-\u17ff]/;
 /** What joins two parts of a word or a number. */
 const JOINS = /['.,]/;
+/** What joins them only if it is this character, not one that looks like it: the hyphen of `non-toxic`. */
+const HYPHEN = /[-\u2010\u2011]/;
+/** The slash of `1/5`, and white space that keeps the digits of a number together. */
+const WITHIN_NUMBER = /[/\u2044\u2215\u00a0\u2009\u202f]/;
+const CURRENCY = /\p{Sc}/u;
 
 function plain(char: string): string {
   if (char >= ' ' && char <= '~') return char === '`' ? "'" : char;
@@ -49,6 +56,7 @@ export function fold(original: string): Folded {
   const out: string[] = [];
   const from: number[] = [];
   const to: number[] = [];
+  const joints = new Set<number>();
   for (let at = 0; at < original.length;) {
     NOTE.lastIndex = at;
     if (original[at] === '[' && NOTE.test(original)) {
@@ -57,6 +65,7 @@ export function fold(original: string): Folded {
     }
     const char = after(original, at);
     const said = plain(char);
+    if (isJoint(out, char, original, at)) joints.add(out.length);
     // A character of two units stays one; an ellipsis becomes three.
     for (let i = 0; i < said.length; i++) {
       if (said === ' ' && out.at(-1) === ' ') break;
@@ -66,7 +75,18 @@ export function fold(original: string): Folded {
     }
     at += char.length;
   }
-  return { text: out.join(''), from: Uint32Array.from(from), to: Uint32Array.from(to) };
+  return { text: out.join(''), from: Uint32Array.from(from), to: Uint32Array.from(to), joints };
+}
+
+/** Whether `char`, which stands at a place behind what is folded in `out`, makes one word or number of its neighbours. */
+function isJoint(out: string[], char: string, original: string, at: number): boolean {
+  const isNumber = WITHIN_NUMBER.test(char);
+  if (!isNumber && !HYPHEN.test(char)) return false;
+  const isPart = (c: string): boolean => c !== '' && (isNumber ? NUMBER.test(c) : inWord(c));
+  if (!isPart(before(out.slice(-2).join(''), 2))) return false;
+  let next = at + char.length;
+  while (next < original.length && plain(after(original, next)) === '') next += after(original, next).length;
+  return isPart(plain(after(original, next)));
 }
 
 /** The character that begins at a place, and the one that ends there; empty at the ends of a text. */
@@ -85,17 +105,25 @@ function inWord(char: string): boolean {
 }
 
 /** Whether a place is inside a word or a number: `can|'t`, `12.|50`. */
-function isWithinWord(text: string, at: number): boolean {
+function isWithinWord({ text, joints }: Folded, at: number): boolean {
+  if (joints.has(at) || joints.has(at - 1)) return true;
   const [last, next] = [before(text, at), after(text, at)];
   if (last === '' || next === '') return false;
   if (inWord(last)) return inWord(next) || (JOINS.test(next) && inWord(after(text, at + next.length)));
   return inWord(next) && JOINS.test(last) && inWord(before(text, at - last.length));
 }
 
-/** Whether a number begins at a place and its sign, or point, stands before it. Three points are an ellipsis. */
+/**
+ * Whether a number, or an amount of money, begins at a place and its sign, or point, stands before it. Three points are
+ * an ellipsis.
+ */
 function isSigned(text: string, at: number): boolean {
-  const sign = text[at - 1];
-  return NUMBER.test(after(text, at)) && (sign === '-' || (sign === '.' && text[at - 2] !== '.'));
+  const [sign, first] = [text[at - 1], after(text, at)];
+  const isMoney = CURRENCY.test(first);
+  if (!NUMBER.test(isMoney ? after(text, at + first.length) : first)) return false;
+  const mark = before(text, at);
+  if (CURRENCY.test(mark)) return text[at - mark.length - 1] === '-';
+  return sign === '-' || (!isMoney && sign === '.' && text[at - 2] !== '.');
 }
 
 /** The places of some words in a folded text, at most `most`, in ranges of the original. They are whole words. */
@@ -110,7 +138,7 @@ export function findAll(within: Folded, words: string, most = Infinity): Range[]
     if (text[at] === needle[matched]) matched += 1;
     if (matched < needle.length) continue;
     const begin = at + 1 - needle.length;
-    if (!isWithinWord(text, begin) && !isSigned(text, begin) && !isWithinWord(text, at + 1)) {
+    if (!isWithinWord(within, begin) && !isSigned(text, begin) && !isWithinWord(within, at + 1)) {
       found.push({ from: within.from[begin]!, to: within.to[at]! });
     }
     matched = back[matched - 1]!;
