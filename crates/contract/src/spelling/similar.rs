@@ -138,16 +138,28 @@ fn without_markup(text: &str) -> String {
     let plain = removed(text, |c| MARKS.contains(&c));
     let mut out = String::with_capacity(plain.len());
     let mut rest = plain.as_str();
+    // For each kind of mark, how far its end has been looked for in vain.
+    let mut searched = [0_usize; 4];
     while let Some(c) = rest.chars().next() {
         let close = match c {
-            '<' => Some(">"),
-            '(' if out.ends_with(']') => Some(")"),
-            '[' if rest.starts_with("[^") || rest[1..].starts_with(|c: char| c.is_ascii_digit()) => Some("]"),
-            '{' if rest.starts_with("{{") => Some("}}"),
+            '<' => Some((0, ">")),
+            '(' if out.ends_with(']') => Some((1, ")")),
+            '[' if rest.starts_with("[^") || rest[1..].starts_with(|c: char| c.is_ascii_digit()) => {
+                Some((2, "]"))
+            }
+            '{' if rest.starts_with("{{") => Some((3, "}}")),
             _ => None,
         };
-        let end = close.and_then(|close| {
-            rest[..rest.floor_char_boundary(ENOUGH)].find(close).map(|at| at + close.len())
+        let end = close.and_then(|(kind, close)| {
+            let at = plain.len() - rest.len();
+            // The first part of an end may have been the last that was seen.
+            let seen = (searched[kind] + 1).saturating_sub(close.len()).saturating_sub(at);
+            let (from, to) = (rest.floor_char_boundary(seen), rest.floor_char_boundary(ENOUGH));
+            let end = rest[from..to].find(close).map(|found| from + found + close.len());
+            if end.is_none() {
+                searched[kind] = at + to;
+            }
+            end
         });
         let command = rest.as_bytes();
         match end {
@@ -351,6 +363,19 @@ mod tests {
         }
         assert!(Similar::to(" ++ <> ").is_empty());
         assert_eq!(Similar::to("zirvane kelp").find_in("a\n\nthe K.e.l.p\nb\n\nc"), Some("the K.e.l.p\nb"));
+    }
+
+    #[test]
+    fn a_mark_without_an_end_does_not_hide_that_of_a_later_one() {
+        for (open, close) in [("<", ">"), ("[^", "]"), ("[1", "]"), ("{{", "}}")] {
+            // The first mark is too far from the end; the second one may be near enough.
+            for length in 1_980..2_010 {
+                let (far, within) = ("é".repeat(50), "x".repeat(length));
+                let text = format!("{open}{far} Zir{open}{within}{close}vane");
+                let mark = open.len() + length + close.len();
+                assert_eq!(without_markup(&text).ends_with("Zirvane"), mark <= 2_000, "{open} {length}");
+            }
+        }
     }
 
     #[test]
