@@ -243,7 +243,7 @@ mod tests {
     fn an_unknown_name_suggests_no_model_that_may_not_be_set() {
         let message = ModelChoice::parse("gpt-4o").unwrap_err().message;
         assert!(message.contains("--model help") && message.contains("ListModels"), "{message}");
-        for model in ["\"llm\"", "scripted", "openai"] {
+        for model in ["\"llm\"", "scripted", "openai:"] {
             assert!(!message.contains(model), "{message}");
         }
     }
