@@ -14,11 +14,13 @@ use crate::text::beginning;
 const AT_ONCE: usize = 4;
 
 /// Looks for the letters of any word of `query` in the documents of its context, by path, until there are hits enough. It
-/// reads at most `max_bytes` of text, and says whether that was all.
+/// reads at most `max_bytes` of text, and says whether that was all. A look at a text goes on when the search is given up;
+/// each holds a clone of `place` until it is done.
 pub async fn search_similar<D: Documents + ?Sized>(
     store: &D,
     query: SearchQuery,
     max_bytes: u64,
+    place: impl Clone + Send + Sync + 'static,
 ) -> Result<SimilarResults, StoreError> {
     let similar = Similar::to(&query.text);
     if similar.is_empty() || query.limit == 0 {
@@ -53,10 +55,10 @@ pub async fn search_similar<D: Documents + ?Sized>(
         let is_cut = within.len() < all;
         let mut hits = stream::iter(within)
             .map(|summary| {
-                let similar = similar.clone();
+                let (similar, place) = (similar.clone(), place.clone());
                 async move {
                     match store.document(summary.id).await {
-                        Ok(document) => hit(similar, summary, document).await,
+                        Ok(document) => hit(similar, summary, document, place).await,
                         // Deleted since it was listed.
                         Err(StoreError::NotFound { .. }) => Ok(None),
                         Err(error) => Err(error),
@@ -83,8 +85,10 @@ async fn hit(
     similar: Similar,
     summary: DocumentSummary,
     document: Document,
+    place: impl Send + 'static,
 ) -> Result<Option<SearchHit>, StoreError> {
     let look = move || {
+        let _place = place;
         let Document { title, path, body, .. } = &document;
         let in_body = similar.find_in(body);
         let part = in_body.or_else(|| similar.find_in(title)).or_else(|| similar.find_in(path))?;

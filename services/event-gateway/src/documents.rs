@@ -1,11 +1,10 @@
 //! `DocumentService`.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use futures::stream::BoxStream;
 use sha2::{Digest, Sha256};
-use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 use tree_agent_contract::document::default_title;
 use tree_agent_contract::error::Checks;
@@ -24,6 +23,7 @@ use crate::auth::Caller;
 use crate::errors;
 use crate::gateway::{Gateway, from_wire, id, now};
 use crate::pages::{self, Pages};
+use crate::places::Places;
 use crate::view::View;
 use crate::watch::service::decoded;
 
@@ -33,7 +33,7 @@ const HITS: (u32, u32) = (10, 100);
 /// Bytes of text that a search may look through.
 const SIMILAR_BYTES: u64 = 64 * 1024 * 1024;
 /// How many searches may do so at the same time.
-static SIMILAR_AT_ONCE: Semaphore = Semaphore::const_new(2);
+static SIMILAR_AT_ONCE: LazyLock<Places> = LazyLock::new(|| Places::new(2));
 /// How long one may take, with waiting: less than a role waits for an answer.
 const SIMILAR_TIME: Duration = Duration::from_secs(6);
 
@@ -222,7 +222,7 @@ impl DocumentService for Documents {
         };
         let (found, complete) = match request.similar {
             true => {
-                let found = similar(&*self.0.store, query).await.map_err(|e| errors::store(&e))?;
+                let found = similar(&*self.0.store, query).await?;
                 (SearchResults { total: found.hits.len() as u64, hits: found.hits }, found.is_complete)
             }
             false => (self.0.store.search_documents(query).await.map_err(|e| errors::store(&e))?, false),
@@ -344,10 +344,10 @@ impl DocumentService for Documents {
 }
 
 /// Looks for the letters of words in the texts themselves. What it has not found after [`SIMILAR_TIME`] stays unknown.
-async fn similar(store: &dyn Store, query: SearchQuery) -> Result<SimilarResults, StoreError> {
+async fn similar(store: &dyn Store, query: SearchQuery) -> Result<SimilarResults, Status> {
     let looked = tokio::time::timeout(SIMILAR_TIME, async {
-        let _turn = SIMILAR_AT_ONCE.acquire().await;
-        search_similar(store, query, SIMILAR_BYTES).await
+        let place = SIMILAR_AT_ONCE.take().await?;
+        search_similar(store, query, SIMILAR_BYTES, place).await.map_err(|e| errors::store(&e))
     });
     looked.await.unwrap_or_else(|_| Ok(SimilarResults { hits: Vec::new(), is_complete: false }))
 }

@@ -1,13 +1,27 @@
 //! The search for letters.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use tree_agent_contract::{RunContext, Scope, SimilarResults};
 use tree_agent_store::{SearchQuery, search_similar};
 
 use crate::documents::{new_project, project_id, source};
 use crate::fixture::Fixture;
 
+/// Counts its clones.
+#[derive(Default)]
+struct Place(Arc<AtomicUsize>);
+
+impl Clone for Place {
+    fn clone(&self) -> Self {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Self(self.0.clone())
+    }
+}
+
 async fn similar(f: &Fixture, query: SearchQuery, max_bytes: u64) -> (Vec<u128>, bool) {
-    let SimilarResults { hits, is_complete } = search_similar(&*f.store, query, max_bytes).await.unwrap();
+    let SimilarResults { hits, is_complete } = search_similar(&*f.store, query, max_bytes, ()).await.unwrap();
     (hits.iter().map(|hit| hit.document.id.0.as_u128()).collect(), is_complete)
 }
 
@@ -44,7 +58,11 @@ pub async fn letters_are_found_in_any_spelling(f: Fixture) {
     let of_none = SearchQuery { context: of(&[]), ..query("zirvane") };
     assert_eq!(similar(&f, of_none, everything).await, (vec![], true));
 
-    let hits = search_similar(&*f.store, query("zirvane"), everything).await.unwrap().hits;
+    let place = Place::default();
+    let found = search_similar(&*f.store, query("zirvane"), everything, place.clone()).await;
+    let hits = found.unwrap().hits;
+    assert_eq!(place.0.load(Ordering::Relaxed), 1 + 5, "every look at a text holds the place");
+    assert_eq!(Arc::strong_count(&place.0), 1, "all of them are done");
     assert_eq!(hits[0].snippet, "The Zir- vane works.", "a snippet shows the spelling");
     let offsets: Vec<Option<u64>> = hits.iter().map(|hit| hit.offset).collect();
     assert_eq!(
