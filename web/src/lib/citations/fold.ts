@@ -78,7 +78,7 @@ export function fold(original: string): Folded {
   return { text: out.join(''), from: Uint32Array.from(from), to: Uint32Array.from(to), joints };
 }
 
-/** Whether `char`, which stands at a place behind what is folded in `out`, makes one word or number of its neighbours. */
+/** Whether `char`, which stands at a place behind what is folded in `out`, makes a word or number of its neighbours. */
 function isJoint(out: string[], char: string, original: string, at: number): boolean {
   const isNumber = WITHIN_NUMBER.test(char);
   if (!isNumber && !HYPHEN.test(char)) return false;
