@@ -49,6 +49,8 @@ impl Bands {
     pub(crate) fn planned(&mut self, e: &PlanCreated) {
         self.plan_version = e.version;
         self.current = None;
+        // It was answered.
+        self.replan_reason = None;
     }
 
     /// A person writes the plan of version `version`.

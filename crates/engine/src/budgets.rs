@@ -109,7 +109,7 @@ impl FreeBudget {
             let free = free.min(bound(state, accounts, at, m, flying));
             let free = free.saturating_sub(keep(state, accounts, at, kind, m));
             let reserve = reserve(state, kind, limit, m);
-            let may_do_without = m == TOOL_CALLS && kind.finishes();
+            let may_do_without = does_without(kind, m);
             if free < reserve && !may_do_without && !(pool.in_flight == 0 && free > 0) {
                 return None;
             }
@@ -166,6 +166,11 @@ fn bound(
     left.min().unwrap_or(u64::MAX)
 }
 
+/// True for tool calls, of which those that put results together or verify them need none.
+fn does_without(kind: CallKind, m: usize) -> bool {
+    m == TOOL_CALLS && (kind.finishes() || kind == CallKind::Verify)
+}
+
 /// The expected need of a call of `kind`, of a budget with this limit.
 fn reserve(state: &State, kind: CallKind, limit: u64, m: usize) -> u64 {
     let largest = state.ledger().largest(kind).map(|largest| largest[m]);
@@ -184,6 +189,10 @@ fn kept(state: &State, account: &Account, m: usize) -> u64 {
 fn keep(state: &State, accounts: &Accounts, at: usize, kind: CallKind, m: usize) -> u64 {
     let lease = state.account_of(at, m);
     let account = accounts.get(lease);
+    // What the aggregators needed is spent when the answer is verified.
+    if kind == CallKind::Verify {
+        return 0;
+    }
     if !kind.finishes() {
         return kept(state, account, m);
     }
@@ -373,7 +382,7 @@ pub(crate) fn starved(state: &State, in_flight: &InFlight) -> Option<(usize, Bud
     let waiting = in_flight.ready().nodes().filter(|&(at, _)| state.exhausted_of(at).is_none());
     waiting
         .filter_map(|(at, kind)| {
-            let may_do_without = |m: usize| m == TOOL_CALLS && kind.finishes();
+            let may_do_without = |m: usize| does_without(kind, m);
             let m = (0..3).find(|&m| !may_do_without(m) && lacks(state, &accounts, at, kind, m))?;
             let account = accounts.get(state.account_of(at, m));
             let (used, limit) = (account.committed(m), account.limit(m));
@@ -427,12 +436,14 @@ fn used_up(
             Some(BudgetExhausted { budget: NAMES[m].into(), limit, used, reserved })
         })
     };
+    // A verification takes what is left. It never makes a run that has its answer run out of a budget.
+    let wants = |kind: CallKind| !kind.finishes() && kind != CallKind::Verify;
     let wants_own_work = |m: usize| match state.has_leases() {
         true => {
-            let mut wanted = in_flight.ready().nodes().filter(|(_, kind)| !kind.finishes());
+            let mut wanted = in_flight.ready().nodes().filter(|(_, kind)| wants(*kind));
             wanted.any(|(at, _)| state.account_of(at, m) == lease)
         }
-        false => wants_work(in_flight),
+        false => in_flight.ready().nodes().any(|(_, kind)| wants(kind)),
     };
     // What is kept for aggregation matters only if new work needs it.
     over(&|m| account.used[m] >= account.limit(m)).or_else(|| {

@@ -17,6 +17,9 @@ use crate::input::{Decision, Input};
 use crate::state::{OpenTool, State};
 use crate::{briefing, pacing, waiting};
 
+/// How often a verifier that cannot be reached is called again: about a minute.
+const VERIFIER_TRIES: u32 = 12;
+
 /// A run that is deciding. Every event that it emits is applied at once, so that the next decision sees it.
 pub(crate) struct Decider<'a> {
     pub(crate) state: &'a mut State,
@@ -365,7 +368,13 @@ impl<'a> Decider<'a> {
         let clock_ms = self.state.elapsed_ms(self.now);
         let gave_up = is_provider
             && self.state.waiting().gives_up_on_provider(clock_ms, behaviour.provider_patience_ms);
-        if (is_provider || error.kind == RoleErrorKind::Unreachable) && !gave_up {
+        let is_away = is_provider || error.kind == RoleErrorKind::Unreachable;
+        if is_away && key.kind == CallKind::Verify && self.in_flight.tries(at) >= VERIFIER_TRIES {
+            // The answer is there, and its reader waits for it.
+            self.in_flight.reached(at);
+            return self.ask(Next::Failed { at, failure: Failure { kind: key.kind, error, gave_up } });
+        }
+        if is_away && !gave_up {
             let exhausted_ms = self.state.exhausted_ms_of(at).map(|since| clock_ms.saturating_sub(since));
             if exhausted_ms.is_some_and(|ms| ms >= behaviour.grace_ms) {
                 self.in_flight.reached(at);

@@ -34,6 +34,9 @@ pub(crate) struct Iterations {
     plan: HomeworkDraft,
     /// Tasks of the latest iteration that were refused.
     refused: Vec<Refusal>,
+    /// The iteration after which the latest answer was written; none if a task was done again since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answered: Option<u32>,
 }
 
 /// One branch.
@@ -78,9 +81,12 @@ impl Iterations {
                 titles.extend(self.branches.drain(..).map(|branch| (branch.id, branch.title)));
                 *self = Self { root: self.root, summarised: self.summarised, titles, ..Self::default() };
             }
-            EventBody::NodeReopened(e) if e.again => {
+            EventBody::NodeReopened(e) if !e.again => self.answered = None,
+            EventBody::NodeReopened(_) => {
+                self.answered = None;
                 self.rolled_up = self.rolled_up.min(self.latest.saturating_sub(1));
             }
+            EventBody::NodeResult(_) if at == self.root => self.answered = Some(self.latest),
             EventBody::PlanCreated(e) => {
                 self.latest = e.iteration.unwrap_or(self.latest);
                 self.refused.clear();
@@ -123,6 +129,16 @@ impl Iterations {
     /// The node that does the homework.
     pub(crate) fn root(&self) -> usize {
         self.root
+    }
+
+    /// True if an answer was written.
+    pub(crate) fn has_answer(&self) -> bool {
+        self.answered.is_some()
+    }
+
+    /// True if an answer was written after the latest iteration.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.answered == Some(self.latest)
     }
 
     /// The latest iteration that was planned; 0 for none.

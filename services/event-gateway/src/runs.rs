@@ -123,10 +123,12 @@ impl RunService for Runs {
                 self.require(&spec).await?;
                 self.verifies(verify, &spec.model).await
             }
-            Some(accepted) => {
-                let before = self.gateway.store.run(accepted).await;
-                verify.unwrap_or(before.is_ok_and(|run| run.spec.verify))
-            }
+            Some(accepted) => match (verify, self.gateway.store.run(accepted).await) {
+                (Some(verify), _) => verify,
+                (None, Ok(run)) => run.spec.verify,
+                (None, Err(StoreError::NotFound { .. })) => return Err(deleted(accepted)),
+                (None, Err(error)) => return Err(errors::store(&error)),
+            },
         };
         let run_id = RunId::from(Uuid::now_v7());
         let started = tree_agent_engine::start(run_id, spec.clone(), now());
@@ -158,10 +160,7 @@ impl RunService for Runs {
         self.gateway.hint(hints).await;
         self.gateway.list_changed();
         let run = self.gateway.store.run(run_id).await.map_err(|error| match error {
-            StoreError::NotFound { .. } => errors::already_exists(
-                "request_id",
-                format!("was used before, for run {run_id}, which was deleted"),
-            ),
+            StoreError::NotFound { .. } => deleted(run_id),
             other => errors::store(&other),
         })?;
         Ok(Response::new(pb::CreateRunResponse { run: Some(run.to_wire()) }))
@@ -493,6 +492,11 @@ fn has_nul(value: &Value) -> bool {
         Value::Object(fields) => fields.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
+}
+
+/// A request that made a run which is gone.
+fn deleted(run: RunId) -> Status {
+    errors::already_exists("request_id", format!("was used before, for run {run}, which was deleted"))
 }
 
 /// A run with what an estimate is asked for. The objective does not matter to it, and may be absent.

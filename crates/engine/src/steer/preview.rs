@@ -118,9 +118,10 @@ fn of_node(state: &State, at: usize, add: &mut impl FnMut(CallKind, u32)) {
         // Its planner looks at each iteration that has ended.
         Strategy::Homework if node.plan.is_some() => {
             let iterations = node.plan.as_ref().and_then(|plan| plan.iteration).unwrap_or_default();
-            add(CallKind::Plan, 1 + iterations);
-            add(CallKind::Aggregate, 1);
-            add(CallKind::Verify, verified(state, at));
+            let answers = 1 + control.bands().replans;
+            add(CallKind::Plan, answers + iterations);
+            add(CallKind::Aggregate, answers);
+            add(CallKind::Verify, verified(state, at) * answers);
         }
         Strategy::Tree if node.plan.is_some() => {
             let plans = 1 + control.bands().replans;

@@ -117,6 +117,9 @@ impl Rules for Homework {
             return d.fail(at, failure.text(), failure.error.retryable());
         }
         if failure.kind.finishes() {
+            if self.0.has_answer() {
+                return self.return_answer(d, at, Some("guard:aggregationFailed"));
+            }
             return d.return_children(at, &failure.error);
         }
         if failure.kind == CallKind::Verify {
@@ -302,6 +305,9 @@ impl Homework {
             d.append_scratchpad(at, &notes::rollup(latest, &rollup, &rolled, &HomeworkDraft::default()));
             self.roll_up(d, at, latest, rollup, Vec::new(), &rolled);
         }
+        if self.0.is_answered() {
+            return self.return_answer(d, at, guard);
+        }
         if d.state.has_completed_children(at) {
             d.in_flight.reached(at);
             return d.need(at, CallKind::Aggregate, guard.map(str::to_owned));
@@ -390,6 +396,14 @@ impl Homework {
     /// iterations, because a planner may find nothing more to do.
     fn may_replan(&self, state: &State, at: usize) -> bool {
         self.0.latest() + state.control(at).bands().replans < state.budgets().max_iterations
+    }
+
+    /// The answer that was doubted is the last one: nothing was found since.
+    fn return_answer(&self, d: &mut Decider<'_>, at: usize, guard: Option<&str>) {
+        d.give_up(at);
+        d.in_flight.reached(at);
+        d.status(at, NodeStatus::Aggregating, guard.map(str::to_owned));
+        self.complete(d, at);
     }
 
     /// The homework has returned its document.

@@ -91,6 +91,9 @@ impl Rules for Tree {
 
     fn failed(&self, d: &mut Decider<'_>, at: usize, failure: Failure) {
         if failure.kind.finishes() {
+            if d.state.spec().verify && self.synthesis_of.is_some() {
+                return d.return_kept(at, "guard:aggregationFailed");
+            }
             return d.return_children(at, &failure.error);
         }
         if failure.kind == CallKind::Verify {

@@ -11,14 +11,18 @@ use crate::call::CallInput;
 use crate::decide::Decider;
 use crate::state::State;
 
-/// Asks for the verification of the answer that the node at `at` has just returned. False if nobody wants it, or
-/// nothing new may begin.
+/// Asks for the verification of the answer that the node at `at` has just returned. False if nobody wants it, or there is
+/// no room for it: then the node says why.
 pub(super) fn ask(d: &mut Decider<'_>, at: usize) -> bool {
-    let is_due = at == 0 && d.state.spec().verify && d.state.ending(at).is_none();
-    if is_due {
-        d.need(at, CallKind::Verify, None);
+    if at != 0 || !d.state.spec().verify {
+        return false;
     }
-    is_due
+    if d.state.ending(at).is_some() {
+        wind_down(d, at);
+        return false;
+    }
+    d.need(at, CallKind::Verify, None);
+    true
 }
 
 /// True if the node at `at` has its answer and waits for its verification only.
@@ -58,6 +62,6 @@ pub(super) fn wind_down(d: &mut Decider<'_>, at: usize) {
 
 /// The answer cannot be verified. It is returned as it is, and the node says why.
 pub(super) fn given_up(d: &mut Decider<'_>, at: usize, why: &str) {
-    let message = format!("the answer was not verified: {why}");
-    d.status(at, NodeStatus::Aggregating, Some(prefix(&message, limits::TEXT_BYTES).to_owned()));
+    let why = format!("the answer was not verified: {why}");
+    d.status_because(at, NodeStatus::Aggregating, prefix(&why, limits::TEXT_BYTES).to_owned());
 }

@@ -11,14 +11,14 @@ struct Homework {
     documents: Documents,
 }
 
-fn task(branch: &str, title: &str) -> StepDraft {
+pub(super) fn task(branch: &str, title: &str) -> StepDraft {
     StepDraft {
         branch_id: Some(branch.into()),
         ..StepDraft::new(StepId::new(format!("{branch}-{title}")), title)
     }
 }
 
-fn draft(rollup: &str) -> HomeworkDraft {
+pub(super) fn draft(rollup: &str) -> HomeworkDraft {
     HomeworkDraft {
         items: vec![PlanItem { title: "Find prices".into(), state: ItemState::Doing, note: String::new() }],
         rollup: rollup.into(),
@@ -28,7 +28,11 @@ fn draft(rollup: &str) -> HomeworkDraft {
     }
 }
 
-fn planned(mode: PlannerMode, tasks: Vec<StepDraft>, homework: Option<HomeworkDraft>) -> CallOutput {
+pub(super) fn planned(
+    mode: PlannerMode,
+    tasks: Vec<StepDraft>,
+    homework: Option<HomeworkDraft>,
+) -> CallOutput {
     let steps = (0..).zip(tasks).map(|(step_index, task)| StepDraft { step_index, ..task }).collect();
     let band = BandDraft { index: 0, goal: "find out".into(), parallelizable: true, steps };
     let plan = PlanDraft { summary: "look around".into(), bands: vec![band] };

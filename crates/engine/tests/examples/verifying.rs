@@ -7,7 +7,7 @@ use tree_agent_contract::*;
 use tree_agent_engine::{CallInput, CallKind, CallOutput, Input, RoleCall};
 
 use super::search::Hand;
-use super::used;
+use super::{homework, used};
 use crate::world::{aggregator_output, executor_output, notes};
 
 fn begun(verify: bool, budgets: Budgets) -> Hand {
@@ -123,7 +123,7 @@ fn an_answer_that_cannot_be_verified_is_returned_and_says_why() {
     assert_eq!(hand.ends(), (RunStatus::Completed, Some(Outcome::Success)));
     let said = hand.log.iter().any(|event| {
         matches!(&event.body, EventBody::NodeStatusChanged(e)
-            if e.message.as_deref().is_some_and(|m| m.starts_with("the answer was not verified") && m.contains("tired")))
+            if e.why.as_deref().is_some_and(|m| m.starts_with("the answer was not verified") && m.contains("tired")))
     });
     assert!(said, "{:?}", hand.log);
 }
@@ -176,4 +176,76 @@ fn the_run_and_its_nodes_say_which_model_answered_and_the_writer_of_the_answer_i
     let written = &hand.run.graph().nodes()[0].written_by;
     let written: Vec<_> = written.iter().map(|w| (w.purpose.as_str(), w.model.as_str())).collect();
     assert_eq!(written, [("plan", "planner"), ("aggregate", "writer"), ("verify", "reader")]);
+}
+
+#[test]
+fn a_verification_never_makes_a_run_with_an_answer_run_out_of_a_budget() {
+    let mut hand = begun(true, Budgets { max_tokens: Some(100_000), ..Budgets::default() });
+    let call = hand.until(CallKind::Aggregate).expect("a synthesis");
+    hand.feed(Input::Update(call.key, RoleUpdate::Usage(used(85_000))));
+    hand.feed(Input::Output(call.key, CallOutput::Aggregate(aggregator_output("all"))));
+    // It may use what is left.
+    let call = hand.until(CallKind::Verify).expect("a verification");
+    assert_eq!(call.input.context().allowance.tokens, Some(15_000));
+    hand.feed(Input::Output(call.key, CallOutput::Verify(verdict(None))));
+    assert_eq!(hand.ends(), (RunStatus::Completed, Some(Outcome::Success)));
+    assert_eq!((hand.types("tree.budget_exhausted"), hand.types("tree.answer_verified")), (0, 1));
+}
+
+#[test]
+fn a_verifier_that_cannot_be_reached_holds_the_answer_up_for_a_while_only() {
+    let mut hand = begun(true, Budgets::default());
+    let mut call = hand.until(CallKind::Verify).expect("a verification");
+    for _ in 0..200 {
+        hand.feed(Input::Failed(call.key, RoleError::new(RoleErrorKind::Unreachable, "nobody is there")));
+        if hand.run.graph().status().is_final() {
+            break;
+        }
+        call = loop {
+            hand.feed(Input::Tick);
+            if let Some(call) = hand.due().pop() {
+                break call;
+            }
+        };
+    }
+    assert_eq!(hand.ends(), (RunStatus::Completed, Some(Outcome::Success)));
+    let elapsed = hand.run.graph().nodes()[0].ended_at.unwrap().millis_since(Timestamp::from_millis(1_000));
+    assert!(elapsed < 300_000, "{elapsed} ms");
+}
+
+#[test]
+fn homework_that_has_nothing_to_add_to_a_doubted_answer_returns_it() {
+    let spec = RunSpec {
+        verify: true,
+        strategy: Strategy::Homework,
+        budgets: Budgets { max_iterations: 3, ..Budgets::default() },
+        ..RunSpec::new("find out")
+    };
+    let mut hand = Hand::of(spec);
+    let done = || homework::planned(PlannerMode::Done, Vec::new(), Some(homework::draft("all is found")));
+    let task = || {
+        let tasks = vec![homework::task("tides", "Look at the tides")];
+        homework::planned(PlannerMode::Plan, tasks, Some(homework::draft("")))
+    };
+    let (mut plans, mut verified) = (0, 0);
+    for _ in 0..20 {
+        let Some(call) = hand.due().pop() else { break };
+        let output = match call.key.kind {
+            CallKind::Plan => {
+                plans += 1;
+                if plans == 1 { task() } else { done() }
+            }
+            CallKind::Execute => CallOutput::Execute(executor_output("task")),
+            CallKind::Aggregate => CallOutput::Aggregate(aggregator_output("all")),
+            CallKind::Verify => {
+                verified += 1;
+                CallOutput::Verify(verdict(Some("too little")))
+            }
+            other => panic!("{other:?}"),
+        };
+        hand.feed(Input::Output(call.key, output));
+    }
+    assert_eq!(hand.ends(), (RunStatus::Completed, Some(Outcome::Success)));
+    // The planner is asked once more, and the answer is neither written nor read again.
+    assert_eq!((plans, verified, hand.types("tree.node_aggregated")), (3, 1, 1));
 }

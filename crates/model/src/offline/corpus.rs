@@ -153,13 +153,16 @@ pub(super) async fn follow(
     for name in names {
         let Some(stems) = key(name).filter(|stems| !corpus.counted.contains_key(stems)) else { continue };
         let Some((hits, total)) = hits(io, name, NAMED_HITS).await? else { break };
-        corpus.counted.insert(stems, total);
-        let few = total <= NAMED_HITS as u64;
+        // A search that cannot count its documents says nothing of how rare the name is.
+        if let Some(total) = total {
+            corpus.counted.insert(stems, total);
+        }
+        let few = total.is_some_and(|total| total <= NAMED_HITS as u64);
         let mut answers = vec![hits];
         for word in words.iter().filter(|_| !few) {
             // A search without a document that holds all words answers with those that hold one.
             if let Some((hits, all)) = self::hits(io, &format!("{name} {word}"), NAMED_HITS).await?
-                && all < total
+                && all.zip(total).is_none_or(|(all, total)| all < total)
             {
                 answers.push(hits);
             }
@@ -190,14 +193,15 @@ async fn number(io: &RoleIo) -> Result<usize, RoleError> {
     Ok(counted)
 }
 
-/// What search finds, and how many documents match. None if no search can be made any more.
-async fn hits(io: &RoleIo, query: &str, limit: usize) -> Result<Option<(Vec<Entry>, u64)>, RoleError> {
+/// What search finds, and how many documents match if it says so. None if no search can be made any more.
+async fn hits(
+    io: &RoleIo,
+    query: &str,
+    limit: usize,
+) -> Result<Option<(Vec<Entry>, Option<u64>)>, RoleError> {
     let args = Map::from_iter([("query".to_owned(), json!(query)), ("limit".to_owned(), json!(limit))]);
     match io.call_tool(SEARCH_DOCUMENTS, args, &format!("to find documents about {query}")).await {
-        Ok(hits) => {
-            let total = hits["total"].as_u64().unwrap_or_default();
-            Ok(Some((entries(&hits["hits"]), total)))
-        }
+        Ok(hits) => Ok(Some((entries(&hits["hits"]), hits["total"].as_u64()))),
         Err(error) if cannot_search(&error) => Ok(None),
         Err(error) => Err(failed(error)),
     }
@@ -381,7 +385,7 @@ async fn search(
     let mut answers: Vec<Vec<Entry>> = Vec::new();
     for (query, stems) in all.into_iter().chain(alone) {
         let Some((entries, total)) = hits(io, &query, CANDIDATES).await? else { break };
-        if let Some(stems) = stems {
+        if let Some((stems, total)) = stems.zip(total) {
             counted.insert(stems.clone(), total);
         }
         answers.push(entries);

@@ -39,23 +39,31 @@ pub(super) struct Lead {
 }
 
 /// The passages to which `text` leads, best first. In a context that is not read whole, `corpus` grows by what is found
-/// on the way.
-pub(super) async fn hunt(io: &RoleIo, text: &str, corpus: &mut Corpus) -> Result<Vec<Lead>, RoleError> {
+/// on the way, unless the tool calls of the run are `limited`.
+pub(super) async fn hunt(
+    io: &RoleIo,
+    text: &str,
+    limited: bool,
+    corpus: &mut Corpus,
+) -> Result<Vec<Lead>, RoleError> {
     let question = Question::of(text);
     if question.names().is_empty() {
         return Ok(Vec::new());
     }
-    for round in 0..ROUNDS {
-        if corpus.is_whole {
-            break;
-        }
+    // A run with few tool calls needs them for its steps.
+    let rounds = if corpus.is_whole || limited { 0 } else { ROUNDS };
+    for round in 0..rounds {
         let passages = sections(corpus.passages());
         let mut trails = Trails::new(&passages, &question, corpus.documents, &corpus.counted);
+        // Heartbeats and the deadline of the call have their turn.
+        tokio::task::yield_now().await;
         let (names, words) = (trails.open_names(ENDS, EACH, round), trails.heaviest_words(BESIDE));
         corpus::follow(io, corpus, &names, &words).await?;
     }
     let passages = sections(corpus.passages());
+    tokio::task::yield_now().await;
     let mut trails = Trails::new(&passages, &question, corpus.documents, &corpus.counted);
+    tokio::task::yield_now().await;
     let found = trails.best(MOST, FLOOR);
     let lead = |f: super::trail::Found| Lead { passage: passages[f.passage].clone(), by: f.by, hop: f.hop };
     Ok(found.into_iter().map(lead).collect())

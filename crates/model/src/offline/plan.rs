@@ -61,7 +61,8 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
         return Ok(execute("There is no document in the context of this run.", &[], ""));
     }
     // A node without children quotes what it can find in one look.
-    let leads = if leaf { Vec::new() } else { hunt::hunt(io, &brief.subject, &mut corpus).await? };
+    let limited = call.budgets.max_tool_calls.is_some();
+    let leads = if leaf { Vec::new() } else { hunt::hunt(io, &brief.subject, limited, &mut corpus).await? };
     let read = corpus.docs.len();
     let (found, mut subject) = weigh(corpus.docs.iter().flat_map(corpus::Doc::passages).collect(), terms);
     subject.missing =

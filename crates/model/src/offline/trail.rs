@@ -18,6 +18,10 @@ const SEEDS: usize = 10;
 const BEAM: usize = 20;
 /// Passages with the same name that are tried, the most promising first.
 const TRIED: usize = 30;
+/// Names of one passage that are followed: more of them are a list.
+const NAMES: usize = 64;
+/// A name whose rarest word stands in more passages than this leads nowhere: it tells little, and would cost much.
+const COMMON: usize = 1_000;
 /// Passages to which one passage leads before others have had their turn.
 const BRANCHES: usize = 5;
 /// The best passages by the question's own words that are returned whatever trails are worth.
@@ -209,6 +213,9 @@ impl<'a> Trails<'a> {
         }
         for name in &question.names {
             let Some(ids) = trails.known(name) else { continue };
+            if trails.is_common(&ids) {
+                continue;
+            }
             let rarity = trails.rarity_of(&ids, name);
             for row in trails.holding(&ids) {
                 let is_title = trails.rows[row].title == ids;
@@ -247,6 +254,11 @@ impl<'a> Trails<'a> {
         self.rarity(here.max(known))
     }
 
+    /// True for a name of which every word stands in many passages.
+    fn is_common(&self, name: &[u32]) -> bool {
+        name.iter().all(|id| self.postings[*id as usize].len() > COMMON)
+    }
+
     /// The passages that hold a name, its words one after the other.
     fn holding(&mut self, name: &[u32]) -> Vec<usize> {
         if let Some(known) = self.holders.get(name) {
@@ -268,6 +280,9 @@ impl<'a> Trails<'a> {
         let passage = &self.passages[row];
         let mut found: Vec<(String, Vec<u32>)> = Vec::new();
         for name in std::iter::once(title(passage).to_owned()).chain(names(&passage.text)) {
+            if found.len() == NAMES {
+                break;
+            }
             let Some(stems) = key(&name).filter(|stems| !self.question.has(stems)) else { continue };
             if let Some(ids) = self.known(&stems)
                 && !found.iter().any(|(_, known)| *known == ids)
@@ -305,15 +320,18 @@ impl<'a> Trails<'a> {
                 .collect();
             let mut best: BTreeMap<usize, (f64, String)> = BTreeMap::new();
             for (name, ids) in self.names_of(end) {
+                if self.is_common(&ids) {
+                    continue;
+                }
                 let stems: Vec<String> = key(&name).unwrap_or_default();
                 let rarity = LINK * self.rarity_of(&ids, &stems).min(RAREST * self.unit);
                 let mut holding = self.holding(&ids);
                 if holding.len() > 2 * TRIED {
-                    holding.sort_by(|&a, &b| {
-                        let worth = |row| self.gain(row, &covered) + self.titled(row, &ids);
-                        worth(b).total_cmp(&worth(a)).then(a.cmp(&b))
-                    });
-                    holding.truncate(TRIED);
+                    let worth = |row| self.gain(row, &covered) + self.titled(row, &ids);
+                    let mut by_worth: Vec<(f64, usize)> =
+                        holding.into_iter().map(|row| (worth(row), row)).collect();
+                    by_worth.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+                    holding = by_worth.into_iter().take(TRIED).map(|(_, row)| row).collect();
                 }
                 for row in holding.into_iter().filter(|row| !trail.rows.contains(row)) {
                     let link = rarity + self.titled(row, &ids);
