@@ -4,6 +4,8 @@
 //! its answers lead to the same events, whichever program drives it. Whoever changes a constant here adds a version
 //! instead, and records histories of it (`tests/histories`).
 
+use tree_agent_contract::RunSpec;
+
 use crate::amounts::Amounts;
 use crate::retry::RetryPolicy;
 
@@ -37,12 +39,15 @@ const FIRST: Behaviour = Behaviour {
 const THIRD: Behaviour = Behaviour { links_documents: true, ..FIRST };
 
 /// Version 1 first. Since version 2, every tool call in a log has a result before its node goes on. Since
-/// version 3, a run has a workspace, and its documents are below it.
-static VERSIONS: [Behaviour; 3] = [FIRST, FIRST, THIRD];
+/// version 3, a run has a workspace, and its documents are below it. In version 4, the answer is verified: programs that
+/// cannot do that leave such a run to others.
+static VERSIONS: [Behaviour; 4] = [FIRST, FIRST, THIRD, THIRD];
 
 impl Behaviour {
-    /// The version with which new runs begin.
-    pub(crate) const LATEST: u32 = VERSIONS.len() as u32;
+    /// The version with which a new run begins: the oldest one that can do what is asked for.
+    pub(crate) const fn of_new(spec: &RunSpec) -> u32 {
+        if spec.verify { 4 } else { 3 }
+    }
 
     /// The behaviour of a version. None if this program does not know it.
     pub(crate) fn of(version: u32) -> Option<&'static Self> {

@@ -19,7 +19,7 @@ use tree_agent_contract::{RunStatus, StepStatus};
 
 use crate::briefing::step_status;
 use crate::budgets;
-use crate::call::CallInput;
+use crate::call::{CallInput, CallOutput};
 use crate::decide::{Decider, Next};
 use crate::graph::{ReplayError, grow_gently};
 use crate::lease_time;
@@ -115,7 +115,10 @@ impl Strategies {
 
     /// The input of the call that the node at `at` needs.
     pub(crate) fn brief(&self, state: &State, at: usize, kind: CallKind, call: CallContext) -> CallInput {
-        self.of(at).brief(state, at, kind, call)
+        match kind {
+            CallKind::Verify => verified::brief(state, at, call, self.of(at).may_replan(state, at)),
+            kind => self.of(at).brief(state, at, kind, call),
+        }
     }
 }
 
@@ -142,14 +145,25 @@ impl<'a> Turn<'a> {
             let d = &mut self.decider;
             match next {
                 Next::Begin { at } => self.begin(at),
-                Next::Answered { at, output } => self.strategies.of(at).answered(d, at, *output),
+                Next::Answered { at, output } => match *output {
+                    CallOutput::Verify(out) => verified::answered(self.strategies.of(at), d, at, out),
+                    output => self.strategies.of(at).answered(d, at, output),
+                },
                 Next::Failed { at, failure } => {
                     d.give_up(at);
-                    self.strategies.of(at).failed(d, at, failure);
+                    match failure.kind {
+                        CallKind::Verify => {
+                            verified::give_up(self.strategies.of(at), d, at, &failure.text());
+                        }
+                        _ => self.strategies.of(at).failed(d, at, failure),
+                    }
                 }
                 Next::WindDown { at } => {
                     d.give_up(at);
-                    self.strategies.of(at).wind_down(d, at);
+                    match d.state.control(at).needs {
+                        Some(CallKind::Verify) => verified::wind_down(self.strategies.of(at), d, at),
+                        _ => self.strategies.of(at).wind_down(d, at),
+                    }
                 }
                 Next::Ended { at } => self.ended(at),
                 Next::Advance { at } if d.state.node(at).status.is_final() || d.state.is_paused(at) => {}

@@ -28,12 +28,18 @@ impl Decider<'_> {
     pub(crate) fn return_kept(&mut self, at: usize, guard: &str) {
         let Some(result) = self.state.node(at).result.as_deref() else { return };
         let (artifact_ids, document_ids) = (result.artifact_ids.clone(), result.document_ids.clone());
-        let evidence = result.success_assessment.as_ref().and_then(|a| a.notes.clone());
+        let evidence = self.evidence(at);
         let hint_type = if document_ids.is_empty() { HintType::ReadJson } else { HintType::ReadDocuments };
         self.give_up(at);
         self.status(at, NodeStatus::Aggregating, Some(guard.to_owned()));
         self.hint(at, hint_type, artifact_ids, document_ids);
         self.complete(at, evidence);
+    }
+
+    /// What the node at `at` says of how well its result meets its criteria.
+    pub(crate) fn evidence(&self, at: usize) -> Option<String> {
+        let result = self.state.node(at).result.as_deref()?;
+        result.success_assessment.as_ref()?.notes.clone()
     }
 
     /// The node, which was reopened, returns again what it returned before.

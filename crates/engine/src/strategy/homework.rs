@@ -87,12 +87,9 @@ impl Rules for Homework {
             CallOutput::Plan(out) => self.planned(d, at, out),
             CallOutput::Execute(out) => executed(d, at, out),
             CallOutput::Aggregate(out) => self.aggregated(d, at, out),
-            CallOutput::Verify(out) => {
-                if !verified::answered(d, at, out, self.may_replan(d.state, at)) {
-                    self.complete(d, at);
-                }
+            CallOutput::Research(_) | CallOutput::Pick(_) | CallOutput::Verify(_) => {
+                unreachable!("homework neither researches nor picks, and does not verify itself")
             }
-            CallOutput::Research(_) | CallOutput::Pick(_) => unreachable!("homework neither researches nor picks"),
         }
     }
 
@@ -122,10 +119,6 @@ impl Rules for Homework {
             }
             return d.return_children(at, &failure.error);
         }
-        if failure.kind == CallKind::Verify {
-            verified::given_up(d, at, &failure.text());
-            return self.complete(d, at);
-        }
         match d.state.has_completed_children(at) {
             true => self.finish(d, at, Some("guard:replanFailed"), self.0.owes_rollup()),
             false => d.fail(at, failure.text(), failure.error.retryable()),
@@ -133,10 +126,6 @@ impl Rules for Homework {
     }
 
     fn wind_down(&self, d: &mut Decider<'_>, at: usize) {
-        if verified::is_awaited(d.state, at) {
-            verified::wind_down(d, at);
-            return self.complete(d, at);
-        }
         match at == self.0.root() && d.state.has_completed_children(at) {
             true => {
                 let guard = guard(d, at);
@@ -144,6 +133,21 @@ impl Rules for Homework {
             }
             false => d.cancel(at),
         }
+    }
+
+    fn complete(&self, d: &mut Decider<'_>, at: usize) {
+        let evidence = d.evidence(at);
+        // A branch that another task has brought to an end has lost nothing.
+        let lost = self.0.branches().iter().filter_map(|branch| branch.last()).any(|task| {
+            let node = d.state.node(task);
+            node.status != NodeStatus::Completed || node.outcome == Some(Outcome::Partial)
+        });
+        d.complete_partly(at, evidence, lost);
+    }
+
+    /// Verifications that asked for another iteration count like iterations, because a planner may find nothing more to do.
+    fn may_replan(&self, state: &State, at: usize) -> bool {
+        self.0.latest() + state.control(at).bands().replans < state.budgets().max_iterations
     }
 
     fn brief(&self, state: &State, at: usize, kind: CallKind, call: CallContext) -> CallInput {
@@ -164,8 +168,9 @@ impl Rules for Homework {
                 exhausted_budget: state.exhausted_of(at).map(str::to_owned),
                 homework: Some(Box::new(self.0.brief(state, self.0.latest()))),
             })),
-            CallKind::Verify => verified::brief(state, at, call, self.may_replan(state, at)),
-            CallKind::Research | CallKind::Pick => unreachable!("homework neither researches nor picks"),
+            CallKind::Research | CallKind::Pick | CallKind::Verify => {
+                unreachable!("homework neither researches nor picks, and does not verify itself")
+            }
         }
     }
 }
@@ -183,7 +188,7 @@ impl Homework {
         let tasks = out.plan.filter(|_| wants_more && may_go_on && !is_over).map(|plan| self.tasks(d, plan));
         let rolled = self.rolled(d.state, ended);
         let mut text = line_break(out.scratchpad.append_markdown);
-        if ended > 0 {
+        if self.0.owes_rollup() {
             text.push_str(&notes::rollup(ended, &draft.rollup, &rolled, &draft));
         }
         text.push_str(&match &tasks {
@@ -387,15 +392,7 @@ impl Homework {
         let (summary, success_assessment) = (out.synthesis.summary, out.result.success_assessment.clone());
         d.emit(at, NodeAggregated { child_ids, summary, success_assessment });
         d.return_result(at, out.artifacts, out.result);
-        if !verified::ask(d, at) {
-            self.complete(d, at);
-        }
-    }
-
-    /// True if another iteration may follow the verification of the answer. Verifications that asked for one count like
-    /// iterations, because a planner may find nothing more to do.
-    fn may_replan(&self, state: &State, at: usize) -> bool {
-        self.0.latest() + state.control(at).bands().replans < state.budgets().max_iterations
+        verified::then_complete(self, d, at);
     }
 
     /// The answer that was doubted is the last one: nothing was found since.
@@ -404,18 +401,6 @@ impl Homework {
         d.in_flight.reached(at);
         d.status(at, NodeStatus::Aggregating, guard.map(str::to_owned));
         self.complete(d, at);
-    }
-
-    /// The homework has returned its document.
-    fn complete(&self, d: &mut Decider<'_>, at: usize) {
-        let result = d.state.node(at).result.as_deref();
-        let evidence = result.and_then(|result| result.success_assessment.as_ref()?.notes.clone());
-        // A branch that another task has brought to an end has lost nothing.
-        let lost = self.0.branches().iter().filter_map(|branch| branch.last()).any(|task| {
-            let node = d.state.node(task);
-            node.status != NodeStatus::Completed || node.outcome == Some(Outcome::Partial)
-        });
-        d.complete_partly(at, evidence, lost);
     }
 }
 

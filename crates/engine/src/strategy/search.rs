@@ -112,15 +112,11 @@ impl Rules for Search {
                 returned::add_links(&mut artifacts, self.documents(d.state));
                 let (artifacts, result) = returned::with_counts(self.0.counts(), artifacts, out.result);
                 d.return_result(at, artifacts, result);
-                if !verified::ask(d, at) {
-                    self.complete(d, at);
-                }
+                verified::then_complete(self, d, at);
             }
-            CallOutput::Verify(out) => {
-                verified::answered(d, at, out, false);
-                self.complete(d, at);
+            CallOutput::Plan(_) | CallOutput::Execute(_) | CallOutput::Verify(_) => {
+                unreachable!("a search neither plans nor executes, and does not verify itself")
             }
-            CallOutput::Plan(_) | CallOutput::Execute(_) => unreachable!("a search neither plans nor executes"),
         }
     }
 
@@ -132,10 +128,6 @@ impl Rules for Search {
     fn failed(&self, d: &mut Decider<'_>, at: usize, failure: Failure) {
         match failure.kind {
             CallKind::Pick => picks::failed(&self.0, d, &failure.text()),
-            CallKind::Verify => {
-                verified::given_up(d, at, &failure.text());
-                self.complete(d, at);
-            }
             kind if kind.finishes() => {
                 d.status(at, NodeStatus::Aggregating, Some("guard:aggregationFailed".into()));
                 if self.0.is_step() {
@@ -150,10 +142,6 @@ impl Rules for Search {
     }
 
     fn wind_down(&self, d: &mut Decider<'_>, at: usize) {
-        if verified::is_awaited(d.state, at) {
-            verified::wind_down(d, at);
-            return self.complete(d, at);
-        }
         if at != self.0.root() || !self.0.has_begun() {
             return d.cancel(at);
         }
@@ -198,6 +186,11 @@ impl Rules for Search {
         if is_idle && self.0.first_level_is_done() && self.0.picked().is_none() {
             picks::choose(&self.0, d);
         }
+    }
+
+    fn complete(&self, d: &mut Decider<'_>, at: usize) {
+        let summary = returned::sentence(self.0.counts());
+        d.complete_partly(at, Some(summary), self.0.topic(at).lossy);
     }
 
     fn adopted(&self, d: &mut Decider<'_>, path: &str, out: ResearchOutput) {
@@ -250,8 +243,9 @@ impl Rules for Search {
                     exhausted_budget: state.exhausted_of(at).map(str::to_owned),
                 }))
             }
-            CallKind::Verify => verified::brief(state, at, call, false),
-            CallKind::Plan | CallKind::Execute => unreachable!("a search neither plans nor executes"),
+            CallKind::Plan | CallKind::Execute | CallKind::Verify => {
+                unreachable!("a search neither plans nor executes, and does not verify itself")
+            }
         }
     }
 }
@@ -467,11 +461,6 @@ impl Search {
     fn end(&self, d: &mut Decider<'_>, at: usize, artifacts: Vec<ArtifactDraft>, result: ResultDraft) {
         d.return_result(at, artifacts, result);
         self.complete(d, at);
-    }
-
-    fn complete(&self, d: &mut Decider<'_>, at: usize) {
-        let summary = returned::sentence(self.0.counts());
-        d.complete_partly(at, Some(summary), self.0.topic(at).lossy);
     }
 }
 

@@ -67,13 +67,10 @@ impl Rules for Tree {
         match output {
             CallOutput::Plan(out) => self.planned(d, at, out),
             CallOutput::Execute(out) => executed(d, at, out),
-            CallOutput::Aggregate(out) => aggregated(d, at, out),
-            CallOutput::Verify(out) => {
-                if !verified::answered(d, at, out, may_replan(d.state, at)) {
-                    complete(d, at);
-                }
+            CallOutput::Aggregate(out) => self.aggregated(d, at, out),
+            CallOutput::Research(_) | CallOutput::Pick(_) | CallOutput::Verify(_) => {
+                unreachable!("a tree neither researches nor picks, and does not verify itself")
             }
-            CallOutput::Research(_) | CallOutput::Pick(_) => unreachable!("a tree neither researches nor picks"),
         }
     }
 
@@ -96,10 +93,6 @@ impl Rules for Tree {
             }
             return d.return_children(at, &failure.error);
         }
-        if failure.kind == CallKind::Verify {
-            verified::given_up(d, at, &failure.text());
-            return complete(d, at);
-        }
         if !self.keep_work(d, at, "replanFailed") {
             d.fail(at, failure.text(), failure.error.retryable());
         }
@@ -107,13 +100,18 @@ impl Rules for Tree {
 
     fn wind_down(&self, d: &mut Decider<'_>, at: usize) {
         let guard = d.state.ending(at).map_or("budget", |ending| ending.guard());
-        if verified::is_awaited(d.state, at) {
-            verified::wind_down(d, at);
-            return complete(d, at);
-        }
         if !self.keep_work(d, at, guard) {
             d.cancel(at);
         }
+    }
+
+    fn complete(&self, d: &mut Decider<'_>, at: usize) {
+        let evidence = d.evidence(at);
+        d.complete(at, evidence);
+    }
+
+    fn may_replan(&self, state: &State, at: usize) -> bool {
+        state.control(at).bands().replans < state.budgets().max_replans_per_node
     }
 
     fn brief(&self, state: &State, at: usize, kind: CallKind, call: CallContext) -> CallInput {
@@ -135,8 +133,9 @@ impl Rules for Tree {
                 children: briefing::child_outcomes(state, at),
                 exhausted_budget: state.exhausted_of(at).map(str::to_owned),
             })),
-            CallKind::Verify => verified::brief(state, at, call, may_replan(state, at)),
-            CallKind::Research | CallKind::Pick => unreachable!("a tree neither researches nor picks"),
+            CallKind::Research | CallKind::Pick | CallKind::Verify => {
+                unreachable!("a tree neither researches nor picks, and does not verify itself")
+            }
         }
     }
 }
@@ -198,6 +197,33 @@ impl Tree {
         }
         bands::keep_children(d, at, guard)
     }
+
+    fn aggregated(&self, d: &mut Decider<'_>, at: usize, out: AggregatorOutput) {
+        d.append_scratchpad(at, &out.scratchpad.append_markdown);
+        let child_ids: Vec<NodeId> = d.state.latest_children(at).map(|c| d.state.node(c).id).collect();
+        d.emit(
+            at,
+            NodeAggregated {
+                child_ids: child_ids.clone(),
+                summary: out.synthesis.summary,
+                success_assessment: out.result.success_assessment.clone(),
+            },
+        );
+        if out.next.should_replan {
+            let ending = d.state.ending(at).map(|ending| ending.guard());
+            if ending.is_none() && self.may_replan(d.state, at) {
+                let reason = out.next.replan_reason.unwrap_or_default();
+                // It was paid for, so it is in the log before anything else may go wrong.
+                d.keep_result(at, out.artifacts, out.result);
+                d.emit(at, ReplanRequested { reason, based_on_child_ids: child_ids });
+                return d.need(at, CallKind::Plan, None);
+            }
+            let guard = ending.unwrap_or("maxReplansPerNode");
+            d.status(at, NodeStatus::Aggregating, Some(format!("guard:{guard}")));
+        }
+        d.return_result(at, out.artifacts, out.result);
+        verified::then_complete(self, d, at);
+    }
 }
 
 fn executed(d: &mut Decider<'_>, at: usize, out: ExecutorOutput) {
@@ -205,47 +231,6 @@ fn executed(d: &mut Decider<'_>, at: usize, out: ExecutorOutput) {
     let evidence = out.result.success_assessment.as_ref().and_then(|a| a.notes.clone());
     d.return_result(at, out.artifacts, out.result);
     d.complete(at, evidence);
-}
-
-fn aggregated(d: &mut Decider<'_>, at: usize, out: AggregatorOutput) {
-    d.append_scratchpad(at, &out.scratchpad.append_markdown);
-    let child_ids: Vec<NodeId> = d.state.latest_children(at).map(|c| d.state.node(c).id).collect();
-    d.emit(
-        at,
-        NodeAggregated {
-            child_ids: child_ids.clone(),
-            summary: out.synthesis.summary,
-            success_assessment: out.result.success_assessment.clone(),
-        },
-    );
-    if out.next.should_replan {
-        let ending = d.state.ending(at).map(|ending| ending.guard());
-        if ending.is_none() && may_replan(d.state, at) {
-            let reason = out.next.replan_reason.unwrap_or_default();
-            // It was paid for, so it is in the log before anything else may go wrong.
-            d.keep_result(at, out.artifacts, out.result);
-            d.emit(at, ReplanRequested { reason, based_on_child_ids: child_ids });
-            return d.need(at, CallKind::Plan, None);
-        }
-        let guard = ending.unwrap_or("maxReplansPerNode");
-        d.status(at, NodeStatus::Aggregating, Some(format!("guard:{guard}")));
-    }
-    d.return_result(at, out.artifacts, out.result);
-    if !verified::ask(d, at) {
-        complete(d, at);
-    }
-}
-
-/// Ends a node that has returned its synthesis.
-fn complete(d: &mut Decider<'_>, at: usize) {
-    let result = d.state.node(at).result.as_deref();
-    let evidence = result.and_then(|result| result.success_assessment.as_ref()?.notes.clone());
-    d.complete(at, evidence);
-}
-
-/// True if the node at `at` may plan again.
-fn may_replan(state: &State, at: usize) -> bool {
-    state.control(at).bands().replans < state.budgets().max_replans_per_node
 }
 
 /// What the planner decided and why, for people.

@@ -14,8 +14,11 @@ use tree_agent_engine::{Graph, Run};
 
 use crate::world::{World, WorldPlan};
 
-/// The behaviour version that new logs begin with.
-const CURRENT: &str = "v3";
+/// The behaviour version with which the log of a world begins.
+fn version(plan: &WorldPlan) -> &'static str {
+    if plan.verify { "v4" } else { "v3" }
+}
+
 /// Worlds of which the one with the shortest log is recorded.
 const SEEDS: u64 = 300;
 
@@ -93,8 +96,8 @@ fn recorded_histories_replay_to_the_recorded_graphs_and_calls() {
 #[test]
 fn histories_of_this_version_are_recorded() {
     let record = std::env::var_os("RECORD_HISTORIES").is_some();
-    let folder = folder().join(CURRENT);
     for (name, plan, wanted) in cases() {
+        let folder = folder().join(version(&plan));
         let path = folder.join(format!("{name}.jsonl"));
         if !path.exists() && record {
             std::fs::create_dir_all(&folder).expect("a folder");
@@ -185,6 +188,10 @@ fn searches(log: &[Event]) -> usize {
     log.iter().filter(|e| matches!(&e.body, EventBody::NodeCreated(n) if n.strategy.is_some())).count()
 }
 
+fn verified(log: &[Event]) -> usize {
+    log.iter().filter(|e| matches!(e.body, EventBody::AnswerVerified(_))).count()
+}
+
 /// What a log must show.
 type Shows = fn(&[Event]) -> bool;
 
@@ -249,6 +256,15 @@ fn cases() -> Vec<(&'static str, WorldPlan, Shows)> {
                 && gaps.count() > 2
                 && plans(log) > 0
                 && says(log, "retry:")
+        }),
+        ("verified", WorldPlan { verify: true, ..quiet.clone() }, |log| {
+            ends(log, RunStatus::Completed, false) && verified(log) == 1
+        }),
+        ("verified-replan", WorldPlan { verify: true, ..rough.clone() }, |log| {
+            ends(log, RunStatus::Completed, false) && verified(log) == 2 && replans(log) == 1
+        }),
+        ("verified-homework", WorldPlan { verify: true, ..homework(&rough) }, |log| {
+            verified(log) > 0 && replans(log) > 0 && !ends(log, RunStatus::Failed, false)
         }),
         ("homework", homework(&quiet), |log| rollups(log) > 2 && ends(log, RunStatus::Completed, false)),
         ("homework-refused", homework(&rough), |log| {
