@@ -68,15 +68,22 @@ pub(crate) fn add_counts(artifacts: &mut [ArtifactDraft]) {
     let claims = Claims::of(markdown).claims;
     let text = PlainText::of(markdown);
     let stated = |citation: &&Citation| citation.verdict != Verdict::NoClaim;
+    let overlap =
+        |claim: &Claim, place: &Range<usize>| place.start < claim.range.end && claim.range.start < place.end;
+    // The words of a claim may stand in a heading first, which claims nothing.
+    let place = |words: &PlainText| {
+        let first = text.find(words).filter(|place| claims.iter().any(|claim| overlap(claim, place)));
+        let within = || claims.iter().find(|claim| PlainText::of(&claim.text).find(words).is_some());
+        first.or_else(|| within().map(|claim| claim.range.clone()))
+    };
     let places: Vec<(Range<usize>, bool)> = artifact
         .citations
         .iter()
         .filter(stated)
-        .filter_map(|c| Some((text.find(&PlainText::of(&c.claim))?, c.is_verified())))
+        .filter_map(|c| Some((place(&PlainText::of(&c.claim))?, c.is_verified())))
         .collect();
     let among = |claim: &Claim, wanted: bool| {
-        let overlaps = |place: &Range<usize>| place.start < claim.range.end && claim.range.start < place.end;
-        places.iter().any(|(place, is_verified)| (*is_verified || !wanted) && overlaps(place))
+        places.iter().any(|(place, is_verified)| (*is_verified || !wanted) && overlap(claim, place))
     };
     let cited = claims.iter().filter(|claim| among(claim, false)).count();
     let verified = claims.iter().filter(|claim| among(claim, true)).count();
@@ -137,9 +144,9 @@ mod tests {
         let mut drafts = [
             draft("# Other\n", Vec::new()),
             draft(
-                "# Findings\n\nIt has twelve arches. It is old and wide.[^1]\n\n- It stands in Avon.\n\n[^1]: x\n",
+                "# It is old and wide\n\nIt has twelve arches. It is old and wide.[^1]\n\n- It stands in Avon.\n\n[^1]: x\n",
                 vec![
-                    unchecked("It is old and wide.".into(), "a quote that fails".into(), id),
+                    unchecked("It is old and wide".into(), "a quote that fails".into(), id),
                     Citation {
                         verdict: Verdict::Verified,
                         ..unchecked("stands in Avon".into(), "it stands in Avon".into(), id)

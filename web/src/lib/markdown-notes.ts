@@ -34,8 +34,8 @@ const SOURCE =
 /** What a line of a footnote may be indented by. */
 const INDENT = /^(?: {2,4}|\t)/;
 const QUOTATION = /["\u201c-\u201f\u00ab\u00bb]/;
-/** Begins what the role service adds to a footnote of which a citation does not hold. */
-const REMARK = '(unverified:';
+/** What the role service adds at the end of a footnote whose citations do not hold. */
+const REMARK = /\(unverified: [^()"\u201c-\u201f\u00ab\u00bb]*\)\s*$/;
 
 export const noteKey = (label: string): string => label.toLowerCase();
 
@@ -65,7 +65,7 @@ export function definition(
 
 /** The words within quotation marks; all words if there are none. */
 function quoted(text: string): string {
-  const said = text.split(REMARK)[0]!;
+  const said = text.replace(REMARK, '');
   let from = said.search(QUOTATION);
   if (from < 0) return said.trim();
   let to = said.length - 1;

@@ -384,7 +384,10 @@ mod tests {
         }
 
         #[test]
-        fn any_two_texts_can_be_compared(quote in "[ -~‘’“”–…\u{ad}\n]{0,12}", text in "[ -~‘’“”–…\u{ad}\n]{0,60}(\\[\\^1\\])?[ -~]{0,9}") {
+        fn any_two_texts_can_be_compared(
+            quote in "[ -~‘’“”–…\u{ad}\n]{0,12}",
+            text in "[ -~‘’“”–…\u{ad}\n]{0,60}(\\[\\^1\\])?[ -~]{0,9}",
+        ) {
             if let Some(range) = PlainText::of(&text).find(&PlainText::of(&quote)) {
                 prop_assert!(text.get(range).is_some());
             }

@@ -221,8 +221,10 @@ impl Letters {
                 }
                 let same = before == Some(kind) && kind != Kind::Caseless || hump;
                 // Behind several capitals a word may also end: `IPv6`, `PDFs`.
+                let length = letters.text.len();
                 letters.spell(c, !same || hump && capitals > 1);
-                before = Some(kind);
+                // A sign may spell nothing. Then the next letter begins a word.
+                before = (letters.text.len() > length).then_some(kind);
                 hyphen = false;
                 capitals = if kind == Kind::Upper { capitals + 1 } else { 0 };
             } else {
@@ -315,6 +317,7 @@ mod tests {
             ("𞤀𞤣𞤤𞤢𞤥", "𞤢𞤣𞤤𞤢𞤥"),
             ("the kelp2 of", "kelp"),
             ("the №kelp™ of", "kelp"),
+            ("\u{1eef0}\u{1d4c5}", "\u{1eef0}\u{1d4c5}"),
             ("redKelpBed", "kelp"),
             ("KELPBed", "kelp"),
             ("k=e=l=p", "kelp"),

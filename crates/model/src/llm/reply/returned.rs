@@ -151,9 +151,9 @@ pub(super) fn tidy(object: &mut Map<String, Value>) {
     }
 }
 
-/// Converts artifacts and result to the contract. If a document was expected and the model wrote none, or none of
-/// its text, `spare` makes one of the summary, so that there is something to read. Labels in references are not corrected; the contract checks
-/// them.
+/// Converts artifacts and result to the contract. If a document was expected and the model wrote none, or none of its
+/// text, `spare` makes one of the summary, so that there is something to read. Labels in references are not corrected;
+/// the contract checks them.
 pub(super) fn returned(
     artifacts: Vec<ArtifactReply>,
     result: ResultReply,
