@@ -177,9 +177,6 @@ impl Call<'_> {
                 *markdown = footnotes::with_sources(markdown, &sources);
             }
         }
-        for artifact in artifacts.iter_mut() {
-            artifact.citations.truncate(limits::CITATIONS);
-        }
         Ok(is_changed)
     }
 }
